@@ -1,0 +1,22 @@
+"""attention-lab: train, see and compare attention mechanisms.
+
+`load` rebuilds a trained model from its checkpoint, `recording` shows the weights of every
+attention in a model. Both are imported when first used, so that importing the package is free.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from attention_lab.attention.recording import recording
+    from attention_lab.experiment.checkpoints import load
+
+__all__ = ["load", "recording"]
+
+_HOMES = {"load": "attention_lab.experiment.checkpoints", "recording": "attention_lab.attention.recording"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,39 @@
+"""Sizes that come from the data and shape a model: a leaf that data, models and tasks all read."""
+
+from dataclasses import dataclass
+
+PAD, BOS, EOS, UNK = 0, 1, 2, 3
+"""Ids of the special symbols in every vocabulary: padding, begin, end and unknown."""
+
+
+@dataclass(frozen=True)
+class RegressionSizes:
+    """`features` numbers in, `targets` numbers out, `samples` rows in the training set."""
+
+    features: int
+    targets: int
+    samples: int
+
+
+@dataclass(frozen=True)
+class TransductionSizes:
+    """Numbers of symbols, the four special ones included, on each side."""
+
+    source_vocabulary: int
+    target_vocabulary: int
+
+
+@dataclass(frozen=True)
+class ClassificationSizes:
+    """`classes` labels for sequences of up to `length` tokens (`vocabulary`) or vectors (`features`).
+
+    Exactly one of `vocabulary` and `features` is set.
+    """
+
+    classes: int
+    length: int
+    vocabulary: int | None = None
+    features: int | None = None
+
+
+Sizes = RegressionSizes | TransductionSizes | ClassificationSizes
