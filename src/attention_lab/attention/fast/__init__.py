@@ -1,0 +1,1 @@
+"""Fast exact paths, each equal to the reference in `attention.py`."""

@@ -1,0 +1,62 @@
+"""Attention whose score is an inner product, by torch's fused kernel: no weights in memory."""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+
+def fused_attention(
+    query: Float[Tensor, "... Q f"],
+    key: Float[Tensor, "... K f"],
+    value: Float[Tensor, "... K dv"],
+    mask: Bool[Tensor, "..."] | None = None,
+    *,
+    scale: float = 1.0,
+    dropout: float = 0.0,
+) -> Float[Tensor, "... Q dv"]:
+    """`softmax(scale q k^T, mask) v`, with zeros for a row without a key.
+
+    Args:
+        query: features of the queries; the leading dimensions of all arguments broadcast.
+        key: features of the keys.
+        value: values.
+        mask: boolean, broadcastable to `[..., Q, K]`, True = attend.
+        scale: factor on the scores.
+        dropout: probability with which a weight is dropped.
+    """
+    value_size = value.shape[-1]
+    if query.device.type == "cpu":
+        # The CPU's flash kernel wants features and values of one size; zeros change neither.
+        size = max(query.shape[-1], value_size)
+        query, key, value = (F.pad(x, (0, size - x.shape[-1])) for x in (query, key, value))
+    rank = max(query.dim(), key.dim(), value.dim())
+    query, key, value = _broadcast(rank, query, key, value)
+    alive = None
+    if mask is not None:
+        # Kernels differ in what an empty row gives (zeros, NaN, a mean): let it see all, then drop it.
+        mask = _lift(mask, rank)
+        alive = mask.any(-1, keepdim=True)
+        mask = mask | ~alive
+    context = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout, scale=scale)
+    if alive is not None:
+        context = context.masked_fill(~alive, 0.0)
+    return _lower(context, rank)[..., :value_size]
+
+
+def _broadcast(rank: int, *tensors: Tensor) -> list[Tensor]:
+    """All tensors with the same leading dimensions, and at least four dimensions for the kernel."""
+    lifted = [_lift(x, rank) for x in tensors]
+    leading = torch.broadcast_shapes(*(x.shape[:-2] for x in lifted))
+    return [x.expand(*leading, *x.shape[-2:]) for x in lifted]
+
+
+def _lift(x: Tensor, rank: int) -> Tensor:
+    """`x` as one of `rank` dimensions, then with a batch and a head dimension if it has none."""
+    x = x.reshape((1,) * (rank - x.dim()) + x.shape)
+    return x[None, None] if rank == 2 else x.unsqueeze(1) if rank == 3 else x
+
+
+def _lower(x: Tensor, rank: int) -> Tensor:
+    """Undo `_lift`."""
+    return x[0, 0] if rank == 2 else x.squeeze(1) if rank == 3 else x

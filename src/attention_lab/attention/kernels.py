@@ -1,0 +1,142 @@
+"""Kernels of the distance as scores: Nadaraya-Watson regression is attention with one of these.
+
+`f(x) = sum_i K((x - x_i) w) y_i / sum_j K((x - x_j) w)` is a softmax over `log K`. The width `w` is
+the inverse of the bandwidth; it is a learnable parameter, one number or one for each feature.
+"""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from attention_lab.attention.scores import Score
+
+
+class Kernel(Score):
+    """A score that depends on `u = (q - k) w` alone.
+
+    Args:
+        query_size: size of the query, equal to `key_size`.
+        key_size: size of the key.
+        heads: one width for each head where given.
+        width: w at the start; by default `key_size ** -0.25`, which gives the Gaussian scores
+            about unit variance for unit-variance queries and keys, and is 1 for a single feature.
+        learnable: whether w is trained.
+        per_feature: one w for each feature instead of one for all.
+    """
+
+    same_size = True
+    has_gradient = True
+    """Whether the scores have a gradient in the width."""
+
+    def __init__(
+        self,
+        query_size: int,
+        key_size: int,
+        heads: int | None = None,
+        *,
+        width: float | None = None,
+        learnable: bool = True,
+        per_feature: bool = False,
+    ) -> None:
+        super().__init__(query_size, key_size, heads)
+        start = key_size**-0.25 if width is None else float(width)
+        shape = (key_size,) if per_feature else (1,)
+        shape = shape if heads is None else (heads, 1, *shape)
+        self.width = nn.Parameter(torch.full(shape, start), requires_grad=learnable)
+
+
+class Gaussian(Kernel):
+    """Gaussian kernel `exp(-|u|^2 / 2)`: score `-|(q - k) w|^2 / 2`.
+
+    Dropping a term of q alone it is an inner product, `[wq, 1] . [wk, -|wk|^2 / 2]`, taken about the
+    centre of the keys. That form loses `eps * |wq| |wk|`: it is offered only while this is small.
+    """
+
+    def forward(
+        self, query: Float[Tensor, "... Q d"], keys: Float[Tensor, "... K d"]
+    ) -> Float[Tensor, "... Q K"]:
+        """`-|(q - k) w|^2 / 2` from differences, exact at any offset."""
+        return squared_distance(query * self.width, keys * self.width) * -0.5
+
+    def features(self, query: Tensor, keys: Tensor, mask: Bool[Tensor, "..."] | None) -> tuple[Tensor, Tensor] | None:
+        """`[wq, 1]` and `[wk, -|wk|^2 / 2]` about the centre, or None where rounding would show."""
+        visible = torch.ones_like(keys[..., :1])
+        if mask is not None:
+            visible = mask.any(-2).unsqueeze(-1).to(keys.dtype).expand_as(visible)
+        # The result does not depend on the centre, so no gradient need flow through it.
+        centre = ((keys * visible).sum(-2, keepdim=True) / visible.sum(-2, keepdim=True).clamp_min(1)).detach()
+        query, keys = (query - centre) * self.width, (keys - centre) * visible * self.width
+        if not _inner_product_is_exact(query.detach(), keys.detach()):
+            return None
+        half_square = keys.square().sum(-1, keepdim=True) * -0.5
+        return torch.cat([query, torch.ones_like(query[..., :1])], -1), torch.cat([keys, half_square], -1)
+
+
+class Laplacian(Kernel):
+    """Laplacian kernel `exp(-|u|_1)`: score `-|(q - k) w|_1`."""
+
+    def forward(
+        self, query: Float[Tensor, "... Q d"], keys: Float[Tensor, "... K d"]
+    ) -> Float[Tensor, "... Q K"]:
+        """`-|(q - k) w|_1`."""
+        return -distance(query * self.width, keys * self.width, order=1.0)
+
+
+class Epanechnikov(Kernel):
+    """Epanechnikov kernel `max(0, 1 - |u|^2)`: its logarithm, -inf outside the support."""
+
+    def forward(
+        self, query: Float[Tensor, "... Q d"], keys: Float[Tensor, "... K d"]
+    ) -> Float[Tensor, "... Q K"]:
+        """`log(1 - |u|^2)` inside the support, -inf outside."""
+        kernel = 1 - squared_distance(query * self.width, keys * self.width)
+        inside = kernel > 0
+        # The inner `where` keeps log's infinite slope out of the gradient of what is not used.
+        return torch.where(inside, kernel.where(inside, 1.0).log(), -torch.inf)
+
+
+class Boxcar(Kernel):
+    """Boxcar kernel `1[|u| <= 1]`: score 0 inside, -inf outside. Its gradient in w is zero everywhere."""
+
+    has_gradient = False
+
+    def forward(
+        self, query: Float[Tensor, "... Q d"], keys: Float[Tensor, "... K d"]
+    ) -> Float[Tensor, "... Q K"]:
+        """0 inside the support, -inf outside."""
+        squares = squared_distance(query * self.width, keys * self.width)
+        return torch.where(squares <= 1, squares * 0, -torch.inf)
+
+
+class Constant(Score):
+    """Constant kernel 1: every key weighs the same, attention is average pooling."""
+
+    def features(self, query: Tensor, keys: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """One zero for every query and key, tied to them so that their gradients are zero, not absent."""
+        return query.sum(-1, keepdim=True) * 0, keys.sum(-1, keepdim=True) * 0
+
+
+def distance(query: Tensor, key: Tensor, order: float) -> Tensor:
+    """`|q - k|_p` of all pairs from differences, without holding `[Q, K, d]`."""
+    if query.shape[-1] == 1:
+        return (query - key.mT).abs()
+    working = torch.promote_types(query.dtype, torch.float32)
+    pairs = torch.cdist(
+        query.to(working), key.to(working), p=order, compute_mode="donot_use_mm_for_euclid_dist"
+    )
+    return pairs.to(query.dtype)
+
+
+def squared_distance(query: Tensor, key: Tensor) -> Tensor:
+    """`|q - k|_2^2` of all pairs."""
+    return distance(query, key, order=2.0).square()
+
+
+def _inner_product_is_exact(query: Tensor, keys: Tensor) -> bool:
+    """Whether the terms of the inner product stay small enough that their rounding does not show.
+
+    In float32 the limit keeps the error near 1e-5: keys and queries within 25 bandwidths of the centre.
+    """
+    reach_query, reach_key = (x.square().sum(-1).max().sqrt() for x in (query, keys))
+    limit = 625 * torch.finfo(torch.float32).eps / torch.finfo(keys.dtype).eps
+    return bool(reach_key * torch.maximum(reach_query, reach_key) <= limit)

@@ -1,0 +1,69 @@
+"""Weights on demand: run a model as ever, and look at what each of its attentions did."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from attention_lab.attention.attention import Attention
+
+
+class Recording(Mapping[str, Tensor]):
+    """The weights `[B, H, Q, K]` of every attention that ran, by module name, in order of execution.
+
+    They are detached and before dropout. Several calls of one attention, as by the steps of a
+    decoder, are joined along the queries; a missing batch or head dimension is 1.
+    """
+
+    def __init__(self) -> None:
+        self._weights: dict[str, list[Tensor]] = {}
+        self._masks: dict[str, list[Tensor]] = {}
+
+    def add(self, name: str, weights: Tensor, mask: Tensor | None) -> None:
+        """Keep the weights and the mask of one call, `[Q, K]`, `[B, Q, K]` or `[B, H, Q, K]`."""
+        mask = weights.new_ones((), dtype=torch.bool) if mask is None else mask
+        self._weights.setdefault(name, []).append(_four(weights.detach()))
+        self._masks.setdefault(name, []).append(_four(mask.expand_as(weights)))
+
+    def mask(self, name: str) -> Tensor:
+        """The mask under which `self[name]` came about, of the same shape, True = attended."""
+        return torch.cat(self._masks[name], dim=2)
+
+    def __getitem__(self, name: str) -> Tensor:
+        return torch.cat(self._weights[name], dim=2)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._weights)
+
+    def __len__(self) -> int:
+        return len(self._weights)
+
+
+def _four(x: Tensor) -> Tensor:
+    """`x` with a batch and a head dimension."""
+    return x[None, None] if x.dim() == 2 else x.unsqueeze(1) if x.dim() == 3 else x
+
+
+@contextmanager
+def recording(model: nn.Module) -> Iterator[Recording]:
+    """Record the weights of all attentions in `model`.
+
+    Example:
+        with recording(model) as weights:
+            model(batch)
+        weights["encoder.layers.0.attention"]  # [B, H, Q, K]
+
+    While it lasts the attentions leave their fused paths; outside nothing is computed or kept.
+    """
+    result = Recording()
+    found = [(name, module) for name, module in model.named_modules() if isinstance(module, Attention)]
+    before = [module.record for _, module in found]
+    for name, module in found:
+        module.record = partial(result.add, name)
+    try:
+        yield result
+    finally:
+        for (_, module), record in zip(found, before, strict=True):
+            module.record = record

@@ -1,0 +1,77 @@
+"""The attention module: recording, dropout, sizes, and the mechanism that makes it."""
+
+import pytest
+import torch
+from torch import nn
+
+from attention_lab.attention import Additive, Attention, Dot, General, Mechanism, ScaledDot, recording
+from attention_lab.errors import LabError
+
+
+def test_recorded_weights_are_those_before_dropout() -> None:
+    torch.manual_seed(0)
+    attention = Attention(ScaledDot(4, 4), dropout=0.5).train()
+    query, key = torch.randn(2, 3, 4), torch.randn(2, 5, 4)
+    memory = attention.remember(key)
+    with recording(attention) as seen:
+        dropped = attention(query, memory)
+    weights = seen[""][:, 0]
+    assert torch.allclose(weights.sum(-1), torch.ones(2, 3))
+    assert not torch.allclose(dropped, weights @ key, atol=1e-3)
+    assert torch.allclose(attention.eval()(query, memory), weights @ key, atol=1e-6)
+
+
+def test_dropout_keeps_the_expectation_on_both_paths() -> None:
+    torch.manual_seed(0)
+    for score in (ScaledDot(4, 4), Additive(4, 4)):
+        attention = Attention(score, dropout=0.3).train()
+        query, key = torch.randn(1, 1, 4), torch.randn(1, 6, 4)
+        memory = attention.remember(key)
+        mean = torch.stack([attention(query, memory) for _ in range(4000)]).mean(0)
+        assert torch.allclose(mean, attention.eval()(query, memory), atol=0.08)
+
+
+def test_recording_names_joins_and_ends() -> None:
+    model = nn.ModuleDict({"a": Attention(Dot(2, 2)), "b": Attention(Dot(2, 2))})
+    key = torch.randn(3, 4, 2)
+    memory = model["a"].remember(key, mask=torch.ones(3, 1, 4, dtype=torch.bool).tril(2))
+    with recording(model) as seen:
+        for _ in range(2):
+            model["a"](torch.randn(3, 1, 2), memory)
+        model["b"](torch.randn(5, 2), model["b"].remember(torch.randn(4, 2)))
+    assert {name: tuple(seen[name].shape) for name in seen} == {"a": (3, 1, 2, 4), "b": (1, 1, 5, 4)}
+    assert seen.mask("a").shape == seen["a"].shape and not seen.mask("a")[..., 3].any()
+    assert seen.mask("b").all()
+    model["a"](torch.randn(3, 1, 2), memory)
+    assert seen["a"].shape[2] == 2
+    assert not seen["a"].requires_grad
+
+
+def test_recording_ends_after_an_error() -> None:
+    attention = Attention(Dot(2, 2))
+    with pytest.raises(RuntimeError), recording(attention):
+        raise RuntimeError
+    assert attention.record is None
+
+
+def test_unequal_sizes() -> None:
+    query, key = torch.randn(2, 3, 4), torch.randn(2, 5, 6)
+    for score in (Additive, General):
+        attention = Mechanism(score)(4, 6)
+        assert attention(query, attention.remember(key)).shape == (2, 3, 6)
+    with pytest.raises(LabError, match="one size, got 4 and 6.*scoring=general"):
+        Mechanism(Dot)(4, 6)
+
+
+def test_additive_hidden_size() -> None:
+    score = Additive(4, 6, hidden_size=9)
+    assert score.keys(torch.randn(2, 5, 6)).shape == (2, 5, 9)
+
+
+def test_scaled_scores_start_with_variance_one() -> None:
+    torch.manual_seed(0)
+    query, key = torch.randn(400, 64), torch.randn(400, 64)
+    for score in (ScaledDot(64, 64), General(64, 64)):
+        variance = score(query, score.keys(key)).var().item()
+        assert 0.8 < variance < 1.2
+    assert 50 < Dot(64, 64)(query, key).var().item() < 80

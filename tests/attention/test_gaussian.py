@@ -1,0 +1,53 @@
+"""The Gaussian score's inner-product form: exact where it is used, and not used where it is not."""
+
+import pytest
+import torch
+
+from attention_lab.attention import Attention, Gaussian, leave_out_mask
+
+
+def _regress(x: torch.Tensor, y: torch.Tensor, width: float, dtype: torch.dtype) -> torch.Tensor:
+    attention = Attention(Gaussian(1, 1, width=width)).to(dtype)
+    mask = leave_out_mask(torch.arange(len(x)), len(x))
+    x, y = x.to(dtype), y.to(dtype)
+    return attention(x, attention.remember(x, y, mask))
+
+
+def _exact(x: torch.Tensor, y: torch.Tensor, width: float) -> torch.Tensor:
+    kernel = torch.exp(-(((x - x.mT) * width) ** 2) / 2).fill_diagonal_(0)
+    return kernel @ y / kernel.sum(-1, keepdim=True)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1000.0, -1e5])
+@pytest.mark.parametrize("width", [0.1, 1.0, 5.0, 9.0])
+def test_an_offset_does_not_hurt(offset: float, width: float) -> None:
+    torch.manual_seed(0)
+    x = torch.rand(200, 1, dtype=torch.float64) * 5
+    x = (x + offset).float().double()  # what float32 can hold of it
+    y = torch.sin(x - offset)
+    assert torch.allclose(_regress(x, y, width, torch.float32).double(), _exact(x, y, width), atol=2e-5)
+
+
+def test_a_narrow_kernel_leaves_the_inner_product_and_stays_exact() -> None:
+    torch.manual_seed(0)
+    x = torch.rand(200, 1, dtype=torch.float64) * 5
+    y = torch.sin(x)
+    score = Gaussian(1, 1, width=100.0)
+    assert score.features(x.float(), x.float(), None) is None
+    assert Gaussian(1, 1, width=5.0).features(x.float(), x.float(), None) is not None
+    assert torch.allclose(_regress(x, y, 100.0, torch.float32).double(), _exact(x, y, 100.0), atol=1e-4)
+
+
+def test_a_hidden_key_moves_no_centre() -> None:
+    score = Gaussian(1, 1, width=1.0)
+    keys = torch.tensor([[1.0], [2.0], [1e9]])
+    mask = torch.tensor([[True, True, False]])
+    assert score.features(torch.tensor([[1.5]]), keys, mask) is not None
+    assert score.features(torch.tensor([[1.5]]), keys, None) is None
+
+
+def test_one_width_for_each_feature() -> None:
+    score = Gaussian(2, 2, width=2.0, per_feature=True)
+    score.width.data = torch.tensor([1.0, 3.0])
+    q, k = torch.tensor([[0.0, 0.0]]), torch.tensor([[2.0, 1.0]])
+    assert torch.allclose(score(q, k), torch.tensor([[-(4.0 + 9.0) / 2]]))

@@ -1,0 +1,34 @@
+"""Masks, entry by entry: True = attend."""
+
+import torch
+
+from attention_lab.attention import band_mask, causal_mask, leave_out_mask, lengths_mask
+
+
+def _rows(mask: torch.Tensor) -> list[str]:
+    return ["".join("x" if cell else "." for cell in row) for row in mask.tolist()]
+
+
+def test_one_length_for_each_example() -> None:
+    mask = lengths_mask(torch.tensor([3, 0, 1]), 3)
+    assert mask.shape == (3, 1, 3)
+    assert _rows(mask[:, 0]) == ["xxx", "...", "x.."]
+
+
+def test_one_length_for_each_query() -> None:
+    mask = lengths_mask(torch.tensor([[1, 2], [3, 0]]), 3)
+    assert _rows(mask[0]) == ["x..", "xx."] and _rows(mask[1]) == ["xxx", "..."]
+
+
+def test_causal() -> None:
+    assert _rows(causal_mask(3)) == ["x..", "xx.", "xxx"]
+    assert _rows(causal_mask(2, 4)) == ["xxx.", "xxxx"]
+
+
+def test_band() -> None:
+    assert _rows(band_mask(3, 4, 1)) == ["xx..", "xxx.", ".xxx"]
+    assert _rows(band_mask(2, 3, 0)) == ["x..", ".x."]
+
+
+def test_leave_out() -> None:
+    assert _rows(leave_out_mask(torch.tensor([0, 2, -1]), 3)) == [".xx", "xx.", "xxx"]
