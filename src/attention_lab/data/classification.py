@@ -1,0 +1,124 @@
+"""Data sets for the classification of sequences: Digits and Labelled."""
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+from attention_lab.data.codecs import ClassificationCodec
+from attention_lab.data.datamodule import DataModule
+from attention_lab.data.files import Row, TextParts
+from attention_lab.data.parts import Parts, check_at_least, check_choice
+from attention_lab.data.ragged import Ragged
+from attention_lab.data.splits import ClassificationSplit, Split
+from attention_lab.data.vocabulary import Notation, Tokenizer, Vocabulary
+from attention_lab.errors import LabError
+from attention_lab.sizes import ClassificationSizes
+
+DigitsUnit = Literal["pixels", "rows"]
+TextUnit = Literal["characters", "words"]
+
+
+class Digits(DataModule):
+    """1797 handwritten digits of 8 x 8 pixels in 17 grey levels (scikit-learn), as sequences.
+
+    A fifth is the test part, `train_test_split(..., test_size=0.2, random_state=0)`; a tenth of the rest,
+    taken likewise, is the validation part.
+
+    Args:
+        unit: "pixels", 64 tokens that are grey levels; or "rows", 8 vectors of 8 numbers from 0 to 1.
+        batch_size: see `DataModule`.
+    """
+
+    codec: ClassificationCodec
+    sizes: ClassificationSizes
+
+    def __init__(self, unit: DigitsUnit = "rows", batch_size: int | None = 64) -> None:
+        super().__init__(batch_size)
+        check_choice(get_args(DigitsUnit), unit=unit)
+        self.unit = unit
+
+    def build(self) -> Parts[Split]:
+        """See `DataModule`."""
+        from sklearn.datasets import load_digits  # slow to import
+        from sklearn.model_selection import train_test_split
+
+        labels = [str(digit) for digit in range(10)]
+        codec = ClassificationCodec(labels, length=8, features=8, scale=16.0)
+        if self.unit == "pixels":
+            greys = Vocabulary([str(level) for level in range(17)])
+            codec = ClassificationCodec(labels, length=64, tokenizer=Tokenizer(Notation("spaces"), greys))
+        if (self.given(ClassificationCodec) or codec) != codec:
+            raise LabError(f"the model was not trained on data=digits with data.unit={self.unit}")
+        self.codec, self.sizes = codec, codec.sizes
+
+        source = load_digits()
+        images = [" ".join(str(int(grey)) for grey in image) for image in source.data]
+        inputs = codec.encode(images).inputs
+        learn, test = train_test_split(range(len(images)), test_size=0.2, random_state=0)
+        train, validation = train_test_split(learn, test_size=0.1, random_state=0)
+        tokens = codec.tokenizer is not None
+
+        def split(rows: list[int]) -> ClassificationSplit:
+            chosen = inputs[rows]
+            return ClassificationSplit(Ragged(chosen.tolist()) if tokens else chosen, source.target[rows])
+
+        return Parts(train, validation, test).map(split)
+
+
+class Labelled(DataModule):
+    """Files of `label<TAB>text` lines (UTF-8), or one file that is parted at random by its texts.
+
+    Args:
+        train_file: path; validation_file and test_file: likewise, all three or none.
+        file: path of one file in place of the three.
+        fractions: shares of the parts in `file`, each above 0.
+        seed: of the split of `file`.
+        unit: "characters" or "words", what a token is.
+        max_length: the most tokens a text can have, also in prediction; None is as many as the data has.
+        batch_size: see `DataModule`.
+    """
+
+    codec: ClassificationCodec
+    sizes: ClassificationSizes
+
+    def __init__(
+        self,
+        train_file: str | None = None,
+        validation_file: str | None = None,
+        test_file: str | None = None,
+        file: str | None = None,
+        fractions: Sequence[float] = (0.8, 0.1, 0.1),
+        seed: int = 0,
+        unit: TextUnit = "words",
+        max_length: int | None = None,
+        batch_size: int | None = 64,
+    ) -> None:
+        super().__init__(batch_size)
+        check_choice(get_args(TextUnit), unit=unit)
+        if max_length is not None:
+            check_at_least(1, max_length=max_length)
+        self.files = TextParts(train_file, validation_file, test_file, file, fractions, seed)
+        self.notation = Notation("characters" if unit == "characters" else "spaces")
+        self.max_length = max_length
+
+    def build(self) -> Parts[Split]:
+        """See `DataModule`."""
+        rows = self.files.read(("label", "text"), key=lambda row: self.notation.tokens(row.second))
+        codec = self.given(ClassificationCodec) or self._make_codec(rows)
+        self.codec, self.sizes = codec, codec.sizes
+
+        def split(part: list[Row]) -> ClassificationSplit:
+            texts = Ragged([codec.tokens(row.second, row.place) for row in part])
+            return ClassificationSplit(texts, [codec.label(row.first.strip(), row.place) for row in part])
+
+        return rows.map(split)
+
+    def _make_codec(self, rows: Parts[list[Row]]) -> ClassificationCodec:
+        everything = [row for part in rows for row in part]
+        # One file has one set of labels, however it is parted.
+        known = rows.train if self.files.file is None else everything
+        labels = sorted({row.first.strip() for row in known})
+        if len(labels) < 2:
+            raise LabError(f"{known[0].place}: every label is {labels[0]!r}; at least two are needed")
+        longest = max(len(self.notation.tokens(row.second)) for row in everything)
+        tokenizer = Tokenizer.of(self.notation, (self.notation.tokens(row.second) for row in rows.train))
+        return ClassificationCodec(labels, self.max_length or longest, tokenizer)

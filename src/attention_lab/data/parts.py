@@ -1,0 +1,86 @@
+"""Training, validation and test parts, and checks of the options that shape them."""
+
+import random
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+from attention_lab.errors import LabError
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+class Parts(NamedTuple, Generic[T]):
+    """One thing for each part of a data set."""
+
+    train: T
+    validation: T
+    test: T
+
+    def map(self, function: Callable[[T], U]) -> "Parts[U]":
+        """`function` of each part."""
+        return Parts(function(self.train), function(self.validation), function(self.test))
+
+
+def partition(keys: Sequence[Hashable], fractions: Sequence[float], seed: int) -> Parts[list[int]]:
+    """Deal rows to the parts at random; returns row numbers, in their original order.
+
+    Rows of equal key stay together, so that nothing in the test part is also in training. `fractions` (three,
+    with sum 1) count distinct keys. A part whose fraction is 0 is empty, every other gets at least one key.
+
+    Raises:
+        LabError: the rows are too few.
+    """
+    groups: dict[Hashable, list[int]] = {}
+    for row, key in enumerate(keys):
+        groups.setdefault(key, []).append(row)
+    order = list(groups.values())
+    random.Random(seed).shuffle(order)
+    validation, test = (max(1, round(share * len(order))) if share else 0 for share in fractions[1:])
+    train = len(order) - validation - test
+    if train < 1:
+        raise LabError(f"data.fractions={list(fractions)} leave no training rows out of {len(order)}")
+
+    def rows(part: list[list[int]]) -> list[int]:
+        return sorted(row for group in part for row in group)
+
+    return Parts(
+        rows(order[:train]), rows(order[train : train + validation]), rows(order[train + validation :])
+    )
+
+
+def check_fractions(fractions: Sequence[float], every_part: bool = False) -> tuple[float, ...]:
+    """The option `data.fractions`, if it is three shares with sum 1, the first above 0 (or every one).
+
+    Raises:
+        LabError: it is not.
+    """
+    shares = tuple(fractions) if isinstance(fractions, Iterable) else (fractions,)
+    numbers = all(isinstance(share, int | float) and share >= 0 for share in shares)
+    if (
+        not numbers
+        or len(shares) != 3
+        or abs(sum(shares) - 1) > 1e-6
+        or 0 in shares[: 3 if every_part else 1]
+    ):
+        needed = "each above 0" if every_part else "the first above 0"
+        raise LabError(
+            f"data.fractions={list(shares)}: give the shares of training, validation and test, "
+            f"{needed}, with sum 1, such as [0.8,0.1,0.1]"
+        )
+    return shares
+
+
+def check_at_least(minimum: float, **options: float) -> None:
+    """Raise LabError for an option of the data below `minimum`, or not whole where `minimum` is an int."""
+    whole = isinstance(minimum, int)
+    for name, value in options.items():
+        if not isinstance(value, int if whole else int | float) or not value >= minimum:
+            raise LabError(f"data.{name}={value}: give a {'whole ' * whole}number of at least {minimum}")
+
+
+def check_choice(choices: Collection[str], **options: str) -> None:
+    """Raise LabError for an option of the data that is none of `choices`."""
+    for name, value in options.items():
+        if value not in choices:
+            raise LabError(f"data.{name}={value}: choose one of {', '.join(choices)}")

@@ -1,0 +1,36 @@
+"""Rows of different lengths in one flat tensor."""
+
+from collections.abc import Sequence
+from itertools import chain
+
+import torch
+from torch import Tensor
+
+from attention_lab.sizes import PAD
+
+
+class Ragged:
+    """Integer rows of different lengths; indexing pads them to the longest row asked for.
+
+    Attributes:
+        lengths: the length of each row [N].
+    """
+
+    def __init__(self, rows: Sequence[Sequence[int]], padding: int = PAD) -> None:
+        self.lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
+        self._starts = self.lengths.cumsum(0) - self.lengths
+        # The last value is the padding: a step beyond the end of a row reads it as index -1.
+        self._values = torch.tensor([*chain.from_iterable(rows), padding], dtype=torch.int64)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __getitem__(self, index: Tensor) -> Tensor:
+        """Rows `index` [..] as [.., L], L their greatest length."""
+        return self.padded(index, int(self.lengths[index].max()))
+
+    def padded(self, index: Tensor, width: int) -> Tensor:
+        """Rows `index` [..] as [.., width]."""
+        steps = torch.arange(width)
+        inside = steps < self.lengths[index].unsqueeze(-1)
+        return self._values[(self._starts[index].unsqueeze(-1) + steps).where(inside, -1)]

@@ -1,0 +1,178 @@
+"""Data sets for regression: Sine, CSVRegression and Diabetes."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from attention_lab.data.batches import RegressionBatch
+from attention_lab.data.codecs import RegressionCodec
+from attention_lab.data.datamodule import DataModule
+from attention_lab.data.files import read_csv
+from attention_lab.data.parts import Parts, check_at_least, check_fractions, partition
+from attention_lab.data.splits import RegressionSplit, Split
+from attention_lab.errors import LabError
+from attention_lab.sizes import RegressionSizes
+
+
+class Table(NamedTuple):
+    """Column names, and the rows of each part [N, inputs + 1] in float64, the target last."""
+
+    inputs: list[str]
+    target: str
+    rows: Parts[Tensor]
+
+
+class RegressionData(DataModule):
+    """Data for regression. A part without rows is the training set itself, evaluated leave-one-out."""
+
+    codec: RegressionCodec
+    sizes: RegressionSizes
+
+    def __init__(self, standardize: bool, batch_size: int | None) -> None:
+        super().__init__(batch_size)
+        self.standardize = standardize
+
+    @abstractmethod
+    def table(self) -> Table:
+        """Read or draw the data."""
+
+    def build(self) -> Parts[Split]:
+        """See `DataModule`."""
+        inputs, target, rows = self.table()
+        codec = self.given(RegressionCodec) or RegressionCodec.of(
+            inputs, target, rows.train, self.standardize
+        )
+        if (codec.inputs, codec.target) != (inputs, target):
+            raise LabError(
+                f"the model reads {', '.join(codec.inputs)} and gives {codec.target}; "
+                f"this data has {', '.join(inputs)} and {target}"
+            )
+        self.codec = codec
+        self.sizes = RegressionSizes(features=len(inputs), targets=1, samples=len(rows.train))
+        train = RegressionBatch(*codec.standardize(rows.train), torch.arange(len(rows.train)))
+        self._train = train
+
+        def evaluation(part: Tensor) -> RegressionSplit:
+            if not len(part):
+                return RegressionSplit(train)
+            return RegressionSplit(RegressionBatch(*codec.standardize(part), torch.full([len(part)], -1)))
+
+        return Parts(RegressionSplit(train), evaluation(rows.validation), evaluation(rows.test))
+
+    def training_set(self) -> RegressionBatch:
+        """The whole training part, which kernel regression memorises."""
+        self.setup()
+        return self._train
+
+
+class Sine(RegressionData):
+    """`y = 2 sin x + x^0.8 + noise`, x uniform in (0, 5), the noise Gaussian, rows in the order of x.
+
+    Args:
+        train_size: rows for training; validation_size and test_size: likewise.
+        noise: standard deviation of the noise.
+        seed: of the data, apart from the seed of the training.
+        batch_size: see `DataModule`.
+    """
+
+    def __init__(
+        self,
+        train_size: int = 50,
+        validation_size: int = 50,
+        test_size: int = 50,
+        noise: float = 0.5,
+        seed: int = 0,
+        batch_size: int | None = None,
+    ) -> None:
+        super().__init__(standardize=False, batch_size=batch_size)
+        check_at_least(1, train_size=train_size, validation_size=validation_size, test_size=test_size)
+        check_at_least(0, seed=seed)
+        check_at_least(0.0, noise=noise)
+        self.counts = Parts(train_size, validation_size, test_size)
+        self.noise, self.seed = noise, seed
+
+    def table(self) -> Table:
+        """Draw the parts."""
+        generator = torch.Generator().manual_seed(self.seed)
+
+        def draw(count: int) -> Tensor:
+            x = 5 * torch.rand(count, dtype=torch.float64, generator=generator).sort().values
+            noise = self.noise * torch.randn(count, dtype=torch.float64, generator=generator)
+            return torch.stack([x, 2 * x.sin() + x**0.8 + noise], dim=1)
+
+        return Table(["x"], "y", self.counts.map(draw))
+
+
+class CSVRegression(RegressionData):
+    """Numbers from any comma-separated file (UTF-8) with a header.
+
+    Rows are dealt to the parts at random. A part whose fraction is 0 is the training set itself, evaluated
+    leave-one-out: `fractions=[1, 0, 0]` trains on all rows and predicts each from all the others.
+
+    Args:
+        file: path of the file.
+        inputs: names of the input columns.
+        target: name of the column to predict.
+        fractions: shares of the training, validation and test part.
+        standardize: whether to bring columns to mean 0 and standard deviation 1, as of the training part.
+        seed: of the split.
+        batch_size: see `DataModule`.
+    """
+
+    def __init__(
+        self,
+        file: str,
+        inputs: Sequence[str] = ("x",),
+        target: str = "y",
+        fractions: Sequence[float] = (0.8, 0.1, 0.1),
+        standardize: bool = True,
+        seed: int = 0,
+        batch_size: int | None = None,
+    ) -> None:
+        super().__init__(standardize, batch_size)
+        self.file, self.target, self.seed = file, str(target), seed
+        self.fractions = check_fractions(fractions)
+        self.inputs = [inputs] if isinstance(inputs, str) else [str(name) for name in inputs]
+        if not self.inputs:
+            raise LabError("data.inputs is empty; name at least one column of the file")
+
+    def table(self) -> Table:
+        """Read the file."""
+        rows = torch.tensor(read_csv(self.file, [*self.inputs, self.target]), dtype=torch.float64)
+        numbers = partition(range(len(rows)), self.fractions, self.seed)
+        return Table(self.inputs, self.target, numbers.map(lambda part: rows[part]))
+
+
+class Diabetes(RegressionData):
+    """Progression of diabetes one year on, from ten measurements of 442 patients (scikit-learn).
+
+    B. Efron, T. Hastie, I. Johnstone, R. Tibshirani, "Least angle regression", Annals of Statistics 32, 2004.
+
+    Args:
+        fractions: see `CSVRegression`.
+        standardize: see `CSVRegression`.
+        seed: of the split.
+        batch_size: see `DataModule`.
+    """
+
+    def __init__(
+        self,
+        fractions: Sequence[float] = (0.8, 0.1, 0.1),
+        standardize: bool = True,
+        seed: int = 0,
+        batch_size: int | None = None,
+    ) -> None:
+        super().__init__(standardize, batch_size)
+        self.fractions, self.seed = check_fractions(fractions), seed
+
+    def table(self) -> Table:
+        """Load it from scikit-learn."""
+        from sklearn.datasets import load_diabetes  # slow to import
+
+        source = load_diabetes(scaled=False)
+        rows = torch.cat([torch.tensor(source.data), torch.tensor(source.target).unsqueeze(1)], dim=1)
+        numbers = partition(range(len(rows)), self.fractions, self.seed)
+        return Table(list(source.feature_names), "progression", numbers.map(lambda part: rows[part]))

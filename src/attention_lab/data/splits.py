@@ -1,0 +1,88 @@
+"""Splits: a part of a data set in memory. Indexing one with a tensor of rows gives a whole batch."""
+
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from attention_lab.data.batches import ClassificationBatch, RegressionBatch, TransductionBatch
+from attention_lab.data.ragged import Ragged
+
+
+class RegressionSplit(Dataset[RegressionBatch]):
+    """Samples, kept as one batch."""
+
+    def __init__(self, samples: RegressionBatch) -> None:
+        self.samples = samples
+        self.lengths = torch.ones(len(samples.inputs), dtype=torch.int64)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __getitem__(self, index: Tensor) -> RegressionBatch:
+        """The batch of rows `index` [B]."""
+        return RegressionBatch(*(field[index] for field in self.samples))
+
+
+class TransductionSplit(Dataset[TransductionBatch]):
+    """Pairs of sequences of ids.
+
+    Args:
+        sources: the source of each example, `EOS` included; targets: likewise.
+        references: the acceptable targets of each example.
+        alignments: the gold source position of each target step, or empty.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[Sequence[int]],
+        targets: Sequence[Sequence[int]],
+        references: Sequence[Sequence[Sequence[int]]],
+        alignments: Sequence[Sequence[int]],
+    ) -> None:
+        self._source, self._target = Ragged(sources), Ragged(targets)
+        self._alignment = Ragged(alignments, padding=-1)
+        # Reference 0 is the empty one, which fills the unused slots of an example.
+        self._references = Ragged([[], *(row for rows in references for row in rows)])
+        ends = list(accumulate(map(len, references), initial=1))
+        self._slots = Ragged([range(*bounds) for bounds in pairwise(ends)], padding=0)
+        self.lengths = self._source.lengths + self._target.lengths
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __getitem__(self, index: Tensor) -> TransductionBatch:
+        """The batch of rows `index` [B], padded to its own longest sequences."""
+        target = self._target[index]
+        return TransductionBatch(
+            source=self._source[index],
+            source_lengths=self._source.lengths[index],
+            target=target,
+            target_lengths=self._target.lengths[index],
+            references=self._references[self._slots[index]],
+            alignment=self._alignment.padded(index, target.shape[1]),
+        )
+
+
+class ClassificationSplit(Dataset[ClassificationBatch]):
+    """Labelled sequences: of token ids (`Ragged`), or of vectors [N, L, d] that all have one length."""
+
+    def __init__(self, inputs: Ragged | Tensor, labels: Sequence[int]) -> None:
+        self._inputs = inputs
+        self._labels = torch.tensor(labels, dtype=torch.int64)
+        if isinstance(inputs, Ragged):
+            self.lengths = inputs.lengths
+        else:
+            self.lengths = torch.full([len(labels)], inputs.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __getitem__(self, index: Tensor) -> ClassificationBatch:
+        """The batch of rows `index` [B], padded to its own longest sequence."""
+        return ClassificationBatch(self._inputs[index], self.lengths[index], self._labels[index])
+
+
+Split = RegressionSplit | TransductionSplit | ClassificationSplit

@@ -1,0 +1,116 @@
+"""Toy tasks whose right alignment is known: Reverse, Copy and Sort."""
+
+import random
+from abc import abstractmethod
+from collections.abc import Sequence
+from itertools import islice, product
+from string import ascii_lowercase
+
+from attention_lab.data.codecs import TransductionCodec
+from attention_lab.data.parts import Parts, check_at_least
+from attention_lab.data.transduction import Example, TransductionData
+from attention_lab.data.vocabulary import Notation, Tokenizer, Vocabulary
+from attention_lab.errors import LabError
+
+
+class ToyTransduction(TransductionData):
+    """Random sequences of letters, their length and letters uniform, and a rearrangement of each.
+
+    Validation and test sequences are all different and none is in training; training can repeat one. They
+    do not change with `train_size`. More than 26 symbols are named by two letters, apart by spaces.
+
+    Args:
+        train_size: pairs for training; validation_size and test_size: likewise.
+        min_length: the least length of a sequence; max_length: the greatest.
+        vocabulary: number of different symbols.
+        seed: of the data, apart from the seed of the training.
+        batch_size: see `DataModule`.
+
+    Raises:
+        LabError: a size is too small, or (in `setup`) there are too few different sequences.
+    """
+
+    def __init__(
+        self,
+        train_size: int = 10_000,
+        validation_size: int = 500,
+        test_size: int = 500,
+        min_length: int = 3,
+        max_length: int = 10,
+        vocabulary: int = 20,
+        seed: int = 0,
+        batch_size: int | None = 64,
+    ) -> None:
+        super().__init__(batch_size)
+        check_at_least(1, train_size=train_size, validation_size=validation_size, test_size=test_size)
+        check_at_least(1, min_length=min_length, vocabulary=vocabulary)
+        check_at_least(min_length, max_length=max_length)
+        self.counts = Parts(train_size, validation_size, test_size)
+        self.lengths = range(min_length, max_length + 1)
+        self.seed = seed
+        width = 1
+        while len(ascii_lowercase) ** width < vocabulary:
+            width += 1
+        names = product(ascii_lowercase, repeat=width)
+        self.symbols = ["".join(name) for name in islice(names, vocabulary)]
+
+    @abstractmethod
+    def origins(self, source: Sequence[str]) -> list[int]:
+        """The source position of each target symbol: the task, and its gold alignment."""
+
+    def examples(self) -> Parts[list[Example]]:
+        """Draw the pairs, the test part first."""
+        _, validation, test = self.counts
+        space = sum(len(self.symbols) ** length for length in self.lengths)
+        if 2 * (validation + test) > space:
+            raise LabError(
+                f"data.validation_size={validation} and data.test_size={test} take more than half of all "
+                f"{space} different sequences; raise data.max_length or data.vocabulary, or lower the sizes"
+            )
+        generator = random.Random(self.seed)
+        held_out: set[tuple[str, ...]] = set()
+
+        def draw(count: int, once: bool) -> list[Example]:
+            drawn: list[Example] = []
+            while len(drawn) < count:
+                source = tuple(generator.choices(self.symbols, k=generator.choice(self.lengths)))
+                if source in held_out:
+                    continue
+                if once:
+                    held_out.add(source)
+                origins = self.origins(source)
+                drawn.append(Example(source, [source[origin] for origin in origins], origins))
+            return drawn
+
+        parts = {"test": draw(test, once=True), "validation": draw(validation, once=True)}
+        return Parts(train=draw(self.counts.train, once=False), **parts)
+
+    def make_codec(self, train: Sequence[Example]) -> TransductionCodec:
+        """The codec of all symbols, whether training has them or not."""
+        notation = Notation("characters" if len(self.symbols[0]) == 1 else "spaces")
+        tokenizer = Tokenizer(notation, Vocabulary(self.symbols))
+        return TransductionCodec(tokenizer, tokenizer)
+
+
+class Reverse(ToyTransduction):
+    """Write a sequence backwards: target t is source `S - 1 - t`."""
+
+    def origins(self, source: Sequence[str]) -> list[int]:
+        """The positions from the last to the first."""
+        return list(reversed(range(len(source))))
+
+
+class Copy(ToyTransduction):
+    """Write a sequence again: target t is source t."""
+
+    def origins(self, source: Sequence[str]) -> list[int]:
+        """The positions in order."""
+        return list(range(len(source)))
+
+
+class Sort(ToyTransduction):
+    """Sort a sequence; of equal symbols, the first comes first."""
+
+    def origins(self, source: Sequence[str]) -> list[int]:
+        """The positions in the order of their symbols."""
+        return sorted(range(len(source)), key=source.__getitem__)

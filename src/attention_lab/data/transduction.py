@@ -1,0 +1,78 @@
+"""The base of data sets that map sequences to sequences."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from attention_lab.data.codecs import TransductionCodec
+from attention_lab.data.datamodule import DataModule
+from attention_lab.data.parts import Parts
+from attention_lab.data.splits import Split, TransductionSplit
+from attention_lab.data.vocabulary import Notation
+from attention_lab.errors import LabError
+from attention_lab.sizes import EOS, TransductionSizes
+
+
+class Example(NamedTuple):
+    """Symbols of one pair, and the gold source position of each target symbol, if there is such."""
+
+    source: Sequence[str]
+    target: Sequence[str]
+    alignment: Sequence[int] = ()
+
+
+class TransductionData(DataModule):
+    """Pairs of sequences.
+
+    In training every pair is an example. In validation and test every different source is one, and all its
+    targets are references, the first of which is the target of the loss.
+    """
+
+    codec: TransductionCodec
+    sizes: TransductionSizes
+
+    @abstractmethod
+    def examples(self) -> Parts[list[Example]]:
+        """Read or draw the pairs; their symbols are strings, sources can be hashed."""
+
+    @abstractmethod
+    def make_codec(self, train: Sequence[Example]) -> TransductionCodec:
+        """The codec that fits the training pairs."""
+
+    def build(self) -> Parts[Split]:
+        """See `DataModule`."""
+        examples = self.examples()
+        own = self.make_codec(examples.train)
+        self.codec = self.given(TransductionCodec) or own
+        _check_notation("source", self.codec.source.notation, own.source.notation)
+        _check_notation("target", self.codec.target.notation, own.target.notation)
+        self.sizes = self.codec.sizes
+        return Parts(
+            self._split(examples.train, once=False),
+            self._split(examples.validation, once=True),
+            self._split(examples.test, once=True),
+        )
+
+    def _split(self, examples: Sequence[Example], once: bool) -> TransductionSplit:
+        source, target = self.codec.source.vocabulary, self.codec.target.vocabulary
+        references: dict[Sequence[str], dict[tuple[str, ...], list[int]]] = {}
+        first: list[Example] = []
+        for example in examples:
+            if example.source not in references:
+                first.append(example)
+            ids = [*target.ids(example.target), EOS]
+            references.setdefault(example.source, {})[tuple(example.target)] = ids
+        chosen = first if once else examples
+        return TransductionSplit(
+            sources=[[*source.ids(example.source), EOS] for example in chosen],
+            targets=[references[example.source][tuple(example.target)] for example in chosen],
+            references=[list(references[example.source].values()) for example in chosen],
+            alignments=[example.alignment for example in chosen],
+        )
+
+
+def _check_notation(side: str, model: Notation, data: Notation) -> None:
+    for option in ("split", "normalization"):
+        needed, found = getattr(model, option), getattr(data, option)
+        if needed != found:
+            raise LabError(f"the model needs data.{side}_{option}={needed}, and this data has {found}")

@@ -1,0 +1,134 @@
+from pathlib import Path
+
+import pytest
+import torch
+
+from attention_lab.data import ClassificationBatch, Digits, Labelled
+from attention_lab.data.classification import TextUnit
+from attention_lab.data.splits import Split
+from attention_lab.errors import LabError
+from attention_lab.sizes import ClassificationSizes
+
+EXAMPLE = Path(__file__).parents[2] / "data" / "labelled_example.tsv"
+
+
+def whole(split: Split) -> ClassificationBatch:
+    batch = split[torch.arange(len(split))]
+    assert isinstance(batch, ClassificationBatch)
+    return batch
+
+
+def test_digits_as_rows() -> None:
+    data = Digits("rows")
+    data.setup()
+    assert data.sizes == ClassificationSizes(classes=10, length=8, features=8)
+    assert [len(part) for part in data.parts] == [1293, 144, 360]
+    batch = whole(data.parts.test)
+    assert (batch.inputs.shape, batch.inputs.dtype) == ((360, 8, 8), torch.float32)
+    assert (batch.inputs.min().item(), batch.inputs.max().item()) == (0.0, 1.0)
+    assert set(batch.lengths.tolist()) == {8}
+    assert batch.labels[:5].tolist() == [2, 8, 2, 6, 6]  # as scikit-learn's train_test_split deals them
+    assert data.codec.token_labels(batch.inputs[0], 8)[-1] == "row 8"
+
+
+def test_digits_as_pixels_are_the_same_pictures() -> None:
+    rows, pixels = Digits("rows"), Digits("pixels")
+    rows.setup()
+    pixels.setup()
+    assert pixels.sizes == ClassificationSizes(classes=10, length=64, vocabulary=21)
+    vectors, tokens = whole(rows.parts.train), whole(pixels.parts.train)
+    assert (tokens.inputs - 4).equal((vectors.inputs * 16).long().flatten(1))
+    assert tokens.labels.equal(vectors.labels)
+    text = " ".join(pixels.codec.token_labels(tokens.inputs[0], 64))
+    assert pixels.codec.encode([text]).inputs[0].equal(tokens.inputs[0])
+    assert rows.codec.encode([text]).inputs[0].equal(vectors.inputs[0])
+
+
+def test_the_codec_of_other_digits_is_refused() -> None:
+    data, other = Digits("rows"), Digits("pixels")
+    other.setup()
+    data.codec = other.codec
+    with pytest.raises(LabError, match=r"not trained on data=digits with data\.unit=rows"):
+        data.setup()
+    with pytest.raises(LabError, match=r"data\.unit=columns: choose one of pixels, rows"):
+        Digits("columns")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("unit", ["words", "characters"])
+def test_one_file_of_texts(unit: TextUnit) -> None:
+    lines = [line.split("\t") for line in EXAMPLE.read_text().splitlines()]
+    texts = [text.split() if unit == "words" else list(text) for _, text in lines]
+    data = Labelled(file=str(EXAMPLE), unit=unit)
+    data.setup()
+    assert data.codec.labels == ["number", "person", "place", "time"]
+    assert data.sizes.length == max(map(len, texts))
+    assert [len(part) for part in data.parts] == [48, 6, 6]
+    batch = whole(data.parts.train)
+    seen = [
+        [data.codec.decode(label), data.codec.token_labels(inputs, length)]
+        for inputs, length, label in zip(*(field.tolist() for field in batch), strict=True)
+    ]
+    known = [[label, text] for (label, _), text in zip(lines, texts, strict=True)]
+    assert all(example in known for example in seen)
+    again = Labelled(file=str(EXAMPLE), unit=unit)
+    assert whole(again.parts.test).inputs.equal(whole(data.parts.test).inputs)
+
+
+def three(folder: Path, train: str, test: str, **options: int) -> Labelled:
+    (folder / "train.tsv").write_text(train)
+    (folder / "test.tsv").write_text(test)
+    names = str(folder / "train.tsv"), str(folder / "test.tsv"), str(folder / "test.tsv")
+    return Labelled(*names, **options)  # type: ignore[arg-type]
+
+
+def test_three_files_of_texts(tmp_path: Path) -> None:
+    data = three(tmp_path, "no\ta b\nyes\tb\n", "yes \tb  c a\n")
+    data.setup()
+    assert data.sizes == ClassificationSizes(classes=2, length=3, vocabulary=6)
+    batch = whole(data.parts.test)
+    assert batch.inputs.tolist() == [[5, 3, 4]]
+    assert (batch.lengths.tolist(), batch.labels.tolist()) == ([3], [1])
+    assert whole(data.parts.train).inputs.tolist() == [[4, 5], [5, 0]]
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "expected"),
+    [
+        (
+            "no\ta\nyes\tb\n",
+            "no\ta\nx\tb\n",
+            "test.tsv:2: the label 'x' is not in training, which has no, yes",
+        ),
+        ("no\ta\nno\tb\n", "no\ta\n", "train.tsv:1: every label is 'no'; at least two are needed"),
+        ("no\ta\nyes b\n", "no\ta\n", "train.tsv:2: 0 tabs where one is needed: label<TAB>text"),
+        ("no\ta\n\tb\n", "no\ta\n", "train.tsv:2: the label is empty; a line is label<TAB>text"),
+    ],
+)
+def test_errors(tmp_path: Path, train: str, test: str, expected: str) -> None:
+    with pytest.raises(LabError) as caught:
+        three(tmp_path, train, test).setup()
+    assert str(caught.value) == f"{tmp_path}/{expected}"
+
+
+def test_a_text_longer_than_the_option_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(LabError, match=r"train\.tsv:2: 3 words; at most 2 fit \(option data\.max_length\)"):
+        three(tmp_path, "no\ta\nyes\tb b b\n", "no\ta\n", max_length=2).setup()
+
+
+def test_longer_texts_can_be_made_to_fit(tmp_path: Path) -> None:
+    data = three(tmp_path, "no\ta\nyes\tb\n", "no\ta\n", max_length=9)
+    data.setup()
+    assert data.sizes.length == 9
+    assert data.codec.encode(["a b c d"]).inputs.shape == (1, 4)
+    with pytest.raises(LabError, match=r"data\.max_length=0"):
+        Labelled(max_length=0)
+
+
+def test_a_given_codec_is_kept(tmp_path: Path) -> None:
+    first = three(tmp_path, "no\ta b\nyes\tb\n", "yes\tb\n")
+    first.setup()
+    second = three(tmp_path, "no\tc b\n", "yes\tb\n")
+    second.codec = first.codec
+    second.setup()
+    assert second.sizes == first.sizes
+    assert whole(second.parts.train).inputs.tolist() == [[3, 5]]
