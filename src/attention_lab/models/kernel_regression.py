@@ -1,0 +1,74 @@
+"""Nadaraya-Watson kernel regression: attention from queries to the whole training set."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from attention_lab.attention import Kernel, Mechanism, leave_out_mask
+from attention_lab.sizes import RegressionSizes
+
+
+class KernelRegression(nn.Module):
+    """`f(x) = sum_i K(x - x_i) y_i / sum_j K(x - x_j)` (Nadaraya 1964, Watson 1964), as attention.
+
+    Queries are inputs, keys the training inputs and values the training targets. A query that is
+    itself a training sample leaves that sample out, so that fitting the width does not end in
+    memorising.
+
+    Args:
+        mechanism: a kernel, or any other score, with normaliser and pooling.
+        sizes: features, targets and samples of the training set.
+        scan: start the kernel's width at the best of a logarithmic grid, judged by the leave-one-out
+            error; it is always done for a kernel whose error has no gradient in the width (boxcar).
+    """
+
+    keys: Tensor
+    values: Tensor
+
+    def __init__(self, mechanism: Mechanism, sizes: RegressionSizes, *, scan: bool = False) -> None:
+        super().__init__()
+        self.scan = scan
+        self.attention = mechanism(sizes.features, sizes.features)
+        self.register_buffer("keys", torch.zeros(sizes.samples, sizes.features))
+        self.register_buffer("values", torch.zeros(sizes.samples, sizes.targets))
+
+    @property
+    def width(self) -> Tensor | None:
+        """The kernel's width w, the inverse of its bandwidth; None if the score has none."""
+        score = self.attention.score
+        return score.width if isinstance(score, Kernel) else None
+
+    @torch.no_grad()
+    def memorize(self, inputs: Float[Tensor, "N d"], targets: Float[Tensor, "N o"]) -> None:
+        """Take the training set as keys and values, and scan for a first width where that is due."""
+        self.keys.copy_(inputs)
+        self.values.copy_(targets)
+        score = self.attention.score
+        if isinstance(score, Kernel) and (self.scan or not score.has_gradient):
+            score.width.fill_(self._best_width(score))
+
+    def forward(
+        self, inputs: Float[Tensor, "B d"], index: Int[Tensor, " B"] | None = None
+    ) -> Float[Tensor, "B o"]:
+        """Predictions for `inputs`; `index` is each one's row in the training set, -1 if in none.
+
+        Where no kernel reaches a query its prediction is 0.
+        """
+        mask = None if index is None else leave_out_mask(index, len(self.keys))
+        context: Tensor = self.attention(inputs, self.attention.remember(self.keys, self.values, mask))
+        return context
+
+    def _best_width(self, score: Kernel, steps: int = 200, limit: int = 1000) -> float:
+        """The width with the least leave-one-out error on a logarithmic grid over the data's scales."""
+        chosen = torch.linspace(0, len(self.keys) - 1, min(limit, len(self.keys))).long()
+        inputs, targets = self.keys[chosen], self.values[chosen]
+        spread = (inputs.amax(0) - inputs.amin(0)).max().clamp_min(1e-12)
+        before = score.width.clone()
+        best, best_error = float(before.flatten()[0]), torch.inf
+        for width in torch.logspace(-1, 3.5, steps).div(spread).tolist():
+            score.width.fill_(width)
+            error = (self(inputs, chosen) - targets).square().mean().item()
+            if error < best_error:
+                best, best_error = width, error
+        score.width.copy_(before)
+        return best

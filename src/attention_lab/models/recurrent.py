@@ -1,0 +1,190 @@
+"""Recurrent parts: a bidirectional encoder, and cells that compute early what is known early.
+
+The loop of a decoder is the one thing that no batched product can replace, so as little as possible
+is left in it. A late cell takes the share of its gates that comes from inputs known in advance, the
+embeddings of all target steps, ready-made from `early`: one product for the whole target.
+"""
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from attention_lab.errors import LabError
+
+CellName = Literal["lstm", "gru"]
+CellState = tuple[Tensor, ...]
+"""`(hidden,)` of a GRU, `(hidden, cell)` of an LSTM, each `[N, h]`."""
+
+
+@torch.no_grad()
+def fill_gates(weight: Tensor, hidden_size: int, *, orthogonal: bool) -> None:
+    """Initial values gate by gate: orthogonal for weights from states, Xavier for those from inputs."""
+    for gate in torch.split(weight, hidden_size):
+        if orthogonal:
+            nn.init.orthogonal_(gate)
+        else:
+            nn.init.xavier_uniform_(gate)
+
+
+def recurrent_layers(
+    cell: CellName, input_size: int, hidden_size: int, layers: int = 1, dropout: float = 0.0
+) -> nn.LSTM | nn.GRU:
+    """PyTorch's layers, batch first, with the initial values of the late cells."""
+    kind = nn.LSTM if cell == "lstm" else nn.GRU
+    stack = kind(input_size, hidden_size, layers, batch_first=True, dropout=dropout if layers > 1 else 0.0)
+    for name, parameter in stack.named_parameters():
+        if name.startswith("weight"):
+            fill_gates(parameter, hidden_size, orthogonal="_hh_" in name)
+        else:
+            nn.init.zeros_(parameter)
+            if cell == "lstm" and "_ih_" in name:
+                nn.init.ones_(parameter[hidden_size : 2 * hidden_size])
+    return stack
+
+
+class LateCell(nn.Module):
+    """A cell whose input comes in two parts: `x` before the loop, `y` step by step.
+
+    Args:
+        early_size: size of x; 0 if there is none.
+        late_size: size of y.
+        hidden_size: size h of the state.
+        gates: number of gates.
+    """
+
+    def __init__(self, early_size: int, late_size: int, hidden_size: int, *, gates: int) -> None:
+        super().__init__()
+        self.hidden_size = hidden_size
+        self.early_weight = nn.Parameter(torch.empty(gates * hidden_size, early_size)) if early_size else None
+        self.late_weight = nn.Parameter(torch.empty(gates * hidden_size, late_size))
+        self.hidden_weight = nn.Parameter(torch.empty(gates * hidden_size, hidden_size))
+        self.bias = nn.Parameter(torch.zeros(gates * hidden_size))
+        if self.early_weight is not None:
+            fill_gates(self.early_weight, hidden_size, orthogonal=False)
+        fill_gates(self.late_weight, hidden_size, orthogonal=False)
+        fill_gates(self.hidden_weight, hidden_size, orthogonal=True)
+
+    def early(self, x: Float[Tensor, "*steps e"] | None) -> Float[Tensor, "*steps g"]:
+        """The share of the gates that x and the bias have, for any number of steps; without x the bias."""
+        if x is None or self.early_weight is None:
+            return self.bias
+        return F.linear(x, self.early_weight, self.bias)
+
+
+class LateLSTM(LateCell):
+    """LSTM: one product a step for all gates.
+
+        i, f, o = sigmoid(W x + V y + U h + b),   g = tanh(W x + V y + U h + b)
+        c' = f * c + i * g,   h' = o * tanh(c')
+
+    The gates stand in this order, so that one sigmoid serves three. Forget gates start open (bias 1).
+    """
+
+    def __init__(self, early_size: int, late_size: int, hidden_size: int) -> None:
+        super().__init__(early_size, late_size, hidden_size, gates=4)
+        nn.init.ones_(self.bias[hidden_size : 2 * hidden_size])
+
+    def forward(self, early: Tensor, late: Float[Tensor, "N y"], state: CellState) -> CellState:
+        """One step from the early share `[N, 4h]` (or the bias), y and `(h, c)`."""
+        hidden, cell = state
+        gates = torch.addmm(early, late, self.late_weight.t())
+        gates = torch.addmm(gates, hidden, self.hidden_weight.t())
+        size = self.hidden_size
+        squashed, new = torch.split(gates, [3 * size, size], -1)
+        enter, keep, leave = squashed.sigmoid().chunk(3, -1)
+        cell = torch.addcmul(keep * cell, enter, new.tanh())
+        return leave * cell.tanh(), cell
+
+
+class LateGRU(LateCell):
+    """GRU: two products a step, as the reset gate stands between them.
+
+    r, z = sigmoid(W x + V y + b + U h + a)
+    n = tanh(W x + V y + b + r * (U h + a)),   h' = (1 - z) * n + z * h
+    """
+
+    def __init__(self, early_size: int, late_size: int, hidden_size: int) -> None:
+        super().__init__(early_size, late_size, hidden_size, gates=3)
+        self.hidden_bias = nn.Parameter(torch.zeros(3 * hidden_size))
+
+    def forward(self, early: Tensor, late: Float[Tensor, "N y"], state: CellState) -> CellState:
+        """One step from the early share `[N, 3h]` (or the bias), y and `(h,)`."""
+        (hidden,) = state
+        size = self.hidden_size
+        above, new = torch.split(torch.addmm(early, late, self.late_weight.t()), [2 * size, size], -1)
+        below = F.linear(hidden, self.hidden_weight, self.hidden_bias)
+        below, old = torch.split(below, [2 * size, size], -1)
+        reset, keep = (above + below).sigmoid().chunk(2, -1)
+        return (torch.lerp(torch.addcmul(new, reset, old).tanh(), hidden, keep),)
+
+
+def late_cell(cell: CellName, early_size: int, late_size: int, hidden_size: int) -> LateLSTM | LateGRU:
+    """The late cell of this name."""
+    kind = LateLSTM if cell == "lstm" else LateGRU
+    return kind(early_size, late_size, hidden_size)
+
+
+def reversal(lengths: Int[Tensor, " B"], size: int) -> Int[Tensor, "B {size}"]:
+    """Positions that turn each sequence round and leave its padding in place; its own inverse."""
+    position = torch.arange(size, device=lengths.device)
+    mirrored = lengths.unsqueeze(-1) - 1 - position
+    return torch.where(mirrored < 0, position, mirrored)
+
+
+def _reorder(x: Float[Tensor, "B S d"], order: Int[Tensor, "B S"]) -> Float[Tensor, "B S d"]:
+    return x.gather(1, order.unsqueeze(-1).expand_as(x))
+
+
+class RecurrentEncoder(nn.Module):
+    """Bidirectional encoder: annotations `[forward h_j; backward h_j]` (1409.0473, eq. 7).
+
+    Each direction has half of `hidden_size`. The backward layer is a forward one over each sequence
+    turned round within its own length: the states are those of packed sequences, in two thirds of the
+    time on a CPU, and without a wait for the lengths on a GPU.
+
+    Args:
+        vocabulary: number of source symbols.
+        embedding_size: size of their embeddings.
+        hidden_size: size of the annotations; even.
+        layers: number of layers, each over the annotations of the one below.
+        cell: `lstm` or `gru`.
+        dropout: on embeddings and between layers.
+    """
+
+    def __init__(
+        self,
+        vocabulary: int,
+        *,
+        embedding_size: int,
+        hidden_size: int,
+        layers: int,
+        cell: CellName,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        if hidden_size % 2:
+            raise LabError(f"model.hidden_size must be even, a half for each direction, got {hidden_size}")
+        self.embedding = nn.Embedding(vocabulary, embedding_size)
+        sizes = [embedding_size] + [hidden_size] * (layers - 1)
+        self.forwards = nn.ModuleList(recurrent_layers(cell, size, hidden_size // 2) for size in sizes)
+        self.backwards = nn.ModuleList(recurrent_layers(cell, size, hidden_size // 2) for size in sizes)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"]
+    ) -> tuple[Float[Tensor, "B S h"], list[Float[Tensor, "B h"]]]:
+        """Annotations, meaningless beyond the lengths, and each layer's last states of both directions."""
+        order = reversal(lengths, source.shape[1])
+        last = lengths - 1
+        rows = torch.arange(len(source), device=source.device)
+        x, finals = self.embedding(source), []
+        for onward, backward in zip(self.forwards, self.backwards, strict=True):
+            x = self.dropout(x)
+            ahead, _ = onward(x)
+            behind, _ = backward(_reorder(x, order))
+            finals.append(torch.cat([ahead[rows, last], behind[rows, last]], -1))
+            x = torch.cat([ahead, _reorder(behind, order)], -1)
+        return x, finals
