@@ -1,0 +1,104 @@
+"""A picture as an array of palette indices: one byte a pixel, quick to fill and to compress."""
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from attention_lab.viz.fonts import label_mask
+
+Pixels = npt.NDArray[np.uint8]
+
+SHADES = 192
+"""Indices 0 .. SHADES - 1 are the colour map, from weight 0 to the largest."""
+PAPER = SHADES
+"""From here up a ramp of greys: white paper at PAPER, full ink at INK."""
+INK = PAPER + 47
+GOLD = INK + 1
+BAD = GOLD + 1
+
+_ANCHORS = ("f4fafb", "cdeae5", "8fd0cf", "4aabc0", "2b7fb0", "25559a", "1e2f73", "0f1440")
+_INK_COLOUR = (27, 34, 44)
+_GOLD_COLOUR = (230, 110, 0)
+_BAD_COLOUR = (204, 60, 150)
+
+
+def lightness(colours: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """CIE 1976 L* (0 black .. 100 white) of sRGB colours [..., 3] in 0..255."""
+    srgb = colours / 255
+    linear = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
+    luminance = linear @ np.array([0.2126, 0.7152, 0.0722])
+    result: npt.NDArray[np.float64] = np.where(
+        luminance > (6 / 29) ** 3, 116 * np.cbrt(luminance) - 16, luminance * (29 / 3) ** 3
+    )
+    return result
+
+
+def _colour_map() -> npt.NDArray[np.float64]:
+    """[SHADES, 3]: through the anchors, spaced so that lightness falls in equal steps."""
+    anchors = np.array([list(bytes.fromhex(anchor)) for anchor in _ANCHORS], dtype=np.float64)
+    along = np.linspace(0, len(anchors) - 1, 4096)
+    fine = np.stack([np.interp(along, np.arange(len(anchors)), channel) for channel in anchors.T], axis=1)
+    darkness = -lightness(fine)
+    chosen = np.interp(np.linspace(darkness[0], darkness[-1], SHADES), darkness, np.arange(len(fine)))
+    colours: npt.NDArray[np.float64] = fine[np.rint(chosen).astype(int)]
+    return colours
+
+
+def _palette() -> Pixels:
+    colours = np.zeros((256, 3))
+    colours[:SHADES] = _colour_map()
+    colours[PAPER : INK + 1] = np.linspace((255, 255, 255), _INK_COLOUR, INK + 1 - PAPER)
+    colours[GOLD], colours[BAD] = _GOLD_COLOUR, _BAD_COLOUR
+    return np.rint(colours).astype(np.uint8)
+
+
+PALETTE = _palette()
+"""[256, 3] sRGB colours."""
+
+
+class Canvas:
+    """White paper of `height` x `width` pixels; `pixels` is there to be written to."""
+
+    def __init__(self, width: int, height: int) -> None:
+        self.pixels: Pixels = np.full((height, width), PAPER, dtype=np.uint8)
+
+    def text(
+        self,
+        text: str,
+        at: tuple[int, int],
+        *,
+        anchor: tuple[float, float] = (0.0, 0.5),
+        size: int = 12,
+        limit: int = 2400,
+        strength: float = 1.0,
+        turned: bool = False,
+    ) -> int:
+        """Write on white at (x, y) and return the width taken.
+
+        `anchor` says which point of the text's box lies there, as fractions of its width and height;
+        `turned` text reads upwards; `strength` < 1 is grey.
+        """
+        mask = label_mask(text, size, limit)
+        if turned:
+            mask = np.rot90(mask)
+        height, width = len(mask), len(mask[0])
+        left = max(0, round(at[0] - anchor[0] * width))
+        top = max(0, round(at[1] - anchor[1] * height))
+        place = self.pixels[top : top + height, left : left + width]
+        ink = mask[: place.shape[0], : place.shape[1]] * np.float32(strength * (INK - PAPER) / 255)
+        np.maximum(place, ink.astype(np.uint8) + np.uint8(PAPER), out=place)
+        return width
+
+    def frame(self, left: int, top: int, width: int, height: int) -> None:
+        """Draw a thin grey frame just outside the box."""
+        shade = PAPER + 22
+        self.pixels[top - 1, left - 1 : left + width + 1] = shade
+        self.pixels[top + height, left - 1 : left + width + 1] = shade
+        self.pixels[top - 1 : top + height + 1, left - 1] = shade
+        self.pixels[top - 1 : top + height + 1, left + width] = shade
+
+    def image(self) -> Image.Image:
+        """The picture, in Pillow's palette mode."""
+        image = Image.fromarray(self.pixels)
+        image.putpalette(PALETTE.tobytes())
+        return image

@@ -1,0 +1,160 @@
+"""One attention map and its pixels: colour, hatching, separators and the outline of the gold cells."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib.stride_tricks import sliding_window_view
+
+from attention_lab.viz.canvas import BAD, GOLD, PAPER, SHADES, Pixels
+
+Scale = Literal["linear", "sqrt"]
+Flags = npt.NDArray[np.bool_]
+T = TypeVar("T", bound=np.generic)
+
+OUTLINE = 2
+"""Pixels by which the outline of a gold cell reaches beyond the cell."""
+
+
+@dataclass(frozen=True, eq=False)
+class Heatmap:
+    """Attention weights [Q, K] of one head, with what is needed to read them.
+
+    Args:
+        weights: [Q, K], of any float type.
+        title: what stands above the map.
+        queries: label of each row.
+        keys: label of each column.
+        mask: bool, broadcastable to [Q, K]; True = attended.
+        gold: [Q] the right key of each query, -1 where there is none.
+
+    Raises:
+        ValueError: shapes that do not fit `weights`, or a gold key beyond its last column.
+    """
+
+    weights: npt.NDArray[Any]
+    title: str = ""
+    queries: Sequence[str] = ()
+    keys: Sequence[str] = ()
+    mask: npt.NDArray[np.bool_] | None = None
+    gold: npt.NDArray[np.integer[Any]] | None = None
+
+    def __post_init__(self) -> None:
+        if self.weights.ndim != 2:
+            raise ValueError(f"weights are [queries, keys], not of shape {self.weights.shape}")
+        if self.mask is not None:
+            np.broadcast_to(self.mask, self.weights.shape)
+        if self.gold is not None:
+            queries, keys = self.weights.shape
+            if self.gold.shape != (queries,):
+                raise ValueError(f"gold has shape {self.gold.shape}, the map {queries} queries")
+            if (self.gold >= keys).any():
+                raise ValueError(f"gold key {self.gold.max()} in a map of {keys} keys")
+
+    @property
+    def attended(self) -> Flags:
+        """[Q, K] bool: cells that the mask leaves."""
+        shape = self.weights.shape
+        return np.broadcast_to(np.True_ if self.mask is None else self.mask, shape)
+
+    @cached_property
+    def bad(self) -> Flags:
+        """[Q, K] bool: attended cells that are NaN or infinite."""
+        bad: Flags = self.attended & ~np.isfinite(self.weights)
+        return bad
+
+    @cached_property
+    def shown(self) -> npt.NDArray[np.float64]:
+        """[Q, K]: the weights, 0 in masked and bad cells."""
+        return np.where(self.attended & ~self.bad, self.weights, 0).astype(np.float64)
+
+    @cached_property
+    def golden(self) -> Flags:
+        """[Q, K] bool: the gold cells."""
+        queries, keys = self.weights.shape
+        if self.gold is None:
+            return np.zeros((queries, keys), bool)
+        golden: Flags = self.gold[:, None] == np.arange(keys)
+        return golden
+
+    def summary(self) -> str:
+        """The largest weight, and whatever the colours cannot tell."""
+        usable = self.shown[self.attended & ~self.bad]
+        parts = []
+        if count := int(self.bad.sum()):
+            parts.append(f"{count} not finite")
+        parts.append(f"max {_short(usable.max())}" if usable.size else "no weights")
+        if usable.size and usable.min() < 0:
+            parts.append(f"min {_short(usable.min())}")
+        return " · ".join(parts)
+
+
+def _short(weight: float) -> str:
+    return f"{weight:.2f}" if weight == 0 or 0.1 <= abs(weight) < 1000 else f"{weight:.2g}"
+
+
+def shades(weights: npt.NDArray[np.float64], scale: Scale, maximum: float) -> Pixels:
+    """Colour index of each weight: 0 .. SHADES - 1 for 0 .. `maximum`, clipped outside."""
+    fraction = np.clip(weights / maximum, 0, 1)
+    if scale == "sqrt":
+        fraction = np.sqrt(fraction)
+    return np.rint(fraction * (SHADES - 1)).astype(np.uint8)
+
+
+def hatching(height: int, width: int) -> Pixels:
+    """Grey diagonals on light grey."""
+    stripes = np.resize(_DIAGONALS, height + width)
+    return sliding_window_view(stripes, width)[:height]  # each row one pixel on from the row above
+
+
+_DIAGONALS = np.array([20, 8, 4, 4, 4, 8], dtype=np.uint8) + np.uint8(PAPER)
+
+
+def cell_pixels(heatmap: Heatmap, cell: int, block: int, scale: Scale, maximum: float) -> Pixels:
+    """Paint a map, `cell` pixels a cell, where a cell is the largest of `block` x `block` weights.
+
+    Shape: [ceil(Q / block) * cell, ceil(K / block) * cell].
+    """
+    attended = _pool(heatmap.attended, block)  # so a block is hatched only if all of it is masked
+    pixels = _grow(shades(_pool(heatmap.shown, block), scale, maximum), cell)
+    if cell >= 10:
+        pixels[cell::cell] = pixels[:, cell::cell] = PAPER + 5
+    if not attended.all():
+        np.copyto(pixels, hatching(*pixels.shape), where=_grow(~attended, cell))
+    if heatmap.bad.any():
+        pixels[_grow(_pool(heatmap.bad, block), cell)] = BAD
+    return pixels
+
+
+def outline_gold(place: Pixels, heatmap: Heatmap, cell: int, block: int) -> None:
+    """Outline the gold cells in `place`, which is the map's pixels and a border of OUTLINE more.
+
+    The line runs outside the cells, so it hides no gold weight, however small the cell.
+    """
+    inside = np.pad(_grow(_pool(heatmap.golden, block), cell), OUTLINE)
+    reach = OUTLINE if cell >= 6 else 1
+    place[_widen(_widen(inside, reach).T, reach).T & ~inside] = GOLD
+
+
+def _widen(flags: Flags, reach: int) -> Flags:
+    """Spread True by `reach` rows up and down."""
+    wide = flags.copy()
+    for step in range(1, reach + 1):
+        wide[step:] |= flags[:-step]
+        wide[:-step] |= flags[step:]
+    return wide
+
+
+def _pool(values: npt.NDArray[T], block: int) -> npt.NDArray[T]:
+    if block == 1:
+        return values
+    for axis in (0, 1):
+        values = np.maximum.reduceat(values, np.arange(0, values.shape[axis], block), axis=axis)
+    return values
+
+
+def _grow(values: npt.NDArray[T], cell: int) -> npt.NDArray[T]:
+    return values.repeat(cell, axis=0).repeat(cell, axis=1)

@@ -1,0 +1,138 @@
+"""Labels as small grey images, each in the first well-known font that has all its characters."""
+
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Iterator
+from functools import lru_cache
+from math import ceil, floor
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageDraw, ImageFont
+
+Mask = npt.NDArray[np.uint8]
+"""[height, width] coverage of each pixel by ink: 0 none, 255 full."""
+
+FONTS = (
+    "DejaVuSans.ttf",
+    "NotoSans-Regular.ttf",
+    "segoeui.ttf",
+    "Arial Unicode.ttf",
+    "NotoSansCJK-Regular.ttc",
+    "DroidSansFallbackFull.ttf",
+    "wqy-microhei.ttc",
+    "Hiragino Sans GB.ttc",
+    "msyh.ttc",
+    "malgun.ttf",
+    "NotoSansArabic-Regular.ttf",
+    "NotoSansHebrew-Regular.ttf",
+    "NotoSansDevanagari-Regular.ttf",
+    "NotoEmoji-Regular.ttf",
+    "seguisym.ttf",
+)
+"""In order of preference. Pillow finds them by name in the font folders of Linux, macOS and Windows."""
+
+BUILT_IN = ""
+LONGEST = 200  # characters: no label that fits a picture has more
+MISSING = "\U0010ffff"  # never a character, so every font draws its box for it
+
+
+def label_mask(text: str, size: int, limit: int = 2400) -> Mask:
+    """Draw `text` at `size` pixels, ended by an ellipsis where it is wider than `limit` pixels.
+
+    All masks of one size have one height, and the middle of a capital letter is the middle of the
+    mask. The array is shared between calls and read-only.
+    """
+    # Cut before the cache is asked, lest it keep and hash labels of any length.
+    return _draw(text if len(text) <= LONGEST else text[:LONGEST] + "…", size, limit)
+
+
+@lru_cache(maxsize=8192)
+def _draw(text: str, size: int, limit: int) -> Mask:
+    text = visible(text)
+    font = _load(font_for(text), size)
+    text = _shorten(text, font, limit)
+    left, right = _extent(text, font)
+    height = round(1.4 * size)
+    image = Image.new("L", (max(1, min(limit, right - left)), height))
+    baseline = round(height / 2 + 0.365 * size)
+    ImageDraw.Draw(image).text((-left, baseline), text, fill=255, font=font, anchor="ls")
+    mask = np.array(image)
+    mask.setflags(write=False)
+    return mask
+
+
+def visible(text: str) -> str:
+    """Replace what has no shape of its own: control and format characters, lone surrogates, blank labels."""
+    if text and text.isspace() and text.isprintable():
+        return "␣" * len(text)
+    return "".join(map(_visible_character, text))
+
+
+def _visible_character(character: str) -> str:
+    joiner = character in "\u200c\u200d"  # ordinary spelling in Persian and Hindi
+    hidden = unicodedata.category(character) in {"Cc", "Cf", "Cs", "Zl", "Zp"} and not joiner
+    return "\ufffd" if hidden else character
+
+
+def font_for(text: str) -> str:
+    """Name of the first installed font with every character of `text`, or else of the one with most."""
+    best, most = BUILT_IN, -1
+    for name in _installed():
+        covered = sum(_covers(name, character) for character in text)
+        if covered == len(text):
+            return name
+        if covered > most:
+            best, most = name, covered
+    return best
+
+
+def _installed() -> Iterator[str]:
+    # Lazily: most labels are covered by the first, and a search walks the font folders.
+    yield from filter(_exists, FONTS)
+    yield BUILT_IN
+
+
+@lru_cache
+def _exists(name: str) -> bool:
+    try:
+        ImageFont.truetype(name, 16)
+    except OSError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=256)
+def _load(name: str, size: int) -> ImageFont.FreeTypeFont:
+    if name == BUILT_IN:
+        return cast(ImageFont.FreeTypeFont, ImageFont.load_default(size))
+    return ImageFont.truetype(name, size)
+
+
+@lru_cache(maxsize=65536)
+def _covers(name: str, character: str) -> bool:
+    """Whether the font draws anything else than its box for missing characters."""
+    return character.isspace() or _shape(name, character) != _shape(name, MISSING)
+
+
+def _shape(name: str, character: str) -> tuple[tuple[int, int], bytes]:
+    mask = _load(name, 16).getmask(character)
+    return mask.size, bytes(mask)
+
+
+def _extent(text: str, font: ImageFont.FreeTypeFont) -> tuple[int, int]:
+    """Where the ink begins, if before 0, and ends."""
+    left, _, right, _ = font.getbbox(text, anchor="ls")
+    return floor(min(0, left)), ceil(right)
+
+
+def _shorten(text: str, font: ImageFont.FreeTypeFont, limit: int) -> str:
+    def width(kept: str) -> int:
+        left, right = _extent(kept, font)
+        return right - left
+
+    if width(text) <= limit:
+        return text
+    keep = bisect_right(range(1, len(text)), limit, key=lambda count: width(text[:count] + "…"))
+    return text[:keep].rstrip() + "…"

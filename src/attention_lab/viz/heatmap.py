@@ -1,0 +1,176 @@
+"""Attention maps side by side on one fixed colour scale, so that heads, steps and runs compare."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from PIL import Image
+
+from attention_lab.viz import layout as measure
+from attention_lab.viz.canvas import BAD, GOLD, PAPER, SHADES, Canvas
+from attention_lab.viz.cells import OUTLINE, Heatmap, Scale, cell_pixels, hatching, outline_gold, shades
+from attention_lab.viz.fonts import label_mask
+from attention_lab.viz.layout import AXIS, CAPTION, GAP, HEADING, LEGEND, MARGIN, SPACE, Layout, arrange
+
+__all__ = ["Heatmap", "draw_heatmaps"]
+
+_TICKS: dict[Scale, tuple[float, ...]] = {
+    "linear": (0, 0.25, 0.5, 0.75, 1),
+    "sqrt": (0, 0.01, 0.05, 0.1, 0.25, 0.5, 1),
+}
+_BAR_WIDTH, _BAR_HEIGHT, _SWATCH = 16, 200, 16
+_QUIET = 0.62  # strength of what is not a label
+
+
+def draw_heatmaps(
+    maps: Sequence[Heatmap],
+    *,
+    title: str = "",
+    columns: int | None = None,
+    scale: Scale = "linear",
+    maximum: float = 1.0,
+) -> Image.Image:
+    """Draw attention maps as a grid of panels with one colour bar.
+
+    Light is 0 and dark is `maximum`, the same in every panel. Masked cells are hatched, NaN and
+    infinite ones magenta, gold cells outlined. Labels too many to be legible are thinned. A map of
+    more cells than pixels shows the largest weight of each block and says so. At most 64 maps are
+    drawn and no side is longer than 2400 pixels.
+
+    Args:
+        maps: the panels, row by row.
+        title: stands above them all.
+        columns: panels in a row; by default about as many as rows.
+        scale: "sqrt" sets weights near 0 apart, for maps of many small weights.
+        maximum: the weight of the darkest colour; larger ones are drawn alike.
+
+    Returns:
+        A picture in palette mode ("P").
+
+    Raises:
+        ValueError: no maps, or `maximum` not positive.
+    """
+    if not maps:
+        raise ValueError("no heatmaps to draw")
+    if not maximum > 0:
+        raise ValueError(f"the largest weight of a scale is positive, not {maximum}")
+    drawn = maps[: measure.MOST_ACROSS**2]
+    if left_out := len(maps) - len(drawn):
+        title = f"{title}   (first {len(drawn)} maps, {left_out} left out)".strip()
+    layout = arrange(drawn, columns)
+    legend = _legend_entries(drawn)
+
+    top = MARGIN + (HEADING if title else 0)
+    panels_right = MARGIN + layout.columns * layout.across
+    legend_height = CAPTION + _BAR_HEIGHT + 24 + len(legend) * (_SWATCH + 8)
+    height = max(layout.rows * layout.down - GAP, legend_height)
+    canvas = Canvas(panels_right + LEGEND + MARGIN, top + height + MARGIN)
+    if title:
+        limit = canvas.pixels.shape[1] - 2 * MARGIN
+        canvas.text(title, (MARGIN, MARGIN + 10), size=17, limit=limit)
+    for number, heatmap in enumerate(drawn):
+        row, column = divmod(number, layout.columns)
+        left = MARGIN + column * layout.across + layout.left
+        _panel(canvas, heatmap, layout, left, top + row * layout.down + CAPTION, scale, maximum)
+    _colour_bar(canvas, panels_right, top + CAPTION, scale, maximum)
+    _legend(canvas, panels_right, top + CAPTION + _BAR_HEIGHT + 24, legend)
+    return canvas.image()
+
+
+def _panel(
+    canvas: Canvas, heatmap: Heatmap, layout: Layout, left: int, top: int, scale: Scale, maximum: float
+) -> None:
+    """Draw one map with its title, labels and axis names; (left, top) is the map's corner."""
+    cells = cell_pixels(heatmap, layout.cell, layout.block, scale, maximum)
+    height, width = cells.shape
+    canvas.pixels[top : top + height, left : left + width] = cells
+    canvas.frame(left, top, width, height)
+    if heatmap.golden.any():
+        around = canvas.pixels[
+            top - OUTLINE : top + height + OUTLINE, left - OUTLINE : left + width + OUTLINE
+        ]
+        outline_gold(around, heatmap, layout.cell, layout.block)
+
+    summary = heatmap.summary()
+    if layout.block > 1:
+        summary += f" · largest of {layout.block} x {layout.block} a cell"
+    start, line = left - 1, top - CAPTION // 2 - 2
+    if heatmap.title:
+        room = max(layout.width // 3, layout.width - label_mask(summary, 12).shape[1] - 10)
+        start += 10 + canvas.text(heatmap.title, (start, line), size=13, limit=room)
+    canvas.text(summary, (start, line), limit=left + layout.width - start, strength=_QUIET)
+
+    _query_labels(canvas, heatmap, layout, left, top)
+    _key_labels(canvas, heatmap, layout, left, top + height)
+    canvas.text(
+        "query",
+        (left - layout.left + AXIS // 2 - 2, top + height // 2),
+        anchor=(0.5, 0.5),
+        strength=_QUIET,
+        turned=True,
+    )
+    name = (left + width // 2, top + height + layout.below - AXIS // 2 + 2)
+    canvas.text("key", name, anchor=(0.5, 0.5), strength=_QUIET)
+
+
+def _query_labels(canvas: Canvas, heatmap: Heatmap, layout: Layout, left: int, top: int) -> None:
+    for number in range(0, min(len(heatmap.queries), heatmap.weights.shape[0]), layout.step):
+        middle = top + number // layout.block * layout.cell + layout.cell // 2
+        if layout.step > 1:
+            canvas.pixels[middle, left - 4 : left - 1] = PAPER + 22
+        canvas.text(
+            heatmap.queries[number],
+            (left - SPACE, middle),
+            anchor=(1.0, 0.5),
+            size=layout.label_size,
+            limit=layout.query_room,
+        )
+
+
+def _key_labels(canvas: Canvas, heatmap: Heatmap, layout: Layout, left: int, bottom: int) -> None:
+    for number in range(0, min(len(heatmap.keys), heatmap.weights.shape[1]), layout.step):
+        middle = left + number // layout.block * layout.cell + layout.cell // 2
+        if layout.step > 1:
+            canvas.pixels[bottom + 1 : bottom + 4, middle] = PAPER + 22
+        label, size, room = heatmap.keys[number], layout.label_size, layout.key_room
+        turned = layout.turned or label_mask(label, size, room).shape[1] > layout.slot
+        place = (middle, bottom + SPACE)
+        canvas.text(label, place, anchor=(0.5, 0.0), size=size, limit=room, turned=turned)
+
+
+def _colour_bar(canvas: Canvas, left: int, top: int, scale: Scale, maximum: float) -> None:
+    name = "weight" if scale == "linear" else "weight (√)"
+    canvas.text(name, (left - 1, top - CAPTION // 2 - 2), strength=_QUIET)
+    bar = np.rint(np.linspace(SHADES - 1, 0, _BAR_HEIGHT)).astype(np.uint8)
+    canvas.pixels[top : top + _BAR_HEIGHT, left : left + _BAR_WIDTH] = bar[:, None]
+    canvas.frame(left, top, _BAR_WIDTH, _BAR_HEIGHT)
+    ticks = np.array(_TICKS[scale]) * maximum
+    for tick, shade in zip(ticks, shades(ticks, scale, maximum), strict=True):
+        height = top + round((1 - shade / (SHADES - 1)) * (_BAR_HEIGHT - 1))
+        right = left + _BAR_WIDTH
+        canvas.pixels[height, right : right + 4] = PAPER + 22
+        canvas.text(f"{tick:.3g}", (right + 8, height), size=11)
+
+
+def _legend_entries(maps: Sequence[Heatmap]) -> list[str]:
+    """What besides colours the maps show."""
+    present = {
+        "masked": any(not heatmap.attended.all() for heatmap in maps),
+        "gold": any(heatmap.golden.any() for heatmap in maps),
+        "not finite": any(heatmap.bad.any() for heatmap in maps),
+    }
+    return [name for name, there in present.items() if there]
+
+
+def _legend(canvas: Canvas, left: int, top: int, entries: Sequence[str]) -> None:
+    for number, name in enumerate(entries):
+        line = top + number * (_SWATCH + 8)
+        swatch = canvas.pixels[line : line + _SWATCH, left : left + _SWATCH]
+        if name == "masked":
+            swatch[:] = hatching(_SWATCH, _SWATCH)
+            canvas.frame(left, line, _SWATCH, _SWATCH)
+        elif name == "gold":
+            swatch[:] = GOLD
+            swatch[OUTLINE:-OUTLINE, OUTLINE:-OUTLINE] = 0
+        else:
+            swatch[:] = BAD
+        canvas.text(name, (left + _SWATCH + 8, line + _SWATCH // 2), size=11)

@@ -1,0 +1,114 @@
+"""Where the panels of a picture go, how large a cell is and which labels there is room for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, isqrt
+
+from attention_lab.viz.cells import Heatmap
+from attention_lab.viz.fonts import label_mask
+
+LARGEST = 2400  # pixels, a side of a picture
+MOST_ACROSS = 8  # panels in a row or column: more would leave none legible
+MARGIN, GAP = 16, 26
+HEADING = 34  # the picture's title
+CAPTION = 26  # a panel's title
+AXIS = 20  # an axis name
+LEGEND = 96  # width of the colour bar and its ticks
+SPACE = 6  # between labels and map
+BODY, CELL = 480, 30  # aims: pixels of a map and, at most, of a cell
+NARROWEST = 170  # a panel's title needs that much
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The measures that all panels of a picture share, in pixels.
+
+    `block` weights a side share a cell where there are more of them than pixels. One query or key in
+    `step` has room for its label, of at most `query_room` or `key_room` pixels. Key labels wider than
+    `slot` read upwards, and all do where most are (`turned`); they take `depth` pixels below the map.
+    """
+
+    columns: int
+    rows: int
+    cell: int
+    block: int
+    step: int
+    label_size: int
+    query_room: int
+    key_room: int
+    slot: int
+    depth: int
+    turned: bool
+    width: int
+    height: int
+
+    @property
+    def left(self) -> int:
+        """From a panel's left edge to its map."""
+        return AXIS + self.query_room + SPACE
+
+    @property
+    def below(self) -> int:
+        """From a map's lower edge to the panel's."""
+        return SPACE + self.depth + AXIS
+
+    @property
+    def across(self) -> int:
+        """From one panel to the next on its right."""
+        return self.left + self.width + GAP
+
+    @property
+    def down(self) -> int:
+        """From one panel to the next below."""
+        return CAPTION + self.height + self.below + GAP
+
+
+def arrange(maps: Sequence[Heatmap], columns: int | None) -> Layout:
+    """Lay out at most MOST_ACROSS^2 maps in a picture of at most LARGEST pixels a side."""
+    columns = _columns(len(maps)) if columns is None else columns
+    columns = min(max(columns, ceil(len(maps) / MOST_ACROSS), 1), MOST_ACROSS, len(maps))
+    rows = ceil(len(maps) / columns)
+    queries, keys = (max(1, *(heatmap.weights.shape[axis] for heatmap in maps)) for axis in (0, 1))
+    crowded = max(columns, rows) > 4
+    size = 13 if max(queries, keys) <= 16 and not crowded else 11
+    limit = 60 if crowded else 96
+    query_room = max(max(_widths(heatmap.queries, size, limit), default=0) for heatmap in maps)
+    key_room = max(max(_widths(heatmap.keys, size, limit), default=0) for heatmap in maps)
+    line = round(1.4 * size) if any(heatmap.keys for heatmap in maps) else 0
+    deepest = max(key_room, line)
+
+    room_across = (LARGEST - 2 * MARGIN - LEGEND) // columns - GAP - AXIS - query_room - SPACE
+    room_down = (LARGEST - 2 * MARGIN - HEADING) // rows - GAP - CAPTION - AXIS - deepest - SPACE
+    room_across, room_down = min(room_across, BODY), min(room_down, BODY)
+    cell = max(1, min(CELL, room_across // keys, room_down // queries))
+    block = max(1, ceil(keys / room_across), ceil(queries / room_down))
+    step = ceil((size + 1) * block / cell)
+    slot = step * cell // block - 3
+    widths = [width for heatmap in maps for width in _widths(heatmap.keys[::step], size, key_room)]
+    wide = sum(width > slot for width in widths)
+    return Layout(
+        columns=columns,
+        rows=rows,
+        cell=cell,
+        block=block,
+        step=step,
+        label_size=size,
+        query_room=query_room,
+        key_room=key_room,
+        slot=slot,
+        depth=deepest if wide else line,
+        turned=wide > len(widths) / 2,
+        width=max(NARROWEST, ceil(keys / block) * cell),
+        height=max(1, ceil(queries / block) * cell),
+    )
+
+
+def _columns(panels: int) -> int:
+    """About square, without a gap in the last row where some nearby number allows it."""
+    square = isqrt(panels - 1) + 1
+    return next((n for n in range(square, isqrt(4 * panels) + 1) if panels % n == 0), square)
+
+
+def _widths(labels: Sequence[str], size: int, limit: int) -> list[int]:
+    """Of the labels, or of some evenly spread where there are hundreds."""
+    return [label_mask(label, size, limit).shape[1] for label in labels[:: max(1, len(labels) // 64)]]
