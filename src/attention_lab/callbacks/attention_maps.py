@@ -1,0 +1,77 @@
+"""At every validation: what each attention does on a few fixed examples."""
+
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.utilities import move_data_to_device
+
+from attention_lab.callbacks.pictures import add_picture, attention_pictures, readable, tensorboard_writer
+from attention_lab.errors import LabError
+from attention_lab.metrics import attention_entropy
+from attention_lab.tasks import Observation, Task
+
+
+class AttentionMaps(pl.Callback):
+    """Log the attention weights, their entropy and the outputs of a fixed probe batch to TensorBoard.
+
+    Every layer and head is drawn. The pictures use the weights before dropout, recorded in a pass of
+    their own: training itself stays on the fast path.
+
+    Args:
+        examples: number of examples of the validation part to look at.
+        every: log at every n-th validation.
+    """
+
+    def __init__(self, examples: int = 4, every: int = 1) -> None:
+        if examples < 1 or every < 1:
+            raise LabError(f"callbacks.attention_maps: examples={examples} and every={every} must be at least 1")
+        self.examples = examples
+        self.every = every
+        self.validations = 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """The number of validations so far."""
+        return {"validations": self.validations}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on counting where a checkpoint stopped."""
+        self.validations = state_dict["validations"]
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Log the probe batch; on the writing process only, and not before training has begun."""
+        if trainer.sanity_checking:
+            return
+        self.validations += 1
+        writer = tensorboard_writer(trainer)
+        if writer is None or (self.validations - 1) % self.every:
+            return
+        step = trainer.global_step
+        observations = observe_probe(trainer, pl_module, self.examples)
+        for number, observation in enumerate(observations, start=1):
+            for place, picture in attention_pictures(observation):
+                add_picture(writer, f"attention/example {number}/{place}", picture, step)
+        for module in observations[0].weights:
+            heads = torch.stack([attention_entropy(one.weights[module]).mean(-1) for one in observations]).mean(0)
+            for head, value in enumerate(heads.tolist(), start=1):
+                writer.add_scalar(f"attention_entropy/{readable(module)} head {head}", value, step)
+        writer.add_text("samples", _table(observations), step)
+
+
+def _table(observations: list[Observation]) -> str:
+    """Inputs, outputs and what was expected, as a Markdown table of code."""
+    rows = [(one.input, one.output, one.expected) for one in observations]
+    cells = [["`" + text.replace("`", "'").replace("|", "/") + "`" for text in row] for row in rows]
+    return "\n".join(["| input | output | expected |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in cells)])
+
+
+def observe_probe(trainer: pl.Trainer, task: pl.LightningModule, examples: int) -> list[Observation]:
+    """What the task sees in the data's probe batch, in evaluation mode."""
+    assert isinstance(task, Task)
+    batch = move_data_to_device(trainer.datamodule.probe(examples), task.device)  # type: ignore[attr-defined]
+    training = task.training
+    task.eval()
+    with torch.no_grad():
+        observations = task.observe(batch)
+    task.train(training)
+    return observations

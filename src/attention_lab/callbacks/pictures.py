@@ -1,0 +1,80 @@
+"""From what a task observed to pictures, and from pictures to TensorBoard."""
+
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from PIL.Image import Image
+from pytorch_lightning import Trainer
+from pytorch_lightning.loggers import TensorBoardLogger
+from tensorboard.compat.proto.summary_pb2 import Summary
+from torch.utils.tensorboard import SummaryWriter
+
+from attention_lab.tasks import Observation
+from attention_lab.viz.heatmap import Heatmap, draw_heatmaps
+
+
+def attention_pictures(observation: Observation) -> Iterator[tuple[str, Image]]:
+    """One picture for each attention module, a panel for each head, with the module's place as its name."""
+    gold = None if observation.gold is None else observation.gold.numpy()
+    for module, weights in observation.weights.items():
+        place = readable(module)
+        heads = [
+            Heatmap(
+                head.numpy(),
+                title=place if len(weights) == 1 else f"{place} · head {number}",
+                queries=observation.queries,
+                keys=observation.keys,
+                mask=mask.numpy(),
+                gold=gold,
+            )
+            for number, (head, mask) in enumerate(zip(weights, observation.masks[module], strict=True), start=1)
+        ]
+        yield place, draw_heatmaps(heads, title=f"{_short(observation.input)} → {_short(observation.output)}")
+
+
+def readable(module: str) -> str:
+    """The place of an attention as a person says it: `encoder.layers.0.attention` is `encoder layer 1`."""
+    parts = [part for part in module.split(".") if part not in ("attention", "layers")]
+    return " ".join(f"layer {int(part) + 1}" if part.isdigit() else part for part in parts) or "attention"
+
+
+def save_pictures(observations: list[Observation], folder: Path) -> list[Path]:
+    """Write every attention of every example to `folder` as PNG files; returns their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for number, observation in enumerate(observations, start=1):
+        for place, picture in attention_pictures(observation):
+            parts = (f"{number:02d}", _file_name(observation.input), _file_name(place))
+            path = folder / f"{'_'.join(part for part in parts if part)}.png"
+            picture.save(path)
+            paths.append(path)
+    return paths
+
+
+def add_picture(writer: SummaryWriter, tag: str, picture: Image, step: int) -> None:
+    """Write a picture to TensorBoard as it is: `add_image` would decode and encode it anew."""
+    buffer = io.BytesIO()
+    picture.save(buffer, format="PNG")
+    image = Summary.Image(
+        height=picture.height, width=picture.width, colorspace=3, encoded_image_string=buffer.getvalue()
+    )
+    writer._get_file_writer().add_summary(Summary(value=[Summary.Value(tag=tag, image=image)]), step)  # type: ignore[no-untyped-call]
+
+
+def tensorboard_writer(trainer: Trainer) -> SummaryWriter | None:
+    """The run's TensorBoard writer on the process that writes, if it has one."""
+    for logger in trainer.loggers:
+        if isinstance(logger, TensorBoardLogger) and trainer.is_global_zero:
+            return logger.experiment
+    return None
+
+
+def _file_name(text: str, limit: int = 24) -> str:
+    """The words of a short text; nothing of a long one, which would name a file no better than its number."""
+    return "" if len(text) > limit else re.sub(r"[^\w-]+", "-", text).strip("-")
+
+
+def _short(text: str, limit: int = 60) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,0 +1,116 @@
+"""From a configuration to objects."""
+
+import importlib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytorch_lightning as pl
+from hydra.errors import InstantiationException
+from hydra.utils import instantiate
+from pytorch_lightning.utilities.exceptions import MisconfigurationException
+
+from attention_lab.attention import Mechanism
+from attention_lab.data.codecs import Codec, codec_from_state
+from attention_lab.data.datamodule import DataModule
+from attention_lab.errors import LabError
+from attention_lab.sizes import ClassificationSizes, RegressionSizes, Sizes, TransductionSizes
+from attention_lab.tasks import Task
+
+Config = Mapping[str, Any]
+
+REBUILT = ("model", "task", "scoring", "normalizer", "pooling", "data")
+"""The parts of a configuration that a checkpoint keeps, to be rebuilt from it alone."""
+
+
+def make_data(config: Config, codec: Codec | None = None) -> DataModule:
+    """The data module, read and split; with the codec of a trained model where one is given."""
+    data: DataModule = _make(config["data"], without="kind")()
+    if codec is not None:
+        data.codec = codec
+    data.setup()
+    return data
+
+
+def make_task(config: Config, sizes: Sizes, codec: Codec, *, trainable: bool) -> Task:
+    """The task with its model, for data of these sizes; `trainable` with optimiser and schedule."""
+    mechanism = Mechanism(
+        *(instantiate(dict(config[part]), _convert_="all") for part in ("scoring", "normalizer", "pooling"))
+    )
+    model = _make(config["model"], without="needs")(mechanism, sizes)
+    recipe = {
+        "version": 1,
+        "config": {part: config[part] for part in REBUILT},
+        "sizes": {"kind": type(sizes).__name__, **vars(sizes)},
+        "codec": codec.state(),
+    }
+    parts = {part: instantiate(config[part]) for part in ("optimizer", "schedule") if trainable and config[part]}
+    task: Task = _make(config["task"])(model, codec, recipe=recipe, **parts)
+    return task
+
+
+def rebuild(recipe: Config) -> Task:
+    """The task of a checkpoint, from its recipe, with fresh parameters.
+
+    Raises:
+        LabError: the recipe names anything but this project's own parts: a checkpoint can run no code.
+    """
+    try:
+        config = recipe["config"]
+        for part in REBUILT:
+            _check_own(config[part])
+        return make_task(config, sizes_of(recipe), codec_from_state(recipe["codec"]), trainable=False)
+    except (KeyError, TypeError, ValueError, AttributeError, InstantiationException) as error:
+        raise LabError(f"the checkpoint's recipe cannot be read: {type(error).__name__}: {error}") from None
+
+
+def sizes_of(recipe: Config) -> Sizes:
+    """The sizes that a recipe keeps."""
+    fields = dict(recipe["sizes"])
+    kinds = {kind.__name__: kind for kind in (RegressionSizes, TransductionSizes, ClassificationSizes)}
+    return kinds[fields.pop("kind")](**fields)
+
+
+def make_trainer(config: Config) -> pl.Trainer:
+    """Lightning's trainer with callbacks and loggers."""
+    callbacks = [instantiate(node) for node in config["callbacks"].values()]
+    loggers = [instantiate(node) for node in config["logger"].values()]
+    options = dict(config["trainer"])
+    if not options.get("enable_progress_bar", True):
+        callbacks = [one for one in callbacks if not isinstance(one, pl.callbacks.ProgressBar)]
+    try:
+        trainer: pl.Trainer = _make(options)(callbacks=callbacks, logger=loggers or False)
+    except (MisconfigurationException, ValueError, TypeError) as error:
+        # Lightning's messages may run over lines; the first says what is wrong.
+        raise LabError(f"trainer: {str(error).strip().splitlines()[0]}") from None
+    optimizer = (config["optimizer"] or {}).get("_target_", "")
+    if trainer.world_size > 1 and optimizer.endswith("LBFGS"):
+        raise LabError("optimizer=lbfgs works on one process: choose optimizer=adam, or trainer.devices=1")
+    return trainer
+
+
+def _make(node: Config, without: str = "") -> Any:
+    """The target of a node with its options, still to be called with what is no configuration."""
+    options = {key: value for key, value in node.items() if key != without}
+    return instantiate(options, _partial_=True, _convert_="all")
+
+
+def _check_own(node: Any) -> None:
+    """Refuse a `_target_` that is not a class of this package, anywhere in a node."""
+    if isinstance(node, list):
+        for item in node:
+            _check_own(item)
+    if not isinstance(node, dict):
+        return
+    for key, value in node.items():
+        _check_own(value)
+        if key == "_target_" and not _is_own_class(value):
+            raise LabError(f"the checkpoint names {value!r}, which is no part of attention-lab: it is not loaded")
+
+
+def _is_own_class(target: object) -> bool:
+    found = re.fullmatch(r"(attention_lab\.(?:attention|data|models|tasks))\.([A-Z]\w*)", str(target))
+    if found is None:
+        return False
+    part = getattr(importlib.import_module(found[1]), found[2], None)
+    return isinstance(part, type) and part.__module__.startswith("attention_lab.")

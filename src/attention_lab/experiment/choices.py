@@ -1,0 +1,73 @@
+"""Checks of what was chosen, before anything heavy is imported."""
+
+import difflib
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from hydra.core.global_hydra import GlobalHydra
+from omegaconf import DictConfig
+
+from attention_lab.errors import LabError
+
+
+def check_choices(folder: str, arguments: Sequence[str] | None = None) -> None:
+    """End the program with one line if a `group=choice` on the command line names no file of `folder`.
+
+    Hydra finds the same mistake, but says it in many lines. Anything but plain words is left to Hydra.
+    """
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if any(argument.startswith(("--config", "-c", "hydra.searchpath")) for argument in arguments):
+        return
+    root = Path(sys.argv[0]).resolve().parent / folder
+    for argument in arguments:
+        group, _, value = argument.partition("=")
+        if not re.fullmatch(r"\w+", group) or not (root / group).is_dir():
+            continue
+        known = sorted(path.stem for path in (root / group).glob("*.yaml"))
+        for choice in value.split(","):
+            if re.fullmatch(r"[\w-]+", choice) and choice not in (*known, "null"):
+                near = difflib.get_close_matches(choice, known, 1)
+                hint = f" (did you mean {near[0]}?)" if near else ""
+                _stop(f"{group}={choice} is unknown{hint}: choose {', '.join(known)}")
+
+
+def check_mix(config: DictConfig) -> None:
+    """Refuse a model with data that it cannot learn, naming the data that it can.
+
+    Raises:
+        LabError: the model needs another kind of data, or an option is plainly out of range.
+    """
+    devices = config.trainer.get("devices")
+    if isinstance(devices, int) and (devices == 0 or devices < -1):
+        raise LabError(f"trainer.devices={devices}: choose a number of processes from 1 up, or -1 for all GPUs")
+    needs, kind = config.model.get("needs"), config.data.get("kind")
+    if config.stage == "fit" and needs != kind:
+        fitting = ", ".join(_choices_with("data", "kind", needs))
+        raise LabError(
+            f"{_chosen('model')} needs {needs} data, and {_chosen('data')} is {kind} data: choose data={fitting}"
+        )
+
+
+def _choices_with(group: str, key: str, value: str) -> list[str]:
+    """The choices of a group whose file sets `group.key` to `value`."""
+    loader = GlobalHydra.instance().config_loader()
+    found = []
+    for name in loader.get_group_options(group):
+        loaded = loader.repository.load_config(f"{group}/{name}")  # type: ignore[attr-defined]
+        if loaded is not None and loaded.config.get(group, {}).get(key) == value:
+            found.append(name)
+    return found
+
+
+def _chosen(group: str) -> str:
+    from hydra.core.hydra_config import HydraConfig
+
+    return f"{group}={HydraConfig.get().runtime.choices[group]}"
+
+
+def _stop(message: str) -> NoReturn:
+    print(f"Error: {message}", file=sys.stderr)
+    sys.exit(1)

@@ -1,0 +1,27 @@
+"""A quiet console: our few lines and one progress bar; everything else goes to the log file."""
+
+import logging
+import os
+import warnings
+
+QUIET = ("pytorch_lightning", "lightning", "lightning_fabric", "lightning.pytorch", "lightning.fabric")
+IGNORED = (
+    r".*does not have many workers.*",  # the data is in memory: workers would only cost
+    r".*`training_step` returned `None`.*",  # a model without parameters
+    r".*`LightningModule.configure_optimizers` returned `None`.*",
+    r".*recommended to use .*devices=1.*",  # evaluation deals every example to exactly one process
+    r".*treespec, LeafSpec.*",
+    r".*Checkpoint directory .* exists and is not empty.*",
+    r".*number of training batches .* smaller than the logging interval.*",
+    r".*GPU available but not used.*",
+    r".*lr_scheduler.step\(\).*before.*optimizer.step\(\).*",
+)
+
+
+def quiet() -> None:
+    """Silence what Lightning and its libraries say of themselves."""
+    for name in QUIET:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    for message in IGNORED:
+        warnings.filterwarnings("ignore", message=message)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

@@ -1,0 +1,68 @@
+"""What a run leaves behind: its configuration, `metrics.json`, and a few tables on the console."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from attention_lab.tasks import Observation
+
+HEADLINES = ("test/", "train/loo_mse", "train/width", "fit/seconds", "fit/steps", "parameters")
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a text file whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
+
+
+def write_metrics(folder: Path, metrics: Mapping[str, float]) -> None:
+    """`metrics.json`, its keys sorted."""
+    write_atomically(folder / "metrics.json", json.dumps(dict(sorted(metrics.items())), indent=2) + "\n")
+
+
+def write_config(folder: Path, config: Mapping[str, Any]) -> None:
+    """`config.yaml`, every value resolved."""
+    write_atomically(folder / "config.yaml", yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True))
+
+
+def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested options as `{"model.layers": 2, ...}`, without targets: the columns of the HPARAMS tab."""
+    result: dict[str, Any] = {}
+    for key, value in config.items():
+        if isinstance(value, Mapping):
+            result |= flat(value, f"{prefix}{key}.")
+        elif not key.startswith("_"):
+            result[prefix + key] = value if isinstance(value, bool | int | float | str) else str(value)
+    return result
+
+
+def show_results(metrics: Mapping[str, float], observations: Sequence[Observation], folder: Path) -> None:
+    """The final numbers, a few outputs, and where to look next."""
+    console = Console()
+    numbers = Table("metric", "value", title="Results", title_justify="left", title_style="bold")
+    numbers.columns[1].justify = "right"
+    for name, value in metrics.items():
+        if name.startswith(HEADLINES):
+            numbers.add_row(name, f"{value:,.0f}" if float(value).is_integer() and value > 1 else f"{value:.4g}")
+    console.print(numbers)
+    if observations:
+        samples = Table("input", "output", "expected", title="Samples", title_justify="left", title_style="bold")
+        for one in observations:
+            samples.add_row(*(escape(_cut(text)) for text in (one.input, one.output, one.expected)))
+        console.print(samples)
+    console.print(f"Heatmaps     {folder / 'attention'}", soft_wrap=True)
+    console.print(f"Checkpoint   {folder / 'checkpoints' / 'best.ckpt'}", soft_wrap=True)
+    console.print(f"TensorBoard  tensorboard --logdir {folder}", soft_wrap=True)
+
+
+def _cut(text: str, limit: int = 70) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"

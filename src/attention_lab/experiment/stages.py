@@ -1,0 +1,160 @@
+"""The stages of an experiment: fit (then test), test, predict."""
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import DictConfig, OmegaConf
+from pytorch_lightning.callbacks import ModelCheckpoint
+from pytorch_lightning.loggers import TensorBoardLogger
+from torch.utils.tensorboard.summary import hparams
+
+from attention_lab.callbacks.attention_maps import observe_probe
+from attention_lab.callbacks.fitted_curve import save_curve
+from attention_lab.callbacks.pictures import save_pictures
+from attention_lab.data.files import read_text
+from attention_lab.errors import LabError
+from attention_lab.experiment import report
+from attention_lab.experiment.build import REBUILT, Config, make_data, make_task, make_trainer, sizes_of
+from attention_lab.experiment.checkpoints import TrainedModel, load, read_checkpoint
+from attention_lab.experiment.console import quiet
+from attention_lab.tasks import Regression, Task
+
+PREDICTION_BATCH = 256
+SHOWN = ("seed", "model", "scoring", "normalizer", "pooling", "data", "task", "optimizer", "schedule", "trainer")
+"""The parts of a configuration that the HPARAMS tab shows."""
+PICTURES = 20
+"""Most examples of a prediction whose heatmaps are written."""
+
+
+def fit(config: DictConfig) -> float | None:
+    """Train, then test the best checkpoint; returns the best monitored value."""
+    plain, folder = _prepare(config)
+    data = make_data(plain)
+    task = make_task(plain, data.sizes, data.codec, trainable=True)
+    trainer = make_trainer(plain)
+    if trainer.is_global_zero:
+        report.write_config(folder, plain)
+    _log_hyperparameters(trainer, plain, task)
+    start = time.perf_counter()
+    if plain["ckpt_path"] is not None:
+        read_checkpoint(plain["ckpt_path"])
+    trainer.fit(task, datamodule=data, ckpt_path=plain["ckpt_path"])
+    metrics = {
+        "fit/seconds": time.perf_counter() - start,
+        "fit/steps": float(trainer.global_step),
+        "parameters": float(sum(parameter.numel() for parameter in task.parameters())),
+    }
+    if trainer.interrupted:
+        raise KeyboardInterrupt
+    metrics |= {name: float(value) for name, value in trainer.callback_metrics.items()}
+    checkpoint = trainer.checkpoint_callback
+    path = checkpoint.best_model_path if isinstance(checkpoint, ModelCheckpoint) else ""
+    if isinstance(checkpoint, ModelCheckpoint) and checkpoint.best_model_score is not None:
+        metrics["fit/best"] = float(checkpoint.best_model_score)
+    _test(trainer, task, data, folder, metrics, path or None)
+    return metrics.get("fit/best")
+
+
+def test(config: DictConfig) -> None:
+    """Test a checkpoint on its own data, or on data chosen on the command line."""
+    plain, folder = _prepare(config)
+    trained, plain = _from_checkpoint(plain)
+    data = make_data(plain, trained.codec)
+    trainer = make_trainer(plain)
+    report.write_config(folder, plain)
+    _test(trainer, trained.task, data, folder, {}, None)
+
+
+def predict(config: DictConfig) -> None:
+    """Print the output for each of `inputs`; write `predictions.tsv` and the heatmaps of the first ones."""
+    plain, folder = _prepare(config)
+    trained, _ = _from_checkpoint(plain)
+    lines = _read_inputs(plain["inputs"])
+    outputs = [output for start in range(0, len(lines), PREDICTION_BATCH) for output in trained.predict(lines[start:start+PREDICTION_BATCH])]
+    table = "".join(f"{line}\t{output}\n" for line, output in zip(lines, outputs, strict=True))
+    print(table, end="")
+    report.write_atomically(folder / "predictions.tsv", table)
+    paths = save_pictures(trained.observe(lines[:PICTURES]), folder / "attention")
+    print(f"Heatmaps of {min(len(lines), PICTURES)} inputs: {paths[0].parent}", file=sys.stderr)
+
+
+def _prepare(config: DictConfig) -> tuple[dict[str, Any], Path]:
+    """The resolved configuration in plain values, and the run's folder; seeds and threads are set."""
+    quiet()
+    plain = OmegaConf.to_container(config, resolve=True)
+    assert isinstance(plain, dict)
+    torch.set_num_threads(plain["threads"])
+    pl.seed_everything(plain["seed"], workers=True, verbose=False)
+    return {str(key): value for key, value in plain.items()}, Path(HydraConfig.get().runtime.output_dir)
+
+
+def _test(
+    trainer: pl.Trainer, task: Task, data: pl.LightningDataModule, folder: Path, metrics: dict[str, float], best: str | None
+) -> None:
+    """Test, and leave behind metrics, pictures and the closing tables."""
+    (tested,) = trainer.test(task, datamodule=data, ckpt_path=best, verbose=False)
+    metrics |= tested
+    if not trainer.is_global_zero:
+        return
+    report.write_metrics(folder, metrics)
+    observations = observe_probe(trainer, task, examples=4)
+    save_pictures(observations, folder / "attention")
+    if isinstance(task, Regression):
+        save_curve(task, folder / "attention")
+    report.show_results(metrics, observations, folder)
+
+
+def _from_checkpoint(plain: Config) -> tuple[TrainedModel, dict[str, Any]]:
+    """The trained model, and the configuration with the checkpoint's own parts in it.
+
+    Options of `data` and `task` given on the command line win over the checkpoint's.
+    """
+    if plain["ckpt_path"] is None:
+        raise LabError(f"stage={plain['stage']} needs ckpt_path=<run folder>/checkpoints/best.ckpt")
+    trained = load(plain["ckpt_path"])
+    kept = trained.task.recipe["config"]
+    merged = OmegaConf.create({**plain, **kept})
+    for override in OverridesParser.create().parse_overrides(HydraConfig.get().overrides.task):
+        part, _, option = override.key_or_group.partition(".")
+        if part == "data" and not option and plain["data"]["_target_"] != kept["data"]["_target_"]:
+            if plain["data"]["kind"] != kept["data"]["kind"]:
+                raise LabError(f"data={override.value()} is {plain['data']['kind']} data, the checkpoint needs {kept['data']['kind']}")
+            merged.data = plain["data"]
+        elif part in ("data", "task") and option:
+            OmegaConf.update(merged, override.key_or_group, override.value())
+        elif part in REBUILT and part not in ("data", "task"):
+            raise LabError(f"stage={plain['stage']} takes its {part} from the checkpoint: leave out {part}=...")
+    result = OmegaConf.to_container(merged, resolve=True)
+    assert isinstance(result, dict)
+    task = make_task(result, sizes_of(trained.task.recipe), trained.codec, trainable=False)
+    task.load_state_dict(trained.task.state_dict())
+    return TrainedModel(task), {str(key): value for key, value in result.items()}
+
+
+def _read_inputs(inputs: Any) -> list[str]:
+    """The lines to predict for: a list, the lines of a file, or those of standard input."""
+    if inputs is None:
+        raise LabError("stage=predict needs inputs: 'inputs=[one,two]', inputs=file.txt, or inputs=- for standard input")
+    if isinstance(inputs, list):
+        return [str(line) for line in inputs]
+    text = sys.stdin.read() if inputs == "-" else read_text(str(inputs))
+    lines = text.splitlines()
+    if not lines:
+        raise LabError(f"inputs={inputs}: there is nothing to predict for")
+    return lines
+
+
+def _log_hyperparameters(trainer: pl.Trainer, config: Config, task: Task) -> None:
+    """Fill the HPARAMS tab; its metrics are the test scalars that the run logs at its end."""
+    for logger in trainer.loggers:
+        if isinstance(logger, TensorBoardLogger) and trainer.is_global_zero:
+            shown = {part: config[part] for part in SHOWN if config.get(part) is not None}
+            writer = logger.experiment._get_file_writer()
+            for summary in hparams(report.flat(shown), dict.fromkeys(task.headlines, 0.0)):
+                writer.add_summary(summary)

@@ -1,0 +1,96 @@
+"""Sequence classification."""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torchmetrics.classification import MulticlassAccuracy
+
+from attention_lab.attention import recording
+from attention_lab.data.batches import ClassificationBatch
+from attention_lab.data.codecs import ClassificationCodec
+from attention_lab.errors import LabError
+from attention_lab.models.encoder import SequenceClassifier
+from attention_lab.tasks.observation import Observation
+from attention_lab.tasks.task import Task
+
+
+class Classification(Task):
+    """Train by cross entropy, judge by accuracy.
+
+    Args:
+        model: the classifier.
+        codec: text to tensors and back.
+        label_smoothing: share of the target spread over all classes in training (1512.00567).
+        options: see `Task`.
+    """
+
+    model: SequenceClassifier
+    codec: ClassificationCodec
+    headlines = ("test/accuracy",)
+
+    def __init__(
+        self, model: SequenceClassifier, codec: ClassificationCodec, *, label_smoothing: float = 0.0, **options: Any
+    ) -> None:
+        super().__init__(model, codec, **options)
+        if not 0 <= label_smoothing < 1:
+            raise LabError(f"task.label_smoothing must be in [0, 1), got {label_smoothing}")
+        self.label_smoothing = label_smoothing
+        self.accuracy = nn.ModuleDict(
+            {part: MulticlassAccuracy(len(codec.labels), average="micro") for part in ("validation", "test")}
+        )
+
+    def training_step(self, batch: ClassificationBatch, batch_idx: int) -> Tensor:
+        """Cross entropy of the labels."""
+        logits = self.model(batch.inputs, batch.lengths)
+        loss = F.cross_entropy(logits, batch.labels, label_smoothing=self.label_smoothing)
+        self.log("train/loss", loss, prog_bar=True, batch_size=len(batch.labels))
+        return loss
+
+    def validation_step(self, batch: ClassificationBatch, batch_idx: int) -> None:
+        """Loss and accuracy."""
+        self._evaluate(batch, "validation")
+
+    def test_step(self, batch: ClassificationBatch, batch_idx: int) -> None:
+        """Loss and accuracy."""
+        self._evaluate(batch, "test")
+
+    @torch.no_grad()
+    def answer(self, batch: ClassificationBatch) -> list[str]:
+        """The likeliest label of each example."""
+        classes = self.model(batch.inputs, batch.lengths).argmax(-1)
+        return [self.codec.labels[label] for label in classes.tolist()]
+
+    @torch.no_grad()
+    def observe(self, batch: ClassificationBatch) -> list[Observation]:
+        """Each example with its predicted label and the weights of every layer and head."""
+        with recording(self.model) as weights:
+            classes = self.model(batch.inputs, batch.lengths).argmax(-1).tolist()
+        result = []
+        for row, (inputs, length, label) in enumerate(
+            zip(batch.inputs.cpu(), batch.lengths.tolist(), batch.labels.tolist(), strict=True)
+        ):
+            tokens = self.codec.token_labels(inputs, length)
+            positions = self.model.position_labels(tokens)
+            shown = (row, slice(None), slice(len(positions)), slice(len(positions)))
+            result.append(
+                Observation(
+                    input=" ".join(tokens),
+                    output=self.codec.labels[classes[row]],
+                    expected=self.codec.labels[label] if label >= 0 else "",
+                    weights={name: weights[name][shown].float().cpu() for name in weights},
+                    masks={name: weights.mask(name)[shown].cpu() for name in weights},
+                    queries=positions,
+                    keys=positions,
+                )
+            )
+        return result
+
+    def _evaluate(self, batch: ClassificationBatch, part: str) -> None:
+        logits = self.model(batch.inputs, batch.lengths)
+        loss = F.cross_entropy(logits, batch.labels)
+        metric = self.accuracy[part]
+        metric.update(logits, batch.labels)  # type: ignore[operator]
+        self.log(f"{part}/loss", loss, batch_size=len(batch.labels), sync_dist=True)
+        self.log(f"{part}/accuracy", metric, prog_bar=part == "validation")  # type: ignore[arg-type]

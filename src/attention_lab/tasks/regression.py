@@ -1,0 +1,145 @@
+"""Regression by attention to the training set."""
+
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torchmetrics import MeanSquaredError
+
+from attention_lab.attention import recording
+from attention_lab.data.batches import RegressionBatch
+from attention_lab.data.codecs import RegressionCodec
+from attention_lab.models.kernel_regression import KernelRegression
+from attention_lab.tasks.observation import Observation
+from attention_lab.tasks.task import Task
+
+LIMIT = 100
+"""Most rows and columns of the weights that are shown."""
+
+
+class Curve(NamedTuple):
+    """A fitted function of one input, in the data's own units, with the samples it was fitted to."""
+
+    x: Tensor
+    y: Tensor
+    inputs: Tensor
+    targets: Tensor
+
+
+class Regression(Task):
+    """Train by the leave-one-out squared error, judge by the mean squared error in the data's units.
+
+    `train/loo_mse` is the error on the training set with each sample predicted from all others.
+
+    Args:
+        model: the kernel regression.
+        codec: numbers to standardised tensors and back.
+        options: see `Task`.
+    """
+
+    model: KernelRegression
+    codec: RegressionCodec
+    headlines = ("test/mse", "train/loo_mse")
+
+    def __init__(self, model: KernelRegression, codec: RegressionCodec, **options: Any) -> None:
+        super().__init__(model, codec, **options)
+        # A key of a ModuleDict may not be the name of one of its methods, as `train` is.
+        self.errors = nn.ModuleDict({f"{part}_mse": MeanSquaredError() for part in ("train", "validation", "test")})
+
+    @property
+    def width(self) -> float | None:
+        """The kernel's width (the mean of several): for one input in the data's units, else standardised."""
+        if self.model.width is None:
+            return None
+        width = float(self.model.width.detach().mean())
+        return width / self.codec.deviation[0] if len(self.codec.inputs) == 1 else width
+
+    def setup(self, stage: str) -> None:
+        """Give the model its training set, before there is an optimiser."""
+        if stage == "fit":
+            training = self.trainer.datamodule.training_set()  # type: ignore[attr-defined]
+            self.model.memorize(training.inputs, training.targets)
+
+    def training_step(self, batch: RegressionBatch, batch_idx: int) -> Tensor | None:
+        """Mean squared leave-one-out error, in standardised units where the data has them."""
+        predicted = self.model(batch.inputs, batch.index)
+        loss = F.mse_loss(predicted, batch.targets)
+        self.log("train/loss", loss.detach(), prog_bar=True, batch_size=len(batch.inputs))
+        self._update("train", "loo_mse", batch, predicted.detach())
+        if self.width is not None:
+            self.log("train/width", self.width, batch_size=len(batch.inputs))
+        # A constant kernel has nothing to learn: there is no gradient to take.
+        return loss if loss.requires_grad else None
+
+    def validation_step(self, batch: RegressionBatch, batch_idx: int) -> None:
+        """Mean squared error."""
+        predicted = self.model(batch.inputs, batch.index)
+        loss = F.mse_loss(predicted, batch.targets)
+        self.log("validation/loss", loss, batch_size=len(batch.inputs), sync_dist=True)
+        self._update("validation", "mse", batch, predicted)
+
+    def test_step(self, batch: RegressionBatch, batch_idx: int) -> None:
+        """Mean squared error."""
+        self._update("test", "mse", batch, self.model(batch.inputs, batch.index))
+
+    def on_test_epoch_end(self) -> None:
+        """The leave-one-out error of the training set under the weights that were tested."""
+        index = torch.arange(len(self.model.keys), device=self.device)
+        predicted, targets = self.model(self.model.keys, index), self.model.values
+        error = F.mse_loss(self.codec.restore_targets(predicted), self.codec.restore_targets(targets))
+        self.log("train/loo_mse", error)
+        if self.width is not None:
+            self.log("train/width", self.width)
+
+    @torch.no_grad()
+    def answer(self, batch: RegressionBatch) -> list[str]:
+        """The prediction for each example, in the target's units."""
+        return [self.codec.decode(row) for row in self.model(batch.inputs, batch.index).cpu()]
+
+    @torch.no_grad()
+    def observe(self, batch: RegressionBatch) -> list[Observation]:
+        """One observation of the batch as a whole: its rows over the training set, both sorted by input."""
+        rows = _spread(batch.inputs[:, 0].argsort())
+        columns = _spread(self.model.keys[:, 0].argsort())
+        with recording(self.model) as weights:
+            predicted = self.model(batch.inputs[rows], batch.index[rows])
+        shown = (0, slice(None), slice(None), columns)
+        return [
+            Observation(
+                input=f"{self.codec.inputs[0]} = " + ", ".join(self._labels(batch.inputs[rows[:5]])),
+                output=f"{self.codec.target} = " + ", ".join(map(self.codec.decode, predicted[:5].cpu())),
+                expected=f"{self.codec.target} = " + ", ".join(map(self.codec.decode, batch.targets[rows[:5]].cpu())),
+                weights={name: weights[name][shown].float().cpu() for name in weights},
+                masks={name: weights.mask(name)[shown].cpu() for name in weights},
+                queries=self._labels(batch.inputs[rows]),
+                keys=self._labels(self.model.keys[columns]),
+            )
+        ]
+
+    @torch.no_grad()
+    def curve(self, steps: int = 400) -> Curve | None:
+        """The fitted function over the range of a single input; None for several inputs."""
+        keys, values = self.model.keys, self.model.values
+        if keys.shape[1] != 1 or values.shape[1] != 1:
+            return None
+        x = torch.linspace(float(keys.min()), float(keys.max()), steps, device=keys.device).unsqueeze(-1)
+        inputs, targets = self.codec.restore_inputs, self.codec.restore_targets
+        pairs = (inputs(x), targets(self.model(x)), inputs(keys), targets(values))
+        return Curve(*(part.squeeze(-1).float().cpu() for part in pairs))
+
+    def _labels(self, inputs: Tensor) -> list[str]:
+        """The first input of each row, in the data's units."""
+        return [f"{value:.3g}" for value in self.codec.restore_inputs(inputs.cpu())[:, 0].tolist()]
+
+    def _update(self, part: str, name: str, batch: RegressionBatch, predicted: Tensor) -> None:
+        metric = self.errors[f"{part}_mse"]
+        metric.update(self.codec.restore_targets(predicted), self.codec.restore_targets(batch.targets))  # type: ignore[operator]
+        self.log(f"{part}/{name}", metric, on_step=False, on_epoch=True, prog_bar=True)  # type: ignore[arg-type]
+
+
+def _spread(order: Tensor) -> Tensor:
+    """At most LIMIT of the entries, evenly taken."""
+    if len(order) <= LIMIT:
+        return order
+    return order[torch.linspace(0, len(order) - 1, LIMIT, device=order.device).long()]

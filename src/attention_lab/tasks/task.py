@@ -1,0 +1,71 @@
+"""What all tasks share: optimiser, schedule, and checkpoints that can be rebuilt from themselves."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import pytorch_lightning as pl
+from pytorch_lightning.utilities.types import OptimizerLRScheduler
+from torch import nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from attention_lab.data.codecs import Codec
+from attention_lab.tasks.observation import Observation
+
+RECIPE = "attention_lab"
+"""Key of a checkpoint under which stands all that is needed to rebuild model and preprocessing."""
+
+
+class Task(pl.LightningModule):
+    """A model, the loss it is trained on and the metrics it is judged by.
+
+    Args:
+        model: the network; a task builds none.
+        codec: raw text to tensors and back.
+        optimizer: makes the optimiser from the parameters; only needed to fit.
+        schedule: makes the learning-rate schedule from the optimiser and the number of steps.
+        recipe: plain values that go into every checkpoint, to rebuild from.
+    """
+
+    headlines: tuple[str, ...] = ()
+    """The test metrics by which runs are compared."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        codec: Codec,
+        *,
+        optimizer: Callable[[Iterable[nn.Parameter]], Optimizer] | None = None,
+        schedule: Callable[[Optimizer, int], LRScheduler] | None = None,
+        recipe: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.codec = codec
+        self.make_optimizer = optimizer
+        self.make_schedule = schedule
+        self.recipe = dict(recipe or {})
+
+    def configure_optimizers(self) -> OptimizerLRScheduler:
+        """The optimiser and its schedule, stepped with it; none for a model without parameters."""
+        parameters = [parameter for parameter in self.parameters() if parameter.requires_grad]
+        if not parameters or self.make_optimizer is None:
+            return None
+        optimizer = self.make_optimizer(parameters)
+        if self.make_schedule is None:
+            return optimizer
+        schedule = self.make_schedule(optimizer, int(self.trainer.estimated_stepping_batches))
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Put the recipe beside the weights, in plain values that load with `weights_only=True`."""
+        checkpoint[RECIPE] = self.recipe
+
+    @abstractmethod
+    def observe(self, batch: Any) -> list[Observation]:
+        """The examples of a batch with all weights, the model in evaluation mode."""
+
+    @abstractmethod
+    def answer(self, batch: Any) -> list[str]:
+        """The model's output for each example, as text."""

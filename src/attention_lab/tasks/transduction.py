@@ -1,0 +1,154 @@
+"""Sequence to sequence: teacher forcing in training, decoding in evaluation."""
+
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attention_lab.attention import recording
+from attention_lab.data.batches import TransductionBatch
+from attention_lab.data.codecs import TransductionCodec
+from attention_lab.errors import LabError
+from attention_lab.metrics import AlignmentAccuracy, AlignmentMass, SequenceErrorRate, TokenErrorRate
+from attention_lab.models.decoding import beam_search, greedy
+from attention_lab.models.seq2seq import Seq2Seq
+from attention_lab.sizes import PAD
+from attention_lab.tasks.observation import Observation
+from attention_lab.tasks.task import Task
+
+Part = Literal["validation", "test"]
+
+
+class Transduction(Task):
+    """Train by cross entropy on the next symbol; judge by what the model writes on its own.
+
+    `sequence_error_rate` is the fraction of outputs that equal none of the references,
+    `token_error_rate` the Levenshtein distance to the nearest reference over its length. Where the
+    data has a gold alignment, `alignment_accuracy` and `alignment_mass` compare the weights (under
+    teacher forcing, mean over heads) with it.
+
+    Args:
+        model: the sequence-to-sequence model.
+        codec: text to tensors and back.
+        label_smoothing: share of the target spread over all symbols in training (1512.00567).
+        beam_size: beams in testing and prediction; 1 is greedy. Validation is always greedy.
+        length_penalty: alpha of 1609.08144, eq. 14; 0 is none.
+        options: see `Task`.
+    """
+
+    model: Seq2Seq
+    codec: TransductionCodec
+    headlines = ("test/token_error_rate", "test/sequence_error_rate")
+
+    def __init__(
+        self,
+        model: Seq2Seq,
+        codec: TransductionCodec,
+        *,
+        label_smoothing: float = 0.0,
+        beam_size: int = 1,
+        length_penalty: float = 0.0,
+        **options: Any,
+    ) -> None:
+        super().__init__(model, codec, **options)
+        if beam_size < 1:
+            raise LabError(f"task.beam_size must be at least 1, got {beam_size}")
+        if not 0 <= label_smoothing < 1:
+            raise LabError(f"task.label_smoothing must be in [0, 1), got {label_smoothing}")
+        self.label_smoothing = label_smoothing
+        self.beam_size = beam_size
+        self.length_penalty = length_penalty
+        self.errors = nn.ModuleDict(
+            {f"{part}_{name}": metric() for part in ("validation", "test") for name, metric in ERRORS.items()}
+        )
+        self.alignments = nn.ModuleDict(
+            {f"{part}_{name}": metric() for part in ("validation", "test") for name, metric in ALIGNMENTS.items()}
+        )
+
+    def training_step(self, batch: TransductionBatch, batch_idx: int) -> Tensor:
+        """Cross entropy of the target under teacher forcing."""
+        logits = self.model(batch.source, batch.source_lengths, batch.target)
+        loss = cross_entropy(logits, batch.target, self.label_smoothing)
+        self.log("train/loss", loss, prog_bar=True, batch_size=len(batch.source))
+        return loss
+
+    def validation_step(self, batch: TransductionBatch, batch_idx: int) -> None:
+        """Loss under teacher forcing, and error rates of greedy decoding."""
+        self._evaluate(batch, "validation", beam_size=1)
+
+    def test_step(self, batch: TransductionBatch, batch_idx: int) -> None:
+        """Loss under teacher forcing, and error rates of decoding with `beam_size`."""
+        self._evaluate(batch, "test", self.beam_size)
+
+    def decode(self, batch: TransductionBatch, beam_size: int | None = None) -> Tensor:
+        """Output ids `[B, T]`: greedy for one beam, else the best hypothesis of a beam search."""
+        beam_size = self.beam_size if beam_size is None else beam_size
+        limit = 2 * batch.source.shape[1] + 10
+        if beam_size == 1:
+            return greedy(self.model, batch.source, batch.source_lengths, limit)
+        return beam_search(
+            self.model, batch.source, batch.source_lengths, limit, beam_size, self.length_penalty
+        )[0]
+
+    @torch.no_grad()
+    def answer(self, batch: TransductionBatch) -> list[str]:
+        """The decoded output of each example."""
+        return [self.codec.decode(ids) for ids in self.decode(batch).cpu()]
+
+    @torch.no_grad()
+    def observe(self, batch: TransductionBatch) -> list[Observation]:
+        """Each example with its decoded output, and the weights with which that was written."""
+        output = self.decode(batch)
+        with recording(self.model) as weights:
+            self.model(batch.source, batch.source_lengths, output)
+        result = []
+        for row, (ids, source) in enumerate(zip(output.cpu(), batch.source.cpu(), strict=True)):
+            queries, keys = self.codec.target_labels(ids), self.codec.source_labels(source)
+            shown = (row, slice(None), slice(len(queries)), slice(len(keys)))
+            target = batch.target[row].cpu()
+            gold = batch.alignment[row, : len(queries)].cpu()
+            # A gold alignment is one of the gold output: it says nothing of a different one.
+            aligned = bool((gold >= 0).any()) and torch.equal(ids[: len(queries)], target[: len(queries)])
+            result.append(
+                Observation(
+                    input=self.codec.source.decode(source),
+                    output=self.codec.decode(ids),
+                    expected=self.codec.decode(target),
+                    weights={name: weights[name][shown].float().cpu() for name in weights},
+                    masks={name: weights.mask(name)[shown].cpu() for name in weights},
+                    queries=queries,
+                    keys=keys,
+                    gold=gold if aligned else None,
+                )
+            )
+        return result
+
+    def _evaluate(self, batch: TransductionBatch, part: Part, beam_size: int) -> None:
+        aligned = bool((batch.alignment >= 0).any())
+        if aligned:
+            with recording(self.model) as weights:
+                logits = self.model(batch.source, batch.source_lengths, batch.target)
+            self._update(self.alignments, part, list(weights.values())[-1].mean(1), batch.alignment)
+        else:
+            logits = self.model(batch.source, batch.source_lengths, batch.target)
+        loss = cross_entropy(logits, batch.target)
+        self.log(f"{part}/loss", loss, batch_size=int(batch.target_lengths.sum()), sync_dist=True)
+        self._update(self.errors, part, self.decode(batch, beam_size), batch.references)
+
+    def _update(self, metrics: nn.ModuleDict, part: Part, *measured: Tensor) -> None:
+        """Update and log the metrics of a part, under the names that `metrics.json` fixes."""
+        for key, metric in metrics.items():
+            if key.startswith(f"{part}_"):
+                metric.update(*measured)  # type: ignore[operator]
+                name = key.removeprefix(f"{part}_")
+                self.log(f"{part}/{name}", metric, prog_bar=name == "token_error_rate")  # type: ignore[arg-type]
+
+
+ERRORS = {"sequence_error_rate": SequenceErrorRate, "token_error_rate": TokenErrorRate}
+ALIGNMENTS = {"alignment_accuracy": AlignmentAccuracy, "alignment_mass": AlignmentMass}
+
+
+def cross_entropy(logits: Tensor, target: Tensor, label_smoothing: float = 0.0) -> Tensor:
+    """Mean cross entropy of `[B, T, V]` logits over the target symbols that are not padding."""
+    return F.cross_entropy(logits.flatten(0, 1), target.flatten(), ignore_index=PAD, label_smoothing=label_smoothing)

@@ -1,0 +1,21 @@
+"""Train, test or use a model: `python train.py --help` explains the options."""
+
+from typing import Any
+
+import hydra
+from omegaconf import DictConfig
+
+from attention_lab.experiment.choices import check_choices
+
+
+@hydra.main(version_base="1.3", config_path="conf", config_name="config")
+def main(config: DictConfig) -> Any:
+    """Run one experiment; a sweeper gets its monitored metric."""
+    from attention_lab.experiment import run  # torch is imported no sooner than it is needed
+
+    return run(config)
+
+
+if __name__ == "__main__":
+    check_choices("conf")
+    main()
