@@ -43,14 +43,18 @@ PAIRS: dict[str, Pair] = {
 """The score of one query and one key."""
 
 
-def attend(score: Score, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+def attend(
+    score: Score, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, temperature: float
+) -> tuple[Tensor, Tensor]:
     """Context `[B, H, Q, dv]` and weights `[B, H, Q, K]`; `mask` has the weights' shape."""
     pair = PAIRS[type(score).__name__]
     contexts, rows = [], []
     for b, h, q in torch.cartesian_prod(*(torch.arange(n) for n in query.shape[:3])).tolist():
         head = h if score.heads is not None else None
         kernels = [
-            torch.exp(pair(score, query[b, h, q], key[b, h, k], head) / temperature) if mask[b, h, q, k] else None
+            torch.exp(pair(score, query[b, h, q], key[b, h, k], head) / temperature)
+            if mask[b, h, q, k]
+            else None
             for k in range(key.shape[2])
         ]
         total = sum((kernel for kernel in kernels if kernel is not None), torch.zeros((), dtype=query.dtype))

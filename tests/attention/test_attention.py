@@ -59,7 +59,7 @@ def test_unequal_sizes() -> None:
     for score in (Additive, General):
         attention = Mechanism(score)(4, 6)
         assert attention(query, attention.remember(key)).shape == (2, 3, 6)
-    with pytest.raises(LabError, match="one size, got 4 and 6.*scoring=general"):
+    with pytest.raises(LabError, match=r"one size, got 4 and 6.*scoring=general"):
         Mechanism(Dot)(4, 6)
 
 

@@ -45,7 +45,9 @@ def _masks(heads: int) -> dict[str, Tensor | None]:
 MASKS = list(_masks(1))
 
 
-def _setting(kind: type[Score], heads: int, dtype: torch.dtype, temperature: float = 1.0) -> tuple[Attention, list[Tensor]]:
+def _setting(
+    kind: type[Score], heads: int, dtype: torch.dtype, temperature: float = 1.0
+) -> tuple[Attention, list[Tensor]]:
     torch.manual_seed(0)
     mechanism = Mechanism(kind, lambda: Softmax(temperature))
     attention = mechanism(D, D, heads if heads > 1 else None)
@@ -76,7 +78,9 @@ def test_equals_the_formula(kind: type[Score], heads: int, mask_name: str) -> No
     attention, tensors = _setting(kind, heads, torch.float64, temperature)
     mask = _masks(heads)[mask_name]
     everywhere = torch.ones(B, heads, Q, K, dtype=torch.bool)
-    expected, weights = references.attend(attention.score, *tensors, everywhere if mask is None else everywhere & mask, temperature)
+    expected, weights = references.attend(
+        attention.score, *tensors, everywhere if mask is None else everywhere & mask, temperature
+    )
     wanted = _gradients(expected, attention, tensors)
     query, key, value = tensors
     for recorded in (False, True):
@@ -123,7 +127,9 @@ def test_padding_leaks_neither_in_value_nor_in_gradient(kind: type[Score], poiso
     bad_key, bad_value = (x.detach().masked_fill(hidden, poison).requires_grad_() for x in (key, value))
     context = attention(query, attention.remember(bad_key, bad_value, mask))
     assert torch.allclose(context, clean, atol=1e-6, rtol=0)
-    for got, want in zip(_gradients(context, attention, [query, bad_key, bad_value]), clean_gradients, strict=True):
+    for got, want in zip(
+        _gradients(context, attention, [query, bad_key, bad_value]), clean_gradients, strict=True
+    ):
         assert torch.allclose(got, want, atol=2e-6, rtol=0)
 
 

@@ -4,7 +4,15 @@ import pytest
 import torch
 from torch import nn
 
-from attention_lab.attention import Additive, Gaussian, Mechanism, MultiHead, ScaledDot, lengths_mask, recording
+from attention_lab.attention import (
+    Additive,
+    Gaussian,
+    Mechanism,
+    MultiHead,
+    ScaledDot,
+    lengths_mask,
+    recording,
+)
 from attention_lab.errors import LabError
 
 
@@ -36,7 +44,9 @@ def test_equals_torch(heads: int) -> None:
 def test_attending_to_a_remembered_source_equals_torch() -> None:
     ours, theirs = _pair(8, 2)
     query, source = torch.randn(3, 4, 8, dtype=torch.float64), torch.randn(3, 6, 8, dtype=torch.float64)
-    assert torch.allclose(ours.attend(query, ours.remember(source)), theirs(query, source, source)[0], atol=1e-12)
+    assert torch.allclose(
+        ours.attend(query, ours.remember(source)), theirs(query, source, source)[0], atol=1e-12
+    )
     assert torch.allclose(ours.attend(source, ours.remember(source)), ours(source), atol=1e-12)
 
 

@@ -20,7 +20,9 @@ def test_values_by_hand() -> None:
 def test_a_larger_temperature_is_flatter() -> None:
     scores = torch.tensor([[0.0, 2.0 * math.log(3.0)]])
     assert torch.allclose(masked_softmax(scores, temperature=2.0), torch.tensor([[0.25, 0.75]]))
-    entropies = [torch.special.entr(masked_softmax(scores, temperature=t)).sum() for t in (0.5, 1.0, 2.0, 8.0)]
+    entropies = [
+        torch.special.entr(masked_softmax(scores, temperature=t)).sum() for t in (0.5, 1.0, 2.0, 8.0)
+    ]
     assert entropies == sorted(entropies)
 
 
@@ -42,7 +44,9 @@ def test_minus_infinity_counts_as_masked() -> None:
     assert gradient.isfinite().all()
 
 
-@given(st.integers(0, 10**6), st.integers(1, 6), st.integers(1, 6), st.floats(0.1, 10.0), st.floats(-300, 300))
+@given(
+    st.integers(0, 10**6), st.integers(1, 6), st.integers(1, 6), st.floats(0.1, 10.0), st.floats(-300, 300)
+)
 def test_rows_are_distributions_and_a_shift_changes_nothing(
     seed: int, queries: int, keys: int, temperature: float, shift: float
 ) -> None:

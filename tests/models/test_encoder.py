@@ -15,7 +15,9 @@ SIZES = ClassificationSizes(classes=3, length=8, vocabulary=12)
 OPTIONS = {"d_model": 16, "heads": 2, "layers": 2, "feedforward": 24}
 
 
-def _classifier(score: type = ScaledDot, sizes: ClassificationSizes = SIZES, **options: object) -> SequenceClassifier:
+def _classifier(
+    score: type = ScaledDot, sizes: ClassificationSizes = SIZES, **options: object
+) -> SequenceClassifier:
     torch.manual_seed(0)
     return SequenceClassifier(Mechanism(score), sizes, **OPTIONS, **options).double().eval()  # type: ignore[arg-type]
 

@@ -54,7 +54,9 @@ def test_the_scan_finds_the_optimum_in_any_unit(score: type, unit: float) -> Non
     model = KernelRegression(Mechanism(score), RegressionSizes(1, 1, 40), scan=True)
     model.memorize(x * unit, y)
     found = (model(x * unit, torch.arange(40)) - y).square().mean().item()
-    fine = [_loo(_model_at) for _model_at in (_fixed(score, w) for w in torch.linspace(0.3, 12, 400).tolist())]
+    fine = [
+        _loo(_model_at) for _model_at in (_fixed(score, w) for w in torch.linspace(0.3, 12, 400).tolist())
+    ]
     assert found <= min(fine) * 1.02
 
 

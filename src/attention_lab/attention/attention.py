@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -29,7 +28,8 @@ class Memory(NamedTuple):
 
     def select(self, index: Int[Tensor, " N"]) -> "Memory":
         """The memories of the examples `index`, as for the beams of a search."""
-        return Memory(*(None if x is None else x.index_select(0, index) for x in self))
+        mask = None if self.mask is None else self.mask.index_select(0, index)
+        return Memory(self.keys.index_select(0, index), self.value.index_select(0, index), mask)
 
 
 class Attention(nn.Module):

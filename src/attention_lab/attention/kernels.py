@@ -40,8 +40,8 @@ class Kernel(Score):
     ) -> None:
         super().__init__(query_size, key_size, heads)
         start = key_size**-0.25 if width is None else float(width)
-        shape = (key_size,) if per_feature else (1,)
-        shape = shape if heads is None else (heads, 1, *shape)
+        shape = [key_size if per_feature else 1]
+        shape = shape if heads is None else [heads, 1, *shape]
         self.width = nn.Parameter(torch.full(shape, start), requires_grad=learnable)
 
 
@@ -58,13 +58,17 @@ class Gaussian(Kernel):
         """`-|(q - k) w|^2 / 2` from differences, exact at any offset."""
         return squared_distance(query * self.width, keys * self.width) * -0.5
 
-    def features(self, query: Tensor, keys: Tensor, mask: Bool[Tensor, "..."] | None) -> tuple[Tensor, Tensor] | None:
+    def features(
+        self, query: Tensor, keys: Tensor, mask: Bool[Tensor, "..."] | None
+    ) -> tuple[Tensor, Tensor] | None:
         """`[wq, 1]` and `[wk, -|wk|^2 / 2]` about the centre, or None where rounding would show."""
         visible = torch.ones_like(keys[..., :1])
         if mask is not None:
             visible = mask.any(-2).unsqueeze(-1).to(keys.dtype).expand_as(visible)
         # The result does not depend on the centre, so no gradient need flow through it.
-        centre = ((keys * visible).sum(-2, keepdim=True) / visible.sum(-2, keepdim=True).clamp_min(1)).detach()
+        centre = (
+            (keys * visible).sum(-2, keepdim=True) / visible.sum(-2, keepdim=True).clamp_min(1)
+        ).detach()
         query, keys = (query - centre) * self.width, (keys - centre) * visible * self.width
         if not _inner_product_is_exact(query.detach(), keys.detach()):
             return None

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 
-def lengths_mask(lengths: Int[Tensor, "B *Q"], size: int) -> Bool[Tensor, "B Q_ K"]:
+def lengths_mask(lengths: Int[Tensor, " B *Q"], size: int) -> Bool[Tensor, "B Q_ K"]:
     """Mask that keeps the first `lengths` of `size` keys.
 
     Args:
@@ -23,7 +23,9 @@ def lengths_mask(lengths: Int[Tensor, "B *Q"], size: int) -> Bool[Tensor, "B Q_ 
     return torch.arange(size, device=lengths.device) < per_query.unsqueeze(-1)
 
 
-def causal_mask(queries: int, keys: int | None = None, device: torch.device | None = None) -> Bool[Tensor, "Q K"]:
+def causal_mask(
+    queries: int, keys: int | None = None, device: torch.device | None = None
+) -> Bool[Tensor, "Q K"]:
     """Mask that keeps the keys up to the query's own position (1706.03762, section 3.2.3).
 
     With more keys than queries the last query sees every key, as when decoding with a cache.

@@ -4,7 +4,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attention_lab.attention.attention import Memory, Mechanism
+from attention_lab.attention.attention import Mechanism, Memory
 from attention_lab.errors import LabError
 
 
@@ -54,7 +54,8 @@ class MultiHead(nn.Module):
 
     def _split(self, x: Tensor, parts: int) -> tuple[Tensor, ...]:
         """`[B, L, parts * H * dk]` to `parts` tensors `[B, H, L, dk]`."""
-        return x.unflatten(-1, (parts, self.heads, -1)).permute(2, 0, 3, 1, 4).unbind()
+        batch, length, _ = x.shape
+        return x.view(batch, length, parts, self.heads, -1).permute(2, 0, 3, 1, 4).unbind()
 
     def _join(self, heads: Tensor) -> Tensor:
         """`[B, H, L, dv]` to `[B, L, d]`, through W^O."""

@@ -43,7 +43,10 @@ class Score(nn.Module):
         return key
 
     def features(
-        self, query: Float[Tensor, "... Q dq"], keys: Float[Tensor, "... K f"], mask: Bool[Tensor, "..."] | None
+        self,
+        query: Float[Tensor, "... Q dq"],
+        keys: Float[Tensor, "... K f"],
+        mask: Bool[Tensor, "..."] | None,
     ) -> tuple[Tensor, Tensor] | None:
         """Features a `[..., Q, f]`, b `[..., K, f]` with score = a b^T up to a term of q alone, else None."""
         return None
@@ -105,7 +108,9 @@ class Additive(Score):
     ) -> None:
         super().__init__(query_size, key_size, heads)
         hidden_size = query_size if hidden_size is None else hidden_size
-        self.query_weight = self.parameter(hidden_size, query_size, std=(2 / (query_size + hidden_size)) ** 0.5)
+        self.query_weight = self.parameter(
+            hidden_size, query_size, std=(2 / (query_size + hidden_size)) ** 0.5
+        )
         self.key_weight = self.parameter(hidden_size, key_size, std=(2 / (key_size + hidden_size)) ** 0.5)
         self.value_weight = self.parameter(hidden_size, 1, std=hidden_size**-0.5)
 

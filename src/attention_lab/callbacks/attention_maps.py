@@ -25,7 +25,9 @@ class AttentionMaps(pl.Callback):
 
     def __init__(self, examples: int = 4, every: int = 1) -> None:
         if examples < 1 or every < 1:
-            raise LabError(f"callbacks.attention_maps: examples={examples} and every={every} must be at least 1")
+            raise LabError(
+                f"callbacks.attention_maps: examples={examples} and every={every} must be at least 1"
+            )
         self.examples = examples
         self.every = every
         self.validations = 0
@@ -52,7 +54,9 @@ class AttentionMaps(pl.Callback):
             for place, picture in attention_pictures(observation):
                 add_picture(writer, f"attention/example {number}/{place}", picture, step)
         for module in observations[0].weights:
-            heads = torch.stack([attention_entropy(one.weights[module]).mean(-1) for one in observations]).mean(0)
+            heads = torch.stack(
+                [attention_entropy(one.weights[module]).mean(-1) for one in observations]
+            ).mean(0)
             for head, value in enumerate(heads.tolist(), start=1):
                 writer.add_scalar(f"attention_entropy/{readable(module)} head {head}", value, step)
         writer.add_text("samples", _table(observations), step)
@@ -62,7 +66,9 @@ def _table(observations: list[Observation]) -> str:
     """Inputs, outputs and what was expected, as a Markdown table of code."""
     rows = [(one.input, one.output, one.expected) for one in observations]
     cells = [["`" + text.replace("`", "'").replace("|", "/") + "`" for text in row] for row in rows]
-    return "\n".join(["| input | output | expected |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in cells)])
+    return "\n".join(
+        ["| input | output | expected |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in cells)]
+    )
 
 
 def observe_probe(trainer: pl.Trainer, task: pl.LightningModule, examples: int) -> list[Observation]:

@@ -29,7 +29,9 @@ def attention_pictures(observation: Observation) -> Iterator[tuple[str, Image]]:
                 mask=mask.numpy(),
                 gold=gold,
             )
-            for number, (head, mask) in enumerate(zip(weights, observation.masks[module], strict=True), start=1)
+            for number, (head, mask) in enumerate(
+                zip(weights, observation.masks[module], strict=True), start=1
+            )
         ]
         yield place, draw_heatmaps(heads, title=f"{_short(observation.input)} → {_short(observation.output)}")
 
@@ -67,7 +69,8 @@ def tensorboard_writer(trainer: Trainer) -> SummaryWriter | None:
     """The run's TensorBoard writer on the process that writes, if it has one."""
     for logger in trainer.loggers:
         if isinstance(logger, TensorBoardLogger) and trainer.is_global_zero:
-            return logger.experiment
+            writer: SummaryWriter = logger.experiment
+            return writer
     return None
 
 

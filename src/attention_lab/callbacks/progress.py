@@ -38,7 +38,9 @@ class Progress(TQDMProgressBar):
 
     def get_metrics(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> dict[str, Any]:
         """The metrics on the bar, without the number of the logger's version."""
-        return {name: value for name, value in super().get_metrics(trainer, pl_module).items() if name != "v_num"}
+        return {
+            name: value for name, value in super().get_metrics(trainer, pl_module).items() if name != "v_num"
+        }
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Print the epoch, the time and what the bar shows."""
@@ -48,6 +50,8 @@ class Progress(TQDMProgressBar):
         metrics = {name: float(value) for name, value in self.get_metrics(trainer, pl_module).items()}
         shown = "  ".join(f"{name} {value:.4f}" for name, value in metrics.items())
         epochs = f"/{trainer.max_epochs}" if trainer.max_epochs not in (None, -1) else ""
-        line = f"epoch {trainer.current_epoch + 1}{epochs}  {time.perf_counter() - self.start:5.1f} s  {shown}"
+        line = (
+            f"epoch {trainer.current_epoch + 1}{epochs}  {time.perf_counter() - self.start:5.1f} s  {shown}"
+        )
         Tqdm.write(line, file=sys.stdout)
         sys.stdout.flush()

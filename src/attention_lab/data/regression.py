@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attention_lab.data.batches import RegressionBatch
+from attention_lab.data.batches import Batch, RegressionBatch
 from attention_lab.data.codecs import RegressionCodec
 from attention_lab.data.datamodule import DataModule
 from attention_lab.data.files import read_csv
@@ -66,6 +66,11 @@ class RegressionData(DataModule):
         """The whole training part, which kernel regression memorises."""
         self.setup()
         return self._train
+
+    def probe(self, size: int) -> Batch:
+        """The whole validation part, whatever the `size`: its weights are one picture, its fit one curve."""
+        split = self.parts.validation
+        return split[torch.arange(len(split))]
 
 
 class Sine(RegressionData):

@@ -1,4 +1,4 @@
-"""From a configuration to data, model, task and trainer, and from those to a run. Only here is Hydra known."""
+"""From a configuration to data, model, task and trainer, and from those to a run. Hydra is known here only."""
 
 from typing import Any
 

@@ -2,13 +2,14 @@
 
 import importlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytorch_lightning as pl
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
-from pytorch_lightning.utilities.exceptions import MisconfigurationException
+from lightning_fabric.utilities.exceptions import MisconfigurationException
+from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.attention import Mechanism
 from attention_lab.data.codecs import Codec, codec_from_state
@@ -21,6 +22,13 @@ Config = Mapping[str, Any]
 
 REBUILT = ("model", "task", "scoring", "normalizer", "pooling", "data")
 """The parts of a configuration that a checkpoint keeps, to be rebuilt from it alone."""
+
+
+def to_plain(config: DictConfig) -> dict[str, Any]:
+    """A configuration as dicts, lists, strings and numbers, every interpolation resolved."""
+    plain = OmegaConf.to_container(config, resolve=True)
+    assert isinstance(plain, dict)
+    return {str(key): value for key, value in plain.items()}
 
 
 def make_data(config: Config, codec: Codec | None = None) -> DataModule:
@@ -44,29 +52,30 @@ def make_task(config: Config, sizes: Sizes, codec: Codec, *, trainable: bool) ->
         "sizes": {"kind": type(sizes).__name__, **vars(sizes)},
         "codec": codec.state(),
     }
-    parts = {part: instantiate(config[part]) for part in ("optimizer", "schedule") if trainable and config[part]}
+    parts = {
+        part: instantiate(config[part]) for part in ("optimizer", "schedule") if trainable and config[part]
+    }
     task: Task = _make(config["task"])(model, codec, recipe=recipe, **parts)
     return task
 
 
-def rebuild(recipe: Config) -> Task:
-    """The task of a checkpoint, from its recipe, with fresh parameters.
+def rebuild(recipe: Config, adapt: Callable[[Config], Config] | None = None) -> Task:
+    """The task of a checkpoint, from its recipe with its configuration adapted, with fresh parameters.
 
     Raises:
         LabError: the recipe names anything but this project's own parts: a checkpoint can run no code.
     """
     try:
-        config = recipe["config"]
+        config = recipe["config"] if adapt is None else adapt(recipe["config"])
         for part in REBUILT:
             _check_own(config[part])
-        return make_task(config, sizes_of(recipe), codec_from_state(recipe["codec"]), trainable=False)
+        return make_task(config, _sizes(recipe["sizes"]), codec_from_state(recipe["codec"]), trainable=False)
     except (KeyError, TypeError, ValueError, AttributeError, InstantiationException) as error:
         raise LabError(f"the checkpoint's recipe cannot be read: {type(error).__name__}: {error}") from None
 
 
-def sizes_of(recipe: Config) -> Sizes:
-    """The sizes that a recipe keeps."""
-    fields = dict(recipe["sizes"])
+def _sizes(kept: Config) -> Sizes:
+    fields = dict(kept)
     kinds = {kind.__name__: kind for kind in (RegressionSizes, TransductionSizes, ClassificationSizes)}
     return kinds[fields.pop("kind")](**fields)
 
@@ -105,7 +114,9 @@ def _check_own(node: Any) -> None:
     for key, value in node.items():
         _check_own(value)
         if key == "_target_" and not _is_own_class(value):
-            raise LabError(f"the checkpoint names {value!r}, which is no part of attention-lab: it is not loaded")
+            raise LabError(
+                f"the checkpoint names {value!r}, which is no part of attention-lab: it is not loaded"
+            )
 
 
 def _is_own_class(target: object) -> bool:

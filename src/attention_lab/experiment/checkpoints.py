@@ -2,7 +2,7 @@
 
 import pickle
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import torch
 
 from attention_lab.data.codecs import Codec
 from attention_lab.errors import LabError
-from attention_lab.experiment.build import rebuild
+from attention_lab.experiment.build import Config, rebuild
 from attention_lab.tasks import RECIPE, Observation, Task
 
 
@@ -26,7 +26,9 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
     try:
         checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError:
-        raise LabError(f"ckpt_path={path}: not a checkpoint of attention-lab, or it holds code: not loaded") from None
+        raise LabError(
+            f"ckpt_path={path}: not a checkpoint of attention-lab, or it holds code: not loaded"
+        ) from None
     except (OSError, RuntimeError, EOFError, ValueError, KeyError, zipfile.BadZipFile):
         raise LabError(f"ckpt_path={path}: the file is damaged or cut short") from None
     if not isinstance(checkpoint, dict) or RECIPE not in checkpoint or "state_dict" not in checkpoint:
@@ -57,20 +59,26 @@ class TrainedModel:
         return self.task.observe(self.codec.encode(lines))
 
 
-def load(path: str | Path) -> TrainedModel:
+def load(path: str | Path, adapt: Callable[[Config], Config] | None = None) -> TrainedModel:
     """Rebuild a model, its vocabulary and its preprocessing from a checkpoint alone.
 
     Example:
         model = attention_lab.load("logs/.../checkpoints/best.ckpt")
         model.predict(["attention"])  # ["AH T EH N SH AH N"]
 
+    Args:
+        path: the checkpoint.
+        adapt: changes to the configuration of model, task and data that it keeps.
+
     Raises:
         LabError: see `read_checkpoint`.
     """
     checkpoint = read_checkpoint(path)
-    task = rebuild(checkpoint[RECIPE])
+    task = rebuild(checkpoint[RECIPE], adapt)
     try:
         task.load_state_dict(checkpoint["state_dict"])
     except RuntimeError as error:
-        raise LabError(f"ckpt_path={path}: the weights do not fit the model: {str(error).splitlines()[0]}") from None
+        raise LabError(
+            f"ckpt_path={path}: the weights do not fit the model: {str(error).splitlines()[0]}"
+        ) from None
     return TrainedModel(task)

@@ -42,13 +42,14 @@ def check_mix(config: DictConfig) -> None:
     """
     devices = config.trainer.get("devices")
     if isinstance(devices, int) and (devices == 0 or devices < -1):
-        raise LabError(f"trainer.devices={devices}: choose a number of processes from 1 up, or -1 for all GPUs")
+        raise LabError(
+            f"trainer.devices={devices}: choose a number of processes from 1 up, or -1 for all GPUs"
+        )
     needs, kind = config.model.get("needs"), config.data.get("kind")
     if config.stage == "fit" and needs != kind:
         fitting = ", ".join(_choices_with("data", "kind", needs))
-        raise LabError(
-            f"{_chosen('model')} needs {needs} data, and {_chosen('data')} is {kind} data: choose data={fitting}"
-        )
+        model, data = _chosen("model"), _chosen("data")
+        raise LabError(f"{model} needs {needs} data, and {data} is {kind} data: choose data={fitting}")
 
 
 def _choices_with(group: str, key: str, value: str) -> list[str]:
@@ -69,5 +70,4 @@ def _chosen(group: str) -> str:
 
 
 def _stop(message: str) -> NoReturn:
-    print(f"Error: {message}", file=sys.stderr)
-    sys.exit(1)
+    sys.exit(f"Error: {message}")

@@ -38,7 +38,7 @@ def run_in_own_process() -> float | None:
     """
     hydra = HydraConfig.get()
     folder = Path(hydra.runtime.output_dir)
-    command = [sys.executable, os.path.abspath(sys.argv[0]), *hydra.overrides.task]
+    command = [sys.executable, str(Path(sys.argv[0]).resolve()), *hydra.overrides.task]
     command += [f"hydra.run.dir={json.dumps(str(folder))}", "hydra.mode=RUN"]
     environment = {name: value for name, value in os.environ.items() if name not in INHERITED}
     previous = signal.signal(signal.SIGTERM, _stop)

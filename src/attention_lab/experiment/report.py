@@ -31,7 +31,9 @@ def write_metrics(folder: Path, metrics: Mapping[str, float]) -> None:
 
 def write_config(folder: Path, config: Mapping[str, Any]) -> None:
     """`config.yaml`, every value resolved."""
-    write_atomically(folder / "config.yaml", yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True))
+    write_atomically(
+        folder / "config.yaml", yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True)
+    )
 
 
 def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -52,10 +54,14 @@ def show_results(metrics: Mapping[str, float], observations: Sequence[Observatio
     numbers.columns[1].justify = "right"
     for name, value in metrics.items():
         if name.startswith(HEADLINES):
-            numbers.add_row(name, f"{value:,.0f}" if float(value).is_integer() and value > 1 else f"{value:.4g}")
+            numbers.add_row(
+                name, f"{value:,.0f}" if float(value).is_integer() and value > 1 else f"{value:.4g}"
+            )
     console.print(numbers)
     if observations:
-        samples = Table("input", "output", "expected", title="Samples", title_justify="left", title_style="bold")
+        samples = Table(
+            "input", "output", "expected", title="Samples", title_justify="left", title_style="bold"
+        )
         for one in observations:
             samples.add_row(*(escape(_cut(text)) for text in (one.input, one.output, one.expected)))
         console.print(samples)

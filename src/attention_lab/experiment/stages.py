@@ -20,13 +20,24 @@ from attention_lab.callbacks.pictures import save_pictures
 from attention_lab.data.files import read_text
 from attention_lab.errors import LabError
 from attention_lab.experiment import report
-from attention_lab.experiment.build import REBUILT, Config, make_data, make_task, make_trainer, sizes_of
+from attention_lab.experiment.build import REBUILT, Config, make_data, make_task, make_trainer, to_plain
 from attention_lab.experiment.checkpoints import TrainedModel, load, read_checkpoint
 from attention_lab.experiment.console import quiet
 from attention_lab.tasks import Regression, Task
 
 PREDICTION_BATCH = 256
-SHOWN = ("seed", "model", "scoring", "normalizer", "pooling", "data", "task", "optimizer", "schedule", "trainer")
+SHOWN = (
+    "seed",
+    "model",
+    "scoring",
+    "normalizer",
+    "pooling",
+    "data",
+    "task",
+    "optimizer",
+    "schedule",
+    "trainer",
+)
 """The parts of a configuration that the HPARAMS tab shows."""
 PICTURES = 20
 """Most examples of a prediction whose heatmaps are written."""
@@ -76,7 +87,11 @@ def predict(config: DictConfig) -> None:
     plain, folder = _prepare(config)
     trained, _ = _from_checkpoint(plain)
     lines = _read_inputs(plain["inputs"])
-    outputs = [output for start in range(0, len(lines), PREDICTION_BATCH) for output in trained.predict(lines[start:start+PREDICTION_BATCH])]
+    outputs = [
+        output
+        for start in range(0, len(lines), PREDICTION_BATCH)
+        for output in trained.predict(lines[start : start + PREDICTION_BATCH])
+    ]
     table = "".join(f"{line}\t{output}\n" for line, output in zip(lines, outputs, strict=True))
     print(table, end="")
     report.write_atomically(folder / "predictions.tsv", table)
@@ -87,15 +102,19 @@ def predict(config: DictConfig) -> None:
 def _prepare(config: DictConfig) -> tuple[dict[str, Any], Path]:
     """The resolved configuration in plain values, and the run's folder; seeds and threads are set."""
     quiet()
-    plain = OmegaConf.to_container(config, resolve=True)
-    assert isinstance(plain, dict)
+    plain = to_plain(config)
     torch.set_num_threads(plain["threads"])
     pl.seed_everything(plain["seed"], workers=True, verbose=False)
-    return {str(key): value for key, value in plain.items()}, Path(HydraConfig.get().runtime.output_dir)
+    return plain, Path(HydraConfig.get().runtime.output_dir)
 
 
 def _test(
-    trainer: pl.Trainer, task: Task, data: pl.LightningDataModule, folder: Path, metrics: dict[str, float], best: str | None
+    trainer: pl.Trainer,
+    task: Task,
+    data: pl.LightningDataModule,
+    folder: Path,
+    metrics: dict[str, float],
+    best: str | None,
 ) -> None:
     """Test, and leave behind metrics, pictures and the closing tables."""
     (tested,) = trainer.test(task, datamodule=data, ckpt_path=best, verbose=False)
@@ -117,30 +136,33 @@ def _from_checkpoint(plain: Config) -> tuple[TrainedModel, dict[str, Any]]:
     """
     if plain["ckpt_path"] is None:
         raise LabError(f"stage={plain['stage']} needs ckpt_path=<run folder>/checkpoints/best.ckpt")
-    trained = load(plain["ckpt_path"])
-    kept = trained.task.recipe["config"]
-    merged = OmegaConf.create({**plain, **kept})
+    trained = load(plain["ckpt_path"], lambda kept: _with_overrides(kept, plain))
+    return trained, {**plain, **trained.task.recipe["config"]}
+
+
+def _with_overrides(kept: Config, plain: Config) -> Config:
+    """A checkpoint's configuration with what the command line says of `data` and `task`."""
+    merged = OmegaConf.create(dict(kept))
     for override in OverridesParser.create().parse_overrides(HydraConfig.get().overrides.task):
         part, _, option = override.key_or_group.partition(".")
-        if part == "data" and not option and plain["data"]["_target_"] != kept["data"]["_target_"]:
-            if plain["data"]["kind"] != kept["data"]["kind"]:
-                raise LabError(f"data={override.value()} is {plain['data']['kind']} data, the checkpoint needs {kept['data']['kind']}")
-            merged.data = plain["data"]
-        elif part in ("data", "task") and option:
+        if part in ("data", "task") and option:
             OmegaConf.update(merged, override.key_or_group, override.value())
-        elif part in REBUILT and part not in ("data", "task"):
-            raise LabError(f"stage={plain['stage']} takes its {part} from the checkpoint: leave out {part}=...")
-    result = OmegaConf.to_container(merged, resolve=True)
-    assert isinstance(result, dict)
-    task = make_task(result, sizes_of(trained.task.recipe), trained.codec, trainable=False)
-    task.load_state_dict(trained.task.state_dict())
-    return TrainedModel(task), {str(key): value for key, value in result.items()}
+        elif part == "data" and plain["data"]["_target_"] != kept["data"]["_target_"]:
+            given, needed = plain["data"]["kind"], kept["data"]["kind"]
+            if given != needed:
+                raise LabError(f"data={override.value()} is {given} data, and the checkpoint needs {needed}")
+            merged.data = plain["data"]
+        elif part in REBUILT and part != "data":
+            raise LabError(f"stage={plain['stage']} takes {part} from the checkpoint: leave out {part}=...")
+    return to_plain(merged)
 
 
 def _read_inputs(inputs: Any) -> list[str]:
     """The lines to predict for: a list, the lines of a file, or those of standard input."""
     if inputs is None:
-        raise LabError("stage=predict needs inputs: 'inputs=[one,two]', inputs=file.txt, or inputs=- for standard input")
+        raise LabError(
+            "stage=predict needs inputs: 'inputs=[one,two]', inputs=file.txt, or inputs=- for standard input"
+        )
     if isinstance(inputs, list):
         return [str(line) for line in inputs]
     text = sys.stdin.read() if inputs == "-" else read_text(str(inputs))
@@ -156,5 +178,7 @@ def _log_hyperparameters(trainer: pl.Trainer, config: Config, task: Task) -> Non
         if isinstance(logger, TensorBoardLogger) and trainer.is_global_zero:
             shown = {part: config[part] for part in SHOWN if config.get(part) is not None}
             writer = logger.experiment._get_file_writer()
-            for summary in hparams(report.flat(shown), dict.fromkeys(task.headlines, 0.0)):
+            for summary in hparams(  # type: ignore[no-untyped-call]
+                report.flat(shown), dict.fromkeys(task.headlines, 0.0)
+            ):
                 writer.add_summary(summary)

@@ -28,7 +28,7 @@ class ScaledEmbedding(nn.Embedding):
         with torch.no_grad():
             self.weight[PAD].zero_()
 
-    def forward(self, input: Int[Tensor, "B L"]) -> Float[Tensor, "B L d"]:
+    def forward(self, input: Int[Tensor, "B L"]) -> Float[Tensor, "B L d"]:  # noqa: A002  torch's name
         """The scaled rows of the tokens."""
         return super().forward(input) * self.factor
 
@@ -37,7 +37,13 @@ class EncoderLayer(nn.Module):
     """One pre-norm layer: `x + MHA(LN(x))`, then `x + FFN(LN(x))` (1706.03762, section 3.1; 2002.04745)."""
 
     def __init__(
-        self, mechanism: Mechanism, size: int, heads: int, feedforward: int, dropout: float, attention_dropout: float
+        self,
+        mechanism: Mechanism,
+        size: int,
+        heads: int,
+        feedforward: int,
+        dropout: float,
+        attention_dropout: float,
     ) -> None:
         super().__init__()
         self.attention_norm = nn.LayerNorm(size)
@@ -84,7 +90,8 @@ class Encoder(nn.Module):
         super().__init__()
         self.causal = causal
         self.layers = nn.ModuleList(
-            EncoderLayer(mechanism, d_model, heads, feedforward, dropout, attention_dropout) for _ in range(layers)
+            EncoderLayer(mechanism, d_model, heads, feedforward, dropout, attention_dropout)
+            for _ in range(layers)
         )
         self.norm = nn.LayerNorm(d_model)
 
@@ -158,9 +165,7 @@ class SequenceClassifier(nn.Module):
         )
         self.classify = nn.Linear(d_model, sizes.classes)
 
-    def forward(
-        self, inputs: Shaped[Tensor, "B L *d"], lengths: Int[Tensor, " B"]
-    ) -> Float[Tensor, "B C"]:
+    def forward(self, inputs: Shaped[Tensor, "B L *d"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B C"]:
         """Logits of the classes for token ids `[B, L]` or vectors `[B, L, d]`."""
         x = self.embedding(inputs)
         if self.cls is not None:

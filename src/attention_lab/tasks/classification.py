@@ -31,7 +31,12 @@ class Classification(Task):
     headlines = ("test/accuracy",)
 
     def __init__(
-        self, model: SequenceClassifier, codec: ClassificationCodec, *, label_smoothing: float = 0.0, **options: Any
+        self,
+        model: SequenceClassifier,
+        codec: ClassificationCodec,
+        *,
+        label_smoothing: float = 0.0,
+        **options: Any,
     ) -> None:
         super().__init__(model, codec, **options)
         if not 0 <= label_smoothing < 1:

@@ -45,7 +45,9 @@ class Regression(Task):
     def __init__(self, model: KernelRegression, codec: RegressionCodec, **options: Any) -> None:
         super().__init__(model, codec, **options)
         # A key of a ModuleDict may not be the name of one of its methods, as `train` is.
-        self.errors = nn.ModuleDict({f"{part}_mse": MeanSquaredError() for part in ("train", "validation", "test")})
+        self.errors = nn.ModuleDict(
+            {f"{part}_mse": MeanSquaredError() for part in ("train", "validation", "test")}
+        )
 
     @property
     def width(self) -> float | None:
@@ -109,7 +111,8 @@ class Regression(Task):
             Observation(
                 input=f"{self.codec.inputs[0]} = " + ", ".join(self._labels(batch.inputs[rows[:5]])),
                 output=f"{self.codec.target} = " + ", ".join(map(self.codec.decode, predicted[:5].cpu())),
-                expected=f"{self.codec.target} = " + ", ".join(map(self.codec.decode, batch.targets[rows[:5]].cpu())),
+                expected=f"{self.codec.target} = "
+                + ", ".join(map(self.codec.decode, batch.targets[rows[:5]].cpu())),
                 weights={name: weights[name][shown].float().cpu() for name in weights},
                 masks={name: weights.mask(name)[shown].cpu() for name in weights},
                 queries=self._labels(batch.inputs[rows]),

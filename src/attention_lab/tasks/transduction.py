@@ -63,7 +63,11 @@ class Transduction(Task):
             {f"{part}_{name}": metric() for part in ("validation", "test") for name, metric in ERRORS.items()}
         )
         self.alignments = nn.ModuleDict(
-            {f"{part}_{name}": metric() for part in ("validation", "test") for name, metric in ALIGNMENTS.items()}
+            {
+                f"{part}_{name}": metric()
+                for part in ("validation", "test")
+                for name, metric in ALIGNMENTS.items()
+            }
         )
 
     def training_step(self, batch: TransductionBatch, batch_idx: int) -> Tensor:
@@ -151,4 +155,6 @@ ALIGNMENTS = {"alignment_accuracy": AlignmentAccuracy, "alignment_mass": Alignme
 
 def cross_entropy(logits: Tensor, target: Tensor, label_smoothing: float = 0.0) -> Tensor:
     """Mean cross entropy of `[B, T, V]` logits over the target symbols that are not padding."""
-    return F.cross_entropy(logits.flatten(0, 1), target.flatten(), ignore_index=PAD, label_smoothing=label_smoothing)
+    return F.cross_entropy(
+        logits.flatten(0, 1), target.flatten(), ignore_index=PAD, label_smoothing=label_smoothing
+    )

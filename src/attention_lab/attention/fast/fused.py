@@ -38,7 +38,9 @@ def fused_attention(
         mask = _lift(mask, rank)
         alive = mask.any(-1, keepdim=True)
         mask = mask | ~alive
-    context = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout, scale=scale)
+    context = F.scaled_dot_product_attention(
+        query, key, value, attn_mask=mask, dropout_p=dropout, scale=scale
+    )
     if alive is not None:
         context = context.masked_fill(~alive, 0.0)
     return _lower(context, rank)[..., :value_size]
@@ -47,7 +49,7 @@ def fused_attention(
 def _broadcast(rank: int, *tensors: Tensor) -> list[Tensor]:
     """All tensors with the same leading dimensions, and at least four dimensions for the kernel."""
     lifted = [_lift(x, rank) for x in tensors]
-    leading = torch.broadcast_shapes(*(x.shape[:-2] for x in lifted))
+    leading = torch.broadcast_shapes(*(x.shape[:-2] for x in lifted))  # type: ignore[no-untyped-call]
     return [x.expand(*leading, *x.shape[-2:]) for x in lifted]
 
 

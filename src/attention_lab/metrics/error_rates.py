@@ -1,0 +1,112 @@
+"""How far decoded sequences are from the nearest acceptable one."""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from attention_lab.metrics.fractions import Counts
+from attention_lab.sizes import EOS, PAD
+
+
+def sequence_lengths(ids: Int[Tensor, "*N T"]) -> Int[Tensor, "*N"]:
+    """Number of symbols before the first EOS; without an EOS, up to the last symbol that is not PAD."""
+    positions = torch.arange(1, ids.shape[-1] + 1, device=ids.device)
+    ended = (ids == EOS).cumsum(-1) > 0
+    # with an EOS every symbol before it counts, even PAD: a model may emit it, and that is a mistake
+    counts = ~ended & ((ids != PAD) | ended[..., -1:])
+    return F.pad(positions * counts, (1, 0)).amax(-1)
+
+
+def edit_distance(
+    first: Int[Tensor, "*N S"],
+    first_lengths: Int[Tensor, "*N"],
+    second: Int[Tensor, "*N T"],
+    second_lengths: Int[Tensor, "*N"],
+) -> Int[Tensor, "*N"]:
+    r"""Levenshtein distance of many pairs at once: insertions, deletions and substitutions.
+
+    .. math:: D_{i,j} = \min(D_{i-1,j} + 1,\; D_{i,j-1} + 1,\; D_{i-1,j-1} + [a_i \ne b_j])
+
+    (Wagner & Fischer 1974, "The string-to-string correction problem"). The rows of the table follow one
+    another; within a row the insertions are a running minimum of :math:`D_{i,j} - j`, so a step is a few
+    tensor operations for the whole batch. It is exact; `torchmetrics.functional.text.edit_distance` is not,
+    as it searches only a band of 25 cells about the diagonal.
+
+    Args:
+        first: ids, anything beyond the length is ignored.
+        first_lengths: number of ids that count.
+        second: ids to compare with.
+        second_lengths: number of ids that count.
+
+    Returns:
+        Distances.
+    """
+    column = torch.arange(second.shape[-1] + 1, device=second.device)
+    row = column.expand(*second.shape[:-1], -1)
+    for i in range(first.shape[-1]):
+        substituted = row[..., :-1] + (first[..., i : i + 1] != second)
+        deleted = row + 1
+        best = torch.cat([deleted[..., :1], torch.minimum(deleted[..., 1:], substituted)], -1)
+        best = (best - column).cummin(-1).values + column
+        row = torch.where((i < first_lengths).unsqueeze(-1), best, row)
+    return row.gather(-1, second_lengths.unsqueeze(-1)).squeeze(-1)
+
+
+def _nearest(
+    predictions: Int[Tensor, "B T"], references: Int[Tensor, "B R U"]
+) -> tuple[Int[Tensor, " B"], Int[Tensor, " B"], Bool[Tensor, " B"]]:
+    """Distance to the nearest reference, that reference's length, and whether there is any reference."""
+    used = (references != PAD).any(-1)
+    judged = used.any(-1)
+    if used.shape[1] == 0:
+        nothing = torch.zeros_like(judged, dtype=torch.int64)
+        return nothing, nothing, judged
+    predicted = predictions.unsqueeze(1).expand(-1, references.shape[1], -1)
+    lengths = sequence_lengths(references)
+    distances = edit_distance(predicted, sequence_lengths(predicted), references, lengths)
+    beyond = predictions.shape[1] + references.shape[2] + 1
+    distance, index = distances.masked_fill(~used, beyond).min(1)
+    length = lengths.gather(1, index.unsqueeze(1)).squeeze(1)
+    return distance * judged, length * judged, judged
+
+
+class SequenceErrorRate(Counts):
+    """Fraction of the predictions that equal none of their references.
+
+    Examples without a reference are not counted.
+    """
+
+    higher_is_better = False
+
+    def update(self, predictions: Int[Tensor, "B T"], references: Int[Tensor, "B R U"]) -> None:
+        """Count a batch.
+
+        Args:
+            predictions: ids; what follows the first EOS is ignored.
+            references: every acceptable output, each ending in EOS and padded; a slot of PAD alone is unused.
+        """
+        distance, _, judged = _nearest(predictions, references)
+        self.numerator += (distance > 0).sum()
+        self.denominator += judged.sum()
+
+
+class TokenErrorRate(Counts):
+    """Edit distance to the nearest reference, summed, over that reference's length, summed; EOS is left out.
+
+    The nearest reference is the one with the least distance, the first of them if several have it. The value
+    may exceed 1. Examples without a reference are not counted.
+    """
+
+    higher_is_better = False
+
+    def update(self, predictions: Int[Tensor, "B T"], references: Int[Tensor, "B R U"]) -> None:
+        """Count a batch.
+
+        Args:
+            predictions: ids; what follows the first EOS is ignored.
+            references: every acceptable output, each ending in EOS and padded; a slot of PAD alone is unused.
+        """
+        distance, length, _ = _nearest(predictions, references)
+        self.numerator += distance.sum()
+        self.denominator += length.sum()

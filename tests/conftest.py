@@ -1,0 +1,38 @@
+"""What every test gets: checked shapes, one thread, repeatable properties, and a repository left alone."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import settings
+from jaxtyping import install_import_hook
+
+REPOSITORY = Path(__file__).parents[1]
+IN_CI = "CI" in os.environ
+
+# Before any of them is imported: from here on a wrong shape or type is an error.
+install_import_hook(
+    ["attention_lab.attention", "attention_lab.models", "attention_lab.metrics"], "beartype.beartype"
+)
+
+torch.set_num_threads(1)  # the tensors are tiny
+
+settings.register_profile("local", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True, database=None)
+settings.load_profile("ci" if IN_CI else "local")
+
+
+def _files() -> set[Path]:
+    parts = (path for top in REPOSITORY.glob("[!.]*") for path in (top, *top.rglob("*")))
+    return {path for path in parts if "__pycache__" not in path.parts}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _repository_left_alone() -> Iterator[None]:
+    """Nothing is written into the repository; looked at in CI alone, where nobody else works in it."""
+    before = _files() if IN_CI else set()
+    yield
+    written = sorted(str(path.relative_to(REPOSITORY)) for path in _files() - before) if IN_CI else []
+    assert not written, f"the tests wrote into the repository: {written}"
