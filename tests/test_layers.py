@@ -37,15 +37,11 @@ ROOMS = {
     "metrics": Rules(LEAVES, LIGHTNING | HYDRA),
     "tasks": Rules(LEAVES | {"attention", "models", "metrics", "data"}, HYDRA),
     "viz": Rules({"errors"}, TORCH | LIGHTNING | HYDRA | PICTURES),
-    "tensorboard_plugin": Rules({"errors"}, TORCH | LIGHTNING | HYDRA | {"matplotlib"}),
-    "callbacks": Rules(
-        LEAVES | {"attention", "metrics", "data", "tasks", "viz", "tensorboard_plugin"}, HYDRA
-    ),
+    "callbacks": Rules(LEAVES | {"attention", "metrics", "data", "tasks", "viz"}, HYDRA),
     # the one room that wires the others, and the only one that knows hydra
     "experiment": Rules(
         LEAVES | {"attention", "models", "metrics", "data", "tasks", "viz", "callbacks"}, set()
     ),
-    "cli": Rules(LEAVES | {"experiment"}, set()),
 }
 
 

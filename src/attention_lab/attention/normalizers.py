@@ -1,6 +1,6 @@
 """Normalisers: from scores to weights, the one place where a mask meets a softmax."""
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float
@@ -33,6 +33,7 @@ def masked_softmax(
     return weights.to(scores.dtype)
 
 
+@runtime_checkable
 class Normalizer(Protocol):
     """Turns scores `[..., Q, K]` into weights >= 0 of the same shape, zero wherever masked."""
 

@@ -6,7 +6,8 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning.utilities import move_data_to_device
 
-from attention_lab.callbacks.pictures import add_picture, attention_pictures, readable, tensorboard_writer
+from attention_lab.callbacks.pictures import attention_pictures, readable
+from attention_lab.callbacks.tensorboard import add_picture, run_writer
 from attention_lab.errors import LabError
 from attention_lab.metrics import attention_entropy
 from attention_lab.tasks import Observation, Task
@@ -45,7 +46,7 @@ class AttentionMaps(pl.Callback):
         if trainer.sanity_checking:
             return
         self.validations += 1
-        writer = tensorboard_writer(trainer)
+        writer = run_writer(trainer)
         if writer is None or (self.validations - 1) % self.every:
             return
         step = trainer.global_step

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytorch_lightning as pl
 from PIL.Image import Image
 
-from attention_lab.callbacks.pictures import add_picture, tensorboard_writer
+from attention_lab.callbacks.tensorboard import add_picture, run_writer
 from attention_lab.tasks import Regression
-from attention_lab.viz.curve import draw_curve
+from attention_lab.viz import draw_curve, to_png
 
 
 class FittedCurve(pl.Callback):
@@ -15,7 +15,7 @@ class FittedCurve(pl.Callback):
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Log the curve; on the writing process only, and not before training has begun."""
-        writer = tensorboard_writer(trainer)
+        writer = run_writer(trainer)
         if trainer.sanity_checking or writer is None or not isinstance(pl_module, Regression):
             return
         picture = curve_picture(pl_module)
@@ -44,5 +44,5 @@ def save_curve(task: Regression, folder: Path) -> Path | None:
         return None
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "fit.png"
-    picture.save(path)
+    path.write_bytes(to_png(picture))
     return path

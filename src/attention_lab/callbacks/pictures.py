@@ -1,18 +1,13 @@
-"""From what a task observed to pictures, and from pictures to TensorBoard."""
+"""From what a task observed to pictures."""
 
-import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from PIL.Image import Image
-from pytorch_lightning import Trainer
-from pytorch_lightning.loggers import TensorBoardLogger
-from tensorboard.compat.proto.summary_pb2 import Summary
-from torch.utils.tensorboard import SummaryWriter
 
 from attention_lab.tasks import Observation
-from attention_lab.viz.heatmap import Heatmap, draw_heatmaps
+from attention_lab.viz import Heatmap, draw_heatmaps, to_png
 
 
 def attention_pictures(observation: Observation) -> Iterator[tuple[str, Image]]:
@@ -50,28 +45,9 @@ def save_pictures(observations: list[Observation], folder: Path) -> list[Path]:
         for place, picture in attention_pictures(observation):
             parts = (f"{number:02d}", _file_name(observation.input), _file_name(place))
             path = folder / f"{'_'.join(part for part in parts if part)}.png"
-            picture.save(path)
+            path.write_bytes(to_png(picture))
             paths.append(path)
     return paths
-
-
-def add_picture(writer: SummaryWriter, tag: str, picture: Image, step: int) -> None:
-    """Write a picture to TensorBoard as it is: `add_image` would decode and encode it anew."""
-    buffer = io.BytesIO()
-    picture.save(buffer, format="PNG")
-    image = Summary.Image(
-        height=picture.height, width=picture.width, colorspace=3, encoded_image_string=buffer.getvalue()
-    )
-    writer._get_file_writer().add_summary(Summary(value=[Summary.Value(tag=tag, image=image)]), step)  # type: ignore[no-untyped-call]
-
-
-def tensorboard_writer(trainer: Trainer) -> SummaryWriter | None:
-    """The run's TensorBoard writer on the process that writes, if it has one."""
-    for logger in trainer.loggers:
-        if isinstance(logger, TensorBoardLogger) and trainer.is_global_zero:
-            writer: SummaryWriter = logger.experiment
-            return writer
-    return None
 
 
 def _file_name(text: str, limit: int = 24) -> str:

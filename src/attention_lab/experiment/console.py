@@ -14,6 +14,7 @@ IGNORED = (
     r".*Checkpoint directory .* exists and is not empty.*",
     r".*number of training batches .* smaller than the logging interval.*",
     r".*GPU available but not used.*",
+    r"The dirpath has changed from.*",  # a run that goes on in a folder of its own
     r".*lr_scheduler.step\(\).*before.*optimizer.step\(\).*",
 )
 

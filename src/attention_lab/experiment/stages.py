@@ -11,12 +11,11 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.callbacks import ModelCheckpoint
-from pytorch_lightning.loggers import TensorBoardLogger
-from torch.utils.tensorboard.summary import hparams
 
 from attention_lab.callbacks.attention_maps import observe_probe
 from attention_lab.callbacks.fitted_curve import save_curve
 from attention_lab.callbacks.pictures import save_pictures
+from attention_lab.callbacks.tensorboard import run_loggers
 from attention_lab.data.files import read_text
 from attention_lab.errors import LabError
 from attention_lab.experiment import report
@@ -51,7 +50,9 @@ def fit(config: DictConfig) -> float | None:
     trainer = make_trainer(plain)
     if trainer.is_global_zero:
         report.write_config(folder, plain)
-    _log_hyperparameters(trainer, plain, task)
+        shown = {part: plain[part] for part in SHOWN if plain.get(part) is not None}
+        for logger in run_loggers(trainer):
+            logger.log_settings(report.flat(shown), task.headlines)
     start = time.perf_counter()
     if plain["ckpt_path"] is not None:
         read_checkpoint(plain["ckpt_path"])
@@ -103,7 +104,8 @@ def _prepare(config: DictConfig) -> tuple[dict[str, Any], Path]:
     """The resolved configuration in plain values, and the run's folder; seeds and threads are set."""
     quiet()
     plain = to_plain(config)
-    torch.set_num_threads(plain["threads"])
+    if plain["threads"] is not None:
+        torch.set_num_threads(plain["threads"])
     pl.seed_everything(plain["seed"], workers=True, verbose=False)
     return plain, Path(HydraConfig.get().runtime.output_dir)
 
@@ -126,6 +128,8 @@ def _test(
     save_pictures(observations, folder / "attention")
     if isinstance(task, Regression):
         save_curve(task, folder / "attention")
+    for logger in run_loggers(trainer):
+        logger.close()
     report.show_results(metrics, observations, folder)
 
 
@@ -170,15 +174,3 @@ def _read_inputs(inputs: Any) -> list[str]:
     if not lines:
         raise LabError(f"inputs={inputs}: there is nothing to predict for")
     return lines
-
-
-def _log_hyperparameters(trainer: pl.Trainer, config: Config, task: Task) -> None:
-    """Fill the HPARAMS tab; its metrics are the test scalars that the run logs at its end."""
-    for logger in trainer.loggers:
-        if isinstance(logger, TensorBoardLogger) and trainer.is_global_zero:
-            shown = {part: config[part] for part in SHOWN if config.get(part) is not None}
-            writer = logger.experiment._get_file_writer()
-            for summary in hparams(  # type: ignore[no-untyped-call]
-                report.flat(shown), dict.fromkeys(task.headlines, 0.0)
-            ):
-                writer.add_summary(summary)

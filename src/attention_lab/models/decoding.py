@@ -5,7 +5,7 @@ the probability is not dealt out to other symbols, so scores are the model's own
 Dropout is the caller's concern: call `model.eval()` first.
 """
 
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -17,6 +17,7 @@ from attention_lab.sizes import BOS, EOS, PAD
 State = TypeVar("State")
 
 
+@runtime_checkable
 class Decodable(Protocol[State]):
     """A model of `p(y_t | y_<t, x)` that is run one symbol at a time."""
 

@@ -28,7 +28,7 @@ class ScaledEmbedding(nn.Embedding):
         with torch.no_grad():
             self.weight[PAD].zero_()
 
-    def forward(self, input: Int[Tensor, "B L"]) -> Float[Tensor, "B L d"]:  # noqa: A002  torch's name
+    def forward(self, input: Int[Tensor, "*shape"]) -> Float[Tensor, "*shape d"]:  # noqa: A002  torch's name
         """The scaled rows of the tokens."""
         return super().forward(input) * self.factor
 

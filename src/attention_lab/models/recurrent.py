@@ -5,8 +5,6 @@ is left in it. A late cell takes the share of its gates that comes from inputs k
 embeddings of all target steps, ready-made from `early`: one product for the whole target.
 """
 
-from typing import Literal
-
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
@@ -14,7 +12,6 @@ from torch import Tensor, nn
 
 from attention_lab.errors import LabError
 
-CellName = Literal["lstm", "gru"]
 CellState = tuple[Tensor, ...]
 """`(hidden,)` of a GRU, `(hidden, cell)` of an LSTM, each `[N, h]`."""
 
@@ -30,7 +27,7 @@ def fill_gates(weight: Tensor, hidden_size: int, *, orthogonal: bool) -> None:
 
 
 def recurrent_layers(
-    cell: CellName, input_size: int, hidden_size: int, layers: int = 1, dropout: float = 0.0
+    cell: str, input_size: int, hidden_size: int, layers: int = 1, dropout: float = 0.0
 ) -> nn.LSTM | nn.GRU:
     """PyTorch's layers, batch first, with the initial values of the late cells."""
     kind = nn.LSTM if cell == "lstm" else nn.GRU
@@ -121,7 +118,7 @@ class LateGRU(LateCell):
         return (torch.lerp(torch.addcmul(new, reset, old).tanh(), hidden, keep),)
 
 
-def late_cell(cell: CellName, early_size: int, late_size: int, hidden_size: int) -> LateLSTM | LateGRU:
+def late_cell(cell: str, early_size: int, late_size: int, hidden_size: int) -> LateLSTM | LateGRU:
     """The late cell of this name."""
     kind = LateLSTM if cell == "lstm" else LateGRU
     return kind(early_size, late_size, hidden_size)
@@ -161,7 +158,7 @@ class RecurrentEncoder(nn.Module):
         embedding_size: int,
         hidden_size: int,
         layers: int,
-        cell: CellName,
+        cell: str,
         dropout: float,
     ) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
 """Recurrent encoder-decoder with attention (1409.0473; 1508.04025)."""
 
-from typing import Literal, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from attention_lab.attention import Mechanism, Memory, lengths_mask
 from attention_lab.errors import LabError
 from attention_lab.models.recurrent import (
-    CellName,
     CellState,
     LateCell,
     RecurrentEncoder,
@@ -17,8 +16,6 @@ from attention_lab.models.recurrent import (
     recurrent_layers,
 )
 from attention_lab.sizes import BOS, TransductionSizes
-
-Wiring = Literal["bahdanau", "luong"]
 
 
 class DecoderState(NamedTuple):
@@ -83,8 +80,8 @@ class AttentiveDecoder(nn.Module):
         embedding_size: int,
         hidden_size: int,
         layers: int,
-        cell: CellName,
-        wiring: Wiring,
+        cell: str,
+        wiring: str,
         input_feeding: bool,
         dropout: float,
         attention_dropout: float,
@@ -226,17 +223,17 @@ class Seq2Seq(nn.Module):
         embedding_size: int = 128,
         hidden_size: int = 256,
         layers: int = 1,
-        cell: CellName = "lstm",
-        wiring: Wiring = "bahdanau",
+        cell: str = "lstm",
+        wiring: str = "bahdanau",
         input_feeding: bool = False,
         dropout: float = 0.0,
         attention_dropout: float = 0.0,
     ) -> None:
         super().__init__()
         if cell not in ("lstm", "gru"):
-            raise LabError(f"model.cell must be lstm or gru, got {cell}")
+            raise LabError(f"model.cell={cell} is unknown: choose lstm or gru")
         if wiring not in ("bahdanau", "luong"):
-            raise LabError(f"model.wiring must be bahdanau or luong, got {wiring}")
+            raise LabError(f"model.wiring={wiring} is unknown: choose bahdanau or luong")
         for name, size in (
             ("embedding_size", embedding_size),
             ("hidden_size", hidden_size),

@@ -1,0 +1,70 @@
+"""The run's TensorBoard file: one for the whole run, with pictures and hyperparameters."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytorch_lightning as pl
+from PIL.Image import Image
+from pytorch_lightning.loggers import TensorBoardLogger
+from pytorch_lightning.utilities import rank_zero_only
+from tensorboard.compat.proto.summary_pb2 import Summary
+from torch.utils.tensorboard import SummaryWriter
+from torch.utils.tensorboard.summary import hparams
+
+from attention_lab.viz import to_png
+
+
+class RunLogger(TensorBoardLogger):
+    """A TensorBoard logger that writes one event file for a run: `folder/tensorboard`.
+
+    Lightning ends a logger after fitting and again after testing, and each end would start a new file.
+
+    Args:
+        folder: the run's folder.
+    """
+
+    def __init__(self, folder: str) -> None:
+        super().__init__(save_dir=folder, name="", version="tensorboard", default_hp_metric=False)
+
+    @rank_zero_only
+    def log_settings(self, settings: Mapping[str, Any], metrics: tuple[str, ...]) -> None:
+        """Fill the HPARAMS tab with settings; its metrics are scalars that the run logs later."""
+        writer = self.experiment._get_file_writer()
+        for summary in hparams(dict(settings), dict.fromkeys(metrics, 0.0)):  # type: ignore[no-untyped-call]
+            writer.add_summary(summary)
+
+    @rank_zero_only
+    def finalize(self, status: str) -> None:
+        """Write out what is waiting; the file stays open for the next stage."""
+        if self._experiment is not None:
+            self.experiment.flush()
+
+    def save(self) -> None:
+        """Nothing: the run's folder has its configuration already."""
+
+    @rank_zero_only
+    def close(self) -> None:
+        """Close the file."""
+        if self._experiment is not None:
+            self.experiment.close()
+
+
+def run_loggers(trainer: pl.Trainer) -> list[RunLogger]:
+    """The run's TensorBoard loggers: one or none, and none on a process that does not write."""
+    return [one for one in trainer.loggers if isinstance(one, RunLogger) and trainer.is_global_zero]
+
+
+def run_writer(trainer: pl.Trainer) -> SummaryWriter | None:
+    """The writer of the run's TensorBoard file, on the process that writes, if the run has one."""
+    for logger in run_loggers(trainer):
+        writer: SummaryWriter = logger.experiment
+        return writer
+    return None
+
+
+def add_picture(writer: SummaryWriter, tag: str, picture: Image, step: int) -> None:
+    """Write a picture as it is: `add_image` would encode it anew."""
+    image = Summary.Image(
+        height=picture.height, width=picture.width, colorspace=3, encoded_image_string=to_png(picture)
+    )
+    writer._get_file_writer().add_summary(Summary(value=[Summary.Value(tag=tag, image=image)]), step)  # type: ignore[no-untyped-call]

@@ -1,0 +1,71 @@
+"""The command line, run inside the test process: importing torch for each run would take minutes."""
+
+import importlib.util
+import logging
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import torch
+from hydra.core.global_hydra import GlobalHydra
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+class Outcome(NamedTuple):
+    """What a run of the command line left: exit status, standard output, standard error, folder."""
+
+    status: int
+    out: str
+    err: str
+    folder: Path
+
+
+Command = Callable[..., Outcome]
+
+
+@pytest.fixture
+def command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Iterator[Command]:
+    """`command("model=nw", ...)` runs `python train.py model=nw ...` into a folder of its own."""
+    spec = importlib.util.spec_from_file_location("train", REPOSITORY / "train.py")
+    assert spec is not None
+    assert spec.loader is not None
+    train = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(train)
+    monkeypatch.setenv("HYDRA_MAIN_MODULE", "__main__")  # so that Hydra looks for conf/ beside the file
+    runs = 0
+
+    def run(*arguments: str, folder: Path | None = None) -> Outcome:
+        nonlocal runs
+        runs += 1
+        folder = tmp_path / f"run{runs}" if folder is None else folder
+        kind = "sweep" if "-m" in arguments else "run"
+        argv = [str(REPOSITORY / "train.py"), *arguments, f"hydra.{kind}.dir={folder}"]
+        monkeypatch.setattr(sys, "argv", argv)
+        monkeypatch.chdir(tmp_path)
+        capfd.readouterr()
+        GlobalHydra.instance().clear()
+        status = 0
+        try:
+            with warnings.catch_warnings():
+                train.check_choices("conf")
+                train.main()
+        except SystemExit as error:
+            status = error.code if isinstance(error.code, int) else 1
+            if isinstance(error.code, str):
+                sys.stderr.write(f"{error.code}\n")
+        out, err = capfd.readouterr()
+        return Outcome(status, out, err, folder)
+
+    root = logging.getLogger()
+    threads, handlers = torch.get_num_threads(), root.handlers[:]
+    yield run
+    for handler in set(root.handlers) - set(handlers):
+        handler.close()
+    root.handlers[:] = handlers
+    torch.set_num_threads(threads)
