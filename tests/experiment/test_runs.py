@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-import yaml
+from omegaconf import OmegaConf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import attention_lab
@@ -72,7 +72,7 @@ def test_a_run_leaves_one_folder_with_everything(model: str, command) -> None:
     assert done.err == ""
     assert "Results" in done.out
     assert METRICS[model] | {"fit/seconds", "fit/steps", "parameters"} <= set(_metrics(done.folder))
-    config = yaml.safe_load((done.folder / "config.yaml").read_text())
+    config = OmegaConf.load(done.folder / "config.yaml")
     assert config["model"]["needs"] == config["data"]["kind"]
     assert {path.name for path in (done.folder / "checkpoints").iterdir()} == {"best.ckpt", "last.ckpt"}
     assert len(list((done.folder / "tensorboard").glob("events*"))) == 1
@@ -89,7 +89,7 @@ def test_tensorboard_shows_every_attention_and_scalar(model: str, command) -> No
     places = {tag.split("/", 2)[2] for tag in tags["images"] if tag.startswith("attention/")}
     assert places == ATTENTIONS[model]
     assert ("fit" in tags["images"]) == (model == "nw")
-    epochs = yaml.safe_load((done.folder / "config.yaml").read_text())["trainer"]["max_epochs"]
+    epochs = OmegaConf.load(done.folder / "config.yaml").trainer.max_epochs
     assert len(events.Images(next(tag for tag in tags["images"] if tag.startswith("attention/")))) == epochs
     heads = 2 if model == "multihead" else 1
     entropies = [tag for tag in tags["scalars"] if tag.startswith("attention_entropy/")]

@@ -1,6 +1,7 @@
 """Checkpoints: read safely, and made into a model that predicts."""
 
 import pickle
+import warnings
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -24,7 +25,9 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
     if not path.is_file():
         raise LabError(f"ckpt_path={path}: no such file; a run's checkpoints are in its folder checkpoints/")
     try:
-        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what torch says of a strange file, we say in one line
+            checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError:
         raise LabError(
             f"ckpt_path={path}: not a checkpoint of attention-lab, or it holds code: not loaded"

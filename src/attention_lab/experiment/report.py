@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
+from omegaconf import OmegaConf
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -31,9 +31,7 @@ def write_metrics(folder: Path, metrics: Mapping[str, float]) -> None:
 
 def write_config(folder: Path, config: Mapping[str, Any]) -> None:
     """`config.yaml`, every value resolved."""
-    write_atomically(
-        folder / "config.yaml", yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True)
-    )
+    write_atomically(folder / "config.yaml", OmegaConf.to_yaml(OmegaConf.create(dict(config))))
 
 
 def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

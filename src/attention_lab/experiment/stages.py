@@ -63,7 +63,7 @@ def fit(config: DictConfig) -> float | None:
         "parameters": float(sum(parameter.numel() for parameter in task.parameters())),
     }
     if trainer.interrupted:
-        raise KeyboardInterrupt
+        raise LabError(f"interrupted; to go on, add ckpt_path={folder}/checkpoints/last.ckpt")
     metrics |= {name: float(value) for name, value in trainer.callback_metrics.items()}
     checkpoint = trainer.checkpoint_callback
     path = checkpoint.best_model_path if isinstance(checkpoint, ModelCheckpoint) else ""

@@ -1,0 +1,82 @@
+"""Several processes, started as a user starts them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[2]
+SMALL = [
+    "model=multihead",
+    "model.d_model=16",
+    "model.heads=2",
+    "model.feedforward=16",
+    "trainer.max_epochs=4",
+]
+
+
+def _train(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(REPOSITORY / "train.py"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+
+
+def _metrics(folder: Path) -> dict[str, float]:
+    found: dict[str, float] = json.loads((folder / "metrics.json").read_text())
+    return found
+
+
+@pytest.mark.slow
+def test_two_processes_make_one_run(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    # Two processes with half the batch each take the steps that one takes.
+    alone = _train(*SMALL, "data.batch_size=64", f"hydra.run.dir={one}")
+    both = _train(
+        *SMALL, "data.batch_size=32", "trainer.devices=2", "trainer.accelerator=cpu", f"hydra.run.dir={two}"
+    )
+    assert alone.returncode == 0, alone.stderr
+    assert both.returncode == 0, both.stderr
+    assert "Traceback" not in both.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "two"]
+    assert len(list((two / "tensorboard").glob("events*"))) == 1
+    assert both.stdout.count("Results") == 1
+    expected, found = _metrics(one), _metrics(two)
+    assert found.keys() == expected.keys()
+    assert found["fit/steps"] == expected["fit/steps"]
+    assert found["parameters"] == expected["parameters"]
+    assert abs(found["test/accuracy"] - expected["test/accuracy"]) < 0.15
+
+
+@pytest.mark.slow
+def test_a_sweep_of_jobs_with_two_processes_trains_each_setting_once(tmp_path: Path) -> None:
+    done = _train(
+        "-m",
+        *SMALL,
+        "trainer.devices=2",
+        "trainer.accelerator=cpu",
+        "seed=1,2",
+        f"hydra.sweep.dir={tmp_path}",
+    )
+    assert done.returncode == 0, done.stderr
+    folders = sorted(path for path in tmp_path.iterdir() if path.is_dir())
+    assert len(folders) == 2
+    first, second = (_metrics(folder) for folder in folders)
+    assert first["fit/steps"] == second["fit/steps"]
+    assert first["validation/loss"] != second["validation/loss"]
+
+
+def test_help_and_the_composed_configuration_import_no_torch() -> None:
+    script = (
+        "import sys, runpy\n"
+        "try: runpy.run_path(sys.argv[0], run_name='__main__')\n"
+        "except SystemExit: pass\n"
+        "sys.exit('torch' in sys.modules)"
+    )
+    for argument in ("--help", "--cfg=job"):
+        start = f"import sys; sys.argv = [{str(REPOSITORY / 'train.py')!r}, {argument!r}]\n"
+        done = subprocess.run(
+            [sys.executable, "-c", start + script], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert "scoring" in done.stdout
