@@ -81,20 +81,23 @@ def test_reversal_is_within_the_length_and_its_own_inverse() -> None:
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 def test_encoder_equals_packed_bidirectional_layers(cell: str) -> None:
     torch.manual_seed(0)
-    encoder = RecurrentEncoder(9, embedding_size=5, hidden_size=6, layers=2, cell=cell, dropout=0.0).double()
+    options = {"embedding_size": 5, "hidden_size": 6, "layers": 2, "dropout": 0.0}
+    encoder = RecurrentEncoder(9, cell=cell, residual=True, **options).double()
     kind = nn.LSTM if cell == "lstm" else nn.GRU
     theirs = kind(5, 3, 2, batch_first=True, bidirectional=True).double()
     for layer in range(2):
         for stack, suffix in ((encoder.forwards, ""), (encoder.backwards, "_reverse")):
             for name, parameter in stack[layer].named_parameters():
                 getattr(theirs, name.replace("_l0", f"_l{layer}") + suffix).data = parameter.data
-    annotations, finals = encoder(SOURCE, LENGTHS)
+    annotations, values, finals = encoder(SOURCE, LENGTHS)
     packed = pack_padded_sequence(encoder.embedding(SOURCE), LENGTHS, batch_first=True, enforce_sorted=False)
     output, state = theirs(packed)
     expected, _ = pad_packed_sequence(output, batch_first=True)
     last = state[0] if cell == "lstm" else state
     for row, length in enumerate(LENGTHS):
         torch.testing.assert_close(annotations[row, :length], expected[row, :length], rtol=0, atol=1e-12)
+    own = encoder.embedding(SOURCE) @ encoder.residual.weight.T
+    torch.testing.assert_close(values, annotations + own, rtol=0, atol=1e-12)
     for layer, final in enumerate(finals):
         pair = torch.cat([last[2 * layer], last[2 * layer + 1]], -1)
         torch.testing.assert_close(final, pair, rtol=0, atol=1e-12)
@@ -125,15 +128,15 @@ def _by_the_formula(model: Seq2Seq, source: Tensor, target: Tensor, *, first: bo
     """Logits `[T, V]` of one example, symbol by symbol and key by key, as the papers write it."""
     decoder: Any = model.decoder
     score = decoder.attention.score
-    annotations, finals = model.encoder(source[None], torch.tensor([len(source)]))
-    keys = annotations[0]
+    annotations, annotations_and_own, finals = model.encoder(source[None], torch.tensor([len(source)]))
+    keys, values = annotations[0], annotations_and_own[0]
 
     def attend(h: Tensor) -> Any:
         energy = [
             score.value_weight.squeeze() @ torch.tanh(score.query_weight @ h + score.key_weight @ k)
             for k in keys
         ]
-        return sum(a * k for a, k in zip(torch.stack(energy).softmax(0), keys, strict=True))
+        return sum(a * v for a, v in zip(torch.stack(energy).softmax(0), values, strict=True))
 
     states = [torch.tanh(bridge(final[0])) for bridge, final in zip(decoder.bridges, finals, strict=True)]
     readout, logits = torch.zeros(6, dtype=torch.float64), []
@@ -156,8 +159,9 @@ def _by_the_formula(model: Seq2Seq, source: Tensor, target: Tensor, *, first: bo
 @pytest.mark.parametrize("wiring", ["bahdanau", "luong"])
 @pytest.mark.parametrize("feeding", [False, True])
 @pytest.mark.parametrize("layers", [1, 2])
-def test_wirings_are_those_of_the_papers(wiring: str, feeding: bool, layers: int) -> None:
-    model = _model(wiring=wiring, cell="gru", input_feeding=feeding, layers=layers)
+@pytest.mark.parametrize("residual", [False, True])
+def test_wirings_are_those_of_the_papers(wiring: str, feeding: bool, layers: int, residual: bool) -> None:
+    model = _model(wiring=wiring, cell="gru", input_feeding=feeding, layers=layers, residual=residual)
     reference = _by_the_formula(model, SOURCE[0], TARGET[0], first=wiring == "bahdanau", feeding=feeding)
     _same_with_gradients(model(SOURCE, LENGTHS, TARGET)[0], reference, list(model.parameters()))
 
@@ -234,7 +238,7 @@ def test_every_parameter_learns() -> None:
 def test_dropout_of_everything_leaves_nothing_of_the_input() -> None:
     for options in VARIANTS:
         model = _model(dropout=1.0, **options).train()
-        annotations, _ = model.encoder(SOURCE, LENGTHS)
+        annotations, _, _ = model.encoder(SOURCE, LENGTHS)
         assert torch.equal(annotations[:1], model.encoder(SOURCE.flip(1), LENGTHS)[0][:1])
         logits = model(SOURCE, LENGTHS, TARGET)
         assert torch.equal(logits, model.decoder.output.bias.expand_as(logits))

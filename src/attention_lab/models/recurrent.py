@@ -138,6 +138,10 @@ def _reorder(x: Float[Tensor, "B S d"], order: Int[Tensor, "B S"]) -> Float[Tens
 class RecurrentEncoder(nn.Module):
     """Bidirectional encoder: annotations `[forward h_j; backward h_j]` (1409.0473, eq. 7).
 
+    Annotations are keys. As values they have, with `residual`, `W e_j` of the symbol's own embedding added
+    (1512.03385). Without it the states of a neighbour tell as much of a symbol as its own do, and a model
+    that writes perfectly may well attend next to where it reads.
+
     Each direction has half of `hidden_size`. The backward layer is a forward one over each sequence
     turned round within its own length: the states are those of packed sequences, in two thirds of the
     time on a CPU, and without a wait for the lengths on a GPU.
@@ -149,6 +153,7 @@ class RecurrentEncoder(nn.Module):
         layers: number of layers, each over the annotations of the one below.
         cell: `lstm` or `gru`.
         dropout: on embeddings and between layers.
+        residual: add the projected embedding of each symbol to its value.
     """
 
     def __init__(
@@ -160,6 +165,7 @@ class RecurrentEncoder(nn.Module):
         layers: int,
         cell: str,
         dropout: float,
+        residual: bool,
     ) -> None:
         super().__init__()
         if hidden_size % 2:
@@ -169,19 +175,23 @@ class RecurrentEncoder(nn.Module):
         self.forwards = nn.ModuleList(recurrent_layers(cell, size, hidden_size // 2) for size in sizes)
         self.backwards = nn.ModuleList(recurrent_layers(cell, size, hidden_size // 2) for size in sizes)
         self.dropout = nn.Dropout(dropout)
+        self.residual = nn.Linear(embedding_size, hidden_size, bias=False) if residual else None
+        if self.residual is not None:
+            nn.init.normal_(self.residual.weight, std=embedding_size**-0.5)  # as large as the embedding
 
     def forward(
         self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"]
-    ) -> tuple[Float[Tensor, "B S h"], list[Float[Tensor, "B h"]]]:
-        """Annotations, meaningless beyond the lengths, and each layer's last states of both directions."""
+    ) -> tuple[Float[Tensor, "B S h"], Float[Tensor, "B S h"], list[Float[Tensor, "B h"]]]:
+        """Annotations and values, meaningless beyond the lengths, and each layer's last states both ways."""
         order = reversal(lengths, source.shape[1])
         last = lengths - 1
         rows = torch.arange(len(source), device=source.device)
         x, finals = self.embedding(source), []
+        own = None if self.residual is None else self.residual(self.dropout(x))
         for onward, backward in zip(self.forwards, self.backwards, strict=True):
             x = self.dropout(x)
             ahead, _ = onward(x)
             behind, _ = backward(_reorder(x, order))
             finals.append(torch.cat([ahead[rows, last], behind[rows, last]], -1))
             x = torch.cat([ahead, _reorder(behind, order)], -1)
-        return x, finals
+        return x, (x if own is None else x + own), finals

@@ -112,6 +112,7 @@ class AttentiveDecoder(nn.Module):
     def start(
         self,
         annotations: Float[Tensor, "B S h"],
+        values: Float[Tensor, "B S h"],
         mask: Bool[Tensor, "B 1 S"],
         finals: list[Float[Tensor, "B h"]],
     ) -> DecoderState:
@@ -124,7 +125,7 @@ class AttentiveDecoder(nn.Module):
             hidden, *cell = bridge(final).split(final.shape[-1], -1)
             layers.append((hidden.tanh(), *cell))
         readout = torch.zeros_like(finals[0]) if self.input_feeding else None
-        return DecoderState(self.attention.remember(annotations, mask=mask), tuple(layers), readout)
+        return DecoderState(self.attention.remember(annotations, values, mask), tuple(layers), readout)
 
     def forward(
         self, tokens: Int[Tensor, "N T"], state: DecoderState
@@ -210,6 +211,7 @@ class Seq2Seq(nn.Module):
         input_feeding: feed the attentional vector to the next step.
         dropout: on embeddings, between layers and before the logits.
         attention_dropout: on attention weights.
+        residual: add each source symbol's own embedding to its value; see `RecurrentEncoder`.
 
     Raises:
         LabError: for a choice that there is not, an odd `hidden_size` or no layer.
@@ -228,6 +230,7 @@ class Seq2Seq(nn.Module):
         input_feeding: bool = False,
         dropout: float = 0.0,
         attention_dropout: float = 0.0,
+        residual: bool = True,
     ) -> None:
         super().__init__()
         if cell not in ("lstm", "gru"):
@@ -248,6 +251,7 @@ class Seq2Seq(nn.Module):
             layers=layers,
             cell=cell,
             dropout=dropout,
+            residual=residual,
         )
         self.decoder = AttentiveDecoder(
             mechanism,
@@ -278,8 +282,9 @@ class Seq2Seq(nn.Module):
 
     def start(self, source: Int[Tensor, "B S"], source_lengths: Int[Tensor, " B"]) -> DecoderState:
         """The state before the first symbol, for `step` with BOS."""
-        annotations, finals = self.encoder(source, source_lengths)
-        return self.decoder.start(annotations, lengths_mask(source_lengths, source.shape[1]), finals)
+        annotations, values, finals = self.encoder(source, source_lengths)
+        mask = lengths_mask(source_lengths, source.shape[1])
+        return self.decoder.start(annotations, values, mask, finals)
 
     def step(
         self, tokens: Int[Tensor, " N"], state: DecoderState
