@@ -93,7 +93,8 @@ def test_lines_of_vectors() -> None:
     batch = VECTORS.encode(["1 2 3 4 5 6", "0,0,0,0,0,1"])
     assert batch.inputs.tolist() == [[[0.5, 1.0, 1.5], [2.0, 2.5, 3.0]], [[0, 0, 0], [0, 0, 0.5]]]
     assert (batch.lengths.tolist(), batch.labels.tolist()) == ([2, 2], [-1, -1])
-    assert VECTORS.token_labels(batch.inputs[0], 2) == ["row 1", "row 2"]
+    assert VECTORS.token_labels(batch.inputs[0], 2) == ["▒██", "███"]
+    assert VECTORS.token_labels(batch.inputs[1], 2) == ["···", "··▒"]
     assert VECTORS.sizes == ClassificationSizes(classes=3, length=2, features=3)
 
 

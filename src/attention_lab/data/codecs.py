@@ -176,7 +176,7 @@ class ClassificationCodec:
     def token_labels(self, inputs: Tensor | Sequence[int], length: int) -> list[str]:
         """A label for each of the `length` steps of one example [L] or [L, d]."""
         if self.tokenizer is None:
-            return [f"row {row}" for row in range(1, length + 1)]
+            return [shades(vector) for vector in torch.as_tensor(inputs[:length])]
         return self.tokenizer.labels(inputs[:length])
 
     def state(self) -> dict[str, Any]:
@@ -201,6 +201,12 @@ class ClassificationCodec:
 
 
 Codec = RegressionCodec | TransductionCodec | ClassificationCodec
+
+
+def shades(vector: Tensor) -> str:
+    """Numbers from 0 to 1 as a strip of shades, so that a sequence of pixel rows shows its picture."""
+    steps = (vector.clamp(0, 1) * 4).round().int().tolist()
+    return "".join("·░▒▓█"[step] for step in steps)
 
 
 def codec_from_state(state: dict[str, Any]) -> Codec:

@@ -45,18 +45,20 @@ PICTURES = 20
 def fit(config: DictConfig) -> float | None:
     """Train, then test the best checkpoint; returns the best monitored value."""
     plain, folder = _prepare(config)
+    if plain["ckpt_path"] is not None:
+        read_checkpoint(plain["ckpt_path"])  # refused here, in one line, rather than by Lightning
     data = make_data(plain)
     task = make_task(plain, data.sizes, data.codec, trainable=True)
     trainer = make_trainer(plain)
     if trainer.is_global_zero:
         report.write_config(folder, plain)
-        shown = {part: plain[part] for part in SHOWN if plain.get(part) is not None}
+        choices = HydraConfig.get().runtime.choices
+        shown = {part: choices[part] for part in SHOWN if part in choices}
+        shown |= report.flat({part: plain[part] for part in SHOWN if plain.get(part) is not None})
         for logger in run_loggers(trainer):
-            logger.log_settings(report.flat(shown), task.headlines)
+            logger.log_settings(shown, task.headlines)
     start = time.perf_counter()
-    if plain["ckpt_path"] is not None:
-        read_checkpoint(plain["ckpt_path"])
-    trainer.fit(task, datamodule=data, ckpt_path=plain["ckpt_path"])
+    trainer.fit(task, datamodule=data, ckpt_path=plain["ckpt_path"], weights_only=True)
     metrics = {
         "fit/seconds": time.perf_counter() - start,
         "fit/steps": float(trainer.global_step),
@@ -119,7 +121,7 @@ def _test(
     best: str | None,
 ) -> None:
     """Test, and leave behind metrics, pictures and the closing tables."""
-    (tested,) = trainer.test(task, datamodule=data, ckpt_path=best, verbose=False)
+    (tested,) = trainer.test(task, datamodule=data, ckpt_path=best, verbose=False, weights_only=True)
     metrics |= tested
     if not trainer.is_global_zero:
         return
