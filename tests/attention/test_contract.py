@@ -116,11 +116,14 @@ def test_takes_the_fused_path_exactly_when_it_is_an_inner_product(
     assert bool(calls) == (kind.__name__ in FUSED)
 
 
+@pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("poison", [1e9, float("nan"), float("inf")])
 @pytest.mark.parametrize("kind", SCORES, ids=lambda kind: kind.__name__)
-def test_padding_leaks_neither_in_value_nor_in_gradient(kind: type[Score], poison: float) -> None:
+def test_padding_leaks_neither_value_nor_gradient(kind: type[Score], poison: float, causal: bool) -> None:
     attention, (query, key, value) = _setting(kind, 2, torch.float32)
     mask = _masks(2)["padding"]
+    if causal:
+        mask = mask & torch.ones(Q, K, dtype=torch.bool).tril()
     clean = attention(query, attention.remember(key, value, mask))
     clean_gradients = _gradients(clean, attention, [query, key, value])
     hidden = torch.arange(K)[:, None] >= torch.tensor([K, 2])[:, None, None, None]

@@ -40,6 +40,12 @@ def _refused(done, *parts: str) -> None:
         ([*TOY, "normalizer.temperature=0.0"], ["normalizer.temperature must be above 0"]),
         ([*TOY, "task.beam_size=0"], ["task.beam_size must be at least 1"]),
         ([*TOY, "trainer.precision=3"], ["trainer:", "precision"]),
+        (["model=multihead", "model.heads=0"], ["model.heads must be at least 1"]),
+        (["model=nw", "callbacks=early_stopping"], ["callbacks=early_stopping needs a metric"]),
+        (["model=nw", "callbacks.attention_maps.every=0"], ["callbacks.attention_maps", "at least 1"]),
+        (["schedule=null"], ["schedule=null is unknown", "constant, cosine"]),
+        (["threads=0"], ["threads=0"]),
+        ([*TOY, "trainer.max_epochs=-1"], ["trainer.max_epochs or trainer.max_steps"]),
         (["model=nw", "trainer.devices=2"], ["optimizer=lbfgs", "optimizer=adam"]),
     ],
     ids=lambda value: " ".join(value) if isinstance(value[0], str) and "=" in value[0] else "",
@@ -96,6 +102,35 @@ def test_a_checkpoint_can_name_nothing_but_our_parts(
     torch.save(content, checkpoint)
     _refused(command("stage=predict", f"ckpt_path={checkpoint}", "inputs=[abc]"), target, "not loaded")
     assert not (tmp_path / "trace").exists()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        ({"_target_": "os.mkdir"},),
+        "${oc.create:{_target_:os.mkdir,_args_:[trace]}}",
+        "${oc.env:HOME}",
+        {"_call_": "os.mkdir"},
+        {1: "a"},
+        torch.zeros(1),
+    ],
+    ids=["tuple", "create", "environment", "instruction", "key", "tensor"],
+)
+def test_a_checkpoint_holds_plain_values_only(
+    value: object, command, checkpoint: Path, tmp_path: Path
+) -> None:
+    content = torch.load(checkpoint, weights_only=True)
+    content["attention_lab"]["config"]["scoring"]["hidden_size"] = value
+    torch.save(content, checkpoint)
+    _refused(command("stage=predict", f"ckpt_path={checkpoint}", "inputs=[abc]"), "not loaded")
+    assert not (tmp_path / "trace").exists()
+
+
+def test_a_run_goes_on_only_as_what_it_was(command, checkpoint: Path) -> None:
+    resume = f"ckpt_path={checkpoint}"
+    _refused(command(*TOY, *SMALL, "model.layers=2", resume), "another model")
+    _refused(command(*TOY, *SMALL, "scoring=dot", resume), "another scoring")
+    _refused(command(*TOY, *SMALL, "data.vocabulary=9", resume), "another data")
 
 
 def test_a_checkpoint_of_another_project(command, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import sys
 from pathlib import Path
 
@@ -191,6 +192,7 @@ def test_any_score_trains_in_any_model(model: str, score: str, command) -> None:
             "optimizer=adam",
         ],
         ["data=sort"],
+        ["logger=none"],
     ],
     ids=lambda options: options[0],
 )
@@ -219,6 +221,29 @@ def test_the_width_reaches_the_leave_one_out_optimum(command, tmp_path: Path) ->
     assert metrics["test/mse"] == pytest.approx(error(best), rel=1e-3)
     assert metrics["train/loo_mse"] == metrics["test/mse"]
     assert metrics["train/width"] == pytest.approx(best, rel=0.05)
+
+
+def test_leaving_out_is_for_the_samples_of_the_fit(command, tmp_path: Path) -> None:
+    """Tested on other rows of the same shape, a model must not hide its samples from them."""
+    rows = [(0.1 * i, math.sin(0.1 * i)) for i in range(40)]
+    for name, shift in (("fit", 0.0), ("other", 0.05)):
+        text = "x,y\n" + "".join(f"{x + shift},{y}\n" for x, y in rows)
+        (tmp_path / f"{name}.csv").write_text(text)
+    options = ["model=nw", "data=csv_regression", "data.fractions=[1,0,0]", f"data.file={tmp_path}/fit.csv"]
+    fitted = command(*options)
+    checkpoint = f"ckpt_path={fitted.folder}/checkpoints/best.ckpt"
+    same = command("stage=test", checkpoint)
+    other = command("stage=test", checkpoint, "data=csv_regression", f"data.file={tmp_path}/other.csv")
+    assert _metrics(same.folder)["test/mse"] == _metrics(fitted.folder)["test/mse"]
+    model = attention_lab.load(fitted.folder / "checkpoints" / "best.ckpt")
+    predicted = model.predict([str(x + 0.05) for x, _ in rows])
+    errors = [(float(a) - y) ** 2 for a, (_, y) in zip(predicted, rows, strict=True)]
+    assert _metrics(other.folder)["test/mse"] == pytest.approx(sum(errors) / len(errors), rel=1e-3)
+
+
+def test_a_given_width_is_kept(command) -> None:
+    done = command("model=nw", "scoring.width=1.5", "scoring.learnable=false")
+    assert _metrics(done.folder)["train/width"] == 1.5
 
 
 def test_the_classic_experiment_learns_from_width_one(command) -> None:

@@ -74,8 +74,8 @@ class Attention(nn.Module):
         if mask is not None:
             if mask.device.type == "cpu" and bool(mask.all()):
                 mask = None  # half the time of the fused kernel is its mask
-            elif mask.shape[-2] == 1:
-                hidden = ~mask.mT
+            else:
+                hidden = ~mask.any(-2, keepdim=True).mT
                 same = value is key
                 key = key.masked_fill(hidden, 0.0)
                 value = key if same else value.masked_fill(hidden, 0.0)

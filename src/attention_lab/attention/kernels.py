@@ -39,6 +39,7 @@ class Kernel(Score):
         per_feature: bool = False,
     ) -> None:
         super().__init__(query_size, key_size, heads)
+        self.width_is_given = width is not None
         start = key_size**-0.25 if width is None else float(width)
         shape = [key_size if per_feature else 1]
         shape = shape if heads is None else [heads, 1, *shape]

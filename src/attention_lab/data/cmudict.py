@@ -59,7 +59,7 @@ class CMUDict(TransductionData):
 
     def __init__(
         self,
-        size: int | None = 20_000,
+        size: int | None = 30_000,
         stress: bool = False,
         validation_size: int = 1_000,
         test_size: int = 2_000,

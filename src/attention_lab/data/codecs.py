@@ -50,10 +50,10 @@ class RegressionCodec:
         """Targets or predictions [.., 1] in the units of the data."""
         return targets * self.deviation[-1] + self.mean[-1]
 
-    def encode(self, lines: Sequence[str]) -> RegressionBatch:
+    def encode(self, lines: Sequence[str], first: int = 1) -> RegressionBatch:
         """Lines of numbers, one for each input, apart by commas or white space; targets are 0."""
         rows = []
-        for place, line in _numbered(lines):
+        for place, line in _numbered(lines, first):
             fields = line.replace(",", " ").split()
             if len(fields) != len(self.inputs):
                 names = ", ".join(self.inputs)
@@ -88,9 +88,9 @@ class TransductionCodec:
         """The sizes of both vocabularies."""
         return TransductionSizes(len(self.source.vocabulary), len(self.target.vocabulary))
 
-    def encode(self, lines: Sequence[str]) -> TransductionBatch:
+    def encode(self, lines: Sequence[str], first: int = 1) -> TransductionBatch:
         """Source lines; the target is `EOS` alone, and there are no references and no alignment."""
-        sources = Ragged([[*self.source.encode(line, place), EOS] for place, line in _numbered(lines)])
+        sources = Ragged([[*self.source.encode(line, place), EOS] for place, line in _numbered(lines, first)])
         examples = len(lines)
         return TransductionBatch(
             source=sources[torch.arange(examples)],
@@ -142,13 +142,13 @@ class ClassificationCodec:
         vocabulary = None if self.tokenizer is None else len(self.tokenizer.vocabulary)
         return ClassificationSizes(len(self.labels), self.length, vocabulary, self.features)
 
-    def encode(self, lines: Sequence[str]) -> ClassificationBatch:
+    def encode(self, lines: Sequence[str], first: int = 1) -> ClassificationBatch:
         """Lines of text, or of `length * features` numbers apart by commas or white space; labels are -1."""
         labels = torch.full([len(lines)], -1)
         if self.tokenizer is None:
-            vectors = torch.tensor([self._vectors(line, place) for place, line in _numbered(lines)])
+            vectors = torch.tensor([self._vectors(line, place) for place, line in _numbered(lines, first)])
             return ClassificationBatch(vectors / self.scale, torch.full_like(labels, self.length), labels)
-        tokens = Ragged([self.tokens(line, place) for place, line in _numbered(lines)])
+        tokens = Ragged([self.tokens(line, place) for place, line in _numbered(lines, first)])
         return ClassificationBatch(tokens[torch.arange(len(lines))], tokens.lengths, labels)
 
     def tokens(self, text: str, place: str) -> list[int]:
@@ -221,7 +221,7 @@ def codec_from_state(state: dict[str, Any]) -> Codec:
     raise LabError(f"no codec is of the kind {state['kind']!r}; this checkpoint is from another version")
 
 
-def _numbered(lines: Sequence[str]) -> list[tuple[str, str]]:
+def _numbered(lines: Sequence[str], first: int) -> list[tuple[str, str]]:
     if not lines:
         raise LabError("no lines to read; give at least one")
-    return [(f"line {number}", line) for number, line in enumerate(lines, start=1)]
+    return [(f"line {number}", line) for number, line in enumerate(lines, start=first)]

@@ -30,15 +30,15 @@ class BucketBatches(Sampler[Tensor]):
         rank: this device, of `world_size`.
 
     Raises:
-        LabError: training rows are fewer than devices.
+        LabError: rows are fewer than devices.
     """
 
     def __init__(
         self, lengths: Tensor, batch_size: int | None, shuffle: bool, rank: int = 0, world_size: int = 1
     ) -> None:
         rows = len(lengths)
-        if shuffle and rows < world_size:
-            raise LabError(f"{rows} training examples cannot be dealt to {world_size} devices; use fewer")
+        if rows < world_size and (shuffle or world_size > 1):
+            raise LabError(f"{rows} examples cannot be dealt to {world_size} devices: lower trainer.devices")
         rounds = -(-rows // ((batch_size or max(rows, 1)) * world_size))
         self._batches = min(rounds, rows // world_size) * world_size or rows
         self._lengths, self._shuffle = lengths, shuffle

@@ -34,7 +34,7 @@ def run(config: DictConfig) -> Any:
         missing = sorted(OmegaConf.missing_keys(config))
         if missing and config.stage == "fit":
             raise LabError(f"{missing[0]} must be given: add {missing[0]}=... to the command line")
-        if config.stage == "fit" and launch.needs_own_process(config):
+        if config.stage != "predict" and launch.needs_own_process(config):
             return launch.run_in_own_process()
         from attention_lab.experiment import stages
 

@@ -10,6 +10,7 @@ from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from lightning_fabric.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig, OmegaConf
+from pytorch_lightning.callbacks import EarlyStopping, LearningRateMonitor, ProgressBar
 
 from attention_lab.attention import Mechanism
 from attention_lab.data.codecs import Codec, codec_from_state
@@ -52,9 +53,7 @@ def make_task(config: Config, sizes: Sizes, codec: Codec, *, trainable: bool) ->
         "sizes": {"kind": type(sizes).__name__, **vars(sizes)},
         "codec": codec.state(),
     }
-    parts = {
-        part: instantiate(config[part]) for part in ("optimizer", "schedule") if trainable and config[part]
-    }
+    parts = {part: instantiate(config[part]) for part in ("optimizer", "schedule") if trainable}
     task: Task = _make(config["task"])(model, codec, recipe=recipe, **parts)
     return task
 
@@ -66,9 +65,12 @@ def rebuild(recipe: Config, adapt: Callable[[Config], Config] | None = None) -> 
         LabError: the recipe names anything but this project's own parts: a checkpoint can run no code.
     """
     try:
-        config = recipe["config"] if adapt is None else adapt(recipe["config"])
-        for part in REBUILT:
-            _check_own(config[part])
+        kept = {part: recipe["config"][part] for part in REBUILT}
+    except (KeyError, TypeError):
+        raise LabError("the checkpoint's recipe is incomplete") from None
+    _check_own(kept)
+    config = kept if adapt is None else adapt(kept)
+    try:
         return make_task(config, _sizes(recipe["sizes"]), codec_from_state(recipe["codec"]), trainable=False)
     except (KeyError, TypeError, ValueError, AttributeError, InstantiationException) as error:
         raise LabError(f"the checkpoint's recipe cannot be read: {type(error).__name__}: {error}") from None
@@ -82,12 +84,11 @@ def _sizes(kept: Config) -> Sizes:
 
 def make_trainer(config: Config) -> pl.Trainer:
     """Lightning's trainer with callbacks and loggers."""
-    callbacks = [instantiate(node) for node in config["callbacks"].values()]
-    loggers = [instantiate(node) for node in config["logger"].values()]
     options = dict(config["trainer"])
-    if not options.get("enable_progress_bar", True):
-        callbacks = [one for one in callbacks if not isinstance(one, pl.callbacks.ProgressBar)]
     try:
+        loggers = [_make(node)() for node in config["logger"].values()]
+        callbacks = [_make(node)() for node in config["callbacks"].values()]
+        callbacks = [one for one in callbacks if _is_of_use(one, options, bool(loggers))]
         trainer: pl.Trainer = _make(options)(callbacks=callbacks, logger=loggers or False)
     except (MisconfigurationException, ValueError, TypeError) as error:
         # Lightning's messages may run over lines; the first says what is wrong.
@@ -98,6 +99,19 @@ def make_trainer(config: Config) -> pl.Trainer:
     return trainer
 
 
+def _is_of_use(callback: pl.Callback, options: Config, logged: bool) -> bool:
+    """Leave out what Lightning refuses: a bar where none is wanted, a monitor with nowhere to log.
+
+    Raises:
+        LabError: early stopping is asked for, and there is no metric to watch.
+    """
+    if isinstance(callback, EarlyStopping) and callback.monitor is None:
+        raise LabError("callbacks=early_stopping needs a metric: add monitor.metric=validation/mse, say")
+    if isinstance(callback, LearningRateMonitor):
+        return logged
+    return bool(options.get("enable_progress_bar", True)) or not isinstance(callback, ProgressBar)
+
+
 def _make(node: Config, without: str = "") -> Any:
     """The target of a node with its options, still to be called with what is no configuration."""
     options = {key: value for key, value in node.items() if key != without}
@@ -105,18 +119,23 @@ def _make(node: Config, without: str = "") -> Any:
 
 
 def _check_own(node: Any) -> None:
-    """Refuse a `_target_` that is not a class of this package, anywhere in a node."""
-    if isinstance(node, list):
+    """Refuse, anywhere in a node, what could run code or read more than the checkpoint.
+
+    That is a `_target_` that is no class of this package, any other key that Hydra takes as an
+    instruction, an interpolation, and any type but the plain ones (Hydra reads tuples as lists).
+    """
+    if type(node) is dict:
+        for key, value in node.items():
+            if type(key) is not str or (key.startswith("_") and key not in ("_target_", "_partial_")):
+                raise LabError(f"the checkpoint has the option {key!r}, which is none: it is not loaded")
+            if key == "_target_" and not _is_own_class(value):
+                raise LabError(f"the checkpoint names {value!r}, no part of attention-lab: it is not loaded")
+            _check_own(value)
+    elif type(node) is list:
         for item in node:
             _check_own(item)
-    if not isinstance(node, dict):
-        return
-    for key, value in node.items():
-        _check_own(value)
-        if key == "_target_" and not _is_own_class(value):
-            raise LabError(
-                f"the checkpoint names {value!r}, which is no part of attention-lab: it is not loaded"
-            )
+    elif not (node is None or type(node) in (bool, int, float) or (type(node) is str and "${" not in node)):
+        raise LabError(f"the checkpoint has the value {str(node)[:60]!r}, not a plain one: it is not loaded")
 
 
 def _is_own_class(target: object) -> bool:

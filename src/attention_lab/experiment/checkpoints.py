@@ -39,6 +39,10 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
     return checkpoint
 
 
+BATCH = 256
+"""Inputs that are predicted at a time."""
+
+
 class TrainedModel:
     """A trained model with its preprocessing, as `attention_lab.load` gives it.
 
@@ -55,7 +59,8 @@ class TrainedModel:
 
     def predict(self, lines: Sequence[str]) -> list[str]:
         """The model's output for each input, as text."""
-        return self.task.answer(self.codec.encode(lines))
+        batches = (self.codec.encode(lines[n : n + BATCH], n + 1) for n in range(0, len(lines), BATCH))
+        return [output for batch in batches for output in self.task.answer(batch)]
 
     def observe(self, lines: Sequence[str]) -> list[Observation]:
         """The outputs with the weights of every attention that led to them."""

@@ -28,7 +28,11 @@ def check_choices(folder: str, arguments: Sequence[str] | None = None) -> None:
             continue
         known = sorted(path.stem for path in (root / group).glob("*.yaml"))
         for choice in value.split(","):
-            if re.fullmatch(r"[\w-]+", choice) and choice not in (*known, "null"):
+            if (
+                re.fullmatch(r"[\w-]+", choice)
+                and choice not in known
+                and (group, choice) != ("experiment", "null")
+            ):
                 near = difflib.get_close_matches(choice, known, 1)
                 hint = f" (did you mean {near[0]}?)" if near else ""
                 _stop(f"{group}={choice} is unknown{hint}: choose {', '.join(known)}")

@@ -26,7 +26,7 @@ INHERITED = ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "LOCAL_RANK", "RANK", "W
 def needs_own_process(config: DictConfig) -> bool:
     """Whether this is a job of a sweep with more than one process."""
     trainer = config.trainer
-    several = str(trainer.devices) not in ("1", "auto") or int(trainer.num_nodes) > 1
+    several = str(trainer.devices) != "1" or int(trainer.num_nodes) > 1
     return several and HydraConfig.get().mode == RunMode.MULTIRUN
 
 
@@ -39,7 +39,7 @@ def run_in_own_process() -> float | None:
     hydra = HydraConfig.get()
     folder = Path(hydra.runtime.output_dir)
     command = [sys.executable, str(Path(sys.argv[0]).resolve()), *hydra.overrides.task]
-    command += [f"hydra.run.dir={json.dumps(str(folder))}", "hydra.mode=RUN"]
+    command += [f"hydra.run.dir={json.dumps(str(folder), ensure_ascii=False)}", "hydra.mode=RUN"]
     environment = {name: value for name, value in os.environ.items() if name not in INHERITED}
     previous = signal.signal(signal.SIGTERM, _stop)
     try:

@@ -63,9 +63,12 @@ def show_results(metrics: Mapping[str, float], observations: Sequence[Observatio
         for one in observations:
             samples.add_row(*(escape(_cut(text)) for text in (one.input, one.output, one.expected)))
         console.print(samples)
-    console.print(f"Heatmaps     {folder / 'attention'}", soft_wrap=True)
-    console.print(f"Checkpoint   {folder / 'checkpoints' / 'best.ckpt'}", soft_wrap=True)
-    console.print(f"TensorBoard  tensorboard --logdir {folder}", soft_wrap=True)
+    places = {"Heatmaps": folder / "attention", "Checkpoint": folder / "checkpoints" / "best.ckpt"}
+    for name, path in places.items():
+        if path.exists():
+            console.print(f"{name:<12} {path}", soft_wrap=True, highlight=False)
+    if (folder / "tensorboard").exists():
+        console.print(f"{'TensorBoard':<12} tensorboard --logdir {folder}", soft_wrap=True, highlight=False)
 
 
 def _cut(text: str, limit: int = 70) -> str:

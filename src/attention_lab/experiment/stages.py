@@ -9,6 +9,7 @@ import pytorch_lightning as pl
 import torch
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from lightning_fabric.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.callbacks import ModelCheckpoint
 
@@ -22,9 +23,8 @@ from attention_lab.experiment import report
 from attention_lab.experiment.build import REBUILT, Config, make_data, make_task, make_trainer, to_plain
 from attention_lab.experiment.checkpoints import TrainedModel, load, read_checkpoint
 from attention_lab.experiment.console import quiet
-from attention_lab.tasks import Regression, Task
+from attention_lab.tasks import RECIPE, Regression, Task
 
-PREDICTION_BATCH = 256
 SHOWN = (
     "seed",
     "model",
@@ -45,10 +45,11 @@ PICTURES = 20
 def fit(config: DictConfig) -> float | None:
     """Train, then test the best checkpoint; returns the best monitored value."""
     plain, folder = _prepare(config)
-    if plain["ckpt_path"] is not None:
-        read_checkpoint(plain["ckpt_path"])  # refused here, in one line, rather than by Lightning
+    kept = read_checkpoint(plain["ckpt_path"])[RECIPE] if plain["ckpt_path"] is not None else None
     data = make_data(plain)
     task = make_task(plain, data.sizes, data.codec, trainable=True)
+    if kept is not None:
+        _check_same(kept, task.recipe)
     trainer = make_trainer(plain)
     if trainer.is_global_zero:
         report.write_config(folder, plain)
@@ -58,21 +59,41 @@ def fit(config: DictConfig) -> float | None:
         for logger in run_loggers(trainer):
             logger.log_settings(shown, task.headlines)
     start = time.perf_counter()
-    trainer.fit(task, datamodule=data, ckpt_path=plain["ckpt_path"], weights_only=True)
+    try:
+        trainer.fit(task, datamodule=data, ckpt_path=plain["ckpt_path"], weights_only=True)
+    except MisconfigurationException as error:
+        raise LabError(str(error).strip().splitlines()[0]) from None
     metrics = {
         "fit/seconds": time.perf_counter() - start,
         "fit/steps": float(trainer.global_step),
         "parameters": float(sum(parameter.numel() for parameter in task.parameters())),
     }
     if trainer.interrupted:
-        raise LabError(f"interrupted; to go on, add ckpt_path={folder}/checkpoints/last.ckpt")
+        last = folder / "checkpoints" / "last.ckpt"
+        raise LabError(f"interrupted{f'; to go on, add ckpt_path={last}' if last.exists() else ''}")
     metrics |= {name: float(value) for name, value in trainer.callback_metrics.items()}
     checkpoint = trainer.checkpoint_callback
     path = checkpoint.best_model_path if isinstance(checkpoint, ModelCheckpoint) else ""
+    if not Path(path).resolve().is_relative_to(folder.resolve()):
+        path = ""  # a checkpoint that the run went on from names its own best one, which is not this run's
     if isinstance(checkpoint, ModelCheckpoint) and checkpoint.best_model_score is not None:
         metrics["fit/best"] = float(checkpoint.best_model_score)
     _test(trainer, task, data, folder, metrics, path or None)
     return metrics.get("fit/best")
+
+
+def _check_same(kept: Config, new: Config) -> None:
+    """Refuse to go on from a checkpoint of another model or of other symbols."""
+    parts = {
+        part: (kept["config"][part], new["config"][part])
+        for part in ("model", "scoring", "normalizer", "pooling")
+    }
+    parts |= {"data": ((kept["codec"], kept["sizes"]), (new["codec"], new["sizes"]))}
+    for part, (before, now) in parts.items():
+        if before != now:
+            raise LabError(
+                f"ckpt_path: the checkpoint has another {part}; to go on, give the options it was made with"
+            )
 
 
 def test(config: DictConfig) -> None:
@@ -90,11 +111,7 @@ def predict(config: DictConfig) -> None:
     plain, folder = _prepare(config)
     trained, _ = _from_checkpoint(plain)
     lines = _read_inputs(plain["inputs"])
-    outputs = [
-        output
-        for start in range(0, len(lines), PREDICTION_BATCH)
-        for output in trained.predict(lines[start : start + PREDICTION_BATCH])
-    ]
+    outputs = trained.predict(lines)
     table = "".join(f"{line}\t{output}\n" for line, output in zip(lines, outputs, strict=True))
     print(table, end="")
     report.write_atomically(folder / "predictions.tsv", table)
@@ -106,6 +123,10 @@ def _prepare(config: DictConfig) -> tuple[dict[str, Any], Path]:
     """The resolved configuration in plain values, and the run's folder; seeds and threads are set."""
     quiet()
     plain = to_plain(config)
+    if plain["threads"] is not None and plain["threads"] < 1:
+        raise LabError(f"threads={plain['threads']}: choose 1 or more, or null")
+    if plain["seed"] < 0:
+        raise LabError(f"seed={plain['seed']}: choose 0 or more")
     if plain["threads"] is not None:
         torch.set_num_threads(plain["threads"])
     pl.seed_everything(plain["seed"], workers=True, verbose=False)
@@ -172,7 +193,7 @@ def _read_inputs(inputs: Any) -> list[str]:
     if isinstance(inputs, list):
         return [str(line) for line in inputs]
     text = sys.stdin.read() if inputs == "-" else read_text(str(inputs))
-    lines = text.splitlines()
+    lines = text.removesuffix("\n").split("\n") if text else []
     if not lines:
         raise LabError(f"inputs={inputs}: there is nothing to predict for")
     return lines

@@ -142,6 +142,14 @@ class SequenceClassifier(nn.Module):
         readout: str = "mean",
     ) -> None:
         super().__init__()
+        for name, number in (
+            ("d_model", d_model),
+            ("heads", heads),
+            ("layers", layers),
+            ("feedforward", feedforward),
+        ):
+            if number < 1:
+                raise LabError(f"model.{name} must be at least 1, got {number}")
         if readout not in ("mean", "cls"):
             raise LabError(f"model.readout={readout} is unknown: choose mean or cls")
         self.embedding: nn.Module

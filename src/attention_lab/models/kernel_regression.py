@@ -19,7 +19,8 @@ class KernelRegression(nn.Module):
         mechanism: a kernel, or any other score, with normaliser and pooling.
         sizes: features, targets and samples of the training set.
         scan: start the kernel's width at the best of a logarithmic grid, judged by the leave-one-out
-            error; it is always done for a kernel whose error has no gradient in the width (boxcar).
+            error; always done for a kernel whose error has no gradient in the width (boxcar), and never for
+            a width that the mechanism gives.
     """
 
     keys: Tensor
@@ -44,7 +45,7 @@ class KernelRegression(nn.Module):
         self.keys.copy_(inputs)
         self.values.copy_(targets)
         score = self.attention.score
-        if isinstance(score, Kernel) and (self.scan or not score.has_gradient):
+        if isinstance(score, Kernel) and not score.width_is_given and (self.scan or not score.has_gradient):
             score.width.fill_(self._best_width(score))
 
     def forward(
@@ -60,7 +61,9 @@ class KernelRegression(nn.Module):
 
     def _best_width(self, score: Kernel, steps: int = 200, limit: int = 1000) -> float:
         """The width with the least leave-one-out error on a logarithmic grid over the data's scales."""
-        chosen = torch.linspace(0, len(self.keys) - 1, min(limit, len(self.keys))).long()
+        chosen = torch.linspace(
+            0, len(self.keys) - 1, min(limit, len(self.keys)), device=self.keys.device
+        ).long()
         inputs, targets = self.keys[chosen], self.values[chosen]
         spread = (inputs.amax(0) - inputs.amin(0)).max().clamp_min(1e-12)
         before = score.width.clone()

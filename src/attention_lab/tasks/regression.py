@@ -45,9 +45,7 @@ class Regression(Task):
     def __init__(self, model: KernelRegression, codec: RegressionCodec, **options: Any) -> None:
         super().__init__(model, codec, **options)
         # A key of a ModuleDict may not be the name of one of its methods, as `train` is.
-        self.errors = nn.ModuleDict(
-            {f"{part}_mse": MeanSquaredError() for part in ("train", "validation", "test")}
-        )
+        self.errors = nn.ModuleDict({f"{part}_mse": MeanSquaredError() for part in ("validation", "test")})
 
     @property
     def width(self) -> float | None:
@@ -65,32 +63,36 @@ class Regression(Task):
 
     def training_step(self, batch: RegressionBatch, batch_idx: int) -> Tensor | None:
         """Mean squared leave-one-out error, in standardised units where the data has them."""
-        predicted = self.model(batch.inputs, batch.index)
-        loss = F.mse_loss(predicted, batch.targets)
+        loss = F.mse_loss(self.model(batch.inputs, batch.index), batch.targets)
         self.log("train/loss", loss.detach(), prog_bar=True, batch_size=len(batch.inputs))
-        self._update("train", "loo_mse", batch, predicted.detach())
-        if self.width is not None:
-            self.log("train/width", self.width, batch_size=len(batch.inputs))
         # A constant kernel has nothing to learn: there is no gradient to take.
         return loss if loss.requires_grad else None
 
     def validation_step(self, batch: RegressionBatch, batch_idx: int) -> None:
         """Mean squared error."""
-        predicted = self.model(batch.inputs, batch.index)
+        predicted = self.model(batch.inputs, self._memorized(batch))
         loss = F.mse_loss(predicted, batch.targets)
         self.log("validation/loss", loss, batch_size=len(batch.inputs), sync_dist=True)
         self._update("validation", "mse", batch, predicted)
 
     def test_step(self, batch: RegressionBatch, batch_idx: int) -> None:
         """Mean squared error."""
-        self._update("test", "mse", batch, self.model(batch.inputs, batch.index))
+        self._update("test", "mse", batch, self.model(batch.inputs, self._memorized(batch)))
+
+    def on_train_epoch_end(self) -> None:
+        """The leave-one-out error after the epoch: a step may try many widths and keep one."""
+        self._log_leave_one_out()
 
     def on_test_epoch_end(self) -> None:
         """The leave-one-out error of the training set under the weights that were tested."""
+        self._log_leave_one_out()
+
+    @torch.no_grad()
+    def _log_leave_one_out(self) -> None:
         index = torch.arange(len(self.model.keys), device=self.device)
         predicted, targets = self.model(self.model.keys, index), self.model.values
         error = F.mse_loss(self.codec.restore_targets(predicted), self.codec.restore_targets(targets))
-        self.log("train/loo_mse", error)
+        self.log("train/loo_mse", error, prog_bar=True)
         if self.width is not None:
             self.log("train/width", self.width)
 
@@ -130,6 +132,14 @@ class Regression(Task):
         inputs, targets = self.codec.restore_inputs, self.codec.restore_targets
         pairs = (inputs(x), targets(self.model(x)), inputs(keys), targets(values))
         return Curve(*(part.squeeze(-1).float().cpu() for part in pairs))
+
+    def _memorized(self, batch: RegressionBatch) -> Tensor:
+        """The rows of the memory that samples are, -1 for those that the model was not fitted to."""
+        index = batch.index.clamp(0, len(self.model.keys) - 1)
+        same = (self.model.keys[index] == batch.inputs).all(-1) & (
+            self.model.values[index] == batch.targets
+        ).all(-1)
+        return index.where(same & (batch.index == index), -1)
 
     def _labels(self, inputs: Tensor) -> list[str]:
         """The first input of each row, in the data's units."""

@@ -1,5 +1,6 @@
 """What all tasks share: optimiser, schedule, and checkpoints that can be rebuilt from themselves."""
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -11,6 +12,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from attention_lab.data.codecs import Codec
+from attention_lab.errors import LabError
 from attention_lab.tasks.observation import Observation
 
 RECIPE = "attention_lab"
@@ -55,7 +57,10 @@ class Task(pl.LightningModule):
         optimizer = self.make_optimizer(parameters)
         if self.make_schedule is None:
             return optimizer
-        schedule = self.make_schedule(optimizer, int(self.trainer.estimated_stepping_batches))
+        steps = self.trainer.estimated_stepping_batches
+        if math.isinf(steps):
+            raise LabError("a schedule needs an end: give trainer.max_epochs or trainer.max_steps")
+        schedule = self.make_schedule(optimizer, int(steps))
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:

@@ -88,12 +88,17 @@ class Transduction(Task):
     def decode(self, batch: TransductionBatch, beam_size: int | None = None) -> Tensor:
         """Output ids `[B, T]`: greedy for one beam, else the best hypothesis of a beam search."""
         beam_size = self.beam_size if beam_size is None else beam_size
-        limit = 2 * batch.source.shape[1] + 10
+        limits = 2 * batch.source_lengths + 10
+        longest = int(limits.max())
         if beam_size == 1:
-            return greedy(self.model, batch.source, batch.source_lengths, limit)
-        return beam_search(
-            self.model, batch.source, batch.source_lengths, limit, beam_size, self.length_penalty
-        )[0]
+            tokens = greedy(self.model, batch.source, batch.source_lengths, longest)
+        else:
+            tokens, _ = beam_search(
+                self.model, batch.source, batch.source_lengths, longest, beam_size, self.length_penalty
+            )
+        # Each source has its own limit, whatever its company.
+        steps = torch.arange(tokens.shape[1], device=tokens.device)
+        return tokens.masked_fill(steps >= limits.unsqueeze(-1), PAD)
 
     @torch.no_grad()
     def answer(self, batch: TransductionBatch) -> list[str]:

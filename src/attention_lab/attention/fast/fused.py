@@ -26,10 +26,10 @@ def fused_attention(
         dropout: probability with which a weight is dropped.
     """
     value_size = value.shape[-1]
-    if query.device.type == "cpu":
-        # The CPU's flash kernel wants features and values of one size; zeros change neither.
-        size = max(query.shape[-1], value_size)
-        query, key, value = (F.pad(x, (0, size - x.shape[-1])) for x in (query, key, value))
+    # The CPU's flash kernel wants features and values of one size, a GPU's multiples of 8; zeros alter none.
+    size = max(query.shape[-1], value_size)
+    size += 0 if query.device.type == "cpu" else -size % 8
+    query, key, value = (F.pad(x, (0, size - x.shape[-1])) for x in (query, key, value))
     rank = max(query.dim(), key.dim(), value.dim())
     query, key, value = _broadcast(rank, query, key, value)
     alive = None
