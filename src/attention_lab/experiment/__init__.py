@@ -20,7 +20,7 @@ def run(config: DictConfig) -> Any:
 
     Bad input becomes one line on standard error and exit status 1, and ends this job of a sweep only.
     """
-    # Read when torch is imported. Threads that wait for each other in a busy loop make small models 20 times
+    # Read when torch is imported. Threads that wait for each other in a busy loop make small models 10 times
     # slower whenever another program wants a core; threads that sleep at once, 1.6 times slower always.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     from attention_lab.experiment import launch
