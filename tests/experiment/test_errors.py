@@ -92,7 +92,14 @@ def test_a_malicious_checkpoint_runs_nothing(save: str, command, tmp_path: Path)
 @pytest.mark.parametrize("part", ["model", "task", "scoring", "normalizer", "pooling", "data"])
 @pytest.mark.parametrize(
     "target",
-    ["os.mkdir", "attention_lab.data.torch.save", "attention_lab.experiment.run", "attention_lab.load"],
+    [
+        "os.mkdir",
+        "attention_lab.data.torch.Tensor",
+        "attention_lab.data.files.Path",
+        "attention_lab.data.torch.save",
+        "attention_lab.experiment.run",
+        "attention_lab.load",
+    ],
 )
 def test_a_checkpoint_can_name_nothing_but_our_parts(
     part: str, target: str, command, checkpoint: Path, tmp_path: Path
@@ -102,6 +109,13 @@ def test_a_checkpoint_can_name_nothing_but_our_parts(
     torch.save(content, checkpoint)
     _refused(command("stage=predict", f"ckpt_path={checkpoint}", "inputs=[abc]"), target, "not loaded")
     assert not (tmp_path / "trace").exists()
+
+
+def test_a_class_that_is_in_no_list_of_its_room_loads(command, checkpoint: Path) -> None:
+    content = torch.load(checkpoint, weights_only=True)
+    content["attention_lab"]["config"]["scoring"]["_target_"] = "attention_lab.attention.scores.Additive"
+    torch.save(content, checkpoint)
+    assert command("stage=predict", f"ckpt_path={checkpoint}", "inputs=[abc]").status == 0
 
 
 @pytest.mark.parametrize(

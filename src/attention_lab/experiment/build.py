@@ -139,8 +139,14 @@ def _check_own(node: Any) -> None:
 
 
 def _is_own_class(target: object) -> bool:
-    found = re.fullmatch(r"(attention_lab\.(?:attention|data|models|tasks))\.([A-Z]\w*)", str(target))
+    """Whether a target is a class that is defined in one of our rooms."""
+    found = re.fullmatch(
+        r"(attention_lab\.(?:attention|data|models|tasks)(?:\.\w+)*)\.([A-Z]\w*)", str(target)
+    )
     if found is None:
         return False
-    part = getattr(importlib.import_module(found[1]), found[2], None)
+    try:
+        part = getattr(importlib.import_module(found[1]), found[2], None)
+    except ModuleNotFoundError:
+        return False
     return isinstance(part, type) and part.__module__.startswith("attention_lab.")
