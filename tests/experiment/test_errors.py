@@ -11,7 +11,7 @@ TOY = ["model=seq2seq", "data=reverse", "data.train_size=32", "data.validation_s
 SMALL = ["model.embedding_size=4", "model.hidden_size=4", "trainer.max_epochs=1"]
 
 
-def _refused(done, *parts: str) -> None:
+def _check_refused(done, *parts: str) -> None:
     assert done.status != 0
     assert "Traceback" not in done.err + done.out
     (line,) = done.err.splitlines()
@@ -51,7 +51,7 @@ def _refused(done, *parts: str) -> None:
     ids=lambda value: " ".join(value) if isinstance(value[0], str) and "=" in value[0] else "",
 )
 def test_options(options: list[str], parts: list[str], command) -> None:
-    _refused(command(*options), *parts)
+    _check_refused(command(*options), *parts)
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_a_truncated_checkpoint(command, checkpoint: Path) -> None:
     whole = checkpoint.read_bytes()
     for size in (0, 1, 100, len(whole) // 2, len(whole) - 1):
         checkpoint.write_bytes(whole[:size])
-        _refused(command("stage=predict", f"ckpt_path={checkpoint}", "inputs=[abc]"), str(checkpoint))
+        _check_refused(command("stage=predict", f"ckpt_path={checkpoint}", "inputs=[abc]"), str(checkpoint))
 
 
 class _Evil:
@@ -84,8 +84,8 @@ def test_a_malicious_checkpoint_runs_nothing(save: str, command, tmp_path: Path)
         torch.save({"state_dict": {}, "attention_lab": _Evil(trace)}, path)
     else:
         path.write_bytes(pickle.dumps(_Evil(trace)))
-    _refused(command("stage=predict", f"ckpt_path={path}", "inputs=[abc]"), str(path))
-    _refused(command(*TOY, *SMALL, f"ckpt_path={path}"), str(path))
+    _check_refused(command("stage=predict", f"ckpt_path={path}", "inputs=[abc]"), str(path))
+    _check_refused(command(*TOY, *SMALL, f"ckpt_path={path}"), str(path))
     assert not trace.exists()
 
 
@@ -107,7 +107,7 @@ def test_a_checkpoint_can_name_nothing_but_our_parts(
     content = torch.load(checkpoint, weights_only=True)
     content["attention_lab"]["config"][part] = {"_target_": target, "path": str(tmp_path / "trace")}
     torch.save(content, checkpoint)
-    _refused(command("stage=predict", f"ckpt_path={checkpoint}", "inputs=[abc]"), target, "not loaded")
+    _check_refused(command("stage=predict", f"ckpt_path={checkpoint}", "inputs=[abc]"), target, "not loaded")
     assert not (tmp_path / "trace").exists()
 
 
@@ -136,21 +136,21 @@ def test_a_checkpoint_holds_plain_values_only(
     content = torch.load(checkpoint, weights_only=True)
     content["attention_lab"]["config"]["scoring"]["hidden_size"] = value
     torch.save(content, checkpoint)
-    _refused(command("stage=predict", f"ckpt_path={checkpoint}", "inputs=[abc]"), "not loaded")
+    _check_refused(command("stage=predict", f"ckpt_path={checkpoint}", "inputs=[abc]"), "not loaded")
     assert not (tmp_path / "trace").exists()
 
 
 def test_a_run_goes_on_only_as_what_it_was(command, checkpoint: Path) -> None:
     resume = f"ckpt_path={checkpoint}"
-    _refused(command(*TOY, *SMALL, "model.layers=2", resume), "another model")
-    _refused(command(*TOY, *SMALL, "scoring=dot", resume), "another scoring")
-    _refused(command(*TOY, *SMALL, "data.vocabulary=9", resume), "another data")
+    _check_refused(command(*TOY, *SMALL, "model.layers=2", resume), "another model")
+    _check_refused(command(*TOY, *SMALL, "scoring=dot", resume), "another scoring")
+    _check_refused(command(*TOY, *SMALL, "data.vocabulary=9", resume), "another data")
 
 
 def test_a_checkpoint_of_another_project(command, tmp_path: Path) -> None:
     path = tmp_path / "other.ckpt"
     torch.save({"state_dict": {}}, path)
-    _refused(
+    _check_refused(
         command("stage=predict", f"ckpt_path={path}", "inputs=[abc]"), "not a checkpoint of attention-lab"
     )
 
@@ -168,7 +168,7 @@ def test_files_of_pairs(content: bytes, parts: list[str], command, tmp_path: Pat
     path = tmp_path / "pairs.tsv"
     path.write_bytes(content)
     files = [f"data.{part}_file={path}" for part in ("train", "validation", "test")]
-    _refused(command("model=seq2seq", "data=pairs", *files), str(path), *parts)
+    _check_refused(command("model=seq2seq", "data=pairs", *files), str(path), *parts)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_files_of_pairs(content: bytes, parts: list[str], command, tmp_path: Pat
 def test_numbers_of_a_csv_file(cell: str, shown: str, command, tmp_path: Path) -> None:
     path = tmp_path / "points.csv"
     path.write_text(f"x,y\n1,2\n3,{cell}\n")
-    _refused(command("model=nw", "data=csv_regression", f"data.file={path}"), f"{path}:3", "y", shown)
+    _check_refused(command("model=nw", "data=csv_regression", f"data.file={path}"), f"{path}:3", "y", shown)
 
 
 def test_an_unknown_symbol_in_validation_is_no_error(command, tmp_path: Path) -> None:
@@ -195,5 +195,5 @@ def test_an_unknown_symbol_in_validation_is_no_error(command, tmp_path: Path) ->
 
 def test_predict_needs_inputs(command, checkpoint: Path, tmp_path: Path) -> None:
     predict = ["stage=predict", f"ckpt_path={checkpoint}"]
-    _refused(command(*predict), "stage=predict needs inputs")
-    _refused(command(*predict, "inputs=missing.txt"), "missing.txt", "No such file")
+    _check_refused(command(*predict), "stage=predict needs inputs")
+    _check_refused(command(*predict, "inputs=missing.txt"), "missing.txt", "No such file")

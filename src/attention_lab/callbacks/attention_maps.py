@@ -78,7 +78,6 @@ def observe_probe(trainer: pl.Trainer, task: pl.LightningModule, examples: int) 
     batch = move_data_to_device(trainer.datamodule.probe(examples), task.device)  # type: ignore[attr-defined]
     training = task.training
     task.eval()
-    with torch.no_grad():
-        observations = task.observe(batch)
+    observations = task.observe(batch)
     task.train(training)
     return observations

@@ -71,6 +71,7 @@ class ToyTransduction(TransductionData):
         held_out: set[tuple[str, ...]] = set()
 
         def draw(count: int, once: bool) -> list[Example]:
+            """Examples that are not held out; drawn `once`, they are from then on."""
             drawn: list[Example] = []
             while len(drawn) < count:
                 source = tuple(generator.choices(self.symbols, k=generator.choice(self.lengths)))

@@ -72,14 +72,24 @@ def fit(config: DictConfig) -> float | None:
         last = folder / "checkpoints" / "last.ckpt"
         raise LabError(f"interrupted{f'; to go on, add ckpt_path={last}' if last.exists() else ''}")
     metrics |= {name: float(value) for name, value in trainer.callback_metrics.items()}
-    checkpoint = trainer.checkpoint_callback
-    path = checkpoint.best_model_path if isinstance(checkpoint, ModelCheckpoint) else ""
-    if not Path(path).resolve().is_relative_to(folder.resolve()):
-        path = ""  # a checkpoint that the run went on from names its own best one, which is not this run's
-    if isinstance(checkpoint, ModelCheckpoint) and checkpoint.best_model_score is not None:
-        metrics["fit/best"] = float(checkpoint.best_model_score)
-    _test(trainer, task, data, folder, metrics, path or None)
+    best, score = _best(trainer, folder)
+    if score is not None:
+        metrics["fit/best"] = score
+    _test(trainer, task, data, folder, metrics, best)
     return metrics.get("fit/best")
+
+
+def _best(trainer: pl.Trainer, folder: Path) -> tuple[str | None, float | None]:
+    """The run's best checkpoint, if it saved one, and its monitored value, if it has one."""
+    callback = trainer.checkpoint_callback
+    if not isinstance(callback, ModelCheckpoint):
+        return None, None
+    # A checkpoint that the run went on from names its own best one, which is not this run's.
+    own = bool(callback.best_model_path) and Path(callback.best_model_path).resolve().is_relative_to(
+        folder.resolve()
+    )
+    score = callback.best_model_score
+    return callback.best_model_path if own else None, None if score is None else float(score)
 
 
 def _check_same(kept: Config, new: Config) -> None:

@@ -107,7 +107,7 @@ class Regression(Task):
         rows = _spread(batch.inputs[:, 0].argsort())
         columns = _spread(self.model.keys[:, 0].argsort())
         with recording(self.model) as weights:
-            predicted = self.model(batch.inputs[rows], batch.index[rows])
+            predicted = self.model(batch.inputs[rows], self._memorized(batch)[rows])
         shown = (0, slice(None), slice(None), columns)
         return [
             Observation(
