@@ -22,7 +22,7 @@ def test_one_length_for_each_query() -> None:
 
 def test_causal() -> None:
     assert _rows(causal_mask(3)) == ["x..", "xx.", "xxx"]
-    assert _rows(causal_mask(2, 4)) == ["xxx.", "xxxx"]
+    assert _rows(causal_mask(2, 4, offset=2)) == ["xxx.", "xxxx"]
 
 
 def test_band() -> None:

@@ -10,9 +10,11 @@ from attention_lab.attention import (
     Mechanism,
     MultiHead,
     ScaledDot,
+    causal_mask,
     lengths_mask,
     recording,
 )
+from attention_lab.attention.positions import make_relative
 from attention_lab.errors import LabError
 
 
@@ -68,3 +70,33 @@ def test_a_score_has_its_own_parameters_in_each_head(score: type) -> None:
 def test_heads_must_divide_the_size() -> None:
     with pytest.raises(LabError, match=r"d_model=10 must be a multiple of model\.heads=4"):
         MultiHead(Mechanism(ScaledDot), 10, 4)
+
+
+@pytest.mark.parametrize("score", [ScaledDot, Additive])
+@pytest.mark.parametrize("positions", ["none", "rotary", "alibi", "quadratic"])
+def test_piece_by_piece_equals_all_at_once(score: type, positions: str) -> None:
+    torch.manual_seed(0)
+    module = MultiHead(Mechanism(score), 8, 2, relative=make_relative(positions, 2, 4)).double()
+    x = torch.randn(3, 7, 8, dtype=torch.float64)
+    memory, found = module.remember(x[:, :2], causal=True), []
+    found.append(module.attend(x[:, :2], memory))
+    for start, end in ((2, 3), (3, 7)):
+        memory = memory.extend(module.remember(x[:, start:end], causal=True, offset=start))
+        found.append(module.attend(x[:, start:end], memory, offset=start))
+    assert torch.allclose(torch.cat(found, 1), module(x, causal=True), atol=1e-12)
+    assert torch.allclose(module(x, causal_mask(7)), module(x, causal=True), atol=1e-12)
+
+
+@pytest.mark.parametrize("positions", ["none", "rotary", "alibi", "quadratic"])
+def test_each_example_has_its_own_graph_of_who_sees_whom(positions: str) -> None:
+    torch.manual_seed(0)
+    module = MultiHead(Mechanism(ScaledDot), 8, 2, relative=make_relative(positions, 2, 4)).double()
+    x = torch.randn(2, 5, 8, dtype=torch.float64)
+    mask = torch.rand(2, 5, 5) > 0.4
+    mask[0, 3] = False  # a node without neighbours
+    with recording(module) as weights:
+        together = module(x, mask)
+    assert torch.equal(weights["attention"] > 0, mask.unsqueeze(1).expand(2, 2, 5, 5))
+    assert torch.allclose(together[0, 3], module.output.bias)
+    assert torch.allclose(module(x, mask), together, atol=1e-12)
+    assert torch.allclose(module(x[1:], mask[1]), together[1:], atol=1e-12)

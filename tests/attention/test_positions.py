@@ -1,16 +1,33 @@
-"""Sinusoidal and learned positions."""
+"""Positions that are added, and positions that act inside attention."""
 
 import math
 
 import pytest
 import torch
+from torch import Tensor
 
-from attention_lab.attention.positions import Learned, Sinusoidal, make_positions, sinusoids
+from attention_lab.attention import Constant, Dot, Mechanism, MultiHead, recording
+from attention_lab.attention.positions import (
+    POSITIONS,
+    Absolute,
+    Alibi,
+    Learned,
+    Quadratic,
+    Relative,
+    Rotary,
+    Sinusoidal,
+    make_absolute,
+    make_relative,
+    sinusoids,
+)
 from attention_lab.errors import LabError
+
+ABSOLUTE = [kind for kind in POSITIONS.values() if kind is not None and issubclass(kind, Absolute)]
+RELATIVE = [kind for kind in POSITIONS.values() if kind is not None and issubclass(kind, Relative)]
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 8])
-def test_values_by_the_formula(size: int) -> None:
+def test_sinusoids_by_the_formula(size: int) -> None:
     table = sinusoids(7, size)
     for position in range(7):
         for entry in range(size):
@@ -25,7 +42,7 @@ def test_a_longer_input_than_foreseen() -> None:
     assert torch.equal(positions(torch.zeros(1, 3, 6))[0], sinusoids(3, 6))
 
 
-def test_shifting_is_a_rotation_that_does_not_depend_on_the_position() -> None:
+def test_shifting_sinusoids_is_a_rotation_that_does_not_depend_on_the_position() -> None:
     table = sinusoids(40, 8).double()
     products = table @ table.T
     assert torch.allclose(products[0, 5], products[20, 25], atol=1e-5)
@@ -36,10 +53,214 @@ def test_learned_positions_end() -> None:
     assert torch.equal(positions(torch.zeros(2, 2, 4))[1], positions.table[:2])
     with pytest.raises(LabError, match="made for 3 positions, got 4"):
         positions(torch.zeros(1, 4, 4))
+    with pytest.raises(LabError, match="made for 3 positions, got 4"):
+        positions(torch.zeros(1, 1, 4), 3)
+
+
+@pytest.mark.parametrize("kind", ABSOLUTE)
+@pytest.mark.parametrize("length", [6, 60])
+def test_a_part_of_a_sequence_gets_its_own_rows(kind: type[Absolute], length: int) -> None:
+    positions = kind(4, 60 if kind is Learned else 6)
+    x = torch.randn(2, length, 4)
+    parts = positions(x[:, :4], 0), positions(x[:, 4:], 4)
+    assert torch.equal(torch.cat(parts, 1), positions(x))
 
 
 def test_names() -> None:
-    x = torch.randn(1, 3, 4)
-    assert torch.equal(make_positions("none", 4, 3)(x), x)
-    with pytest.raises(LabError, match="choose sinusoidal, learned, none"):
-        make_positions("sinus", 4, 3)
+    assert make_absolute("none", 4, 3) is None
+    assert make_relative("none", 2, 4) is None
+    for name, kind in POSITIONS.items():
+        made = [make_absolute(name, 4, 3), make_relative(name, 2, 4)]
+        assert [type(one) for one in made if one is not None] == ([kind] if kind is not None else [])
+    known = "choose sinusoidal, learned, rotary, alibi, quadratic, none"
+    with pytest.raises(LabError, match=f"model.positions=sinus is unknown: {known}"):
+        make_absolute("sinus", 4, 3)
+    with pytest.raises(LabError, match=known):
+        make_relative("sinus", 2, 4)
+
+
+def _turned(x: Tensor, position: int) -> Tensor:
+    """2104.09864, eq. 15: the block-diagonal rotation matrix times x."""
+    size = len(x)
+    matrix = torch.zeros(size, size, dtype=torch.float64)
+    for pair in range(size // 2):
+        angle = position * 10000 ** (-2 * pair / size)
+        place = slice(2 * pair, 2 * pair + 2)
+        matrix[place, place] = torch.tensor(
+            [[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]]
+        )
+    return matrix @ x
+
+
+@pytest.mark.parametrize("offset", [0, 7])
+def test_rotary_by_the_formula(offset: int) -> None:
+    x = torch.randn(2, 3, 5, 6, dtype=torch.float64)
+    turned = Rotary(3, 6).rotate(x, offset)
+    for batch in range(2):
+        for head in range(3):
+            for row in range(5):
+                expected = _turned(x[batch, head, row], offset + row)
+                assert torch.allclose(turned[batch, head, row], expected, atol=1e-12)
+
+
+def test_rotary_keeps_lengths_and_half_precision() -> None:
+    x = torch.randn(1, 2, 4, 8)
+    turned = Rotary(2, 8).rotate(x.bfloat16(), 4000)
+    assert turned.dtype == torch.bfloat16
+    assert torch.allclose(turned.float(), Rotary(2, 8).rotate(x.bfloat16().float(), 4000), atol=0.03)
+    assert torch.allclose(Rotary(2, 8).rotate(x, 99).norm(dim=-1), x.norm(dim=-1), atol=1e-5)
+
+
+def test_rotary_needs_pairs() -> None:
+    with pytest.raises(LabError, match=r"rotary turns pairs of entries, and a head has 5"):
+        Rotary(2, 5)
+
+
+@pytest.mark.parametrize("heads", [1, 3, 8])
+def test_alibi_by_the_formula(heads: int) -> None:
+    bias = Alibi(heads, 4).double().bias(3, 9, 2)
+    for head in range(heads):
+        for query in range(3):
+            for key in range(9):
+                expected = -(2 ** (-8 * (head + 1) / heads)) * abs(2 + query - key)
+                assert bias[head, query, key].item() == pytest.approx(expected, rel=1e-6)
+    if heads == 8:
+        assert bias[0, 0, 1].item() == -0.5  # the paper's slopes for 8 heads: 1/2, 1/4, ..., 1/256
+        assert bias[7, 0, 1].item() == -1 / 256
+
+
+def _quadratic(
+    positions: Quadratic, queries: int, keys: int, offset: int, grid: tuple[int, int] | None
+) -> Tensor:
+    """1911.03584, eq. 9, one number at a time."""
+    alpha = positions.log_sharpness.exp()
+    rows = []
+    for head in range(len(alpha)):
+        for query in range(offset, offset + queries):
+            for key in range(keys):
+                steps = [key - query]
+                if grid is not None:
+                    steps = [key // grid[1] - query // grid[1], key % grid[1] - query % grid[1]]
+                product = sum(step * positions.centre[head, axis] for axis, step in enumerate(steps))
+                rows.append(-alpha[head] * (sum(step**2 for step in steps) - 2 * product))
+    return torch.stack(rows).view(len(alpha), queries, keys)
+
+
+@pytest.mark.parametrize("grid", [None, (3, 4)])
+def test_quadratic_by_the_formula_with_gradients(grid: tuple[int, int] | None) -> None:
+    torch.manual_seed(0)
+    positions = Quadratic(3, 8, grid=grid).double()
+    torch.nn.init.normal_(positions.log_sharpness)
+    weights = torch.randn(3, 5, 12, dtype=torch.float64)
+    found, expected = positions.bias(5, 12, 4), _quadratic(positions, 5, 12, 4, grid)
+    assert torch.allclose(found, expected, atol=1e-12)
+    for mine, reference in zip(
+        torch.autograd.grad((found * weights).sum(), list(positions.parameters())),
+        torch.autograd.grad((expected * weights).sum(), list(positions.parameters())),
+        strict=True,
+    ):
+        assert torch.allclose(mine, reference, atol=1e-10)
+
+
+def test_a_sharp_quadratic_head_looks_at_one_pixel() -> None:
+    attention = MultiHead(Mechanism(Constant), 4, 2, relative=Quadratic(2, 2, grid=(4, 5)))
+    assert isinstance(attention.relative, Quadratic)
+    with torch.no_grad():
+        attention.relative.log_sharpness.fill_(math.log(50))
+        attention.relative.centre.copy_(torch.tensor([[-1, 0], [1, 1]]))
+    with recording(attention) as weights:
+        attention(torch.randn(1, 20, 4))
+    looked_at = weights["attention"][0].argmax(-1)
+    inner = 1 * 5 + 2  # row 1, column 2
+    assert looked_at[:, inner].tolist() == [2, 2 * 5 + 3]
+    assert (weights["attention"][0, :, inner].amax(-1) > 0.999).all()
+
+
+def test_a_head_for_each_pixel_of_the_kernel_is_a_convolution() -> None:
+    """1911.03584, theorem 1, with as many channels into the convolution as a head has."""
+    torch.manual_seed(0)
+    channels, rows, columns = 3, 6, 7
+    module = MultiHead(
+        Mechanism(Constant), 9 * channels, 9, relative=Quadratic(9, channels, grid=(rows, columns))
+    )
+    module = module.double()
+    kernel = torch.randn(9 * channels, channels, 3, 3, dtype=torch.float64)
+    relative = module.relative
+    assert isinstance(relative, Quadratic)
+    with torch.no_grad():
+        relative.log_sharpness.fill_(math.log(50))
+        relative.centre.copy_(torch.tensor([[row, column] for row in (-1, 0, 1) for column in (-1, 0, 1)]))
+        value = module.project.weight[-9 * channels :].zero_()
+        for head in range(9):  # W^V takes the channels, W^O of each head is one pixel of the kernel
+            value[head * channels : (head + 1) * channels, :channels] = torch.eye(channels)
+        module.output.weight.copy_(kernel.permute(0, 2, 3, 1).flatten(1))
+    picture = torch.randn(2, channels, rows, columns, dtype=torch.float64)
+    x = torch.zeros(2, rows * columns, 9 * channels, dtype=torch.float64)
+    x[..., :channels] = picture.flatten(2).mT
+    found = module(x).mT.unflatten(-1, (rows, columns))[..., 1:-1, 1:-1]  # at the rim heads look back inside
+    expected = torch.nn.functional.conv2d(picture, kernel, module.output.bias)
+    assert torch.allclose(found, expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", RELATIVE)
+def test_only_differences_of_positions_count(kind: type[Relative]) -> None:
+    torch.manual_seed(0)
+    relative = kind(2, 4).double()
+    query, key = torch.randn(2, 1, 2, 1, 4, dtype=torch.float64)
+    pairs = []
+    for shift in (0, 1, 30):
+        score = (relative.rotate(query, 2 + shift) * relative.rotate(key, 5 + shift)).sum(-1)
+        bias = relative.bias(1, 6 + shift, 2 + shift)
+        pairs.append(score[0] if bias is None else score[0] + bias[:, :, 5 + shift])
+    assert torch.allclose(pairs[0], pairs[1], atol=1e-10)
+    assert torch.allclose(pairs[0], pairs[2], atol=1e-10)
+    far = (relative.rotate(query, 2) * relative.rotate(key, 6)).sum(-1)[0]
+    bias = relative.bias(1, 7, 2)
+    far = far if bias is None else far + bias[:, :, 6]
+    assert (far - pairs[0]).abs().min() > 1e-3  # and they do count
+
+
+@pytest.mark.parametrize("kind", [Alibi, Quadratic])
+def test_a_prefix_is_near_to_all_and_moves_nothing(kind: type[Relative]) -> None:
+    torch.manual_seed(0)
+    relative = kind(2, 4)
+    plain = relative.bias(6, 6, 0)
+    relative.prefix = 1
+    bias = relative.bias(7, 7, 0)
+    assert plain is not None
+    assert bias is not None
+    assert torch.equal(bias[:, 1:, 1:], plain)
+    assert (bias[:, 0] == 0).all()
+    assert (bias[:, :, 0] == 0).all()
+
+
+def test_what_is_behind_a_grid_has_no_place_on_it() -> None:
+    bias = Quadratic(2, 4, grid=(2, 3)).bias(7, 7, 0)
+    assert (bias[:, 6] == 0).all()
+    assert (bias[:, :, 6] == 0).all()
+    assert (bias[:, :6, :6].abs().sum((1, 2)) > 0).all()
+
+
+@pytest.mark.parametrize("kind", RELATIVE)
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_with_relative_positions_is_the_formula(kind: type[Relative], causal: bool) -> None:
+    torch.manual_seed(0)
+    module = MultiHead(Mechanism(Dot), 8, 2, relative=kind(2, 4)).double()
+    relative = module.relative
+    assert relative is not None
+    x = torch.randn(1, 5, 8, dtype=torch.float64)
+    query, key, value = (part.view(5, 2, 4).transpose(0, 1) for part in module.project(x)[0].chunk(3, -1))
+    if kind is Rotary:
+        query, key = (
+            torch.stack([torch.stack([_turned(row, p) for p, row in enumerate(head)]) for head in part])
+            for part in (query, key)
+        )
+    scores = query @ key.mT
+    bias = relative.bias(5, 5, 0)
+    scores = scores if bias is None else scores + bias
+    if causal:
+        scores = scores.masked_fill(torch.ones(5, 5, dtype=torch.bool).triu(1), -math.inf)
+    expected = module.output((scores.softmax(-1) @ value).transpose(0, 1).reshape(5, 8))
+    assert torch.allclose(module(x, causal=causal)[0], expected, atol=1e-6)  # slopes are float32
+    with recording(module):
+        assert torch.allclose(module(x, causal=causal)[0], expected, atol=1e-6)

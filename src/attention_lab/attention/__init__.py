@@ -6,24 +6,53 @@ shell of 1706.03762, `recording` the way to see weights.
 
 from attention_lab.attention.attention import Attention, Mechanism, Memory
 from attention_lab.attention.kernels import Boxcar, Constant, Epanechnikov, Gaussian, Kernel, Laplacian
-from attention_lab.attention.masks import band_mask, causal_mask, leave_out_mask, lengths_mask
+from attention_lab.attention.masks import adjacency_mask, band_mask, causal_mask, leave_out_mask, lengths_mask
 from attention_lab.attention.multihead import MultiHead
-from attention_lab.attention.normalizers import Normalizer, Softmax, masked_softmax
-from attention_lab.attention.pooling import Soft
+from attention_lab.attention.normalizers import (
+    Entmax15,
+    Normalizer,
+    Sigmoid,
+    Softmax,
+    Sparsemax,
+    masked_softmax,
+)
+from attention_lab.attention.pooling import Exact, Gumbel, Hard, Soft, drawing
 from attention_lab.attention.recording import Recording, recording
-from attention_lab.attention.scores import Additive, Dot, General, ScaledDot, Score
+from attention_lab.attention.scores import (
+    Additive,
+    Concat,
+    Cosine,
+    Dot,
+    General,
+    Linear,
+    Location,
+    ScaledDot,
+    Score,
+)
+from attention_lab.attention.windows import Band, Global, LocalP, Window
 
 __all__ = [
     "Additive",
     "Attention",
+    "Band",
     "Boxcar",
+    "Concat",
     "Constant",
+    "Cosine",
     "Dot",
+    "Entmax15",
     "Epanechnikov",
+    "Exact",
     "Gaussian",
     "General",
+    "Global",
+    "Gumbel",
+    "Hard",
     "Kernel",
     "Laplacian",
+    "Linear",
+    "LocalP",
+    "Location",
     "Mechanism",
     "Memory",
     "MultiHead",
@@ -31,10 +60,15 @@ __all__ = [
     "Recording",
     "ScaledDot",
     "Score",
+    "Sigmoid",
     "Soft",
     "Softmax",
+    "Sparsemax",
+    "Window",
+    "adjacency_mask",
     "band_mask",
     "causal_mask",
+    "drawing",
     "leave_out_mask",
     "lengths_mask",
     "masked_softmax",

@@ -24,20 +24,28 @@ def lengths_mask(lengths: Int[Tensor, " B *Q"], size: int) -> Bool[Tensor, "B Q_
 
 
 def causal_mask(
-    queries: int, keys: int | None = None, device: torch.device | None = None
+    queries: int, keys: int | None = None, device: torch.device | None = None, *, offset: int = 0
 ) -> Bool[Tensor, "Q K"]:
-    """Mask that keeps the keys up to the query's own position (1706.03762, section 3.2.3).
+    """Mask that keeps the keys up to the query's own position: j <= i (1706.03762, section 3.2.3).
 
-    With more keys than queries the last query sees every key, as when decoding with a cache.
+    `offset` is the position of the first query, as when decoding with a cache of earlier keys.
     """
-    keys = queries if keys is None else keys
-    return torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)
+    return distances(queries, queries if keys is None else keys, device, offset=offset) <= 0
 
 
-def band_mask(queries: int, keys: int, width: int, device: torch.device | None = None) -> Bool[Tensor, "Q K"]:
+def band_mask(
+    queries: int, keys: int, width: int, device: torch.device | None = None, *, offset: int = 0
+) -> Bool[Tensor, "Q K"]:
     """Mask that keeps keys at most `width` positions from the query: |j - i| <= width."""
-    offset = torch.arange(keys, device=device) - torch.arange(queries, device=device).unsqueeze(-1)
-    return offset.abs() <= width
+    return distances(queries, keys, device, offset=offset).abs() <= width
+
+
+def distances(
+    queries: int, keys: int, device: torch.device | None = None, *, offset: int = 0
+) -> Int[Tensor, "Q K"]:
+    """`j - i` of every key j = 0, 1, ... and query i = offset, offset + 1, ..."""
+    query = torch.arange(offset, offset + queries, device=device).unsqueeze(-1)
+    return torch.arange(keys, device=device) - query
 
 
 def leave_out_mask(index: Int[Tensor, " Q"], keys: int) -> Bool[Tensor, "Q K"]:
@@ -46,3 +54,23 @@ def leave_out_mask(index: Int[Tensor, " Q"], keys: int) -> Bool[Tensor, "Q K"]:
     With `index = arange(n)` over n keys it is the leave-one-out mask, all but the diagonal.
     """
     return torch.arange(keys, device=index.device) != index.unsqueeze(-1)
+
+
+def adjacency_mask(
+    edges: Int[Tensor, "2 E"], nodes: int, *, directed: bool = False, self_loops: bool = True
+) -> Bool[Tensor, "N N"]:
+    """Mask of a graph: node i attends to its neighbours N_i alone (1710.10903, section 2.1).
+
+    Args:
+        edges: pairs of nodes; repeated ones count once.
+        nodes: number of nodes N.
+        directed: an edge (a, b) lets b attend to a only; otherwise also a to b.
+        self_loops: let every node attend to itself, as in the paper. Without them a node that no edge
+            reaches attends to nothing, and its context is zero.
+    """
+    start, end = edges
+    mask = torch.eye(nodes, dtype=torch.bool, device=edges.device) & self_loops
+    mask[end, start] = True
+    if not directed:
+        mask[start, end] = True
+    return mask

@@ -1,7 +1,9 @@
 """Normalisers: from scores to weights, the one place where a mask meets a softmax."""
 
+from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
+import entmax
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -45,8 +47,11 @@ class Normalizer(Protocol):
         """Weights for the scores under a boolean mask, True = attend."""
 
 
-class Softmax(nn.Module):
-    """`softmax(scores / temperature)` over unmasked keys; see `masked_softmax`."""
+class _Tempered(nn.Module):
+    """What the normalisers share: a temperature, by which the scores are divided."""
+
+    scale: float | None = None
+    """See `Normalizer`."""
 
     def __init__(self, temperature: float = 1.0) -> None:
         super().__init__()
@@ -54,13 +59,76 @@ class Softmax(nn.Module):
             raise LabError(f"normalizer.temperature must be above 0, got {temperature}")
         self.temperature = temperature
 
-    @property
-    def scale(self) -> float | None:
-        """1 / T: a softmax is what the fused kernels compute."""
-        return 1.0 / self.temperature
+
+class Softmax(_Tempered):
+    """`softmax(scores / temperature)` over unmasked keys; see `masked_softmax`."""
+
+    def __init__(self, temperature: float = 1.0) -> None:
+        super().__init__(temperature)
+        self.scale = 1.0 / temperature
 
     def forward(
         self, scores: Float[Tensor, "... Q K"], mask: Bool[Tensor, "..."] | None = None
     ) -> Float[Tensor, "... Q K"]:
         """Weights, summing to one in every row that has a key."""
         return masked_softmax(scores, mask, self.temperature)
+
+
+class Sparsemax(_Tempered):
+    """Sparsemax, the projection onto the simplex, `argmin_p |p - s / T|^2` (1602.02068, eq. 1 and 2)."""
+
+    def forward(
+        self, scores: Float[Tensor, "... Q K"], mask: Bool[Tensor, "..."] | None = None
+    ) -> Float[Tensor, "... Q K"]:
+        """Weights, summing to one in every row that has a key, most of them exactly zero."""
+        return _on_simplex(entmax.sparsemax, scores, mask, self.temperature)
+
+
+class Entmax15(_Tempered):
+    """1.5-entmax, between softmax and sparsemax: `p_i = ((s_i / T) / 2 - tau)_+^2` (1905.05702, eq. 7)."""
+
+    def forward(
+        self, scores: Float[Tensor, "... Q K"], mask: Bool[Tensor, "..."] | None = None
+    ) -> Float[Tensor, "... Q K"]:
+        """Weights, summing to one in every row that has a key, many of them exactly zero."""
+        return _on_simplex(entmax.entmax15, scores, mask, self.temperature)
+
+
+class Sigmoid(_Tempered):
+    """Every key on its own: `sigmoid(s_i / T - log n)`, n the keys of the row (2409.04431, section 3).
+
+    The bias makes scores of zero weigh n / (n + 1) in all. A row does not sum to one.
+    """
+
+    def forward(
+        self, scores: Float[Tensor, "... Q K"], mask: Bool[Tensor, "..."] | None = None
+    ) -> Float[Tensor, "... Q K"]:
+        """Weights from 0 to 1, each independent of the others."""
+        outside = _outside(scores, mask)
+        count = (~outside).sum(-1, keepdim=True).clamp_min(1)
+        working = torch.promote_types(scores.dtype, torch.float32)
+        scores = scores.masked_fill(outside, 0.0).to(working) / self.temperature
+        return torch.sigmoid(scores - count.to(working).log()).masked_fill(outside, 0.0).to(scores.dtype)
+
+
+def _outside(scores: Tensor, mask: Tensor | None) -> Tensor:
+    """Where no weight may fall: what is masked, and what a compact kernel leaves out."""
+    outside = scores.detach() == -torch.inf
+    return outside if mask is None else outside | ~mask
+
+
+def _on_simplex(
+    transform: Callable[..., Tensor], scores: Tensor, mask: Tensor | None, temperature: float
+) -> Tensor:
+    """A sparse map to the simplex, over the keys that the mask keeps; an empty row gives zeros.
+
+    Both maps give exactly zero to what is 2 or more below the largest score, so that this, and not an
+    infinity that would come back as NaN, is what a masked key is given.
+    """
+    outside = _outside(scores, mask)
+    working = torch.promote_types(scores.dtype, torch.float32)
+    scaled = scores.to(working).masked_fill(outside, 0.0) / temperature
+    highest = scaled.detach().masked_fill(outside, -torch.inf).amax(-1, keepdim=True)
+    shifted = scaled - highest.masked_fill(highest == -torch.inf, 0.0)  # the maps do not see a shift
+    weights = transform(shifted.masked_fill(outside, -3.0), dim=-1)
+    return weights.masked_fill(outside, 0.0).to(scores.dtype)

@@ -1,7 +1,15 @@
-"""Pooling: from weights and values to the context."""
+"""Pooling: from weights and values to the context, all values softly or one of them hard."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+
+from attention_lab.attention.normalizers import masked_softmax
+from attention_lab.errors import LabError
 
 
 class Soft(nn.Module):
@@ -12,3 +20,146 @@ class Soft(nn.Module):
     ) -> Float[Tensor, "... Q dv"]:
         """Context of each query."""
         return weights.to(value.dtype) @ value
+
+
+class Draw(NamedTuple):
+    """What training needs to know of drawn positions: `log p(s)`, and the entropy of p, each `[..., Q]`."""
+
+    log_probability: Tensor
+    entropy: Tensor
+
+
+class _OneHot(nn.Module):
+    """One key for each query: in evaluation the likeliest, `c = v_s`, `s = argmax_i a_i`.
+
+    Weights that do not sum to one (of sigmoid, or under local-p) stand for probabilities in proportion to
+    them. A row of zeros gives a context of zero.
+    """
+
+    def forward(
+        self, weights: Float[Tensor, "... Q K"], value: Float[Tensor, "... K dv"]
+    ) -> Float[Tensor, "... Q dv"]:
+        """Context of each query: the value of one key."""
+        probability = probabilities(weights)
+        chosen = self.choose(probability) if self.training else _one_hot(probability.argmax(-1), probability)
+        chosen = chosen * (probability.detach().sum(-1, keepdim=True) > 0)
+        return chosen.to(value.dtype) @ value
+
+    def choose(self, probability: Float[Tensor, "... Q K"]) -> Float[Tensor, "... Q K"]:
+        """A one-hot choice in training; by default as in evaluation."""
+        return _one_hot(probability.argmax(-1), probability)
+
+
+class Hard(_OneHot):
+    """Stochastic hard attention, `s ~ Categorical(a)`, `c = v_s` (1502.03044, section 4.1).
+
+    No gradient passes through the draw. It is trained by `estimators.monte_carlo` from the draws that
+    `drawing` collects.
+
+    Args:
+        samples: N, the draws for each example and step.
+        baseline: subtract a moving average of `log p(y | s)` (eq. 12): less variance, same mean.
+        decay: of the moving average, b <- decay b + (1 - decay) log p(y | s).
+        weight: lambda_r, of the score-function term.
+        entropy: lambda_e, of the entropy of the weights, which keeps them from settling early.
+    """
+
+    average: Tensor
+
+    def __init__(
+        self,
+        samples: int = 1,
+        *,
+        baseline: bool = True,
+        decay: float = 0.9,
+        weight: float = 1.0,
+        entropy: float = 0.01,
+    ) -> None:
+        super().__init__()
+        if samples < 1:
+            raise LabError(f"pooling.samples must be at least 1, got {samples}")
+        if not 0 <= decay < 1:
+            raise LabError(f"pooling.decay must be in [0, 1), got {decay}")
+        self.samples, self.baseline, self.decay = samples, baseline, decay
+        self.weight, self.entropy = weight, entropy
+        self.register_buffer("average", torch.zeros(()))
+        self.draws: list[Draw] | None = None
+
+    def choose(self, probability: Float[Tensor, "... Q K"]) -> Float[Tensor, "... Q K"]:
+        """A draw from the probabilities; inside `drawing` its log-probability is kept."""
+        flat = probability.detach().flatten(0, -2)
+        empty = flat.sum(-1, keepdim=True) == 0
+        index = torch.multinomial(flat.float() + empty, 1).view(probability.shape[:-1])
+        if self.draws is not None:
+            self.draws.append(
+                Draw(log_of(probability.gather(-1, index.unsqueeze(-1)).squeeze(-1)), entropy_of(probability))
+            )
+        return _one_hot(index, probability)
+
+
+class Gumbel(_OneHot):
+    """Straight-through Gumbel-softmax: a one-hot draw, with the gradient of a soft one (1611.01144).
+
+    Forward `one_hot(argmax_i (log a_i + g_i))` with Gumbel noise g, which is an exact draw from a; backward
+    the gradient of `softmax((log a + g) / T)`.
+
+    Args:
+        temperature: T; smaller is nearer to the one-hot draw, with a gradient of more variance.
+    """
+
+    def __init__(self, temperature: float = 1.0) -> None:
+        super().__init__()
+        if not temperature > 0:
+            raise LabError(f"pooling.temperature must be above 0, got {temperature}")
+        self.temperature = temperature
+
+    def choose(self, probability: Float[Tensor, "... Q K"]) -> Float[Tensor, "... Q K"]:
+        """A one-hot draw with the gradient of the relaxed one."""
+        noise = -torch.empty_like(probability).exponential_().log()
+        relaxed = masked_softmax(log_of(probability) + noise, probability.detach() > 0, self.temperature)
+        return _one_hot(relaxed.argmax(-1), probability) + (relaxed - relaxed.detach())
+
+
+class Exact(_OneHot):
+    """Hard attention trained by enumeration of the position instead of draws, for models that can enumerate.
+
+    Args:
+        objective: `bound`, `sum_s p(s) log p(y | s)` (1502.03044, eq. 10), whose gradient Monte Carlo
+            estimates; or `marginal`, `log p(y) = log sum_s p(s) p(y | s)`, which it bounds from below.
+    """
+
+    def __init__(self, objective: str = "bound") -> None:
+        super().__init__()
+        if objective not in ("bound", "marginal"):
+            raise LabError(f"pooling.objective={objective} is unknown: choose bound or marginal")
+        self.objective = objective
+
+
+@contextmanager
+def drawing(pooling: Hard) -> Iterator[list[Draw]]:
+    """Collect the draws of `pooling`, call by call."""
+    pooling.draws = []
+    try:
+        yield pooling.draws
+    finally:
+        pooling.draws = None
+
+
+def probabilities(weights: Float[Tensor, "... Q K"]) -> Float[Tensor, "... Q K"]:
+    """Weights over their sum; a row of zeros stays one."""
+    total = weights.sum(-1, keepdim=True)
+    return weights / total.where(total > 0, 1.0)
+
+
+def log_of(probability: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """The logarithm, with 0 in the place of `log 0`, whose infinite slope would make NaN of any gradient."""
+    return probability.where(probability > 0, 1.0).log()
+
+
+def entropy_of(probability: Float[Tensor, "... K"]) -> Float[Tensor, "..."]:
+    """`-sum_i p_i log p_i` of each row."""
+    return -(probability * log_of(probability)).sum(-1)
+
+
+def _one_hot(index: Tensor, like: Tensor) -> Tensor:
+    return torch.zeros_like(like).scatter_(-1, index.unsqueeze(-1), 1.0)

@@ -20,9 +20,15 @@ class Recording(Mapping[str, Tensor]):
     def __init__(self) -> None:
         self._weights: dict[str, list[Tensor]] = {}
         self._masks: dict[str, list[Tensor]] = {}
+        self._centres: dict[str, list[Tensor]] = {}
 
-    def add(self, name: str, weights: Tensor, mask: Tensor | None) -> None:
-        """Keep the weights and the mask of one call, `[Q, K]`, `[B, Q, K]` or `[B, H, Q, K]`."""
+    def add(self, name: str, weights: Tensor, mask: Tensor | None, centre: Tensor | None = None) -> None:
+        """Keep the weights and the mask of one call, `[Q, K]`, `[B, Q, K]` or `[B, H, Q, K]`.
+
+        `centre` has the same dimensions, the last of size 1.
+        """
+        if centre is not None:
+            self._centres.setdefault(name, []).append(_four(centre.detach()))
         mask = weights.new_ones((), dtype=torch.bool) if mask is None else mask
         self._weights.setdefault(name, []).append(_four(weights.detach()))
         self._masks.setdefault(name, []).append(_four(mask.expand_as(weights)))
@@ -30,6 +36,10 @@ class Recording(Mapping[str, Tensor]):
     def mask(self, name: str) -> Tensor:
         """The mask under which `self[name]` came about, of the same shape, True = attended."""
         return torch.cat(self._masks[name], dim=2)
+
+    def centre(self, name: str) -> Tensor | None:
+        """The positions `[B, H, Q]` about which queries looked, if a window predicted them."""
+        return torch.cat(self._centres[name], dim=2).squeeze(-1) if name in self._centres else None
 
     def __getitem__(self, name: str) -> Tensor:
         return torch.cat(self._weights[name], dim=2)

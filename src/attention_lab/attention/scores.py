@@ -7,8 +7,10 @@ key alone is computed once, by `keys`. Scores that are an inner product of featu
 """
 
 import math
+from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
@@ -49,6 +51,10 @@ class Score(nn.Module):
         mask: Bool[Tensor, "..."] | None,
     ) -> tuple[Tensor, Tensor] | None:
         """Features a `[..., Q, f]`, b `[..., K, f]` with score = a b^T up to a term of q alone, else None."""
+        return None
+
+    def kernel_features(self, query: Tensor, keys: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Features a, b >= 0 with exp(score) = a b^T, for attention linear in the length; else None."""
         return None
 
     def forward(
@@ -97,32 +103,177 @@ class General(Score):
         return query, keys
 
 
-class Additive(Score):
-    """Additive score `w_v^T tanh(W_q q + W_k k)`, without bias (1409.0473, A.1.2); sizes may differ.
+class Cosine(Score):
+    """Cosine similarity times a sharpness, `b q . k / (|q| |k|)` (1410.5401, eq. 5 and 6).
 
-    `hidden_size` is the size of the sum; by default that of the query.
+    Args:
+        query_size: size of the query, equal to `key_size`.
+        key_size: size of the key.
+        heads: one sharpness for each head where given.
+        sharpness: b at the start; it is learned. Cosines lie in [-1, 1]: without it a softmax is almost flat.
+    """
+
+    same_size = True
+
+    def __init__(
+        self, query_size: int, key_size: int, heads: int | None = None, *, sharpness: float = 5.0
+    ) -> None:
+        super().__init__(query_size, key_size, heads)
+        shape = () if heads is None else (heads, 1, 1)
+        self.sharpness = nn.Parameter(torch.full(shape, float(sharpness)))
+
+    def keys(self, key: Tensor) -> Tensor:
+        """`k / |k|`."""
+        return F.normalize(key, dim=-1)
+
+    def features(self, query: Tensor, keys: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """`b q / |q|`, and the key at unit length."""
+        return F.normalize(query, dim=-1) * self.sharpness, keys
+
+
+class Linear(Score):
+    """Linear attention as a log-kernel: `log(phi(q) . phi(k))`, `phi(x) = elu(x) + 1` (2006.16236, eq. 7).
+
+    Under a softmax the weights are `phi(q) . phi(k_i) / sum_j phi(q) . phi(k_j)`, which `fast.linear`
+    computes in time and memory linear in the length.
+    """
+
+    same_size = True
+
+    def keys(self, key: Tensor) -> Tensor:
+        """`phi(k)`."""
+        return F.elu(key) + 1
+
+    def kernel_features(self, query: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
+        """`phi(q)` and `phi(k)`."""
+        return F.elu(query) + 1, keys
+
+    def forward(
+        self, query: Float[Tensor, "... Q d"], keys: Float[Tensor, "... K d"]
+    ) -> Float[Tensor, "... Q K"]:
+        """`log(phi(q) . phi(k))`; -inf where the features have vanished."""
+        kernel = (F.elu(query) + 1) @ keys.mT
+        positive = kernel > 0
+        return torch.where(positive, kernel.where(positive, 1.0).log(), -torch.inf)
+
+
+class Location(Score):
+    """Location score `a = W h` over key positions (1508.04025, eq. 8): no key enters.
+
+    Args:
+        query_size: size of the query.
+        key_size: size of the key, which does not matter.
+        heads: one W for each head where given.
+        length: the most keys that there are rows of W for.
+
+    Raises:
+        LabError: (when used) there are more keys.
+    """
+
+    def __init__(self, query_size: int, key_size: int, heads: int | None = None, *, length: int = 64) -> None:
+        super().__init__(query_size, key_size, heads)
+        if length < 1:
+            raise LabError(f"scoring.length must be at least 1, got {length}")
+        self.length = length
+        self.weight = self.parameter(length, query_size, std=query_size**-0.5)
+
+    def keys(self, key: Tensor) -> Tensor:
+        """Nothing but the number of keys."""
+        return key[..., :0]
+
+    def forward(
+        self, query: Float[Tensor, "... Q dq"], keys: Float[Tensor, "... K f"]
+    ) -> Float[Tensor, "... Q K"]:
+        """The first K rows of `W h`."""
+        count = keys.shape[-2]
+        if count > self.length:
+            raise LabError(
+                f"scoring=location was made for {self.length} positions, got {count}: "
+                f"set scoring.length={count} or more"
+            )
+        return query @ self.weight[..., :count, :].mT
+
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "tanh": torch.tanh,
+    "relu": torch.relu,
+    "leaky_relu": lambda x: F.leaky_relu(x, 0.2),
+    "gelu": F.gelu,
+    "silu": F.silu,
+    "sigmoid": torch.sigmoid,
+}
+"""The activations of additive scores; `leaky_relu` has the slope 0.2 of graph attention (1710.10903)."""
+
+
+class Additive(Score):
+    """Additive score `w_v^T f(W_q q + W_k k)`, without bias; sizes may differ.
+
+    With f = tanh it is that of 1409.0473, A.1.2; with f = leaky_relu that of 2105.14491, eq. 7 (GATv2).
+
+    Args:
+        query_size: size of the query.
+        key_size: size of the key.
+        heads: weights of its own for each head where given.
+        hidden_size: size of the sum; by default that of the query.
+        activation: f, one of `ACTIVATIONS`.
     """
 
     def __init__(
-        self, query_size: int, key_size: int, heads: int | None = None, *, hidden_size: int | None = None
+        self,
+        query_size: int,
+        key_size: int,
+        heads: int | None = None,
+        *,
+        hidden_size: int | None = None,
+        activation: str = "tanh",
     ) -> None:
         super().__init__(query_size, key_size, heads)
+        if activation not in ACTIVATIONS:
+            raise LabError(
+                f"scoring.activation={activation} is unknown: choose one of {', '.join(ACTIVATIONS)}"
+            )
+        if hidden_size is not None and hidden_size < 1:
+            raise LabError(f"scoring.hidden_size must be at least 1, got {hidden_size}")
         hidden_size = query_size if hidden_size is None else hidden_size
-        self.query_weight = self.parameter(
-            hidden_size, query_size, std=(2 / (query_size + hidden_size)) ** 0.5
-        )
-        self.key_weight = self.parameter(hidden_size, key_size, std=(2 / (key_size + hidden_size)) ** 0.5)
+        self.activation = activation
+        self.make_projections(hidden_size)
         self.value_weight = self.parameter(hidden_size, 1, std=hidden_size**-0.5)
+
+    def make_projections(self, hidden_size: int) -> None:
+        """The parameters of both projections, two matrices with fan-outs of their own."""
+        self.query_weight = self.parameter(
+            hidden_size, self.query_size, std=(2 / (self.query_size + hidden_size)) ** 0.5
+        )
+        self.key_weight = self.parameter(
+            hidden_size, self.key_size, std=(2 / (self.key_size + hidden_size)) ** 0.5
+        )
+
+    def projections(self) -> tuple[Tensor, Tensor]:
+        """`W_q` and `W_k`."""
+        return self.query_weight, self.key_weight
 
     def keys(self, key: Tensor) -> Tensor:
         """`W_k k`."""
-        return key @ self.key_weight.mT
+        return key @ self.projections()[1].mT
 
     def forward(
         self, query: Float[Tensor, "... Q dq"], keys: Float[Tensor, "... K h"]
     ) -> Float[Tensor, "... Q K"]:
-        """`w_v^T tanh(W_q q + W_k k)` over all pairs; holds `[..., Q, K, h]`."""
-        hidden = torch.tanh((query @ self.query_weight.mT).unsqueeze(-2) + keys.unsqueeze(-3))
-        if self.heads is not None:
-            return (hidden @ self.value_weight.unsqueeze(-3)).squeeze(-1)
-        return (hidden @ self.value_weight).squeeze(-1)
+        """`w_v^T f(W_q q + W_k k)` over all pairs; holds `[..., Q, K, h]`."""
+        projected = query @ self.projections()[0].mT
+        hidden = ACTIVATIONS[self.activation](projected.unsqueeze(-2) + keys.unsqueeze(-3))
+        weight = self.value_weight if self.heads is None else self.value_weight.unsqueeze(-3)
+        return (hidden @ weight).squeeze(-1)
+
+
+class Concat(Additive):
+    """Concat score `w_v^T f(W [q; k])` (1508.04025, eq. 8): the additive score with W = [W_q, W_k] in one."""
+
+    def make_projections(self, hidden_size: int) -> None:
+        """One matrix, with one fan-out."""
+        size = self.query_size + self.key_size
+        self.weight = self.parameter(hidden_size, size, std=(2 / (size + hidden_size)) ** 0.5)
+
+    def projections(self) -> tuple[Tensor, Tensor]:
+        """The columns of W for the query, and those for the key."""
+        return self.weight[..., : self.query_size], self.weight[..., self.query_size :]

@@ -12,16 +12,20 @@ def fused_attention(
     value: Float[Tensor, "... K dv"],
     mask: Bool[Tensor, "..."] | None = None,
     *,
+    bias: Float[Tensor, "..."] | None = None,
+    causal: bool = False,
     scale: float = 1.0,
     dropout: float = 0.0,
 ) -> Float[Tensor, "... Q dv"]:
-    """`softmax(scale q k^T, mask) v`, with zeros for a row without a key.
+    """`softmax(scale (q k^T + bias), mask) v`, with zeros for a row without a key.
 
     Args:
         query: features of the queries; the leading dimensions of all arguments broadcast.
         key: features of the keys.
         value: values.
         mask: boolean, broadcastable to `[..., Q, K]`, True = attend.
+        bias: added to the scores, broadcastable like the mask.
+        causal: let a query see the keys up to its own position; without mask and bias only.
         scale: factor on the scores.
         dropout: probability with which a weight is dropped.
     """
@@ -38,8 +42,11 @@ def fused_attention(
         mask = _lift(mask, rank)
         alive = mask.any(-1, keepdim=True)
         mask = mask | ~alive
+    if bias is not None:
+        bias = _lift(bias * scale, rank).to(query.dtype)
+        mask = bias if mask is None else bias.where(mask, -torch.inf)
     context = F.scaled_dot_product_attention(
-        query, key, value, attn_mask=mask, dropout_p=dropout, scale=scale
+        query, key, value, attn_mask=mask, dropout_p=dropout, is_causal=causal, scale=scale
     )
     if alive is not None:
         context = context.masked_fill(~alive, 0.0)

@@ -1,0 +1,82 @@
+"""Linear attention (2006.16236), `phi(q) (sum_j phi(k_j) v_j^T) / (phi(q) . sum_j phi(k_j))`.
+
+The sums are taken over the keys: there is never a [Q, K] matrix.
+"""
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+
+def linear_attention(
+    query: Float[Tensor, "... Q f"],
+    key: Float[Tensor, "... K f"],
+    value: Float[Tensor, "... K dv"],
+    mask: Bool[Tensor, "..."] | None = None,
+    *,
+    causal: bool = False,
+    chunk: int = 64,
+) -> Float[Tensor, "... Q dv"]:
+    """Attention with the kernel `query . key`, in O(Q + K) (eq. 5), or causally, in O(Q chunk) (eq. 8).
+
+    Args:
+        query: features >= 0 of the queries.
+        key: features >= 0 of the keys; causally as many as queries, at the same positions.
+        value: values.
+        mask: `[..., 1, K]`, True = attend; None for every key.
+        causal: let a query see the keys up to its own position.
+        chunk: positions that are treated at once in the causal form: inside a chunk all pairs are
+            computed, what came before it is one matrix.
+
+    Returns:
+        Contexts; zero where no key has weight.
+    """
+    if mask is not None:
+        key = key.masked_fill(~mask.mT, 0.0)
+    value = F.pad(value, (0, 1), value=1.0)  # a column of ones: its sum is the normaliser
+    if not causal:
+        return _normalized(query @ (key.mT @ value))
+    length = query.shape[-2]
+    short = -length % chunk
+    query, key, value = (_chunks(F.pad(x, (0, 0, 0, short)), chunk) for x in (query, key, value))
+    sums = key.mT @ value
+    before = sums.cumsum(-3) - sums
+    pairs = (query @ key.mT).tril()
+    sums = pairs @ value + query @ before
+    return _normalized(sums.flatten(-3, -2)[..., :length, :])
+
+
+def _chunks(x: Tensor, size: int) -> Tensor:
+    """`[..., n * size, d]` as `[..., n, size, d]`."""
+    return x.reshape(*x.shape[:-2], -1, size, x.shape[-1])
+
+
+class LinearState(NamedTuple):
+    """The memory of causal linear attention, whatever the length: `S = sum_j phi(k_j) [v_j, 1]^T`."""
+
+    sums: Float[Tensor, "... f dv+1"]
+
+
+def linear_step(
+    query: Float[Tensor, "... f"],
+    key: Float[Tensor, "... f"],
+    value: Float[Tensor, "... dv"],
+    state: LinearState | None = None,
+) -> tuple[Float[Tensor, "... dv"], LinearState]:
+    """One position of causal linear attention as a recurrent network (2006.16236, eq. 16 to 20).
+
+    `S_i = S_{i-1} + phi(k_i) v_i^T`, `z_i = z_{i-1} + phi(k_i)`, `c_i = phi(q_i) S_i / (phi(q_i) . z_i)`.
+    """
+    more = key.unsqueeze(-1) * F.pad(value, (0, 1), value=1.0).unsqueeze(-2)
+    sums = more if state is None else state.sums + more
+    return _normalized(query.unsqueeze(-2) @ sums).squeeze(-2), LinearState(sums)
+
+
+def _normalized(sums: Tensor) -> Tensor:
+    """Sums of weighted values over the sum of the weights, which is the last column; 0 for none."""
+    total = sums[..., -1:]
+    some = total > 0
+    return torch.where(some, sums[..., :-1] / total.where(some, 1.0), 0.0)

@@ -1,0 +1,68 @@
+"""Linear attention: sums, chunks and the recurrent form equal the log-kernel under a softmax."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from attention_lab.attention import Attention, Linear, lengths_mask, recording
+from attention_lab.attention.fast.linear import linear_attention, linear_step
+
+
+def _tensors(length: int, dtype: torch.dtype = torch.float64) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    return [
+        torch.randn(2, 3, length, d, dtype=dtype, generator=generator).requires_grad_() for d in (4, 4, 5)
+    ]
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("length", [1, 63, 64, 130])
+def test_equals_the_softmax_of_the_log_kernel(length: int, causal: bool) -> None:
+    attention, (query, key, value) = Attention(Linear(4, 4)), _tensors(length)
+    memory = attention.remember(key, value, causal=causal)
+    fast = attention(query, memory)
+    with recording(attention):
+        slow = attention(query, memory)
+    torch.testing.assert_close(fast, slow, atol=1e-12, rtol=0)
+    upstream = torch.randn_like(slow)
+    left, right = (
+        torch.autograd.grad(x, [query, key, value], upstream, retain_graph=True) for x in (fast, slow)
+    )
+    for got, want in zip(left, right, strict=True):
+        torch.testing.assert_close(got, want, atol=1e-10, rtol=0)
+
+
+def test_no_matrix_of_pairs_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    attention, (query, key, value) = Attention(Linear(4, 4)), _tensors(7)
+    monkeypatch.setattr(Linear, "forward", lambda *a: pytest.fail("the scores were computed"))
+    mask = lengths_mask(torch.tensor([7, 3]), 7)[:, None]
+    assert attention(query, attention.remember(key, value, mask)).isfinite().all()
+
+
+def test_the_recurrent_form_equals_the_parallel_one_step_by_step() -> None:
+    query, key, value = _tensors(70)
+    query, key = query.exp(), key.exp()
+    parallel = linear_attention(query, key, value, causal=True, chunk=16)
+    state, steps = None, []
+    for t in range(70):
+        context, state = linear_step(query[..., t, :], key[..., t, :], value[..., t, :], state)
+        steps.append(context)
+        assert state.sums.shape == (2, 3, 4, 6)  # whatever the length
+    torch.testing.assert_close(torch.stack(steps, -2), parallel, atol=1e-11, rtol=1e-11)
+
+
+def test_empty_rows_and_vanished_features_are_zero() -> None:
+    attention, (query, key, value) = Attention(Linear(4, 4)), _tensors(5)
+    mask = lengths_mask(torch.tensor([5, 0]), 5)[:, None]
+    context = attention(query, attention.remember(key, value, mask))
+    assert not context[1].any() and context[0].all()
+    for gradient in torch.autograd.grad(context.sum(), [query, key, value]):
+        assert gradient.isfinite().all() and not gradient[1].any()
+    nothing = torch.full_like(query, -1e4)  # elu + 1 underflows
+    for recorded in (False, True):
+        if recorded:
+            with recording(attention):
+                context = attention(nothing, attention.remember(nothing, value))
+        else:
+            context = attention(nothing, attention.remember(nothing, value))
+        assert not context.any()

@@ -1,0 +1,71 @@
+"""Windows: band, local-m and local-p."""
+
+import math
+
+import pytest
+import torch
+
+from attention_lab.attention import Attention, Band, Dot, Global, LocalP, causal_mask, recording
+from attention_lab.errors import LabError
+
+
+def _rows(mask: torch.Tensor) -> list[str]:
+    return ["".join(".x"[int(cell)] for cell in row) for row in mask]
+
+
+def test_band_is_about_the_position_of_the_query() -> None:
+    query = torch.zeros(3, 1)
+    assert _rows(Band(1, width=1)(query, 4, None, 0).mask) == ["xx..", "xxx.", ".xxx"]
+    assert _rows(Band(1, width=1)(query, 4, None, 2).mask) == [".xxx", "..xx", "...x"]
+    assert _rows(Band(1, width=0)(query, 2, None, 0).mask) == ["x.", ".x", ".."]
+    assert Global(1)(query, 4, None, 0) == (None, None, None)
+
+
+def test_a_query_beyond_the_keys_has_no_context() -> None:
+    attention = Attention(Dot(1, 1), window=Band(1, width=1))
+    key = torch.randn(3, 1, requires_grad=True)
+    context = attention(torch.ones(2, 1), attention.remember(key), offset=3)
+    assert context[0] != 0 and context[1] == 0
+    assert torch.autograd.grad(context[1].sum(), key)[0].eq(0).all()
+
+
+def test_local_p_predicts_the_middle_with_parameters_of_zero() -> None:
+    """p = S / 2: by hand, with a score of zero for every key."""
+    window = LocalP(2, width=2.0)
+    torch.nn.init.zeros_(window.vector)
+    attention = Attention(Dot(2, 2), window=window)
+    query, key = torch.ones(1, 2), torch.zeros(6, 2)
+    with recording(attention) as seen:
+        attention(query, attention.remember(key))
+    assert seen.centre("") is not None and seen.centre("").item() == 3  # type: ignore[union-attr]
+    expected = [0, *(math.exp(-((j - 3) ** 2) / 2) / 5 for j in (1, 2, 3, 4, 5))]
+    assert seen[""].flatten().tolist() == pytest.approx(expected)
+    assert _rows(seen.mask("")[0, 0]) == [".xxxxx"]
+
+
+@pytest.mark.parametrize("heads", [None, 3])
+def test_local_p_counts_the_keys_that_a_query_may_see(heads: int | None) -> None:
+    torch.manual_seed(0)
+    window = LocalP(4, heads, width=2.0)
+    query = torch.randn(2, heads or 1, 5, 4)
+    assert window.position(query, 8, None).amax() <= 8
+    causal = window.position(query, 5, causal_mask(5)).squeeze(-1)
+    assert (causal <= torch.arange(1, 6)).all() and (causal >= 0).all()
+    share = window.position(query, 1, None)
+    torch.testing.assert_close(window.position(query, 8, None), 8 * share)
+
+
+def test_the_predicted_position_is_learned_through_the_factor() -> None:
+    torch.manual_seed(0)
+    window = LocalP(2, width=3.0)
+    attention = Attention(Dot(2, 2), window=window)
+    context = attention(torch.randn(4, 2), attention.remember(torch.randn(6, 2)))
+    context.sum().backward()
+    assert window.weight.grad is not None and window.weight.grad.any()
+    assert window.vector.grad is not None and window.vector.grad.any()
+
+
+@pytest.mark.parametrize("make", [lambda: Band(1, width=-1), lambda: LocalP(1, width=0.0)])
+def test_widths_out_of_range(make) -> None:
+    with pytest.raises(LabError, match=r"window\.width"):
+        make()
