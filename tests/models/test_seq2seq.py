@@ -12,7 +12,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from attention_lab.attention import Additive, Dot, Gaussian, General, Mechanism, ScaledDot, recording
 from attention_lab.errors import LabError
 from attention_lab.models import Seq2Seq
-from attention_lab.models.recurrent import LateLSTM, RecurrentEncoder, late_cell, reversal
+from attention_lab.models.bidirectional import RecurrentEncoder, reversal
+from attention_lab.models.recurrent import LateLSTM, late_cell
 from attention_lab.sizes import BOS, EOS, PAD, TransductionSizes
 
 SIZES = TransductionSizes(source_vocabulary=9, target_vocabulary=8)
@@ -86,10 +87,10 @@ def test_encoder_equals_packed_bidirectional_layers(cell: str) -> None:
     kind = nn.LSTM if cell == "lstm" else nn.GRU
     theirs = kind(5, 3, 2, batch_first=True, bidirectional=True).double()
     for layer in range(2):
-        for stack, suffix in ((encoder.forwards, ""), (encoder.backwards, "_reverse")):
+        for stack, suffix in ((encoder.layers.forwards, ""), (encoder.layers.backwards, "_reverse")):
             for name, parameter in stack[layer].named_parameters():
                 getattr(theirs, name.replace("_l0", f"_l{layer}") + suffix).data = parameter.data
-    annotations, values, finals = encoder(SOURCE, LENGTHS)
+    annotations, values, _, finals = encoder(SOURCE, LENGTHS)
     packed = pack_padded_sequence(encoder.embedding(SOURCE), LENGTHS, batch_first=True, enforce_sorted=False)
     output, state = theirs(packed)
     expected, _ = pad_packed_sequence(output, batch_first=True)
@@ -128,7 +129,7 @@ def _by_the_formula(model: Seq2Seq, source: Tensor, target: Tensor, *, first: bo
     """Logits `[T, V]` of one example, symbol by symbol and key by key, as the papers write it."""
     decoder: Any = model.decoder
     score = decoder.attention.score
-    annotations, annotations_and_own, finals = model.encoder(source[None], torch.tensor([len(source)]))
+    annotations, annotations_and_own, _, finals = model.encoder(source[None], torch.tensor([len(source)]))
     keys, values = annotations[0], annotations_and_own[0]
 
     def attend(h: Tensor) -> Any:
@@ -238,7 +239,7 @@ def test_every_parameter_learns() -> None:
 def test_dropout_of_everything_leaves_nothing_of_the_input() -> None:
     for options in VARIANTS:
         model = _model(dropout=1.0, **options).train()
-        annotations, _, _ = model.encoder(SOURCE, LENGTHS)
+        annotations, *_ = model.encoder(SOURCE, LENGTHS)
         assert torch.equal(annotations[:1], model.encoder(SOURCE.flip(1), LENGTHS)[0][:1])
         logits = model(SOURCE, LENGTHS, TARGET)
         assert torch.equal(logits, model.decoder.output.bias.expand_as(logits))

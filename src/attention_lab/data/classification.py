@@ -1,7 +1,10 @@
 """Data sets for the classification of sequences: Digits and Labelled."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal, get_args
+
+import torch
 
 from attention_lab.data.codecs import ClassificationCodec
 from attention_lab.data.datamodule import DataModule
@@ -25,16 +28,22 @@ class Digits(DataModule):
 
     Args:
         unit: "pixels", 64 tokens that are grey levels; or "rows", 8 vectors of 8 numbers from 0 to 1.
+        train_size: digits for training, each class in its proportion; a larger choice contains every smaller
+            one; None is all. The other parts stay as they are.
         batch_size: see `DataModule`.
     """
 
     codec: ClassificationCodec
     sizes: ClassificationSizes
 
-    def __init__(self, unit: DigitsUnit = "rows", batch_size: int | None = 64) -> None:
+    def __init__(
+        self, unit: DigitsUnit = "rows", train_size: int | None = None, batch_size: int | None = 64
+    ) -> None:
         super().__init__(batch_size)
         check_choice(get_args(DigitsUnit), unit=unit)
-        self.unit = unit
+        if train_size is not None:
+            check_at_least(1, train_size=train_size)
+        self.unit, self.train_size = unit, train_size
 
     def build(self) -> Parts[Split]:
         """See `DataModule`."""
@@ -43,18 +52,22 @@ class Digits(DataModule):
 
         labels = [str(digit) for digit in range(10)]
         codec = ClassificationCodec(labels, length=8, features=8, scale=16.0)
+        grid = None
         if self.unit == "pixels":
+            grid = (8, 8)
             greys = Vocabulary([str(level) for level in range(17)])
             codec = ClassificationCodec(labels, length=64, tokenizer=Tokenizer(Notation("spaces"), greys))
         if (self.given(ClassificationCodec) or codec) != codec:
             raise LabError(f"the model was not trained on data=digits with data.unit={self.unit}")
-        self.codec, self.sizes = codec, codec.sizes
+        self.codec, self.sizes = codec, replace(codec.sizes, grid=grid)
 
         source = load_digits()
         images = [" ".join(str(int(grey)) for grey in image) for image in source.data]
         inputs = codec.encode(images).inputs
         learn, test = train_test_split(range(len(images)), test_size=0.2, random_state=0)
         train, validation = train_test_split(learn, test_size=0.1, random_state=0)
+        if self.train_size is not None:
+            train = _smaller(train, [int(source.target[row]) for row in train], self.train_size)
         tokens = codec.tokenizer is not None
 
         def split(rows: list[int]) -> ClassificationSplit:
@@ -62,6 +75,21 @@ class Digits(DataModule):
             return ClassificationSplit(Ragged(chosen.tolist()) if tokens else chosen, source.target[rows])
 
         return Parts(train, validation, test).map(split)
+
+
+def _smaller(rows: list[int], classes: list[int], size: int) -> list[int]:
+    """`size` of the rows in their order, every class in its proportion; nested for growing sizes."""
+    if size > len(rows):
+        raise LabError(
+            f"data.train_size={size}: data=digits has {len(rows)} to train on; null is all of them"
+        )
+    generator = torch.Generator().manual_seed(0)
+    rank = {}
+    for label in sorted(set(classes)):
+        members = [place for place, one in enumerate(classes) if one == label]
+        for turn, member in enumerate(torch.randperm(len(members), generator=generator).tolist()):
+            rank[members[member]] = (turn + 0.5) / len(members)
+    return [rows[place] for place in sorted(sorted(rank, key=rank.__getitem__)[:size])]
 
 
 class Labelled(DataModule):

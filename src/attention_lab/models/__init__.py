@@ -1,7 +1,27 @@
 """Plain `nn.Module`s built from attention: no training, no data, no configuration."""
 
-from attention_lab.models.encoder import Encoder, SequenceClassifier
+from attention_lab.models.classifier import (
+    ConvolutionalClassifier,
+    MultiHeadClassifier,
+    RecurrentClassifier,
+    SequenceClassifier,
+)
+from attention_lab.models.encoder import Encoder
+from attention_lab.models.graph import GraphClassifier
 from attention_lab.models.kernel_regression import KernelRegression
+from attention_lab.models.language import LanguageModel
 from attention_lab.models.seq2seq import Seq2Seq
+from attention_lab.models.vision import ImageToSequence
 
-__all__ = ["Encoder", "KernelRegression", "Seq2Seq", "SequenceClassifier"]
+__all__ = [
+    "ConvolutionalClassifier",
+    "Encoder",
+    "GraphClassifier",
+    "ImageToSequence",
+    "KernelRegression",
+    "LanguageModel",
+    "MultiHeadClassifier",
+    "RecurrentClassifier",
+    "Seq2Seq",
+    "SequenceClassifier",
+]

@@ -1,36 +1,15 @@
-"""Multi-head self-attention encoder (1706.03762) and a classifier on top of it."""
+"""Multi-head self-attention encoder (1706.03762), whole sequences at once or step by step."""
 
-import math
+from collections.abc import Sequence
+from typing import NamedTuple
 
-import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attention_lab.attention import Mechanism, MultiHead, causal_mask, lengths_mask
-from attention_lab.attention.positions import make_positions
-from attention_lab.errors import LabError
-from attention_lab.sizes import PAD, ClassificationSizes
-
-
-class ScaledEmbedding(nn.Embedding):
-    """Token embedding times sqrt(d_model) (1706.03762, section 3.4).
-
-    The table starts with standard deviation d^-1/2, so that scaled entries have variance 1, the size
-    of the sinusoids that are added. With the usual N(0, 1) the factor would drown the positions.
-    Without scaling the table starts at variance 1 itself.
-    """
-
-    def __init__(self, vocabulary: int, size: int, scaled: bool = True) -> None:
-        super().__init__(vocabulary, size, padding_idx=PAD)
-        self.factor = math.sqrt(size) if scaled else 1.0
-        nn.init.normal_(self.weight, std=1 / self.factor)
-        with torch.no_grad():
-            self.weight[PAD].zero_()
-
-    def forward(self, input: Int[Tensor, "*shape"]) -> Float[Tensor, "*shape d"]:  # noqa: A002  torch's name
-        """The scaled rows of the tokens."""
-        return super().forward(input) * self.factor
+from attention_lab.attention import Mechanism, Memory, MultiHead, lengths_mask
+from attention_lab.attention.multihead import check_heads
+from attention_lab.attention.positions import Relative, make_absolute, make_relative
 
 
 class EncoderLayer(nn.Module):
@@ -44,35 +23,71 @@ class EncoderLayer(nn.Module):
         feedforward: int,
         dropout: float,
         attention_dropout: float,
+        relative: Relative | None = None,
     ) -> None:
         super().__init__()
         self.attention_norm = nn.LayerNorm(size)
-        self.attention = MultiHead(mechanism, size, heads, attention_dropout)
+        self.attention = MultiHead(mechanism, size, heads, attention_dropout, relative)
         self.feedforward_norm = nn.LayerNorm(size)
         self.expand = nn.Linear(size, feedforward)
         self.contract = nn.Linear(feedforward, size)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Float[Tensor, "B L d"], mask: Bool[Tensor, "..."] | None) -> Float[Tensor, "B L d"]:
-        """The layer's output under a mask `[B, 1, L]` or `[B, L, L]`."""
-        x = x + self.dropout(self.attention(self.attention_norm(x), mask))
+    def forward(
+        self, x: Float[Tensor, "B L d"], mask: Bool[Tensor, "..."] | None, *, causal: bool = False
+    ) -> Float[Tensor, "B L d"]:
+        """The layer's output under a mask `[B, 1, L]`, of padding, or `[B, L, L]`, of a graph's edges."""
+        x = x + self.dropout(self.attention(self.attention_norm(x), mask, causal=causal))
+        return self._feed_forward(x)
+
+    def step(
+        self, x: Float[Tensor, "B n d"], memory: Memory | None, offset: int
+    ) -> tuple[Float[Tensor, "B n d"], Memory]:
+        """The output for n more positions from `offset` on, and what later ones attend to."""
+        normed = self.attention_norm(x)
+        more = self.attention.remember(normed, causal=True, offset=offset)
+        memory = more if memory is None else memory.extend(more)
+        x = x + self.dropout(self.attention.attend(normed, memory, offset=offset))
+        return self._feed_forward(x), memory
+
+    def _feed_forward(self, x: Tensor) -> Tensor:
         hidden = self.dropout(F.relu(self.expand(self.feedforward_norm(x))))
         output: Tensor = x + self.dropout(self.contract(hidden))
         return output
 
 
+class EncoderState(NamedTuple):
+    """What a causal encoder keeps of N sequences that it has read so far.
+
+    Attributes:
+        memories: the keys and values of each layer.
+        position: how many positions were read, where the next one stands.
+    """
+
+    memories: tuple[Memory, ...]
+    position: int
+
+    def select(self, index: Int[Tensor, " M"]) -> "EncoderState":
+        """The states of the sequences `index`."""
+        return EncoderState(tuple(memory.select(index) for memory in self.memories), self.position)
+
+
 class Encoder(nn.Module):
-    """A stack of pre-norm self-attention layers with a final norm.
+    """Positions, then a stack of pre-norm self-attention layers with a final norm.
 
     Args:
         mechanism: the attention in every head.
         d_model: size of the representations.
         heads: heads in each layer.
-        layers: number of layers.
+        layers: number of layers; with none there are positions and norm only.
         feedforward: hidden size of the feed-forward network.
-        dropout: on the output of each sublayer and in the feed-forward network.
+        dropout: on the input, the output of each sublayer and in the feed-forward network.
         attention_dropout: on the attention weights.
         causal: let a position attend to itself and earlier ones only.
+        positions: sinusoidal, learned, rotary, alibi, quadratic or none; see `attention.positions`.
+        length: usual number of positions; learned positions have no more.
+        prefix: how many leading positions stand before the sequence, as a CLS token does.
+        grid: rows and columns if the sequence is a picture read line by line.
     """
 
     def __init__(
@@ -86,11 +101,26 @@ class Encoder(nn.Module):
         dropout: float = 0.1,
         attention_dropout: float = 0.0,
         causal: bool = False,
+        positions: str = "none",
+        length: int = 1024,
+        prefix: int = 0,
+        grid: Sequence[int] | None = None,
     ) -> None:
         super().__init__()
+        check_heads(d_model, heads)
         self.causal = causal
+        self.positions = make_absolute(positions, d_model, length)
+        self.dropout = nn.Dropout(dropout)
         self.layers = nn.ModuleList(
-            EncoderLayer(mechanism, d_model, heads, feedforward, dropout, attention_dropout)
+            EncoderLayer(
+                mechanism,
+                d_model,
+                heads,
+                feedforward,
+                dropout,
+                attention_dropout,
+                make_relative(positions, heads, d_model // heads, prefix=prefix, grid=grid),
+            )
             for _ in range(layers)
         )
         self.norm = nn.LayerNorm(d_model)
@@ -98,108 +128,36 @@ class Encoder(nn.Module):
     def forward(self, x: Float[Tensor, "B L d"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B L d"]:
         """Representations of all positions; what lies beyond a length influences nothing before it."""
         mask = lengths_mask(lengths, x.shape[1])
-        if self.causal:
-            mask = mask & causal_mask(x.shape[1], device=x.device)
+        x = self._place(x, 0)
         for layer in self.layers:
-            x = layer(x, mask)
+            x = layer(x, mask, causal=self.causal)
         output: Tensor = self.norm(x)
         return output
 
+    def step(
+        self, x: Float[Tensor, "B n d"], state: EncoderState | None
+    ) -> tuple[Float[Tensor, "B n d"], EncoderState]:
+        """Representations of n more positions after those of `state`, and the state after them.
 
-class SequenceClassifier(nn.Module):
-    """Self-attention encoder, then mean pooling or a CLS token, then a linear layer to the classes.
+        Given piece by piece in any cut, a sequence gets what `forward` gives it at once.
 
-    Args:
-        mechanism: the attention in every head.
-        sizes: classes, and tokens or vectors to read.
-        d_model: size of the representations.
-        heads: heads in each layer.
-        layers: number of layers.
-        feedforward: hidden size of the feed-forward networks.
-        dropout: on the embeddings and the output of each sublayer.
-        attention_dropout: on the attention weights.
-        causal: let a position attend to itself and earlier ones only.
-        positions: sinusoidal, learned or none.
-        scale_embedding: multiply token embeddings by sqrt(d_model).
-        readout: `mean` over the positions of a sequence, or `cls`, a learned vector put before it
-            (1810.04805); under a causal mask it stands at the end, where it can see them all.
-    """
+        Raises:
+            ValueError: the encoder is not causal.
+        """
+        if not self.causal:
+            raise ValueError("only a causal encoder can go step by step: earlier positions would change")
+        offset = 0 if state is None else state.position
+        before = [None] * len(self.layers) if state is None else state.memories
+        x = self._place(x, offset)
+        memories = []
+        for layer, memory in zip(self.layers, before, strict=True):
+            assert isinstance(layer, EncoderLayer)
+            x, memory = layer.step(x, memory, offset)
+            memories.append(memory)
+        return self.norm(x), EncoderState(tuple(memories), offset + x.shape[1])
 
-    def __init__(
-        self,
-        mechanism: Mechanism,
-        sizes: ClassificationSizes,
-        *,
-        d_model: int,
-        heads: int,
-        layers: int,
-        feedforward: int,
-        dropout: float = 0.1,
-        attention_dropout: float = 0.0,
-        causal: bool = False,
-        positions: str = "sinusoidal",
-        scale_embedding: bool = True,
-        readout: str = "mean",
-    ) -> None:
-        super().__init__()
-        for name, number in (
-            ("d_model", d_model),
-            ("heads", heads),
-            ("layers", layers),
-            ("feedforward", feedforward),
-        ):
-            if number < 1:
-                raise LabError(f"model.{name} must be at least 1, got {number}")
-        if readout not in ("mean", "cls"):
-            raise LabError(f"model.readout={readout} is unknown: choose mean or cls")
-        self.embedding: nn.Module
-        if sizes.vocabulary is not None:
-            self.embedding = ScaledEmbedding(sizes.vocabulary, d_model, scale_embedding)
-        else:
-            assert sizes.features is not None
-            self.embedding = nn.Linear(sizes.features, d_model)
-        self.cls = nn.Parameter(torch.randn(d_model)) if readout == "cls" else None
-        self.positions = make_positions(positions, d_model, sizes.length + 1)
-        self.dropout = nn.Dropout(dropout)
-        self.encoder = Encoder(
-            mechanism,
-            d_model=d_model,
-            heads=heads,
-            layers=layers,
-            feedforward=feedforward,
-            dropout=dropout,
-            attention_dropout=attention_dropout,
-            causal=causal,
-        )
-        self.classify = nn.Linear(d_model, sizes.classes)
-
-    def forward(self, inputs: Shaped[Tensor, "B L *d"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B C"]:
-        """Logits of the classes for token ids `[B, L]` or vectors `[B, L, d]`."""
-        x = self.embedding(inputs)
-        if self.cls is not None:
-            x, lengths = self._with_cls(x, lengths)
-        x = self.encoder(self.dropout(self.positions(x)), lengths)
-        logits: Tensor = self.classify(self._read(x, lengths))
-        return logits
-
-    def position_labels(self, tokens: list[str]) -> list[str]:
-        """The labels of the positions that the encoder sees, CLS among them."""
-        if self.cls is None:
-            return tokens
-        return [*tokens, "[CLS]"] if self.encoder.causal else ["[CLS]", *tokens]
-
-    def _with_cls(self, x: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """The sequence with CLS before it, or after its last position under a causal mask."""
-        assert self.cls is not None
-        if not self.encoder.causal:
-            return torch.cat([self.cls.expand(len(x), 1, -1), x], 1), lengths + 1
-        x = F.pad(x, (0, 0, 0, 1))
-        at_end = torch.arange(x.shape[1], device=x.device) == lengths.unsqueeze(-1)
-        return torch.where(at_end.unsqueeze(-1), self.cls, x), lengths + 1
-
-    def _read(self, x: Tensor, lengths: Tensor) -> Tensor:
-        """One vector for each sequence."""
-        if self.cls is not None:
-            return x[torch.arange(len(x), device=x.device), lengths - 1] if self.encoder.causal else x[:, 0]
-        visible = lengths_mask(lengths, x.shape[1]).mT.to(x.dtype)
-        return (x * visible).sum(1) / visible.sum(1).clamp_min(1)
+    def _place(self, x: Tensor, offset: int) -> Tensor:
+        """The input with absolute positions, if these are such."""
+        x = x if self.positions is None else self.positions(x, offset)
+        dropped: Tensor = self.dropout(x)
+        return dropped

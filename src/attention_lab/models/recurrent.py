@@ -1,4 +1,4 @@
-"""Recurrent parts: a bidirectional encoder, and cells that compute early what is known early.
+"""Recurrent layers, and cells that compute early what is known early.
 
 The loop of a decoder is the one thing that no batched product can replace, so as little as possible
 is left in it. A late cell takes the share of its gates that comes from inputs known in advance, the
@@ -7,10 +7,8 @@ embeddings of all target steps, ready-made from `early`: one product for the who
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
-
-from attention_lab.errors import LabError
 
 CellState = tuple[Tensor, ...]
 """`(hidden,)` of a GRU, `(hidden, cell)` of an LSTM, each `[N, h]`."""
@@ -122,76 +120,3 @@ def late_cell(cell: str, early_size: int, late_size: int, hidden_size: int) -> L
     """The late cell of this name."""
     kind = LateLSTM if cell == "lstm" else LateGRU
     return kind(early_size, late_size, hidden_size)
-
-
-def reversal(lengths: Int[Tensor, " B"], size: int) -> Int[Tensor, "B {size}"]:
-    """Positions that turn each sequence round and leave its padding in place; its own inverse."""
-    position = torch.arange(size, device=lengths.device)
-    mirrored = lengths.unsqueeze(-1) - 1 - position
-    return torch.where(mirrored < 0, position, mirrored)
-
-
-def _reorder(x: Float[Tensor, "B S d"], order: Int[Tensor, "B S"]) -> Float[Tensor, "B S d"]:
-    return x.gather(1, order.unsqueeze(-1).expand_as(x))
-
-
-class RecurrentEncoder(nn.Module):
-    """Bidirectional encoder: annotations `[forward h_j; backward h_j]` (1409.0473, eq. 7).
-
-    Annotations are keys. As values they have, with `residual`, `W e_j` of the symbol's own embedding added
-    (1512.03385). Without it the states of a neighbour tell as much of a symbol as its own do, and a model
-    that writes perfectly may well attend next to where it reads.
-
-    Each direction has half of `hidden_size`. The backward layer is a forward one over each sequence
-    turned round within its own length: the states are those of packed sequences, in two thirds of the
-    time on a CPU, and without a wait for the lengths on a GPU.
-
-    Args:
-        vocabulary: number of source symbols.
-        embedding_size: size of their embeddings.
-        hidden_size: size of the annotations; even.
-        layers: number of layers, each over the annotations of the one below.
-        cell: `lstm` or `gru`.
-        dropout: on embeddings and between layers.
-        residual: add the projected embedding of each symbol to its value.
-    """
-
-    def __init__(
-        self,
-        vocabulary: int,
-        *,
-        embedding_size: int,
-        hidden_size: int,
-        layers: int,
-        cell: str,
-        dropout: float,
-        residual: bool,
-    ) -> None:
-        super().__init__()
-        if hidden_size % 2:
-            raise LabError(f"model.hidden_size must be even, a half for each direction, got {hidden_size}")
-        self.embedding = nn.Embedding(vocabulary, embedding_size)
-        sizes = [embedding_size] + [hidden_size] * (layers - 1)
-        self.forwards = nn.ModuleList(recurrent_layers(cell, size, hidden_size // 2) for size in sizes)
-        self.backwards = nn.ModuleList(recurrent_layers(cell, size, hidden_size // 2) for size in sizes)
-        self.dropout = nn.Dropout(dropout)
-        self.residual = nn.Linear(embedding_size, hidden_size, bias=False) if residual else None
-        if self.residual is not None:
-            nn.init.normal_(self.residual.weight, std=embedding_size**-0.5)  # as large as the embedding
-
-    def forward(
-        self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"]
-    ) -> tuple[Float[Tensor, "B S h"], Float[Tensor, "B S h"], list[Float[Tensor, "B h"]]]:
-        """Annotations and values, meaningless beyond the lengths, and each layer's last states both ways."""
-        order = reversal(lengths, source.shape[1])
-        last = lengths - 1
-        rows = torch.arange(len(source), device=source.device)
-        x, finals = self.embedding(source), []
-        own = None if self.residual is None else self.residual(self.dropout(x))
-        for onward, backward in zip(self.forwards, self.backwards, strict=True):
-            x = self.dropout(x)
-            ahead, _ = onward(x)
-            behind, _ = backward(_reorder(x, order))
-            finals.append(torch.cat([ahead[rows, last], behind[rows, last]], -1))
-            x = torch.cat([ahead, _reorder(behind, order)], -1)
-        return x, (x if own is None else x + own), finals

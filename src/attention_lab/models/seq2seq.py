@@ -1,204 +1,95 @@
-"""Recurrent encoder-decoder with attention (1409.0473; 1508.04025)."""
-
-from typing import NamedTuple, cast
+"""Encoder-decoder with attention: `p(y | x) = prod_t p(y_t | y_<t, x)`."""
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
-from attention_lab.attention import Mechanism, Memory, lengths_mask
+from attention_lab.attention import Mechanism
 from attention_lab.errors import LabError
-from attention_lab.models.recurrent import (
-    CellState,
-    LateCell,
-    RecurrentEncoder,
-    late_cell,
-    recurrent_layers,
-)
+from attention_lab.models.bidirectional import RecurrentEncoder
+from attention_lab.models.decoder import AttentiveDecoder, DecoderState, check_options
 from attention_lab.sizes import BOS, TransductionSizes
 
 
-class DecoderState(NamedTuple):
-    """Where a decoder stands in N sequences; a value that is passed, never hidden.
-
-    Attributes:
-        memory: the source, prepared for attention.
-        layers: `(hidden,)` or `(hidden, cell)` of each layer, `[N, h]`.
-        readout: the last attentional vector `[N, h]` if it is fed to the next step.
-    """
-
-    memory: Memory
-    layers: tuple[CellState, ...]
-    readout: Tensor | None
-
-    def select(self, index: Int[Tensor, " M"]) -> "DecoderState":
-        """The states of the sequences `index`."""
-        return DecoderState(
-            self.memory.select(index),
-            tuple(tuple(x.index_select(0, index) for x in layer) for layer in self.layers),
-            None if self.readout is None else self.readout.index_select(0, index),
-        )
-
-
-class AttentiveDecoder(nn.Module):
-    """Recurrent decoder that attends to a memory at every step, wired in one of two ways.
-
-    `bahdanau`, before the step (1409.0473, A.2.2):
-
-        c_t = attend(h_{t-1}),   h_t = RNN([e_t; c_t], h_{t-1}),   r_t = tanh(W [h_t; c_t] + V e_t + b)
-
-    `luong`, after it (1508.04025, eq. 5):
-
-        h_t = RNN(e_t, h_{t-1}),   c_t = attend(h_t),   r_t = tanh(W [h_t; c_t] + b)
-
-    with `e_t` the embedding of the symbol before; the logits are `W_s r_t + b_s`. The readout of the
-    first is like that of the second where the paper has a maxout of `U h_{t-1} + V e_t + C c_t`. With
-    input feeding `r_{t-1}` is one more input of the RNN, `r_0 = 0` (1508.04025, section 3.3). Several
-    layers are stacked and the top one attends.
-
-    What needs no loop is done for all steps at once: embeddings with their share of gates and readout, the
-    logits, and, unless it is fed, the readout; the luong wiring without feeding needs no loop at all.
-
-    Args:
-        mechanism: the attention.
-        vocabulary: number of target symbols.
-        embedding_size: size of their embeddings.
-        hidden_size: size h of states, annotations and readouts.
-        layers: number of layers.
-        cell: `lstm` or `gru`.
-        wiring: `bahdanau` or `luong`.
-        input_feeding: feed the readout to the next step.
-        dropout: on embeddings, between layers and on the readout that makes the logits.
-        attention_dropout: on attention weights.
-    """
-
-    def __init__(
-        self,
-        mechanism: Mechanism,
-        vocabulary: int,
-        *,
-        embedding_size: int,
-        hidden_size: int,
-        layers: int,
-        cell: str,
-        wiring: str,
-        input_feeding: bool,
-        dropout: float,
-        attention_dropout: float,
-    ) -> None:
-        super().__init__()
-        self.attends_first = wiring == "bahdanau"
-        self.input_feeding = input_feeding
-        self.embedding = nn.Embedding(vocabulary, embedding_size)
-        self.attention = mechanism(hidden_size, hidden_size, dropout=attention_dropout)
-        self.bridges = nn.ModuleList(
-            nn.Linear(hidden_size, hidden_size * (2 if cell == "lstm" else 1)) for _ in range(layers)
-        )
-        self.whole = None
-        self.cells = nn.ModuleList()
-        late = hidden_size * (self.attends_first + input_feeding)
-        if late:
-            self.cells.append(late_cell(cell, embedding_size, late, hidden_size))
-            self.cells.extend(late_cell(cell, 0, hidden_size, hidden_size) for _ in range(layers - 1))
-        else:
-            self.whole = recurrent_layers(cell, embedding_size, hidden_size, layers, dropout)
-        self.readout = nn.Linear(2 * hidden_size, hidden_size)
-        self.readout_embedding = (
-            nn.Linear(embedding_size, hidden_size, bias=False) if self.attends_first else None
-        )
-        self.output = nn.Linear(hidden_size, vocabulary)
-        self.dropout = nn.Dropout(dropout)
-
-    def start(
-        self,
-        annotations: Float[Tensor, "B S h"],
-        values: Float[Tensor, "B S h"],
-        mask: Bool[Tensor, "B 1 S"],
-        finals: list[Float[Tensor, "B h"]],
-    ) -> DecoderState:
-        """The state before the first symbol: `h_0 = tanh(W s + b)` of the encoder's last states s.
-
-        1409.0473, A.2.2, takes only the backward half of s. The cell of an LSTM starts at `W' s + b'`.
-        """
-        layers = []
-        for bridge, final in zip(self.bridges, finals, strict=True):
-            hidden, *cell = bridge(final).split(final.shape[-1], -1)
-            layers.append((hidden.tanh(), *cell))
-        readout = torch.zeros_like(finals[0]) if self.input_feeding else None
-        return DecoderState(self.attention.remember(annotations, values, mask), tuple(layers), readout)
-
-    def forward(
-        self, tokens: Int[Tensor, "N T"], state: DecoderState
-    ) -> tuple[Float[Tensor, "N T V"], DecoderState]:
-        """Logits of what follows each of T given symbols, and the state after them."""
-        embedded = self.dropout(self.embedding(tokens.t()))  # [T, N, e]: a step is one block of memory
-        run = self._loop if self.whole is None else self._at_once
-        readouts, state = run(embedded, state)
-        return self.output(self.dropout(readouts)).transpose(0, 1), state
-
-    def _at_once(self, embedded: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
-        """All steps of the luong wiring: one recurrent call, one attention."""
-        assert self.whole is not None
-        initial = [torch.stack(parts) for parts in zip(*state.layers, strict=True)]
-        hidden, final = self.whole(
-            embedded.transpose(0, 1), tuple(initial) if len(initial) == 2 else initial[0]
-        )
-        parts = final if isinstance(final, tuple) else (final,)
-        layers = tuple(zip(*(part.unbind(0) for part in parts), strict=True))
-        context = self.attention(hidden, state.memory)
-        return self._read(hidden, context, None).transpose(0, 1), state._replace(layers=layers)
-
-    def _loop(self, embedded: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
-        """Step by step, with what depends on the embeddings alone computed before."""
-        memory, layers, readout = state
-        early = self._cell(0).early(embedded).unbind(0)
-        share = None if self.readout_embedding is None else self.readout_embedding(embedded)
-        shares = [None] * len(early) if share is None else share.unbind(0)
-        hidden, contexts, readouts = [], [], []
-        for step in range(len(early)):
-            late = [] if readout is None else [readout]
-            if self.attends_first:
-                contexts.append(self._attend(layers, memory))
-                late.append(contexts[-1])
-            layers = self._advance(early[step], late[0] if len(late) == 1 else torch.cat(late, -1), layers)
-            hidden.append(layers[-1][0])
-            if not self.attends_first:
-                contexts.append(self._attend(layers, memory))
-            if readout is not None:
-                readout = self._read(hidden[-1], contexts[-1], shares[step])
-                readouts.append(readout)
-        if readout is None:
-            together = self._read(torch.stack(hidden), torch.stack(contexts), share)
-        else:
-            together = torch.stack(readouts)
-        return together, DecoderState(memory, layers, readout)
-
-    def _attend(self, layers: tuple[CellState, ...], memory: Memory) -> Tensor:
-        context: Tensor = self.attention(layers[-1][0].unsqueeze(1), memory)
-        return context.squeeze(1)
-
-    def _cell(self, layer: int) -> LateCell:
-        return cast(LateCell, self.cells[layer])
-
-    def _advance(self, early: Tensor, late: Tensor, layers: tuple[CellState, ...]) -> tuple[CellState, ...]:
-        """One step of all layers."""
-        states: list[CellState] = [self.cells[0](early, late, layers[0])]
-        for layer in range(1, len(layers)):
-            below = self.dropout(states[-1][0])
-            states.append(self.cells[layer](self._cell(layer).early(None), below, layers[layer]))
-        return tuple(states)
-
-    def _read(self, hidden: Tensor, context: Tensor, share: Tensor | None) -> Tensor:
-        """The readout, for any number of steps; `share` is what the embeddings contribute."""
-        x = self.readout(torch.cat([hidden, context], -1))
-        return torch.tanh(x if share is None else x + share)
-
-
-class Seq2Seq(nn.Module):
-    """Recurrent encoder and attentive decoder: `p(y | x) = prod_t p(y_t | y_<t, x)`.
+class EncoderDecoder(nn.Module):
+    """An encoder of any kind and a decoder that attends to what it gives.
 
     It is trained by `forward` on the gold output, and written out symbol by symbol with `start`, `step`
-    and `select` by the searches of `decoding`. Queries, keys and values all have `hidden_size`.
+    and `select` by the searches of `decoding`.
+
+    Args:
+        encoder: called with sources and their lengths, gives an `Encoded`.
+        decoder: the decoder.
+    """
+
+    def __init__(self, encoder: nn.Module, decoder: AttentiveDecoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.decoder = decoder
+
+    def forward(
+        self,
+        source: Shaped[Tensor, "B S *rest"],
+        source_lengths: Int[Tensor, " B"],
+        target: Int[Tensor, "B T"],
+        samples: int = 1,
+    ) -> Float[Tensor, "N T V"]:
+        """Logits under teacher forcing: `logits[:, t]` predicts `target[:, t]` from what precedes.
+
+        Args:
+            source: symbols or images, each padded.
+            source_lengths: lengths of at least 1; what stands beyond changes nothing.
+            target: gold symbols that end in EOS, padded; the shift to the right happens here.
+            samples: decode each example this many times in a row, N = samples B, where attention draws.
+        """
+        state, before = self.start(source, source_lengths), _shifted(target)
+        if samples > 1:
+            rows = torch.arange(len(target), device=target.device).repeat_interleave(samples)
+            state, before = state.select(rows), before[rows]
+        logits, _ = self.decoder(before, state)
+        return logits  # type: ignore[no-any-return]
+
+    def enumerate(
+        self,
+        source: Shaped[Tensor, "B S *rest"],
+        source_lengths: Int[Tensor, " B"],
+        target: Int[Tensor, "B T"],
+    ) -> tuple[Float[Tensor, "B T S"], Float[Tensor, "B T S V"]]:
+        """The probability of every source position at each step, and the logits if it alone is attended.
+
+        Raises:
+            LabError: the steps depend on what was attended before, so that they cannot be taken one by one.
+        """
+        if not self.decoder.steps_are_independent:
+            raise LabError(
+                "pooling=exact takes the steps one by one, which depend on each other here: "
+                "set model.wiring=luong model.input_feeding=false"
+            )
+        return self.decoder.enumerate(_shifted(target), self.start(source, source_lengths))
+
+    def start(self, source: Shaped[Tensor, "B S *rest"], source_lengths: Int[Tensor, " B"]) -> DecoderState:
+        """The state before the first symbol, for `step` with BOS."""
+        return self.decoder.start(self.encoder(source, source_lengths))
+
+    def step(
+        self, tokens: Int[Tensor, " N"], state: DecoderState
+    ) -> tuple[Float[Tensor, "N V"], DecoderState]:
+        """Logits of what follows the symbols `tokens`, and the state after them."""
+        logits, state = self.decoder(tokens.unsqueeze(1), state)
+        return logits.squeeze(1), state
+
+    def select(self, state: DecoderState, index: Int[Tensor, " M"]) -> DecoderState:
+        """The states of the sequences `index`, for a search that keeps some and repeats others."""
+        return state.select(index)
+
+
+def _shifted(target: Tensor) -> Tensor:
+    """What precedes each target symbol: BOS, then the target without its last."""
+    return torch.cat([torch.full_like(target[:, :1], BOS), target[:, :-1]], 1)
+
+
+class Seq2Seq(EncoderDecoder):
+    """Recurrent encoder and attentive decoder. Queries, keys and values all have `hidden_size`.
 
     Args:
         mechanism: the attention of the decoder.
@@ -232,19 +123,10 @@ class Seq2Seq(nn.Module):
         attention_dropout: float = 0.0,
         residual: bool = True,
     ) -> None:
-        super().__init__()
-        if cell not in ("lstm", "gru"):
-            raise LabError(f"model.cell={cell} is unknown: choose lstm or gru")
-        if wiring not in ("bahdanau", "luong"):
-            raise LabError(f"model.wiring={wiring} is unknown: choose bahdanau or luong")
-        for name, size in (
-            ("embedding_size", embedding_size),
-            ("hidden_size", hidden_size),
-            ("layers", layers),
-        ):
-            if size < 1:
-                raise LabError(f"model.{name} must be at least 1, got {size}")
-        self.encoder = RecurrentEncoder(
+        check_options(cell, wiring, embedding_size=embedding_size, hidden_size=hidden_size, layers=layers)
+        if hidden_size % 2:
+            raise LabError(f"model.hidden_size must be even, a half for each direction, got {hidden_size}")
+        encoder = RecurrentEncoder(
             sizes.source_vocabulary,
             embedding_size=embedding_size,
             hidden_size=hidden_size,
@@ -253,46 +135,18 @@ class Seq2Seq(nn.Module):
             dropout=dropout,
             residual=residual,
         )
-        self.decoder = AttentiveDecoder(
-            mechanism,
-            sizes.target_vocabulary,
-            embedding_size=embedding_size,
-            hidden_size=hidden_size,
-            layers=layers,
-            cell=cell,
-            wiring=wiring,
-            input_feeding=input_feeding,
-            dropout=dropout,
-            attention_dropout=attention_dropout,
+        super().__init__(
+            encoder,
+            AttentiveDecoder(
+                mechanism,
+                sizes.target_vocabulary,
+                embedding_size=embedding_size,
+                hidden_size=hidden_size,
+                layers=layers,
+                cell=cell,
+                wiring=wiring,
+                input_feeding=input_feeding,
+                dropout=dropout,
+                attention_dropout=attention_dropout,
+            ),
         )
-
-    def forward(
-        self, source: Int[Tensor, "B S"], source_lengths: Int[Tensor, " B"], target: Int[Tensor, "B T"]
-    ) -> Float[Tensor, "B T V"]:
-        """Logits under teacher forcing: `logits[:, t]` predicts `target[:, t]` from what precedes.
-
-        Args:
-            source: symbols, each sequence padded.
-            source_lengths: lengths of at least 1; what stands beyond changes nothing.
-            target: gold symbols that end in EOS, padded; the shift to the right happens here.
-        """
-        before = torch.cat([torch.full_like(target[:, :1], BOS), target[:, :-1]], 1)
-        logits, _ = self.decoder(before, self.start(source, source_lengths))
-        return logits  # type: ignore[no-any-return]
-
-    def start(self, source: Int[Tensor, "B S"], source_lengths: Int[Tensor, " B"]) -> DecoderState:
-        """The state before the first symbol, for `step` with BOS."""
-        annotations, values, finals = self.encoder(source, source_lengths)
-        mask = lengths_mask(source_lengths, source.shape[1])
-        return self.decoder.start(annotations, values, mask, finals)
-
-    def step(
-        self, tokens: Int[Tensor, " N"], state: DecoderState
-    ) -> tuple[Float[Tensor, "N V"], DecoderState]:
-        """Logits of what follows the symbols `tokens`, and the state after them."""
-        logits, state = self.decoder(tokens.unsqueeze(1), state)
-        return logits.squeeze(1), state
-
-    def select(self, state: DecoderState, index: Int[Tensor, " M"]) -> DecoderState:
-        """The states of the sequences `index`, for a search that keeps some and repeats others."""
-        return state.select(index)

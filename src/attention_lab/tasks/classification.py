@@ -11,7 +11,7 @@ from attention_lab.attention import recording
 from attention_lab.data.batches import ClassificationBatch
 from attention_lab.data.codecs import ClassificationCodec
 from attention_lab.errors import LabError
-from attention_lab.models.encoder import SequenceClassifier
+from attention_lab.models import SequenceClassifier
 from attention_lab.tasks.observation import Observation
 from attention_lab.tasks.task import Task
 
@@ -88,6 +88,9 @@ class Classification(Task):
                     masks={name: weights.mask(name)[shown].cpu() for name in weights},
                     queries=positions,
                     keys=positions,
+                    others={
+                        name: (["[readout]"], positions) for name in weights if name.startswith("readout.")
+                    },
                 )
             )
         return result

@@ -1,0 +1,196 @@
+"""Classifiers of sequences: one frame around a self-attention, convolutional or recurrent encoder."""
+
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor, nn
+
+from attention_lab.attention import Mechanism
+from attention_lab.errors import LabError
+from attention_lab.models.bidirectional import BidirectionalEncoder
+from attention_lab.models.convolution import ConvolutionalEncoder
+from attention_lab.models.embedding import ScaledEmbedding
+from attention_lab.models.encoder import Encoder
+from attention_lab.models.readouts import ClassToken, Readout, make_readout
+from attention_lab.sizes import ClassificationSizes
+
+
+class SequenceClassifier(nn.Module):
+    """Embedding, encoder, readout, then a linear layer to the classes.
+
+    Args:
+        sizes: classes, and tokens or vectors to read.
+        d_model: size of the representations.
+        encoder: `[B, L, d_model]` and lengths `[B]` to `[B, L, d_model]`.
+        readout: from there to `[B, d_model]`.
+        scale_embedding: multiply token embeddings by sqrt(d_model).
+    """
+
+    def __init__(
+        self,
+        sizes: ClassificationSizes,
+        *,
+        d_model: int,
+        encoder: nn.Module,
+        readout: Readout,
+        scale_embedding: bool = True,
+    ) -> None:
+        super().__init__()
+        self.embedding: nn.Module
+        if sizes.vocabulary is not None:
+            self.embedding = ScaledEmbedding(sizes.vocabulary, d_model, scale_embedding)
+        else:
+            assert sizes.features is not None
+            self.embedding = nn.Linear(sizes.features, d_model)
+        self.encoder = encoder
+        self.readout = readout
+        self.classify = nn.Linear(d_model, sizes.classes)
+
+    def forward(self, inputs: Shaped[Tensor, "B L *d"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B C"]:
+        """Logits of the classes for token ids `[B, L]` or vectors `[B, L, d]`."""
+        x, lengths = self.readout.extend(self.embedding(inputs), lengths)
+        logits: Tensor = self.classify(self.readout(self.encoder(x, lengths), lengths))
+        return logits
+
+    def position_labels(self, tokens: list[str]) -> list[str]:
+        """The labels of the positions that the encoder sees, CLS among them."""
+        return self.readout.labels(tokens)
+
+
+class MultiHeadClassifier(SequenceClassifier):
+    """Classifier with a self-attention encoder; without layers, a query-free baseline.
+
+    Args:
+        mechanism: the attention in every head.
+        sizes: classes, and tokens or vectors to read.
+        d_model: size of the representations.
+        heads: heads in each layer.
+        layers: number of layers; 0 pools the embedded positions themselves.
+        feedforward: hidden size of the feed-forward networks.
+        dropout: on the embeddings and the output of each sublayer.
+        attention_dropout: on the attention weights.
+        causal: let a position attend to itself and earlier ones only.
+        positions: sinusoidal, learned, rotary, alibi, quadratic or none; see `attention.positions`.
+        scale_embedding: multiply token embeddings by sqrt(d_model).
+        readout: `mean` or `max` over the positions, `attention` of one learned query to them, or `cls`, a
+            learned vector put before them (1810.04805); under a causal mask it stands at the end.
+    """
+
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        sizes: ClassificationSizes,
+        *,
+        d_model: int,
+        heads: int,
+        layers: int,
+        feedforward: int,
+        dropout: float = 0.1,
+        attention_dropout: float = 0.0,
+        causal: bool = False,
+        positions: str = "sinusoidal",
+        scale_embedding: bool = True,
+        readout: str = "mean",
+    ) -> None:
+        _check_at_least(1, d_model=d_model, heads=heads, feedforward=feedforward)
+        _check_at_least(0, layers=layers)
+        if readout == "cls" and layers == 0:
+            raise LabError("model.readout=cls sees the sequence through the layers: set model.layers above 0")
+        reader = (
+            ClassToken(d_model, at_end=causal)
+            if readout == "cls"
+            else make_readout(readout, mechanism, d_model, attention_dropout)
+        )
+        encoder = Encoder(
+            mechanism,
+            d_model=d_model,
+            heads=heads,
+            layers=layers,
+            feedforward=feedforward,
+            dropout=dropout,
+            attention_dropout=attention_dropout,
+            causal=causal,
+            positions=positions,
+            length=sizes.length + 1,
+            prefix=reader.prefix,
+            grid=sizes.grid,
+        )
+        super().__init__(
+            sizes, d_model=d_model, encoder=encoder, readout=reader, scale_embedding=scale_embedding
+        )
+
+
+class ConvolutionalClassifier(SequenceClassifier):
+    """Classifier with a convolutional encoder; attention, if any, only reads it out.
+
+    Args:
+        mechanism: the attention of readout=attention.
+        sizes: classes, and tokens or vectors to read.
+        d_model: size of the representations: channels of every layer.
+        layers: number of layers.
+        kernel_size: positions that each kernel spans; odd.
+        dropout: on the embeddings and the output of each layer.
+        attention_dropout: on the attention weights.
+        readout: `mean` or `max` over the positions, or `attention` of one learned query to them.
+    """
+
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        sizes: ClassificationSizes,
+        *,
+        d_model: int,
+        layers: int,
+        kernel_size: int,
+        dropout: float = 0.1,
+        attention_dropout: float = 0.0,
+        readout: str = "attention",
+    ) -> None:
+        _check_at_least(1, d_model=d_model, layers=layers, kernel_size=kernel_size)
+        super().__init__(
+            sizes,
+            d_model=d_model,
+            encoder=ConvolutionalEncoder(
+                d_model=d_model, layers=layers, kernel_size=kernel_size, dropout=dropout
+            ),
+            readout=make_readout(readout, mechanism, d_model, attention_dropout),
+        )
+
+
+class RecurrentClassifier(SequenceClassifier):
+    """Classifier with a bidirectional recurrent encoder; attention, if any, only reads it out.
+
+    Args:
+        mechanism: the attention of readout=attention.
+        sizes: classes, and tokens or vectors to read.
+        d_model: size of the representations; even, a half for each direction.
+        layers: number of layers.
+        cell: `lstm` or `gru`.
+        dropout: on the embeddings and the output of each layer.
+        attention_dropout: on the attention weights.
+        readout: `mean` or `max` over the positions, or `attention` of one learned query to them.
+    """
+
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        sizes: ClassificationSizes,
+        *,
+        d_model: int,
+        layers: int,
+        cell: str = "lstm",
+        dropout: float = 0.1,
+        attention_dropout: float = 0.0,
+        readout: str = "attention",
+    ) -> None:
+        _check_at_least(1, d_model=d_model, layers=layers)
+        super().__init__(
+            sizes,
+            d_model=d_model,
+            encoder=BidirectionalEncoder(d_model=d_model, layers=layers, cell=cell, dropout=dropout),
+            readout=make_readout(readout, mechanism, d_model, attention_dropout),
+        )
+
+
+def _check_at_least(least: int, **options: int) -> None:
+    for name, number in options.items():
+        if number < least:
+            raise LabError(f"model.{name} must be at least {least}, got {number}")

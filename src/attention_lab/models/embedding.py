@@ -1,0 +1,29 @@
+"""Token embeddings of the size that attention's positions have."""
+
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from attention_lab.sizes import PAD
+
+
+class ScaledEmbedding(nn.Embedding):
+    """Token embedding times sqrt(d_model) (1706.03762, section 3.4).
+
+    The table starts with standard deviation d^-1/2, so that scaled entries have variance 1, the size
+    of the sinusoids that are added. With the usual N(0, 1) the factor would drown the positions.
+    Without scaling the table starts at variance 1 itself.
+    """
+
+    def __init__(self, vocabulary: int, size: int, scaled: bool = True) -> None:
+        super().__init__(vocabulary, size, padding_idx=PAD)
+        self.factor = math.sqrt(size) if scaled else 1.0
+        nn.init.normal_(self.weight, std=1 / self.factor)
+        with torch.no_grad():
+            self.weight[PAD].zero_()
+
+    def forward(self, input: Int[Tensor, "*shape"]) -> Float[Tensor, "*shape d"]:  # noqa: A002  torch's name
+        """The scaled rows of the tokens."""
+        return super().forward(input) * self.factor

@@ -1,0 +1,120 @@
+"""Readouts: from the representations of a sequence to one vector."""
+
+from dataclasses import replace
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from attention_lab.attention import Mechanism, lengths_mask
+from attention_lab.attention.windows import Global
+from attention_lab.errors import LabError
+
+
+class Readout(nn.Module):
+    """Reads `[B, L, d]` down to `[B, d]`; `extend` may put positions of its own into what is encoded."""
+
+    prefix = 0
+    """How many positions `extend` puts before the sequence."""
+
+    def extend(
+        self, x: Float[Tensor, "B L d"], lengths: Int[Tensor, " B"]
+    ) -> tuple[Float[Tensor, "B M d"], Int[Tensor, " B"]]:
+        """What the encoder is to see, and its lengths."""
+        return x, lengths
+
+    def labels(self, tokens: list[str]) -> list[str]:
+        """The labels of the positions that the encoder sees."""
+        return tokens
+
+
+class Mean(Readout):
+    """Average pooling: attention whose kernel is constant."""
+
+    def forward(self, x: Float[Tensor, "B L d"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B d"]:
+        """`1/L sum_i x_i`; zero for a sequence of no position."""
+        visible = lengths_mask(lengths, x.shape[1]).mT
+        return x.masked_fill(~visible, 0.0).sum(1) / lengths.clamp_min(1).unsqueeze(-1)
+
+
+class Max(Readout):
+    """Max pooling: the largest of each feature over the positions."""
+
+    def forward(self, x: Float[Tensor, "B L d"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B d"]:
+        """`max_i x_i`; zero for a sequence of no position."""
+        visible = lengths_mask(lengths, x.shape[1]).mT
+        largest = x.masked_fill(~visible, -torch.inf).amax(1)
+        return largest.masked_fill(lengths.unsqueeze(-1) == 0, 0.0)
+
+
+class ClassToken(Readout):
+    """A learned vector CLS that the encoder sees among the positions, and that is read (1810.04805).
+
+    Args:
+        size: of the representations.
+        at_end: put it behind the last position instead of before the first: under a causal mask only
+            there can it see them all.
+    """
+
+    def __init__(self, size: int, *, at_end: bool) -> None:
+        super().__init__()
+        self.token = nn.Parameter(torch.randn(size))
+        self.at_end = at_end
+        self.prefix = 0 if at_end else 1
+
+    def extend(
+        self, x: Float[Tensor, "B L d"], lengths: Int[Tensor, " B"]
+    ) -> tuple[Float[Tensor, "B M d"], Int[Tensor, " B"]]:
+        """The sequence with CLS, one longer."""
+        if not self.at_end:
+            return torch.cat([self.token.expand(len(x), 1, -1), x], 1), lengths + 1
+        x = F.pad(x, (0, 0, 0, 1))
+        at_end = torch.arange(x.shape[1], device=x.device) == lengths.unsqueeze(-1)
+        return torch.where(at_end.unsqueeze(-1), self.token, x), lengths + 1
+
+    def labels(self, tokens: list[str]) -> list[str]:
+        """The labels with CLS among them."""
+        return [*tokens, "[CLS]"] if self.at_end else ["[CLS]", *tokens]
+
+    def forward(self, x: Float[Tensor, "B L d"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B d"]:
+        """The representation of CLS."""
+        return x[torch.arange(len(x), device=x.device), lengths - 1] if self.at_end else x[:, 0]
+
+
+class Attentive(Readout):
+    """Attention pooling: one learned query attends to the positions.
+
+    With the additive score this is 1703.03130, eq. 5, where the query is no more than a bias. The query
+    stands nowhere in the sequence, so that of the mechanism everything counts but the window.
+
+    Args:
+        mechanism: the attention.
+        size: of the representations and the query.
+        dropout: of the attention weights.
+    """
+
+    def __init__(self, mechanism: Mechanism, size: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.query = nn.Parameter(torch.randn(1, size))
+        self.attention = replace(mechanism, window=Global)(size, size, dropout=dropout)
+
+    def forward(self, x: Float[Tensor, "B L d"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B d"]:
+        """The context of the query; zero for a sequence of no position."""
+        memory = self.attention.remember(x, mask=lengths_mask(lengths, x.shape[1]))
+        context: Tensor = self.attention(self.query.expand(len(x), 1, -1), memory)
+        return context.squeeze(1)
+
+
+def make_readout(name: str, mechanism: Mechanism, size: int, dropout: float) -> Readout:
+    """The readout called `name` that asks nothing of the encoder: mean, max or attention."""
+    match name:
+        case "mean":
+            return Mean()
+        case "max":
+            return Max()
+        case "attention":
+            return Attentive(mechanism, size, dropout)
+        case "cls":
+            raise LabError("model.readout=cls needs model=multihead: choose mean, max or attention")
+    raise LabError(f"model.readout={name} is unknown: choose mean, max, attention or, with multihead, cls")

@@ -1,0 +1,58 @@
+"""The losses of hard attention, where the attended position is a latent variable."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from attention_lab.attention import Exact, Hard, drawing
+from attention_lab.attention.estimators import bound, marginal, monte_carlo, reward_to_go
+from attention_lab.data.batches import TransductionBatch
+from attention_lab.models.seq2seq import EncoderDecoder
+from attention_lab.sizes import PAD
+
+LogLikelihood = Callable[[Tensor, Tensor], Tensor]
+"""From logits `[..., V]` and targets `[...]` to `log p(y)` of each."""
+
+
+def monte_carlo_loss(
+    model: EncoderDecoder, batch: TransductionBatch, pooling: Hard, log_likelihood: LogLikelihood
+) -> tuple[Tensor, Tensor]:
+    """The loss whose gradient is the N-sample estimate of 1502.03044, eq. 12, per target symbol.
+
+        1/N sum_n [d log p(y | s^n) + lambda_r (log p(y | s^n) - b) d log p(s^n) + lambda_e d H(s)]
+
+    Where the steps are independent of what earlier ones drew, the draw of a step is credited with the
+    likelihood of its own symbol; otherwise with that of all that follow, for which b counts as often.
+
+    Returns:
+        The loss to take the gradient of, and the negative log-likelihood of the draws.
+    """
+    with drawing(pooling) as draws:
+        logits = model(batch.source, batch.source_lengths, batch.target, pooling.samples)
+    target = batch.target.repeat_interleave(pooling.samples, 0)
+    written = (target != PAD).to(logits.dtype)
+    likelihood = log_likelihood(logits, target) * written
+    log_probability, entropy = (torch.cat(parts, -1) for parts in zip(*draws, strict=True))
+    reward, steps = likelihood.detach(), written
+    if not model.decoder.steps_are_independent:
+        reward, steps = reward_to_go(reward), reward_to_go(written)
+    average = pooling.average * steps if pooling.baseline else 0.0
+    surrogate = monte_carlo(likelihood, log_probability, reward, average, pooling.weight)
+    symbols = written.sum()
+    mean = likelihood.sum() / symbols
+    if pooling.baseline:
+        pooling.average.lerp_(mean.detach(), 1 - pooling.decay)
+    return -((surrogate + pooling.entropy * entropy) * written).sum() / symbols, -mean.detach()
+
+
+def enumerated_loss(
+    model: EncoderDecoder, batch: TransductionBatch, pooling: Exact, log_likelihood: LogLikelihood
+) -> Tensor:
+    """Minus the bound, or minus `log p(y)`, per target symbol, with every position enumerated."""
+    probability, logits = model.enumerate(batch.source, batch.source_lengths, batch.target)
+    target = batch.target.unsqueeze(-1).expand(probability.shape)
+    objective = bound if pooling.objective == "bound" else marginal
+    written = batch.target != PAD
+    per_step = objective(probability, log_likelihood(logits, target))
+    return -(per_step * written).sum() / written.sum()

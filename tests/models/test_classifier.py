@@ -1,0 +1,221 @@
+"""Classifiers: encoders and readouts, padding, sizes that compare, one step of training."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from hydra.utils import instantiate
+from omegaconf import OmegaConf
+
+from attention_lab.attention import Additive, Band, Gaussian, Mechanism, ScaledDot, recording
+from attention_lab.attention.positions import POSITIONS
+from attention_lab.errors import LabError
+from attention_lab.models import (
+    ConvolutionalClassifier,
+    MultiHeadClassifier,
+    RecurrentClassifier,
+    SequenceClassifier,
+)
+from attention_lab.sizes import PAD, ClassificationSizes
+
+CONF = Path(__file__).parents[2] / "conf"
+SIZES = ClassificationSizes(classes=3, length=8, vocabulary=12)
+PIXELS = ClassificationSizes(classes=3, length=8, vocabulary=12, grid=(2, 4))
+OPTIONS: dict[type[SequenceClassifier], dict[str, object]] = {
+    MultiHeadClassifier: {"heads": 2, "layers": 2, "feedforward": 24},
+    ConvolutionalClassifier: {"layers": 2, "kernel_size": 3},
+    RecurrentClassifier: {"layers": 2, "cell": "gru"},
+}
+READ = [(kind, readout) for kind in OPTIONS for readout in ("mean", "max", "attention")]
+READ.append((MultiHeadClassifier, "cls"))
+
+
+def _classifier(
+    kind: type[SequenceClassifier] = MultiHeadClassifier,
+    score: type = ScaledDot,
+    sizes: ClassificationSizes = SIZES,
+    **options: object,
+) -> SequenceClassifier:
+    torch.manual_seed(0)
+    options = {"d_model": 16, **OPTIONS[kind], **options}
+    return kind(Mechanism(score), sizes, **options).double().eval()  # type: ignore[arg-type]
+
+
+def _check_padding(model: SequenceClassifier) -> None:
+    long, short = torch.randint(4, 12, (1, 8)), torch.randint(4, 12, (1, 3))
+    padded = torch.cat([short, torch.full((1, 5), PAD)], 1)
+    together = model(torch.cat([long, padded]), torch.tensor([8, 3]))
+    assert torch.allclose(together[1:], model(short, torch.tensor([3])), atol=1e-10)
+    poisoned = padded.clone()
+    poisoned[:, 3:] = 11
+    assert torch.allclose(together[1:], model(poisoned, torch.tensor([3])), atol=1e-10)
+    assert not torch.allclose(together[0], together[1], atol=1e-6)
+
+
+@pytest.mark.parametrize(("kind", "readout"), READ)
+@pytest.mark.parametrize("score", [ScaledDot, Additive, Gaussian])
+def test_padding_and_company_change_nothing(
+    kind: type[SequenceClassifier], readout: str, score: type
+) -> None:
+    _check_padding(_classifier(kind, score, readout=readout))
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+@pytest.mark.parametrize("readout", ["mean", "cls"])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("sizes", [SIZES, PIXELS])
+def test_no_position_leaks_padding(
+    positions: str, readout: str, causal: bool, sizes: ClassificationSizes
+) -> None:
+    _check_padding(_classifier(sizes=sizes, positions=positions, readout=readout, causal=causal))
+
+
+@pytest.mark.parametrize("kind", OPTIONS)
+@pytest.mark.parametrize("readout", ["mean", "max", "attention"])
+def test_vectors_with_anything_in_their_padding(kind: type[SequenceClassifier], readout: str) -> None:
+    model = _classifier(kind, sizes=ClassificationSizes(classes=3, length=8, features=5), readout=readout)
+    x, lengths = torch.randn(2, 8, 5, dtype=torch.float64), torch.tensor([8, 3])
+    before = model(x, lengths)
+    x[1, 3:] = torch.nan
+    assert torch.allclose(model(x, lengths), before, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [ConvolutionalClassifier, RecurrentClassifier])
+def test_every_model_reads_the_order(kind: type[SequenceClassifier]) -> None:
+    model = _classifier(kind, readout="mean")
+    x, length = torch.randint(4, 12, (1, 6)), torch.tensor([6])
+    assert not torch.allclose(model(x, length), model(x.flip(1), length), atol=1e-6)
+
+
+def test_a_convolution_sees_its_receptive_field_and_no_more() -> None:
+    encoder = _classifier(ConvolutionalClassifier, kernel_size=5).encoder
+    x = torch.randn(1, 20, 16, dtype=torch.float64)
+    changed = x.clone()
+    changed[0, 10] *= -1.0
+    before, after = (encoder(each, torch.tensor([20]))[0] for each in (x, changed))
+    seen = (before - after).abs().amax(-1) > 1e-12
+    assert seen.nonzero().flatten().tolist() == list(range(6, 15))  # 1 + 2 (5 - 1) = 9 positions
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_the_recurrent_encoder_equals_torch(cell: str) -> None:
+    encoder = _classifier(RecurrentClassifier, cell=cell).encoder
+    kind = torch.nn.LSTM if cell == "lstm" else torch.nn.GRU
+    theirs = kind(16, 8, 2, batch_first=True, bidirectional=True).double()
+    ours = dict(encoder.layers.named_parameters())
+    with torch.no_grad():
+        for name, parameter in theirs.named_parameters():
+            weight, layer = name.removesuffix("_reverse").rsplit("_l", 1)
+            stack = "backwards" if name.endswith("_reverse") else "forwards"
+            parameter.copy_(ours[f"{stack}.{layer}.{weight}_l0"])
+    x, lengths = torch.randn(3, 7, 16, dtype=torch.float64), torch.tensor([7, 4, 1])
+    packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True)
+    expected, _ = torch.nn.utils.rnn.pad_packed_sequence(theirs(packed)[0], batch_first=True)
+    found = encoder(x, lengths)
+    for row, length in enumerate(lengths.tolist()):
+        assert torch.allclose(found[row, :length], expected[row, :length], atol=1e-12)
+
+
+def test_cls_reads_the_whole_sequence_under_a_causal_mask() -> None:
+    model = _classifier(readout="cls", causal=True)
+    x = torch.randint(4, 12, (1, 5))
+    changed = x.clone()
+    changed[0, 0] = 4 + (x[0, 0] - 3) % 8
+    assert not torch.allclose(model(x, torch.tensor([5])), model(changed, torch.tensor([5])), atol=1e-6)
+    assert model.position_labels(["a", "b"]) == ["a", "b", "[CLS]"]
+    assert _classifier(readout="cls").position_labels(["a"]) == ["[CLS]", "a"]
+
+
+def test_cls_does_not_move_the_pixels_of_a_grid() -> None:
+    with_cls, without = (_classifier(sizes=PIXELS, positions="quadratic", readout=r) for r in ("cls", "mean"))
+    with_cls.load_state_dict({**with_cls.state_dict(), **without.encoder.state_dict(prefix="encoder.")})
+    biases = [
+        model.encoder.layers[0].attention.relative.bias(n, n, 0)  # type: ignore[union-attr, operator, index]
+        for model, n in ((with_cls, 9), (without, 8))
+    ]
+    assert torch.equal(biases[0][:, 1:, 1:], biases[1])
+    assert (biases[0][:, 0] == 0).all()
+
+
+def test_pooling_without_layers_asks_no_query() -> None:
+    x, lengths = torch.randint(4, 12, (2, 6)), torch.tensor([6, 4])
+    for readout in ("mean", "max"):
+        model = _classifier(layers=0, positions="none", readout=readout)
+        with recording(model) as weights:
+            logits = model(x, lengths)
+        assert list(weights) == []
+        rows = [model.encoder.norm(model.embedding(x[i, :n])) for i, n in enumerate((6, 4))]  # type: ignore[operator]
+        pooled = torch.stack([row.mean(0) if readout == "mean" else row.amax(0) for row in rows])
+        assert torch.allclose(logits, model.classify(pooled), atol=1e-12)
+    with pytest.raises(LabError, match=r"readout=cls sees the sequence through the layers"):
+        _classifier(layers=0, readout="cls")
+
+
+@pytest.mark.parametrize("kind", OPTIONS)
+def test_the_readout_attends_to_every_position_whatever_the_window(kind: type[SequenceClassifier]) -> None:
+    class Narrow(Band):
+        def __init__(self, query_size: int, heads: int | None = None) -> None:
+            super().__init__(query_size, heads, width=1)
+
+    model = kind(Mechanism(Additive, window=Narrow), SIZES, d_model=16, readout="attention", **OPTIONS[kind])  # type: ignore[call-arg]
+    with recording(model) as weights:
+        model(torch.randint(4, 12, (3, 8)), torch.tensor([8, 5, 1]))
+    seen = weights["readout.attention"]
+    assert seen.shape == (3, 1, 1, 8)
+    assert (seen[:, 0, 0] > 0).sum(-1).tolist() == [8, 5, 1]
+    assert torch.allclose(seen.sum(-1), torch.ones(3, 1, 1))
+    if kind is MultiHeadClassifier:
+        assert ((weights["encoder.layers.0.attention.attention"] > 0).sum(-1) <= 3).all()
+
+
+@pytest.mark.parametrize("kind", OPTIONS)
+@pytest.mark.parametrize("score", [ScaledDot, Additive])
+def test_a_step_of_training_reaches_every_parameter(kind: type[SequenceClassifier], score: type) -> None:
+    model = _classifier(kind, score, readout="attention").train()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    x, lengths, labels = torch.randint(4, 12, (6, 8)), torch.full((6,), 8), torch.arange(6) % 3
+    losses = []
+    for _ in range(2):
+        model.eval()  # no dropout: the loss must fall
+        loss = torch.nn.functional.cross_entropy(model(x, lengths), labels)
+        losses.append(loss.item())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert losses[1] < losses[0]
+    without = [name for name, p in model.named_parameters() if p.grad is None or not p.grad.isfinite().all()]
+    assert without == []
+
+
+def test_the_models_as_configured_have_equally_many_parameters() -> None:
+    digits = [
+        ClassificationSizes(classes=10, length=8, features=8),
+        ClassificationSizes(classes=10, length=64, vocabulary=21, grid=(8, 8)),
+    ]
+    for sizes in digits:
+        counts = {}
+        for name in ("multihead", "cnn", "rnn"):
+            config = OmegaConf.load(CONF / "model" / f"{name}.yaml")
+            scoring = next(one["override /scoring"] for one in config.defaults if "override /scoring" in one)
+            mechanism = Mechanism(instantiate(OmegaConf.load(CONF / "scoring" / f"{scoring}.yaml")))
+            options = {key: value for key, value in config.model.items() if key != "needs"}
+            model = instantiate(options, _partial_=True)(mechanism, sizes)
+            counts[name] = sum(parameter.numel() for parameter in model.parameters())
+        assert max(counts.values()) <= 1.05 * min(counts.values()), counts
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "message"),
+    [
+        (MultiHeadClassifier, {"readout": "sum"}, "readout=sum is unknown: choose mean, max, attention"),
+        (RecurrentClassifier, {"readout": "cls"}, "readout=cls needs model=multihead: choose mean, max"),
+        (ConvolutionalClassifier, {"kernel_size": 4}, "kernel_size must be odd, .* got 4: choose 5"),
+        (ConvolutionalClassifier, {"layers": 0}, "layers must be at least 1, got 0"),
+        (MultiHeadClassifier, {"layers": -1}, "layers must be at least 0, got -1"),
+        (RecurrentClassifier, {"d_model": 15}, "d_model must be even"),
+        (RecurrentClassifier, {"cell": "rnn"}, "cell=rnn is unknown: choose lstm or gru"),
+    ],
+)
+def test_wrong_options(kind: type[SequenceClassifier], options: dict[str, object], message: str) -> None:
+    with pytest.raises(LabError, match=message):
+        _classifier(kind, **options)  # type: ignore[arg-type]

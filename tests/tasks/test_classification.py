@@ -1,0 +1,36 @@
+"""What the classification task shows of an example."""
+
+import pytest
+import torch
+
+from attention_lab.attention import Additive, Mechanism
+from attention_lab.callbacks.pictures import attention_pictures
+from attention_lab.data import ClassificationBatch, ClassificationCodec
+from attention_lab.models import MultiHeadClassifier
+from attention_lab.tasks import Classification
+
+
+@pytest.mark.parametrize("readout", ["mean", "cls", "attention"])
+def test_every_attention_has_its_own_labels(readout: str) -> None:
+    torch.manual_seed(0)
+    codec = ClassificationCodec(["no", "yes"], length=4, features=3)
+    model = MultiHeadClassifier(
+        Mechanism(Additive), codec.sizes, d_model=8, heads=2, layers=1, feedforward=8, readout=readout
+    )
+    task = Classification(model, codec).eval()
+    batch = ClassificationBatch(torch.rand(2, 4, 3), torch.tensor([4, 1]), torch.tensor([1, -1]))
+    first, second = task.observe(batch)
+    assert (first.expected, second.expected) == ("yes", "")
+    for observation, length in ((first, 4), (second, 1)):
+        tokens = observation.input.split(" ")
+        assert len(tokens) == length
+        positions = ["[CLS]", *tokens] if readout == "cls" else tokens
+        for name, weights in observation.weights.items():
+            queries, keys = observation.labels(name)
+            assert weights.shape == (1 if name == "readout.attention" else 2, len(queries), len(keys))
+            assert torch.allclose(weights.sum(-1), torch.ones(weights.shape[:2]))
+            assert queries == (["[readout]"] if name == "readout.attention" else positions)
+            assert keys == positions
+        assert ("readout.attention" in observation.weights) == (readout == "attention")
+        places = [place for place, _ in attention_pictures(observation)]
+        assert places == ["encoder layer 1", *["readout"] * (readout == "attention")]

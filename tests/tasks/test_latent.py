@@ -1,0 +1,181 @@
+"""The losses of hard attention: their expectation over all draws is the gradient of the bound."""
+
+import math
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attention_lab.attention import Additive, Exact, Hard, Mechanism
+from attention_lab.data.batches import TransductionBatch
+from attention_lab.errors import LabError
+from attention_lab.models import Seq2Seq
+from attention_lab.sizes import EOS, PAD, TransductionSizes
+from attention_lab.tasks.latent import enumerated_loss, monte_carlo_loss
+
+BATCH = TransductionBatch(
+    source=torch.tensor([[4, 5, EOS], [6, EOS, PAD]]),
+    source_lengths=torch.tensor([3, 2]),
+    target=torch.tensor([[5, EOS], [4, EOS]]),
+    target_lengths=torch.tensor([2, 2]),
+    references=torch.zeros(2, 0, 1, dtype=torch.int64),
+    alignment=torch.full([2, 2], -1),
+)
+
+
+def _likelihood(logits: Tensor, target: Tensor) -> Tensor:
+    return logits.log_softmax(-1).gather(-1, target.unsqueeze(-1)).squeeze(-1)
+
+
+def _model(pooling: Hard | Exact, **options: Any) -> Seq2Seq:
+    torch.manual_seed(0)
+    sizes = TransductionSizes(7, 7)
+    mechanism = Mechanism(Additive, pooling=lambda: pooling)
+    return Seq2Seq(mechanism, sizes, embedding_size=3, hidden_size=4, **options).double().train()
+
+
+def _all_draws(
+    monkeypatch: pytest.MonkeyPatch, model: Seq2Seq, pooling: Hard, batch: TransductionBatch
+) -> Any:
+    """For each way to draw, step by step the same for the whole batch: p of both examples, and the loss."""
+    steps, positions = batch.target.shape[1], batch.source.shape[1]
+    for path in product(range(positions), repeat=steps):
+        left = list(path)
+
+        def forced(flat: Tensor, count: int, left: list[int] = left) -> Tensor:
+            rows = len(flat) // len(batch.source)  # the queries of an example, that are drawn at once
+            chosen = torch.tensor([left.pop(0) for _ in range(rows)])
+            return chosen.repeat(len(batch.source)).unsqueeze(-1)
+
+        monkeypatch.setattr(torch, "multinomial", forced)
+        yield path, monte_carlo_loss(model, batch, pooling, _likelihood)[0]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"wiring": "luong"}, {"wiring": "bahdanau"}, {"wiring": "luong", "input_feeding": True}],
+    ids=lambda x: "-".join(map(str, x.values())),
+)
+@pytest.mark.parametrize("baseline", [False, True])
+def test_monte_carlo_is_unbiased(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], baseline: bool
+) -> None:
+    """Averaged over all draws with their probabilities, the estimate is the gradient of the bound."""
+    batch = TransductionBatch(*(field[:1] for field in BATCH))
+    pooling = Hard(entropy=0.0, baseline=baseline, decay=0.999)
+    model = _model(pooling, **options)
+    parameters = list(model.parameters())
+    pooling.average.fill_(-3.0)
+    mean = [torch.zeros_like(x) for x in parameters]
+    total, exact = 0.0, torch.zeros((), dtype=torch.float64)
+    for path, loss in _all_draws(monkeypatch, model, pooling, batch):
+        pooling.average.fill_(-3.0)
+        gradients = torch.autograd.grad(loss, parameters, retain_graph=True, allow_unused=True)
+        probability, likelihood = _by_hand(model, batch, path)
+        exact = exact + probability * likelihood
+        total += probability.item()
+        for sum_, gradient in zip(mean, gradients, strict=True):
+            if gradient is not None:
+                sum_ += probability.detach() * gradient
+    assert total == pytest.approx(1)
+    wanted = torch.autograd.grad(-exact / 2, parameters, allow_unused=True)
+    for got, want in zip(mean, wanted, strict=True):
+        torch.testing.assert_close(got, torch.zeros_like(got) if want is None else want, atol=1e-12, rtol=0)
+
+
+def _by_hand(model: Seq2Seq, batch: TransductionBatch, path: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """`p(s)` and `log p(y | s)` of one path, with the model stepped by hand."""
+    weights: list[Tensor] = []
+    attention = model.decoder.attention
+
+    def watch(probability: Tensor) -> Tensor:
+        chosen = path[len(weights)]
+        weights.append(probability[0, 0, chosen])
+        return torch.eye(probability.shape[-1], dtype=probability.dtype)[chosen].expand_as(probability)
+
+    original = attention.pooling.choose
+    attention.pooling.choose = watch  # type: ignore[method-assign]
+    try:
+        state = model.start(batch.source, batch.source_lengths)
+        before, likelihood = torch.tensor([1]), torch.zeros((), dtype=torch.float64)
+        for symbol in batch.target[0]:
+            logits, state = model.step(before, state)
+            likelihood = likelihood + logits.log_softmax(-1)[0, symbol]
+            before = symbol[None]
+    finally:
+        attention.pooling.choose = original  # type: ignore[method-assign]
+    return torch.stack(weights).prod(), likelihood
+
+
+@pytest.mark.parametrize("objective", ["bound", "marginal"])
+def test_enumeration_equals_the_sum_written_out(objective: str) -> None:
+    pooling = Exact(objective)
+    model = _model(pooling, wiring="luong")
+    loss = enumerated_loss(model, BATCH, pooling, _likelihood)
+    total = torch.zeros((), dtype=torch.float64)
+    for row in range(2):
+        one = TransductionBatch(*(field[row : row + 1] for field in BATCH))
+        size = int(one.source_lengths)
+        for step in range(2):
+            terms = []
+            for s in range(size):
+                path = [0, 0]
+                path[step] = s
+                terms.append(_step_by_hand(model, one, step, s))
+            p, likelihood = (torch.stack(x) for x in zip(*terms, strict=True))
+            total = total + (
+                (p * likelihood).sum() if objective == "bound" else (p * likelihood.exp()).sum().log()
+            )
+    torch.testing.assert_close(loss, -total / 4)
+    got = torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)
+    want = torch.autograd.grad(-total / 4, list(model.parameters()), allow_unused=True)
+    for a, b in zip(got, want, strict=True):
+        if a is not None and b is not None:
+            torch.testing.assert_close(a, b, atol=1e-12, rtol=0)
+
+
+def _step_by_hand(model: Seq2Seq, batch: TransductionBatch, step: int, s: int) -> tuple[Tensor, Tensor]:
+    encoded = model.encoder(batch.source[:, : int(batch.source_lengths)], batch.source_lengths)
+    decoder = model.decoder
+    state = decoder.start(encoded)
+    before = torch.cat([torch.tensor([[1]]), batch.target[:, :-1]], 1)
+    hidden, _ = decoder.whole(  # type: ignore[misc]
+        decoder.embedding(before), tuple(x[None] for x in state.layers[0])
+    )
+    p = attention_weights(decoder.attention, hidden[0, step], encoded.keys[0])
+    readout = torch.tanh(decoder.readout(torch.cat([hidden[0, step], encoded.values[0, s]])))
+    return p[s], F.log_softmax(decoder.output(readout), -1)[batch.target[0, step]]
+
+
+def attention_weights(attention: Any, query: Tensor, keys: Tensor) -> Tensor:
+    score = attention.score
+    hidden = torch.tanh(query @ score.query_weight.T + keys @ score.key_weight.T)
+    return torch.softmax((hidden @ score.value_weight).squeeze(-1), 0)
+
+
+def test_the_average_moves_towards_the_likelihood() -> None:
+    pooling = Hard(decay=0.5)
+    model = _model(pooling, wiring="luong")
+    torch.manual_seed(0)
+    _, nll = monte_carlo_loss(model, BATCH, pooling, _likelihood)
+    assert pooling.average.item() == pytest.approx(-nll.item() / 2)
+    assert 0 < nll < 2 * math.log(7)
+
+
+def test_more_samples_decode_each_example_more_often() -> None:
+    model = _model(Hard(samples=3), wiring="luong")
+    logits = model(BATCH.source, BATCH.source_lengths, BATCH.target, 3)
+    assert logits.shape == (6, 2, 7)
+    model.eval()
+    again = model(BATCH.source, BATCH.source_lengths, BATCH.target, 3)
+    once = model(BATCH.source, BATCH.source_lengths, BATCH.target)
+    torch.testing.assert_close(again, once.repeat_interleave(3, 0))
+
+
+def test_enumeration_needs_independent_steps() -> None:
+    pooling = Exact()
+    with pytest.raises(LabError, match=r"model\.wiring=luong model\.input_feeding=false"):
+        enumerated_loss(_model(pooling, wiring="bahdanau"), BATCH, pooling, _likelihood)
