@@ -1,0 +1,171 @@
+"""Graphs whose nodes are classified: Graph8, Karate and GraphFiles."""
+
+import random
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from attention_lab.data.datamodule import DataModule
+from attention_lab.data.files import read_columns
+from attention_lab.data.node_files import read_nodes
+from attention_lab.data.nodes import NodeCodec, NodeSplit
+from attention_lab.data.parts import Parts, check_at_least, check_fractions, partition
+from attention_lab.data.splits import Split
+from attention_lab.errors import LabError
+from attention_lab.sizes import GraphSizes
+
+
+class LabelledGraph(NamedTuple):
+    """A graph, the class of each node (-1 where it is unknown), and the nodes of each part."""
+
+    codec: NodeCodec
+    labels: list[int]
+    parts: Parts[list[int]]
+
+
+class GraphData(DataModule):
+    """One graph, which every batch holds whole; the parts are sets of its nodes."""
+
+    codec: NodeCodec
+    sizes: GraphSizes
+
+    def __init__(self) -> None:
+        super().__init__(batch_size=None)
+
+    @abstractmethod
+    def graph(self) -> LabelledGraph:
+        """Read or make the graph."""
+
+    def build(self) -> Parts[Split]:
+        """See `DataModule`."""
+        codec, labels, parts = self.graph()
+        if (self.given(NodeCodec) or codec) != codec:
+            raise LabError(
+                "the model was trained on another graph; test it on that one, or train a new model"
+            )
+        self.codec, self.sizes = codec, codec.sizes
+        return parts.map(lambda nodes: NodeSplit(codec, nodes, [labels[node] for node in nodes]))
+
+
+class Graph8(GraphData):
+    """Eight nodes in two communities, small enough to follow every weight by eye.
+
+        a --- b         f --- g
+        |  X  |         |  X  |
+        c --- d ------- e --- h
+
+    All of a, b, c, d know each other, and all of e, f, g, h; d knows e. Each node says of itself whether
+    it is left, (1, 0), or right, (0, 1), but c and f say the wrong thing: only their neighbours tell.
+    Training has a, c, e, h, validation b, g, and test d, f.
+    """
+
+    def graph(self) -> LabelledGraph:
+        """See `GraphData`."""
+        names = list("abcdefgh")
+        edges = ["ab", "ac", "ad", "bc", "bd", "cd", "de", "ef", "eg", "eh", "fg", "fh", "gh"]
+        says_left = "abdf"
+        codec = NodeCodec(
+            names,
+            labels=["left", "right"],
+            edges=[[names.index(name) for name in edge] for edge in edges],
+            features=[[1.0, 0.0] if name in says_left else [0.0, 1.0] for name in names],
+        )
+        parts = Parts("aceh", "bg", "df").map(lambda part: [names.index(name) for name in part])
+        return LabelledGraph(codec, [0] * 4 + [1] * 4, parts)
+
+
+class Karate(GraphData):
+    """Zachary's karate club: 34 members, 78 friendships, and the two clubs it split into (networkx).
+
+    W. W. Zachary, "An information flow model for conflict and fission in small groups", 1977. Members
+    have the paper's numbers, 1 the instructor (Mr. Hi) and 34 the president (John A., "Officer"), and
+    stand in the order of their clubs, so that these are blocks in a picture. They have no features.
+
+    Args:
+        train_size: members in training: 1 and 34, then others at random; the rest is halved.
+        seed: of the split.
+    """
+
+    def __init__(self, train_size: int = 2, seed: int = 0) -> None:
+        super().__init__()
+        check_at_least(2, train_size=train_size)
+        if train_size > 32:
+            raise LabError(
+                f"data.train_size={train_size}: at most 32 of the 34 members, to leave some to test"
+            )
+        self.train_size, self.seed = train_size, seed
+
+    def graph(self) -> LabelledGraph:
+        """See `GraphData`."""
+        from networkx import karate_club_graph  # slow to import
+
+        club = karate_club_graph()
+        clubs = ["Mr. Hi", "Officer"]
+        members = sorted(club, key=lambda member: (clubs.index(club.nodes[member]["club"]), member))
+        number = {member: place for place, member in enumerate(members)}
+        codec = NodeCodec(
+            [str(member + 1) for member in members],
+            clubs,
+            [[number[one], number[other]] for one, other in club.edges],
+        )
+        labels = [clubs.index(club.nodes[member]["club"]) for member in members]
+        leaders = [number[0], number[33]]
+        others = [node for node in range(len(members)) if node not in leaders]
+        random.Random(self.seed).shuffle(others)
+        train = self.train_size - len(leaders)
+        middle = (train + len(others)) // 2
+        parts = Parts(leaders + others[:train], others[train:middle], others[middle:])
+        return LabelledGraph(codec, labels, parts.map(sorted))
+
+
+class GraphFiles(GraphData):
+    """A graph in two files: lines of `node<TAB>node`, its edges, and of `node<TAB>label`, its nodes.
+
+    An empty label is an unknown one: the node counts in the graph and is in no part. Columns after the
+    label are features, numbers; without any, a node is known by its identity alone.
+
+    Args:
+        edges: path of the file of edges.
+        nodes: path of the file of nodes.
+        directed: whether an edge lets only its second node attend to its first, and not the reverse.
+        standardize: features to mean 0 and deviation 1 over all nodes.
+        fractions: shares of the parts in the labelled nodes, each above 0.
+        seed: of the split.
+    """
+
+    def __init__(
+        self,
+        edges: str,
+        nodes: str,
+        directed: bool = False,
+        standardize: bool = True,
+        fractions: Sequence[float] = (0.6, 0.2, 0.2),
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        self.edges, self.nodes, self.directed, self.standardize = edges, nodes, directed, standardize
+        self.fractions, self.seed = check_fractions(fractions, every_part=True), seed
+
+    def graph(self) -> LabelledGraph:
+        """See `GraphData`."""
+        names, given, features = read_nodes(self.nodes, self.standardize)
+        number = {name: place for place, name in enumerate(names)}
+        edges = []
+        for place, *ends in read_columns(self.edges, ("node", "node")):
+            for end in map(str.strip, ends):
+                if end not in number:
+                    raise LabError(f"{place}: the node {end!r} is not in {self.nodes}")
+            edges.append([number[end.strip()] for end in ends])
+        labels = sorted({label for label in given if label})
+        known = [node for node, label in enumerate(given) if label]
+        if len(labels) < 2:
+            found = f"the only label is {labels[0]!r}" if labels else "no node has a label"
+            raise LabError(f"{self.nodes}: {found}; at least two labels are needed")
+        parts = partition(known, self.fractions, self.seed).map(lambda rows: [known[row] for row in rows])
+        if missing := set(labels) - {given[node] for node in parts.train}:
+            raise LabError(
+                f"{self.nodes}: no training node has the label {min(missing)!r}: "
+                "give more labels, a larger share of training in data.fractions, or another data.seed"
+            )
+        codec = NodeCodec(names, labels, edges, features, self.directed)
+        return LabelledGraph(codec, [labels.index(label) if label else -1 for label in given], parts)

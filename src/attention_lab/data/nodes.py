@@ -1,0 +1,98 @@
+"""A graph whose nodes are classified: its codec, and the nodes of one part. The whole graph is one batch."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from attention_lab.data.batches import NodeBatch
+from attention_lab.errors import LabError
+from attention_lab.sizes import GraphSizes
+
+
+@dataclass(frozen=True)
+class NodeCodec:
+    """One graph and the classes of its nodes: node names to a batch and back.
+
+    Attributes:
+        names: of the nodes; a node's number is its place here.
+        labels: names of the classes.
+        edges: pairs of node numbers.
+        features: numbers of each node; None where a node is known by its identity alone.
+        directed: whether an edge (a, b) goes from a to b only.
+    """
+
+    KIND: ClassVar[str] = "nodes"
+
+    names: list[str]
+    labels: list[str]
+    edges: list[list[int]]
+    features: list[list[float]] | None = None
+    directed: bool = False
+
+    @property
+    def sizes(self) -> GraphSizes:
+        """The number of classes, the length of a node's vector, and whether edges have a direction."""
+        width = len(self.names if self.features is None else self.features[0])
+        return GraphSizes(len(self.labels), width, self.directed)
+
+    @cached_property
+    def tensors(self) -> tuple[Tensor, Tensor]:
+        """Features [N, d], those of identities being one-hot, and edges [2, E]."""
+        features = torch.eye(len(self.names)) if self.features is None else torch.tensor(self.features)
+        return features, torch.tensor(self.edges, dtype=torch.int64).view(-1, 2).mT
+
+    def batch(self, nodes: Tensor, labels: Tensor) -> NodeBatch:
+        """The graph, with a question about `nodes` [B] and the answer `labels` [B]."""
+        return NodeBatch(*self.tensors, nodes, labels)
+
+    def encode(self, lines: Sequence[str], first: int = 1) -> NodeBatch:
+        """Names of nodes, one on each line; labels are -1."""
+        if not lines:
+            raise LabError("no lines to read; give at least one")
+        places = {name: number for number, name in enumerate(self.names)}
+        nodes = []
+        for number, line in enumerate(lines, start=first):
+            if line.strip() not in places:
+                known = ", ".join(self.names[:10]) + (", ..." if len(self.names) > 10 else "")
+                raise LabError(f"line {number}: {line.strip()!r} is no node of the graph, which has {known}")
+            nodes.append(places[line.strip()])
+        return self.batch(torch.tensor(nodes), torch.full([len(nodes)], -1))
+
+    def decode(self, label: int) -> str:
+        """The name of a class."""
+        return self.labels[label]
+
+    def state(self) -> dict[str, Any]:
+        """What `from_state` needs."""
+        return {"kind": self.KIND, **asdict(self)}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """The codec that gave this `state`."""
+        return cls(**{name: value for name, value in state.items() if name != "kind"})
+
+
+class NodeSplit(Dataset[NodeBatch]):
+    """The labelled nodes of one part.
+
+    Args:
+        codec: the graph; nodes: their numbers; labels: their classes.
+    """
+
+    def __init__(self, codec: NodeCodec, nodes: Sequence[int], labels: Sequence[int]) -> None:
+        self._codec = codec
+        self._nodes = torch.tensor(nodes, dtype=torch.int64)
+        self._labels = torch.tensor(labels, dtype=torch.int64)
+        self.lengths = torch.ones_like(self._nodes)
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def __getitem__(self, index: Tensor) -> NodeBatch:
+        """The graph with a question about the nodes in rows `index` [B]."""
+        return self._codec.batch(self._nodes[index], self._labels[index])

@@ -1,0 +1,68 @@
+"""Graph attention: self-attention of nodes under the adjacency of their graph (1710.10903)."""
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from attention_lab.attention import Mechanism, adjacency_mask
+from attention_lab.errors import LabError
+from attention_lab.models.encoder import EncoderLayer
+from attention_lab.sizes import GraphSizes
+
+
+class GraphClassifier(nn.Module):
+    """Encoder layers in which a node attends to its neighbours, then a linear layer to the classes.
+
+    `e_ij = a(h_i, h_j)`, `alpha_i = softmax(e_i)` over the neighbours N_i of i, `h'_i = sum_j alpha_ij
+    h_j` in several heads (1710.10903, eq. 1, 2, 4, 5), with the score `a` of the mechanism, inside the
+    layers of a Transformer. So the graph is nothing but a mask. The paper's own score (eq. 3),
+    `LeakyReLU(a^T [h_i; h_j])`, is `scoring=additive scoring.hidden_size=1 scoring.activation=leaky_relu`
+    up to a learned factor; with a larger `hidden_size` it is that of GATv2 (2105.14491, eq. 7).
+
+    Args:
+        mechanism: the attention in every head.
+        sizes: classes, numbers of a node, and whether edges have a direction.
+        d_model: size of the representations.
+        heads: heads in each layer.
+        layers: number of layers: how many edges away a node sees.
+        feedforward: hidden size of the feed-forward networks.
+        dropout: on the embedded nodes and the output of each sublayer.
+        attention_dropout: on the attention weights, so that a node sees a sample of its neighbours.
+        self_loops: let every node attend to itself.
+    """
+
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        sizes: GraphSizes,
+        *,
+        d_model: int,
+        heads: int,
+        layers: int,
+        feedforward: int,
+        dropout: float = 0.1,
+        attention_dropout: float = 0.0,
+        self_loops: bool = True,
+    ) -> None:
+        super().__init__()
+        given = {"d_model": d_model, "heads": heads, "layers": layers, "feedforward": feedforward}
+        for name, number in given.items():
+            if number < 1:
+                raise LabError(f"model.{name} must be at least 1, got {number}")
+        self.directed, self.self_loops = sizes.directed, self_loops
+        self.embedding = nn.Linear(sizes.features, d_model)
+        self.dropout = nn.Dropout(dropout)
+        self.layers = nn.ModuleList(
+            EncoderLayer(mechanism, d_model, heads, feedforward, dropout, attention_dropout)
+            for _ in range(layers)
+        )
+        self.norm = nn.LayerNorm(d_model)
+        self.classify = nn.Linear(d_model, sizes.classes)
+
+    def forward(self, features: Float[Tensor, "N d"], edges: Int[Tensor, "2 E"]) -> Float[Tensor, "N C"]:
+        """Logits of the classes for every node of one graph."""
+        mask = adjacency_mask(edges, len(features), directed=self.directed, self_loops=self.self_loops)
+        x = self.dropout(self.embedding(features)).unsqueeze(0)
+        for layer in self.layers:
+            x = layer(x, mask.unsqueeze(0))
+        logits: Tensor = self.classify(self.norm(x)).squeeze(0)
+        return logits

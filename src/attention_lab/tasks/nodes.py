@@ -1,0 +1,86 @@
+"""Classification of the nodes of one graph."""
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torchmetrics.classification import MulticlassAccuracy
+
+from attention_lab.attention import recording
+from attention_lab.data.batches import NodeBatch
+from attention_lab.data.nodes import NodeCodec
+from attention_lab.models.graph import GraphClassifier
+from attention_lab.tasks.observation import Observation
+from attention_lab.tasks.task import Task
+
+
+class NodeClassification(Task):
+    """Train by cross entropy on the training nodes, judge by accuracy on the others.
+
+    All nodes and edges are seen in training; only the labels of the other parts are not.
+
+    Args:
+        model: the classifier.
+        codec: the graph, and node names to tensors and back.
+        options: see `Task`.
+    """
+
+    model: GraphClassifier
+    codec: NodeCodec
+    headlines = ("test/accuracy",)
+
+    def __init__(self, model: GraphClassifier, codec: NodeCodec, **options: Any) -> None:
+        super().__init__(model, codec, **options)
+        self.accuracy = nn.ModuleDict(
+            {part: MulticlassAccuracy(len(codec.labels), average="micro") for part in ("validation", "test")}
+        )
+
+    def training_step(self, batch: NodeBatch, batch_idx: int) -> Tensor:
+        """Cross entropy of the labels of the training nodes."""
+        loss = F.cross_entropy(self._logits(batch), batch.labels)
+        self.log("train/loss", loss, prog_bar=True, batch_size=len(batch.nodes))
+        return loss
+
+    def validation_step(self, batch: NodeBatch, batch_idx: int) -> None:
+        """Loss and accuracy."""
+        self._evaluate(batch, "validation")
+
+    def test_step(self, batch: NodeBatch, batch_idx: int) -> None:
+        """Loss and accuracy."""
+        self._evaluate(batch, "test")
+
+    @torch.no_grad()
+    def answer(self, batch: NodeBatch) -> list[str]:
+        """The likeliest label of each node asked for."""
+        return [self.codec.decode(label) for label in self._logits(batch).argmax(-1).tolist()]
+
+    @torch.no_grad()
+    def observe(self, batch: NodeBatch) -> list[Observation]:
+        """The graph as one example: who attends to whom, and the labels of the nodes asked for."""
+        names = self.codec.names
+        with recording(self.model) as weights:
+            answers = self.answer(batch)
+        observation = Observation(
+            input=" ".join(names[node] for node in batch.nodes.tolist()),
+            output=", ".join(answers),
+            expected=", ".join(self.codec.decode(label) for label in batch.labels.tolist() if label >= 0),
+            weights={name: weights[name][0].float().cpu() for name in weights},
+            masks={name: weights.mask(name)[0].cpu() for name in weights},
+            queries=names,
+            keys=names,
+        )
+        return [observation]
+
+    def _logits(self, batch: NodeBatch) -> Tensor:
+        """Logits [B, C] of the nodes asked for."""
+        logits: Tensor = self.model(batch.features, batch.edges)[batch.nodes]
+        return logits
+
+    def _evaluate(self, batch: NodeBatch, part: str) -> None:
+        logits = self._logits(batch)
+        metric = self.accuracy[part]
+        metric.update(logits, batch.labels)  # type: ignore[operator]
+        loss = F.cross_entropy(logits, batch.labels)
+        self.log(f"{part}/loss", loss, batch_size=len(batch.nodes), sync_dist=True)
+        self.log(f"{part}/accuracy", metric, prog_bar=part == "validation")  # type: ignore[arg-type]

@@ -1,0 +1,58 @@
+import pytest
+import torch
+
+from attention_lab.attention import Mechanism, ScaledDot, adjacency_mask
+from attention_lab.data.graph import Graph8
+from attention_lab.models import GraphClassifier
+from attention_lab.tasks import NodeClassification
+
+
+def _task() -> tuple[Graph8, NodeClassification]:
+    torch.manual_seed(0)
+    data = Graph8()
+    data.setup()
+    model = GraphClassifier(
+        Mechanism(ScaledDot), data.sizes, d_model=8, heads=2, layers=2, feedforward=8, dropout=0.0
+    )
+    return data, NodeClassification(model, data.codec).eval()
+
+
+def test_the_graph_is_one_example() -> None:
+    data, task = _task()
+    batch = data.probe(4)
+    (observation,) = task.observe(batch)
+    assert observation.input == "b g"
+    assert observation.expected == "left, right"
+    assert observation.output == ", ".join(task.answer(batch))
+    assert list(observation.queries) == list(observation.keys) == list("abcdefgh")
+    assert len(observation.weights) == 2
+    mask = adjacency_mask(batch.edges, 8)
+    for name, weights in observation.weights.items():
+        assert weights.shape == (2, 8, 8)
+        assert observation.masks[name].equal(mask.expand(2, 8, 8))
+        torch.testing.assert_close(weights.sum(-1), torch.ones(2, 8))
+
+
+def test_without_labels_nothing_is_expected() -> None:
+    data, task = _task()
+    (observation,) = task.observe(data.codec.encode(["h"]))
+    assert (observation.input, observation.expected) == ("h", "")
+
+
+def test_answers_are_those_of_the_nodes_asked_for() -> None:
+    data, task = _task()
+    logits = task.model(*data.codec.tensors)
+    labels = [data.codec.labels[label] for label in logits.argmax(-1).tolist()]
+    assert len(set(labels)) == 2
+    assert task.answer(data.codec.encode(list("abcdefgh"))) == labels
+    assert task.answer(data.codec.encode(list("hca"))) == [labels[7], labels[2], labels[0]]
+
+
+def test_the_labels_of_other_nodes_do_not_enter_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, task = _task()
+    monkeypatch.setattr(task, "log", lambda *_, **__: None)  # there is no trainer to log to
+    batch = data.parts.train[torch.arange(4)]
+    loss = task.training_step(batch, 0)
+    logits = task.model(batch.features, batch.edges)[[0, 2, 4, 7]]
+    expected = torch.nn.functional.cross_entropy(logits, torch.tensor([0, 0, 1, 1]))
+    assert loss.item() == expected.item()
