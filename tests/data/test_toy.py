@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from attention_lab.data import Copy, Reverse, Sort, ToyTransduction, TransductionBatch
+from attention_lab.data import Copy, Repeat, Reverse, Sort, ToyTransduction, TransductionBatch
 from attention_lab.errors import LabError
 from attention_lab.sizes import EOS, PAD, TransductionSizes
 
@@ -20,6 +20,7 @@ def whole(data: ToyTransduction, part: int) -> TransductionBatch:
         (Reverse, "bcab", "bacb", [3, 2, 1, 0]),
         (Copy, "bcab", "bcab", [0, 1, 2, 3]),
         (Sort, "bcab", "abbc", [2, 0, 3, 1]),
+        (Repeat, "bcad", "bbcccad", [0, 0, 1, 1, 1, 2, 3]),
     ],
 )
 def test_the_tasks(task: type[ToyTransduction], text: str, target: str, alignment: list[int]) -> None:
@@ -28,13 +29,13 @@ def test_the_tasks(task: type[ToyTransduction], text: str, target: str, alignmen
     assert "".join(text[origin] for origin in origins) == target
 
 
-@pytest.mark.parametrize("task", [Reverse, Copy, Sort])
+@pytest.mark.parametrize("task", [Reverse, Copy, Sort, Repeat])
 def test_the_alignment_says_where_each_symbol_is_from(task: type[ToyTransduction]) -> None:
     batch = whole(task(**SMALL), 0)
     aligned = batch.alignment >= 0
     assert batch.source.gather(1, batch.alignment.clamp(min=0))[aligned].equal(batch.target[aligned])
     assert aligned.equal((batch.target != PAD) & (batch.target != EOS))
-    assert batch.source_lengths.equal(batch.target_lengths)
+    assert batch.source_lengths.equal(batch.target_lengths) != (task is Repeat)
     assert batch.references[:, 0].equal(batch.target)
     ends = batch.source.gather(1, batch.source_lengths.unsqueeze(1) - 1)
     assert (ends == EOS).all()

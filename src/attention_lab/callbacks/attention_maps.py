@@ -1,20 +1,29 @@
 """At every validation: what each attention does on a few fixed examples."""
 
+from collections.abc import Callable
+from math import isnan
 from typing import Any
 
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.utilities import move_data_to_device
+from torch import Tensor
 
 from attention_lab.callbacks.pictures import attention_pictures, readable
 from attention_lab.callbacks.tensorboard import add_picture, run_writer
 from attention_lab.errors import LabError
-from attention_lab.metrics import attention_entropy
+from attention_lab.metrics import attention_entropy, monotonicity
 from attention_lab.tasks import Observation, Task
+
+MEASURES: dict[str, Callable[[Tensor], Tensor]] = {
+    "attention_entropy": lambda weights: attention_entropy(weights).mean(-1),
+    "attention_monotonicity": monotonicity,
+}
+"""From the weights [H, Q, K] of an example to a number for each head, the scalars' first name before it."""
 
 
 class AttentionMaps(pl.Callback):
-    """Log the attention weights, their entropy and the outputs of a fixed probe batch to TensorBoard.
+    """Log the attention weights of a fixed probe batch, their measures and the outputs to TensorBoard.
 
     Every layer and head is drawn. The pictures use the weights before dropout, recorded in a pass of
     their own: training itself stays on the fast path.
@@ -55,11 +64,11 @@ class AttentionMaps(pl.Callback):
             for place, picture in attention_pictures(observation):
                 add_picture(writer, f"attention/example {number}/{place}", picture, step)
         for module in observations[0].weights:
-            heads = torch.stack(
-                [attention_entropy(one.weights[module]).mean(-1) for one in observations]
-            ).mean(0)
-            for head, value in enumerate(heads.tolist(), start=1):
-                writer.add_scalar(f"attention_entropy/{readable(module)} head {head}", value, step)
+            for measure, of in MEASURES.items():
+                heads = torch.stack([of(one.weights[module]) for one in observations]).nanmean(0)
+                for head, value in enumerate(heads.tolist(), start=1):
+                    if not isnan(value):  # one row does not move
+                        writer.add_scalar(f"{measure}/{readable(module)} head {head}", value, step)
         writer.add_text("samples", _table(observations), step)
 
 

@@ -1,8 +1,9 @@
-"""Toy tasks whose right alignment is known: Reverse, Copy and Sort."""
+"""Toy tasks whose right alignment is known: Reverse, Copy, Sort and Repeat."""
 
 import random
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import islice, product
 from string import ascii_lowercase
 
@@ -115,3 +116,19 @@ class Sort(ToyTransduction):
     def origins(self, source: Sequence[str]) -> list[int]:
         """The positions in the order of their symbols."""
         return sorted(range(len(source)), key=source.__getitem__)
+
+
+class Repeat(ToyTransduction):
+    """Write each symbol once, twice or three times: symbol n of the alphabet `n % 3 + 1` times.
+
+    Several targets have one source, and how far the target is along is not how far the source is.
+    """
+
+    def origins(self, source: Sequence[str]) -> list[int]:
+        """The positions in order, each as often as its symbol is written."""
+        return [place for place, symbol in enumerate(source) for _ in range(self.times[symbol])]
+
+    @cached_property
+    def times(self) -> dict[str, int]:
+        """How often each symbol is written."""
+        return {symbol: number % 3 + 1 for number, symbol in enumerate(self.symbols)}

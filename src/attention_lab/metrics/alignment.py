@@ -1,60 +1,147 @@
-"""How well attention agrees with a gold alignment."""
+"""How well attention agrees with a gold alignment, head by head."""
 
-from jaxtyping import Float, Int
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from attention_lab.metrics.fractions import Counts, Fraction
 
 
-def _check(weights: Tensor, alignment: Tensor) -> None:
-    if weights.shape[:-1] != alignment.shape:
+def _check(metric: Fraction, weights: Tensor, alignment: Tensor) -> None:
+    metric.check_heads(weights)
+    batch, _, target, _ = weights.shape
+    if (batch, target) != tuple(alignment.shape[:2]):
         raise ValueError(
-            f"weights {tuple(weights.shape)} must be [batch, target, source] "
+            f"weights {tuple(weights.shape)} must be [batch, head, target, source] "
             f"for an alignment [batch, target], not {tuple(alignment.shape)}"
         )
 
 
+def _as_one(weights: Tensor, alignment: Tensor) -> tuple[Tensor, Tensor]:
+    """Several gold positions of a step as one: the first of them, with the weight of all."""
+    if alignment.dim() == 2:
+        return weights, alignment
+    source = weights.shape[-1]
+    places = alignment.masked_fill(alignment < 0, source)
+    gold = F.one_hot(places, source + 1)[..., :source].any(-2).unsqueeze(1)
+    first = alignment[..., 0]
+    mass = weights.masked_fill(~gold, 0.0).sum(-1, keepdim=True)
+    where = first.clamp(min=0)[:, None, :, None].expand_as(mass)
+    return weights.masked_fill(gold, 0.0).scatter_add(-1, where, mass), first
+
+
 class AlignmentAccuracy(Counts):
-    """Fraction of the aligned target steps whose largest weight is at the gold source position.
+    """Fraction of the aligned target steps whose largest weight is at a gold source position.
 
     Among equal largest weights the first position counts.
+
+    Args:
+        heads: number of heads, each with a value of its own.
     """
 
     higher_is_better = True
 
-    def update(self, weights: Float[Tensor, "B T S"], alignment: Int[Tensor, "B T"]) -> None:
+    def update(self, weights: Float[Tensor, "B H T S"], alignment: Int[Tensor, "B T *G"]) -> None:
         """Count a batch.
 
         Args:
             weights: attention of each target step over the source.
-            alignment: gold source position of each target step, -1 where there is none.
+            alignment: gold source position of each target step, -1 where there is none; or up to G of them,
+                any of which is right, -1 behind the last.
 
         Raises:
-            ValueError: the shapes do not fit.
+            ValueError: the shapes or the heads do not fit.
         """
-        _check(weights, alignment)
-        aligned = alignment >= 0
-        self.numerator += (aligned & (weights.argmax(-1) == alignment)).sum()
-        self.denominator += aligned.sum()
+        _check(self, weights, alignment)
+        gold = alignment.view(*alignment.shape[:2], -1)
+        self.numerator += (weights.argmax(-1, keepdim=True) == gold.unsqueeze(1)).any(-1).sum((0, 2))
+        self.denominator += (gold >= 0).any(-1).sum()
 
 
 class AlignmentMass(Fraction):
-    """Mean weight on the gold source position, over the aligned target steps."""
+    """Mean weight on the gold source positions together, over the aligned target steps.
+
+    Args:
+        heads: number of heads, each with a value of its own.
+    """
 
     higher_is_better = True
 
-    def update(self, weights: Float[Tensor, "B T S"], alignment: Int[Tensor, "B T"]) -> None:
+    def update(self, weights: Float[Tensor, "B H T S"], alignment: Int[Tensor, "B T *G"]) -> None:
         """Count a batch.
 
         Args:
             weights: attention of each target step over the source.
-            alignment: gold source position of each target step, -1 where there is none.
+            alignment: gold source position of each target step, -1 where there is none; or up to G of them,
+                any of which is right, -1 behind the last.
 
         Raises:
-            ValueError: the shapes do not fit.
+            ValueError: the shapes or the heads do not fit.
         """
-        _check(weights, alignment)
-        aligned = alignment >= 0
-        gold = weights.gather(-1, alignment.clamp(min=0).unsqueeze(-1)).squeeze(-1)
-        self.numerator += gold.float().masked_fill(~aligned, 0.0).sum()
-        self.denominator += aligned.sum()
+        _check(self, weights, alignment)
+        weights, alignment = _as_one(weights, alignment)
+        gold = alignment.unsqueeze(1).expand(weights.shape[:-1])
+        mass = weights.gather(-1, gold.clamp(min=0).unsqueeze(-1)).squeeze(-1)
+        self.numerator += mass.float().masked_fill(gold < 0, 0.0).sum((0, 2))
+        self.denominator += (alignment >= 0).sum()
+
+
+class AlignmentErrorRate(Counts):
+    r"""Alignment error rate (AER) of the links that attention makes.
+
+    .. math:: \mathrm{AER} = 1 - \frac{|A \cap S| + |A \cap P|}{|A| + |S|}, \qquad
+        A = \{(t, j) : \alpha_{tj} \ge \text{threshold}\}
+
+    with sure links S and possible links P, of which S is a part (Och & Ney 2003, "A systematic comparison of
+    various statistical alignment models"). For P = S it is 1 - F1.
+
+    The threshold is one half because a row is a distribution: a step links the one source position that
+    outweighs all others together, or none where attention is spread, whatever the length of the source. By
+    the largest weight alone, as in `AlignmentAccuracy`, even a uniform row would make a link.
+
+    Target steps without any gold link, such as the end of the sequence, are left out.
+
+    Args:
+        heads: number of heads, each with a value of its own.
+        threshold: the least weight that makes a link, above 0.
+
+    Raises:
+        ValueError: the threshold is not above 0.
+    """
+
+    higher_is_better = False
+
+    def __init__(self, heads: int = 1, threshold: float = 0.5) -> None:
+        super().__init__(heads)
+        if not threshold > 0:
+            raise ValueError(f"the threshold of a link must be above 0, not {threshold}")
+        self.threshold = threshold
+
+    def update(
+        self,
+        weights: Float[Tensor, "B H T S"],
+        alignment: Int[Tensor, "B T *G"],
+        possible: Bool[Tensor, "B T S"] | None = None,
+    ) -> None:
+        """Count a batch.
+
+        Args:
+            weights: attention of each target step over the source.
+            alignment: the sure source position of each target step, -1 where there is none; or up to G of
+                them, which count as one with the weight of all, -1 behind the last.
+            possible: further links that are no mistake; none by default.
+
+        Raises:
+            ValueError: the shapes or the heads do not fit.
+        """
+        _check(self, weights, alignment)
+        weights, alignment = _as_one(weights, alignment)
+        source = weights.shape[-1]
+        # -1 becomes a class beyond the source, which is cut off
+        places = alignment.masked_fill(alignment < 0, source)
+        sure = F.one_hot(places, source + 1)[..., :source].bool().unsqueeze(1)
+        allowed = sure if possible is None else sure | possible.unsqueeze(1)
+        links = (weights >= self.threshold) & allowed.any(-1, keepdim=True)
+        made, wanted = links.sum((0, 2, 3)), sure.sum()
+        self.numerator += made + wanted - (links & sure).sum((0, 2, 3)) - (links & allowed).sum((0, 2, 3))
+        self.denominator += made + wanted

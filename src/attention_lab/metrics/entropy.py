@@ -31,14 +31,11 @@ def attention_entropy(
 
 
 class AttentionEntropy(Fraction):
-    """Mean entropy of each head's rows, in nats: `[H]`, or a scalar for one head (torchmetrics squeezes it).
+    """Mean entropy of each head's rows, in nats.
 
     Args:
-        heads: number of heads.
+        heads: number of heads, each with a value of its own.
     """
-
-    def __init__(self, heads: int = 1) -> None:
-        super().__init__((heads,))
 
     def update(self, weights: Float[Tensor, "B H Q K"], mask: Bool[Tensor, "B Q"] | None = None) -> None:
         """Count a batch.
@@ -50,9 +47,8 @@ class AttentionEntropy(Fraction):
         Raises:
             ValueError: another number of heads than announced.
         """
-        batch, heads, queries, _ = weights.shape
-        if heads != self.numerator.numel():
-            raise ValueError(f"weights of {heads} heads for an entropy of {self.numerator.numel()} heads")
+        self.check_heads(weights)
+        batch, _, queries, _ = weights.shape
         if mask is None:
             mask = torch.ones(batch, queries, dtype=torch.bool, device=weights.device)
         entropy = attention_entropy(weights.detach()).masked_fill(~mask.unsqueeze(1), 0.0)

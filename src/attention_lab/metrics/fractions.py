@@ -9,9 +9,10 @@ class Fraction(Metric):
     """A ratio of two sums, so that the value of many batches or ranks is that of one big batch.
 
     Args:
-        shape: shape of the value, scalar by default.
+        heads: number of values, one for each head of an attention.
 
-    The value is NaN where nothing was counted.
+    The value is `[heads]`, or a scalar for one head (torchmetrics squeezes it), and NaN where nothing was
+    counted.
     """
 
     is_differentiable = False
@@ -21,15 +22,23 @@ class Fraction(Metric):
     numerator: Tensor
     denominator: Tensor
 
-    def __init__(self, shape: tuple[int, ...] = ()) -> None:
+    def __init__(self, heads: int = 1) -> None:
         super().__init__()
-        self.add_state("numerator", torch.zeros(shape, dtype=self.numerator_type), dist_reduce_fx="sum")
+        self.heads = heads
+        self.add_state("numerator", torch.zeros(heads, dtype=self.numerator_type), dist_reduce_fx="sum")
         # a whole number: as a float32 it would stop growing at 2^24
-        self.add_state("denominator", torch.zeros(shape, dtype=torch.int64), dist_reduce_fx="sum")
+        self.add_state("denominator", torch.zeros(heads, dtype=torch.int64), dist_reduce_fx="sum")
 
     def compute(self) -> Tensor:
         """Ratio of the sums so far."""
         return self.numerator / self.denominator
+
+    def check_heads(self, weights: Tensor) -> None:
+        """Raise ValueError if weights `[B, H, Q, K]` have another number of heads than announced."""
+        if weights.shape[1] != self.heads:
+            raise ValueError(
+                f"weights of {weights.shape[1]} heads for a {type(self).__name__} of {self.heads} heads"
+            )
 
 
 class Counts(Fraction):

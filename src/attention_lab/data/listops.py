@@ -1,0 +1,246 @@
+"""ListOps: what a nested expression of lists of digits is worth."""
+
+import random
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import accumulate
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from attention_lab.data.codecs import ClassificationCodec
+from attention_lab.data.datamodule import DataModule
+from attention_lab.data.parts import Parts, check_at_least, check_choice
+from attention_lab.data.ragged import Ragged
+from attention_lab.data.splits import ClassificationSplit, Split
+from attention_lab.data.vocabulary import Notation, Tokenizer, Vocabulary
+from attention_lab.errors import LabError
+from attention_lab.sizes import ClassificationSizes
+
+Lengths = Literal["uniform", "grown"]
+
+CLOSE = "]"
+DIGITS = [str(digit) for digit in range(10)]
+NESTED = 0.25
+"""Chance that an argument is a list again, and not a digit; that of the Long Range Arena."""
+TRIES = 1000
+"""Repetitions in a row after which there seems to be no new expression."""
+
+
+def median(values: Sequence[int]) -> int:
+    """The middle value; of an even number, the mean of both middle ones, rounded down."""
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) // 2
+
+
+OPERATORS: Mapping[str, Callable[[Sequence[int]], int]] = {
+    "[MIN": min,
+    "[MAX": max,
+    "[MED": median,
+    "[SM": lambda values: sum(values) % 10,
+}
+
+
+SYMBOLS = Vocabulary([*OPERATORS, CLOSE, *DIGITS])
+
+
+def evaluate(tokens: Iterable[str]) -> int:
+    """The digit that a well-formed expression is worth: `[MAX 2 9 [MIN 4 7 ] 0 ]` is 9."""
+    lists: list[list[int]] = [[]]
+    pending: list[Callable[[Sequence[int]], int]] = []
+    for token in tokens:
+        if token in OPERATORS:
+            pending.append(OPERATORS[token])
+            lists.append([])
+        elif token == CLOSE:
+            value = pending.pop()(lists.pop())
+            lists[-1].append(value)
+        else:
+            lists[-1].append(int(token))
+    return lists[0][0]
+
+
+class Grammar:
+    r"""Random expressions of a given length.
+
+    An expression is a digit, or an operator, 2 to `max_args` expressions and a bracket. The Long Range Arena
+    grows them from the root: each is a digit with probability 3/4, and surely so at level `max_depth`. Of
+    that distribution this draws under the condition of a length. With :math:`t_l(n)` the chance that one with
+    :math:`l` levels left has :math:`n` tokens, and :math:`t_l^{*k}` its k-fold convolution,
+
+    .. math:: t_l(n) = \tfrac34 [n = 1] + \tfrac14 \frac{1}{A - 1} \sum_{k=2}^{A} t_{l-1}^{*k}(n - 2)
+
+    The parts of each sum are the odds of the choices inside the expression. So nothing is thrown away, which
+    would be most of the work for long expressions.
+
+    Args:
+        max_length: tokens of the longest expressions.
+        max_depth: levels of a tree, that of its deepest digits included: operators nest one less deep.
+        max_args: the most arguments of an operator.
+    """
+
+    def __init__(self, max_length: int, max_depth: int, max_args: int) -> None:
+        self.max_args = max_args
+        # More levels than tokens allow (three tokens each) would all have the same chances.
+        self.levels = min(max_depth, max_length // 3 + 1)
+        digit = np.zeros(max_length + 1)
+        digit[1] = 1.0
+        # forests[l - 1][k - 1][n]: chance that k expressions with l levels left have n tokens together
+        self.forests = [self._powers(digit)]
+        for _ in range(1, self.levels):
+            lists = np.sum(self.forests[-1][1:], axis=0)[:-2] / (max_args - 1)
+            tree = (1 - NESTED) * digit
+            tree[2:] += NESTED * lists
+            self.forests.append(self._powers(tree))
+        # Many are asked for again and again, above all the short ones.
+        self._arguments = lru_cache(100_000)(self._count_odds)
+        self._first = lru_cache(20_000)(self._first_odds)
+
+    @property
+    def chances(self) -> npt.NDArray[np.float64]:
+        """[max_length + 1] chance of each length, as expressions grow."""
+        chances: npt.NDArray[np.float64] = self.forests[-1][0]
+        return chances
+
+    def draw(self, length: int, generator: random.Random) -> tuple[str, ...]:
+        """One expression of exactly `length` tokens; its chance must not be 0."""
+        tokens: list[str] = []
+        pending = [(self.levels, 1, length)]  # levels left; so many expressions (0: a bracket); tokens
+        operators = list(OPERATORS)
+        while pending:
+            levels, count, size = pending.pop()
+            if count == 0:
+                tokens.append(CLOSE)
+            elif count > 1:
+                first = _pick(self._first(levels, count, size), generator)
+                pending += [(levels, count - 1, size - first), (levels, 1, first)]
+            elif size == 1:
+                tokens.append(generator.choice(DIGITS))
+            else:
+                tokens.append(generator.choice(operators))
+                arguments = _pick(self._arguments(levels, size), generator)
+                pending += [(levels, 0, 1), (levels - 1, arguments, size - 2)]
+        return tuple(tokens)
+
+    def _powers(self, tree: npt.NDArray[np.float64]) -> list[npt.NDArray[np.float64]]:
+        """The chances of 1 to `max_args` expressions together."""
+        powers = [tree]
+        for _ in range(1, self.max_args):
+            powers.append(np.convolve(powers[-1], tree)[: len(tree)])
+        return powers
+
+    def _count_odds(self, levels: int, size: int) -> list[float]:
+        """Summed odds of the number of arguments of an expression of `size` tokens, from 0 on."""
+        forests = self.forests[levels - 2]
+        return list(accumulate([0.0, 0.0, *(forest[size - 2] for forest in forests[1:])]))
+
+    def _first_odds(self, levels: int, count: int, size: int) -> list[float]:
+        """Summed odds of the length of the first of `count` expressions of `size` tokens, from 0 on."""
+        tree, rest = self.forests[levels - 1][0], self.forests[levels - 1][count - 2]
+        odds: list[float] = np.cumsum(tree[: size + 1] * rest[size::-1]).tolist()
+        return odds
+
+
+def _pick(odds: Sequence[float], generator: random.Random) -> int:
+    """An index with the chances whose running sums are `odds`; never one of chance 0."""
+    return bisect_left(odds, (1.0 - generator.random()) * odds[-1])  # in (0, total], so 0 steps are passed
+
+
+class ListOps(DataModule):
+    """Expressions such as `[MAX 2 9 [MIN 4 7 ] 0 ]`, to be classified by their value, 0 to 9.
+
+    The operators are `[MIN`, `[MAX`, `[MED` (median, rounded down) and `[SM` (sum modulo 10), each with 2 to
+    `max_args` arguments (Nangia & Bowman, 1804.06028); the trees are those of the Long Range Arena
+    (2011.04006, section 2.2), see `Grammar`. All expressions are different from one another, so none of
+    validation or test is in training; validation and test do not change with `train_size`.
+
+    Args:
+        train_size: expressions for training; validation_size and test_size: likewise.
+        min_length: the fewest tokens, brackets included; max_length: the most.
+        max_depth: levels of a tree, its deepest digits included.
+        max_args: the most arguments of an operator.
+        lengths: "uniform", each equally likely; or "grown", as trees grow, so that short ones prevail.
+        seed: of the data, apart from the seed of the training.
+        batch_size: see `DataModule`.
+
+    Raises:
+        LabError: an option is wrong, or (in `setup`) there are too few such expressions.
+    """
+
+    codec: ClassificationCodec
+    sizes: ClassificationSizes
+
+    def __init__(
+        self,
+        train_size: int = 10_000,
+        validation_size: int = 1000,
+        test_size: int = 1000,
+        min_length: int = 5,
+        max_length: int = 50,
+        max_depth: int = 10,
+        max_args: int = 10,
+        lengths: Lengths = "uniform",
+        seed: int = 0,
+        batch_size: int | None = 64,
+    ) -> None:
+        super().__init__(batch_size)
+        check_at_least(1, train_size=train_size, validation_size=validation_size, test_size=test_size)
+        check_at_least(4, min_length=min_length)
+        check_at_least(min_length, max_length=max_length)
+        check_at_least(2, max_depth=max_depth, max_args=max_args)
+        check_choice(get_args(Lengths), lengths=lengths)
+        self.counts = Parts(train_size, validation_size, test_size)
+        self.bounds = min_length, max_length
+        self.tree = max_depth, max_args
+        self.lengths = lengths
+        self.seed = seed
+
+    def expressions(self) -> Parts[list[bytes]]:
+        """Draw them as ids of `SYMBOLS`, the test part first. Raises LabError if there are too few."""
+        grammar, generator = Grammar(self.bounds[1], *self.tree), random.Random(self.seed)
+        chances = grammar.chances.copy()
+        chances[: self.bounds[0]] = 0.0
+        odds = list(accumulate((chances if self.lengths == "grown" else chances > 0).astype(float).tolist()))
+        limits = "data.min_length={} and data.max_length={}".format(*self.bounds)
+        shape = "data.max_depth={} and data.max_args={}".format(*self.tree)
+        if not odds[-1]:
+            raise LabError(f"no expression with {shape} has a length between {limits}")
+        seen: set[bytes] = set()  # a byte a token: as strings, 100,000 long expressions take gigabytes
+
+        def draw(count: int) -> list[bytes]:
+            drawn: list[bytes] = []
+            tries = 0
+            while len(drawn) < count:
+                ids = bytes(SYMBOLS.ids(grammar.draw(_pick(odds, generator), generator)))
+                tries += 1
+                if ids not in seen:
+                    seen.add(ids)
+                    drawn.append(ids)
+                    tries = 0
+                elif tries >= TRIES:
+                    raise LabError(
+                        f"{sum(self.counts)} different expressions are needed, and there are hardly more "
+                        f"than {len(seen)} with {limits}, {shape}; raise data.max_length or lower the sizes"
+                    )
+            return drawn
+
+        test, validation = draw(self.counts.test), draw(self.counts.validation)
+        return Parts(draw(self.counts.train), validation, test)
+
+    def build(self) -> Parts[Split]:
+        """See `DataModule`."""
+        codec = ClassificationCodec(DIGITS, self.bounds[1], Tokenizer(Notation("spaces"), SYMBOLS))
+        given = self.given(ClassificationCodec) or codec
+        if given.tokenizer != codec.tokenizer or given.labels != codec.labels:
+            raise LabError("the model was not trained on data=listops")
+        if given.length < codec.length:
+            raise LabError(f"data.max_length={codec.length}: the model was made for at most {given.length}")
+        self.codec, self.sizes = given, given.sizes
+
+        def split(part: list[bytes]) -> ClassificationSplit:
+            return ClassificationSplit(Ragged(part), [evaluate(map(SYMBOLS.symbol, ids)) for ids in part])
+
+        return self.expressions().map(split)

@@ -1,0 +1,68 @@
+"""Whether attention moves forward."""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from attention_lab.metrics.fractions import Counts
+
+SLACK = 1e-3
+"""A fall by less than this part of a position is rounding: the weights are often single precision."""
+
+
+def expected_positions(weights: Float[Tensor, "*rows K"]) -> Float[Tensor, "*rows"]:
+    r"""Mean position to which each row attends; NaN for a row without weight.
+
+    .. math:: \bar\jmath = \sum_j j\, \alpha_j \Big/ \sum_j \alpha_j
+    """
+    weights = weights.to(torch.promote_types(weights.dtype, torch.float32))
+    places = torch.arange(weights.shape[-1], dtype=weights.dtype, device=weights.device)
+    return (weights * places).sum(-1) / weights.sum(-1)
+
+
+def monotonicity(weights: Float[Tensor, "*heads Q K"]) -> Float[Tensor, "*heads"]:
+    r"""Share of the steps from a row to the next at which the expected position does not fall.
+
+    .. math:: \frac{1}{Q - 1} \sum_{t=1}^{Q-1} [\bar\jmath_{t+1} \ge \bar\jmath_t - 10^{-3}]
+
+    1 for a copy, for repetitions and for rows that are all alike, 0 for a reversal, about 1/2 for rows that
+    have nothing to do with one another. The expected position (`expected_positions`) rather than that of the
+    largest weight, which jumps to and fro in a flat row. A step from or to a row without weight is not
+    counted; NaN if no step is.
+    """
+    forward, counted = _steps(weights)
+    return forward.sum(-1) / counted.sum(-1)
+
+
+def _steps(weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Of each step from a row to the next, whether it is forward (or stays), and whether it counts."""
+    places = expected_positions(weights)
+    known = places.isfinite()
+    # A comparison with NaN is False.
+    return places[..., 1:] >= places[..., :-1] - SLACK, known[..., 1:] & known[..., :-1]
+
+
+class Monotonicity(Counts):
+    """Share of the steps at which each head's expected position does not fall; see `monotonicity`.
+
+    Args:
+        heads: number of heads, each with a value of its own.
+    """
+
+    def update(self, weights: Float[Tensor, "B H Q K"], mask: Bool[Tensor, "B Q"] | None = None) -> None:
+        """Count a batch.
+
+        Args:
+            weights: attention of each head.
+            mask: True for the rows that count, e.g. not padding; all by default. A step counts if both its
+                rows do.
+
+        Raises:
+            ValueError: another number of heads than announced.
+        """
+        self.check_heads(weights)
+        forward, counted = _steps(weights.detach())
+        if mask is not None:
+            counted = counted & (mask[:, 1:] & mask[:, :-1]).unsqueeze(1)
+        self.numerator += (forward & counted).sum((0, 2))
+        self.denominator += counted.sum((0, 2))

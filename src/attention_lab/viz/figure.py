@@ -1,0 +1,199 @@
+"""Heatmaps as a matplotlib figure, for notebooks and papers."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from io import BytesIO
+from math import ceil
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from attention_lab.errors import LabError
+from attention_lab.viz.canvas import BAD, PALETTE, SHADES
+from attention_lab.viz.cells import Scale
+from attention_lab.viz.matrices import Labels, Matrix, as_captions, as_labels, as_panels
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap, Normalize
+    from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
+
+LABEL_POINTS, TITLE_POINTS = 9, 10
+LINE = 1.45 * LABEL_POINTS / 72  # inches from one label to the next, at least
+SMALLEST, LARGEST = 1.7, 5.2  # inches of a panel's longer side
+SLIMMEST = 0.9  # inches of the shorter one, where the other allows it
+DOTS = 110  # an inch
+GREY = "#5b6470"
+
+
+def show_heatmaps(
+    matrices: Any,
+    *,
+    titles: Sequence[str] | None = None,
+    xlabel: str = "key",
+    ylabel: str = "query",
+    queries: Labels | None = None,
+    keys: Labels | None = None,
+    columns: int | None = None,
+    cmap: "str | Colormap | None" = None,
+    scale: Scale = "linear",
+    shared: bool = True,
+    figsize: tuple[float, float] | None = None,
+) -> "Figure":
+    """Draw rows and columns of matrices, with a colour bar; the last expression of a notebook cell shows it.
+
+    Colours go from 0 (or the least value, if that is negative) to the largest value. Cells that are NaN or
+    infinite are magenta. Labels too many to be legible are thinned. pyplot is not touched.
+
+    Args:
+        matrices: an array `[rows, columns, Q, K]`, `[N, Q, K]` or `[Q, K]`, a list of matrices, which may be
+            of different sizes, or a list of rows of them. NumPy arrays, or whatever NumPy makes an array of;
+            PyTorch tensors of any type, device and with or without gradient.
+        titles: one for each matrix, or one for each column.
+        xlabel: name of the K axis.
+        ylabel: name of the Q axis.
+        queries: a label for each row of a matrix, or such a list for each matrix.
+        keys: a label for each column of a matrix, or such a list for each matrix.
+        columns: panels in a row; by default as the array or the rows have it, or else about as many as rows.
+        cmap: name of a matplotlib colour map, or one; by default that of the other pictures, light = 0.
+        scale: "sqrt" sets values near 0 apart.
+        shared: one colour scale and one bar for all matrices, so that they compare; False: one for each.
+        figsize: width and height in inches; by default as the matrices need it.
+
+    Returns:
+        The figure: `figure.savefig("heads.pdf")` writes it to a file, `figure.axes` leads to its parts.
+
+    Raises:
+        LabError: matplotlib is not installed.
+        ValueError: there are no matrices, or titles or labels are not as many.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise LabError("show_heatmaps needs matplotlib: pip install 'attention-lab[plot]'") from None
+    panels, across = as_panels(matrices)
+    columns = min(len(panels), columns or across or ceil(len(panels) ** 0.5))
+    if columns < 1:
+        raise ValueError(f"columns={columns}: give 1 or more")
+    rows = ceil(len(panels) / columns)
+    captions = as_captions(titles, len(panels), columns)
+    sides = [as_labels(labels, panels, axis) for axis, labels in enumerate((queries, keys))]
+    alike = len({panel.shape for panel in panels}) == 1 and all(
+        side.count(side[0]) == len(side) for side in sides
+    )
+
+    widths, heights = _inches(panels, rows, columns)
+    # Beside each panel, or once for all, stand labels, and colour bars; above each its title.
+    longest = [max((len(label) for side in axis for label in side), default=2) for axis in sides]
+    left, below = (0.3 + 0.08 * length for length in longest)
+    bars = 0.7 if shared else 0.7 * columns
+    width = sum(widths) + 0.1 * columns + bars + left * (1 if alike else columns)
+    height = sum(heights) + 0.3 * rows + below * (1 if alike else rows)
+    figure = Figure(figsize or (width, height), layout="compressed", dpi=DOTS)
+    FigureCanvasAgg(figure)
+    grid = figure.subplots(rows, columns, squeeze=False, width_ratios=widths, height_ratios=heights)
+    norms = _norms(panels, scale, shared)
+    for number, axes in enumerate(grid.flat):
+        if number >= len(panels):
+            axes.set_axis_off()
+            continue
+        image = _draw(axes, panels[number], norms[number], _colours(cmap))
+        axes.set_title(captions[number], fontsize=TITLE_POINTS, parse_math=False, pad=5)
+        left, bottom = number % columns == 0, number + columns >= len(panels)
+        _name(axes, "y", ylabel if left else "", sides[0][number], left or not alike)
+        _name(axes, "x", xlabel if bottom else "", sides[1][number], bottom or not alike)
+        if not shared or number == len(panels) - 1:
+            _bar(figure, image, grid.ravel().tolist() if shared else [axes])
+    # A notebook shows what has this method; matplotlib's own hook needs pyplot.
+    figure.__dict__["_repr_png_"] = partial(_png, figure)
+    return figure
+
+
+def _png(figure: "Figure") -> bytes:
+    file = BytesIO()
+    figure.savefig(file, format="png")
+    return file.getvalue()
+
+
+def _inches(panels: Sequence[Matrix], rows: int, columns: int) -> tuple[list[float], list[float]]:
+    """Widths of the columns and heights of the rows, with square cells as large as a line of text or so."""
+    longest = max(max(panel.shape) for panel in panels)
+    cell = min(max(LINE * 1.35, SMALLEST / longest), LARGEST / longest)
+    widths, heights = [SLIMMEST] * columns, [SLIMMEST] * rows
+    for number, (queries, keys) in enumerate(panel.shape for panel in panels):
+        row, column = divmod(number, columns)
+        widths[column] = max(widths[column], keys * cell)
+        heights[row] = max(heights[row], queries * cell)
+    return widths, heights
+
+
+def _norms(panels: Sequence[Matrix], scale: Scale, shared: bool) -> "list[Normalize]":
+    """The colour scale of each panel."""
+    from matplotlib.colors import Normalize, PowerNorm
+
+    def norm(values: Iterator[Matrix]) -> Normalize:
+        finite = np.concatenate([[0.0], *(one[np.isfinite(one)] for one in values)])
+        low, high = finite.min(), finite.max()
+        high = high if high > low else low + 1.0
+        return PowerNorm(0.5, low, high) if scale == "sqrt" else Normalize(low, high)
+
+    return [norm(iter(panels))] * len(panels) if shared else [norm(iter([panel])) for panel in panels]
+
+
+def _colours(cmap: "str | Colormap | None") -> "Colormap":
+    from matplotlib import colormaps
+    from matplotlib.colors import ListedColormap
+
+    if cmap is None:
+        chosen: Colormap = ListedColormap(PALETTE[:SHADES] / 255, name="attention")
+    else:
+        chosen = colormaps[cmap] if isinstance(cmap, str) else cmap
+    return chosen.with_extremes(bad=tuple(PALETTE[BAD] / 255))
+
+
+def _draw(axes: "Axes", panel: Matrix, norm: "Normalize", cmap: "Colormap") -> "AxesImage":
+    queries, keys = panel.shape
+    shown = np.ma.masked_invalid(panel)
+    even = max(queries, keys) <= 6 * min(queries, keys)
+    image = axes.imshow(shown, cmap, norm, aspect="equal" if even else "auto", interpolation="nearest")
+    for spine in axes.spines.values():
+        spine.set(color="#c9ced6", linewidth=0.8)
+    axes.tick_params(length=0, labelsize=LABEL_POINTS, labelcolor="#1b222c", pad=3)
+    if max(queries, keys) <= 40:
+        axes.set_xticks(np.arange(keys - 1) + 0.5, minor=True)
+        axes.set_yticks(np.arange(queries - 1) + 0.5, minor=True)
+        axes.grid(which="minor", color="white", linewidth=0.6)
+        axes.tick_params(which="minor", length=0)
+    return image
+
+
+def _name(axes: "Axes", side: str, name: str, labels: Sequence[str], shown: bool) -> None:
+    """Name one axis and label its ticks, as many as are legible."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis = axes.xaxis if side == "x" else axes.yaxis
+    axis.set_label_text(name, fontsize=LABEL_POINTS, color=GREY)
+    if not labels:
+        axis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
+    else:
+        step = ceil(len(labels) * LINE / LARGEST)
+        turned = side == "x" and max(map(len, labels)) > 2
+        axis.set_ticks(range(0, len(labels), step), labels[::step])
+        for label in axis.get_ticklabels():
+            label.set(parse_math=False, rotation=90 if turned else 0)
+    axis.set_tick_params(labelleft=shown, labelbottom=shown)
+
+
+def _bar(figure: "Figure", image: "AxesImage", axes: "list[Axes]") -> None:
+    from matplotlib.colors import PowerNorm
+    from matplotlib.ticker import FixedLocator, Locator, MaxNLocator
+
+    norm, ticks = image.norm, cast("Locator", MaxNLocator(5))
+    if isinstance(norm, PowerNorm):  # round values would crowd at the top
+        ticks = FixedLocator(norm.inverse(np.linspace(0, 1, 5)).tolist())
+    pad = 0.03 / len(axes) ** 0.5
+    bar = figure.colorbar(image, ax=axes, aspect=22, pad=pad, fraction=0.05, ticks=ticks, format="%.2g")
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(length=2, labelsize=LABEL_POINTS - 1, color=GREY, labelcolor=GREY)

@@ -1,0 +1,80 @@
+"""Matrices, titles and labels as people give them, in one form."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from attention_lab.viz.fonts import visible
+
+Matrix = npt.NDArray[np.float64]
+Labels = Sequence[str] | Sequence[Sequence[str]]
+
+LONGEST = 14
+"""Characters of a label."""
+
+
+def as_panels(matrices: Any) -> tuple[list[Matrix], int | None]:
+    """The matrices in reading order, and how many stand in a row if that is given."""
+    across = None
+    match _depth(matrices):
+        case 2:
+            found = [_matrix(matrices)]
+        case 3:
+            found = [_matrix(one) for one in matrices]
+        case 4:
+            rows = [[_matrix(one) for one in row] for row in matrices]
+            found, across = [one for row in rows for one in row], max(map(len, rows), default=0)
+            if len(found) != len(rows) * across:
+                raise ValueError(f"rows of {[len(row) for row in rows]} matrices: give as many in each")
+        case depth:
+            raise ValueError(
+                f"matrices of {depth} dimensions; give [rows, columns, Q, K], [N, Q, K] or [Q, K]"
+            )
+    if not found:
+        raise ValueError("no matrices to draw")
+    return found, across
+
+
+def _depth(values: Any) -> int:
+    """Number of dimensions, of nested lists too."""
+    if isinstance(values, list | tuple):
+        return 1 + (_depth(values[0]) if values else 2)
+    return len(values.shape) if hasattr(values, "shape") else np.ndim(values)
+
+
+def _matrix(values: Any) -> Matrix:
+    """Numbers in float64; a tensor is detached, brought to the CPU and to a type that NumPy knows."""
+    for method in ("detach", "cpu", "float"):
+        if hasattr(values, method):
+            values = getattr(values, method)()
+    matrix = np.asarray(values, dtype=np.float64)
+    if matrix.ndim != 2 or matrix.size == 0:
+        raise ValueError(f"a matrix of shape {matrix.shape}; give [Q, K], neither of them 0")
+    return matrix
+
+
+def as_captions(titles: Sequence[str] | None, count: int, columns: int) -> list[str]:
+    """A title for each matrix; one for each column stands above its first."""
+    if titles is None:
+        return [""] * count
+    if len(titles) not in (count, columns):
+        raise ValueError(f"{len(titles)} titles for {count} matrices in {columns} columns")
+    return [*titles, *[""] * (count - len(titles))]
+
+
+def as_labels(labels: Labels | None, panels: Sequence[Matrix], axis: int) -> list[list[str]]:
+    """For each panel its labels, ready to be drawn, or none."""
+    if labels is None or len(labels) == 0:
+        return [[] for _ in panels]
+    each = [labels] * len(panels) if isinstance(labels[0], str) else labels
+    name = ("queries", "keys")[axis]
+    sizes = [panel.shape[axis] for panel in panels]
+    if [len(one) for one in each] != sizes:
+        raise ValueError(f"{name}: {[len(one) for one in each]} labels for matrices with {sizes}")
+    return [[_short(visible(str(label))) for label in one] for one in each]
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= LONGEST else f"{label[: LONGEST - 1]}…"

@@ -1,0 +1,184 @@
+"""Figures for notebooks: where things stand in them, and that they are all there."""
+
+import subprocess
+import sys
+from io import BytesIO
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.axes import Axes
+from matplotlib.colors import PowerNorm
+from matplotlib.figure import Figure
+from PIL import Image
+
+from attention_lab.errors import LabError
+from attention_lab.viz import show_heatmaps
+from attention_lab.viz.canvas import BAD, PALETTE
+
+WEIGHTS = np.random.default_rng(0).dirichlet(np.ones(5), size=(2, 3, 4))  # [rows 2, columns 3, Q 4, K 5]
+QUERIES, KEYS = list("abcd"), ["the", "cat", "sat", "$x$", "</s>"]
+
+
+def panels(figure: Figure) -> list[Axes]:
+    """The axes with a matrix; not those of colour bars."""
+    return [axes for axes in figure.axes if axes.images]
+
+
+def bars(figure: Figure) -> int:
+    return sum(not axes.images and axes.axison for axes in figure.axes)
+
+
+def matrices(figure: Figure) -> list[Any]:
+    return [np.ma.getdata(axes.images[0].get_array()) for axes in panels(figure)]
+
+
+def ticks(axes: Axes, side: str) -> list[str]:
+    """The labels that are drawn."""
+    labels = axes.get_xticklabels() if side == "x" else axes.get_yticklabels()
+    return [label.get_text() for label in labels if label.get_visible()]
+
+
+def rows_and_columns(figure: Figure) -> tuple[int, int]:
+    grid = panels(figure)[0].get_subplotspec().get_gridspec()  # type: ignore[union-attr]
+    return grid.nrows, grid.ncols
+
+
+def test_rows_and_columns_with_one_scale_and_one_bar() -> None:
+    figure = show_heatmaps(WEIGHTS, titles=["one", "two", "three"], queries=QUERIES, keys=KEYS)
+    shown = panels(figure)
+    assert rows_and_columns(figure) == (2, 3)
+    assert np.array_equal(matrices(figure), WEIGHTS.reshape(6, 4, 5))
+    assert {axes.images[0].get_clim() for axes in shown} == {(0, WEIGHTS.max())}
+    assert bars(figure) == 1
+    assert [axes.get_title() for axes in shown] == ["one", "two", "three", "", "", ""]
+    assert [axes.get_xlabel() for axes in shown] == [""] * 3 + ["key"] * 3
+    assert [axes.get_ylabel() for axes in shown] == ["query", "", ""] * 2
+    assert [ticks(axes, "y") for axes in shown] == [QUERIES, [], []] * 2
+    assert [ticks(axes, "x") for axes in shown] == [[], [], []] + [KEYS] * 3
+
+
+@pytest.mark.parametrize(
+    ("given", "grid"),
+    [
+        (WEIGHTS[0, 0], (1, 1)),
+        (WEIGHTS[0], (2, 2)),
+        (list(WEIGHTS[0]), (2, 2)),
+        (list(WEIGHTS), (2, 3)),
+        ([list(row) for row in WEIGHTS], (2, 3)),
+        (WEIGHTS.tolist(), (2, 3)),
+        (WEIGHTS[0, 0].tolist(), (1, 1)),
+    ],
+)
+def test_matrices_may_be_given_in_several_ways(given: Any, grid: tuple[int, int]) -> None:
+    figure = show_heatmaps(given)
+    assert rows_and_columns(figure) == grid
+    count = 6 if grid == (2, 3) else 3 if grid == (2, 2) else 1
+    assert np.array_equal(matrices(figure), WEIGHTS.reshape(6, 4, 5)[:count])
+    assert bars(figure) == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_tensors_of_any_type(dtype: torch.dtype) -> None:
+    weights = torch.tensor(WEIGHTS, dtype=dtype, requires_grad=True)
+    expected = weights.detach().float().numpy().reshape(6, 4, 5)
+    assert np.array_equal(matrices(show_heatmaps(weights)), expected)
+    assert np.array_equal(matrices(show_heatmaps(list(weights[0]))), expected[:3])
+
+
+def test_matrices_of_different_sizes_keep_their_own_labels() -> None:
+    wide = np.eye(3, 12)
+    figure = show_heatmaps(
+        [WEIGHTS[0, 0], wide], queries=[QUERIES, list("xyz")], keys=[KEYS, list("abcdefghijkl")], columns=2
+    )
+    first, second = panels(figure)
+    assert (ticks(first, "y"), ticks(second, "y")) == (QUERIES, list("xyz"))
+    assert (ticks(first, "x"), ticks(second, "x")) == (KEYS, list("abcdefghijkl"))
+    # cells are square, and of one size
+    figure.canvas.draw()
+    boxes = [axes.get_window_extent() for axes in (first, second)]
+    for box, (queries, keys) in zip(boxes, [(4, 5), (3, 12)], strict=True):
+        assert box.width / keys == pytest.approx(box.height / queries, rel=0.01)
+
+
+def test_a_scale_for_each() -> None:
+    figure = show_heatmaps([WEIGHTS[0, 0], 10 * WEIGHTS[0, 1]], shared=False)
+    limits = [axes.images[0].get_clim() for axes in panels(figure)]
+    assert limits == [(0, WEIGHTS[0, 0].max()), (0, 10 * WEIGHTS[0, 1].max())]
+    assert bars(figure) == 2
+
+
+def test_scales_and_colours() -> None:
+    norm = panels(show_heatmaps(WEIGHTS, scale="sqrt"))[0].images[0].norm
+    assert isinstance(norm, PowerNorm)
+    assert norm(WEIGHTS.max() / 4) == pytest.approx(0.5)
+    image = panels(show_heatmaps(np.array([[-1.0, 3.0], [np.nan, np.inf]]), cmap="viridis"))[0].images[0]
+    assert image.get_clim() == (-1, 3)
+    assert image.cmap.name == "viridis"
+    colours = np.rint(255 * image.to_rgba(image.get_array()))[..., :3]
+    assert colours[1].tolist() == [PALETTE[BAD].tolist()] * 2
+    assert panels(show_heatmaps(np.zeros((2, 2))))[0].images[0].get_clim() == (0, 1)
+
+
+def test_labels_are_legible() -> None:
+    names = [f"token{number}" for number in range(300)]
+    figure = show_heatmaps(np.eye(300), queries=names, keys=["a long word indeed", *names[1:]])
+    axes = panels(figure)[0]
+    figure.canvas.draw()
+    assert ticks(axes, "x")[0] == "a long word i…"
+    for side, labels in (("x", axes.get_xticklabels()), ("y", axes.get_yticklabels())):
+        boxes = [label.get_window_extent() for label in labels]
+        assert 10 < len(boxes) < 60
+        assert ticks(axes, side)[1:3] == [
+            names[int(label.get_position()[side == "y"])] for label in labels[1:3]
+        ]
+        edges = [(box.x0, box.x1) if side == "x" else (-box.y1, -box.y0) for box in boxes]
+        assert all(one[1] <= two[0] for one, two in pairwise(edges))
+        assert all(box.x0 >= 0 and box.y0 >= 0 for box in boxes)  # none is cut off
+
+
+def test_a_notebook_shows_the_figure_and_files_can_be_written(tmp_path: Path) -> None:
+    figure = show_heatmaps(WEIGHTS[0, 0], figsize=(4, 3))
+    picture = Image.open(BytesIO(figure._repr_png_()))  # type: ignore[attr-defined]
+    assert picture.size == (440, 330)
+    assert len(np.unique(np.asarray(picture.convert("RGB")).reshape(-1, 3), axis=0)) > 20
+    figure.savefig(tmp_path / "heads.pdf")
+    assert (tmp_path / "heads.pdf").read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "message"),
+    [
+        ([], {}, "no matrices to draw"),
+        (np.zeros((0, 3, 3)), {}, "no matrices to draw"),
+        (np.zeros((3, 0)), {}, r"a matrix of shape \(3, 0\)"),
+        (np.zeros(3), {}, "matrices of 1 dimensions; give"),
+        ([[np.eye(2)], [np.eye(2)] * 2], {}, r"rows of \[1, 2\] matrices"),
+        (WEIGHTS, {"titles": ["a", "b"]}, "2 titles for 6 matrices in 3 columns"),
+        (WEIGHTS, {"queries": KEYS}, r"queries: \[5, 5, 5, 5, 5, 5\] labels for matrices with \[4, 4"),
+        (WEIGHTS, {"keys": [KEYS]}, r"keys: \[5\] labels for matrices with \[5, 5"),
+        (WEIGHTS, {"columns": -1}, r"columns=-1: give 1 or more"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(given: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        show_heatmaps(given, **options)
+
+
+def test_without_matplotlib_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(LabError, match=r"pip install 'attention-lab\[plot\]'"):
+        show_heatmaps(WEIGHTS)
+
+
+def test_pyplot_is_left_alone() -> None:
+    script = (
+        "import sys, numpy\n"
+        "from attention_lab.viz import show_heatmaps\n"
+        "show_heatmaps(numpy.eye(3))._repr_png_()\n"
+        "sys.exit('matplotlib.pyplot' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
