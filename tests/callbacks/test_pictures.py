@@ -8,6 +8,7 @@ from PIL import Image
 
 from attention_lab.callbacks.pictures import attention_pictures, readable, save_pictures
 from attention_lab.tasks import Observation
+from attention_lab.tasks.observation import Picture
 
 
 def _observation(text: str = "ab") -> Observation:
@@ -61,3 +62,20 @@ def test_files_are_named_after_short_texts_and_stay_in_their_folder(text: str, t
 
 def test_a_word_is_in_its_file_name(tmp_path: Path) -> None:
     assert save_pictures([_observation("it's")], tmp_path)[1].name == "01_it-s_decoder.png"
+
+
+def test_attention_to_a_picture_is_drawn_over_it(tmp_path: Path) -> None:
+    cells = torch.softmax(torch.randn(2, 3, 8), -1)
+    observation = _observation("picture of 8 x 4")._replace(
+        weights={"decoder.attention": cells, "encoder.attention": torch.ones(1, 2, 2) / 2},
+        masks={"decoder.attention": cells > 0, "encoder.attention": torch.ones(1, 2, 2, dtype=torch.bool)},
+        others={"encoder.attention": (["a", "b"], ["a", "b"])},
+        keys=[f"r{row}c{column}" for column in range(4) for row in range(2)],
+        gold=torch.tensor([[0, 1], [4, -1], [-1, -1]]),
+        picture=Picture(torch.rand(4, 8), cell=2),
+    )
+    drawn = dict(attention_pictures(observation))
+    assert list(drawn) == ["decoder head 1", "decoder head 2", "encoder"]
+    assert [picture.mode for picture in drawn.values()] == ["RGB", "RGB", "P"]  # in colour, or a heatmap
+    paths = save_pictures([observation], tmp_path)
+    assert paths[0].name == "01_picture-of-8-x-4_decoder-head-1.png"

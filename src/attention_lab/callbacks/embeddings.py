@@ -1,0 +1,61 @@
+"""At the end of training: the learned vectors of the symbols, for TensorBoard's Embedding Projector."""
+
+from collections.abc import Iterator
+
+import pytorch_lightning as pl
+from torch import Tensor, nn
+
+from attention_lab.callbacks.tensorboard import run_writer
+from attention_lab.data.codecs import ClassificationCodec, Codec, TransductionCodec
+from attention_lab.data.images import ImageCodec
+from attention_lab.data.language_codec import LanguageCodec
+from attention_lab.data.vocabulary import Tokenizer
+from attention_lab.sizes import PAD
+from attention_lab.tasks import Task
+
+
+class Embeddings(pl.Callback):
+    """Write every table of token embeddings with the tokens as labels: TensorBoard's PROJECTOR tab."""
+
+    def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Write the tables, on the writing process only."""
+        writer = run_writer(trainer)
+        if writer is None:
+            return
+        assert isinstance(pl_module, Task)
+        for name, labels, vectors in embedding_tables(pl_module):
+            writer.add_embedding(vectors, metadata=labels, tag=name, global_step=trainer.global_step)
+
+
+def embedding_tables(task: Task) -> Iterator[tuple[str, list[str], Tensor]]:
+    """The name, the labels [N] and the vectors [N, d] of each table; padding has no vector to show."""
+    for name, module in task.model.named_modules():
+        if not isinstance(module, nn.Embedding):
+            continue
+        tokenizer = _tokenizer(task.codec, name)
+        if tokenizer is not None and len(tokenizer.vocabulary) == module.num_embeddings:
+            numbers = [number for number in range(module.num_embeddings) if number != PAD]
+            labels = [plain(tokenizer.vocabulary.symbol(number)) for number in numbers]
+            yield name, labels, module.weight.detach()[numbers].float().cpu()
+
+
+def plain(label: str) -> str:
+    r"""A label that stays in its cell of a tab-separated file, and can be seen.
+
+    A character that cannot be printed, as tab and line break, is written as Python does: `\t`, `\n`.
+    """
+    if label.isspace() and label.isprintable():
+        return "␣" * len(label)
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in label)
+
+
+def _tokenizer(codec: Codec, name: str) -> Tokenizer | None:
+    """What numbers the rows of the table called `name` in the model."""
+    match codec:
+        case LanguageCodec() | ClassificationCodec():
+            return codec.tokenizer
+        case TransductionCodec():
+            return codec.source if name.startswith("encoder") else codec.target
+        case ImageCodec():
+            return codec.target
+    return None

@@ -1,0 +1,153 @@
+"""Data sets for language models: Words, and Text of the user's own."""
+
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from string import ascii_lowercase
+from typing import Literal, get_args
+
+from attention_lab.data.cmudict import dictionary_file, part_words, read_dictionary
+from attention_lab.data.datamodule import DataModule
+from attention_lab.data.files import TextParts, read_text
+from attention_lab.data.language_codec import LanguageCodec
+from attention_lab.data.parts import Parts, check_at_least, check_choice
+from attention_lab.data.splits import LanguageSplit, Split
+from attention_lab.data.vocabulary import Notation, Tokenizer, Vocabulary
+from attention_lab.errors import LabError
+from attention_lab.sizes import BOS, EOS, LanguageSizes
+
+Symbols = Sequence[str]
+TextUnit = Literal["characters", "words"]
+
+
+class LanguageData(DataModule):
+    """Sequences of symbols, of which a model learns the next one from those before it."""
+
+    codec: LanguageCodec
+    sizes: LanguageSizes
+
+    @abstractmethod
+    def sequences(self) -> Parts[list[Symbols]]:
+        """Read the sequences."""
+
+    @abstractmethod
+    def make_codec(self, sequences: Parts[list[Symbols]]) -> LanguageCodec:
+        """The codec that fits these sequences; its symbols are those of the training part."""
+
+    def build(self) -> Parts[Split]:
+        """See `DataModule`."""
+        sequences = self.sequences()
+        own = self.make_codec(sequences)
+        codec = self.given(LanguageCodec) or own
+        if _form(codec) != _form(own):
+            raise LabError(f"the model needs {_form(codec)}, and this is {_form(own)}")
+        self.codec, self.sizes = codec, codec.sizes
+        end = [EOS] if codec.ends else []
+        ids = codec.tokenizer.vocabulary.ids
+        return sequences.map(lambda part: LanguageSplit([[BOS, *ids(symbols), *end] for symbols in part]))
+
+
+class Words(LanguageData):
+    """English words, letter by letter, from the CMU Pronouncing Dictionary: the model learns to invent some.
+
+    They are parted as those of `CMUDict` are: no word is in two parts.
+
+    Args:
+        size: number of training words, None for all.
+        validation_size: number of validation words; test_size: likewise.
+        batch_size: see `DataModule`.
+    """
+
+    def __init__(
+        self,
+        size: int | None = 30_000,
+        validation_size: int = 1_000,
+        test_size: int = 2_000,
+        batch_size: int | None = 64,
+    ) -> None:
+        super().__init__(batch_size)
+        check_at_least(1, validation_size=validation_size, test_size=test_size)
+        if size is not None:
+            check_at_least(1, size=size)
+        self.counts = (size, validation_size, test_size)
+
+    def sequences(self) -> Parts[list[Symbols]]:
+        """Read and part the dictionary."""
+        words = part_words(read_dictionary(dictionary_file()), *self.counts)
+        return words.map(lambda part: list(part))
+
+    def make_codec(self, sequences: Parts[list[Symbols]]) -> LanguageCodec:
+        """The codec of all letters, whether training has them or not."""
+        tokenizer = Tokenizer(Notation("characters", lowercase=True), Vocabulary(list("'" + ascii_lowercase)))
+        return LanguageCodec(tokenizer, 1 + max(map(len, chain(*sequences))), ends=True)
+
+
+class Text(LanguageData):
+    """Text files (UTF-8), or one file that is parted by position: its first part is for training.
+
+    The text of each part is cut into blocks, one after the other. Every block begins anew, with `BOS` and
+    without memory of the one before it: so the first symbols of a block are harder to foresee than the rest.
+
+    Args:
+        train_file: path; validation_file and test_file: likewise, all three or none.
+        file: path of one file in place of the three.
+        fractions: shares of the parts in `file`, each above 0.
+        unit: "characters" or "words" (what is between white space, line breaks being no more than that).
+        block_size: symbols in a block; the last of a part may be shorter.
+        min_count: symbols that training has less often are all read as one, the unknown symbol.
+        batch_size: see `DataModule`.
+    """
+
+    def __init__(
+        self,
+        train_file: str | None = None,
+        validation_file: str | None = None,
+        test_file: str | None = None,
+        file: str | None = None,
+        fractions: Sequence[float] = (0.8, 0.1, 0.1),
+        unit: TextUnit = "characters",
+        block_size: int = 128,
+        min_count: int = 2,
+        batch_size: int | None = 32,
+    ) -> None:
+        super().__init__(batch_size)
+        check_choice(get_args(TextUnit), unit=unit)
+        check_at_least(1, min_count=min_count)
+        check_at_least(2, block_size=block_size)
+        self.files = TextParts(train_file, validation_file, test_file, file, fractions, seed=0)
+        self.notation = Notation("characters" if unit == "characters" else "spaces")
+        self.unit, self.block_size, self.min_count = unit, block_size, min_count
+
+    def sequences(self) -> Parts[list[Symbols]]:
+        """Read the files, part them and cut them into blocks."""
+        parts = self.files.gather(lambda file: self.notation.tokens(read_text(file)), self._part)
+        return parts.map(lambda symbols: list(self._blocks(symbols)))
+
+    def make_codec(self, sequences: Parts[list[Symbols]]) -> LanguageCodec:
+        """The codec of all symbols that training has often enough."""
+        counts = Counter(chain.from_iterable(sequences.train))
+        kept = sorted(symbol for symbol, count in counts.items() if count >= self.min_count)
+        if not kept:
+            raise LabError(f"data.min_count={self.min_count}: no symbol comes that often in training")
+        return LanguageCodec(Tokenizer(self.notation, Vocabulary(kept)), self.block_size, ends=False)
+
+    def _part(self, symbols: tuple[str, ...]) -> Parts[tuple[str, ...]]:
+        validation, test = (max(1, round(share * len(symbols))) for share in self.files.fractions[1:])
+        train = len(symbols) - validation - test
+        if train < 1:
+            raise LabError(f"{self.files.file}: {len(symbols)} {self.unit} are too few for three parts")
+        return Parts(symbols[:train], symbols[train : train + validation], symbols[train + validation :])
+
+    def _blocks(self, symbols: tuple[str, ...]) -> Iterator[Symbols]:
+        for start in range(0, len(symbols), self.block_size):
+            yield symbols[start : start + self.block_size]
+
+
+def _form(codec: LanguageCodec) -> str:
+    """What a model and its data must have in common, as the options that bring it about."""
+    if codec.ends:
+        return "data=words"
+    return (
+        f"data=text with data.unit={'words' if codec.tokenizer.notation.split == 'spaces' else 'characters'}"
+    )

@@ -1,0 +1,149 @@
+"""Language modelling: learn the next symbol, and go on from a prompt."""
+
+import random
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torchmetrics import MeanMetric
+
+from attention_lab.attention import recording
+from attention_lab.data.batches import LanguageBatch
+from attention_lab.data.language_codec import LanguageCodec
+from attention_lab.errors import LabError
+from attention_lab.models.language import LanguageModel
+from attention_lab.models.sampling import Sampling, generate
+from attention_lab.sizes import EOS, PAD
+from attention_lab.tasks.observation import Observation
+from attention_lab.tasks.task import Task
+from attention_lab.tasks.transduction import cross_entropy
+
+Part = Literal["validation", "test"]
+LIMIT = 64
+"""Most symbols whose weights are shown."""
+
+
+class Perplexity(MeanMetric):
+    """`exp` of the mean cross entropy, each token counting once."""
+
+    def compute(self) -> Tensor:
+        """The perplexity so far."""
+        return super().compute().exp()
+
+
+class LanguageModeling(Task):
+    """Train by cross entropy on the next symbol; judge by the perplexity, `exp` of its mean over all symbols.
+
+    Going on from a prompt, each symbol is drawn from the model; see `Sampling`. Draws depend on
+    `torch.initial_seed()`, which `seed=` sets, and on the number of the example, never on its company: the
+    same prompts are continued in the same way until there is another seed.
+
+    Args:
+        model: the language model.
+        codec: text to tensors and back.
+        label_smoothing: share of the target spread over all symbols in training (1512.00567).
+        temperature: divides the logits when drawing; 0 is the most probable symbol, above 1 is more daring.
+        top_k: draw from the most probable symbols only, this many; None from all.
+        top_p: draw from the most probable symbols that together have this probability; 1 from all.
+        max_new_tokens: the most symbols that are written after a prompt.
+        options: see `Task`.
+    """
+
+    model: LanguageModel
+    codec: LanguageCodec
+    headlines = ("test/perplexity",)
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        codec: LanguageCodec,
+        *,
+        label_smoothing: float = 0.0,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float = 1.0,
+        max_new_tokens: int = 100,
+        **options: Any,
+    ) -> None:
+        super().__init__(model, codec, **options)
+        if not 0 <= label_smoothing < 1:
+            raise LabError(f"task.label_smoothing must be in [0, 1), got {label_smoothing}")
+        if max_new_tokens < 1:
+            raise LabError(f"task.max_new_tokens must be at least 1, got {max_new_tokens}")
+        self.label_smoothing = label_smoothing
+        self.sampling = Sampling(float(temperature), top_k, float(top_p))
+        self.max_new_tokens = max_new_tokens
+        self.measures = nn.ModuleDict(
+            {
+                f"{part}_{name}": metric()
+                for part in ("validation", "test")
+                for name, metric in (("loss", MeanMetric), ("perplexity", Perplexity))
+            }
+        )
+
+    def training_step(self, batch: LanguageBatch, batch_idx: int) -> Tensor:
+        """Cross entropy of each symbol given those before it."""
+        loss = cross_entropy(self.model(batch.tokens[:, :-1]), batch.tokens[:, 1:], self.label_smoothing)
+        self.log("train/loss", loss, prog_bar=True, batch_size=len(batch.tokens))
+        return loss
+
+    def validation_step(self, batch: LanguageBatch, batch_idx: int) -> None:
+        """Loss and perplexity."""
+        self._evaluate(batch, "validation")
+
+    def test_step(self, batch: LanguageBatch, batch_idx: int) -> None:
+        """Loss and perplexity."""
+        self._evaluate(batch, "test")
+
+    @torch.no_grad()
+    def answer(self, batch: LanguageBatch) -> list[str]:
+        """Each prompt with what the model makes of it."""
+        return [self.codec.decode(ids) for ids in self._write(batch).cpu()]
+
+    @torch.no_grad()
+    def observe(self, batch: LanguageBatch) -> list[Observation]:
+        """Each prompt with its continuation, and the weights with which the model reads both.
+
+        Of a long text the first `LIMIT` symbols are shown.
+        """
+        written = self._write(batch)
+        with recording(self.model) as weights:
+            self.model(written[:, : min(LIMIT, self.model.length)])
+        result = []
+        for row, (ids, prompt, tokens, length) in enumerate(
+            zip(
+                written.cpu(), batch.prompts.tolist(), batch.tokens.cpu(), batch.lengths.tolist(), strict=True
+            )
+        ):
+            read = ids[: min(LIMIT, self.model.length)]
+            labels = self.codec.labels(read[(read != EOS) & (read != PAD)])  # nothing follows the end
+            shown = (row, slice(None), slice(len(labels)), slice(len(labels)))
+            result.append(
+                Observation(
+                    input=self.codec.shown(tokens[:prompt]),
+                    output=self.codec.shown(ids),
+                    expected=self.codec.shown(tokens) if prompt < length else "",
+                    weights={name: weights[name][shown].float().cpu() for name in weights},
+                    masks={name: weights.mask(name)[shown].cpu() for name in weights},
+                    queries=labels,
+                    keys=labels,
+                )
+            )
+        return result
+
+    def _write(self, batch: LanguageBatch) -> Tensor:
+        """Symbols `[B, T]`: each prompt and its continuation."""
+        rows = []
+        for number in batch.numbers.tolist():
+            seed = random.Random(f"{torch.initial_seed()} {number}").getrandbits(63)
+            generator = torch.Generator().manual_seed(seed)
+            rows.append(torch.rand(self.max_new_tokens, dtype=torch.float64, generator=generator))
+        return generate(self.model, batch.tokens, batch.prompts, torch.stack(rows), self.sampling)
+
+    def _evaluate(self, batch: LanguageBatch, part: Part) -> None:
+        targets = batch.tokens[:, 1:]
+        loss = cross_entropy(self.model(batch.tokens[:, :-1]), targets)
+        for name in ("loss", "perplexity"):
+            measure = self.measures[f"{part}_{name}"]
+            measure.update(loss, (targets != PAD).sum())  # type: ignore[operator]
+            self.log(f"{part}/{name}", measure, prog_bar=part == "validation")  # type: ignore[arg-type]
