@@ -27,13 +27,41 @@ class TransductionSizes:
 class ClassificationSizes:
     """`classes` labels for sequences of up to `length` tokens (`vocabulary`) or vectors (`features`).
 
-    Exactly one of `vocabulary` and `features` is set.
+    Exactly one of `vocabulary` and `features` is set. `grid` is the rows and columns of a picture whose pixels
+    are the sequence, line by line.
     """
 
     classes: int
     length: int
     vocabulary: int | None = None
     features: int | None = None
+    grid: tuple[int, int] | None = None
 
 
-Sizes = RegressionSizes | TransductionSizes | ClassificationSizes
+@dataclass(frozen=True)
+class ImageSizes:
+    """Pictures of `height` pixels in square cells of `cell` pixels, and symbols, the special ones included."""
+
+    height: int
+    cell: int
+    target_vocabulary: int
+
+
+@dataclass(frozen=True)
+class GraphSizes:
+    """`classes` labels for the nodes of a graph, which are vectors of `features` numbers each."""
+
+    classes: int
+    features: int
+    directed: bool = False
+
+
+@dataclass(frozen=True)
+class LanguageSizes:
+    """Number of symbols, the special ones included, and the most that are read at once, `BOS` included."""
+
+    vocabulary: int
+    length: int
+
+
+Sizes = RegressionSizes | TransductionSizes | ClassificationSizes | ImageSizes | GraphSizes | LanguageSizes

@@ -35,13 +35,33 @@ def test_digits_as_pixels_are_the_same_pictures() -> None:
     rows, pixels = Digits("rows"), Digits("pixels")
     rows.setup()
     pixels.setup()
-    assert pixels.sizes == ClassificationSizes(classes=10, length=64, vocabulary=21)
+    assert pixels.sizes == ClassificationSizes(classes=10, length=64, vocabulary=21, grid=(8, 8))
     vectors, tokens = whole(rows.parts.train), whole(pixels.parts.train)
     assert (tokens.inputs - 4).equal((vectors.inputs * 16).long().flatten(1))
     assert tokens.labels.equal(vectors.labels)
     text = " ".join(pixels.codec.token_labels(tokens.inputs[0], 64))
     assert pixels.codec.encode([text]).inputs[0].equal(tokens.inputs[0])
     assert rows.codec.encode([text]).inputs[0].equal(vectors.inputs[0])
+
+
+def test_a_smaller_training_part_is_nested_in_larger_ones_and_keeps_the_proportions() -> None:
+    chosen: dict[int | None, set[tuple[float, ...]]] = {}
+    for size in (20, 100, 1292, 1293, None):
+        data = Digits("rows", train_size=size)
+        data.setup()
+        train = whole(data.parts.train)
+        assert [len(part) for part in data.parts] == [size or 1293, 144, 360]
+        if size == 20:
+            assert set(train.labels.bincount(minlength=10).tolist()) <= {1, 2, 3}
+        chosen[size] = {tuple(image.flatten().tolist()) for image in train.inputs}
+    assert chosen[20] < chosen[100] < chosen[1292] < chosen[1293] == chosen[None]
+    everything = Digits("rows")
+    everything.setup()
+    assert train.inputs.equal(whole(everything.parts.train).inputs)
+    with pytest.raises(LabError, match=r"data\.train_size=1294: data=digits has 1293 to train on"):
+        Digits("rows", train_size=1294).setup()
+    with pytest.raises(LabError, match=r"data\.train_size=0"):
+        Digits("rows", train_size=0)
 
 
 def test_the_codec_of_other_digits_is_refused() -> None:

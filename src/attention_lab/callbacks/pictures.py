@@ -7,28 +7,43 @@ from pathlib import Path
 from PIL.Image import Image
 
 from attention_lab.tasks import Observation
-from attention_lab.viz import Heatmap, draw_heatmaps, to_png
+from attention_lab.viz import Heatmap, Overlay, draw_heatmaps, draw_overlays, to_png
 
 
 def attention_pictures(observation: Observation) -> Iterator[tuple[str, Image]]:
-    """One picture for each attention module, a panel for each head, with the module's place as its name."""
+    """One picture for each attention module, a panel for each head, with the module's place as its name.
+
+    Over the cells of a picture there is one for each head, with a panel for each query.
+    """
     gold = None if observation.gold is None else observation.gold.numpy()
     for module, weights in observation.weights.items():
         place = readable(module)
+        queries, keys = observation.labels(module)
+        elsewhere = module in (observation.others or {})
+        title = f"{_short(observation.input)} → {_short(observation.output)}"
+        if observation.picture is not None and not elsewhere:
+            ink, cell = observation.picture
+            for number, head in enumerate(weights, start=1):
+                name = place if len(weights) == 1 else f"{place} head {number}"
+                yield (
+                    name,
+                    draw_overlays(Overlay(ink.numpy(), cell, head.numpy(), queries, gold), title=title),
+                )
+            continue
         heads = [
             Heatmap(
                 head.numpy(),
                 title=place if len(weights) == 1 else f"{place} · head {number}",
-                queries=observation.queries,
-                keys=observation.keys,
+                queries=queries,
+                keys=keys,
                 mask=mask.numpy(),
-                gold=gold,
+                gold=None if elsewhere else gold,
             )
             for number, (head, mask) in enumerate(
                 zip(weights, observation.masks[module], strict=True), start=1
             )
         ]
-        yield place, draw_heatmaps(heads, title=f"{_short(observation.input)} → {_short(observation.output)}")
+        yield place, draw_heatmaps(heads, title=title)
 
 
 def readable(module: str) -> str:

@@ -1,6 +1,13 @@
 """Data sets as LightningDataModules: typed batches, codecs, and one-line errors for bad files."""
 
-from attention_lab.data.batches import Batch, ClassificationBatch, RegressionBatch, TransductionBatch
+from attention_lab.data.batches import (
+    Batch,
+    ClassificationBatch,
+    LanguageBatch,
+    NodeBatch,
+    RegressionBatch,
+    TransductionBatch,
+)
 from attention_lab.data.classification import Digits, Labelled
 from attention_lab.data.cmudict import CMUDict
 from attention_lab.data.codecs import (
@@ -11,9 +18,16 @@ from attention_lab.data.codecs import (
     codec_from_state,
 )
 from attention_lab.data.datamodule import DataModule
+from attention_lab.data.graph import Graph8, GraphData, GraphFiles, Karate
+from attention_lab.data.images import ImageCodec
+from attention_lab.data.language import LanguageData, Text, Words
+from attention_lab.data.language_codec import LanguageCodec
+from attention_lab.data.listops import ListOps
+from attention_lab.data.nodes import NodeCodec
 from attention_lab.data.pairs import Pairs
 from attention_lab.data.regression import CSVRegression, Diabetes, RegressionData, Sine
-from attention_lab.data.toy import Copy, Reverse, Sort, ToyTransduction
+from attention_lab.data.strips import DigitStrips, ImageFiles
+from attention_lab.data.toy import Copy, Repeat, Reverse, Sort, ToyTransduction
 from attention_lab.data.transduction import TransductionData
 
 __all__ = [
@@ -26,18 +40,34 @@ __all__ = [
     "Copy",
     "DataModule",
     "Diabetes",
+    "DigitStrips",
     "Digits",
+    "Graph8",
+    "GraphData",
+    "GraphFiles",
+    "ImageCodec",
+    "ImageFiles",
+    "Karate",
     "Labelled",
+    "LanguageBatch",
+    "LanguageCodec",
+    "LanguageData",
+    "ListOps",
+    "NodeBatch",
+    "NodeCodec",
     "Pairs",
     "RegressionBatch",
     "RegressionCodec",
     "RegressionData",
+    "Repeat",
     "Reverse",
     "Sine",
     "Sort",
+    "Text",
     "ToyTransduction",
     "TransductionBatch",
     "TransductionCodec",
     "TransductionData",
+    "Words",
     "codec_from_state",
 ]

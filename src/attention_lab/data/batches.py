@@ -1,6 +1,6 @@
 """What a loader yields. Named tuples of tensors: Lightning moves them across devices as they are.
 
-Shapes: B examples, d features, o targets, S source steps, T target steps, R references, L steps.
+Shapes: B examples, d features, o targets, S source steps, T target steps, R references, L steps, H x W pixels.
 Padding is `PAD`; lengths count the end symbol `EOS` where there is one.
 """
 
@@ -24,8 +24,10 @@ class TransductionBatch(NamedTuple):
     """Source and target sequences; all int64, each sequence ends in `EOS`.
 
     `source` [B, S], `source_lengths` [B], `target` [B, T], `target_lengths` [B];
+    for pictures, `source` [B, H, W] is ink from 0 to 1 in float32, and `source_lengths` their widths;
     `references` [B, R, T']: every acceptable output (an unused slot is all `PAD`);
-    `alignment` [B, T]: the gold source position of each target step, -1 where there is none.
+    `alignment` [B, T]: the gold source position of each target step, -1 where there is none;
+    [B, T, G] where a step has up to G of them, any of which is right.
     """
 
     source: Tensor
@@ -44,4 +46,30 @@ class ClassificationBatch(NamedTuple):
     labels: Tensor
 
 
-Batch = RegressionBatch | TransductionBatch | ClassificationBatch
+class NodeBatch(NamedTuple):
+    """One graph of N nodes, and B of them whose class is asked for.
+
+    `features` [N, d] in float32; `edges` [2, E], pairs of nodes; `nodes` [B], those asked for, and their
+    `labels` [B], -1 where unknown.
+    """
+
+    features: Tensor
+    edges: Tensor
+    nodes: Tensor
+    labels: Tensor
+
+
+class LanguageBatch(NamedTuple):
+    """Sequences of symbols; all int64, each begins with `BOS`, and ends in `EOS` where it has an end.
+
+    `tokens` [B, L], `lengths` [B]; `prompts` [B]: how many tokens are given to a model that is to go on
+    from there; `numbers` [B]: the number of each example, from which its random draws are seeded.
+    """
+
+    tokens: Tensor
+    lengths: Tensor
+    prompts: Tensor
+    numbers: Tensor
+
+
+Batch = RegressionBatch | TransductionBatch | ClassificationBatch | NodeBatch | LanguageBatch

@@ -1,7 +1,7 @@
 """Letters to phones: the CMU Pronouncing Dictionary."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from importlib import metadata
 from string import ascii_lowercase
@@ -43,6 +43,24 @@ def read_dictionary(path: str) -> dict[str, list[str]]:
     return words
 
 
+def part_words(
+    words: Iterable[str], size: int | None, validation_size: int, test_size: int
+) -> Parts[list[str]]:
+    """Words, ordered by a hash: the first are the test part, the next for validation, then for training.
+
+    So a part does not change with the sizes after it. A `size` of None is all that are left.
+
+    Raises:
+        LabError: `size` words are not left for training, or none.
+    """
+    order = sorted(words, key=lambda word: blake2b(word.encode(), digest_size=8).digest())
+    start = test_size + validation_size
+    available = len(order) - start
+    if not (size or 1) <= available:
+        raise LabError(f"data.size={size}: {max(available, 0)} words are left for training")
+    return Parts(train=order[start:][:size], validation=order[test_size:start], test=order[:test_size])
+
+
 class CMUDict(TransductionData):
     """English words, letter by letter, to their phones (ARPAbet); 125,000 words.
 
@@ -75,16 +93,7 @@ class CMUDict(TransductionData):
     def examples(self) -> Parts[list[Example]]:
         """Read and part the dictionary."""
         words = read_dictionary(dictionary_file())
-        order = sorted(words, key=lambda word: blake2b(word.encode(), digest_size=8).digest())
-        start = self.test_size + self.validation_size
-        available = len(order) - start
-        if not (self.size or 1) <= available:
-            raise LabError(f"data.size={self.size}: {max(available, 0)} words are left for training")
-        parts = Parts(
-            train=order[start:][: self.size],
-            validation=order[self.test_size : start],
-            test=order[: self.test_size],
-        )
+        parts = part_words(words, self.size, self.validation_size, self.test_size)
         return parts.map(lambda part: [Example(w, self._phones(p)) for w in part for p in words[w]])
 
     def make_codec(self, train: Sequence[Example]) -> TransductionCodec:

@@ -6,13 +6,16 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self, get_args
 
 import torch
 from torch import Tensor
 
 from attention_lab.data.batches import ClassificationBatch, RegressionBatch, TransductionBatch
 from attention_lab.data.files import parse_number
+from attention_lab.data.images import ImageCodec
+from attention_lab.data.language_codec import LanguageCodec
+from attention_lab.data.nodes import NodeCodec
 from attention_lab.data.ragged import Ragged
 from attention_lab.data.vocabulary import Ids, Tokenizer
 from attention_lab.errors import LabError
@@ -23,6 +26,7 @@ from attention_lab.sizes import EOS, ClassificationSizes, TransductionSizes
 class RegressionCodec:
     """Columns of numbers, standardised: `(value - mean) / deviation`; the last of both is the target's."""
 
+    KIND: ClassVar = "regression"
     inputs: list[str]
     target: str
     mean: list[float]
@@ -68,7 +72,7 @@ class RegressionCodec:
 
     def state(self) -> dict[str, Any]:
         """What `from_state` needs."""
-        return {"kind": "regression", **asdict(self)}
+        return {"kind": self.KIND, **asdict(self)}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
@@ -80,6 +84,7 @@ class RegressionCodec:
 class TransductionCodec:
     """A tokenizer for each side."""
 
+    KIND: ClassVar = "transduction"
     source: Tokenizer
     target: Tokenizer
 
@@ -105,6 +110,10 @@ class TransductionCodec:
         """Target ids as text, up to the first `EOS`."""
         return self.target.decode(ids)
 
+    def source_text(self, ids: Ids) -> str:
+        """Source ids as text, up to the first `EOS`."""
+        return self.source.decode(ids)
+
     def source_labels(self, ids: Ids) -> list[str]:
         """A label for each source step, `</s>` included, padding not."""
         return self.source.labels(ids)
@@ -115,7 +124,7 @@ class TransductionCodec:
 
     def state(self) -> dict[str, Any]:
         """What `from_state` needs."""
-        return {"kind": "transduction", "source": self.source.state(), "target": self.target.state()}
+        return {"kind": self.KIND, "source": self.source.state(), "target": self.target.state()}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
@@ -130,6 +139,7 @@ class ClassificationCodec:
     Vectors have `features` numbers each, which are divided by `scale`.
     """
 
+    KIND: ClassVar = "classification"
     labels: list[str]
     length: int
     tokenizer: Tokenizer | None = None
@@ -183,7 +193,7 @@ class ClassificationCodec:
         """What `from_state` needs."""
         tokenizer = None if self.tokenizer is None else self.tokenizer.state()
         fields = {name: getattr(self, name) for name in ("labels", "length", "features", "scale")}
-        return {"kind": "classification", "tokenizer": tokenizer, **fields}
+        return {"kind": self.KIND, "tokenizer": tokenizer, **fields}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
@@ -200,7 +210,7 @@ class ClassificationCodec:
         return [numbers[start : start + width] for start in range(0, len(numbers), width)]
 
 
-Codec = RegressionCodec | TransductionCodec | ClassificationCodec
+Codec = RegressionCodec | TransductionCodec | ClassificationCodec | ImageCodec | NodeCodec | LanguageCodec
 
 
 def shades(vector: Tensor) -> str:
@@ -211,14 +221,11 @@ def shades(vector: Tensor) -> str:
 
 def codec_from_state(state: dict[str, Any]) -> Codec:
     """The codec that gave this `state`, whichever its kind."""
-    match state["kind"]:
-        case "regression":
-            return RegressionCodec.from_state(state)
-        case "transduction":
-            return TransductionCodec.from_state(state)
-        case "classification":
-            return ClassificationCodec.from_state(state)
-    raise LabError(f"no codec is of the kind {state['kind']!r}; this checkpoint is from another version")
+    kinds = {kind.KIND: kind for kind in get_args(Codec)}
+    if state["kind"] not in kinds:
+        raise LabError(f"no codec is of the kind {state['kind']!r}; this checkpoint is from another version")
+    codec: Codec = kinds[state["kind"]].from_state(state)
+    return codec
 
 
 def _numbered(lines: Sequence[str], first: int) -> list[tuple[str, str]]:

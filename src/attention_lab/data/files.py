@@ -6,10 +6,12 @@ import reprlib
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from attention_lab.data.parts import Parts, check_fractions, partition
 from attention_lab.errors import LabError
+
+T = TypeVar("T")
 
 LARGEST = 3.4e38  # of float32
 
@@ -95,7 +97,7 @@ def read_columns(path: str, names: tuple[str, str]) -> list[Row]:
 
 @dataclass(frozen=True)
 class TextParts:
-    """The options that say where two-column text is: three files, or one and how to part it."""
+    """The options that say where text is: three files, or one and how to part it."""
 
     train_file: str | None
     validation_file: str | None
@@ -113,18 +115,29 @@ class TextParts:
         Raises:
             LabError: files are missing among the options, or `read_columns` or `partition` does.
         """
+
+        def part(rows: list[Row]) -> Parts[list[Row]]:
+            numbers = partition([key(row) for row in rows], self.fractions, self.seed)
+            return numbers.map(lambda chosen: [rows[number] for number in chosen])
+
+        return self.gather(lambda file: read_columns(file, names), part)
+
+    def gather(self, read: Callable[[str], T], part: Callable[[T], Parts[T]]) -> Parts[T]:
+        """What `read` finds in each of three files, or in one file, which `part` then cuts up.
+
+        Raises:
+            LabError: files are missing among the options, or one of the functions raises it.
+        """
         files = Parts(self.train_file, self.validation_file, self.test_file)
         if self.file is not None:
             if any(files):
                 raise LabError(
                     "data.file takes the place of data.train_file and the rest: give one or the other"
                 )
-            rows = read_columns(self.file, names)
-            numbers = partition([key(row) for row in rows], self.fractions, self.seed)
-            return numbers.map(lambda part: [rows[number] for number in part])
+            return part(read(self.file))
         missing = [f"data.{name}_file" for name, file in files._asdict().items() if file is None]
         if missing:
             raise LabError(
                 f"{' and '.join(missing)} missing: give all three files, or data.file to be parted"
             )
-        return files.map(lambda file: read_columns(str(file), names))
+        return files.map(lambda file: read(str(file)))

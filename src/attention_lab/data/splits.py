@@ -7,8 +7,18 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from attention_lab.data.batches import ClassificationBatch, RegressionBatch, TransductionBatch
+from attention_lab.data.batches import (
+    ClassificationBatch,
+    LanguageBatch,
+    RegressionBatch,
+    TransductionBatch,
+)
+from attention_lab.data.images import Images
+from attention_lab.data.nodes import NodeSplit
 from attention_lab.data.ragged import Ragged
+
+PROMPT = 32
+"""Most symbols of an example that are its prompt: few enough to show them with what follows in a line."""
 
 
 class RegressionSplit(Dataset[RegressionBatch]):
@@ -27,23 +37,26 @@ class RegressionSplit(Dataset[RegressionBatch]):
 
 
 class TransductionSplit(Dataset[TransductionBatch]):
-    """Pairs of sequences of ids.
+    """Pairs of sequences of ids, or of pictures and sequences of ids.
 
     Args:
-        sources: the source of each example, `EOS` included; targets: likewise.
+        sources: the source of each example, `EOS` included, or its picture; targets: likewise.
         references: the acceptable targets of each example.
         alignments: the gold source position of each target step, or empty.
+        places: gold positions that a step has; with several, they stand in a row in `alignments`.
     """
 
     def __init__(
         self,
-        sources: Sequence[Sequence[int]],
+        sources: Sequence[Sequence[int]] | Images,
         targets: Sequence[Sequence[int]],
         references: Sequence[Sequence[Sequence[int]]],
         alignments: Sequence[Sequence[int]],
+        places: int = 1,
     ) -> None:
-        self._source, self._target = Ragged(sources), Ragged(targets)
-        self._alignment = Ragged(alignments, padding=-1)
+        self._source = sources if isinstance(sources, Images) else Ragged(sources)
+        self._target = Ragged(targets)
+        self._alignment, self._places = Ragged(alignments, padding=-1), places
         # Reference 0 is the empty one, which fills the unused slots of an example.
         self._references = Ragged([[], *(row for rows in references for row in rows)])
         ends = list(accumulate(map(len, references), initial=1))
@@ -56,13 +69,16 @@ class TransductionSplit(Dataset[TransductionBatch]):
     def __getitem__(self, index: Tensor) -> TransductionBatch:
         """The batch of rows `index` [B], padded to its own longest sequences."""
         target = self._target[index]
+        alignment = self._alignment.padded(index, target.shape[1] * self._places)
+        if self._places > 1:
+            alignment = alignment.view(*target.shape, self._places)
         return TransductionBatch(
             source=self._source[index],
             source_lengths=self._source.lengths[index],
             target=target,
             target_lengths=self._target.lengths[index],
             references=self._references[self._slots[index]],
-            alignment=self._alignment.padded(index, target.shape[1]),
+            alignment=alignment,
         )
 
 
@@ -85,4 +101,25 @@ class ClassificationSplit(Dataset[ClassificationBatch]):
         return ClassificationBatch(self._inputs[index], self.lengths[index], self._labels[index])
 
 
-Split = RegressionSplit | TransductionSplit | ClassificationSplit
+class LanguageSplit(Dataset[LanguageBatch]):
+    """Sequences of ids that begin with `BOS`.
+
+    As prompts a batch gives ever more of its examples: of B, example b has b/B of its first symbols as the
+    prompt, `PROMPT` of them or all if it is shorter.
+    """
+
+    def __init__(self, rows: Sequence[Sequence[int]]) -> None:
+        self._tokens = Ragged(rows)
+        self.lengths = self._tokens.lengths
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __getitem__(self, index: Tensor) -> LanguageBatch:
+        """The batch of rows `index` [B], padded to its own longest sequence."""
+        lengths = self.lengths[index]
+        prompts = 1 + (lengths - 1).clamp(max=PROMPT) * torch.arange(len(index)) // len(index)
+        return LanguageBatch(self._tokens[index], lengths, prompts, index)
+
+
+Split = RegressionSplit | TransductionSplit | ClassificationSplit | NodeSplit | LanguageSplit

@@ -20,12 +20,22 @@ class EncoderDecoder(nn.Module):
     Args:
         encoder: called with sources and their lengths, gives an `Encoded`.
         decoder: the decoder.
+
+    Attributes:
+        alignment: name of the attention that is compared with a gold alignment.
     """
+
+    alignment = "decoder.attention"
 
     def __init__(self, encoder: nn.Module, decoder: AttentiveDecoder) -> None:
         super().__init__()
         self.encoder = encoder
         self.decoder = decoder
+
+    @property
+    def latent(self) -> nn.Module | None:
+        """The pooling of the one attention; if it is hard, its position is a latent variable of the training."""
+        return self.decoder.attention.pooling
 
     def forward(
         self,

@@ -5,6 +5,18 @@ from typing import NamedTuple
 from torch import Tensor
 
 
+class Picture(NamedTuple):
+    """A picture that was attended to, cell by cell down each column of its grid.
+
+    Attributes:
+        ink: `[H, W]`, 0 (paper) to 1.
+        cell: pixels of a side of a cell, of which H and W are multiples.
+    """
+
+    ink: Tensor
+    cell: int
+
+
 class Observation(NamedTuple):
     """One example as the model saw it, all on the CPU.
 
@@ -16,7 +28,9 @@ class Observation(NamedTuple):
         masks: the mask of each, of the same shape, True = attended.
         queries: labels of the Q rows.
         keys: labels of the K columns.
-        gold: gold key of each query, -1 where there is none; None without gold alignment.
+        gold: gold key `[Q]` or keys `[Q, G]` of each query, -1 where there is none; None if unknown.
+        picture: what the keys are cells of, where the input is a picture.
+        others: labels of the rows and columns of the attentions that have others than these, and no gold.
     """
 
     input: str
@@ -27,3 +41,9 @@ class Observation(NamedTuple):
     queries: list[str]
     keys: list[str]
     gold: Tensor | None = None
+    picture: Picture | None = None
+    others: dict[str, tuple[list[str], list[str]]] | None = None
+
+    def labels(self, module: str) -> tuple[list[str], list[str]]:
+        """The labels of the rows and of the columns of one attention."""
+        return (self.others or {}).get(module, (self.queries, self.keys))

@@ -6,15 +6,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attention_lab.attention import recording
+from attention_lab.attention import Exact, Hard, Recording, recording
 from attention_lab.data.batches import TransductionBatch
 from attention_lab.data.codecs import TransductionCodec
+from attention_lab.data.images import ImageCodec
 from attention_lab.errors import LabError
-from attention_lab.metrics import AlignmentAccuracy, AlignmentMass, SequenceErrorRate, TokenErrorRate
+from attention_lab.metrics import AlignmentMeasures, SequenceErrorRate, TokenErrorRate
 from attention_lab.models.decoding import beam_search, greedy
-from attention_lab.models.seq2seq import Seq2Seq
+from attention_lab.models.seq2seq import EncoderDecoder
+from attention_lab.models.transformer import Transformer
 from attention_lab.sizes import PAD
-from attention_lab.tasks.observation import Observation
+from attention_lab.tasks.latent import enumerated_loss, monte_carlo_loss
+from attention_lab.tasks.observation import Observation, Picture
 from attention_lab.tasks.task import Task
 
 Part = Literal["validation", "test"]
@@ -25,8 +28,9 @@ class Transduction(Task):
 
     `sequence_error_rate` is the fraction of outputs that equal none of the references,
     `token_error_rate` the Levenshtein distance to the nearest reference over its length. Where the
-    data has a gold alignment, `alignment_accuracy` and `alignment_mass` compare the weights (under
-    teacher forcing, mean over heads) with it.
+    data has a gold alignment, `AlignmentMeasures` compare the weights (under teacher forcing, mean over
+    heads and each head) with it, and `window_error` is the mean distance of the positions that local-p
+    predicts from it.
 
     Args:
         model: the sequence-to-sequence model.
@@ -37,14 +41,14 @@ class Transduction(Task):
         options: see `Task`.
     """
 
-    model: Seq2Seq
-    codec: TransductionCodec
+    model: EncoderDecoder | Transformer
+    codec: TransductionCodec | ImageCodec
     headlines = ("test/token_error_rate", "test/sequence_error_rate")
 
     def __init__(
         self,
-        model: Seq2Seq,
-        codec: TransductionCodec,
+        model: EncoderDecoder | Transformer,
+        codec: TransductionCodec | ImageCodec,
         *,
         label_smoothing: float = 0.0,
         beam_size: int = 1,
@@ -62,19 +66,19 @@ class Transduction(Task):
         self.errors = nn.ModuleDict(
             {f"{part}_{name}": metric() for part in ("validation", "test") for name, metric in ERRORS.items()}
         )
-        self.alignments = nn.ModuleDict(
-            {
-                f"{part}_{name}": metric()
-                for part in ("validation", "test")
-                for name, metric in ALIGNMENTS.items()
-            }
-        )
+        self.alignments = nn.ModuleDict({part: AlignmentMeasures() for part in ("validation", "test")})
 
     def training_step(self, batch: TransductionBatch, batch_idx: int) -> Tensor:
-        """Cross entropy of the target under teacher forcing."""
-        logits = self.model(batch.source, batch.source_lengths, batch.target)
-        loss = cross_entropy(logits, batch.target, self.label_smoothing)
-        self.log("train/loss", loss, prog_bar=True, batch_size=len(batch.source))
+        """Cross entropy of the target under teacher forcing; for hard attention see `latent`."""
+        pooling = self.model.latent
+        if isinstance(pooling, Hard):
+            loss, shown = monte_carlo_loss(self.model, batch, pooling, self._log_likelihood)
+        elif isinstance(pooling, Exact):
+            loss = shown = enumerated_loss(self.model, batch, pooling, self._log_likelihood)
+        else:
+            logits = self.model(batch.source, batch.source_lengths, batch.target)
+            loss = shown = cross_entropy(logits, batch.target, self.label_smoothing)
+        self.log("train/loss", shown, prog_bar=True, batch_size=len(batch.source))
         return loss
 
     def validation_step(self, batch: TransductionBatch, batch_idx: int) -> None:
@@ -88,7 +92,7 @@ class Transduction(Task):
     def decode(self, batch: TransductionBatch, beam_size: int | None = None) -> Tensor:
         """Output ids `[B, T]`: greedy for one beam, else the best hypothesis of a beam search."""
         beam_size = self.beam_size if beam_size is None else beam_size
-        limits = 2 * batch.source_lengths + 10
+        limits = 3 * batch.source_lengths + 10
         longest = int(limits.max())
         if beam_size == 1:
             tokens = greedy(self.model, batch.source, batch.source_lengths, longest)
@@ -112,7 +116,9 @@ class Transduction(Task):
         with recording(self.model) as weights:
             self.model(batch.source, batch.source_lengths, output)
         result = []
-        for row, (ids, source) in enumerate(zip(output.cpu(), batch.source.cpu(), strict=True)):
+        lengths = batch.source_lengths.tolist()
+        for row, (ids, padded) in enumerate(zip(output.cpu(), batch.source.cpu(), strict=True)):
+            source = padded[..., : lengths[row]]
             queries, keys = self.codec.target_labels(ids), self.codec.source_labels(source)
             shown = (row, slice(None), slice(len(queries)), slice(len(keys)))
             target = batch.target[row].cpu()
@@ -121,7 +127,7 @@ class Transduction(Task):
             aligned = bool((gold >= 0).any()) and torch.equal(ids[: len(queries)], target[: len(queries)])
             result.append(
                 Observation(
-                    input=self.codec.source.decode(source),
+                    input=self.codec.source_text(source),
                     output=self.codec.decode(ids),
                     expected=self.codec.decode(target),
                     weights={name: weights[name][shown].float().cpu() for name in weights},
@@ -129,21 +135,53 @@ class Transduction(Task):
                     queries=queries,
                     keys=keys,
                     gold=gold if aligned else None,
+                    picture=self._picture(source),
                 )
             )
         return result
+
+    def _picture(self, source: Tensor) -> Picture | None:
+        return Picture(source, self.codec.cell) if isinstance(self.codec, ImageCodec) else None
+
+    def _log_likelihood(self, logits: Tensor, target: Tensor) -> Tensor:
+        """`log p(y)` of each symbol, smoothed as in training."""
+        losses = F.cross_entropy(
+            logits.flatten(0, -2), target.flatten(), reduction="none", label_smoothing=self.label_smoothing
+        )
+        return -losses.view(target.shape)
 
     def _evaluate(self, batch: TransductionBatch, part: Part, beam_size: int) -> None:
         aligned = bool((batch.alignment >= 0).any())
         if aligned:
             with recording(self.model) as weights:
                 logits = self.model(batch.source, batch.source_lengths, batch.target)
-            self._update(self.alignments, part, list(weights.values())[-1].mean(1), batch.alignment)
+            self.alignments[part].update(list(weights.values())[-1], batch.alignment)  # type: ignore[operator]
+            self._log_window_error(weights, batch.alignment, part)
         else:
             logits = self.model(batch.source, batch.source_lengths, batch.target)
         loss = cross_entropy(logits, batch.target)
         self.log(f"{part}/loss", loss, batch_size=int(batch.target_lengths.sum()), sync_dist=True)
         self._update(self.errors, part, self.decode(batch, beam_size), batch.references)
+
+    def _log_window_error(self, weights: Recording, alignment: Tensor, part: Part) -> None:
+        """How far the positions that a window predicts (local-p) are from the gold ones."""
+        centre = weights.centre(list(weights)[-1])
+        if centre is not None and alignment.dim() == 2:
+            aligned = alignment >= 0
+            error = (centre - alignment.unsqueeze(1)).abs().mean(1)[aligned].mean()
+            self.log(f"{part}/window_error", error, batch_size=int(aligned.sum()), sync_dist=True)
+
+    def on_validation_epoch_end(self) -> None:
+        """Log how the weights agree with the gold alignment."""
+        self._log_alignments("validation")
+
+    def on_test_epoch_end(self) -> None:
+        """Log how the weights agree with the gold alignment."""
+        self._log_alignments("test")
+
+    def _log_alignments(self, part: Part) -> None:
+        values = self.alignments[part].take()  # type: ignore[operator]
+        self.log_dict({f"{part}/{name}": value for name, value in values.items()}, sync_dist=True)
 
     def _update(self, metrics: nn.ModuleDict, part: Part, *measured: Tensor) -> None:
         """Update and log the metrics of a part, under the names that `metrics.json` fixes."""
@@ -155,7 +193,6 @@ class Transduction(Task):
 
 
 ERRORS = {"sequence_error_rate": SequenceErrorRate, "token_error_rate": TokenErrorRate}
-ALIGNMENTS = {"alignment_accuracy": AlignmentAccuracy, "alignment_mass": AlignmentMass}
 
 
 def cross_entropy(logits: Tensor, target: Tensor, label_smoothing: float = 0.0) -> Tensor:

@@ -1,8 +1,20 @@
-"""Pictures of attention: numbers and labels in, an image out; numpy and Pillow only."""
+"""Pictures of attention: numbers and labels in, an image out. matplotlib is loaded only when asked for."""
 
 from attention_lab.viz.cells import Heatmap, Scale
 from attention_lab.viz.curve import Series, draw_curve
+from attention_lab.viz.figure import show_heatmaps
 from attention_lab.viz.heatmap import draw_heatmaps
+from attention_lab.viz.overlay import Overlay, draw_overlays
 from attention_lab.viz.png import to_png
 
-__all__ = ["Heatmap", "Scale", "Series", "draw_curve", "draw_heatmaps", "to_png"]
+__all__ = [
+    "Heatmap",
+    "Overlay",
+    "Scale",
+    "Series",
+    "draw_curve",
+    "draw_heatmaps",
+    "draw_overlays",
+    "show_heatmaps",
+    "to_png",
+]

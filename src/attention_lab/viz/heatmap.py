@@ -2,23 +2,16 @@
 
 from collections.abc import Sequence
 
-import numpy as np
 from PIL import Image
 
 from attention_lab.viz import layout as measure
-from attention_lab.viz.canvas import BAD, GOLD, PAPER, SHADES, Canvas
-from attention_lab.viz.cells import OUTLINE, Heatmap, Scale, cell_pixels, hatching, outline_gold, shades
+from attention_lab.viz.canvas import BAD, GOLD, PAPER, Canvas
+from attention_lab.viz.cells import OUTLINE, Heatmap, Scale, cell_pixels, hatching, outline_gold
 from attention_lab.viz.fonts import label_mask
 from attention_lab.viz.layout import AXIS, CAPTION, GAP, HEADING, LEGEND, MARGIN, SPACE, Layout, arrange
+from attention_lab.viz.legend import BAR_HEIGHT, QUIET, SWATCH, colour_bar
 
 __all__ = ["Heatmap", "draw_heatmaps"]
-
-_TICKS: dict[Scale, tuple[float, ...]] = {
-    "linear": (0, 0.25, 0.5, 0.75, 1),
-    "sqrt": (0, 0.01, 0.05, 0.1, 0.25, 0.5, 1),
-}
-_BAR_WIDTH, _BAR_HEIGHT, _SWATCH = 16, 200, 16
-_QUIET = 0.62  # strength of what is not a label
 
 
 def draw_heatmaps(
@@ -61,7 +54,7 @@ def draw_heatmaps(
 
     top = MARGIN + (HEADING if title else 0)
     panels_right = MARGIN + layout.columns * layout.across
-    legend_height = CAPTION + _BAR_HEIGHT + 24 + len(legend) * (_SWATCH + 8)
+    legend_height = CAPTION + BAR_HEIGHT + 24 + len(legend) * (SWATCH + 8)
     height = max(layout.rows * layout.down - GAP, legend_height)
     canvas = Canvas(panels_right + LEGEND + MARGIN, top + height + MARGIN)
     if title:
@@ -71,8 +64,8 @@ def draw_heatmaps(
         row, column = divmod(number, layout.columns)
         left = MARGIN + column * layout.across + layout.left
         _panel(canvas, heatmap, layout, left, top + row * layout.down + CAPTION, scale, maximum)
-    _colour_bar(canvas, panels_right, top + CAPTION, scale, maximum)
-    _legend(canvas, panels_right, top + CAPTION + _BAR_HEIGHT + 24, legend)
+    colour_bar(canvas, panels_right, top + CAPTION, scale, maximum)
+    _legend(canvas, panels_right, top + CAPTION + BAR_HEIGHT + 24, legend)
     return canvas.image()
 
 
@@ -97,7 +90,7 @@ def _panel(
     if heatmap.title:
         room = max(layout.width // 3, layout.width - label_mask(summary, 12).shape[1] - 10)
         start += 10 + canvas.text(heatmap.title, (start, line), size=13, limit=room)
-    canvas.text(summary, (start, line), limit=left + layout.width - start, strength=_QUIET)
+    canvas.text(summary, (start, line), limit=left + layout.width - start, strength=QUIET)
 
     _query_labels(canvas, heatmap, layout, left, top)
     _key_labels(canvas, heatmap, layout, left, top + height)
@@ -105,11 +98,11 @@ def _panel(
         "query",
         (left - layout.left + AXIS // 2 - 2, top + height // 2),
         anchor=(0.5, 0.5),
-        strength=_QUIET,
+        strength=QUIET,
         turned=True,
     )
     name = (left + width // 2, top + height + layout.below - AXIS // 2 + 2)
-    canvas.text("key", name, anchor=(0.5, 0.5), strength=_QUIET)
+    canvas.text("key", name, anchor=(0.5, 0.5), strength=QUIET)
 
 
 def _query_labels(canvas: Canvas, heatmap: Heatmap, layout: Layout, left: int, top: int) -> None:
@@ -137,20 +130,6 @@ def _key_labels(canvas: Canvas, heatmap: Heatmap, layout: Layout, left: int, bot
         canvas.text(label, place, anchor=(0.5, 0.0), size=size, limit=room, turned=turned)
 
 
-def _colour_bar(canvas: Canvas, left: int, top: int, scale: Scale, maximum: float) -> None:
-    name = "weight" if scale == "linear" else "weight (√)"
-    canvas.text(name, (left - 1, top - CAPTION // 2 - 2), strength=_QUIET)
-    bar = np.rint(np.linspace(SHADES - 1, 0, _BAR_HEIGHT)).astype(np.uint8)
-    canvas.pixels[top : top + _BAR_HEIGHT, left : left + _BAR_WIDTH] = bar[:, None]
-    canvas.frame(left, top, _BAR_WIDTH, _BAR_HEIGHT)
-    ticks = np.array(_TICKS[scale]) * maximum
-    for tick, shade in zip(ticks, shades(ticks, scale, maximum), strict=True):
-        height = top + round((1 - shade / (SHADES - 1)) * (_BAR_HEIGHT - 1))
-        right = left + _BAR_WIDTH
-        canvas.pixels[height, right : right + 4] = PAPER + 22
-        canvas.text(f"{tick:.3g}", (right + 8, height), size=11)
-
-
 def _legend_entries(maps: Sequence[Heatmap]) -> list[str]:
     """What besides colours the maps show."""
     present = {
@@ -163,14 +142,14 @@ def _legend_entries(maps: Sequence[Heatmap]) -> list[str]:
 
 def _legend(canvas: Canvas, left: int, top: int, entries: Sequence[str]) -> None:
     for number, name in enumerate(entries):
-        line = top + number * (_SWATCH + 8)
-        swatch = canvas.pixels[line : line + _SWATCH, left : left + _SWATCH]
+        line = top + number * (SWATCH + 8)
+        swatch = canvas.pixels[line : line + SWATCH, left : left + SWATCH]
         if name == "masked":
-            swatch[:] = hatching(_SWATCH, _SWATCH)
-            canvas.frame(left, line, _SWATCH, _SWATCH)
+            swatch[:] = hatching(SWATCH, SWATCH)
+            canvas.frame(left, line, SWATCH, SWATCH)
         elif name == "gold":
             swatch[:] = GOLD
             swatch[OUTLINE:-OUTLINE, OUTLINE:-OUTLINE] = 0
         else:
             swatch[:] = BAD
-        canvas.text(name, (left + _SWATCH + 8, line + _SWATCH // 2), size=11)
+        canvas.text(name, (left + SWATCH + 8, line + SWATCH // 2), size=11)

@@ -1,0 +1,99 @@
+"""Run the commands of contract.md and print which of its promises hold.
+
+    python docs/contract.py            all of them, about half an hour on two cores
+    python docs/contract.py 7 22 23    some rows
+
+Each command runs as it stands there, in a folder of its own under logs/contract. Exit status 1 if one
+does not hold.
+"""
+
+import json
+import operator
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).parents[1]
+OUTPUT = ROOT / "logs" / "contract"
+COMPARE = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
+
+
+class Promise(NamedTuple):
+    """A line of the table."""
+
+    row: str
+    what: str
+    command: str
+    condition: str
+
+
+def promises(rows: list[str]) -> list[Promise]:
+    """The lines of the table, or those of some rows."""
+    lines = (ROOT / "docs" / "contract.md").read_text(encoding="utf-8").splitlines()
+    cells = [
+        [cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines if re.match(r"\| \d", line)
+    ]
+    found = [
+        Promise(row, what, command.strip("`"), (*rest, "")[0].strip("`| "))
+        for row, what, command, *rest in cells
+    ]
+    return [promise for promise in found if not rows or promise.row in rows]
+
+
+def run(promise: Promise, folder: Path) -> tuple[bool, str]:
+    """Whether a promise holds, and what was seen."""
+    program, *arguments = promise.command.split()
+    if program == "python":
+        sweep = "experiment=crossover" in arguments or "experiment=efficiency" in arguments
+        arguments.append(f"hydra.{'sweep' if sweep else 'run'}.dir={folder}")
+        command = [sys.executable, *arguments]
+    else:
+        command = [sys.executable, "-m", program, *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "console.txt").write_text(done.stdout + done.stderr, encoding="utf-8")
+    if done.returncode:
+        lines = (done.stderr or done.stdout).strip().splitlines()
+        return False, lines[-1] if lines else f"exit status {done.returncode}"
+    return met(promise.condition, folder)
+
+
+def met(condition: str, folder: Path) -> tuple[bool, str]:
+    """Whether a condition on a run's folder is met, and what was found."""
+    if not condition:
+        return True, "exit status 0"
+    comparison = re.fullmatch(r"(\S+) (<=|>=|<|>) (\S+)", condition)
+    if comparison is None:
+        files = sorted(folder.glob(condition))
+        return bool(files), f"{len(files)} files" if files else f"no {condition}"
+    name, sign, limit = comparison.groups()
+    metrics = json.loads((folder / "metrics.json").read_text(encoding="utf-8"))
+    if name not in metrics:
+        return False, f"no {name} in metrics.json"
+    return COMPARE[sign](metrics[name], float(limit)), f"{name.rpartition('/')[2]} {metrics[name]:.4g}"
+
+
+def main() -> int:
+    """Run the rows named on the command line, or all."""
+    console, table, broken = Console(), Table("#", "what", "seen", "holds", "s"), 0
+    start = time.strftime("%Y-%m-%d_%H-%M-%S")
+    for number, promise in enumerate(promises(sys.argv[1:])):
+        console.print(f"{promise.row:>3}  {promise.command}", highlight=False, soft_wrap=True)
+        begun = time.perf_counter()
+        holds, seen = run(promise, OUTPUT / start / f"{number:02d}_row_{promise.row}")
+        broken += not holds
+        mark = "[green]yes[/]" if holds else "[red]no[/]"
+        table.add_row(promise.row, promise.what, seen, mark, f"{time.perf_counter() - begun:.0f}")
+    console.print(table)
+    console.print(f"{table.row_count - broken} of {table.row_count} hold; outputs in {OUTPUT / start}")
+    return min(broken, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,233 @@
+"""Pictures of text: DigitStrips, drawn from real handwritten digits, and ImageFiles, the user's own."""
+
+import random
+from abc import abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple, get_args
+
+import torch
+from torch import Tensor
+
+from attention_lab.data.datamodule import DataModule
+from attention_lab.data.files import Row, TextParts
+from attention_lab.data.images import ImageCodec, Images, read_picture, whole_cells
+from attention_lab.data.parts import Parts, check_at_least, check_choice
+from attention_lab.data.splits import Split, TransductionSplit
+from attention_lab.data.vocabulary import Cut, Normalization, Notation, Tokenizer, Vocabulary
+from attention_lab.errors import LabError
+from attention_lab.sizes import EOS, ImageSizes
+
+DIGIT = 8
+"""Pixels of a side of a digit."""
+
+
+class Pictured(NamedTuple):
+    """A picture [H, W] of ink, the symbols in it, and the gold cells of each symbol, if they are known."""
+
+    picture: Tensor
+    target: Sequence[str]
+    gold: Sequence[Sequence[int]] = ()
+
+
+class ImageTransductionData(DataModule):
+    """Pictures and the text in them.
+
+    Args:
+        height: of all pictures, in pixels.
+        cell: pixels of a side of the square cells in which a model sees them: a power of two.
+        batch_size: see `DataModule`.
+    """
+
+    codec: ImageCodec
+    sizes: ImageSizes
+
+    def __init__(self, height: int, cell: int, batch_size: int | None) -> None:
+        super().__init__(batch_size)
+        check_at_least(1, height=height, cell=cell)
+        if cell & (cell - 1):
+            raise LabError(f"data.cell={cell}: give a power of two, such as 4")
+        if height % cell:
+            raise LabError(f"data.height={height}: give a multiple of data.cell={cell}")
+        self.height, self.cell = height, cell
+
+    @abstractmethod
+    def examples(self) -> Parts[list[Pictured]]:
+        """Read or draw the pictures."""
+
+    @abstractmethod
+    def make_tokenizer(self, train: Sequence[Pictured]) -> Tokenizer:
+        """The tokenizer that fits the texts of the training pictures."""
+
+    def build(self) -> Parts[Split]:
+        """See `DataModule`."""
+        examples = self.examples()
+        own = ImageCodec(self.height, self.cell, self.make_tokenizer(examples.train))
+        self.codec = self.given(ImageCodec) or own
+        for option in ("height", "cell"):
+            needed, found = getattr(self.codec, option), getattr(own, option)
+            if needed != found:
+                raise LabError(f"the model needs data.{option}={needed}, and this data has {found}")
+        self.sizes = self.codec.sizes
+        return examples.map(self._split)
+
+    def _split(self, examples: Sequence[Pictured]) -> TransductionSplit:
+        vocabulary = self.codec.target.vocabulary
+        targets = [[*vocabulary.ids(example.target), EOS] for example in examples]
+        return TransductionSplit(
+            sources=Images([example.picture for example in examples]),
+            targets=targets,
+            references=[[target] for target in targets],
+            alignments=[[cell for cells in example.gold for cell in cells] for example in examples],
+            places=max((len(cells) for example in examples for cells in example.gold), default=1),
+        )
+
+
+class DigitStrips(ImageTransductionData):
+    """Strips of several handwritten digits side by side (scikit-learn's, 8 x 8 pixels), and their number.
+
+    Gaps are 0 to `gap` pixels wide, and each digit stands at a height of its own. The strips of a part are
+    drawn from the digits that are in this part of `data=digits` alone: no training digit is in a test strip.
+    They do not change with the sizes of the other parts.
+
+    The gold cells of an output digit are those whose centre lies in its 8 x 8 square: as many for each.
+
+    Args:
+        train_size: strips for training; validation_size and test_size: likewise.
+        min_digits: the fewest digits in a strip; max_digits: the most.
+        gap: the widest gap, also at either end.
+        height: see `ImageTransductionData`; cell: likewise, at most 8.
+        seed: of the strips, apart from the seed of the training.
+        batch_size: see `DataModule`.
+    """
+
+    def __init__(
+        self,
+        train_size: int = 6_000,
+        validation_size: int = 500,
+        test_size: int = 500,
+        min_digits: int = 2,
+        max_digits: int = 5,
+        gap: int = 3,
+        height: int = 12,
+        cell: int = 4,
+        seed: int = 0,
+        batch_size: int | None = 64,
+    ) -> None:
+        super().__init__(height, cell, batch_size)
+        check_at_least(1, train_size=train_size, validation_size=validation_size, test_size=test_size)
+        check_at_least(1, min_digits=min_digits)
+        check_at_least(min_digits, max_digits=max_digits)
+        check_at_least(0, gap=gap)
+        check_at_least(DIGIT, height=height)
+        if cell > DIGIT:
+            raise LabError(f"data.cell={cell}: give 1, 2, 4 or {DIGIT}, the pixels of a digit")
+        self.counts = Parts(train_size, validation_size, test_size)
+        self.digits = range(min_digits, max_digits + 1)
+        self.gap, self.seed = gap, seed
+
+    def examples(self) -> Parts[list[Pictured]]:
+        """Draw the strips of each part from its own digits."""
+        from sklearn.datasets import load_digits  # slow to import
+        from sklearn.model_selection import train_test_split
+
+        source = load_digits()
+        ink = torch.from_numpy(source.images).float() / 16
+        # The parts of data=digits.
+        learn, test = train_test_split(range(len(ink)), test_size=0.2, random_state=0)
+        train, validation = train_test_split(learn, test_size=0.1, random_state=0)
+
+        def draw(name: str, rows: list[int], count: int) -> list[Pictured]:
+            generator = random.Random(f"{self.seed} {name}")
+            drawn = (generator.choices(rows, k=generator.choice(self.digits)) for _ in range(count))
+            return [
+                self._strip(ink[chosen], [str(source.target[row]) for row in chosen], generator)
+                for chosen in drawn
+            ]
+
+        return Parts(
+            draw("train", train, self.counts.train),
+            draw("validation", validation, self.counts.validation),
+            draw("test", test, self.counts.test),
+        )
+
+    def make_tokenizer(self, train: Sequence[Pictured]) -> Tokenizer:
+        """The ten digits."""
+        return Tokenizer(Notation("characters"), Vocabulary([str(digit) for digit in range(10)]))
+
+    def _strip(self, digits: Tensor, target: list[str], generator: random.Random) -> Pictured:
+        """Digits [n, 8, 8] side by side."""
+        tops = [generator.randint(0, self.height - DIGIT) for _ in target]
+        gaps = [generator.randint(0, self.gap) for _ in range(len(target) + 1)]
+        lefts = [sum(gaps[: place + 1]) + DIGIT * place for place in range(len(target))]
+        picture = torch.zeros(self.height, sum(gaps) + DIGIT * len(target))
+        for digit, top, left in zip(digits, tops, lefts, strict=True):
+            picture[top : top + DIGIT, left : left + DIGIT] = digit
+        gold = [self._cells(top, left) for top, left in zip(tops, lefts, strict=True)]
+        return Pictured(whole_cells(picture, self.cell), target, gold)
+
+    def _cells(self, top: int, left: int) -> list[int]:
+        """The cells whose centre is in the digit at this place."""
+        rows = self.height // self.cell
+        across, down = (_centres(start, self.cell) for start in (left, top))
+        return [rows * column + row for column in across for row in down]
+
+
+def _centres(start: int, cell: int) -> range:
+    """The cells, along one side, whose centre lies within a digit that begins at pixel `start`."""
+    first = -(-(2 * start - cell) // (2 * cell))  # the least c with cell * (c + 1/2) >= start
+    return range(first, first + DIGIT // cell)
+
+
+class ImageFiles(ImageTransductionData):
+    """Files of `picture<TAB>text` lines (UTF-8), or one file that is parted at random by its pictures.
+
+    A picture is the path of a PNG, JPEG or other file that Pillow reads, looked for from the folder of the
+    file that names it; dark ink on light paper. It is scaled to `height`. A symbol that training lacks is
+    read as unknown.
+
+    Args:
+        train_file: path; validation_file and test_file: likewise, all three or none.
+        file: path of one file in place of the three.
+        fractions: shares of the parts in `file`, each above 0.
+        seed: of the split of `file`.
+        target_split: "characters" or "spaces", what a symbol is.
+        target_normalization: Unicode form "none", "NFC", "NFD" or "NFKD".
+        height: see `ImageTransductionData`; cell: likewise.
+        batch_size: see `DataModule`.
+    """
+
+    def __init__(
+        self,
+        train_file: str | None = None,
+        validation_file: str | None = None,
+        test_file: str | None = None,
+        file: str | None = None,
+        fractions: Sequence[float] = (0.8, 0.1, 0.1),
+        seed: int = 0,
+        target_split: Cut = "characters",
+        target_normalization: Normalization = "none",
+        height: int = 32,
+        cell: int = 8,
+        batch_size: int | None = 32,
+    ) -> None:
+        super().__init__(height, cell, batch_size)
+        check_choice(get_args(Cut), target_split=target_split)
+        check_choice(get_args(Normalization), target_normalization=target_normalization)
+        self.files = TextParts(train_file, validation_file, test_file, file, fractions, seed)
+        self.notation = Notation(target_split, target_normalization)
+
+    def examples(self) -> Parts[list[Pictured]]:
+        """Read the files and the pictures that they name."""
+
+        def example(row: Row) -> Pictured:
+            path = Path(row.place.rpartition(":")[0]).parent / row.first.strip()
+            picture = read_picture(path, self.height, self.cell, row.place)
+            return Pictured(picture, self.notation.tokens(row.second))
+
+        parts = self.files.read(("picture", "text"), key=lambda row: row.first.strip())
+        return parts.map(lambda rows: [example(row) for row in rows])
+
+    def make_tokenizer(self, train: Sequence[Pictured]) -> Tokenizer:
+        """The symbols of the training part."""
+        return Tokenizer.of(self.notation, (example.target for example in train))

@@ -1,0 +1,210 @@
+"""Pictures of text: what is in which part, gold cells, the codec, and files."""
+
+import re
+from itertools import product
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+from torch import Tensor
+
+from attention_lab.data import Digits, DigitStrips, ImageFiles, TransductionBatch
+from attention_lab.data.codecs import codec_from_state
+from attention_lab.data.images import ImageCodec, Images
+from attention_lab.data.splits import Split
+from attention_lab.data.vocabulary import Notation, Tokenizer, Vocabulary
+from attention_lab.errors import LabError
+from attention_lab.sizes import EOS, PAD, ImageSizes
+
+SMALL = {"train_size": 30, "validation_size": 20, "test_size": 25}
+EXAMPLE = Path(__file__).parents[2] / "data" / "image_files_example.tsv"
+CODEC = ImageCodec(4, 2, Tokenizer(Notation("characters"), Vocabulary(["a", "b"])))
+
+
+def whole(split: Split) -> TransductionBatch:
+    batch = split[torch.arange(len(split))]
+    assert isinstance(batch, TransductionBatch)
+    return batch
+
+
+def squares(pictures: Tensor) -> set[tuple[float, ...]]:
+    """Every 8 x 8 square in pictures [B, H, W] that holds anything, as its pixels."""
+    found = pictures.unfold(1, 8, 1).unfold(2, 8, 1).flatten(3).flatten(0, 2).unique(dim=0)
+    return {tuple(square) for square in found.tolist()}
+
+
+def test_strips_are_padded_pictures() -> None:
+    data = DigitStrips(**SMALL)
+    data.setup()
+    assert data.sizes == ImageSizes(height=12, cell=4, target_vocabulary=14)
+    assert [len(part) for part in data.parts] == [30, 20, 25]
+    batch = whole(data.parts.train)
+    assert (batch.source.dtype, batch.source.shape[:2]) == (torch.float32, (30, 12))
+    assert (batch.source.min(), batch.source.max()) == (0, 1)
+    assert (batch.source_lengths % 4 == 0).all()
+    assert batch.source.shape[2] == batch.source_lengths.max()
+    beyond = torch.arange(batch.source.shape[2]) >= batch.source_lengths.unsqueeze(1)
+    assert not batch.source.mT[beyond].any()
+    assert set((batch.target_lengths - 1).tolist()) == {2, 3, 4, 5}
+    assert batch.references[:, 0].equal(batch.target)
+
+
+@pytest.fixture(scope="module")
+def pools() -> list[dict[tuple[float, ...], str]]:
+    """The digits of training, validation and test: pixels to name."""
+    digits = Digits("rows")
+    digits.setup()
+    batches = [part[torch.arange(len(part))] for part in digits.parts]
+    return [
+        {
+            tuple(pixels): str(label)
+            for pixels, label in zip(inputs.flatten(1).tolist(), labels.tolist(), strict=True)
+        }
+        for inputs, _, labels in batches
+    ]
+
+
+def test_digits_of_a_strip_are_those_of_its_part(pools: list[dict[tuple[float, ...], str]]) -> None:
+    strips = DigitStrips(**SMALL, gap=2)
+    for own, part in enumerate(strips.parts):
+        batch = whole(part)
+        for picture, target in zip(batch.source, batch.target, strict=True):
+            seen = squares(picture.unsqueeze(0))
+            found = [sorted(pool[square] for square in seen & pool.keys()) for pool in pools]
+            assert set(found[own]) == set(strips.codec.decode(target))
+            assert not any(found[other] for other in {0, 1, 2} - {own})
+
+
+@pytest.mark.parametrize("cell", [1, 2, 4, 8])
+def test_gold_cells_are_in_their_digit(cell: int, pools: list[dict[tuple[float, ...], str]]) -> None:
+    data, known = DigitStrips(**SMALL, cell=cell, height=16), pools[0]
+    data.setup()
+    batch = whole(data.parts.train)
+    rows = 16 // cell
+    checked = 0
+    for picture, target, gold in zip(
+        batch.source, batch.target, batch.alignment.view(*batch.target.shape, -1), strict=True
+    ):
+        assert gold[target <= EOS].eq(-1).all()
+        for symbol, cells in zip(data.codec.decode(target), gold.tolist(), strict=False):
+            assert len(set(cells)) == (8 // cell) ** 2
+            # Some 8 x 8 square that holds the centre of every one of them is a digit of that name.
+            places = [(c % rows * cell, c // rows * cell) for c in cells]
+            (top, left), (low, right) = min(places), max(places)
+            corners = product(
+                range(low + cell // 2 - 7, top + cell // 2 + 1),
+                range(right + cell // 2 - 7, left + cell // 2 + 1),
+            )
+            inside = [
+                picture[y : y + 8, x : x + 8].flatten().tolist() for y, x in corners if y >= 0 and x >= 0
+            ]
+            assert symbol in [known.get(tuple(square)) for square in inside]
+            checked += 1
+    assert checked == int((batch.target > EOS).sum())
+
+
+def test_strips_come_from_their_seed_and_not_from_the_sizes() -> None:
+    one, same, other = (
+        DigitStrips(**SMALL),
+        DigitStrips(**SMALL | {"train_size": 7}),
+        DigitStrips(**SMALL, seed=1),
+    )
+    assert all(a.equal(b) for a, b in zip(whole(one.parts.test), whole(same.parts.test), strict=True))
+    assert not whole(one.parts.test).target.equal(whole(other.parts.test).target)
+
+
+def test_images_are_padded_with_paper() -> None:
+    images = Images([torch.ones(2, 3), torch.ones(2, 1)])
+    assert images[torch.tensor([1, 0])].tolist() == [[[1, 0, 0], [1, 0, 0]], [[1, 1, 1], [1, 1, 1]]]
+    assert images[torch.tensor([1])].shape == (1, 2, 1)
+    assert (len(images), images.lengths.tolist()) == (2, [3, 1])
+
+
+def save(path: Path, size: tuple[int, int], grey: int = 255, mode: str = "L") -> str:
+    Image.new("L", size, grey).convert(mode).save(path)
+    return str(path)
+
+
+def test_the_codec(tmp_path: Path) -> None:
+    assert codec_from_state(CODEC.state()) == CODEC
+    lines = [save(tmp_path / "a.png", (10, 8), 0), save(tmp_path / "b.png", (4, 4), 51, "RGB")]
+    batch = CODEC.encode([lines[0], f" {lines[1]}\n"])
+    assert batch.source.shape == (2, 4, 6)
+    assert batch.source_lengths.tolist() == [6, 4]  # 5 pixels are two cells and a half
+    torch.testing.assert_close(
+        batch.source[:, 0], torch.tensor([[1, 1, 1, 1, 1, 0], [0.8, 0.8, 0.8, 0.8, 0, 0]])
+    )
+    assert batch.target.tolist() == [[EOS], [EOS]]
+    assert (batch.references.shape, batch.alignment.tolist()) == ((2, 0, 1), [[-1], [-1]])
+    assert CODEC.source_labels(batch.source[0]) == ["r0c0", "r1c0", "r0c1", "r1c1", "r0c2", "r1c2"]
+    assert CODEC.source_text(batch.source[1, :, :4]) == "picture of 4 x 4"
+    assert (CODEC.decode([5, 4, EOS]), CODEC.target_labels([5, EOS, PAD])) == ("ba", ["b", "</s>"])
+    assert CODEC.sizes == ImageSizes(4, 2, 6)
+
+
+def test_transparent_is_white(tmp_path: Path) -> None:
+    Image.new("RGBA", (4, 4), (0, 0, 0, 0)).save(tmp_path / "clear.png")
+    assert not CODEC.encode([str(tmp_path / "clear.png")]).source.any()
+
+
+def test_bad_pictures_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    good = save(tmp_path / "good.png", (40, 40))
+    (tmp_path / "text.png").write_text("no picture")
+    (tmp_path / "cut.png").write_bytes((tmp_path / "good.png").read_bytes()[:60])
+    save(tmp_path / "wide.png", (5000, 4))
+    cases = {
+        "": "line 2: the line is empty; it should be the path of a picture",
+        "none.png": "line 2: none.png: No such file or directory (looked for it from ",
+        "text.png": "line 2: text.png is not a picture; give PNG, JPEG or the like",
+        "cut.png": "line 2: cut.png: the picture is damaged (looked for it from ",
+        "wide.png": "line 2: wide.png is 1250 times as wide as high; cut it up",
+    }
+    monkeypatch.chdir(tmp_path)
+    for line, expected in cases.items():
+        with pytest.raises(LabError, match=f"^{re.escape(expected)}") as caught:
+            CODEC.encode([good, line])
+        assert "\n" not in str(caught.value)
+    with pytest.raises(LabError, match="no lines"):
+        CODEC.encode([])
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
+    with pytest.raises(LabError, match=r"good\.png has too many pixels"):
+        CODEC.encode([good])
+
+
+def test_own_pictures() -> None:
+    data = ImageFiles(file=str(EXAMPLE), height=12, cell=4)
+    data.setup()
+    assert [len(part) for part in data.parts] == [10, 1, 1]
+    texts = dict(line.split("\t") for line in EXAMPLE.read_text().splitlines())
+    batch = whole(data.parts.train)
+    assert {data.codec.decode(ids) for ids in batch.target} <= set(texts.values())
+    assert batch.alignment.eq(-1).all()
+    for path, text in texts.items():
+        encoded = data.codec.encode([str(EXAMPLE.parent / path)])
+        rows = [row for row in range(10) if data.codec.decode(batch.target[row]) == text]
+        for row in rows:
+            assert batch.source[row, :, : encoded.source.shape[2]].equal(encoded.source[0])
+
+
+def test_the_codec_of_other_cells_is_refused() -> None:
+    data, other = DigitStrips(**SMALL, cell=2), DigitStrips(**SMALL)
+    data.codec = other.codec if other.parts else CODEC
+    with pytest.raises(LabError, match=r"the model needs data\.cell=4, and this data has 2"):
+        data.setup()
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"cell": 3}, "data.cell=3: give a power of two, such as 4"),
+        ({"cell": 16, "height": 16}, "data.cell=16: give 1, 2, 4 or 8, the pixels of a digit"),
+        ({"height": 10}, "data.height=10: give a multiple of data.cell=4"),
+        ({"height": 4}, "data.height=4: give a whole number of at least 8"),
+        ({"min_digits": 4, "max_digits": 3}, "data.max_digits=3: give a whole number of at least 4"),
+        ({"gap": -1}, "data.gap=-1: give a whole number of at least 0"),
+    ],
+)
+def test_bad_options(options: dict[str, int], expected: str) -> None:
+    with pytest.raises(LabError, match=re.escape(expected)):
+        DigitStrips(**options)
