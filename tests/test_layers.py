@@ -36,11 +36,13 @@ ROOMS = {
     "data": Rules(LEAVES, HYDRA | PICTURES),
     "metrics": Rules(LEAVES, LIGHTNING | HYDRA),
     "tasks": Rules(LEAVES | {"attention", "models", "metrics", "data"}, HYDRA),
-    "viz": Rules({"errors"}, TORCH | LIGHTNING | HYDRA | PICTURES),
+    # matplotlib only inside of a function: see test_pictures_import_no_matplotlib
+    "viz": Rules({"errors"}, TORCH | LIGHTNING | HYDRA | (PICTURES - {"matplotlib"})),
     "callbacks": Rules(LEAVES | {"attention", "metrics", "data", "tasks", "viz"}, HYDRA),
+    "theorems": Rules(LEAVES | {"attention", "models", "viz"}, LIGHTNING | HYDRA | PICTURES),
     # the one room that wires the others, and the only one that knows hydra
     "experiment": Rules(
-        LEAVES | {"attention", "models", "metrics", "data", "tasks", "viz", "callbacks"}, set()
+        LEAVES | {"attention", "models", "metrics", "data", "tasks", "viz", "callbacks", "theorems"}, set()
     ),
 }
 
@@ -129,6 +131,11 @@ def test_rooms_do_not_import_each_other_in_a_circle() -> None:
 @pytest.mark.parametrize("module", ["attention_lab", "attention_lab.viz", "attention_lab.errors"])
 def test_light_modules_import_no_torch(module: str) -> None:
     script = f"import sys, {module}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], cwd=PACKAGE.parent, check=False).returncode == 0
+
+
+def test_pictures_import_no_matplotlib() -> None:
+    script = "import sys, attention_lab.viz; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], cwd=PACKAGE.parent, check=False).returncode == 0
 
 

@@ -12,7 +12,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from attention_lab.errors import LabError
 
-STAGES = ("fit", "test", "predict")
+STAGES = ("fit", "test", "predict", "theorem")
 
 
 def run(config: DictConfig) -> Any:
@@ -29,6 +29,10 @@ def run(config: DictConfig) -> Any:
     try:
         if config.stage not in STAGES:
             raise LabError(f"stage={config.stage} is unknown: choose {', '.join(STAGES)}")
+        if config.stage == "theorem":
+            from attention_lab.experiment import demonstrate
+
+            return demonstrate.theorem(config)
         check_mix(config)
         OmegaConf.resolve(config)
         missing = sorted(OmegaConf.missing_keys(config))

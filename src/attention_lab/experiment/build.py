@@ -3,7 +3,7 @@
 import importlib
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, get_args
 
 import pytorch_lightning as pl
 from hydra.errors import InstantiationException
@@ -16,12 +16,12 @@ from attention_lab.attention import Mechanism
 from attention_lab.data.codecs import Codec, codec_from_state
 from attention_lab.data.datamodule import DataModule
 from attention_lab.errors import LabError
-from attention_lab.sizes import ClassificationSizes, RegressionSizes, Sizes, TransductionSizes
+from attention_lab.sizes import Sizes
 from attention_lab.tasks import Task
 
 Config = Mapping[str, Any]
 
-REBUILT = ("model", "task", "scoring", "normalizer", "pooling", "data")
+REBUILT = ("model", "task", "scoring", "normalizer", "pooling", "window", "data")
 """The parts of a configuration that a checkpoint keeps, to be rebuilt from it alone."""
 
 
@@ -44,7 +44,10 @@ def make_data(config: Config, codec: Codec | None = None) -> DataModule:
 def make_task(config: Config, sizes: Sizes, codec: Codec, *, trainable: bool) -> Task:
     """The task with its model, for data of these sizes; `trainable` with optimiser and schedule."""
     mechanism = Mechanism(
-        *(instantiate(dict(config[part]), _convert_="all") for part in ("scoring", "normalizer", "pooling"))
+        *(
+            instantiate(dict(config[part]), _convert_="all")
+            for part in ("scoring", "normalizer", "pooling", "window")
+        )
     )
     model = _make(config["model"], without="needs")(mechanism, sizes)
     recipe = {
@@ -78,18 +81,19 @@ def rebuild(recipe: Config, adapt: Callable[[Config], Config] | None = None) -> 
 
 def _sizes(kept: Config) -> Sizes:
     fields = dict(kept)
-    kinds = {kind.__name__: kind for kind in (RegressionSizes, TransductionSizes, ClassificationSizes)}
-    return kinds[fields.pop("kind")](**fields)
+    kinds = {kind.__name__: kind for kind in get_args(Sizes)}
+    sizes: Sizes = kinds[fields.pop("kind")](**fields)
+    return sizes
 
 
-def make_trainer(config: Config) -> pl.Trainer:
-    """Lightning's trainer with callbacks and loggers."""
+def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
+    """Lightning's trainer with loggers, the callbacks configured and `more`."""
     options = dict(config["trainer"])
     try:
         loggers = [_make(node)() for node in config["logger"].values()]
         callbacks = [_make(node)() for node in config["callbacks"].values()]
         callbacks = [one for one in callbacks if _is_of_use(one, options, bool(loggers))]
-        trainer: pl.Trainer = _make(options)(callbacks=callbacks, logger=loggers or False)
+        trainer: pl.Trainer = _make(options)(callbacks=[*more, *callbacks], logger=loggers or False)
     except (MisconfigurationException, ValueError, TypeError) as error:
         # Lightning's messages may run over lines; the first says what is wrong.
         raise LabError(f"trainer: {str(error).strip().splitlines()[0]}") from None

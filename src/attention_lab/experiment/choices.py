@@ -11,6 +11,7 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig
 
 from attention_lab.errors import LabError
+from attention_lab.experiment.mixes import refusal
 
 
 def check_choices(folder: str, arguments: Sequence[str] | None = None) -> None:
@@ -39,10 +40,10 @@ def check_choices(folder: str, arguments: Sequence[str] | None = None) -> None:
 
 
 def check_mix(config: DictConfig) -> None:
-    """Refuse a model with data that it cannot learn, naming the data that it can.
+    """Refuse a model with data that it cannot learn, or a mechanism without meaning, naming what will do.
 
     Raises:
-        LabError: the model needs another kind of data, or an option is plainly out of range.
+        LabError: the mix cannot work, or an option is plainly out of range.
     """
     devices = config.trainer.get("devices")
     if isinstance(devices, int) and (devices == 0 or devices < -1):
@@ -54,13 +55,32 @@ def check_mix(config: DictConfig) -> None:
         fitting = ", ".join(_choices_with("data", "kind", needs))
         model, data = _chosen("model"), _chosen("data")
         raise LabError(f"{model} needs {needs} data, and {data} is {kind} data: choose data={fitting}")
+    _check_mechanism(config)
+
+
+def _check_mechanism(config: DictConfig) -> None:
+    from hydra.core.hydra_config import HydraConfig
+
+    choices = HydraConfig.get().runtime.choices
+    found = refusal(choices)
+    if config.stage == "fit" and found is not None:
+        others = [name for name in _choices(found.group) if name not in found.choices]
+        raise LabError(
+            f"model={choices['model']} does not take {found.group}={choices[found.group]}: {found.reason}; "
+            f"choose {found.group}={', '.join(others)}"
+        )
+
+
+def _choices(group: str) -> list[str]:
+    names: list[str] = GlobalHydra.instance().config_loader().get_group_options(group)
+    return names
 
 
 def _choices_with(group: str, key: str, value: str) -> list[str]:
     """The choices of a group whose file sets `group.key` to `value`."""
     loader = GlobalHydra.instance().config_loader()
     found = []
-    for name in loader.get_group_options(group):
+    for name in _choices(group):
         loaded = loader.repository.load_config(f"{group}/{name}")  # type: ignore[attr-defined]
         if loaded is not None and loaded.config.get(group, {}).get(key) == value:
             found.append(name)

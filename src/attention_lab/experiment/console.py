@@ -4,6 +4,9 @@ import logging
 import os
 import warnings
 
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import OmegaConf
+
 QUIET = ("pytorch_lightning", "lightning", "lightning_fabric", "lightning.pytorch", "lightning.fabric")
 IGNORED = (
     r".*does not have many workers.*",  # the data is in memory: workers would only cost
@@ -26,3 +29,8 @@ def quiet() -> None:
     for message in IGNORED:
         warnings.filterwarnings("ignore", message=message)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+
+def in_sweep() -> bool:
+    """Whether this run is one of several, which says in one line what alone it would in tables."""
+    return not OmegaConf.is_missing(HydraConfig.get().job, "num")

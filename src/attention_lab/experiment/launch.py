@@ -40,6 +40,7 @@ def run_in_own_process() -> float | None:
     folder = Path(hydra.runtime.output_dir)
     command = [sys.executable, str(Path(sys.argv[0]).resolve()), *hydra.overrides.task]
     command += [f"hydra.run.dir={json.dumps(str(folder), ensure_ascii=False)}", "hydra.mode=RUN"]
+    command += [f"hydra.job.num={hydra.job.num}"]  # by which it knows that it is one of several
     environment = {name: value for name, value in os.environ.items() if name not in INHERITED}
     previous = signal.signal(signal.SIGTERM, _stop)
     try:

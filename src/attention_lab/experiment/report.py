@@ -4,16 +4,25 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omegaconf import OmegaConf
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from attention_lab.tasks import Observation
+if TYPE_CHECKING:  # it would import torch, and a comparison needs none
+    from attention_lab.tasks import Observation
 
-HEADLINES = ("test/", "train/loo_mse", "train/width", "fit/seconds", "fit/steps", "parameters")
+HEADLINES = (
+    "test/",
+    "train/loo_mse",
+    "train/width",
+    "fit/seconds",
+    "fit/steps",
+    "fit/peak_memory_mb",
+    "parameters",
+)
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -45,7 +54,7 @@ def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return result
 
 
-def show_results(metrics: Mapping[str, float], observations: Sequence[Observation], folder: Path) -> None:
+def show_results(metrics: Mapping[str, float], observations: Sequence["Observation"], folder: Path) -> None:
     """The final numbers, a few outputs, and where to look next."""
     console = Console()
     numbers = Table("metric", "value", title="Results", title_justify="left", title_style="bold")

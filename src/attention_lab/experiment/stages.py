@@ -22,7 +22,8 @@ from attention_lab.errors import LabError
 from attention_lab.experiment import report
 from attention_lab.experiment.build import REBUILT, Config, make_data, make_task, make_trainer, to_plain
 from attention_lab.experiment.checkpoints import TrainedModel, load, read_checkpoint
-from attention_lab.experiment.console import quiet
+from attention_lab.experiment.console import in_sweep, quiet
+from attention_lab.experiment.cost import Cost
 from attention_lab.tasks import RECIPE, Regression, Task
 
 SHOWN = (
@@ -30,6 +31,7 @@ SHOWN = (
     "model",
     "scoring",
     "normalizer",
+    "window",
     "pooling",
     "data",
     "task",
@@ -40,6 +42,8 @@ SHOWN = (
 """The parts of a configuration that the HPARAMS tab shows."""
 PICTURES = 20
 """Most examples of a prediction whose heatmaps are written."""
+ESCAPES = str.maketrans({"\n": "\\n", "\t": "\\t"})
+"""How a line of predictions shows what would break it."""
 
 
 def fit(config: DictConfig) -> float | None:
@@ -50,7 +54,8 @@ def fit(config: DictConfig) -> float | None:
     task = make_task(plain, data.sizes, data.codec, trainable=True)
     if kept is not None:
         _check_same(kept, task.recipe)
-    trainer = make_trainer(plain)
+    cost = Cost()
+    trainer = make_trainer(_console(plain), cost)
     if trainer.is_global_zero:
         report.write_config(folder, plain)
         choices = HydraConfig.get().runtime.choices
@@ -67,6 +72,7 @@ def fit(config: DictConfig) -> float | None:
         "fit/seconds": time.perf_counter() - start,
         "fit/steps": float(trainer.global_step),
         "parameters": float(sum(parameter.numel() for parameter in task.parameters())),
+        **cost.metrics(trainer.strategy.root_device),
     }
     if trainer.interrupted:
         last = folder / "checkpoints" / "last.ckpt"
@@ -75,7 +81,7 @@ def fit(config: DictConfig) -> float | None:
     best, score = _best(trainer, folder)
     if score is not None:
         metrics["fit/best"] = score
-    _test(trainer, task, data, folder, metrics, best)
+    _test(trainer, task, data, folder, metrics, best, plain["pictures"])
     return metrics.get("fit/best")
 
 
@@ -96,7 +102,7 @@ def _check_same(kept: Config, new: Config) -> None:
     """Refuse to go on from a checkpoint of another model or of other symbols."""
     parts = {
         part: (kept["config"][part], new["config"][part])
-        for part in ("model", "scoring", "normalizer", "pooling")
+        for part in ("model", "scoring", "normalizer", "window", "pooling")
     }
     parts |= {"data": ((kept["codec"], kept["sizes"]), (new["codec"], new["sizes"]))}
     for part, (before, now) in parts.items():
@@ -111,9 +117,9 @@ def test(config: DictConfig) -> None:
     plain, folder = _prepare(config)
     trained, plain = _from_checkpoint(plain)
     data = make_data(plain, trained.codec)
-    trainer = make_trainer(plain)
+    trainer = make_trainer(_console(plain))
     report.write_config(folder, plain)
-    _test(trainer, trained.task, data, folder, {}, None)
+    _test(trainer, trained.task, data, folder, {}, None, plain["pictures"])
 
 
 def predict(config: DictConfig) -> None:
@@ -122,7 +128,8 @@ def predict(config: DictConfig) -> None:
     trained, _ = _from_checkpoint(plain)
     lines = _read_inputs(plain["inputs"])
     outputs = trained.predict(lines)
-    table = "".join(f"{line}\t{output}\n" for line, output in zip(lines, outputs, strict=True))
+    rows = zip(lines, (output.translate(ESCAPES) for output in outputs), strict=True)
+    table = "".join(f"{line}\t{output}\n" for line, output in rows)
     print(table, end="")
     report.write_atomically(folder / "predictions.tsv", table)
     paths = save_pictures(trained.observe(lines[:PICTURES]), folder / "attention")
@@ -137,10 +144,19 @@ def _prepare(config: DictConfig) -> tuple[dict[str, Any], Path]:
         raise LabError(f"threads={plain['threads']}: choose 1 or more, or null")
     if plain["seed"] < 0:
         raise LabError(f"seed={plain['seed']}: choose 0 or more")
+    if plain["pictures"] < 0:
+        raise LabError(f"pictures={plain['pictures']}: choose 0 or more")
     if plain["threads"] is not None:
         torch.set_num_threads(plain["threads"])
     pl.seed_everything(plain["seed"], workers=True, verbose=False)
     return plain, Path(HydraConfig.get().runtime.output_dir)
+
+
+def _console(plain: Config) -> Config:
+    """The configuration for the trainer: a run of a sweep shows no bar and no line for each epoch."""
+    if not in_sweep():
+        return plain
+    return {**plain, "trainer": {**plain["trainer"], "enable_progress_bar": False}}
 
 
 def _test(
@@ -150,6 +166,7 @@ def _test(
     folder: Path,
     metrics: dict[str, float],
     best: str | None,
+    pictures: int,
 ) -> None:
     """Test, and leave behind metrics, pictures and the closing tables."""
     (tested,) = trainer.test(task, datamodule=data, ckpt_path=best, verbose=False, weights_only=True)
@@ -157,13 +174,15 @@ def _test(
     if not trainer.is_global_zero:
         return
     report.write_metrics(folder, metrics)
-    observations = observe_probe(trainer, task, examples=4)
-    save_pictures(observations, folder / "attention")
-    if isinstance(task, Regression):
-        save_curve(task, folder / "attention")
+    observations = observe_probe(trainer, task, examples=pictures) if pictures else []
+    if pictures:
+        save_pictures(observations, folder / "attention")
+        if isinstance(task, Regression):
+            save_curve(task, folder / "attention")
     for logger in run_loggers(trainer):
         logger.close()
-    report.show_results(metrics, observations, folder)
+    if not in_sweep():
+        report.show_results(metrics, observations, folder)
 
 
 def _from_checkpoint(plain: Config) -> tuple[TrainedModel, dict[str, Any]]:
@@ -189,6 +208,8 @@ def _with_overrides(kept: Config, plain: Config) -> Config:
             if given != needed:
                 raise LabError(f"data={override.value()} is {given} data, and the checkpoint needs {needed}")
             merged.data = plain["data"]
+        elif override.key_or_group == "model" and plain["model"]["_target_"] == kept["model"]["_target_"]:
+            continue  # the same model, named so that options of its task are known
         elif part in REBUILT and part != "data":
             raise LabError(f"stage={plain['stage']} takes {part} from the checkpoint: leave out {part}=...")
     return to_plain(merged)

@@ -1,0 +1,104 @@
+"""What training costs: its steps in a second, and the memory it needs at its peak."""
+
+import ctypes
+import gc
+import re
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+
+MEGABYTE = 2**20
+_PROCESS = Path("/proc/self")
+
+
+class Cost(pl.Callback):
+    """Measures a fit from its second step on: in the first, libraries load and buffers are made.
+
+    Time is that of training alone: validation, and all that is done in it, is left out.
+
+    Memory is what the weights, their gradients and the optimiser's state take, and the peak above what else
+    is in use between two steps: of the GPU as PyTorch allocates it; without one, of this process's resident
+    memory, on Linux only. There the free pages of the heap are given back, and the kernel is asked to forget
+    the peak so far (5 in /proc/self/clear_refs): a job does not see that of another in the same process.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.steps = 0
+        self.mark = 0.0
+        self.seen: int | None = None
+        self.before: float | None = None
+
+    def metrics(self, device: torch.device) -> dict[str, float]:
+        """`fit/steps_per_second` and `fit/peak_memory_mb`, those that could be measured."""
+        if not self.steps:
+            return {}
+        peak = float(torch.cuda.max_memory_allocated(device)) if device.type == "cuda" else _resident("VmHWM")
+        found = {"fit/steps_per_second": self.steps / self.seconds}
+        if peak is not None and self.before is not None:
+            found["fit/peak_memory_mb"] = max(0.0, peak - self.before) / MEGABYTE
+        return found
+
+    def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """The clock runs again."""
+        self.mark = time.perf_counter()
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """The clock runs again, where validation comes in the middle of an epoch."""
+        self.mark = time.perf_counter()
+
+    def on_train_batch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any) -> None:
+        """Count the steps and the time since the last batch."""
+        if trainer.is_last_batch and pl_module.device.type == "cuda":
+            torch.cuda.synchronize(pl_module.device)
+        if self.seen is None:
+            self.before = _in_use(pl_module.device, _held(trainer, pl_module))
+        else:
+            self.seconds += time.perf_counter() - self.mark
+            self.steps += trainer.global_step - self.seen
+        self.seen, self.mark = trainer.global_step, time.perf_counter()
+
+
+def _held(trainer: pl.Trainer, module: pl.LightningModule) -> float:
+    """Bytes of the weights, their gradients and the optimiser's state."""
+    tensors = [tensor for one in module.parameters() for tensor in (one, one.grad) if tensor is not None]
+    states = [state for optimizer in trainer.optimizers for state in optimizer.state.values()]
+    tensors += [value for state in states for value in state.values() if isinstance(value, torch.Tensor)]
+    return float(sum(tensor.numel() * tensor.element_size() for tensor in tensors))
+
+
+def _in_use(device: torch.device, held: float) -> float | None:
+    """Bytes in use beside those `held`, the peak begun anew; None where it cannot be known."""
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        return float(torch.cuda.memory_allocated(device)) - held
+    now = _resident() if _forget_peak() else None
+    return None if now is None else now - held
+
+
+def _resident(entry: str = "VmRSS") -> float | None:
+    """Bytes of this process in memory: now (VmRSS) or at the peak (VmHWM); None where it is not told."""
+    status = _PROCESS / "status"
+    found = (
+        re.search(rf"^{entry}:\s+(\d+) kB", status.read_text(), re.MULTILINE) if status.is_file() else None
+    )
+    return None if found is None else float(found[1]) * 1024
+
+
+def _forget_peak() -> bool:
+    """Have the kernel begin the peak anew; whether it did."""
+    if not sys.platform.startswith("linux"):
+        return False
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc
+    if trim is not None:
+        trim(0)
+    try:
+        (_PROCESS / "clear_refs").write_text("5")
+    except OSError:  # not every container allows it
+        return False
+    return True

@@ -1,0 +1,27 @@
+"""Theorems: what papers claim of attention, measured by running our own parts.
+
+Each is a class whose options are those of its constructor; `run(seed)` measures and returns a `Finding`:
+the claim, a table, figures, and whether the numbers bear the claim out.
+"""
+
+from attention_lab.theorems.convolution import ConvolutionEquivalence
+from attention_lab.theorems.finding import Figure, Finding, Theorem
+from attention_lab.theorems.gradients import HardGradients
+from attention_lab.theorems.graph import GraphEquivalence
+from attention_lab.theorems.kernels import KernelEquivalence
+from attention_lab.theorems.reach import ReceptiveField
+from attention_lab.theorems.recurrence import LinearRecurrence
+from attention_lab.theorems.scaling import Scaling
+
+__all__ = [
+    "ConvolutionEquivalence",
+    "Figure",
+    "Finding",
+    "GraphEquivalence",
+    "HardGradients",
+    "KernelEquivalence",
+    "LinearRecurrence",
+    "ReceptiveField",
+    "Scaling",
+    "Theorem",
+]

@@ -1,0 +1,209 @@
+"""Graph attention is attention under the adjacency of a graph."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from PIL.Image import Image
+from torch import Tensor
+
+from attention_lab.attention import (
+    Additive,
+    Attention,
+    Mechanism,
+    ScaledDot,
+    Score,
+    adjacency_mask,
+    recording,
+)
+from attention_lab.errors import LabError
+from attention_lab.theorems.finding import Cell, Figure, Finding, apart, seeded
+from attention_lab.viz import Heatmap, draw_heatmaps
+
+TWO_COMMUNITIES = ("ab", "ac", "ad", "bc", "bd", "cd", "de", "ef", "eg", "eh", "fg", "fh", "gh")
+"""Two groups of four nodes, all of each acquainted, with one edge between them."""
+
+
+class Graph(NamedTuple):
+    """A graph with a name.
+
+    Attributes:
+        name: of the graph.
+        edges: pairs of nodes, `[2, E]`, undirected.
+        nodes: number of nodes N.
+        self_loops: whether every node is its own neighbour.
+    """
+
+    name: str
+    edges: Tensor
+    nodes: int
+    self_loops: bool
+
+
+class Outcome(NamedTuple):
+    """Contexts `[H, N, d]`, weights `[H, N, N]`, and the gradient in every input and parameter."""
+
+    context: Tensor
+    weights: Tensor
+    gradients: tuple[Tensor, ...]
+
+
+class GraphEquivalence:
+    """Attention masked by adjacency is graph attention over a list of edges (1710.10903, eq. 1 to 5).
+
+        e_ij = a(h_i, h_j),   alpha_ij = exp(e_ij) / sum_{k in N_i} exp(e_ik)
+        h'_i = sum_{j in N_i} alpha_ij h_j
+
+    One side is our attention with the graph as a mask of all N x N pairs. The other never makes a matrix: one
+    score for each edge, then a softmax and a sum over the edges that end in the same node.
+
+    Args:
+        edges: pairs of letters, a graph of its own; by default eight nodes in two communities.
+        random: pairs of a number of nodes and the probability of an edge, a random graph each.
+        size: of a node's vector in each head.
+        heads: H.
+        tolerance: largest difference that counts as equal, in float64.
+    """
+
+    def __init__(
+        self,
+        edges: Sequence[str] = TWO_COMMUNITIES,
+        random: Sequence[Sequence[float]] = ((12, 0.3), (40, 0.1), (120, 0.03)),
+        size: int = 6,
+        heads: int = 3,
+        tolerance: float = 1e-10,
+    ) -> None:
+        if any(len(edge) != 2 for edge in edges) or not edges:
+            raise LabError("theorem.edges: give pairs of letters, as [ab,bc]")
+        if any(nodes < 1 or not 0 <= probability <= 1 for nodes, probability in random):
+            raise LabError("theorem.random: give pairs of nodes and probability, as [[40,0.1]]")
+        self.edges, self.random = edges, random
+        self.size, self.heads, self.tolerance = size, heads, tolerance
+
+    def run(self, seed: int) -> Finding:
+        """Compare both on every graph, with the scores of GAT, GATv2 and the scaled dot product."""
+        scores: dict[str, Callable[..., Score]] = {
+            "GAT": partial(Additive, activation="leaky_relu", hidden_size=1),
+            "GATv2": partial(Additive, activation="leaky_relu"),
+            "scaled dot": ScaledDot,
+        }
+        rows: list[list[Cell]] = []
+        with seeded(seed):
+            graphs = self._graphs()
+            pictured = None
+            for graph in graphs:
+                for name, score in scores.items():
+                    masked, listed = self._both(graph, score)
+                    pictured = pictured or (masked, listed)
+                    edges = int(_mask(graph).sum())
+                    rows.append(
+                        [
+                            graph.name,
+                            graph.nodes**2,
+                            edges,
+                            name,
+                            apart(masked.context, listed.context),
+                            max(map(apart, masked.gradients, listed.gradients)),
+                        ]
+                    )
+        assert pictured is not None
+        largest = max(float(cell) for row in rows for cell in row[-2:])
+        return Finding(
+            title="Graph attention is attention with the graph as its mask",
+            claim="Attention under a graph's adjacency gives every node what graph attention computes from "
+            "the list of its edges, in value and in every gradient.",
+            source="1710.10903, eq. 1 to 5",
+            columns=("graph", "pairs", "edges", "score", "difference of contexts", "of gradients"),
+            rows=rows,
+            criterion="contexts and gradients in inputs and parameters differ by less than "
+            f"{self.tolerance:g} in float64",
+            holds=largest < self.tolerance,
+            figures=(Figure("graph", partial(self._draw, *pictured), needs_matplotlib=False),),
+        )
+
+    def _graphs(self) -> list[Graph]:
+        names = sorted(set("".join(self.edges)))
+        pairs = torch.tensor([[names.index(node) for node in edge] for edge in self.edges]).mT
+        found = [Graph(f"{len(names)} nodes, given", pairs, len(names), self_loops=True)]
+        for count, probability in self.random:
+            nodes = int(count)
+            drawn = (torch.rand(nodes, nodes) < probability).triu(1).nonzero().mT
+            for self_loops in (True, False):
+                kind = "" if self_loops else ", no loops"
+                found.append(Graph(f"random, {nodes} nodes{kind}", drawn, nodes, self_loops))
+        return found
+
+    def _both(self, graph: Graph, make: Callable[..., Score]) -> tuple[Outcome, Outcome]:
+        attention = Mechanism(make)(self.size, self.size, self.heads).double()
+        inputs = [torch.randn(self.heads, graph.nodes, self.size, dtype=torch.float64) for _ in range(3)]
+        direction = torch.randn_like(inputs[0])
+        return tuple(  # type: ignore[return-value]
+            _outcome(form, attention, inputs, graph, direction) for form in (by_mask, by_edges)
+        )
+
+    def _draw(self, masked: Outcome, listed: Outcome) -> Image:
+        names = sorted(set("".join(self.edges)))
+        mask = masked.weights[0].numpy() > 0
+        shown = (("attention under the mask", masked), ("softmax over the edges", listed))
+        maps = [Heatmap(one.weights[0].numpy(), title, names, names, mask) for title, one in shown]
+        title = "Weights of the first head: two ways to compute them, one result"
+        return draw_heatmaps(maps, title=title)
+
+
+def _outcome(
+    form: Callable[[Attention, Sequence[Tensor], Graph], tuple[Tensor, Tensor]],
+    attention: Attention,
+    inputs: Sequence[Tensor],
+    graph: Graph,
+    direction: Tensor,
+) -> Outcome:
+    inputs = [x.clone().requires_grad_() for x in inputs]
+    context, weights = form(attention, inputs, graph)
+    wanted = [*inputs, *attention.parameters()]
+    return Outcome(context.detach(), weights, torch.autograd.grad(context, wanted, direction))
+
+
+def by_mask(attention: Attention, inputs: Sequence[Tensor], graph: Graph) -> tuple[Tensor, Tensor]:
+    """Contexts by all pairs under the mask of the graph, and the weights."""
+    query, key, value = (x.unsqueeze(0) for x in inputs)
+    memory = attention.remember(key, value, _mask(graph))
+    context: Tensor = attention(query, memory)
+    with recording(attention) as weights, torch.no_grad():
+        attention(query, memory)
+    return context.squeeze(0), weights[""].squeeze(0)
+
+
+def by_edges(attention: Attention, inputs: Sequence[Tensor], graph: Graph) -> tuple[Tensor, Tensor]:
+    """Contexts from a list of edges: scores, softmax and sum edge by edge; and the weights.
+
+    The score sees one query and one key at a time, the edges in the place of a batch.
+    """
+    query, key, value = inputs
+    start, end = _directed(graph)
+    score = attention.score
+    one_query, one_key = query[:, end].transpose(0, 1), key[:, start].transpose(0, 1)  # [E, H, d]
+    scores = score(one_query.unsqueeze(-2), score.keys(one_key.unsqueeze(-2))).flatten(1).mT  # [H, E]
+    index = end.expand_as(scores)
+    empty = scores.new_full((len(query), graph.nodes), -torch.inf)
+    highest = empty.scatter_reduce(1, index, scores.detach(), "amax").gather(1, index)
+    powers = (scores - highest).exp()
+    total = torch.zeros_like(empty).index_add(1, end, powers)
+    weights = powers / total.gather(1, index)
+    context = torch.zeros_like(value).index_add(1, end, weights.unsqueeze(-1) * value[:, start])
+    dense = scores.new_zeros(len(query), graph.nodes, graph.nodes)
+    dense[:, end, start] = weights.detach()
+    return context, dense
+
+
+def _directed(graph: Graph) -> Tensor:
+    """All ways along which a node is seen, `[2, E']`: both of every edge, and the loops."""
+    ways = torch.cat([graph.edges, graph.edges.flip(0)], 1)
+    if graph.self_loops:
+        ways = torch.cat([ways, torch.arange(graph.nodes).expand(2, -1)], 1)
+    unique: Tensor = torch.unique(ways, dim=1)
+    return unique
+
+
+def _mask(graph: Graph) -> Tensor:
+    return adjacency_mask(graph.edges, graph.nodes, self_loops=graph.self_loops)

@@ -1,0 +1,250 @@
+"""What an output can see, and how far apart two positions are: measured by gradients."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from PIL.Image import Image
+from torch import Tensor, nn
+
+from attention_lab.attention import Band, Mechanism, ScaledDot
+from attention_lab.errors import LabError
+from attention_lab.models.convolution import ConvolutionalEncoder
+from attention_lab.models.encoder import Encoder
+from attention_lab.models.recurrent import LateLSTM
+from attention_lab.theorems.finding import Cell, Figure, Finding, seeded
+from attention_lab.viz.panels import Cells, Line, Lines, draw_panels
+
+Network = Callable[[Tensor, int, int], Tensor]
+"""For an input `[L, d]` the output `[d]` at a position, after so many layers or steps of a cell."""
+Field = npt.NDArray[np.float64]
+
+FIELD = 129
+"""Inputs of the sequences in whose middle the receptive field is measured."""
+SHOWN = 49
+"""Inputs in the middle that are drawn."""
+
+
+class Kind(NamedTuple):
+    """A kind of network.
+
+    Attributes:
+        name: of it.
+        order: how its path grows with the distance n, as the paper has it.
+        network: computes an output after some depth.
+        expected: the depth that a path over n positions takes.
+    """
+
+    name: str
+    order: str
+    network: Network
+    expected: Callable[[int], int]
+
+
+class ReceptiveField:
+    """Path lengths of attention, convolution and recurrence (1706.03762, section 4 and table 1).
+
+    An output sees an input if its gradient there is not zero. The path between two positions n apart is as
+    long as the fewest successive layers (of an encoder) or steps (of a cell) after which the output at the
+    later one sees the input at the earlier one; n more positions lie on either side, as paths may lead past
+    an end. The networks are the encoders and the cell that the models train, in float64.
+
+    Args:
+        distances: n, from 1.
+        depths: layers or steps for which the receptive field is shown.
+        kernel_size: k of the convolutions; odd.
+        width: of the window of restricted attention, to either side.
+        size: of the representations.
+        mechanism: the attention that may look anywhere.
+    """
+
+    def __init__(
+        self,
+        distances: Sequence[int] = (1, 2, 4, 8, 16, 32, 64),
+        depths: int = 8,
+        kernel_size: int = 3,
+        width: int = 4,
+        size: int = 8,
+        mechanism: Mechanism | None = None,
+    ) -> None:
+        if min(distances) < 1 or depths < 1 or width < 1 or size < 2 or size % 2:
+            raise LabError(
+                "theorem: distances, depths and width must be at least 1, size an even number from 2"
+            )
+        if kernel_size < 3 or kernel_size % 2 == 0:
+            raise LabError(f"theorem.kernel_size={kernel_size} must be odd and at least 3")
+        self.distances, self.depths = distances, depths
+        self.kernel_size, self.width, self.size = kernel_size, width, size
+        self.mechanism = Mechanism(ScaledDot) if mechanism is None else mechanism
+
+    def run(self, seed: int) -> Finding:
+        """Measure the path of every kind at every distance, and receptive fields layer by layer."""
+        with seeded(seed):
+            kinds = self._kinds()
+            paths = {kind.name: [self._path(kind, distance) for distance in self.distances] for kind in kinds}
+            maps = {kind.name: self._map(kind) for kind in kinds}
+        rows: list[list[Cell]] = [
+            [f"path over n = {distance}", *(paths[kind.name][place] for kind in kinds)]
+            for place, distance in enumerate(self.distances)
+        ]
+        rows += [
+            [f"inputs seen after {depth + 1}", *(int(maps[kind.name][depth].sum()) for kind in kinds)]
+            for depth in range(min(4, self.depths))
+        ]
+        holds = all(
+            found == kind.expected(distance)
+            for kind in kinds
+            for found, distance in zip(paths[kind.name], self.distances, strict=True)
+        )
+        return Finding(
+            title="Path lengths and receptive fields",
+            claim="Between positions n apart information takes one layer of self-attention, n/r layers of "
+            "attention to r neighbours, n/k layers of convolution, log_k n where they are dilated, "
+            "and n steps of recurrence.",
+            source="1706.03762, section 4 and table 1",
+            columns=("layers or steps", *(kind.name for kind in kinds)),
+            rows=rows,
+            criterion="at every distance the gradient first arrives after exactly the number of "
+            "layers or steps that the window, the kernel or the recurrence allows",
+            holds=holds,
+            figures=(
+                Figure("paths", partial(self._draw_paths, kinds, paths)),
+                Figure("fields", partial(self._draw_fields, maps)),
+            ),
+            notes=(
+                f"kernel size {self.kernel_size}, windows of {self.width} to either side; {FIELD} inputs",
+            ),
+        )
+
+    def _kinds(self) -> list[Kind]:
+        side = self.kernel_size // 2
+        restricted = Mechanism(self.mechanism.score, window=partial(Band, width=self.width))
+        return [
+            Kind("attention", "O(1)", self._attention(self.mechanism), lambda n: 1),
+            Kind(
+                "restricted attention",
+                "O(n / r)",
+                self._attention(restricted),
+                lambda n: -(-n // self.width),
+            ),
+            Kind("convolution", "O(n / k)", self._convolution(dilated=False), lambda n: -(-n // side)),
+            Kind(
+                "dilated convolution",
+                "O(log_k n)",
+                self._convolution(dilated=True),
+                lambda n: next(d for d in range(1, 99) if side * _steps(self.kernel_size, d) >= n),
+            ),
+            Kind("recurrence", "O(n)", self._recurrence(), lambda n: n + 1),
+        ]
+
+    def _attention(self, mechanism: Mechanism) -> Network:
+        return self._stack(
+            lambda layers: Encoder(
+                mechanism, d_model=self.size, heads=2, layers=layers, feedforward=self.size, dropout=0.0
+            )
+        )
+
+    def _convolution(self, *, dilated: bool) -> Network:
+        def make(layers: int) -> nn.Module:
+            encoder = ConvolutionalEncoder(
+                d_model=self.size, layers=layers, kernel_size=self.kernel_size, dropout=0.0
+            )
+            for level, convolution in enumerate(m for m in encoder.modules() if isinstance(m, nn.Conv1d)):
+                spread = self.kernel_size**level if dilated else 1
+                convolution.dilation = (spread,)
+                convolution.padding = (spread * (self.kernel_size // 2),)
+            return encoder
+
+        return self._stack(make)
+
+    def _stack(self, make: Callable[[int], nn.Module]) -> Network:
+        """The output of an encoder of so many layers."""
+
+        def network(x: Tensor, position: int, depth: int) -> Tensor:
+            encoder = make(depth).double()
+            output: Tensor = encoder(x.unsqueeze(0), torch.tensor([len(x)]))[0, position]
+            return output
+
+        return network
+
+    def _recurrence(self) -> Network:
+        """The state of a cell that has taken so many steps, the last of them at the position."""
+        cell = LateLSTM(0, self.size, self.size).double()
+
+        def network(x: Tensor, position: int, depth: int) -> Tensor:
+            state = (x.new_zeros(1, self.size), x.new_zeros(1, self.size))
+            for one in x[max(0, position + 1 - depth) : position + 1]:
+                hidden, memory = cell(cell.early(None), one.unsqueeze(0), state)
+                state = (hidden, memory)
+            return state[0].squeeze(0)
+
+        return network
+
+    def _sees(self, kind: Kind, length: int, position: int, depth: int) -> Tensor:
+        """Which of the inputs the output at a position depends on, bool `[L]`."""
+        x = torch.randn(length, self.size, dtype=torch.float64, requires_grad=True)
+        output = kind.network(x, position, depth)
+        # A direction of its own: the sum over a normalised vector does not depend on anything.
+        (gradient,) = torch.autograd.grad(output, x, torch.randn_like(output))
+        return gradient.abs().amax(-1) > 0
+
+    def _path(self, kind: Kind, distance: int) -> int:
+        """The least depth at which an output sees the input `distance` before it, by bisection."""
+
+        def arrives(depth: int) -> bool:
+            return bool(self._sees(kind, 3 * distance + 1, 2 * distance, depth)[distance])
+
+        blind, seeing = 0, 1
+        while not arrives(seeing):
+            blind, seeing = seeing, 2 * seeing
+        while seeing - blind > 1:
+            middle = (blind + seeing) // 2
+            blind, seeing = (blind, middle) if arrives(middle) else (middle, seeing)
+        return seeing
+
+    def _map(self, kind: Kind, length: int = FIELD) -> Field:
+        """What the output in the middle sees, after 1, 2, ... layers or steps."""
+        rows = [self._sees(kind, length, length // 2, depth) for depth in range(1, self.depths + 1)]
+        return torch.stack(rows).double().numpy()
+
+    def _draw_paths(self, kinds: Sequence[Kind], paths: dict[str, list[int]]) -> Image:
+        lines = [Line(f"{kind.name}, {kind.order}", self.distances, paths[kind.name]) for kind in kinds]
+        panel = Lines(
+            lines,
+            x_label="distance n of two positions",
+            y_label="layers, or steps, between them",
+            log_x=True,
+            log_y=True,
+            ticks=self.distances,
+        )
+        note = "least depth at which the gradient of one in the other is not zero; "
+        note += f"kernel {self.kernel_size}, window {self.width}"
+        return draw_panels([panel], title="How far apart two positions are", note=note)
+
+    def _draw_fields(self, maps: dict[str, Field]) -> Image:
+        depths = [str(depth) for depth in range(1, self.depths + 1)]
+        margin = (FIELD - SHOWN) // 2
+        panels = [
+            Cells(
+                field[:, margin : margin + SHOWN],
+                name,
+                x_label="input position",
+                y_label="layers or steps" if place == 0 else "",
+                rows=depths,
+                maximum=1.4,
+            )
+            for place, (name, field) in enumerate(maps.items())
+        ]
+        return draw_panels(
+            panels,
+            title="What the output in the middle sees",
+            note="dark: its gradient in this input is not zero",
+        )
+
+
+def _steps(kernel: int, depth: int) -> int:
+    """`1 + k + ... + k^(depth - 1)`."""
+    return sum(kernel**level for level in range(depth))

@@ -1,0 +1,204 @@
+"""Causal linear attention is a recurrent network."""
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from PIL.Image import Image
+from torch import Tensor
+
+from attention_lab.attention import Attention, Linear, ScaledDot, recording
+from attention_lab.attention.fast.linear import LinearState, linear_step
+from attention_lab.errors import LabError
+from attention_lab.theorems.finding import Cell, Figure, Finding, apart, seeded
+from attention_lab.viz.panels import Line, Lines, draw_panels
+
+Inputs = tuple[Tensor, Tensor, Tensor]
+"""Query, key and value, `[B, L, d]` each."""
+
+
+class Cost(NamedTuple):
+    """What one more step costs after `length` earlier ones.
+
+    Attributes:
+        length: of the past.
+        seconds: for one step, the fastest of several.
+        numbers: that are kept of the past, and read.
+    """
+
+    length: int
+    seconds: float
+    numbers: int
+
+
+class LinearRecurrence:
+    """Linear attention in three forms that are one function (2006.16236, section 3.4).
+
+    - parallel: sums of `phi(k_j) v_j^T` over chunks of the sequence (eq. 8 and 9);
+    - recurrent: a state `S_i = S_{i-1} + phi(k_i) v_i^T`, `z_i = z_{i-1} + phi(k_i)` (eq. 16 to 20);
+    - weights: the kernel's logarithm as a score under a causal softmax.
+
+    Args:
+        length: L, of the sequences that are compared.
+        size: d, of queries, keys and values.
+        batch: sequences.
+        lengths: pasts after which the cost of one more step is measured.
+        repeats: steps that are timed at each.
+        tolerance: largest difference that counts as equal, in float64.
+    """
+
+    def __init__(
+        self,
+        length: int = 200,
+        size: int = 16,
+        batch: int = 3,
+        lengths: Sequence[int] = (64, 256, 1024, 4096, 16384),
+        repeats: int = 21,
+        tolerance: float = 1e-10,
+    ) -> None:
+        if min(length, size, batch, repeats, *lengths) < 1:
+            raise LabError("theorem: length, size, batch, lengths and repeats must be at least 1")
+        self.length, self.size, self.batch = length, size, batch
+        self.lengths, self.repeats, self.tolerance = lengths, repeats, tolerance
+
+    def run(self, seed: int) -> Finding:
+        """Compare values and gradients of the three forms, and measure what a step costs."""
+        forms: dict[str, Callable[[Attention, Inputs], Tensor]] = {
+            "parallel": parallel,
+            "recurrent": recurrent,
+            "weights": by_weights,
+        }
+        with seeded(seed):
+            attention = Attention(Linear(self.size, self.size))
+            shape = (self.batch, self.length, self.size)
+            given = [torch.randn(shape, dtype=torch.float64) for _ in range(3)]
+            direction = torch.randn(shape, dtype=torch.float64)
+            contexts, gradients = {}, {}
+            for name, form in forms.items():
+                query, key, value = (x.clone().requires_grad_() for x in given)
+                contexts[name] = form(attention, (query, key, value))
+                gradients[name] = torch.autograd.grad(contexts[name], (query, key, value), direction)
+            with torch.no_grad():
+                state, growing = self._cost(_linear_past), self._cost(_softmax_past)
+        rows: list[list[Cell]] = []
+        pairs = (("recurrent", "parallel"), ("recurrent", "weights"), ("parallel", "weights"))
+        for one, other in pairs:
+            differences = [apart(contexts[one], contexts[other])]
+            differences += [apart(*both) for both in zip(gradients[one], gradients[other], strict=True)]
+            rows.append([f"{one} and {other}", *differences])
+        largest = max(float(cell) for row in rows for cell in row[1:])
+        by_step = {
+            f"{one} and {other}": (contexts[one] - contexts[other]).detach().abs().amax((0, 2))
+            for one, other in pairs[:2]
+        }
+        notes = [
+            f"one step more after {few.length:,}: {few.seconds * 1e6:.0f} microseconds and {few.numbers:,} "
+            f"numbers kept; with softmax attention {many.seconds * 1e6:.0f} and {many.numbers:,}"
+            for few, many in zip(state, growing, strict=True)
+        ]
+        constant = len({cost.numbers for cost in state}) == 1
+        return Finding(
+            title="Linear attention is a recurrent network",
+            claim="Causal linear attention computed in parallel, step by step from a state of constant "
+            "size, and as a softmax over the logarithm of its kernel is one and the same function.",
+            source="2006.16236, section 3.4, eq. 8 to 20",
+            columns=("forms", "context", "d query", "d key", "d value"),
+            rows=rows,
+            criterion=f"contexts and gradients differ by less than {self.tolerance:g} in float64, "
+            "and the state has one size at every length",
+            holds=largest < self.tolerance and constant,
+            figures=(Figure("recurrence", partial(self._draw, by_step, state, growing)),),
+            notes=notes,
+        )
+
+    def _cost(self, past: Callable[[int, int], tuple[Callable[[], Tensor], int]]) -> list[Cost]:
+        found = []
+        for length in self.lengths:
+            step, numbers = past(length, self.size)
+            step()
+            seconds = []
+            for _ in range(self.repeats):
+                start = time.perf_counter()
+                step()
+                seconds.append(time.perf_counter() - start)
+            found.append(Cost(length, min(seconds), numbers))
+        return found
+
+    def _draw(self, by_step: dict[str, Tensor], state: Sequence[Cost], growing: Sequence[Cost]) -> Image:
+        steps = list(range(1, self.length + 1))
+        shown = [
+            Line(name, steps, (difference * 1e16).tolist(), style="dots")
+            for name, difference in by_step.items()
+        ]
+        costs = (("softmax, all keys kept", growing, 1), ("linear, one state", state, 0))
+        of_length = partial(Lines, x_label="steps before", log_x=True, log_y=True, ticks=self.lengths)
+        panels = [
+            Lines(shown, "Difference of the contexts at every step", "step", "largest, in units of 1e-16"),
+            of_length(
+                [Line(n, self.lengths, [c.numbers for c in cost], colour=k) for n, cost, k in costs],
+                "Numbers kept of the past",
+            ),
+            of_length(
+                [Line(n, self.lengths, [c.seconds * 1e6 for c in cost], colour=k) for n, cost, k in costs],
+                "Microseconds for one more step",
+            ),
+        ]
+        return draw_panels(
+            panels,
+            title="Linear attention is a recurrent network",
+            note=f"float64, {self.length} steps, d = {self.size}; one sequence, float32, for the costs",
+        )
+
+
+def parallel(attention: Attention, inputs: Inputs) -> Tensor:
+    """All contexts at once, by sums over the keys; no weights."""
+    query, key, value = inputs
+    context: Tensor = attention(query, attention.remember(key, value, causal=True))
+    return context
+
+
+def recurrent(attention: Attention, inputs: Inputs) -> Tensor:
+    """The contexts one after the other, from a state."""
+    query, key, value = inputs
+    features = attention.score.kernel_features(query, attention.score.keys(key))
+    assert features is not None
+    state: LinearState | None = None
+    contexts = []
+    for q, k, v in zip(*(x.unbind(-2) for x in (*features, value)), strict=True):
+        context, state = linear_step(q, k, v, state)
+        contexts.append(context)
+    return torch.stack(contexts, -2)
+
+
+def by_weights(attention: Attention, inputs: Inputs) -> Tensor:
+    """All contexts by a softmax over the causal scores, whose weights are kept."""
+    with recording(attention) as weights:
+        context = parallel(attention, inputs)
+    assert weights, "the weights were not computed"
+    return context
+
+
+def _linear_past(length: int, size: int) -> tuple[Callable[[], Tensor], int]:
+    """One step of linear attention after `length` others, and the size of its state."""
+    score = Linear(size, size)
+    query, key, value = torch.randn(3, length + 1, size)
+    features = score.kernel_features(query, score.keys(key))
+    q, k = (x[-1] for x in features)
+    sums = features[1][:-1].mT @ torch.cat([value[:-1], torch.ones(length, 1)], -1)
+    state = LinearState(sums)
+    return lambda: linear_step(q, k, value[-1], state)[0], state.sums.numel()
+
+
+def _softmax_past(length: int, size: int) -> tuple[Callable[[], Tensor], int]:
+    """One step of softmax attention after `length` others, and the size of its memory."""
+    attention = Attention(ScaledDot(size, size))
+    query, key, value = torch.randn(3, length + 1, size)
+    memory = attention.remember(key, value, causal=True)
+
+    def step() -> Tensor:
+        context: Tensor = attention(query[-1:], memory, offset=length)
+        return context
+
+    return step, memory.keys.numel() + memory.value.numel()

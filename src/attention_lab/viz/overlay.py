@@ -1,0 +1,228 @@
+"""Attention over the picture that was attended to, a panel for each output symbol (1502.03044, figure 2)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, log
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from attention_lab.viz.canvas import BAD, GOLD, INK, PALETTE, PAPER, SHADES, Canvas
+from attention_lab.viz.cells import Flags, Scale, shades
+from attention_lab.viz.fonts import label_mask
+from attention_lab.viz.layout import CAPTION, GAP, HEADING, LARGEST, LEGEND, MARGIN
+from attention_lab.viz.legend import BAR_HEIGHT, QUIET, SWATCH, colour_bar
+
+Colours = npt.NDArray[np.float64]
+"""[..] of ink, 0 to 1, or [.., 3] of sRGB, 0 to 255."""
+Indices = npt.NDArray[np.int64]
+
+_MOST = 40  # panels
+_WIDEST, _HIGHEST, _ZOOM = 440, 320, 10.0  # aims: pixels of a panel, and of a pixel of the picture
+_LOWEST = 8  # pixels of a panel, below which it is made no smaller
+_SHAPE = 1.5  # aim: width over height of the whole
+_OUTLINE = 2
+_ROOM = 6  # pixels of a cell from which on lines part them
+_DEEPEST = 0.6  # of the colour map: the picture's own ink must stay darker than any paper
+_FADED = 0.6  # how far ink where no weight is fades into the paper
+_COLOURS = PALETTE.astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Overlay:
+    """Attention over the cells of a picture.
+
+    Args:
+        ink: [H, W] the picture, 0 (paper) to 1.
+        cell: pixels of a side of a cell; H and W are multiples of it.
+        weights: [Q, K] over the K cells, counted down each column, the left one first.
+        titles: label of each of the Q panels.
+        gold: [Q] or [Q, G] the right cells of each query, -1 where there is none.
+
+    Raises:
+        ValueError: shapes that do not fit each other, or a gold cell beyond the last.
+    """
+
+    ink: npt.NDArray[Any]
+    cell: int
+    weights: npt.NDArray[Any]
+    titles: Sequence[str] = ()
+    gold: npt.NDArray[np.integer[Any]] | None = None
+
+    def __post_init__(self) -> None:
+        if self.ink.ndim != 2 or any(size == 0 or size % self.cell for size in self.ink.shape):
+            raise ValueError(f"a picture {self.ink.shape} is not of whole cells of {self.cell} pixels")
+        rows, columns = self.grid
+        if self.weights.ndim != 2 or self.weights.shape[1] != rows * columns:
+            raise ValueError(f"weights {self.weights.shape} do not fit {rows} x {columns} cells")
+        gold = np.full(len(self.weights), -1) if self.gold is None else self.gold
+        if len(gold) != len(self.weights) or (gold >= rows * columns).any():
+            raise ValueError(f"gold {gold.shape} does not fit weights {self.weights.shape}")
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of cells."""
+        height, width = self.ink.shape
+        return height // self.cell, width // self.cell
+
+    def on_grid(self, of_cells: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """[K] as [rows, columns]."""
+        return of_cells.reshape(self.grid[::-1]).T
+
+    def golden(self, query: int) -> Flags:
+        """[rows, columns] bool: the gold cells of a query."""
+        cells = np.arange(self.weights.shape[1])
+        gold = np.full(1, -1) if self.gold is None else np.atleast_1d(self.gold[query])
+        return self.on_grid(np.isin(cells, gold))
+
+
+def draw_overlays(
+    overlay: Overlay, *, title: str = "", scale: Scale = "linear", maximum: float = 1.0
+) -> Image.Image:
+    """Draw the picture alone, and once for each query with its weights as the colours of its paper.
+
+    Light is 0 and blue is `maximum`, the same in every panel; where there is little weight, the ink is faded
+    too. Gold cells are outlined, NaN and infinite ones magenta. At most 39 queries are drawn.
+
+    Args:
+        overlay: picture, weights and titles.
+        title: stands above them all.
+        scale: "sqrt" sets weights near 0 apart, for maps of many small weights.
+        maximum: the weight of the darkest colour; larger ones are drawn alike.
+
+    Returns:
+        A picture in mode "RGB".
+
+    Raises:
+        ValueError: `maximum` is not positive.
+    """
+    if not maximum > 0:
+        raise ValueError(f"the largest weight of a scale is positive, not {maximum}")
+    queries = min(len(overlay.weights), _MOST - 1)
+    if left_out := len(overlay.weights) - queries:
+        title = f"{title}   (first {queries} symbols, {left_out} left out)".strip()
+    height, width, columns = _arrange(overlay, queries + 1)
+    across, down = width + GAP, CAPTION + height + GAP
+    rows = ceil((queries + 1) / columns)
+    golden = [overlay.golden(query) for query in range(queries)]
+    marked = any(flags.any() for flags in golden)
+
+    top, right = MARGIN + (HEADING if title else 0), MARGIN + columns * across
+    legend = CAPTION + BAR_HEIGHT + (24 + SWATCH if marked else 12)
+    canvas = Canvas(right + LEGEND, top + max(rows * down - GAP, legend) + MARGIN)
+    if title:
+        canvas.text(title, (MARGIN, MARGIN + 10), size=17, limit=canvas.pixels.shape[1] - 2 * MARGIN)
+    corners = [
+        (MARGIN + number % columns * across, top + number // columns * down + CAPTION)
+        for number in range(queries + 1)
+    ]
+    for query, (x, y) in enumerate(corners, start=-1):
+        canvas.frame(x, y, width, height)
+        _caption(canvas, overlay, query, x, y - CAPTION // 2 - 1, width)
+    colour_bar(canvas, right, top + CAPTION, scale, maximum, deepest=_DEEPEST)
+    if marked:
+        line = top + CAPTION + BAR_HEIGHT + 24
+        swatch = canvas.pixels[line : line + SWATCH, right : right + SWATCH]
+        swatch[:] = GOLD
+        swatch[_OUTLINE:-_OUTLINE, _OUTLINE:-_OUTLINE] = 0
+        canvas.text("gold", (right + SWATCH + 8, line + SWATCH // 2), size=11)
+
+    pixels = PALETTE[canvas.pixels]
+    ink, cells = _enlarged(overlay.ink, height, width), _cells(overlay.grid, height, width)
+    for query, (x, y) in enumerate(corners, start=-1):
+        place = pixels[y : y + height, x : x + width]
+        if query < 0:
+            place[:] = _blend(_COLOURS[PAPER], _COLOURS[INK], ink)
+            continue
+        weights = overlay.on_grid(overlay.weights[query]).astype(np.float64)
+        bad = ~np.isfinite(weights)
+        depth = shades(np.where(bad, 0, weights), scale, maximum)
+        paper = np.where(bad[..., None], _COLOURS[BAD], _COLOURS[np.rint(depth * _DEEPEST).astype(int)])
+        pen = _blend(paper, _COLOURS[INK], 1 - _FADED * (1 - np.sqrt(depth / (SHADES - 1))))
+        paper = paper[cells]
+        _rule(paper, cells)
+        place[:] = np.rint(_blend(paper, pen[cells], ink))
+        place[_outline(golden[query][cells])] = PALETTE[GOLD]
+    return Image.fromarray(pixels)
+
+
+def _arrange(overlay: Overlay, panels: int) -> tuple[int, int, int]:
+    """Height and width of a panel, and panels in a row; smaller ones where the picture would be too high."""
+    height, width = overlay.ink.shape
+    zoom = min(_ZOOM, _WIDEST / width, _HIGHEST / height)
+    zoom = max(zoom, min(1.0, (LARGEST - MARGIN - LEGEND - GAP) / width))  # as it is, where there is room
+    while True:
+        size = max(1, round(height * zoom)), max(1, round(width * zoom))
+        columns = _columns(panels, size[1] + GAP, CAPTION + size[0] + GAP)
+        high = ceil(panels / columns) * (CAPTION + size[0] + GAP)
+        if high <= LARGEST - HEADING - 2 * MARGIN or size[0] <= _LOWEST:
+            return *size, columns
+        zoom *= 0.9
+
+
+def _columns(panels: int, across: int, down: int) -> int:
+    """Panels in a row, so that the whole is about as wide as high times _SHAPE, and no row nearly empty."""
+
+    def badness(columns: int) -> float:
+        rows = ceil(panels / columns)
+        shape = (columns * across + LEGEND) / (rows * down + HEADING)
+        return abs(log(shape / _SHAPE)) + (rows * columns - panels) / panels
+
+    most = max(1, min(panels, (LARGEST - MARGIN - LEGEND) // across))
+    return min(range(1, most + 1), key=badness)
+
+
+def _caption(canvas: Canvas, overlay: Overlay, query: int, left: int, line: int, width: int) -> None:
+    """The symbol, and its largest weight on the right."""
+    if query < 0:
+        canvas.text("input", (left - 1, line), size=13, limit=width, strength=QUIET)
+        return
+    weights = overlay.weights[query]
+    largest = f"max {weights.max():.2f}" if np.isfinite(weights).all() else "not finite"
+    room = width - label_mask(largest, 12).shape[1] - 10
+    if query < len(overlay.titles):
+        canvas.text(overlay.titles[query], (left - 1, line), size=17, limit=max(width // 3, room))
+    if room >= width // 3:
+        canvas.text(largest, (left + width, line), anchor=(1.0, 0.5), strength=QUIET)
+
+
+def _enlarged(ink: npt.NDArray[Any], height: int, width: int) -> Colours:
+    """The picture at the size of a panel, smooth."""
+    image = Image.fromarray(np.rint(np.clip(ink, 0, 1) * 255).astype(np.uint8))
+    larger = image.resize((width, height), Image.Resampling.BICUBIC)
+    return np.asarray(larger, np.float64) / 255
+
+
+def _cells(grid: tuple[int, int], height: int, width: int) -> tuple[Indices, Indices]:
+    """The row [height, 1] and column [1, width] of the cell of each pixel."""
+    rows, columns = grid
+    return np.arange(height)[:, None] * rows // height, np.arange(width)[None] * columns // width
+
+
+def _blend(paper: Colours, pen: Colours, ink: Colours) -> Colours:
+    """[.., 3]: so much `ink` [..] of the colour `pen` on `paper`."""
+    blended: Colours = paper + ink[..., None] * (pen - paper)
+    return blended
+
+
+def _rule(paper: Colours, cells: tuple[Indices, Indices]) -> None:
+    """Thin lines between the cells, where there is room, faint enough not to compete with the picture."""
+    rows, columns = cells
+    if columns.shape[1] < _ROOM * (1 + columns.max()):
+        return
+    lines = np.zeros(paper.shape[:2], bool)
+    lines[:, 1:] |= np.diff(columns) > 0
+    lines[1:] |= np.diff(rows, axis=0) > 0
+    paper[lines] *= 0.96
+
+
+def _outline(golden: Flags) -> Flags:
+    """The edge, within it, of the region that is True."""
+    height, width = golden.shape
+    around, inside = np.pad(golden, _OUTLINE), golden.copy()
+    for y in (0, _OUTLINE, 2 * _OUTLINE):
+        for x in (0, _OUTLINE, 2 * _OUTLINE):
+            inside &= around[y : y + height, x : x + width]
+    return golden & ~inside

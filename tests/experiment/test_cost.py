@@ -1,0 +1,52 @@
+"""What a fit is said to cost."""
+
+import pytest
+import torch
+from torch import nn
+
+from attention_lab.experiment import cost
+from attention_lab.experiment.cost import MEGABYTE
+
+CPU = torch.device("cpu")
+
+
+def _peak_of(numbers: int, before: float) -> float:
+    torch.ones(numbers)  # is given back at once
+    peak = cost._resident("VmHWM")
+    assert peak is not None
+    return (peak - before) / MEGABYTE
+
+
+def test_the_peak_is_that_since_it_was_begun_anew() -> None:
+    before = cost._in_use(CPU, 0.0)
+    if before is None:
+        pytest.skip("this system does not let a process forget its peak")
+    assert 60 < _peak_of(16 * MEGABYTE, before) < 100
+    before = cost._in_use(CPU, 0.0)
+    assert before is not None
+    assert _peak_of(MEGABYTE, before) < 30
+    held = cost._in_use(CPU, 10.0 * MEGABYTE)
+    assert held is not None
+    assert held == pytest.approx(before - 10 * MEGABYTE, abs=5 * MEGABYTE)
+
+
+def test_where_nothing_is_told_nothing_is_said(monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr(cost, "_PROCESS", tmp_path / "none")
+    assert cost._resident() is None
+    assert cost._in_use(CPU, 0.0) is None
+    one = cost.Cost()
+    assert one.metrics(CPU) == {}
+    one.steps, one.seconds = 10, 4.0
+    assert one.metrics(CPU) == {"fit/steps_per_second": 2.5}
+
+
+def test_weights_gradients_and_state_are_held() -> None:
+    module = nn.Linear(100, 100, bias=False)
+
+    class Fit:
+        optimizers = (torch.optim.Adam(module.parameters()),)
+
+    assert cost._held(Fit, module) == 40_000
+    module(torch.ones(1, 100)).sum().backward()
+    Fit.optimizers[0].step()
+    assert cost._held(Fit, module) == pytest.approx(4 * 40_000, abs=8)
