@@ -88,8 +88,8 @@ def error(cell: Cell) -> float:
     torch.manual_seed(0)
     parts = {group: part(group, getattr(cell, group)) for group in GROUPS}
     mechanism = Mechanism(parts["scoring"], parts["normalizer"], parts["pooling"], parts["window"])
-    seen: dict[str, Any] = {}
-    remember, forward = Attention.remember, Attention.forward
+    seen: dict[str, Any] = {"context": None}
+    remember, weights, forward = Attention.remember, Attention.weights, Attention.forward
 
     def watched_remember(
         self: Attention, key: Tensor, value: Any = None, mask: Any = None, **options: Any
@@ -97,15 +97,20 @@ def error(cell: Cell) -> float:
         seen.update(key=key, value=key if value is None else value, mask=mask)
         return remember(self, key, value, mask, **options)
 
+    def watched_weights(self: Attention, query: Tensor, memory: Any, **options: Any) -> Tensor:
+        found = weights(self, query, memory, **options)
+        seen.update(attention=self, query=query, weights=found)
+        return found
+
     def watched_forward(self: Attention, query: Tensor, memory: Any, **options: Any) -> Tensor:
         context = forward(self, query, memory, **options)
-        seen.update(
-            attention=self, query=query, context=context, weights=self.weights(query, memory, **options)
-        )
+        seen.update(context=context)
+        self.weights(query, memory, **options)
         return context
 
     with (
         patch.object(Attention, "remember", watched_remember),
+        patch.object(Attention, "weights", watched_weights),
         patch.object(Attention, "forward", watched_forward),
     ):
         MODELS[cell.model](mechanism)
@@ -118,7 +123,7 @@ def _difference(
     key: Tensor,
     value: Tensor,
     mask: Tensor | None,
-    context: Tensor,
+    context: Tensor | None,
     weights: Tensor,
 ) -> float:
     wide = [_four(x) for x in (query, key, value)]
@@ -128,8 +133,11 @@ def _difference(
         attention, scores, wide[0], wide[2], visible if mask is None else visible & _four(mask)
     )
     leaves = [x for x in (query, key, value, *attention.parameters()) if x.requires_grad]
-    pairs = [(_four(context), wanted), (_four(weights), wanted_weights)]
-    pairs += zip(_gradients(_four(context), leaves), _gradients(wanted, leaves), strict=True)
+    pairs = [(_four(weights), wanted_weights)]
+    pairs += zip(_gradients(_four(weights), leaves), _gradients(wanted_weights, leaves), strict=True)
+    if context is not None:
+        pairs.append((_four(context), wanted))
+        pairs += zip(_gradients(_four(context), leaves), _gradients(wanted, leaves), strict=True)
     return max(float((got - want).detach().abs().max()) for got, want in pairs)
 
 
@@ -184,12 +192,13 @@ def page() -> str:
 INTRODUCTION = """# Every mechanism in every model
 
 Each score, normaliser, window and pooling, with each other, inside the models. A number is a verified cell: a
-small model is built in float64, and the context, the weights and all gradients of its attention are compared
-with a reference written from the formulas (`tests/attention/references.py`): none differs by more than the number.
-Hard poolings are compared as they are evaluated; their draws and gradients have tests of their own.
+small model is built in float64, and context, weights and all gradients of its attention are compared with a
+reference written from the formulas (`tests/attention/references.py`); none differs by more than the number.
+Hard poolings are compared as they are evaluated, monotonic ones by their weights; their draws, paths and
+gradients have tests of their own.
 Columns are normaliser and window.
 
-`image2seq` has the attention of `seq2seq`; `lm`, `graph`, `cnn` and `rnn` have that of `multihead`.
+`image2seq` has the attention of `seq2seq`; `transformer`, `lm`, `graph`, `cnn` and `rnn` that of `multihead`.
 
 The page is written by `python tests/attention/matrix.py`, and a test compares it with what it finds.
 

@@ -141,6 +141,7 @@ POOLINGS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "Hard": _value_of_the_largest,
     "Gumbel": _value_of_the_largest,
     "Exact": _value_of_the_largest,
+    "Monotonic": _value_of_the_largest,
 }
 """The context of a row of weights, in evaluation."""
 

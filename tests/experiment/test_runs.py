@@ -12,8 +12,14 @@ from omegaconf import OmegaConf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import attention_lab
+from attention_lab.experiment.mixes import refusal
 
-SCORES = sorted(path.stem for path in (Path(__file__).parents[2] / "conf/scoring").glob("*.yaml"))
+CONF = Path(__file__).parents[2] / "conf"
+MECHANISMS = sorted(
+    f"{group}={path.stem}"
+    for group in ("scoring", "normalizer", "window", "pooling")
+    for path in (CONF / group).glob("*.yaml")
+)
 TOY = [
     "data.train_size=48",
     "data.validation_size=12",
@@ -46,7 +52,9 @@ METRICS = {
         "test/sequence_error_rate",
         "test/token_error_rate",
         "test/alignment_accuracy",
+        "test/alignment_error_rate",
         "test/alignment_mass",
+        "test/monotonicity",
     },
     "multihead": {"test/accuracy"},
 }
@@ -63,7 +71,8 @@ def _metrics(folder: Path) -> dict[str, float]:
 
 
 def _without_time(metrics: dict[str, float]) -> dict[str, float]:
-    return {name: value for name, value in metrics.items() if name != "fit/seconds"}
+    measured = ("fit/seconds", "fit/steps_per_second", "fit/peak_memory_mb")
+    return {name: value for name, value in metrics.items() if name not in measured}
 
 
 @pytest.mark.parametrize("model", SMALL)
@@ -95,6 +104,7 @@ def test_tensorboard_shows_every_attention_and_scalar(model: str, command) -> No
     heads = 2 if model == "multihead" else 1
     entropies = [tag for tag in tags["scalars"] if tag.startswith("attention_entropy/")]
     assert len(entropies) == len(ATTENTIONS[model]) * heads
+    assert {tag.replace("entropy", "monotonicity", 1) for tag in entropies} <= set(tags["scalars"])
     assert METRICS[model] <= set(tags["scalars"])
     assert any(tag.startswith("lr-") for tag in tags["scalars"])
     assert "samples/text_summary" in tags["tensors"]
@@ -168,10 +178,14 @@ def test_a_run_goes_on_from_a_checkpoint(command) -> None:
     assert _metrics(more.folder)["fit/steps"] == 2 * _metrics(first.folder)["fit/steps"]
 
 
-@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("model", SMALL)
-def test_any_score_trains_in_any_model(model: str, score: str, command) -> None:
-    done = command(*SMALL[model], f"scoring={score}", "trainer.max_epochs=1")
+def test_any_mechanism_trains_in_any_model_or_is_refused(model: str, mechanism: str, command) -> None:
+    done = command(*SMALL[model], mechanism, "trainer.max_epochs=1", "data.batch_size=256")
+    if refusal(dict([mechanism.split("=")], model=model)) is not None:
+        assert done.status == 1
+        assert f"model={model} does not take {mechanism}" in done.err
+        return
     assert done.status == 0, done.err
     assert done.err == ""
     assert all(value == value for value in _metrics(done.folder).values())

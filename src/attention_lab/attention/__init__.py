@@ -16,7 +16,7 @@ from attention_lab.attention.normalizers import (
     Sparsemax,
     masked_softmax,
 )
-from attention_lab.attention.pooling import Exact, Gumbel, Hard, Soft, drawing
+from attention_lab.attention.pooling import Exact, Gumbel, Hard, Monotonic, Soft, drawing
 from attention_lab.attention.recording import Recording, recording
 from attention_lab.attention.scores import (
     Additive,
@@ -55,6 +55,7 @@ __all__ = [
     "Location",
     "Mechanism",
     "Memory",
+    "Monotonic",
     "MultiHead",
     "Normalizer",
     "Recording",

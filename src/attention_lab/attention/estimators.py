@@ -63,3 +63,22 @@ def monte_carlo(
 def reward_to_go(log_likelihood: Float[Tensor, "... T"]) -> Float[Tensor, "... T"]:
     """`sum_{t' >= t} log p(y_t' | ...)`: all that the draw of step t has a part in."""
     return log_likelihood.flip(-1).cumsum(-1).flip(-1)
+
+
+NEVER = -1e4
+"""The logarithm of no probability; finite, as infinities make NaN of gradients."""
+
+
+def monotonic_prior(
+    log_belief: Float[Tensor, "... S"], log_weights: Float[Tensor, "... S"]
+) -> Float[Tensor, "... S"]:
+    """`log p(s_t)` from that of `s_{t-1}` where a position never falls (1905.06319, eq. 5 and 8).
+
+    `p(s_t = j) = sum_{i <= j} p(s_{t-1} = i) a_j / sum_{l >= i} a_l`, in O(S).
+
+    Args:
+        log_belief: `log p(s_{t-1})` given all that is written.
+        log_weights: `log a`, up to a constant of the row; `NEVER` where masked, at the end of a row.
+    """
+    tail = log_weights.flip(-1).logcumsumexp(-1).flip(-1)
+    return log_weights + (log_belief - tail).logcumsumexp(-1)

@@ -135,6 +135,14 @@ class Exact(_OneHot):
         self.objective = objective
 
 
+class Monotonic(_OneHot):
+    """Exact hard monotonic attention: positions that never go back, all paths of them summed (1905.06319).
+
+    A decoder that knows it (`models.monotonic`) takes `p(y)` as the sum over paths `s_1 <= s_2 <= ...` with
+    `p(s_t | s_{t-1})` the weights over the positions from `s_{t-1}` on; elsewhere it attends as the others.
+    """
+
+
 @contextmanager
 def drawing(pooling: Hard) -> Iterator[list[Draw]]:
     """Collect the draws of `pooling`, call by call."""

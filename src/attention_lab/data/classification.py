@@ -30,6 +30,7 @@ class Digits(DataModule):
         unit: "pixels", 64 tokens that are grey levels; or "rows", 8 vectors of 8 numbers from 0 to 1.
         train_size: digits for training, each class in its proportion; a larger choice contains every smaller
             one; None is all. The other parts stay as they are.
+        seed: of the choice of these digits.
         batch_size: see `DataModule`.
     """
 
@@ -37,13 +38,17 @@ class Digits(DataModule):
     sizes: ClassificationSizes
 
     def __init__(
-        self, unit: DigitsUnit = "rows", train_size: int | None = None, batch_size: int | None = 64
+        self,
+        unit: DigitsUnit = "rows",
+        train_size: int | None = None,
+        seed: int = 0,
+        batch_size: int | None = 64,
     ) -> None:
         super().__init__(batch_size)
         check_choice(get_args(DigitsUnit), unit=unit)
         if train_size is not None:
             check_at_least(1, train_size=train_size)
-        self.unit, self.train_size = unit, train_size
+        self.unit, self.train_size, self.seed = unit, train_size, seed
 
     def build(self) -> Parts[Split]:
         """See `DataModule`."""
@@ -67,7 +72,7 @@ class Digits(DataModule):
         learn, test = train_test_split(range(len(images)), test_size=0.2, random_state=0)
         train, validation = train_test_split(learn, test_size=0.1, random_state=0)
         if self.train_size is not None:
-            train = _smaller(train, [int(source.target[row]) for row in train], self.train_size)
+            train = _smaller(train, [int(source.target[row]) for row in train], self.train_size, self.seed)
         tokens = codec.tokenizer is not None
 
         def split(rows: list[int]) -> ClassificationSplit:
@@ -77,13 +82,13 @@ class Digits(DataModule):
         return Parts(train, validation, test).map(split)
 
 
-def _smaller(rows: list[int], classes: list[int], size: int) -> list[int]:
+def _smaller(rows: list[int], classes: list[int], size: int, seed: int) -> list[int]:
     """`size` of the rows in their order, every class in its proportion; nested for growing sizes."""
     if size > len(rows):
         raise LabError(
             f"data.train_size={size}: data=digits has {len(rows)} to train on; null is all of them"
         )
-    generator = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(seed)
     rank = {}
     for label in sorted(set(classes)):
         members = [place for place, one in enumerate(classes) if one == label]

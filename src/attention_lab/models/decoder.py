@@ -21,12 +21,14 @@ class DecoderState(NamedTuple):
         layers: `(hidden,)` or `(hidden, cell)` of each layer, `[N, h]`.
         readout: the last attentional vector `[N, h]` if it is fed to the next step.
         position: number of steps done, the position of the next query.
+        joint: `log p(s, y)` `[N, S, V]` of the last step, where the decoder sums over positions.
     """
 
     memory: Memory
     layers: tuple[CellState, ...]
     readout: Tensor | None
     position: int = 0
+    joint: Tensor | None = None
 
     def select(self, index: Int[Tensor, " M"]) -> "DecoderState":
         """The states of the sequences `index`."""
@@ -35,6 +37,7 @@ class DecoderState(NamedTuple):
             tuple(tuple(x.index_select(0, index) for x in layer) for layer in self.layers),
             None if self.readout is None else self.readout.index_select(0, index),
             self.position,
+            None if self.joint is None else self.joint.index_select(0, index),
         )
 
 
@@ -136,17 +139,18 @@ class AttentiveDecoder(nn.Module):
 
     def enumerate(
         self, tokens: Int[Tensor, "N T"], state: DecoderState
-    ) -> tuple[Float[Tensor, "N T S"], Float[Tensor, "N T S V"]]:
-        """The probability of each source position, and the logits that follow from attending it alone.
+    ) -> tuple[Float[Tensor, "N T S"], Float[Tensor, "N T S V"], DecoderState]:
+        """The probability of each source position, the logits if it alone is attended, and the state after.
 
         Only where `steps_are_independent`.
         """
         embedded = self.dropout(self.embedding(tokens.t()))
-        hidden, _ = self._states(embedded, state)
+        hidden, layers = self._states(embedded, state)
         probability = probabilities(self.attention.weights(hidden, state.memory, offset=state.position))
         alone = state.memory.value.unsqueeze(1).expand(-1, hidden.shape[1], -1, -1)
         readouts = self._read(hidden.unsqueeze(2).expand_as(alone), alone, None)
-        return probability, self.output(self.dropout(readouts))
+        after = state._replace(layers=layers, position=state.position + tokens.shape[1])
+        return probability, self.output(self.dropout(readouts)), after
 
     def _at_once(self, embedded: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         """All steps of the luong wiring: one recurrent call, one attention."""
@@ -168,7 +172,7 @@ class AttentiveDecoder(nn.Module):
 
     def _loop(self, embedded: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         """Step by step, with what depends on the embeddings alone computed before."""
-        memory, layers, readout, first = state
+        memory, layers, readout, first, _ = state
         early = self._cell(0).early(embedded).unbind(0)
         share = None if self.readout_embedding is None else self.readout_embedding(embedded)
         shares = [None] * len(early) if share is None else share.unbind(0)

@@ -4,10 +4,11 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
-from attention_lab.attention import Mechanism
+from attention_lab.attention import Mechanism, Monotonic
 from attention_lab.errors import LabError
 from attention_lab.models.bidirectional import RecurrentEncoder
 from attention_lab.models.decoder import AttentiveDecoder, DecoderState, check_options
+from attention_lab.models.monotonic import MonotonicDecoder
 from attention_lab.sizes import BOS, TransductionSizes
 
 
@@ -34,7 +35,7 @@ class EncoderDecoder(nn.Module):
 
     @property
     def latent(self) -> nn.Module | None:
-        """The pooling of the one attention; if it is hard, its position is a latent variable of the training."""
+        """The pooling of the one attention; if it is hard, its position is a latent variable in training."""
         return self.decoder.attention.pooling
 
     def forward(
@@ -75,7 +76,8 @@ class EncoderDecoder(nn.Module):
                 "pooling=exact takes the steps one by one, which depend on each other here: "
                 "set model.wiring=luong model.input_feeding=false"
             )
-        return self.decoder.enumerate(_shifted(target), self.start(source, source_lengths))
+        probability, logits, _ = self.decoder.enumerate(_shifted(target), self.start(source, source_lengths))
+        return probability, logits
 
     def start(self, source: Shaped[Tensor, "B S *rest"], source_lengths: Int[Tensor, " B"]) -> DecoderState:
         """The state before the first symbol, for `step` with BOS."""
@@ -136,6 +138,7 @@ class Seq2Seq(EncoderDecoder):
         check_options(cell, wiring, embedding_size=embedding_size, hidden_size=hidden_size, layers=layers)
         if hidden_size % 2:
             raise LabError(f"model.hidden_size must be even, a half for each direction, got {hidden_size}")
+        decoder = MonotonicDecoder if isinstance(mechanism.pooling(), Monotonic) else AttentiveDecoder
         encoder = RecurrentEncoder(
             sizes.source_vocabulary,
             embedding_size=embedding_size,
@@ -147,7 +150,7 @@ class Seq2Seq(EncoderDecoder):
         )
         super().__init__(
             encoder,
-            AttentiveDecoder(
+            decoder(
                 mechanism,
                 sizes.target_vocabulary,
                 embedding_size=embedding_size,
