@@ -11,6 +11,7 @@ from attention_lab.models.graph import GraphClassifier
 from attention_lab.models.kernel_regression import KernelRegression
 from attention_lab.models.language import LanguageModel
 from attention_lab.models.seq2seq import Seq2Seq
+from attention_lab.models.transformer import Transformer
 from attention_lab.models.vision import ImageToSequence
 
 __all__ = [
@@ -24,4 +25,5 @@ __all__ = [
     "RecurrentClassifier",
     "Seq2Seq",
     "SequenceClassifier",
+    "Transformer",
 ]

@@ -8,7 +8,7 @@ Dropout is the caller's concern: call `model.eval()` first.
 from typing import Protocol, TypeVar, runtime_checkable
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from attention_lab.errors import LabError
@@ -33,7 +33,10 @@ class Decodable(Protocol[State]):
 
 @torch.no_grad()
 def greedy(
-    model: Decodable[State], source: Int[Tensor, "B S"], source_lengths: Int[Tensor, " B"], max_length: int
+    model: Decodable[State],
+    source: Shaped[Tensor, " B *source"],
+    source_lengths: Int[Tensor, " B"],
+    max_length: int,
 ) -> Int[Tensor, "B T"]:
     """The most probable symbol at each step, up to EOS or `max_length` symbols; then PAD."""
     _check(max_length=max_length)
@@ -54,7 +57,7 @@ def greedy(
 @torch.no_grad()
 def beam_search(
     model: Decodable[State],
-    source: Int[Tensor, "B S"],
+    source: Shaped[Tensor, " B *source"],
     source_lengths: Int[Tensor, " B"],
     max_length: int,
     beam_size: int,
@@ -69,7 +72,7 @@ def beam_search(
 
     Args:
         model: what writes.
-        source: symbols, padded.
+        source: symbols or images, padded.
         source_lengths: their lengths.
         max_length: bound on the symbols of a hypothesis, EOS included.
         beam_size: hypotheses kept for each source.

@@ -1,5 +1,6 @@
 """Sequence to sequence: teacher forcing in training, decoding in evaluation."""
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import torch
@@ -12,10 +13,10 @@ from attention_lab.data.codecs import TransductionCodec
 from attention_lab.data.images import ImageCodec
 from attention_lab.errors import LabError
 from attention_lab.metrics import AlignmentMeasures, SequenceErrorRate, TokenErrorRate
-from attention_lab.models.decoding import beam_search, greedy
+from attention_lab.models.decoding import Decodable, beam_search, greedy
 from attention_lab.models.seq2seq import EncoderDecoder
 from attention_lab.models.transformer import Transformer
-from attention_lab.sizes import PAD
+from attention_lab.sizes import BOS, PAD
 from attention_lab.tasks.latent import enumerated_loss, monte_carlo_loss
 from attention_lab.tasks.observation import Observation, Picture
 from attention_lab.tasks.task import Task
@@ -70,13 +71,13 @@ class Transduction(Task):
 
     def training_step(self, batch: TransductionBatch, batch_idx: int) -> Tensor:
         """Cross entropy of the target under teacher forcing; for hard attention see `latent`."""
-        pooling = self.model.latent
-        if isinstance(pooling, Hard):
-            loss, shown = monte_carlo_loss(self.model, batch, pooling, self._log_likelihood)
-        elif isinstance(pooling, Exact):
-            loss = shown = enumerated_loss(self.model, batch, pooling, self._log_likelihood)
+        model = self.model
+        if isinstance(model.latent, Hard):
+            loss, shown = monte_carlo_loss(model, batch, model.latent, self._log_likelihood)
+        elif isinstance(model.latent, Exact):
+            loss = shown = enumerated_loss(model, batch, model.latent, self._log_likelihood)
         else:
-            logits = self.model(batch.source, batch.source_lengths, batch.target)
+            logits = model(batch.source, batch.source_lengths, batch.target)
             loss = shown = cross_entropy(logits, batch.target, self.label_smoothing)
         self.log("train/loss", shown, prog_bar=True, batch_size=len(batch.source))
         return loss
@@ -94,11 +95,12 @@ class Transduction(Task):
         beam_size = self.beam_size if beam_size is None else beam_size
         limits = 3 * batch.source_lengths + 10
         longest = int(limits.max())
+        model: Decodable[Any] = self.model
         if beam_size == 1:
-            tokens = greedy(self.model, batch.source, batch.source_lengths, longest)
+            tokens = greedy(model, batch.source, batch.source_lengths, longest)
         else:
             tokens, _ = beam_search(
-                self.model, batch.source, batch.source_lengths, longest, beam_size, self.length_penalty
+                model, batch.source, batch.source_lengths, longest, beam_size, self.length_penalty
             )
         # Each source has its own limit, whatever its company.
         steps = torch.arange(tokens.shape[1], device=tokens.device)
@@ -120,7 +122,8 @@ class Transduction(Task):
         for row, (ids, padded) in enumerate(zip(output.cpu(), batch.source.cpu(), strict=True)):
             source = padded[..., : lengths[row]]
             queries, keys = self.codec.target_labels(ids), self.codec.source_labels(source)
-            shown = (row, slice(None), slice(len(queries)), slice(len(keys)))
+            others = self._within(weights, queries, keys)
+            sides = {name: others.get(name, (queries, keys)) for name in weights}
             target = batch.target[row].cpu()
             gold = batch.alignment[row, : len(queries)].cpu()
             # A gold alignment is one of the gold output: it says nothing of a different one.
@@ -130,15 +133,33 @@ class Transduction(Task):
                     input=self.codec.source_text(source),
                     output=self.codec.decode(ids),
                     expected=self.codec.decode(target),
-                    weights={name: weights[name][shown].float().cpu() for name in weights},
-                    masks={name: weights.mask(name)[shown].cpu() for name in weights},
+                    weights={name: _shown(weights[name][row], *sides[name]).float() for name in weights},
+                    masks={name: _shown(weights.mask(name)[row], *sides[name]) for name in weights},
                     queries=queries,
                     keys=keys,
                     gold=gold if aligned else None,
                     picture=self._picture(source),
+                    others=others,
                 )
             )
         return result
+
+    def _within(
+        self, names: Iterable[str], written: list[str], source: list[str]
+    ) -> dict[str, tuple[list[str], list[str]]]:
+        """The labels of the attentions among the symbols of one side, those of a Transformer.
+
+        The rows of a decoder are what it writes at each step, the columns what it has read before.
+        """
+        read = [self.codec.target.vocabulary.symbol(BOS), *written[:-1]]
+        found = {}
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == "encoder":
+                found[name] = source, source
+            elif "self" in parts:
+                found[name] = written, read
+        return found
 
     def _picture(self, source: Tensor) -> Picture | None:
         return Picture(source, self.codec.cell) if isinstance(self.codec, ImageCodec) else None
@@ -155,7 +176,8 @@ class Transduction(Task):
         if aligned:
             with recording(self.model) as weights:
                 logits = self.model(batch.source, batch.source_lengths, batch.target)
-            self.alignments[part].update(list(weights.values())[-1], batch.alignment)  # type: ignore[operator]
+            aligning = weights[self.model.alignment]
+            self.alignments[part].update(aligning, batch.alignment)  # type: ignore[operator]
             self._log_window_error(weights, batch.alignment, part)
         else:
             logits = self.model(batch.source, batch.source_lengths, batch.target)
@@ -165,7 +187,7 @@ class Transduction(Task):
 
     def _log_window_error(self, weights: Recording, alignment: Tensor, part: Part) -> None:
         """How far the positions that a window predicts (local-p) are from the gold ones."""
-        centre = weights.centre(list(weights)[-1])
+        centre = weights.centre(self.model.alignment)
         if centre is not None and alignment.dim() == 2:
             aligned = alignment >= 0
             error = (centre - alignment.unsqueeze(1)).abs().mean(1)[aligned].mean()
@@ -190,6 +212,11 @@ class Transduction(Task):
                 metric.update(*measured)  # type: ignore[operator]
                 name = key.removeprefix(f"{part}_")
                 self.log(f"{part}/{name}", metric, prog_bar=name == "token_error_rate")  # type: ignore[arg-type]
+
+
+def _shown(heads: Tensor, rows: list[str], columns: list[str]) -> Tensor:
+    """What has a label of the `[H, Q, K]` of an example, on the CPU."""
+    return heads[:, : len(rows), : len(columns)].cpu()
 
 
 ERRORS = {"sequence_error_rate": SequenceErrorRate, "token_error_rate": TokenErrorRate}

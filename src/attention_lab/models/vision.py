@@ -1,0 +1,160 @@
+"""From a picture to a sequence: a decoder that attends to a grid of features (1502.03044)."""
+
+from itertools import pairwise
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from attention_lab.attention import Mechanism, lengths_mask
+from attention_lab.attention.positions import sinusoids
+from attention_lab.errors import LabError
+from attention_lab.models.decoder import AttentiveDecoder, check_options
+from attention_lab.models.encoded import Encoded
+from attention_lab.models.seq2seq import EncoderDecoder
+from attention_lab.sizes import ImageSizes
+
+
+class PictureNorm(nn.Module):
+    """Batch normalisation (1502.03167) of pictures of different widths: padding counts for nothing.
+
+    Args:
+        channels: number of channels.
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.normalize = nn.BatchNorm1d(channels)
+
+    def forward(self, x: Float[Tensor, "B c H W"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B c H W"]:
+        """Pictures of widths `lengths`, normalised; zero beyond."""
+        inside = lengths_mask(lengths, x.shape[-1]).squeeze(1)
+        columns = self.normalize(x.permute(0, 3, 1, 2)[inside])  # [all columns, c, H]
+        padded: Tensor = columns.new_zeros(*inside.shape, *columns.shape[1:])
+        padded[inside] = columns
+        return padded.permute(0, 2, 3, 1)
+
+
+class GridEncoder(nn.Module):
+    """Convolutions over a picture; one annotation for each cell of its grid (1502.03044, section 3.1.1).
+
+        a_rc = LayerNorm(CNN(x)_rc) + [P_c; P_r]
+
+    with P the sinusoids of 1706.03762, of the column in one half and of the row in the other: the decoder
+    can tell cells of the same look apart, and go on from where it was. The annotations are keys and values.
+    The CNN is 3 x 3 convolutions, each normalised and with a ReLU, as many of them with 2 x 2 max pooling as
+    halve a cell to one feature, and a linear map at the end. Thus an annotation knows its own cell and the
+    eight around it, three cells a side, and nothing beyond: a model that reads a symbol attends to where it
+    stands. What lies right of a picture is zero after each layer, so that it changes nothing.
+
+    The cells are counted down each column, the left one first. The decoder starts from their mean
+    (section 3.1.2).
+
+    Args:
+        cell: pixels of a side of a cell, a power of two.
+        channels: of the first convolution; doubled with each pooling.
+        hidden_size: size h of the annotations.
+        layers: of the decoder.
+        dropout: on the features before the linear map.
+    """
+
+    def __init__(self, cell: int, *, channels: int, hidden_size: int, layers: int, dropout: float) -> None:
+        super().__init__()
+        halvings = cell.bit_length() - 1
+        widths = [1, *(channels * 2**stage for stage in range(halvings + 1))]
+        self.convolutions = nn.ModuleList(
+            nn.Conv2d(below, above, 3, padding=1, bias=False) for below, above in pairwise(widths)
+        )
+        self.norms = nn.ModuleList(PictureNorm(width) for width in widths[1:])
+        self.last = nn.Conv2d(widths[-1], hidden_size, 1)
+        self.normalize = nn.LayerNorm(hidden_size)
+        self.dropout = nn.Dropout(dropout)
+        self.layers = layers
+
+    def forward(self, source: Float[Tensor, "B H W"], lengths: Int[Tensor, " B"]) -> Encoded:
+        """Annotations of all cells.
+
+        Args:
+            source: ink, 0 to 1.
+            lengths: width of each picture in pixels; what lies beyond it changes nothing.
+        """
+        x = source.masked_fill(~lengths_mask(lengths, source.shape[-1]), 0.0).unsqueeze(1)
+        for number, (convolution, norm) in enumerate(zip(self.convolutions, self.norms, strict=True)):
+            x = norm(convolution(x), lengths).relu()
+            if number:  # the first one looks at single pixels
+                x = F.max_pool2d(x, 2, ceil_mode=True)
+                lengths = (lengths + 1) // 2
+        x = self.last(self.dropout(x)).permute(0, 3, 2, 1)  # [B, columns, rows, h]
+        columns, rows, size = x.shape[1:]
+        across, down = sinusoids(columns, size - size // 2), sinusoids(rows, size // 2)
+        places = torch.cat(
+            [across.unsqueeze(1).expand(-1, rows, -1), down.unsqueeze(0).expand(columns, -1, -1)], -1
+        )
+        annotations = (self.normalize(x) + places.to(x)).flatten(1, 2)
+        cells = lengths * rows
+        mask = lengths_mask(cells, columns * rows)
+        total = annotations.masked_fill(~mask.mT, 0.0).sum(1)
+        return Encoded(annotations, annotations, mask, [total / cells.unsqueeze(-1)] * self.layers)
+
+
+class ImageToSequence(EncoderDecoder):
+    """Show, attend and tell: the text of a picture, each symbol read at some of its cells (1502.03044).
+
+    Args:
+        mechanism: the attention of the decoder.
+        sizes: height and cell of the pictures, and the vocabulary.
+        channels: of the first convolution; see `GridEncoder`.
+        embedding_size: size of the embeddings of the target symbols.
+        hidden_size: size of annotations and decoder states.
+        layers: layers of the decoder.
+        cell: `lstm` or `gru`.
+        wiring: `bahdanau`, attend before the recurrent step, or `luong`, after it; see `AttentiveDecoder`.
+        input_feeding: feed the attentional vector to the next step.
+        dropout: on features, on embeddings, between layers and before the logits.
+        attention_dropout: on attention weights.
+
+    Raises:
+        LabError: for a choice that there is not, or a size below its least.
+    """
+
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        sizes: ImageSizes,
+        *,
+        channels: int = 16,
+        embedding_size: int = 32,
+        hidden_size: int = 128,
+        layers: int = 1,
+        cell: str = "lstm",
+        wiring: str = "bahdanau",
+        input_feeding: bool = False,
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+    ) -> None:
+        check_options(
+            cell,
+            wiring,
+            channels=channels,
+            embedding_size=embedding_size,
+            hidden_size=hidden_size,
+            layers=layers,
+        )
+        super().__init__(
+            GridEncoder(
+                sizes.cell, channels=channels, hidden_size=hidden_size, layers=layers, dropout=dropout
+            ),
+            AttentiveDecoder(
+                mechanism,
+                sizes.target_vocabulary,
+                embedding_size=embedding_size,
+                hidden_size=hidden_size,
+                layers=layers,
+                cell=cell,
+                wiring=wiring,
+                input_feeding=input_feeding,
+                dropout=dropout,
+                attention_dropout=attention_dropout,
+            ),
+        )
