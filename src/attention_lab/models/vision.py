@@ -141,6 +141,8 @@ class ImageToSequence(EncoderDecoder):
             hidden_size=hidden_size,
             layers=layers,
         )
+        if hidden_size < 2:
+            raise LabError(f"model.hidden_size must be at least 2, got {hidden_size}")
         super().__init__(
             GridEncoder(
                 sizes.cell, channels=channels, hidden_size=hidden_size, layers=layers, dropout=dropout
