@@ -1,8 +1,16 @@
 """Measures of outputs (error rates) and of attention (alignment, entropy, monotonicity), as torchmetrics."""
 
 from attention_lab.metrics.alignment import AlignmentAccuracy, AlignmentErrorRate, AlignmentMass
+from attention_lab.metrics.bootstrap import Interval, bootstrap_interval
+from attention_lab.metrics.confusions import Confusion, Edit, align, confusions
 from attention_lab.metrics.entropy import AttentionEntropy, attention_entropy
-from attention_lab.metrics.error_rates import SequenceErrorRate, TokenErrorRate, edit_distance
+from attention_lab.metrics.error_rates import (
+    SequenceErrorRate,
+    TokenErrorRate,
+    edit_distance,
+    nearest,
+    sequence_lengths,
+)
 from attention_lab.metrics.measures import AlignmentMeasures
 from attention_lab.metrics.monotonicity import Monotonicity, expected_positions, monotonicity
 
@@ -12,11 +20,19 @@ __all__ = [
     "AlignmentMass",
     "AlignmentMeasures",
     "AttentionEntropy",
+    "Confusion",
+    "Edit",
+    "Interval",
     "Monotonicity",
     "SequenceErrorRate",
     "TokenErrorRate",
+    "align",
     "attention_entropy",
+    "bootstrap_interval",
+    "confusions",
     "edit_distance",
     "expected_positions",
     "monotonicity",
+    "nearest",
+    "sequence_lengths",
 ]

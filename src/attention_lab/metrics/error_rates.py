@@ -1,5 +1,7 @@
 """How far decoded sequences are from the nearest acceptable one."""
 
+from typing import NamedTuple
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Int
@@ -53,28 +55,46 @@ def edit_distance(
     return row.gather(-1, second_lengths.unsqueeze(-1)).squeeze(-1)
 
 
-def _nearest(
-    predictions: Int[Tensor, "B T"], references: Int[Tensor, "B R U"]
-) -> tuple[Int[Tensor, " B"], Int[Tensor, " B"], Bool[Tensor, " B"]]:
-    """Distance to the nearest reference, that reference's length, and whether there is any reference."""
+class Nearest(NamedTuple):
+    """Of each example the distance to its nearest reference, and which that is.
+
+    The nearest is the one with the least distance, the first of them if several have it. Where there is no
+    reference, all numbers are 0.
+
+    Attributes:
+        distance: edits to it.
+        length: its symbols, EOS left out.
+        slot: its number among the references.
+        judged: whether there is any.
+    """
+
+    distance: Int[Tensor, " B"]
+    length: Int[Tensor, " B"]
+    slot: Int[Tensor, " B"]
+    judged: Bool[Tensor, " B"]
+
+
+def nearest(predictions: Int[Tensor, "B T"], references: Int[Tensor, "B R U"]) -> Nearest:
+    """The nearest reference of each prediction; both as in `TokenErrorRate.update`."""
     used = (references != PAD).any(-1)
     judged = used.any(-1)
     if used.shape[1] == 0:
         nothing = torch.zeros_like(judged, dtype=torch.int64)
-        return nothing, nothing, judged
+        return Nearest(nothing, nothing, nothing, judged)
     predicted = predictions.unsqueeze(1).expand(-1, references.shape[1], -1)
     lengths = sequence_lengths(references)
     distances = edit_distance(predicted, sequence_lengths(predicted), references, lengths)
     beyond = predictions.shape[1] + references.shape[2] + 1
-    distance, index = distances.masked_fill(~used, beyond).min(1)
-    length = lengths.gather(1, index.unsqueeze(1)).squeeze(1)
-    return distance * judged, length * judged, judged
+    distance, slot = distances.masked_fill(~used, beyond).min(1)
+    length = lengths.gather(1, slot.unsqueeze(1)).squeeze(1)
+    return Nearest(distance * judged, length * judged, slot * judged, judged)
 
 
 class SequenceErrorRate(Counts):
     """Fraction of the predictions that equal none of their references.
 
-    Examples without a reference are not counted.
+    Where each is how a word is said, this is the word error rate (WER). Examples without a reference are not
+    counted.
     """
 
     higher_is_better = False
@@ -86,16 +106,17 @@ class SequenceErrorRate(Counts):
             predictions: ids; what follows the first EOS is ignored.
             references: every acceptable output, each ending in EOS and padded; a slot of PAD alone is unused.
         """
-        distance, _, judged = _nearest(predictions, references)
-        self.numerator += (distance > 0).sum()
-        self.denominator += judged.sum()
+        found = nearest(predictions, references)
+        self.numerator += (found.distance > 0).sum()
+        self.denominator += found.judged.sum()
 
 
 class TokenErrorRate(Counts):
     """Edit distance to the nearest reference, summed, over that reference's length, summed; EOS is left out.
 
     The nearest reference is the one with the least distance, the first of them if several have it. The value
-    may exceed 1. Examples without a reference are not counted.
+    may exceed 1. Where the symbols are phonemes, this is the phoneme error rate (PER). Examples without a
+    reference are not counted.
     """
 
     higher_is_better = False
@@ -107,6 +128,6 @@ class TokenErrorRate(Counts):
             predictions: ids; what follows the first EOS is ignored.
             references: every acceptable output, each ending in EOS and padded; a slot of PAD alone is unused.
         """
-        distance, length, _ = _nearest(predictions, references)
-        self.numerator += distance.sum()
-        self.denominator += length.sum()
+        found = nearest(predictions, references)
+        self.numerator += found.distance.sum()
+        self.denominator += found.length.sum()

@@ -7,6 +7,7 @@ from attention_lab.models.classifier import (
     SequenceClassifier,
 )
 from attention_lab.models.encoder import Encoder
+from attention_lab.models.ensemble import Ensemble
 from attention_lab.models.graph import GraphClassifier
 from attention_lab.models.kernel_regression import KernelRegression
 from attention_lab.models.language import LanguageModel
@@ -17,6 +18,7 @@ from attention_lab.models.vision import ImageToSequence
 __all__ = [
     "ConvolutionalClassifier",
     "Encoder",
+    "Ensemble",
     "GraphClassifier",
     "ImageToSequence",
     "KernelRegression",

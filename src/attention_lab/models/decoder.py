@@ -3,6 +3,7 @@
 from typing import NamedTuple, cast
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -147,8 +148,10 @@ class AttentiveDecoder(nn.Module):
         embedded = self.dropout(self.embedding(tokens.t()))
         hidden, layers = self._states(embedded, state)
         probability = probabilities(self.attention.weights(hidden, state.memory, offset=state.position))
-        alone = state.memory.value.unsqueeze(1).expand(-1, hidden.shape[1], -1, -1)
-        readouts = self._read(hidden.unsqueeze(2).expand_as(alone), alone, None)
+        # W [h; c] = W_h h + W_c c: one product for the steps and one for the positions, none for their pairs.
+        of_step, of_position = self.readout.weight.chunk(2, -1)
+        steps = F.linear(hidden, of_step, self.readout.bias)
+        readouts = torch.tanh(steps.unsqueeze(2) + F.linear(state.memory.value, of_position).unsqueeze(1))
         after = state._replace(layers=layers, position=state.position + tokens.shape[1])
         return probability, self.output(self.dropout(readouts)), after
 

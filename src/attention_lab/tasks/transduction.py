@@ -14,9 +14,9 @@ from attention_lab.data.images import ImageCodec
 from attention_lab.errors import LabError
 from attention_lab.metrics import AlignmentMeasures, SequenceErrorRate, TokenErrorRate
 from attention_lab.models.decoding import Decodable, beam_search, greedy
-from attention_lab.models.seq2seq import EncoderDecoder
-from attention_lab.models.transformer import Transformer
+from attention_lab.models.ensemble import Ensemble, Writer, aligning
 from attention_lab.sizes import BOS, PAD
+from attention_lab.tasks.judged import Judged, gathered, intervals, judge
 from attention_lab.tasks.latent import enumerated_loss, monte_carlo_loss
 from attention_lab.tasks.observation import Observation, Picture
 from attention_lab.tasks.task import Task
@@ -27,28 +27,32 @@ Part = Literal["validation", "test"]
 class Transduction(Task):
     """Train by cross entropy on the next symbol; judge by what the model writes on its own.
 
-    `sequence_error_rate` is the fraction of outputs that equal none of the references,
-    `token_error_rate` the Levenshtein distance to the nearest reference over its length. Where the
+    `sequence_error_rate` is the fraction of outputs that equal none of the references (of pronunciations the
+    word error rate, WER), `token_error_rate` the Levenshtein distance to the nearest reference over its length
+    (the phoneme error rate, PER). In testing each has the ends of its 95% interval beside it. Where the
     data has a gold alignment, `AlignmentMeasures` compare the weights (under teacher forcing, mean over
     heads and each head) with it, and `window_error` is the mean distance of the positions that local-p
     predicts from it.
 
     Args:
-        model: the sequence-to-sequence model.
+        model: the sequence-to-sequence model, or several as an `Ensemble`, which can only be tested.
         codec: text to tensors and back.
         label_smoothing: share of the target spread over all symbols in training (1512.00567).
         beam_size: beams in testing and prediction; 1 is greedy. Validation is always greedy.
         length_penalty: alpha of 1609.08144, eq. 14; 0 is none.
         options: see `Task`.
+
+    Attributes:
+        judged: each example of the last test, of all processes, in the order in which it was tested.
     """
 
-    model: EncoderDecoder | Transformer
+    model: Writer | Ensemble
     codec: TransductionCodec | ImageCodec
     headlines = ("test/token_error_rate", "test/sequence_error_rate")
 
     def __init__(
         self,
-        model: EncoderDecoder | Transformer,
+        model: Writer | Ensemble,
         codec: TransductionCodec | ImageCodec,
         *,
         label_smoothing: float = 0.0,
@@ -68,6 +72,8 @@ class Transduction(Task):
             {f"{part}_{name}": metric() for part in ("validation", "test") for name, metric in ERRORS.items()}
         )
         self.alignments = nn.ModuleDict({part: AlignmentMeasures() for part in ("validation", "test")})
+        self.judged: list[Judged] = []
+        self._batches: list[list[Judged]] = []
 
     def training_step(self, batch: TransductionBatch, batch_idx: int) -> Tensor:
         """Cross entropy of the target under teacher forcing; for hard attention see `latent`."""
@@ -88,7 +94,8 @@ class Transduction(Task):
 
     def test_step(self, batch: TransductionBatch, batch_idx: int) -> None:
         """Loss under teacher forcing, and error rates of decoding with `beam_size`."""
-        self._evaluate(batch, "test", self.beam_size)
+        outputs = self._evaluate(batch, "test", self.beam_size)
+        self._batches.append(judge(self._source_texts(batch), outputs, batch.references))
 
     def decode(self, batch: TransductionBatch, beam_size: int | None = None) -> Tensor:
         """Output ids `[B, T]`: greedy for one beam, else the best hypothesis of a beam search."""
@@ -115,6 +122,7 @@ class Transduction(Task):
     def observe(self, batch: TransductionBatch) -> list[Observation]:
         """Each example with its decoded output, and the weights with which that was written."""
         output = self.decode(batch)
+        texts = self._source_texts(batch)
         with recording(self.model) as weights:
             self.model(batch.source, batch.source_lengths, output)
         result = []
@@ -130,7 +138,7 @@ class Transduction(Task):
             aligned = bool((gold >= 0).any()) and torch.equal(ids[: len(queries)], target[: len(queries)])
             result.append(
                 Observation(
-                    input=self.codec.source_text(source),
+                    input=texts[row],
                     output=self.codec.decode(ids),
                     expected=self.codec.decode(target),
                     weights={name: _shown(weights[name][row], *sides[name]).float() for name in weights},
@@ -155,11 +163,15 @@ class Transduction(Task):
         found = {}
         for name in names:
             parts = name.split(".")
-            if parts[0] == "encoder":
+            if "encoder" in parts:
                 found[name] = source, source
             elif "self" in parts:
                 found[name] = written, read
         return found
+
+    def _source_texts(self, batch: TransductionBatch) -> list[str]:
+        rows = zip(batch.source.cpu(), batch.source_lengths.tolist(), strict=True)
+        return [self.codec.source_text(source[..., :length]) for source, length in rows]
 
     def _picture(self, source: Tensor) -> Picture | None:
         return Picture(source, self.codec.cell) if isinstance(self.codec, ImageCodec) else None
@@ -171,22 +183,26 @@ class Transduction(Task):
         )
         return -losses.view(target.shape)
 
-    def _evaluate(self, batch: TransductionBatch, part: Part, beam_size: int) -> None:
+    def _evaluate(self, batch: TransductionBatch, part: Part, beam_size: int) -> Tensor:
+        """Log the loss and the measures; returns what was written."""
         aligned = bool((batch.alignment >= 0).any())
         if aligned:
             with recording(self.model) as weights:
                 logits = self.model(batch.source, batch.source_lengths, batch.target)
-            aligning = weights[self.model.alignment]
-            self.alignments[part].update(aligning, batch.alignment)  # type: ignore[operator]
+            self.alignments[part].update(aligning(self.model, weights), batch.alignment)  # type: ignore[operator]
             self._log_window_error(weights, batch.alignment, part)
         else:
             logits = self.model(batch.source, batch.source_lengths, batch.target)
         loss = cross_entropy(logits, batch.target)
         self.log(f"{part}/loss", loss, batch_size=int(batch.target_lengths.sum()), sync_dist=True)
-        self._update(self.errors, part, self.decode(batch, beam_size), batch.references)
+        outputs = self.decode(batch, beam_size)
+        self._update(self.errors, part, outputs, batch.references)
+        return outputs
 
     def _log_window_error(self, weights: Recording, alignment: Tensor, part: Part) -> None:
         """How far the positions that a window predicts (local-p) are from the gold ones."""
+        if isinstance(self.model, Ensemble):  # each member has its own
+            return
         centre = weights.centre(self.model.alignment)
         if centre is not None and alignment.dim() == 2:
             aligned = alignment >= 0
@@ -198,8 +214,11 @@ class Transduction(Task):
         self._log_alignments("validation")
 
     def on_test_epoch_end(self) -> None:
-        """Log how the weights agree with the gold alignment."""
+        """Log how the weights agree with the gold alignment, and the intervals of the error rates."""
         self._log_alignments("test")
+        self.judged, self._batches = gathered(self._batches), []
+        ends = intervals(self.judged)
+        self.log_dict({f"test/{name}": value for name, value in ends.items()}, sync_dist=True)
 
     def _log_alignments(self, part: Part) -> None:
         values = self.alignments[part].take()  # type: ignore[operator]
