@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attention_lab.attention import Mechanism, Memory, MultiHead, lengths_mask
 from attention_lab.attention.multihead import check_heads
 from attention_lab.attention.positions import Relative, make_absolute, make_relative
+from attention_lab.models.feed_forward import FeedForward
 
 
 class EncoderLayer(nn.Module):
@@ -29,8 +29,7 @@ class EncoderLayer(nn.Module):
         self.attention_norm = nn.LayerNorm(size)
         self.attention = MultiHead(mechanism, size, heads, attention_dropout, relative)
         self.feedforward_norm = nn.LayerNorm(size)
-        self.expand = nn.Linear(size, feedforward)
-        self.contract = nn.Linear(feedforward, size)
+        self.feedforward = FeedForward(size, feedforward, dropout)
         self.dropout = nn.Dropout(dropout)
 
     def forward(
@@ -51,8 +50,7 @@ class EncoderLayer(nn.Module):
         return self._feed_forward(x), memory
 
     def _feed_forward(self, x: Tensor) -> Tensor:
-        hidden = self.dropout(F.relu(self.expand(self.feedforward_norm(x))))
-        output: Tensor = x + self.dropout(self.contract(hidden))
+        output: Tensor = x + self.dropout(self.feedforward(self.feedforward_norm(x)))
         return output
 
 

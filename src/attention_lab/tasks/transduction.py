@@ -27,12 +27,12 @@ Part = Literal["validation", "test"]
 class Transduction(Task):
     """Train by cross entropy on the next symbol; judge by what the model writes on its own.
 
-    `sequence_error_rate` is the fraction of outputs that equal none of the references (of pronunciations the
-    word error rate, WER), `token_error_rate` the Levenshtein distance to the nearest reference over its length
-    (the phoneme error rate, PER). In testing each has the ends of its 95% interval beside it. Where the
-    data has a gold alignment, `AlignmentMeasures` compare the weights (under teacher forcing, mean over
-    heads and each head) with it, and `window_error` is the mean distance of the positions that local-p
-    predicts from it.
+    `sequence_error_rate` is the fraction of outputs that equal none of the references (the word error rate
+    where each is how a word is said), `token_error_rate` the Levenshtein distance to the nearest reference
+    over its length (the phoneme error rate there). In testing, the ends of their 95% intervals stand beside
+    them. Where the data has a gold alignment, `AlignmentMeasures` compare the weights (under teacher forcing,
+    mean over heads and each head) with it, and `window_error` is the mean distance of the positions that
+    local-p predicts from it.
 
     Args:
         model: the sequence-to-sequence model, or several as an `Ensemble`, which can only be tested.

@@ -1,0 +1,26 @@
+"""The feed-forward network of a Transformer's layers."""
+
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+class FeedForward(nn.Module):
+    """`max(0, x W_1 + b_1) W_2 + b_2`, at each position alone (1706.03762, eq. 2).
+
+    Args:
+        size: of input and output.
+        hidden: between the two maps.
+        dropout: on what is between them.
+    """
+
+    def __init__(self, size: int, hidden: int, dropout: float) -> None:
+        super().__init__()
+        self.expand = nn.Linear(size, hidden)
+        self.contract = nn.Linear(hidden, size)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Float[Tensor, "B T d"]) -> Float[Tensor, "B T d"]:
+        """The output for every position."""
+        output: Tensor = self.contract(self.dropout(F.relu(self.expand(x))))
+        return output

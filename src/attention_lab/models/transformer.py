@@ -1,0 +1,126 @@
+"""The Transformer: encoder and decoder of attention alone (1706.03762), with any mechanism in its heads."""
+
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from attention_lab.attention import Mechanism, lengths_mask
+from attention_lab.errors import LabError
+from attention_lab.models.embedding import ScaledEmbedding
+from attention_lab.models.encoder import Encoder
+from attention_lab.models.transformer_decoder import TransformerDecoder, TransformerState
+from attention_lab.sizes import BOS, TransductionSizes
+
+
+class Transformer(nn.Module):
+    """Encoder-decoder of attention alone: `p(y | x) = prod_t p(y_t | y_<t, x)` (1706.03762, section 3).
+
+    It is trained by `forward` on the gold output, and written out symbol by symbol with `start`, `step`
+    and `select` by the searches of `decoding`, keeping the keys and values of what is done.
+
+    Args:
+        mechanism: the attention in every head, of either side and between them.
+        sizes: the vocabularies.
+        d_model: size of the representations.
+        heads: heads in each layer.
+        layers: layers of the encoder.
+        decoder_layers: layers of the decoder; None for as many.
+        feedforward: hidden size of the feed-forward networks.
+        dropout: on the embeddings, the output of each sublayer and in the feed-forward networks.
+        attention_dropout: on the attention weights.
+        positions: of either side; see `Encoder`. None stand between target and source.
+        scale_embedding: multiply embeddings by sqrt(d_model).
+        tie_embedding: let the logits be products with the table of the target's embeddings (1608.05859).
+
+    Attributes:
+        latent: None, as no single attended position is a latent variable of the training.
+        alignment: name of the attention that is compared with a gold alignment, the last one to the source.
+
+    Raises:
+        LabError: a size is below 1, `heads` do not divide `d_model`, or there are no such positions.
+    """
+
+    latent: None = None
+
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        sizes: TransductionSizes,
+        *,
+        d_model: int = 128,
+        heads: int = 4,
+        layers: int = 2,
+        decoder_layers: int | None = None,
+        feedforward: int = 512,
+        dropout: float = 0.1,
+        attention_dropout: float = 0.0,
+        positions: str = "sinusoidal",
+        scale_embedding: bool = True,
+        tie_embedding: bool = True,
+    ) -> None:
+        super().__init__()
+        decoder_layers = layers if decoder_layers is None else decoder_layers
+        for name, number in (
+            ("d_model", d_model),
+            ("heads", heads),
+            ("layers", layers),
+            ("decoder_layers", decoder_layers),
+            ("feedforward", feedforward),
+        ):
+            if number < 1:
+                raise LabError(f"model.{name} must be at least 1, got {number}")
+        self.encoder_embedding = ScaledEmbedding(sizes.source_vocabulary, d_model, scale_embedding)
+        self.encoder = Encoder(
+            mechanism,
+            d_model=d_model,
+            heads=heads,
+            layers=layers,
+            feedforward=feedforward,
+            dropout=dropout,
+            attention_dropout=attention_dropout,
+            positions=positions,
+        )
+        self.decoder = TransformerDecoder(
+            mechanism,
+            sizes.target_vocabulary,
+            d_model=d_model,
+            heads=heads,
+            layers=decoder_layers,
+            feedforward=feedforward,
+            dropout=dropout,
+            attention_dropout=attention_dropout,
+            positions=positions,
+            scale_embedding=scale_embedding,
+            tie_embedding=tie_embedding,
+        )
+        self.alignment = f"decoder.layers.{decoder_layers - 1}.cross.attention"
+
+    def forward(
+        self, source: Int[Tensor, "B S"], source_lengths: Int[Tensor, " B"], target: Int[Tensor, "B T"]
+    ) -> Float[Tensor, "B T V"]:
+        """Logits under teacher forcing: `logits[:, t]` predicts `target[:, t]` from what precedes.
+
+        Args:
+            source: symbols, padded.
+            source_lengths: lengths of at least 1; what stands beyond changes nothing.
+            target: gold symbols that end in EOS, padded; the shift to the right happens here.
+        """
+        before = F.pad(target[:, :-1], (1, 0), value=BOS)
+        logits, _ = self.decoder(before, self.start(source, source_lengths))
+        return logits  # type: ignore[no-any-return]
+
+    def start(self, source: Int[Tensor, "B S"], source_lengths: Int[Tensor, " B"]) -> TransformerState:
+        """The state before the first symbol, for `step` with BOS."""
+        encoded = self.encoder(self.encoder_embedding(source), source_lengths)
+        return self.decoder.start(encoded, lengths_mask(source_lengths, source.shape[1]))
+
+    def step(
+        self, tokens: Int[Tensor, " N"], state: TransformerState
+    ) -> tuple[Float[Tensor, "N V"], TransformerState]:
+        """Logits of what follows the symbols `tokens`, and the state after them."""
+        logits, state = self.decoder(tokens.unsqueeze(1), state)
+        return logits.squeeze(1), state
+
+    def select(self, state: TransformerState, index: Int[Tensor, " M"]) -> TransformerState:
+        """The states of the sequences `index`, for a search that keeps some and repeats others."""
+        return state.select(index)
