@@ -2,17 +2,21 @@
 
     python docs/contract.py            all of them, about half an hour on two cores
     python docs/contract.py 7 22 23    some rows
+    python docs/contract.py --jobs 2   that many at a time, each on its share of the cores
 
 Each command runs as it stands there, in a folder of its own under logs/contract. Exit status 1 if one
 does not hold.
 """
 
+import argparse
 import json
 import operator
+import os
 import re
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,7 +50,7 @@ def promises(rows: list[str]) -> list[Promise]:
     return [promise for promise in found if not rows or promise.row in rows]
 
 
-def run(promise: Promise, folder: Path) -> tuple[bool, str]:
+def run(promise: Promise, folder: Path, threads: int) -> tuple[bool, str]:
     """Whether a promise holds, and what was seen."""
     program, *arguments = promise.command.split()
     if program == "python":
@@ -55,7 +59,8 @@ def run(promise: Promise, folder: Path) -> tuple[bool, str]:
         command = [sys.executable, *arguments]
     else:
         command = [sys.executable, "-m", program, *arguments]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "console.txt").write_text(done.stdout + done.stderr, encoding="utf-8")
     if done.returncode:
@@ -81,18 +86,36 @@ def met(condition: str, folder: Path) -> tuple[bool, str]:
 
 def main() -> int:
     """Run the rows named on the command line, or all."""
-    console, table, broken = Console(), Table("#", "what", "seen", "holds", "s"), 0
-    start = time.strftime("%Y-%m-%d_%H-%M-%S")
-    for number, promise in enumerate(promises(sys.argv[1:])):
-        console.print(f"{promise.row:>3}  {promise.command}", highlight=False, soft_wrap=True)
+    parser = argparse.ArgumentParser(description="Run the commands of contract.md.")
+    parser.add_argument("rows", nargs="*", help="numbers of rows; none: all")
+    parser.add_argument("--jobs", type=int, default=1, help="commands at a time")
+    options = parser.parse_args()
+    chosen = promises(options.rows)
+    folder = OUTPUT / time.strftime("%Y-%m-%d_%H-%M-%S")
+    threads = max(1, (os.cpu_count() or 1) // options.jobs)
+    console, table = Console(), Table("#", "what", "seen", "holds", "s")
+
+    def judge(number: int) -> tuple[bool, str, float]:
         begun = time.perf_counter()
-        holds, seen = run(promise, OUTPUT / start / f"{number:02d}_row_{promise.row}")
-        broken += not holds
+        promise = chosen[number]
+        holds, seen = run(promise, folder / f"{number:02d}_row_{promise.row}", threads)
+        seconds = time.perf_counter() - begun
+        console.print(
+            f"{promise.row:>3}  {'yes' if holds else 'NO '}  {seconds:4.0f} s  {promise.command}",
+            highlight=False,
+            soft_wrap=True,
+        )
+        return holds, seen, seconds
+
+    with ThreadPoolExecutor(options.jobs) as pool:
+        results = list(pool.map(judge, range(len(chosen))))
+    for promise, (holds, seen, seconds) in zip(chosen, results, strict=True):
         mark = "[green]yes[/]" if holds else "[red]no[/]"
-        table.add_row(promise.row, promise.what, seen, mark, f"{time.perf_counter() - begun:.0f}")
+        table.add_row(promise.row, promise.what, seen, mark, f"{seconds:.0f}")
     console.print(table)
-    console.print(f"{table.row_count - broken} of {table.row_count} hold; outputs in {OUTPUT / start}")
-    return min(broken, 1)
+    held = sum(holds for holds, _, _ in results)
+    console.print(f"{held} of {len(results)} hold; outputs in {folder}")
+    return int(held < len(results))
 
 
 if __name__ == "__main__":
