@@ -1,5 +1,6 @@
-"""Checkpoints: read safely, and made into a model that predicts."""
+"""Checkpoints: found, read safely, and made into a model that predicts."""
 
+import glob
 import pickle
 import warnings
 import zipfile
@@ -12,7 +13,30 @@ import torch
 from attention_lab.data.codecs import Codec
 from attention_lab.errors import LabError
 from attention_lab.experiment.build import Config, rebuild
-from attention_lab.tasks import RECIPE, Observation, Task
+from attention_lab.models import Ensemble
+from attention_lab.tasks import RECIPE, Observation, Task, Transduction
+
+Paths = str | Path | Sequence[str | Path]
+
+
+def find_checkpoints(given: Paths) -> list[Path]:
+    """The files that are meant: one, those of a list, or all that fit a pattern (`logs/*/best.ckpt`), sorted.
+
+    Raises:
+        LabError: no file fits a pattern, or the list is empty.
+    """
+    paths: list[Path] = []
+    for one in [given] if isinstance(given, str | Path) else given:
+        if Path(one).exists() or not glob.has_magic(str(one)):
+            paths.append(Path(one))
+            continue
+        fitting = sorted(glob.glob(str(one), recursive=True))  # noqa: PTH207  # Path.glob takes none from /
+        if not fitting:
+            raise LabError(f"ckpt_path={one}: no file fits")
+        paths += map(Path, fitting)
+    if not paths:
+        raise LabError("ckpt_path=[] names no checkpoint; give one or more")
+    return list(dict.fromkeys(paths))
 
 
 def read_checkpoint(path: str | Path) -> dict[str, Any]:
@@ -67,20 +91,29 @@ class TrainedModel:
         return self.task.observe(self.codec.encode(lines))
 
 
-def load(path: str | Path, adapt: Callable[[Config], Config] | None = None) -> TrainedModel:
+def load(path: Paths, adapt: Callable[[Config], Config] | None = None) -> TrainedModel:
     """Rebuild a model, its vocabulary and its preprocessing from a checkpoint alone.
+
+    Several checkpoints of models that write sequences of the same symbols become one, an `Ensemble`. It has
+    the options of the first one's task, such as its beams.
 
     Example:
         model = attention_lab.load("logs/.../checkpoints/best.ckpt")
         model.predict(["attention"])  # ["AH T EH N SH AH N"]
 
     Args:
-        path: the checkpoint.
+        path: the checkpoint, a list of them, or a pattern; see `find_checkpoints`.
         adapt: changes to the configuration of model, task and data that it keeps.
 
     Raises:
-        LabError: see `read_checkpoint`.
+        LabError: see `find_checkpoints` and `read_checkpoint`; or several cannot be one.
     """
+    paths = find_checkpoints(path)
+    tasks = [_load(one, adapt) for one in paths]
+    return TrainedModel(tasks[0] if len(tasks) == 1 else _together(paths, tasks))
+
+
+def _load(path: Path, adapt: Callable[[Config], Config] | None) -> Task:
     checkpoint = read_checkpoint(path)
     task = rebuild(checkpoint[RECIPE], adapt)
     try:
@@ -89,4 +122,21 @@ def load(path: str | Path, adapt: Callable[[Config], Config] | None = None) -> T
         raise LabError(
             f"ckpt_path={path}: the weights do not fit the model: {str(error).splitlines()[0]}"
         ) from None
-    return TrainedModel(task)
+    return task
+
+
+def _together(paths: Sequence[Path], tasks: Sequence[Task]) -> Task:
+    """The first task with the models of all."""
+    first, members = tasks[0], []
+    for path, task in zip(paths, tasks, strict=True):
+        if not isinstance(task, Transduction):
+            raise LabError(f"ckpt_path: {path} writes no sequence, and only models that do are put together")
+        if task.codec.state() != first.codec.state():
+            raise LabError(
+                f"ckpt_path: {paths[0]} and {path} have different vocabularies: "
+                "only models of the same symbols are put together"
+            )
+        assert not isinstance(task.model, Ensemble)
+        members.append(task.model)
+    first.model = Ensemble(members)
+    return first

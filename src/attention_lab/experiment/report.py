@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,12 @@ HEADLINES = (
     "fit/peak_memory_mb",
     "parameters",
 )
+MISTAKES = ("expected → written", "times", "example: output (reference)")
+"""The columns of a table of mistakes."""
+ENDS = ("_low", "_high")
+"""Ends of the names of a metric's 95% interval."""
+ESCAPES = str.maketrans({"\n": "\\n", "\t": "\\t"})
+"""How a line of a table in a file shows what would break it."""
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -54,16 +60,19 @@ def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return result
 
 
-def show_results(metrics: Mapping[str, float], observations: Sequence["Observation"], folder: Path) -> None:
-    """The final numbers, a few outputs, and where to look next."""
+def show_results(
+    metrics: Mapping[str, float],
+    observations: Sequence["Observation"],
+    mistakes: Sequence[Sequence[str]],
+    folder: Path,
+) -> None:
+    """The final numbers, a few outputs, the commonest mistakes, and where to look next."""
     console = Console()
     numbers = Table("metric", "value", title="Results", title_justify="left", title_style="bold")
     numbers.columns[1].justify = "right"
-    for name, value in metrics.items():
-        if name.startswith(HEADLINES):
-            numbers.add_row(
-                name, f"{value:,.0f}" if float(value).is_integer() and value > 1 else f"{value:.4g}"
-            )
+    for name in metrics:
+        if name.startswith(HEADLINES) and not is_end(name, metrics):
+            numbers.add_row(name, _value(name, metrics))
     console.print(numbers)
     if observations:
         samples = Table(
@@ -72,12 +81,35 @@ def show_results(metrics: Mapping[str, float], observations: Sequence["Observati
         for one in observations:
             samples.add_row(*(escape(_cut(text)) for text in (one.input, one.output, one.expected)))
         console.print(samples)
-    places = {"Heatmaps": folder / "attention", "Checkpoint": folder / "checkpoints" / "best.ckpt"}
+    if mistakes:
+        common = Table(*MISTAKES, title="Commonest errors", title_justify="left", title_style="bold")
+        common.columns[1].justify = "right"
+        for row in mistakes:
+            common.add_row(*(escape(_cut(text)) for text in row))
+        console.print(common)
+    places = {
+        "Heatmaps": folder / "attention",
+        "Errors": folder / "errors.md",
+        "Checkpoint": folder / "checkpoints" / "best.ckpt",
+    }
     for name, path in places.items():
         if path.exists():
             console.print(f"{name:<12} {path}", soft_wrap=True, highlight=False)
     if (folder / "tensorboard").exists():
         console.print(f"{'TensorBoard':<12} tensorboard --logdir {folder}", soft_wrap=True, highlight=False)
+
+
+def is_end(name: str, metrics: Container[str]) -> bool:
+    """Whether a name is that of an end of the interval of another metric."""
+    return any(name.endswith(end) and name.removesuffix(end) in metrics for end in ENDS)
+
+
+def _value(name: str, metrics: Mapping[str, float]) -> str:
+    """The value of a metric, with its interval if it has one."""
+    value = metrics[name]
+    low, high = (metrics.get(name + end) for end in ENDS)
+    text = f"{value:,.0f}" if float(value).is_integer() and value > 1 else f"{value:.4g}"
+    return text if low is None or high is None else f"{text} [{low:.3g}, {high:.3g}]"
 
 
 def _cut(text: str, limit: int = 70) -> str:

@@ -17,14 +17,17 @@ from attention_lab.callbacks.attention_maps import observe_probe
 from attention_lab.callbacks.fitted_curve import save_curve
 from attention_lab.callbacks.pictures import save_pictures
 from attention_lab.callbacks.tensorboard import run_loggers
+from attention_lab.data.datamodule import DataModule
 from attention_lab.data.files import read_text
 from attention_lab.errors import LabError
 from attention_lab.experiment import report
 from attention_lab.experiment.build import REBUILT, Config, make_data, make_task, make_trainer, to_plain
-from attention_lab.experiment.checkpoints import TrainedModel, load, read_checkpoint
+from attention_lab.experiment.checkpoints import TrainedModel, find_checkpoints, load, read_checkpoint
 from attention_lab.experiment.console import in_sweep, quiet
 from attention_lab.experiment.cost import Cost
-from attention_lab.tasks import RECIPE, Regression, Task
+from attention_lab.experiment.mistakes import leave_mistakes
+from attention_lab.models import Ensemble
+from attention_lab.tasks import RECIPE, Regression, Task, Transduction
 
 SHOWN = (
     "seed",
@@ -42,14 +45,13 @@ SHOWN = (
 """The parts of a configuration that the HPARAMS tab shows."""
 PICTURES = 20
 """Most examples of a prediction whose heatmaps are written."""
-ESCAPES = str.maketrans({"\n": "\\n", "\t": "\\t"})
-"""How a line of predictions shows what would break it."""
 
 
 def fit(config: DictConfig) -> float | None:
     """Train, then test the best checkpoint; returns the best monitored value."""
     plain, folder = _prepare(config)
-    kept = read_checkpoint(plain["ckpt_path"])[RECIPE] if plain["ckpt_path"] is not None else None
+    begun = None if plain["ckpt_path"] is None else _only(find_checkpoints(plain["ckpt_path"]))
+    kept = None if begun is None else read_checkpoint(begun)[RECIPE]
     data = make_data(plain)
     task = make_task(plain, data.sizes, data.codec, trainable=True)
     if kept is not None:
@@ -65,7 +67,7 @@ def fit(config: DictConfig) -> float | None:
             logger.log_settings(shown, task.headlines)
     start = time.perf_counter()
     try:
-        trainer.fit(task, datamodule=data, ckpt_path=plain["ckpt_path"], weights_only=True)
+        trainer.fit(task, datamodule=data, ckpt_path=begun, weights_only=True)
     except MisconfigurationException as error:
         raise LabError(str(error).strip().splitlines()[0]) from None
     metrics = {
@@ -83,6 +85,12 @@ def fit(config: DictConfig) -> float | None:
         metrics["fit/best"] = score
     _test(trainer, task, data, folder, metrics, best, plain["pictures"])
     return metrics.get("fit/best")
+
+
+def _only(paths: list[Path]) -> Path:
+    if len(paths) > 1:
+        raise LabError(f"stage=fit goes on from one checkpoint, and ckpt_path names {len(paths)}")
+    return paths[0]
 
 
 def _best(trainer: pl.Trainer, folder: Path) -> tuple[str | None, float | None]:
@@ -113,12 +121,14 @@ def _check_same(kept: Config, new: Config) -> None:
 
 
 def test(config: DictConfig) -> None:
-    """Test a checkpoint on its own data, or on data chosen on the command line."""
+    """Test a checkpoint on its own data, or on data chosen on the command line; several as one model."""
     plain, folder = _prepare(config)
     trained, plain = _from_checkpoint(plain)
     data = make_data(plain, trained.codec)
     trainer = make_trainer(_console(plain))
     report.write_config(folder, plain)
+    if isinstance(trained.model, Ensemble) and trainer.is_global_zero and not in_sweep():
+        print(f"An ensemble of {len(trained.model.members)} checkpoints, listed in {folder / 'config.yaml'}")
     _test(trainer, trained.task, data, folder, {}, None, plain["pictures"])
 
 
@@ -128,7 +138,7 @@ def predict(config: DictConfig) -> None:
     trained, _ = _from_checkpoint(plain)
     lines = _read_inputs(plain["inputs"])
     outputs = trained.predict(lines)
-    rows = zip(lines, (output.translate(ESCAPES) for output in outputs), strict=True)
+    rows = zip(lines, (output.translate(report.ESCAPES) for output in outputs), strict=True)
     table = "".join(f"{line}\t{output}\n" for line, output in rows)
     print(table, end="")
     report.write_atomically(folder / "predictions.tsv", table)
@@ -162,7 +172,7 @@ def _console(plain: Config) -> Config:
 def _test(
     trainer: pl.Trainer,
     task: Task,
-    data: pl.LightningDataModule,
+    data: DataModule,
     folder: Path,
     metrics: dict[str, float],
     best: str | None,
@@ -179,21 +189,26 @@ def _test(
         save_pictures(observations, folder / "attention")
         if isinstance(task, Regression):
             save_curve(task, folder / "attention")
+    mistakes = []
+    if isinstance(task, Transduction):
+        mistakes = leave_mistakes(task, data.parts.test, folder, pictures)
     for logger in run_loggers(trainer):
         logger.close()
     if not in_sweep():
-        report.show_results(metrics, observations, folder)
+        report.show_results(metrics, observations, mistakes, folder)
 
 
 def _from_checkpoint(plain: Config) -> tuple[TrainedModel, dict[str, Any]]:
-    """The trained model, and the configuration with the checkpoint's own parts in it.
+    """The trained model, and the configuration with the checkpoint's own parts in it, of several the first's.
 
     Options of `data` and `task` given on the command line win over the checkpoint's.
     """
     if plain["ckpt_path"] is None:
         raise LabError(f"stage={plain['stage']} needs ckpt_path=<run folder>/checkpoints/best.ckpt")
-    trained = load(plain["ckpt_path"], lambda kept: _with_overrides(kept, plain))
-    return trained, {**plain, **trained.task.recipe["config"]}
+    paths = [str(path) for path in find_checkpoints(plain["ckpt_path"])]
+    trained = load(paths, lambda kept: _with_overrides(kept, plain))
+    given = {"ckpt_path": paths if len(paths) > 1 else paths[0]}
+    return trained, {**plain, **given, **trained.task.recipe["config"]}
 
 
 def _with_overrides(kept: Config, plain: Config) -> Config:

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 from omegaconf import DictConfig, OmegaConf
 
+from attention_lab.experiment.report import is_end
+
 ERROR = "error.txt"
 """In the folder of a job that failed: the reason in the first line."""
 SEED = "seed"
@@ -128,6 +130,6 @@ def headlines(jobs: Sequence[Job], most: int = 4) -> list[str]:
     """The metrics of the test by which jobs are compared, the monitored one first; any without a test."""
     known = sorted({name for job in jobs for name in job.metrics})
     tested = [name for name in known if name.startswith("test/")]
-    names = [name for name in tested if name != "test/loss"] or tested or known
+    names = [name for name in tested if name != "test/loss" and not is_end(name, tested)] or tested or known
     monitored = {str(job.value("monitor.metric")).replace("validation/", "test/") for job in jobs}
     return sorted(names, key=lambda name: name not in monitored)[:most]

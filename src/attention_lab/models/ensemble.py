@@ -1,0 +1,91 @@
+"""Several models that write one output together: the mean of what they expect of the next symbol."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor, nn
+
+from attention_lab.errors import LabError
+from attention_lab.models.seq2seq import EncoderDecoder
+from attention_lab.models.transformer import Transformer
+
+Writer = EncoderDecoder | Transformer
+"""What can be a member."""
+
+
+class Ensemble(nn.Module):
+    r"""M models with the same vocabularies, as one.
+
+    .. math:: p(y_t \mid y_{<t}, x) = \frac{1}{M} \sum_{m=1}^{M} p_m(y_t \mid y_{<t}, x)
+
+    The arithmetic mean of probabilities, the uniform mixture at every step: the search continues one and the
+    same prefix in all members (as the ensembles of 1409.3215, section 3.6). It is computed from logarithms.
+    The members may be of any kind and have any attention. They are read, not trained.
+
+    Args:
+        members: the models. Their attentions are recorded as `member 1.decoder.attention` and so on.
+
+    Raises:
+        LabError: there is no member.
+    """
+
+    latent: None = None
+
+    def __init__(self, members: Sequence[Writer]) -> None:
+        super().__init__()
+        if not members:
+            raise LabError("an ensemble needs at least one model")
+        for number, member in enumerate(members, start=1):
+            self.add_module(f"member {number}", member)
+
+    @property
+    def members(self) -> list[Writer]:
+        """The models, in order."""
+        return list(self.children())  # type: ignore[arg-type]
+
+    def forward(
+        self,
+        source: Shaped[Tensor, "B S *rest"],
+        source_lengths: Int[Tensor, " B"],
+        target: Int[Tensor, "B T"],
+    ) -> Float[Tensor, "B T V"]:
+        """Log-probabilities under teacher forcing; see `EncoderDecoder.forward`."""
+        return mean_of([member(source, source_lengths, target) for member in self.members])
+
+    def start(
+        self, source: Shaped[Tensor, "B S *rest"], source_lengths: Int[Tensor, " B"]
+    ) -> tuple[Any, ...]:
+        """The states of all members before the first symbol."""
+        return tuple(member.start(source, source_lengths) for member in self.members)
+
+    def step(
+        self, tokens: Int[Tensor, " N"], state: tuple[Any, ...]
+    ) -> tuple[Float[Tensor, "N V"], tuple[Any, ...]]:
+        """Log-probabilities of what follows the symbols `tokens`, and the states after them."""
+        steps = [member.step(tokens, own) for member, own in zip(self.members, state, strict=True)]
+        return mean_of([logits for logits, _ in steps]), tuple(own for _, own in steps)
+
+    def select(self, state: tuple[Any, ...], index: Int[Tensor, " M"]) -> tuple[Any, ...]:
+        """The states of the sequences `index` in every member."""
+        return tuple(member.select(own, index) for member, own in zip(self.members, state, strict=True))
+
+
+def mean_of(logits: Sequence[Float[Tensor, "*N V"]]) -> Float[Tensor, "*N V"]:
+    r""":math:`\log \frac{1}{M} \sum_m \mathrm{softmax}(l_m)`; half precision is computed in float32."""
+    working = torch.promote_types(logits[0].dtype, torch.float32)
+    each = [one.log_softmax(-1, dtype=working) for one in logits]
+    return torch.stack(each).logsumexp(0) - math.log(len(each))
+
+
+def aligning(model: Writer | Ensemble, weights: Mapping[str, Tensor]) -> Float[Tensor, "B H T S"]:
+    """Of all weights recorded, those that are compared with a gold alignment.
+
+    Of an ensemble it is the mean over its members of each one's mean over heads, one head in all.
+    """
+    if not isinstance(model, Ensemble):
+        return weights[model.alignment]
+    names = [f"member {number}.{member.alignment}" for number, member in enumerate(model.members, start=1)]
+    return torch.stack([weights[name].mean(1, keepdim=True) for name in names]).mean(0)

@@ -1,0 +1,69 @@
+"""What became of each example of a test, and how sure that makes the error rates."""
+
+from collections.abc import Sequence
+from itertools import chain, zip_longest
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attention_lab.metrics import bootstrap_interval, nearest, sequence_lengths
+
+
+class Judged(NamedTuple):
+    """One example: what was written, and the nearest of what was right.
+
+    Attributes:
+        source: the input as text.
+        output: ids of what was written, without the end.
+        reference: ids of the nearest reference, without the end.
+        edits: the edit distance between both.
+    """
+
+    source: str
+    output: list[int]
+    reference: list[int]
+    edits: int
+
+    @property
+    def rate(self) -> float:
+        """Edits per symbol of the reference."""
+        return self.edits / max(len(self.reference), 1)
+
+
+def judge(sources: Sequence[str], outputs: Tensor, references: Tensor) -> list[Judged]:
+    """The examples of a batch: `outputs` `[B, T]` against `references` `[B, R, U]`, of which each has one."""
+    found = nearest(outputs, references)
+    chosen = references[torch.arange(len(references), device=references.device), found.slot]
+    sides = (
+        [row[:length] for row, length in zip(ids.tolist(), sequence_lengths(ids).tolist(), strict=True)]
+        for ids in (outputs, chosen)
+    )
+    return [Judged(*fields) for fields in zip(sources, *sides, found.distance.tolist(), strict=True)]
+
+
+def gathered(batches: list[list[Judged]]) -> list[Judged]:
+    """The examples of all processes, in the order in which one process alone would have them.
+
+    The batches were dealt to the processes one after the other.
+    """
+    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        return list(chain.from_iterable(batches))
+    everyones: list[list[list[Judged]]] = [[] for _ in range(torch.distributed.get_world_size())]
+    torch.distributed.all_gather_object(everyones, batches)
+    rounds = zip_longest(*everyones, fillvalue=())
+    return [one for batch in chain.from_iterable(rounds) for one in batch]
+
+
+def intervals(judged: Sequence[Judged]) -> dict[str, float]:
+    """The ends of the 95% intervals of both error rates; see `bootstrap_interval`. None of no examples."""
+    if not judged:
+        return {}
+    edits = np.array([one.edits for one in judged], dtype=np.int64)
+    lengths = np.array([len(one.reference) for one in judged], dtype=np.int64)
+    rates = {
+        "sequence_error_rate": bootstrap_interval((edits > 0).astype(np.int64), np.ones_like(edits)),
+        "token_error_rate": bootstrap_interval(edits, lengths),
+    }
+    return {f"{name}_{end}": getattr(rates[name], end) for name in rates for end in ("low", "high")}

@@ -1,0 +1,68 @@
+"""The interval of an error rate, against resampling example by example and the binomial distribution."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from attention_lab.metrics import bootstrap_interval
+
+
+def _examples(n: int) -> tuple[np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(5)
+    lengths = generator.integers(1, 12, n)
+    return generator.binomial(lengths, 0.3), lengths
+
+
+@pytest.mark.parametrize("level", [0.95, 0.8])
+def test_it_is_what_drawing_the_examples_themselves_gives(level: float) -> None:
+    edits, lengths = _examples(200)
+    generator = np.random.default_rng(1)
+    rates = []
+    for _ in range(20_000):
+        rows = generator.integers(0, 200, 200)
+        rates.append(edits[rows].sum() / lengths[rows].sum())
+    expected = np.percentile(rates, [50 * (1 - level), 50 * (1 + level)])
+    found = bootstrap_interval(edits, lengths, level=level)
+    assert found == pytest.approx(expected, abs=0.0015)
+    assert found.low < edits.sum() / lengths.sum() < found.high
+
+
+def test_it_is_that_of_scipy() -> None:
+    edits, lengths = _examples(150)
+    theirs = stats.bootstrap(
+        (edits, lengths),
+        lambda a, b, axis: a.sum(axis) / b.sum(axis),
+        paired=True,
+        vectorized=True,
+        method="percentile",
+        rng=np.random.default_rng(0),
+    ).confidence_interval
+    assert bootstrap_interval(edits, lengths) == pytest.approx(tuple(theirs), abs=0.003)
+
+
+def test_of_a_fraction_it_is_binomial() -> None:
+    wrong = np.array([1] * 30 + [0] * 70)
+    ends = stats.binom.ppf([0.025, 0.975], 100, 0.3) / 100
+    assert bootstrap_interval(wrong, np.ones_like(wrong)) == pytest.approx(ends, abs=0.005)
+
+
+def test_the_same_examples_in_any_order_have_the_same_interval() -> None:
+    edits, lengths = _examples(60)
+    order = np.random.default_rng(2).permutation(60)
+    first = bootstrap_interval(edits, lengths)
+    assert bootstrap_interval(edits[order], lengths[order]) == first
+    assert bootstrap_interval(edits, lengths, seed=1) != first
+
+
+def test_the_least_cases() -> None:
+    none = np.array([], dtype=np.int64)
+    assert all(map(math.isnan, bootstrap_interval(none, none)))
+    assert all(map(math.isnan, bootstrap_interval(np.array([2]), np.array([0]))))
+    assert bootstrap_interval(np.array([1]), np.array([4])) == (0.25, 0.25)
+    assert bootstrap_interval(np.zeros(9, dtype=np.int64), np.ones(9, dtype=np.int64)) == (0.0, 0.0)
+    # A resample without any symbol has no rate: what is left is 3 / 4 or the like, never infinite.
+    found = bootstrap_interval(np.array([3, 1]), np.array([4, 0]))
+    assert found.low == 0.75
+    assert math.isfinite(found.high)
