@@ -27,8 +27,8 @@ class TransductionSizes:
 class ClassificationSizes:
     """`classes` labels for sequences of up to `length` tokens (`vocabulary`) or vectors (`features`).
 
-    Exactly one of `vocabulary` and `features` is set. `grid` is the rows and columns of a picture whose pixels
-    are the sequence, line by line.
+    Exactly one of `vocabulary` and `features` is set. `grid` is the rows and columns of a picture whose
+    pixels are the sequence, line by line.
     """
 
     classes: int
@@ -40,7 +40,7 @@ class ClassificationSizes:
 
 @dataclass(frozen=True)
 class ImageSizes:
-    """Pictures of `height` pixels in square cells of `cell` pixels, and symbols, the special ones included."""
+    """Pictures of `height` pixels in square cells of `cell`, and symbols, the special ones included."""
 
     height: int
     cell: int

@@ -1,6 +1,7 @@
 """What a loader yields. Named tuples of tensors: Lightning moves them across devices as they are.
 
-Shapes: B examples, d features, o targets, S source steps, T target steps, R references, L steps, H x W pixels.
+Shapes: B examples, d features, o targets, S source steps, T target steps, R references, L steps; H x W
+pixels.
 Padding is `PAD`; lengths count the end symbol `EOS` where there is one.
 """
 
