@@ -73,6 +73,9 @@ def met(condition: str, folder: Path) -> tuple[bool, str]:
     """Whether a condition on a run's folder is met, and what was found."""
     if not condition:
         return True, "exit status 0"
+    if " and " in condition:
+        results = [met(part, folder) for part in condition.split(" and ")]
+        return all(holds for holds, _ in results), ", ".join(seen for _, seen in results)
     comparison = re.fullmatch(r"(\S+) (<=|>=|<|>) (\S+)", condition)
     if comparison is None:
         files = sorted(folder.glob(condition))
@@ -91,6 +94,8 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="commands at a time")
     options = parser.parse_args()
     chosen = promises(options.rows)
+    if not chosen:
+        sys.exit(f"Error: contract.md has no row {' '.join(options.rows)}")
     folder = OUTPUT / time.strftime("%Y-%m-%d_%H-%M-%S")
     threads = max(1, (os.cpu_count() or 1) // options.jobs)
     console, table = Console(), Table("#", "what", "seen", "holds", "s")

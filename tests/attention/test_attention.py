@@ -1,10 +1,21 @@
 """The attention module: recording, dropout, sizes, and the mechanism that makes it."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 from torch import nn
 
-from attention_lab.attention import Additive, Attention, Dot, General, Mechanism, ScaledDot, recording
+from attention_lab.attention import (
+    Additive,
+    Attention,
+    Dot,
+    Gaussian,
+    General,
+    Mechanism,
+    ScaledDot,
+    recording,
+)
 from attention_lab.errors import LabError
 
 
@@ -75,3 +86,22 @@ def test_scaled_scores_start_with_variance_one() -> None:
         variance = score(query, score.keys(key)).var().item()
         assert 0.8 < variance < 1.2
     assert 50 < Dot(64, 64)(query, key).var().item() < 80
+
+
+def test_a_memory_whose_mask_all_examples_share_can_be_selected_from() -> None:
+    attention = Attention(Dot(2, 2))
+    key, query = torch.randn(3, 5, 2), torch.randn(3, 4, 2)
+    rows = torch.tensor([2, 0])
+    for mask in (torch.arange(5) < 3, torch.ones(4, 5, dtype=torch.bool).tril()):
+        memory = attention.remember(key, mask=mask if mask.dim() > 1 else mask.expand(1, 1, 5))
+        wanted = attention(query, memory)[rows]
+        assert torch.allclose(attention(query[rows], memory.select(rows)), wanted)
+
+
+def test_no_keys_at_all_give_zeros_on_every_path() -> None:
+    for score in (Dot(2, 2), Additive(2, 2), Gaussian(2, 2)):
+        attention = Attention(score)
+        for path in (nullcontext(), recording(attention)):
+            with path:
+                context = attention(torch.randn(3, 4, 2), attention.remember(torch.randn(3, 0, 2)))
+            assert context.shape == (3, 4, 2) and not context.any()

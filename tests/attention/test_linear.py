@@ -66,3 +66,19 @@ def test_empty_rows_and_vanished_features_are_zero() -> None:
         else:
             context = attention(nothing, attention.remember(nothing, value))
         assert not context.any()
+
+
+def test_what_comes_later_does_not_reach_back_by_rounding() -> None:
+    query, key, value = (x.detach().float() for x in _tensors(128))
+    key, query = key.exp(), query.exp()
+    before = linear_attention(query, key, value, causal=True)
+    value[..., 100:, :] *= 1e7
+    assert torch.equal(linear_attention(query, key, value, causal=True)[..., :100, :], before[..., :100, :])
+
+
+def test_half_precision_does_not_overflow() -> None:
+    query, key, value = (x.detach().exp() for x in _tensors(4000, torch.float32))
+    value = value.log()
+    wanted = linear_attention(query, key, value)
+    found = linear_attention(query.half(), key.half(), value.half())
+    torch.testing.assert_close(found.float(), wanted, atol=2e-3, rtol=2e-3)

@@ -1,11 +1,20 @@
-"""What the callback says of each attention in numbers."""
+"""What the callback says of each attention: in numbers, in records, and in pictures of these."""
 
 import math
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
+import pytorch_lightning as pl
 import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from attention_lab.callbacks import AttentionMaps, RunLogger, attention_maps
 from attention_lab.callbacks.attention_maps import MEASURES
+from attention_lab.tasks import Observation
+from attention_lab.tensorboard_plugin import decode
 
 
 def test_numbers_of_each_head() -> None:
@@ -14,3 +23,45 @@ def test_numbers_of_each_head() -> None:
     assert MEASURES["attention_entropy"](weights).tolist() == pytest.approx([0, 0, math.log(3)])
     assert MEASURES["attention_monotonicity"](weights).tolist() == [1, 0, 1]
     assert MEASURES["attention_monotonicity"](weights[:, :1]).isnan().all()  # one row does not move
+
+
+def _observation(weights: torch.Tensor) -> Observation:
+    return Observation(
+        input="ab",
+        output="x y",
+        expected="",
+        weights={"encoder.layers.0.attention": weights, "decoder.attention": weights[:1]},
+        masks={"encoder.layers.0.attention": weights > 0, "decoder.attention": weights[:1] > 0},
+        queries=["x", "y", "</s>"],
+        keys=["a", "b"],
+        gold=torch.tensor([0, 1, -1]),
+    )
+
+
+def test_a_record_of_each_attention_stands_beside_its_picture(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    weights = torch.softmax(torch.randn(2, 3, 2), -1).tril(1)
+    seen: list[Any] = [_observation(weights), _observation(weights.flip(0))]
+    monkeypatch.setattr(attention_maps, "observe_probe", lambda *_: seen)
+    logger = RunLogger(str(tmp_path))
+    trainer: Any = SimpleNamespace(
+        sanity_checking=False, loggers=[logger], is_global_zero=True, global_step=0
+    )
+    callback = AttentionMaps(examples=2)
+    for step in (0, 7):
+        trainer.global_step = step
+        callback.on_validation_end(trainer, pl.LightningModule())
+    logger.close()
+    events = EventAccumulator(str(tmp_path / "tensorboard"), {"tensors": 0, "images": 0}).Reload()
+    tags = sorted(events.PluginTagToContent("attention_lab"))
+    assert tags == [f"example {n}/{place}" for n in (1, 2) for place in ("decoder", "encoder layer 1")]
+    assert [tag.removeprefix("attention/") for tag in sorted(events.Tags()["images"])] == tags
+    written = events.Tensors("example 2/encoder layer 1")
+    assert [event.step for event in written] == [0, 7]
+    record = decode(*written[0].tensor_proto.string_val)
+    assert np.allclose(record.weights, weights.flip(0), atol=1e-5)
+    assert np.array_equal(record.attended, weights.flip(0) > 0)
+    assert (record.queries, record.keys) == (["x", "y", "</s>"], ["a", "b"])
+    assert (record.module, record.input, record.output) == ("encoder.layers.0.attention", "ab", "x y")
+    assert record.gold is not None and record.gold.tolist() == [0, 1, -1]

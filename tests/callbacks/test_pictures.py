@@ -6,7 +6,7 @@ import pytest
 import torch
 from PIL import Image
 
-from attention_lab.callbacks.pictures import attention_pictures, readable, save_pictures
+from attention_lab.callbacks.pictures import attention_pictures, attention_records, readable, save_pictures
 from attention_lab.tasks import Observation
 from attention_lab.tasks.observation import Picture
 
@@ -77,5 +77,19 @@ def test_attention_to_a_picture_is_drawn_over_it(tmp_path: Path) -> None:
     drawn = dict(attention_pictures(observation))
     assert list(drawn) == ["decoder head 1", "decoder head 2", "encoder"]
     assert [picture.mode for picture in drawn.values()] == ["RGB", "RGB", "P"]  # in colour, or a heatmap
+    records = dict(attention_records(observation))
+    assert {place: record.kind for place, record in records.items()} == {
+        "decoder": "picture",
+        "encoder": "sequence",
+    }
+    assert records["decoder"].gold is not None and records["encoder"].gold is None
+    assert records["encoder"].queries == ["a", "b"]
     paths = save_pictures([observation], tmp_path)
     assert paths[0].name == "01_picture-of-8-x-4_decoder-head-1.png"
+
+
+def test_numbers_on_one_axis_are_kept_as_numbers() -> None:
+    x = (torch.tensor([0.5, 1, 2]), torch.tensor([-1.25, 3]))
+    for _, record in attention_records(_observation()._replace(x=x)):
+        assert record.kind == "regression" and record.x is not None
+        assert [side.tolist() for side in record.x] == [[0.5, 1, 2], [-1.25, 3]]

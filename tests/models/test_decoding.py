@@ -220,3 +220,15 @@ def test_impossible_bounds_are_refused(longest: int, beams: int, named: str) -> 
     model, (source, lengths) = _seq2seq(0), _batch()
     with pytest.raises(LabError, match=f"{named} must be at least 1"):
         beam_search(model, source, lengths, longest, beams)
+
+
+def test_a_limit_for_each_source_is_kept_whatever_its_company() -> None:
+    """A chain that may end early or after 20 symbols, beside one with room for all of it."""
+    script = {(A,) * n: {A: 0.9, EOS: 0.1} for n in range(20)}
+    source = torch.zeros(2, 1, dtype=torch.long)
+    alone, score = beam_search(Scripted(script), source[:1], ONE, torch.tensor([4]), 4)
+    together, scores = beam_search(Scripted(script), source, ONE.expand(2), torch.tensor([4, 30]), 4)
+    assert together[0, : alone.shape[1]].tolist() == alone[0].tolist() == [EOS]
+    assert not together[0, alone.shape[1] :].any()
+    assert together[1].tolist() == [A] * 20 + [EOS]
+    assert scores[0] == score[0]

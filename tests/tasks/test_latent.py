@@ -1,6 +1,7 @@
 """The losses of hard attention: their expectation over all draws is the gradient of the bound."""
 
 import math
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attention_lab.attention import Additive, Exact, Hard, Mechanism
+from attention_lab.attention import Additive, Band, Exact, Hard, Mechanism
 from attention_lab.data.batches import TransductionBatch
 from attention_lab.errors import LabError
 from attention_lab.models import Seq2Seq
@@ -179,3 +180,18 @@ def test_enumeration_needs_independent_steps() -> None:
     pooling = Exact()
     with pytest.raises(LabError, match=r"model\.wiring=luong model\.input_feeding=false"):
         enumerated_loss(_model(pooling, wiring="bahdanau"), BATCH, pooling, _likelihood)
+
+
+@pytest.mark.parametrize("objective", ["bound", "marginal"])
+def test_a_step_without_a_position_is_left_out(objective: str) -> None:
+    """Targets beyond the window of a short source."""
+    pooling = Exact(objective)
+    torch.manual_seed(0)
+    mechanism = Mechanism(Additive, pooling=lambda: pooling, window=partial(Band, width=0))
+    model = Seq2Seq(mechanism, TransductionSizes(7, 7), embedding_size=3, hidden_size=4, wiring="luong")
+    long = torch.tensor([[5, 4, 6, EOS], [4, EOS, PAD, PAD]])
+    batch = BATCH._replace(target=long, target_lengths=torch.tensor([4, 2]))
+    loss = enumerated_loss(model, batch, pooling, _likelihood)
+    assert loss.isfinite() and loss > 0
+    loss.backward()
+    assert all(x.grad is None or x.grad.isfinite().all() for x in model.parameters())

@@ -35,7 +35,11 @@ class Memory(NamedTuple):
 
     def select(self, index: Int[Tensor, " N"]) -> "Memory":
         """The memories of the examples `index`, as for the beams of a search."""
-        mask = None if self.mask is None else self.mask.index_select(0, index)
+        mask = self.mask
+        if (
+            mask is not None and mask.dim() == self.keys.dim() and len(mask) > 1
+        ):  # else it is the same for all
+            mask = mask.index_select(0, index)
         return Memory(self.keys.index_select(0, index), self.value.index_select(0, index), mask, self.causal)
 
     def extend(self, more: "Memory") -> "Memory":

@@ -142,6 +142,10 @@ def _inner_product_is_exact(query: Tensor, keys: Tensor) -> bool:
 
     In float32 the limit keeps the error near 1e-5: keys and queries within 25 bandwidths of the centre.
     """
+    if not query.numel() or not keys.numel():
+        return True
+    kind = query.device.type
+    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else keys.dtype
     reach_query, reach_key = (x.square().sum(-1).max().sqrt() for x in (query, keys))
-    limit = 625 * torch.finfo(torch.float32).eps / torch.finfo(keys.dtype).eps
+    limit = 625 * torch.finfo(torch.float32).eps / torch.finfo(dtype).eps
     return bool(reach_key * torch.maximum(reach_query, reach_key) <= limit)

@@ -24,6 +24,8 @@ def masked_softmax(
         mask: boolean, broadcastable to the scores, True = attend.
         temperature: T; a larger T gives flatter weights.
     """
+    if not scores.shape[-1]:
+        return scores
     if temperature != 1.0:
         scores = scores / temperature
     if mask is not None:
@@ -125,6 +127,8 @@ def _on_simplex(
     Both maps give exactly zero to what is 2 or more below the largest score, so that this, and not an
     infinity that would come back as NaN, is what a masked key is given.
     """
+    if not scores.shape[-1]:
+        return scores
     outside = _outside(scores, mask)
     working = torch.promote_types(scores.dtype, torch.float32)
     scaled = scores.to(working).masked_fill(outside, 0.0) / temperature

@@ -48,10 +48,10 @@ class Sinusoidal(Absolute):
 
     def forward(self, x: Float[Tensor, "B L d"], offset: int = 0) -> Float[Tensor, "B L d"]:
         """`x + P`, the first row at position `offset`."""
-        end, size = offset + x.shape[-2], x.shape[-1]
-        if end > len(self.table):
-            self.table = sinusoids(2 * end, size).to(self.table)
-        return x + self.table[offset:end].to(x.dtype)
+        end, table = offset + x.shape[-2], self.table
+        if end > len(table):  # a buffer that grew would differ between processes
+            table = sinusoids(end, x.shape[-1]).to(table)
+        return x + table[offset:end].to(x.dtype)
 
 
 class Learned(Absolute):

@@ -67,7 +67,7 @@ class Score(nn.Module):
 
 
 class Dot(Score):
-    """Dot product `q . k` (1508.04025, eq. 8)."""
+    """Dot product `q . k` (1508.04025, section 3.1)."""
 
     same_size = True
 
@@ -87,7 +87,7 @@ class ScaledDot(Score):
 
 
 class General(Score):
-    """General (bilinear) score `q^T W k` (1508.04025, eq. 8); sizes may differ."""
+    """General (bilinear) score `q^T W k` (1508.04025, section 3.1); sizes may differ."""
 
     def __init__(self, query_size: int, key_size: int, heads: int | None = None) -> None:
         super().__init__(query_size, key_size, heads)
@@ -267,7 +267,7 @@ class Additive(Score):
 
 
 class Concat(Additive):
-    """Concat score `w_v^T f(W [q; k])` (1508.04025, eq. 8): the additive score with W = [W_q, W_k] in one."""
+    """Concat score `w_v^T f(W [q; k])` (1508.04025, section 3.1): additive, with W = [W_q, W_k] in one."""
 
     def make_projections(self, hidden_size: int) -> None:
         """One matrix, with one fan-out."""

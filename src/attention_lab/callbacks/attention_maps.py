@@ -9,11 +9,12 @@ import torch
 from pytorch_lightning.utilities import move_data_to_device
 from torch import Tensor
 
-from attention_lab.callbacks.pictures import attention_pictures, readable
+from attention_lab.callbacks.pictures import attention_records, readable, record_pictures
 from attention_lab.callbacks.tensorboard import add_picture, run_writer
 from attention_lab.errors import LabError
 from attention_lab.metrics import attention_entropy, monotonicity
 from attention_lab.tasks import Observation, Task
+from attention_lab.tensorboard_plugin.writer import write_record
 
 MEASURES: dict[str, Callable[[Tensor], Tensor]] = {
     "attention_entropy": lambda weights: attention_entropy(weights).mean(-1),
@@ -25,8 +26,9 @@ MEASURES: dict[str, Callable[[Tensor], Tensor]] = {
 class AttentionMaps(pl.Callback):
     """Log the attention weights of a fixed probe batch, their measures and the outputs to TensorBoard.
 
-    Every layer and head is drawn. The pictures use the weights before dropout, recorded in a pass of
-    their own: training itself stays on the fast path.
+    Every layer and head is written for the Attention tab, which this package adds to TensorBoard, and drawn
+    from the same record for the Images tab, which needs no plugin. Both show the weights before dropout,
+    recorded in a pass of their own: training itself stays on the fast path.
 
     Args:
         examples: number of examples of the validation part to look at.
@@ -61,8 +63,10 @@ class AttentionMaps(pl.Callback):
         step = trainer.global_step
         observations = observe_probe(trainer, pl_module, self.examples)
         for number, observation in enumerate(observations, start=1):
-            for place, picture in attention_pictures(observation):
-                add_picture(writer, f"attention/example {number}/{place}", picture, step)
+            for place, record in attention_records(observation):
+                write_record(writer, f"example {number}/{place}", record, step)
+                for name, picture in record_pictures(place, record):
+                    add_picture(writer, f"attention/example {number}/{name}", picture, step)
         for module in observations[0].weights:
             for measure, of in MEASURES.items():
                 heads = torch.stack([of(one.weights[module]) for one in observations]).nanmean(0)

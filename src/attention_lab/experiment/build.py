@@ -25,6 +25,10 @@ REBUILT = ("model", "task", "scoring", "normalizer", "pooling", "window", "data"
 """The parts of a configuration that a checkpoint keeps, to be rebuilt from it alone."""
 
 
+VERSION = 1
+"""Of the recipe in a checkpoint."""
+
+
 def to_plain(config: DictConfig) -> dict[str, Any]:
     """A configuration as dicts, lists, strings and numbers, every interpolation resolved."""
     plain = OmegaConf.to_container(config, resolve=True)
@@ -51,7 +55,7 @@ def make_task(config: Config, sizes: Sizes, codec: Codec, *, trainable: bool) ->
     )
     model = _make(config["model"], without="needs")(mechanism, sizes)
     recipe = {
-        "version": 1,
+        "version": VERSION,
         "config": {part: config[part] for part in REBUILT},
         "sizes": {"kind": type(sizes).__name__, **vars(sizes)},
         "codec": codec.state(),
@@ -68,6 +72,10 @@ def rebuild(recipe: Config, adapt: Callable[[Config], Config] | None = None) -> 
         LabError: the recipe names anything but this project's own parts: a checkpoint can run no code.
     """
     try:
+        if recipe["version"] != VERSION:
+            raise LabError(
+                f"the checkpoint's recipe has version {recipe['version']}, this program reads {VERSION}"
+            )
         kept = {part: recipe["config"][part] for part in REBUILT}
     except (KeyError, TypeError):
         raise LabError("the checkpoint's recipe is incomplete") from None
@@ -75,7 +83,7 @@ def rebuild(recipe: Config, adapt: Callable[[Config], Config] | None = None) -> 
     config = kept if adapt is None else adapt(kept)
     try:
         return make_task(config, _sizes(recipe["sizes"]), codec_from_state(recipe["codec"]), trainable=False)
-    except (KeyError, TypeError, ValueError, AttributeError, InstantiationException) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, InstantiationException) as error:
         raise LabError(f"the checkpoint's recipe cannot be read: {type(error).__name__}: {error}") from None
 
 

@@ -118,7 +118,7 @@ def _load(path: Path, adapt: Callable[[Config], Config] | None) -> Task:
     task = rebuild(checkpoint[RECIPE], adapt)
     try:
         task.load_state_dict(checkpoint["state_dict"])
-    except RuntimeError as error:
+    except (RuntimeError, TypeError, AttributeError) as error:
         raise LabError(
             f"ckpt_path={path}: the weights do not fit the model: {str(error).splitlines()[0]}"
         ) from None

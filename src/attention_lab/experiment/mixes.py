@@ -44,6 +44,7 @@ REFUSALS = (
         "pooling=gumbel draws hard here too",
     ),
     Refusal(("image2seq",), "pooling", ("monotonic",), "the cells of a picture are not read in one order"),
+    Refusal(("image2seq",), "window", PLACES, "the cells of a picture are not read in one order"),
 )
 
 

@@ -59,7 +59,7 @@ def beam_search(
     model: Decodable[State],
     source: Shaped[Tensor, " B *source"],
     source_lengths: Int[Tensor, " B"],
-    max_length: int,
+    max_length: int | Int[Tensor, " B"],
     beam_size: int,
     length_penalty: float = 0.0,
 ) -> tuple[Int[Tensor, "B T"], Float[Tensor, " B"]]:
@@ -74,7 +74,7 @@ def beam_search(
         model: what writes.
         source: symbols or images, padded.
         source_lengths: their lengths.
-        max_length: bound on the symbols of a hypothesis, EOS included.
+        max_length: bound on the symbols of a hypothesis, EOS included; one for all sources or one for each.
         beam_size: hypotheses kept for each source.
         length_penalty: alpha of `penalty`; 0 compares log-probabilities, more favours longer outputs.
 
@@ -82,7 +82,13 @@ def beam_search(
         Symbols, each sequence up to EOS and then PAD, and scores. Where no hypothesis ended within
         `max_length`, the best that did not.
     """
-    _check(max_length=max_length, beam_size=beam_size)
+    limits = (
+        source_lengths.new_tensor(max_length).expand(len(source))
+        if isinstance(max_length, int)
+        else max_length
+    )
+    longest = int(limits.max())
+    _check(max_length=int(limits.min()), beam_size=beam_size)
     batch, device = len(source), source.device
     first = torch.arange(batch, device=device).unsqueeze(-1) * beam_size  # each source's first row
     state = model.select(
@@ -90,12 +96,12 @@ def beam_search(
     )
     tokens = torch.full((batch * beam_size,), BOS, device=device)
     history = tokens.new_zeros(batch, beam_size, 0)
-    best = tokens.new_full((batch, max_length), PAD)
+    best = tokens.new_full((batch, longest), PAD)
     best_score = torch.full((batch,), -torch.inf, device=device)
     # All beams are one and the same hypothesis at first: only one of them counts.
     live = torch.full((batch, beam_size), -torch.inf, device=device)
     live[:, 0] = 0.0
-    for length in range(1, max_length + 1):
+    for length in range(1, longest + 1):
         log_probabilities, state = _step(model, tokens, state)
         grown = live.unsqueeze(-1) + log_probabilities.view(batch, beam_size, -1)
         symbols = grown.shape[-1]
@@ -103,23 +109,21 @@ def beam_search(
         origin, symbol = choice // symbols, choice % symbols
         history = torch.cat([_take(history, origin), symbol.unsqueeze(-1)], -1)
 
-        last = length == max_length
+        last = (limits == length).unsqueeze(-1)
         ended = symbol == EOS
         scores = live / penalty(length, length_penalty)
         best, best_score = _keep_best(best, best_score, history, scores.masked_fill(~ended, -torch.inf))
-        if last:  # nothing has ended: better an unfinished output than none
-            unfinished = scores.masked_fill((best_score > -torch.inf).unsqueeze(-1), -torch.inf)
-            best, best_score = _keep_best(best, best_score, history, unfinished)
-            break
+        # At its limit, where nothing has ended, better an unfinished output than none.
+        settled = ~last | (best_score > -torch.inf).unsqueeze(-1)
+        best, best_score = _keep_best(best, best_score, history, scores.masked_fill(settled, -torch.inf))
         # The penalty is monotonic in the length: the most favourable one is at either end.
-        divisor = max(penalty(length + 1, length_penalty), penalty(max_length, length_penalty))
-        live = live.masked_fill(ended | (live / divisor <= best_score.unsqueeze(-1)), -torch.inf)
+        divisor = max(penalty(length + 1, length_penalty), penalty(longest, length_penalty))
+        live = live.masked_fill(ended | last | (live / divisor <= best_score.unsqueeze(-1)), -torch.inf)
         if bool((live == -torch.inf).all()):
             break
         tokens = symbol.flatten()
         state = model.select(state, (first + origin).flatten())
-    longest = int((best != PAD).sum(-1).max())
-    return best[:, :longest], best_score
+    return best[:, : int((best != PAD).sum(-1).max())], best_score
 
 
 def penalty(length: int, alpha: float) -> float:

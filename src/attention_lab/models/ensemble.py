@@ -34,6 +34,11 @@ class Ensemble(nn.Module):
 
     latent: None = None
 
+    @property
+    def longest(self) -> int:
+        """The most symbols that every member can write."""
+        return min(member.longest for member in self.members)
+
     def __init__(self, members: Sequence[Writer]) -> None:
         super().__init__()
         if not members:

@@ -33,6 +33,9 @@ class EncoderDecoder(nn.Module):
         self.encoder = encoder
         self.decoder = decoder
 
+    longest = 2**31
+    """The most symbols that can be written."""
+
     @property
     def latent(self) -> nn.Module | None:
         """The pooling of the one attention; if it is hard, its position is a latent variable in training."""

@@ -4,7 +4,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attention_lab.attention import Mechanism, lengths_mask
+from attention_lab.attention import Location, Mechanism, lengths_mask
+from attention_lab.attention.positions import Learned
 from attention_lab.errors import LabError
 from attention_lab.models.embedding import ScaledEmbedding
 from attention_lab.models.encoder import Encoder
@@ -41,6 +42,13 @@ class Transformer(nn.Module):
     """
 
     latent: None = None
+
+    @property
+    def longest(self) -> int:
+        """The most symbols that can be written: all, but for tables of so many positions."""
+        tables = [part.length for part in self.decoder.modules() if isinstance(part, Location)]
+        tables += [len(part.table) for part in self.decoder.modules() if isinstance(part, Learned)]
+        return min(tables, default=2**31)
 
     def __init__(
         self,

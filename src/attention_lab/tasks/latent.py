@@ -55,4 +55,6 @@ def enumerated_loss(
     objective = bound if pooling.objective == "bound" else marginal
     written = batch.target != PAD
     per_step = objective(probability, log_likelihood(logits, target))
-    return -(per_step * written).sum() / written.sum()
+    # A step that may attend to nothing, as outside a window, has no position to sum over.
+    attended = written & (probability.sum(-1) > 0)
+    return -per_step.where(attended, 0.0).sum() / written.sum()

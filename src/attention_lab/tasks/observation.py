@@ -31,6 +31,7 @@ class Observation(NamedTuple):
         gold: gold key `[Q]` or keys `[Q, G]` of each query, -1 where there is none; None if unknown.
         picture: what the keys are cells of, where the input is a picture.
         others: labels of the rows and columns of the attentions that have others than these, and no gold.
+        x: positions `[Q]` of the queries and `[K]` of the keys, where both are numbers on one axis.
     """
 
     input: str
@@ -43,6 +44,7 @@ class Observation(NamedTuple):
     gold: Tensor | None = None
     picture: Picture | None = None
     others: dict[str, tuple[list[str], list[str]]] | None = None
+    x: tuple[Tensor, Tensor] | None = None
 
     def labels(self, module: str) -> tuple[list[str], list[str]]:
         """The labels of the rows and of the columns of one attention."""

@@ -119,6 +119,7 @@ class Regression(Task):
                 masks={name: weights.mask(name)[shown].cpu() for name in weights},
                 queries=self._labels(batch.inputs[rows]),
                 keys=self._labels(self.model.keys[columns]),
+                x=self._positions(batch.inputs[rows], self.model.keys[columns]),
             )
         ]
 
@@ -144,6 +145,13 @@ class Regression(Task):
     def _labels(self, inputs: Tensor) -> list[str]:
         """The first input of each row, in the data's units."""
         return [f"{value:.3g}" for value in self.codec.restore_inputs(inputs.cpu())[:, 0].tolist()]
+
+    def _positions(self, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor] | None:
+        """The single input of the rows and columns, in the data's units; several are no axis."""
+        if keys.shape[1] != 1:
+            return None
+        restore = self.codec.restore_inputs
+        return restore(queries.cpu())[:, 0], restore(keys.cpu())[:, 0]
 
     def _update(self, part: str, name: str, batch: RegressionBatch, predicted: Tensor) -> None:
         metric = self.errors[f"{part}_mse"]

@@ -36,14 +36,21 @@ def linear_attention(
     """
     if mask is not None:
         key = key.masked_fill(~mask.mT, 0.0)
-    value = F.pad(value, (0, 1), value=1.0)  # a column of ones: its sum is the normaliser
-    if not causal:
-        return _normalized(query @ (key.mT @ value))
+    dtype = value.dtype
+    with torch.autocast(value.device.type, enabled=False):  # sums over a long source overflow half precision
+        query, key, value = (x.to(torch.promote_types(x.dtype, torch.float32)) for x in (query, key, value))
+        value = F.pad(value, (0, 1), value=1.0)  # a column of ones: its sum is the normaliser
+        context = _causal(query, key, value, chunk) if causal else _normalized(query @ (key.mT @ value))
+    return context.to(dtype)
+
+
+def _causal(query: Tensor, key: Tensor, value: Tensor, chunk: int) -> Tensor:
+    """All pairs inside a chunk, and one matrix for what came before it."""
     length = query.shape[-2]
     short = -length % chunk
     query, key, value = (_chunks(F.pad(x, (0, 0, 0, short)), chunk) for x in (query, key, value))
     sums = key.mT @ value
-    before = sums.cumsum(-3) - sums
+    before = F.pad(sums[..., :-1, :, :], (0, 0, 0, 0, 1, 0)).cumsum(-3)
     pairs = (query @ key.mT).tril()
     sums = pairs @ value + query @ before
     return _normalized(sums.flatten(-3, -2)[..., :length, :])

@@ -1,0 +1,28 @@
+"""What the regression task shows of its training set."""
+
+import pytest
+import torch
+
+from attention_lab.attention import Gaussian, Mechanism
+from attention_lab.data.batches import RegressionBatch
+from attention_lab.data.codecs import RegressionCodec
+from attention_lab.models import KernelRegression
+from attention_lab.sizes import RegressionSizes
+from attention_lab.tasks import Regression
+
+
+@pytest.mark.parametrize("features", [1, 2])
+def test_one_input_is_an_axis_in_the_units_of_the_data(features: int) -> None:
+    codec = RegressionCodec(["a", "b"][:features], "y", [10.0] * (features + 1), [2.0] * (features + 1))
+    model = KernelRegression(Mechanism(Gaussian), RegressionSizes(features, 1, 3))
+    model.memorize(torch.tensor([[1.0], [-1], [0]]).expand(3, features), torch.zeros(3, 1))
+    batch = RegressionBatch(
+        torch.tensor([[0.5], [-0.5]]).expand(2, features), torch.zeros(2, 1), torch.full([2], -1)
+    )
+    (observation,) = Regression(model, codec).eval().observe(batch)
+    assert (observation.queries, observation.keys) == (["9", "11"], ["8", "10", "12"])
+    if features == 2:
+        assert observation.x is None
+    else:
+        assert observation.x is not None
+        assert [side.tolist() for side in observation.x] == [[9, 11], [8, 10, 12]]
