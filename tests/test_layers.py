@@ -38,11 +38,18 @@ ROOMS = {
     "tasks": Rules(LEAVES | {"attention", "models", "metrics", "data"}, HYDRA),
     # matplotlib only inside of a function: see test_pictures_import_no_matplotlib
     "viz": Rules({"errors"}, TORCH | LIGHTNING | HYDRA | (PICTURES - {"matplotlib"})),
-    "callbacks": Rules(LEAVES | {"attention", "metrics", "data", "tasks", "viz"}, HYDRA),
+    # TensorBoard imports it when it starts
+    "tensorboard_plugin": Rules(set(), TORCH | LIGHTNING | HYDRA | (PICTURES - {"tensorboard"})),
+    "callbacks": Rules(
+        LEAVES | {"attention", "metrics", "data", "tasks", "viz", "tensorboard_plugin"}, HYDRA
+    ),
     "theorems": Rules(LEAVES | {"attention", "models", "viz"}, LIGHTNING | HYDRA | PICTURES),
     # the one room that wires the others, and the only one that knows hydra
     "experiment": Rules(
-        LEAVES | {"attention", "models", "metrics", "data", "tasks", "viz", "callbacks", "theorems"}, set()
+        LEAVES
+        | {"attention", "models", "metrics", "data", "tasks", "viz", "callbacks", "theorems"}
+        | {"tensorboard_plugin"},
+        set(),
     ),
 }
 
@@ -128,7 +135,17 @@ def test_rooms_do_not_import_each_other_in_a_circle() -> None:
     assert cycle({room: rules.uses for room, rules in ROOMS.items()}) == []
 
 
-@pytest.mark.parametrize("module", ["attention_lab", "attention_lab.viz", "attention_lab.errors"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "attention_lab",
+        "attention_lab.viz",
+        "attention_lab.errors",
+        "attention_lab.tensorboard_plugin.loader",
+        "attention_lab.tensorboard_plugin.plugin",
+        "attention_lab.tensorboard_plugin.writer",
+    ],
+)
 def test_light_modules_import_no_torch(module: str) -> None:
     script = f"import sys, {module}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], cwd=PACKAGE.parent, check=False).returncode == 0
@@ -168,6 +185,7 @@ def test_no_file_is_long() -> None:
         ("attention_lab.viz.cells", "from torch import Tensor", "torch.Tensor"),
         ("attention_lab.metrics.entropy", "from attention_lab import viz", "attention_lab.viz"),
         ("attention_lab.callbacks.pictures", "import hydra", "hydra"),
+        ("attention_lab.tensorboard_plugin.plugin", "import torch", "torch"),
     ],
 )
 def test_the_check_sees_a_forbidden_import(module: str, source: str, name: str) -> None:

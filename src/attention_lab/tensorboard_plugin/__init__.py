@@ -1,0 +1,31 @@
+"""The Attention tab of TensorBoard: `add_attention` writes what it shows, and the plugin serves it.
+
+TensorBoard imports this package when it starts, so nothing is loaded before it is needed.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from attention_lab.tensorboard_plugin.record import AttentionRecord, Ink, decode, encode
+    from attention_lab.tensorboard_plugin.writer import add_attention, write_record
+
+__all__ = ["PLUGIN", "AttentionRecord", "Ink", "add_attention", "decode", "encode", "write_record"]
+
+PLUGIN = "attention_lab"
+"""The plugin's name, in the logs and in the addresses of its requests."""
+
+_HOMES = {
+    "AttentionRecord": "record",
+    "Ink": "record",
+    "decode": "record",
+    "encode": "record",
+    "add_attention": "writer",
+    "write_record": "writer",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

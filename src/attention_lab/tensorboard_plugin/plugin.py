@@ -1,0 +1,211 @@
+"""What the Attention tab asks the TensorBoard server for: series, records and its own page."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from pathlib import Path
+from struct import pack
+from typing import Any
+
+from tensorboard import errors, plugin_util
+from tensorboard.backend import http_util
+from tensorboard.data import provider
+from tensorboard.plugins import base_plugin
+from werkzeug import Request, Response
+
+from attention_lab.tensorboard_plugin import PLUGIN
+from attention_lab.tensorboard_plugin.record import decode
+
+STATIC = Path(__file__).parent / "static"
+TYPES = {
+    ".js": "text/javascript",
+    ".css": "text/css",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".json": "application/json",
+}
+"""The files of the page that are served, by the end of their names."""
+
+_ALL = 2**31 - 1  # steps
+_BLOBS = 2  # of a record: header and body
+_PLACES = 256  # most tags whose keys are kept
+# What TensorBoard raises on a series or an event that is not as it should be.
+_UNREADABLE = (errors.PublicError, ValueError, TypeError, LookupError, ArithmeticError)
+
+
+class RequestError(Exception):
+    """A request that cannot be answered; its text says why."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class AttentionPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
+    """Serve the tab's page and the records that `add_attention` wrote.
+
+    TensorBoard's data provider has the records; only the keys by which it knows them are kept here.
+
+    Args:
+        context: what TensorBoard tells its plugins.
+    """
+
+    plugin_name = PLUGIN
+
+    def __init__(self, context: base_plugin.TBContext) -> None:
+        super().__init__(context)
+        self._provider: Any = context.data_provider
+        self._known: dict[tuple[str, str, str], dict[int, tuple[str, ...]]] = {}
+
+    def get_plugin_apps(self) -> dict[str, Any]:
+        """The addresses below `data/plugin/attention_lab`."""
+        return {
+            "/index.js": _app(lambda request: _file(request, "index.js")),
+            "/static/*": _app(
+                lambda request: _file(request, request.path.partition(f"/{PLUGIN}/static/")[2])
+            ),
+            "/tags": _app(self._tags),
+            "/record": _app(self._record),
+        }
+
+    def is_active(self) -> bool:
+        """Not without data; TensorBoard looks for the plugin's data itself."""
+        return False
+
+    def frontend_metadata(self) -> base_plugin.FrontendMetadata:
+        """The page is a module; the tab's name is Attention."""
+        return base_plugin.FrontendMetadata(es_module_path="/index.js", tab_name="Attention")
+
+    def _tags(self, request: Request) -> Response:
+        """The steps and times of each tag of each run: `{"runs": {run: {tag: {"steps", "wall_times"}}}}`."""
+        runs: dict[str, dict[str, dict[str, list[float]]]] = {}
+        for run, tags in self._listed(request).items():
+            for tag, data in self._read(request, run, tags).items():
+                series = {"steps": [one.step for one in data], "wall_times": [one.wall_time for one in data]}
+                runs.setdefault(run, {})[tag] = series
+        return _respond(request, {"runs": runs}, "application/json")
+
+    def _record(self, request: Request) -> Response:
+        """A record: the length of the header in four bytes, little endian, the header, the body."""
+        header, body = self._blobs(request, self._keys(request))
+        return _respond(request, pack("<I", len(header)) + header + body, "application/octet-stream")
+
+    def _keys(self, request: Request) -> tuple[str, ...]:
+        """What the data provider calls the blobs of the record that is asked for."""
+        run, tag, step = _argument(request, "run"), _argument(request, "tag"), _step(request)
+        place = plugin_util.experiment_id(request.environ), run, tag
+        known = self._known.get(place, {})
+        if len(known.get(step, ())) != _BLOBS:  # a later event, or one that may have been put right
+            if tag not in self._listed(request, run, tag).get(run, ()):
+                raise RequestError(404, f"run {run!r} has no attention under the tag {tag!r}")
+            events = self._read(request, run, [tag]).get(tag, ())
+            known = {one.step: tuple(blob.blob_key for blob in one.values) for one in events}
+            if len(self._known) >= _PLACES:
+                self._known.clear()
+            self._known[place] = known
+        if step not in known:
+            raise RequestError(404, f"the tag {tag!r} of the run {run!r} has no step {step}")
+        return known[step]
+
+    def _listed(self, request: Request, *only: str) -> dict[str, list[str]]:
+        """The tags of each run, or of one, whose events say that they are as large as a record.
+
+        To read the events of any other would have TensorBoard make as many keys as those claim to have blobs.
+        """
+        listed = self._ask(request, "list_blob_sequences", *only)
+        found = {
+            run: [tag for tag, series in tags.items() if (series.max_length or 0) <= _BLOBS]
+            for run, tags in listed.items()
+        }
+        return {run: tags for run, tags in found.items() if tags}
+
+    def _read(self, request: Request, run: str, tags: list[str]) -> dict[str, Any]:
+        return dict(self._ask(request, "read_blob_sequences", run, *tags, downsample=_ALL).get(run, {}))
+
+    def _ask(self, request: Request, question: str, *only: str, **options: Any) -> dict[str, Any]:
+        """What the data provider says of everything, or of one run and some of its tags."""
+        if self._provider is None:
+            return {}
+        run_and_tags = provider.RunTagFilter(runs=only[:1], tags=only[1:]) if only else None
+        try:
+            answer: dict[str, Any] = getattr(self._provider, question)(
+                plugin_util.context(request.environ),
+                experiment_id=plugin_util.experiment_id(request.environ),
+                plugin_name=PLUGIN,
+                run_tag_filter=run_and_tags,
+                **options,
+            )
+        except _UNREADABLE as error:
+            raise RequestError(400, f"the log cannot be read: {error}") from None
+        return answer
+
+    def _blobs(self, request: Request, keys: tuple[str, ...]) -> tuple[bytes, bytes]:
+        """The header and the body of an event, if they are a record."""
+        context = plugin_util.context(request.environ)
+        try:
+            if len(keys) != _BLOBS:
+                raise ValueError("it is not a header and weights")
+            with ThreadPoolExecutor(
+                _BLOBS
+            ) as pool:  # the fast data loader takes 40 ms to answer, whatever the size
+                header, body = pool.map(lambda key: self._provider.read_blob(context, blob_key=key), keys)
+            if not isinstance(header, bytes) or not isinstance(body, bytes):
+                raise ValueError("its parts are no bytes")
+            decode(header, body)
+        except _UNREADABLE as error:
+            raise RequestError(400, f"this is no record of attention: {error}") from None
+        return header, body
+
+
+def _app(answer: Callable[[Request], Response]) -> Any:
+    """A WSGI application: what is wrong with a request is said in JSON, with a status of 4xx."""
+
+    @Request.application
+    def app(request: Request) -> Response:
+        try:
+            if request.method not in ("GET", "HEAD"):
+                raise RequestError(405, f"{request.method} is not answered, GET is")
+            return answer(request)
+        except RequestError as refused:
+            return _respond(request, {"error": str(refused)}, "application/json", code=refused.code)
+
+    return app
+
+
+def _respond(request: Request, content: Any, content_type: str, code: int = 200) -> Response:
+    """An answer; bytes have a tag, by which a browser that has them already is spared them."""
+    response: Response = http_util.Respond(request, content, content_type, code=code)
+    if isinstance(content, bytes):
+        response.set_etag(sha256(content).hexdigest())
+        response.make_conditional(request)
+    return response
+
+
+def _argument(request: Request, name: str) -> str:
+    value = request.args.get(name)
+    if value is None:
+        raise RequestError(400, f"the request needs {name}=")
+    return value
+
+
+def _step(request: Request) -> int:
+    text = _argument(request, "step")
+    try:
+        return int(text)
+    except ValueError:
+        raise RequestError(400, f"step={text[:40]!r} is no whole number") from None
+
+
+def _files() -> Iterator[tuple[str, Path]]:
+    """The names and paths of the files of the page."""
+    for path in STATIC.rglob("*"):
+        if path.suffix in TYPES and path.is_file():
+            yield path.relative_to(STATIC).as_posix(), path
+
+
+def _file(request: Request, name: str) -> Response:
+    """A file of the page, which is looked up among those that there are: no name leads anywhere else."""
+    path = dict(_files()).get(name)
+    if path is None:
+        raise RequestError(404, f"there is no file {name[:100]!r}")
+    return _respond(request, path.read_bytes(), TYPES[path.suffix])

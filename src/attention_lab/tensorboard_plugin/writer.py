@@ -1,0 +1,124 @@
+"""Write attention into TensorBoard's log."""
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tensorboard.compat.proto.summary_pb2 import DATA_CLASS_BLOB_SEQUENCE, Summary, SummaryMetadata
+from tensorboard.compat.proto.tensor_pb2 import TensorProto
+from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
+from tensorboard.compat.proto.types_pb2 import DT_STRING
+
+from attention_lab.tensorboard_plugin import PLUGIN
+from attention_lab.tensorboard_plugin.record import AttentionRecord, Ink, encode
+
+
+def add_attention(
+    writer: Any,
+    tag: str,
+    weights: Any,
+    queries: Sequence[str],
+    keys: Sequence[str],
+    step: int,
+    *,
+    gold: Any = None,
+    mask: Any = None,
+    module: str = "",
+    input: str = "",  # noqa: A002
+    output: str = "",
+    picture: tuple[Any, int] | None = None,
+    x: tuple[Any, Any] | None = None,
+) -> None:
+    """Write the weights of one attention on one example, for the Attention tab.
+
+    Arrays may be PyTorch tensors of any float type on any device, arrays or lists.
+
+    Args:
+        writer: `torch.utils.tensorboard.SummaryWriter`, or what has its `add_summary(summary, step)`.
+        tag: name of the series of steps, one for each example and module: `example 1/decoder`.
+        weights: `[H, Q, K]`, a distribution over the keys for each head and query.
+        queries: label of each of the Q rows: any text.
+        keys: label of each of the K columns.
+        step: step of the training.
+        gold: `[Q]` or `[Q, G]` the right keys of each query, -1 where there is none.
+        mask: bool, broadcastable to `[H, Q, K]`, True = attended.
+        module: the place of the attention in the model.
+        input: the example as text.
+        output: what the model made of it.
+        picture: `[height, width]` from 0 (paper) to 1 (ink) and the pixels of a side of the cells that the
+            keys stand for, counted down each column, the left one first.
+        x: positions of the queries `[Q]` and of the keys `[K]`, where they are numbers on one axis.
+
+    Raises:
+        ValueError: shapes that do not fit each other.
+    """
+    values = array(weights, np.float32, "weights")
+    record = AttentionRecord(
+        weights=values,
+        queries=list(queries),
+        keys=list(keys),
+        module=module,
+        input=input,
+        output=output,
+        mask=None if mask is None else broadcast(array(mask, np.bool_, "mask"), values.shape),
+        gold=None if gold is None else array(gold, np.int64, "gold"),
+        picture=None if picture is None else ink(*picture),
+        x=None if x is None else (array(x[0], np.float64, "x"), array(x[1], np.float64, "x")),
+    )
+    write_record(writer, tag, record, step)
+
+
+def write_record(writer: Any, tag: str, record: AttentionRecord, step: int) -> None:
+    """Write a record as an event of the tag's series."""
+    value = Summary.Value(
+        tag=tag.encode("utf-8", "replace").decode(),
+        metadata=SummaryMetadata(
+            plugin_data=SummaryMetadata.PluginData(plugin_name=PLUGIN), data_class=DATA_CLASS_BLOB_SEQUENCE
+        ),
+        tensor=TensorProto(
+            dtype=DT_STRING,
+            tensor_shape=TensorShapeProto(dim=[TensorShapeProto.Dim(size=2)]),
+            string_val=encode(record),
+        ),
+    )
+    file_writer = writer._get_file_writer() if hasattr(writer, "_get_file_writer") else writer
+    file_writer.add_summary(Summary(value=[value]), operator.index(step))
+
+
+def array(value: Any, dtype: Any, name: str) -> npt.NDArray[Any]:
+    """A tensor, array or list as an array on the CPU, whatever its float type.
+
+    Raises:
+        ValueError: it has not the numbers of an array.
+    """
+    if hasattr(value, "detach"):  # NumPy has not all of PyTorch's float types
+        value = value.detach().cpu()
+        value = (value.float() if value.is_floating_point() else value).numpy()
+    try:
+        found = np.asarray(value)
+        if found.dtype.kind in "cOSUmM":
+            raise ValueError(f"{found.dtype} is no real number")
+        with np.errstate(over="ignore", invalid="ignore"):
+            return found.astype(dtype, copy=False)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{name} is no array of numbers: {error}") from None
+
+
+def broadcast(mask: npt.NDArray[np.bool_], shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+    """A mask of the shape of the weights.
+
+    Raises:
+        ValueError: it does not fit.
+    """
+    try:
+        return np.broadcast_to(mask, shape)
+    except ValueError:
+        raise ValueError(f"mask {mask.shape} does not fit weights {shape}") from None
+
+
+def ink(pixels: Any, cell: int) -> Ink:
+    """A picture from 0 (paper) to 1 (ink), in 8 bits."""
+    shades = np.nan_to_num(array(pixels, np.float32, "picture")).clip(0, 1)
+    return Ink(np.rint(shades * 255).astype(np.uint8), cell)

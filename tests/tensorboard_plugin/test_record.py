@@ -1,0 +1,232 @@
+"""Records of attention survive being written, and bytes that are none are refused."""
+
+import contextlib
+import dataclasses
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attention_lab.tensorboard_plugin import AttentionRecord, Ink, decode, encode
+from attention_lab.tensorboard_plugin.record import LARGEST_HEADER, MASKED
+
+HOSTILE = [
+    "",
+    "</script><script>alert(1)</script>",
+    "日本語",
+    "שלום",
+    "\x00",
+    "\ud800",
+    '"\\',
+    "x" * 10_000,
+    "👩‍🔬",
+    "\u2028",
+]
+
+sizes = st.integers(1, 5)
+labels = st.text(st.characters(), max_size=8) | st.sampled_from(HOSTILE)
+
+
+@st.composite
+def records(draw: st.DrawFn) -> AttentionRecord:
+    """Any record there can be."""
+    heads, rows, columns = draw(sizes), draw(sizes), draw(sizes)
+    random = np.random.default_rng(draw(st.integers(0, 2**32)))
+    shape = (heads, rows, columns)
+    cell = draw(st.integers(1, 3))
+    golds = draw(st.sampled_from([None, (rows,), (rows, 0), (rows, 2)]))
+    return AttentionRecord(
+        weights=random.random(shape, np.float32),
+        queries=draw(st.lists(labels, min_size=rows, max_size=rows)),
+        keys=draw(st.lists(labels, min_size=columns, max_size=columns)),
+        module=draw(labels),
+        input=draw(labels),
+        output=draw(labels),
+        mask=random.random(shape) < 0.7 if draw(st.booleans()) else None,
+        gold=None if golds is None else random.integers(-1, columns, golds),
+        picture=Ink(random.integers(0, 256, (cell, cell * columns), np.uint8), cell)
+        if draw(st.booleans())
+        else None,
+        x=(random.normal(size=rows), random.normal(size=columns)) if draw(st.booleans()) else None,
+    )
+
+
+def _record(**options: Any) -> AttentionRecord:
+    weights = np.array([[[0.25, 0.75], [1, 0], [0.5, 0.5]]], np.float32)
+    return AttentionRecord(**{"weights": weights, "queries": ["x", "y", "z"], "keys": ["a", "b"], **options})
+
+
+@given(records())
+def test_a_record_survives(record: AttentionRecord) -> None:
+    header, body = encode(record)
+    found = decode(header, body)
+    attended = record.attended
+    assert np.abs(found.weights - record.weights)[attended].max(initial=0) <= 0.51 / 65534
+    assert not found.weights[~attended].any()
+    assert np.array_equal(found.attended, attended)
+    for name in ("queries", "keys", "module", "input", "output", "kind"):
+        assert getattr(found, name) == getattr(record, name)
+    assert (found.gold is None) == (record.gold is None)
+    assert record.gold is None or np.array_equal(found.gold, record.gold)
+    assert (found.picture is None) == (record.picture is None)
+    if record.picture is not None:
+        assert np.array_equal(found.picture.pixels, record.picture.pixels)
+        assert found.picture.cell == record.picture.cell
+    assert (found.x is None) == (record.x is None)
+    assert record.x is None or all(map(np.array_equal, found.x, record.x))
+    assert encode(found)[1] == body
+
+
+def test_the_bytes_are_those_that_the_page_reads() -> None:
+    mask = np.array([[[True, True], [True, False], [True, True]]])
+    header, body = encode(
+        _record(mask=mask, gold=np.array([1, 0, -1]), module="decoder", input="ab", output="xy")
+    )
+    assert list(np.frombuffer(body, "<u2")) == [16384, 49150, 65534, MASKED, 32767, 32767]
+    assert json.loads(header) == {
+        "version": 1,
+        "kind": "sequence",
+        "shape": [1, 3, 2],
+        "queries": ["x", "y", "z"],
+        "keys": ["a", "b"],
+        "module": "decoder",
+        "input": "ab",
+        "output": "xy",
+        "gold": [1, 0, -1],
+        "picture": None,
+    }
+
+
+def test_the_header_of_a_picture_and_of_an_axis() -> None:
+    drawn = json.loads(encode(_record(picture=Ink(np.array([[0, 255]], np.uint8), 1)))[0])
+    assert (drawn["kind"], drawn["picture"]) == (
+        "picture",
+        {"height": 1, "width": 2, "cell": 1, "ink": "AP8="},
+    )
+    axis = json.loads(encode(_record(x=(np.array([0.5, 1, 2]), np.array([-1.0, 3]))))[0])
+    assert (axis["kind"], axis["x"]) == ("regression", {"queries": [0.5, 1, 2], "keys": [-1, 3]})
+
+
+@pytest.mark.parametrize(
+    ("weight", "number", "kept"),
+    [
+        (1.25, 65534, {"maximum": 1.25}),
+        (-0.5, 0, {"minimum": -0.5}),
+        (1.00001, 65534, {}),  # a sum in low precision
+        (float("nan"), MASKED, {"not_finite": 1}),
+        (float("-inf"), MASKED, {"not_finite": 1}),
+    ],
+)
+def test_what_is_no_weight_is_told(weight: float, number: int, kept: dict[str, float]) -> None:
+    weights = np.array([[[weight, 0.5]]], np.float32)
+    header, body = encode(AttentionRecord(weights, ["x"], ["a", "b"]))
+    assert np.frombuffer(body, "<u2").tolist() == [number, 32767]
+    extra = {name: json.loads(header).get(name) for name in ("maximum", "minimum", "not_finite")}
+    assert {name: value for name, value in extra.items() if value is not None} == kept
+    decode(header, body)
+
+
+def test_a_masked_cell_may_hold_anything() -> None:
+    weights = np.array([[[np.nan, 1]]], np.float32)
+    header, _ = encode(AttentionRecord(weights, ["x"], ["a", "b"], mask=np.array([[[False, True]]])))
+    assert "not_finite" not in json.loads(header)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"weights": np.ones((3, 2), np.float32)}, r"\[heads, queries, keys\], not of shape \(3, 2\)"),
+        ({"weights": np.ones((0, 3, 2), np.float32)}, r"not of shape \(0, 3, 2\)"),
+        ({"queries": ["x"]}, "need 3 query labels"),
+        ({"keys": ["a", 5]}, "need 2 key labels"),
+        ({"mask": np.ones((3, 2), bool)}, "mask"),
+        ({"gold": np.array([0, 1])}, "of 3 queries"),
+        ({"gold": np.array([0, 1, 2])}, "to 1, the last key"),
+        ({"gold": np.array([[0], [1], [-2]])}, "from -1"),
+        ({"picture": Ink(np.zeros((2, 3), np.uint8), 2)}, "whole cells of 2 pixels"),
+        ({"picture": Ink(np.zeros((2, 2), np.uint8), 0)}, "whole cells of 0 pixels"),
+        ({"picture": Ink(np.zeros((2, 2), np.uint8), 1)}, "has not the 2 cells"),
+        ({"x": (np.zeros(2), np.zeros(2))}, "3 query and 2 key positions"),
+        ({"x": (np.zeros(3), np.array([0, np.inf]))}, "all finite"),
+    ],
+)
+def test_parts_that_do_not_fit(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as error:
+        _record(**options)
+    assert "\n" not in str(error.value)
+
+
+def test_a_header_has_a_limit() -> None:
+    with pytest.raises(ValueError, match="labels and texts of"):
+        encode(_record(input="日" * (LARGEST_HEADER // 6 + 1)))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"version": 2}, "version 2 of the record, this reads 1"),
+        ({"version": None}, "version None"),
+        ({"shape": [1, 3]}, "shape"),
+        ({"shape": [1, 3, 2**40]}, "no list of integers"),
+        ({"shape": [1, 30, 2]}, "does not fit 12 bytes"),
+        ({"shape": [-1, -3, 2]}, "does not fit 12 bytes"),
+        ({"shape": [0, 3, 2]}, "does not fit 12 bytes"),
+        ({"shape": [True, 3, 2]}, "no list of integers"),
+        ({"queries": "xyz"}, "queries in the header is no list"),
+        ({"queries": ["x", "y", None]}, "query labels"),
+        ({"keys": {}}, "keys in the header is no list"),
+        ({"input": None}, "input in the header is no text"),
+        ({"gold": [0, 1]}, "of 3 queries"),
+        ({"gold": [[0], [1, 0], [0]]}, "inhomogeneous"),
+        ({"gold": [[0], 1, [0]]}, "gold in the header"),
+        ({"gold": 3}, "no list of keys"),
+        ({"gold": [0.5, 0, 0]}, "no list of integers"),
+        ({"kind": "picture"}, "of kind 'picture'"),
+        ({"picture": [1]}, "no JSON object"),
+        ({"picture": {"height": 10**6, "width": 10**6, "cell": 1, "ink": ""}}, "with 0 pixels"),
+        ({"picture": {"height": -1, "width": -2, "cell": 1, "ink": "AP8="}}, "with 2 pixels"),
+        ({"picture": {"height": 1, "width": 2, "cell": 1, "ink": "ä"}}, "ASCII"),
+        ({"x": {"queries": [0, 1, 2]}}, "no positions of queries and keys"),
+        ({"x": {"queries": [0, 1, "2"], "keys": [0, 1]}}, "finite numbers"),
+        ({"x": {"queries": [0, 1, 10**400], "keys": [0, 1]}}, "finite numbers"),
+        ({"maximum": "big"}, "maximum"),
+    ],
+)
+def test_a_header_that_is_none(change: dict[str, Any], message: str) -> None:
+    header, body = encode(_record())
+    with pytest.raises(ValueError, match=message):
+        decode(json.dumps({**json.loads(header), **change}).encode(), body)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"",
+        b"\xff",
+        b"null",
+        b"[]",
+        b"{",
+        b'{"version":NaN}',
+        b"[" * 100_000,
+        b"9" * 5000,
+        bytes(LARGEST_HEADER + 1),
+    ],
+    ids=lambda header: f"{header[:20]!r}",
+)
+def test_bytes_that_are_no_header(header: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        decode(header, b"")
+
+
+@given(st.data())
+def test_damage_is_refused_or_harmless(data: st.DataObject) -> None:
+    header, body = encode(dataclasses.replace(_record(), gold=np.array([0, 1, -1])))
+    at = data.draw(st.integers(0, len(header)))
+    damaged = header[:at] + data.draw(st.binary(max_size=4)) + header[at + data.draw(st.integers(0, 4)) :]
+    with contextlib.suppress(ValueError):
+        assert isinstance(decode(damaged, body), AttentionRecord)
+    with pytest.raises(ValueError, match=r"."):
+        decode(damaged, body[: data.draw(st.integers(0, len(body) - 1))])
