@@ -83,7 +83,7 @@ class LocalP(nn.Module):
         width: D.
     """
 
-    def __init__(self, query_size: int, heads: int | None = None, *, width: int | float = 3.0) -> None:
+    def __init__(self, query_size: int, heads: int | None = None, *, width: int | float = 2.0) -> None:
         super().__init__()
         if not width > 0:
             raise LabError(f"window.width must be above 0, got {width}")

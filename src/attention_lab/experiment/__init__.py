@@ -12,7 +12,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from attention_lab.errors import LabError
 
-STAGES = ("fit", "test", "predict", "theorem")
+STAGES = ("fit", "test", "predict", "report", "theorem")
 
 
 def run(config: DictConfig) -> Any:
@@ -33,6 +33,10 @@ def run(config: DictConfig) -> Any:
             from attention_lab.experiment import demonstrate
 
             return demonstrate.theorem(config)
+        if config.stage == "report":
+            from attention_lab.experiment import report_page
+
+            return report_page.report(config)
         check_mix(config)
         OmegaConf.resolve(config)
         missing = sorted(OmegaConf.missing_keys(config))
