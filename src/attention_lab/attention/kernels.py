@@ -19,7 +19,9 @@ class Kernel(Score):
         key_size: size of the key.
         heads: one width for each head where given.
         width: w at the start; by default `key_size ** -0.25`, which gives the Gaussian scores
-            about unit variance for unit-variance queries and keys, and is 1 for a single feature.
+            about unit variance for unit-variance queries and keys, and is 1 for a single feature. Of a
+            kernel with compact support `key_size ** -0.5 / 2`, which leaves such pairs inside: one outside
+            has no gradient.
         learnable: whether w is trained.
         per_feature: one w for each feature instead of one for all.
     """
@@ -27,6 +29,8 @@ class Kernel(Score):
     same_size = True
     has_gradient = True
     """Whether the scores have a gradient in the width."""
+    is_compact = False
+    """Whether the kernel is zero from a distance on."""
 
     def __init__(
         self,
@@ -40,7 +44,8 @@ class Kernel(Score):
     ) -> None:
         super().__init__(query_size, key_size, heads)
         self.width_is_given = width is not None
-        start = key_size**-0.25 if width is None else float(width)
+        usual = 0.5 * key_size**-0.5 if self.is_compact else key_size**-0.25
+        start = usual if width is None else float(width)
         shape = [key_size if per_feature else 1]
         shape = shape if heads is None else [heads, 1, *shape]
         self.width = nn.Parameter(torch.full(shape, start), requires_grad=learnable)
@@ -90,6 +95,8 @@ class Laplacian(Kernel):
 class Epanechnikov(Kernel):
     """Epanechnikov kernel `max(0, 1 - |u|^2)`: its logarithm, -inf outside the support."""
 
+    is_compact = True
+
     def forward(
         self, query: Float[Tensor, "... Q d"], keys: Float[Tensor, "... K d"]
     ) -> Float[Tensor, "... Q K"]:
@@ -104,6 +111,7 @@ class Boxcar(Kernel):
     """Boxcar kernel `1[|u| <= 1]`: score 0 inside, -inf outside. Its gradient in w is zero everywhere."""
 
     has_gradient = False
+    is_compact = True
 
     def forward(
         self, query: Float[Tensor, "... Q d"], keys: Float[Tensor, "... K d"]
