@@ -1,0 +1,232 @@
+"""Runs as one HTML file that needs nothing else: results, curves, options, and attention in the tab's viewer.
+
+The page allows itself its one script and its one style by their hashes, and nothing from anywhere else. What
+runs bring along (labels, names, options) is in it as JSON or compressed; its script writes it as text only.
+"""
+
+import json
+import math
+import re
+import zlib
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from struct import pack
+from typing import Any, TypeVar
+
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from attention_lab.tensorboard_plugin import PLUGIN
+from attention_lab.tensorboard_plugin.record import decode
+
+STATIC = Path(__file__).parent / "static"
+POINTS = 1000
+"""Most points of a curve."""
+STEPS = 25
+"""Most steps of a series of attention."""
+ROOM = 48 * 2**20
+"""Bytes of records, before they are compressed, beyond which fewer steps are kept."""
+
+_IMPORT = re.compile(r'^import (?:\{([^}]*)\}|\* as (\w+)) from "([^"]+)";$', re.MULTILINE)
+_EXPORT = re.compile(r"^export ((?:async )?function|class|const) (\w+)", re.MULTILINE)
+
+Point = tuple[int, float]
+Blobs = tuple[bytes, bytes]
+T = TypeVar("T")
+
+
+@dataclass
+class Run:
+    """What is told of a run.
+
+    Attributes:
+        name: what it is called.
+        config: its options, each with its value as text.
+        metrics: its final numbers.
+        curves: numbers over steps, by name.
+        records: header and body of each attention record, by tag and step.
+    """
+
+    name: str
+    config: Mapping[str, str] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    curves: Mapping[str, Sequence[Point]] = field(default_factory=dict)
+    records: Mapping[str, Mapping[int, Blobs]] = field(default_factory=dict)
+
+
+def read_log(folder: Path) -> tuple[dict[str, list[Point]], dict[str, dict[int, Blobs]]]:
+    """The curves and the attention records in the event files of a folder; what is no record is left out."""
+    accumulator = EventAccumulator(str(folder), size_guidance={"scalars": 0, "tensors": 0, "images": 1})
+    accumulator.Reload()
+    curves = {
+        tag: [(event.step, event.value) for event in accumulator.Scalars(tag)]
+        for tag in accumulator.Tags()["scalars"]
+    }
+    records: dict[str, dict[int, Blobs]] = {}
+    try:
+        tags = accumulator.PluginTagToContent(PLUGIN)
+    except KeyError:  # no attention was logged
+        tags = {}
+    for tag in sorted(tags):
+        for event in accumulator.Tensors(tag):
+            blobs = tuple(event.tensor_proto.string_val)
+            if _is_record(blobs):
+                records.setdefault(tag, {})[event.step] = (blobs[0], blobs[1])
+    return curves, records
+
+
+def _is_record(blobs: Sequence[bytes]) -> bool:
+    try:
+        header, body = blobs
+        decode(header, body)
+    except ValueError:
+        return False
+    return True
+
+
+def make_page(title: str, about: str, runs: Sequence[Run]) -> str:
+    """The whole file.
+
+    Args:
+        title: what stands above it.
+        about: the line below.
+        runs: one run, or several to compare.
+    """
+    kept, thinned = _within_room(runs)
+    elements: list[str] = []
+    places: dict[str, dict[str, dict[int, int]]] = {}
+    tags: dict[str, dict[str, Any]] = {}
+    for run, series in zip(runs, kept, strict=True):
+        for tag, records in series.items():
+            tags.setdefault(run.name, {})[tag] = {"steps": list(records)}
+            for step, (header, body) in records.items():
+                places.setdefault(run.name, {}).setdefault(tag, {})[step] = len(elements)
+                elements.append(b64encode(zlib.compress(pack("<I", len(header)) + header + body, 6)).decode())
+    data = {
+        "title": title,
+        "about": about,
+        "runs": [_facts(run) for run in runs],
+        "tags": tags,
+        "records": places,
+        "thinned": thinned,
+    }
+    script, style = bundle(STATIC / "report" / "report.js"), _styles()
+    policy = (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    records_html = "".join(
+        f'<script type="text/plain" id="record-{number}">{text}</script>\n'
+        for number, text in enumerate(elements)
+    )
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<link rel="icon" href="data:,">\n'
+        f"<title>{_as_text(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
+        '<div id="content"></div>\n'
+        f'<script type="application/json" id="report">{_as_json(data)}</script>\n'
+        f"{records_html}<script>{script}</script>\n</body>\n</html>\n"
+    )
+
+
+def _facts(run: Run) -> dict[str, Any]:
+    return {
+        "name": run.name,
+        "config": dict(run.config),
+        "metrics": {name: _finite(value) for name, value in run.metrics.items()},
+        "curves": {
+            name: points
+            for name, curve in run.curves.items()
+            if (points := spread([(step, value) for step, value in curve if math.isfinite(value)], POINTS))
+        },
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def spread(items: Sequence[T], most: int) -> list[T]:
+    """At most `most` items, evenly apart, the first and the last among them."""
+    if len(items) <= most:
+        return list(items)
+    if most == 1:
+        return [items[-1]]
+    return [items[round(at * (len(items) - 1) / (most - 1))] for at in range(most)]
+
+
+def _within_room(runs: Sequence[Run]) -> tuple[list[dict[str, dict[int, Blobs]]], str]:
+    """The records that the file holds, and what is left out in words."""
+    most = STEPS
+    while True:
+        kept = [{tag: _thinned(records, most) for tag, records in run.records.items()} for run in runs]
+        blobs = (blobs for run in kept for records in run.values() for blobs in records.values())
+        if most == 1 or sum(len(header) + len(body) for header, body in blobs) <= ROOM:
+            break
+        most //= 2
+    logged = max((len(records) for run in runs for records in run.records.values()), default=0)
+    return kept, f"{most} of the {logged} steps that were logged are in this file." if logged > most else ""
+
+
+def _thinned(records: Mapping[int, Blobs], most: int) -> dict[int, Blobs]:
+    return {step: records[step] for step in spread(sorted(records), most)}
+
+
+def bundle(entry: Path) -> str:
+    """A module and all that it imports as one script: each module becomes a function that gives its exports.
+
+    Understood are the forms `import { a, b } from "./c.js";`, `import * as a from "./c.js";` and exported
+    functions, classes and constants: what the files of this package use.
+
+    Raises:
+        ValueError: an import or export of another form.
+    """
+    names: dict[Path, str] = {}
+    parts: list[str] = []
+
+    def include(path: Path) -> str:
+        if path in names:
+            return names[path]
+
+        def imported(match: re.Match[str]) -> str:
+            some, whole, source = match.groups()
+            module = include((path.parent / source).resolve())  # which stands before this one, then
+            return f"const {whole} = {module};" if whole else f"const {{{some}}} = {module};"
+
+        text = _IMPORT.sub(imported, path.read_text(encoding="utf-8"))
+        exports = ", ".join(name for _, name in _EXPORT.findall(text))
+        text = _EXPORT.sub(r"\1 \2", text)
+        if re.search(r"^(import|export)\b", text, re.MULTILINE):
+            raise ValueError(f"{path.name} has an import or export that cannot be bundled")
+        names[path] = f"module_{path.parent.name}_{path.stem}"
+        parts.append(f"const {names[path]} = (() => {{\n{text}\nreturn {{ {exports} }};\n}})();\n")
+        return names[path]
+
+    include(entry.resolve())
+    return '"use strict";\n' + "".join(parts)
+
+
+def _styles() -> str:
+    texts = [
+        (STATIC / name).read_text(encoding="utf-8") for name in ("viewer/viewer.css", "report/report.css")
+    ]
+    return "\n".join(texts)
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
+
+
+def _as_json(data: Any) -> str:
+    """JSON in ASCII in which nothing can end the element that it stands in."""
+    return json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def _as_text(text: str) -> str:
+    """Text for an element of HTML."""
+    escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return escaped.encode("utf-8", "replace").decode()

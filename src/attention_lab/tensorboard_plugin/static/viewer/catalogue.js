@@ -1,0 +1,60 @@
+/** What there is to see: runs, their examples, the modules of each, and the steps. */
+
+const natural = new Intl.Collator("en", { numeric: true }).compare;
+
+/** A tag is `example/module`; what stands before the first stroke names the example. */
+function split(tag) {
+  const at = tag.indexOf("/");
+  return at < 0 ? [tag, ""] : [tag.slice(0, at), tag.slice(at + 1)];
+}
+
+export class Catalogue {
+  /** @param {Object} runs {run: {tag: {steps, wall_times}}} */
+  constructor(runs) {
+    this.tree = new Map();
+    for (const run of Object.keys(runs).sort(natural)) {
+      const examples = new Map();
+      for (const tag of Object.keys(runs[run]).sort(natural)) {
+        const [example, module] = split(tag);
+        if (!examples.has(example)) examples.set(example, new Map());
+        const { steps, wall_times: times = [] } = runs[run][tag];
+        if (steps.length) examples.get(example).set(module, { tag, steps, times });
+      }
+      this.tree.set(run, new Map([...examples].filter(([, modules]) => modules.size)));
+    }
+  }
+
+  runs() {
+    return [...this.tree].filter(([, examples]) => examples.size).map(([run]) => run);
+  }
+
+  examples(run) {
+    return [...(this.tree.get(run)?.keys() ?? [])];
+  }
+
+  modules(run, example) {
+    return [...(this.tree.get(run)?.get(example)?.keys() ?? [])];
+  }
+
+  /** All steps of an example, in order. */
+  steps(run, example) {
+    const found = new Set();
+    for (const { steps } of this.tree.get(run)?.get(example)?.values() ?? [])
+      steps.forEach((step) => found.add(step));
+    return [...found].sort((a, b) => a - b);
+  }
+
+  /**
+   * The record of a module that is nearest to a step.
+   * @returns {{run: string, tag: string, step: number, time: number}|null}
+   */
+  nearest(run, example, module, wanted) {
+    const series = this.tree.get(run)?.get(example)?.get(module);
+    if (!series) return null;
+    let best = 0;
+    series.steps.forEach((step, at) => {
+      if (Math.abs(step - wanted) < Math.abs(series.steps[best] - wanted)) best = at;
+    });
+    return { run, tag: series.tag, step: series.steps[best], time: series.times[best] ?? 0 };
+  }
+}

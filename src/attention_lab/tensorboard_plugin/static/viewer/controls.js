@@ -1,0 +1,161 @@
+/** The bar of controls: what is looked at, and how. */
+
+import { Choice, Picker, make } from "./dom.js";
+import { visible } from "./labels.js";
+
+const VIEWS = {
+  map: ["map", "Map", "queries down, keys across"],
+  lines: ["lines", "Lines", "a line for every weight above a threshold"],
+  picture: ["picture", "Picture", "the weights over the picture"],
+  curve: ["curve", "Curve", "the weights over the x-axis"],
+};
+const named = (all) => all.map((value) => [value, visible(value, 90)]);
+
+export class Controls {
+  /**
+   * @param {function(object): void} change is told the parts of the state that change
+   * @param {Object<string, function(): void>} actions play, png, svg, link, help
+   */
+  constructor(change, actions) {
+    this.run = new Picker("run A", (run) => change({ run }));
+    this.other = new Picker("run B", (other) => change({ other }));
+    this.example = new Picker("example", (example) => change({ example }));
+    this.side = new Choice("of two runs", (side) => change({ side }));
+    this.view = new Choice("view", (view) => change({ view }));
+    this.scale = new Choice("scale", (scale) => change({ scale }));
+    this.range = new Choice("range", (range) => change({ range }));
+    this.order = new Choice("order of the heads", (order) => change({ order }));
+    const button = (text, title, act, name) =>
+      make("button.al-button", { type: "button", textContent: text, title, onclick: act, "data-act": name });
+    this.play = button("▶", "play (space)", actions.play, "play");
+    this.slider = make("input.al-slider", {
+      type: "range",
+      min: 0,
+      step: 1,
+      "aria-label": "step",
+      oninput: () => change({ step: this.#chosenStep() }),
+    });
+    this.stepText = make("output.al-step");
+    this.threshold = make("input", {
+      type: "range",
+      min: 0.01,
+      max: 1,
+      step: 0.01,
+      "aria-label": "threshold",
+      oninput: () => change({ threshold: this.threshold.valueAsNumber }),
+    });
+    this.thresholdText = make("output");
+    this.thresholdBox = make(
+      "label.al-threshold",
+      {},
+      make("span", { textContent: "weights from" }),
+      this.threshold,
+      this.thresholdText,
+    );
+    this.steps = [];
+    this.note = make("span.al-said", { role: "status" });
+    const buttons = [
+      button("Link", "copy a link to this view (l)", actions.link, "link"),
+      button("PNG", "save this view as PNG (p)", actions.png, "png"),
+      button("SVG", "save this view as SVG (g)", actions.svg, "svg"),
+      button("?", "help and keys (?)", actions.help, "help"),
+    ];
+    this.top = make(
+      "header.al-bar",
+      {},
+      this.run.element,
+      this.other.element,
+      this.example.element,
+      make("div.al-steps", {}, this.play, this.slider, this.stepText),
+    );
+    this.tools = make(
+      "div.al-bar.al-tools",
+      {},
+      this.view.element,
+      this.side.element,
+      this.scale.element,
+      this.range.element,
+      this.thresholdBox,
+      make("span.al-space"),
+      this.note,
+      ...buttons,
+    );
+    this.orderBar = make("div.al-bar.al-order", {}, make("h2", { textContent: "Heads" }), this.order.element);
+  }
+
+  /** Show the state. */
+  update(state, catalogue, views, playing) {
+    const runs = catalogue.runs();
+    this.run.update(named(runs), state.run);
+    this.other.update([["", "none"], ...named(runs.filter((run) => run !== state.run))], state.other);
+    this.other.element.hidden = runs.length < 2;
+    this.example.update(named(catalogue.examples(state.run)), state.example);
+    this.view.update(
+      views.map((view) => VIEWS[view]),
+      state.view,
+    );
+    const sides = [
+      ["all", "Both", "A, B and their difference"],
+      ["a", "A", "run A alone"],
+      ["b", "B", "run B alone"],
+      ["difference", "B − A", "how much more B gives than A"],
+    ];
+    this.side.update(state.other ? sides : [], state.side);
+    this.scale.update(
+      [
+        ["linear", "linear", "colours in proportion to weights"],
+        ["root", "√", "square root: sets weights near 0 apart"],
+      ],
+      state.scale,
+    );
+    this.range.update(
+      [
+        ["fixed", "0–1", "the same scale everywhere"],
+        ["shared", "max", "up to the largest weight of all these heads"],
+      ],
+      state.range,
+    );
+    this.order.update(
+      [
+        ["layer", "by layer", "in the order of the model"],
+        ["entropy", "by entropy", "the most focused first"],
+      ],
+      state.order,
+    );
+    this.steps = catalogue.steps(state.run, state.example);
+    const at = state.step === null ? this.steps.length - 1 : nearest(this.steps, state.step);
+    this.slider.max = String(Math.max(0, this.steps.length - 1));
+    this.slider.value = String(at);
+    this.slider.disabled = this.play.disabled = this.steps.length < 2;
+    this.stepText.textContent = this.steps.length
+      ? `step ${this.steps[at].toLocaleString("en")} · ${at + 1} of ${this.steps.length}`
+      : "";
+    this.play.textContent = playing ? "❚❚" : "▶";
+    this.thresholdBox.hidden = state.view !== "lines";
+    this.threshold.value = String(state.threshold);
+    this.thresholdText.textContent = state.threshold.toFixed(2);
+  }
+
+  /** The step of the slider; none in particular at its end, so that the view goes on with the training. */
+  #chosenStep() {
+    const at = this.slider.valueAsNumber;
+    return at === this.steps.length - 1 ? null : this.steps[at];
+  }
+
+  /** Say something for a while. */
+  say(text) {
+    this.note.textContent = text;
+    clearTimeout(this.silence);
+    this.silence = setTimeout(() => {
+      this.note.textContent = "";
+    }, 4000);
+  }
+}
+
+/** The place of the number nearest to another. */
+export function nearest(numbers, wanted) {
+  return numbers.reduce(
+    (best, one, at) => (Math.abs(one - wanted) < Math.abs(numbers[best] - wanted) ? at : best),
+    0,
+  );
+}

@@ -1,0 +1,76 @@
+/** Elements without markup: every text is a text node. */
+
+/**
+ * @param {string} name tag, with classes: "div.al-bar"
+ * @param {Object} [properties] of the element; "on..." are listeners, "data-..." and "aria-..." attributes
+ * @param {...(Node|string)} children
+ */
+export function make(name, properties = {}, ...children) {
+  const [tag, ...classes] = name.split(".");
+  const element = document.createElement(tag);
+  element.className = classes.join(" ");
+  for (const [key, value] of Object.entries(properties)) {
+    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    else if (key.includes("-") || key === "role") element.setAttribute(key, value);
+    else element[key] = value;
+  }
+  element.append(...children);
+  return element;
+}
+
+/** A row of buttons of which one is chosen. */
+export class Choice {
+  /**
+   * @param {string} label for screen readers
+   * @param {function(string): void} choose is told the value of the button pressed
+   */
+  constructor(label, choose) {
+    this.element = make("div.al-choice", { role: "group", "aria-label": label });
+    this.choose = choose;
+    this.shape = "";
+  }
+
+  /** @param {[string, string, string][]} options value, text, what it does */
+  update(options, chosen) {
+    const shape = options.map(([value]) => value).join();
+    if (shape !== this.shape) {
+      this.shape = shape;
+      this.element.replaceChildren(
+        ...options.map(([value, text, title]) =>
+          make("button", {
+            type: "button",
+            textContent: text,
+            title,
+            "data-value": value,
+            onclick: () => this.choose(value),
+          }),
+        ),
+      );
+    }
+    for (const button of this.element.children) {
+      button.setAttribute("aria-pressed", String(button.dataset.value === chosen));
+    }
+    this.element.hidden = options.length < 2;
+  }
+}
+
+/** A labelled list to pick from. */
+export class Picker {
+  constructor(label, choose) {
+    this.select = make("select", { "aria-label": label, onchange: () => choose(this.select.value) });
+    this.element = make("label.al-picker", {}, make("span", { textContent: label }), this.select);
+    this.shape = "";
+  }
+
+  /** @param {[string, string][]} options value and text */
+  update(options, chosen) {
+    const shape = JSON.stringify(options);
+    if (shape !== this.shape) {
+      this.shape = shape;
+      this.select.replaceChildren(
+        ...options.map(([value, text]) => make("option", { value, textContent: text })),
+      );
+    }
+    this.select.value = chosen;
+  }
+}

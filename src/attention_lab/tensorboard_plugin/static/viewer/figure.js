@@ -1,0 +1,103 @@
+/** The large figure: the panels side by side with their colour bar, and a cursor over all of them. */
+
+import { ROOM, barsHeight, drawBars } from "./bar.js";
+import * as curve from "./curve.js";
+import { make } from "./dom.js";
+import * as lines from "./lines.js";
+import * as map from "./map.js";
+import { CanvasPen } from "./pen.js";
+import * as picture from "./picture.js";
+
+const VIEWS = { map, lines, picture, curve };
+const GAP = 26;
+const EDGE = 3; // so that no frame is cut at the left
+const BARS = 46; // from the top to the first colour bar
+
+/**
+ * Where the panels of a scene stand.
+ * @param {object} scene what is shown: panels, view, theme, scales
+ * @param {number} width pixels
+ * @param {number} height aim
+ */
+export function arrange(scene, width, height) {
+  const count = scene.panels.length;
+  const share = (width - EDGE - ROOM - GAP * count) / count;
+  const parts = [];
+  let left = EDGE;
+  for (const panel of scene.panels) {
+    const part = VIEWS[scene.view].arrange(scene, panel, { x: left, y: 0, width: share, height });
+    parts.push(part);
+    left += (count === 1 ? Math.min(share, part.width) : share) + GAP;
+  }
+  return {
+    parts,
+    bars: left,
+    width: left + ROOM,
+    height: Math.ceil(Math.max(barsHeight(scene, BARS), ...parts.map((part) => part.height))),
+  };
+}
+
+/** Draw the whole figure with either pen. */
+export function drawFigure(pen, scene, layout) {
+  for (const part of layout.parts) VIEWS[scene.view].draw(pen, scene, part);
+  drawBars(pen, scene, layout.bars, BARS);
+}
+
+/** Draw the cursor with either pen. */
+export function drawCursor(pen, scene, layout, cursor) {
+  for (const part of layout.parts) VIEWS[scene.view].mark(pen, scene, part, cursor);
+}
+
+/** The figure on the page. */
+export class Figure {
+  /**
+   * @param {function(object|null): void} hover is told the cell under the pointer, or null
+   * @param {function(object): void} press is told the cell that was pressed
+   */
+  constructor(hover, press) {
+    this.base = make("canvas.al-base");
+    this.over = make("canvas.al-over", { tabIndex: 0, role: "img", "aria-label": "attention map" });
+    this.element = make("div.al-figure", {}, this.base, this.over);
+    this.scene = null;
+    const find = (event) => this.#find(event);
+    this.over.addEventListener("pointermove", (event) => hover(find(event)));
+    this.over.addEventListener("pointerleave", () => hover(null));
+    this.over.addEventListener("click", (event) => {
+      const found = find(event);
+      if (found) press(found);
+    });
+  }
+
+  /** Draw the scene and its cursor. */
+  draw(scene, cursor) {
+    const width = Math.max(320, this.element.clientWidth);
+    this.layout = arrange(scene, width, scene.height);
+    this.scene = scene;
+    for (const canvas of [this.base, this.over]) {
+      canvas.width = Math.round(this.layout.width * scene.ratio);
+      canvas.height = Math.round(this.layout.height * scene.ratio);
+      canvas.style.width = `${this.layout.width}px`;
+      canvas.style.height = `${this.layout.height}px`;
+    }
+    drawFigure(new CanvasPen(this.base.getContext("2d"), scene.ratio), scene, this.layout);
+    this.mark(cursor);
+  }
+
+  /** Draw the cursor alone. */
+  mark(cursor) {
+    if (!this.scene) return;
+    this.cursor = cursor;
+    const context = this.over.getContext("2d");
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.clearRect(0, 0, this.over.width, this.over.height);
+    drawCursor(new CanvasPen(context, this.scene.ratio), this.scene, this.layout, cursor);
+  }
+
+  #find(event) {
+    if (!this.scene) return null;
+    const { left, top } = this.over.getBoundingClientRect();
+    const [x, y] = [event.clientX - left, event.clientY - top];
+    const within = this.layout.parts.map((part) => VIEWS[this.scene.view].point(part, x, y, this.cursor));
+    return within.find(Boolean) ?? null;
+  }
+}

@@ -1,0 +1,85 @@
+/** Keys, and the page of help that lists them. */
+
+import { make } from "./dom.js";
+
+/** Keys, what they do in words, and the name of the action. */
+const KEYS = [
+  [["ArrowLeft"], "step back", "stepBack"],
+  [["ArrowRight"], "step on", "stepOn"],
+  [[" "], "play, stop", "play"],
+  [["ArrowUp"], "query above", "queryUp"],
+  [["ArrowDown"], "query below", "queryDown"],
+  [["Shift+ArrowLeft"], "key to the left", "keyLeft"],
+  [["Shift+ArrowRight"], "key to the right", "keyRight"],
+  [["[", "]"], "head before, head after", ["headBack", "headOn"]],
+  [["{", "}"], "module before, module after", ["moduleBack", "moduleOn"]],
+  [["e", "E"], "next example, example before", ["exampleOn", "exampleBack"]],
+  [["v"], "next view: map, lines, …", "view"],
+  [["c"], "of two runs: both, A, B, difference", "side"],
+  [["s"], "scale: linear, square root", "scale"],
+  [["m"], "scale: up to 1, up to the largest weight", "range"],
+  [["o"], "heads by layer, by entropy", "order"],
+  [["p", "g"], "save as PNG, as SVG", ["png", "svg"]],
+  [["l"], "copy a link to this view", "link"],
+  [["Escape"], "let go of the chosen cell", "clear"],
+  [["?"], "this help", "help"],
+];
+const SIGNS = {
+  ArrowLeft: "←",
+  ArrowRight: "→",
+  ArrowUp: "↑",
+  ArrowDown: "↓",
+  " ": "space",
+  Escape: "Esc",
+  "Shift+ArrowLeft": "⇧ ←",
+  "Shift+ArrowRight": "⇧ →",
+};
+
+const actionOf = new Map(
+  KEYS.flatMap(([keys, , actions]) => keys.map((key, at) => [key, [actions].flat()[at]])),
+);
+
+/**
+ * Listen to the keys of a page.
+ * @param {Document} page
+ * @param {Object<string, function(): void>} actions by name
+ */
+export function listen(page, actions) {
+  page.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const { target } = event;
+    const own = { select: true, textarea: true, input: true, summary: true }[target.localName];
+    const pressed = target.localName === "button" && (event.key === " " || event.key === "Enter");
+    if (own || pressed || page.querySelector("dialog[open]")) return; // they have these keys themselves
+    const name = event.shiftKey && event.key.startsWith("Arrow") ? `Shift+${event.key}` : event.key;
+    const action = actionOf.get(name);
+    if (!action) return;
+    event.preventDefault();
+    actions[action]();
+  });
+}
+
+/** The page of help. */
+export function helpDialog() {
+  const rows = KEYS.map(([keys, what]) =>
+    make(
+      "tr",
+      {},
+      make("td", {}, ...keys.map((key) => make("kbd", { textContent: SIGNS[key] ?? key }))),
+      make("td", { textContent: what }),
+    ),
+  );
+  const dialog = make("dialog.al-help", { "aria-label": "help" });
+  const about = [
+    "Each small map is a head; press it to see it large. Rows are queries, columns are keys, and the colours are the same in all maps, steps and runs.",
+    "Hatched cells are masked. Outlined cells are the right ones, where they are known. Press a cell to keep it chosen; the text below shows the weights of its query.",
+    "Entropy is in nats: 0 where one key has all the weight, ln K where K keys have the same.",
+  ];
+  dialog.append(
+    make("h2", { textContent: "Reading attention" }),
+    ...about.map((text) => make("p", { textContent: text })),
+    make("table", {}, ...rows),
+    make("button", { type: "button", textContent: "Close", onclick: () => dialog.close() }),
+  );
+  return dialog;
+}

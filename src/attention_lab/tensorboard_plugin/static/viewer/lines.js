@@ -1,0 +1,173 @@
+/** Alignment lines: queries on the left, keys on the right, a line for every weight above the threshold. */
+
+import { colourOf, css, partOf } from "./colours.js";
+import { every, fitted, short, token } from "./labels.js";
+import { widthOf } from "./pen.js";
+
+const CAPTION = 52;
+const SIZE = 12;
+const LEAST = 13;
+const MOST = 20000; // lines: more could not be told apart
+const EDGE = 20; // from the labels to the lines, and the room of a label's frame
+const TALLEST = 26; // pixels from one label to the next
+
+/** Where everything of one panel stands. */
+export function arrange(scene, panel, box) {
+  const { record } = panel;
+  const most = Math.max(record.queries, record.keys, 1);
+  const pitch = Math.min(TALLEST, (box.height - CAPTION - 12) / most);
+  const side = (count, label) => {
+    let room = 20;
+    const step = Math.max(1, Math.floor(count / 150));
+    for (let at = 0; at < count && room < 150; at += step)
+      room = Math.max(room, widthOf(token(label(at)), SIZE));
+    return Math.min(room, 150, box.width / 4);
+  };
+  const [queryRoom, keyRoom] = [
+    side(record.queries, (at) => record.query(at)),
+    side(record.keys, (at) => record.key(at)),
+  ];
+  const height = pitch * most;
+  const start = box.x + Math.max(queryRoom, 36) + EDGE;
+  const [left, right] = [start, Math.min(box.x + box.width - keyRoom - EDGE, start + 460)];
+  return {
+    panel,
+    pitch,
+    queryRoom,
+    keyRoom,
+    left,
+    right,
+    x: box.x,
+    y: box.y + CAPTION,
+    room: box.width,
+    width: right + keyRoom + EDGE - box.x,
+    height: CAPTION + height + 12,
+    inner: height,
+  };
+}
+
+const offset = (part, count) => part.y + (part.inner - count * part.pitch) / 2;
+const queryAt = (part, query) => offset(part, part.panel.record.queries) + (query + 0.5) * part.pitch;
+const keyAt = (part, key) => offset(part, part.panel.record.keys) + (key + 0.5) * part.pitch;
+
+/** Draw a panel as it is without a cursor. */
+export function draw(pen, scene, part) {
+  const { panel, left, right } = part;
+  const { record } = panel;
+  const { theme } = scene;
+  const found = linesAbove(panel, scene.threshold);
+  for (const line of found) stroke(pen, scene, part, line, 1);
+  labels(pen, part, theme);
+  const title = fitted((text) => widthOf(text, 13, 600), panel.title, part.room - 20);
+  pen.text(title, part.x, part.y - 40, { size: 13, weight: 600, fill: theme.ink });
+  const all = record.queries * record.keys;
+  const facts = `weights of ${short(scene.threshold)} and more: ${found.length.toLocaleString("en")} of ${all.toLocaleString("en")}`;
+  pen.text("query", left - 14, part.y - 17, { size: 11, fill: theme.quiet, align: "right" });
+  pen.text("key", right + 14, part.y - 17, { size: 11, fill: theme.quiet });
+  const room = right - left;
+  const fits = fitted((text) => widthOf(text, 11), facts, room);
+  pen.text(fits, (left + right) / 2, part.y - 17, { size: 11, fill: theme.quiet, align: "center" });
+}
+
+/** Draw the lines of the cursor's query, or else of its key, over a veil that fades the others. */
+export function mark(pen, scene, part, { query, key }) {
+  const { record } = part.panel;
+  const { theme } = scene;
+  if (query < 0 && key < 0) return;
+  const top = part.y - 2;
+  const veil = theme.dark ? "rgba(16,21,29,0.8)" : "rgba(255,255,255,0.82)";
+  pen.rect(part.left - 3, top, part.right - part.left + 6, part.inner + 4, { fill: veil });
+  const mine = (line) => (query >= 0 ? line.query === query : line.key === key);
+  for (const line of linesAbove(part.panel, scene.threshold))
+    if (mine(line)) stroke(pen, scene, part, line, 1.6);
+  if (query >= 0 && query < record.queries) {
+    tag(
+      pen,
+      part,
+      { label: record.query(query), x: part.left - 14, y: queryAt(part, query), align: "right" },
+      theme,
+    );
+  }
+  if (key >= 0 && key < record.keys) {
+    tag(pen, part, { label: record.key(key), x: part.right + 14, y: keyAt(part, key), align: "left" }, theme);
+  }
+}
+
+/** @returns {{query: number, key: number}|null} the label at a point: of a query (key -1) or a key (query -1) */
+export function point(part, x, y) {
+  const { record } = part.panel;
+  const middle = (part.left + part.right) / 2;
+  const count = x < middle ? record.queries : record.keys;
+  const number = Math.floor((y - offset(part, count)) / part.pitch);
+  if (number < 0 || number >= count || x < part.x || x > part.x + part.room) return null;
+  return x < middle ? { query: number, key: -1 } : { query: -1, key: number };
+}
+
+const kept = new WeakMap(); // of records: the last lines found, since every move of the cursor asks for them again
+
+/** The weights above the threshold, the smallest first, so that the largest are drawn over them. */
+function linesAbove(panel, threshold) {
+  const { record, head } = panel;
+  const last = kept.get(record);
+  if (last && last.head === head && last.threshold === threshold) return last.found;
+  const found = [];
+  for (let query = 0; query < record.queries; query += 1) {
+    for (let key = 0; key < record.keys; key += 1) {
+      const weight = record.at(head, query, key);
+      if (weight !== null && weight > 0 && weight >= threshold) found.push({ query, key, weight });
+    }
+  }
+  found.sort((a, b) => a.weight - b.weight);
+  const largest = found.slice(-MOST);
+  kept.set(record, { head, threshold, found: largest });
+  return largest;
+}
+
+function stroke(pen, scene, part, { query, key, weight }, strength) {
+  const { theme, scale } = scene;
+  const share = Math.max(0, partOf(weight, scale));
+  const [from, to] = [queryAt(part, query), keyAt(part, key)];
+  const bend = (part.right - part.left) * 0.42;
+  const colour = css(colourOf(theme, 0.5 + 0.34 * share));
+  const points = [
+    [part.left, from],
+    [part.left + bend, from, part.right - bend, to, part.right, to],
+  ];
+  pen.path(points, {
+    stroke: colour,
+    line: Math.min(0.6 + 3.2 * share * strength, Math.max(0.8, 0.8 * part.pitch * strength)),
+    alpha: Math.min(1, 0.22 + 0.78 * share),
+  });
+}
+
+function labels(pen, part, theme) {
+  const { record } = part.panel;
+  const step = every(part.pitch, LEAST);
+  const fit = (label, room) => fitted((text) => widthOf(text, SIZE), label, room);
+  for (let query = 0; query < record.queries; query += step) {
+    pen.text(fit(record.query(query), part.queryRoom), part.left - 14, queryAt(part, query), {
+      size: SIZE,
+      fill: theme.ink,
+      align: "right",
+    });
+    pen.circle(part.left - 6, queryAt(part, query), 1.8, { fill: theme.quiet });
+  }
+  for (let key = 0; key < record.keys; key += step) {
+    pen.text(fit(record.key(key), part.keyRoom), part.right + 14, keyAt(part, key), {
+      size: SIZE,
+      fill: theme.ink,
+    });
+    pen.circle(part.right + 6, keyAt(part, key), 1.8, { fill: theme.quiet });
+  }
+}
+
+function tag(pen, part, { label, x, y, align }, theme) {
+  const text = fitted((one) => widthOf(one, SIZE, 600), label, 170);
+  const width = widthOf(text, SIZE, 600);
+  pen.rect(align === "right" ? x - width - 5 : x - 5, y - 9, width + 10, 18, {
+    fill: theme.tag,
+    stroke: theme.accent,
+    radius: 3,
+  });
+  pen.text(text, x, y, { size: SIZE, weight: 600, fill: theme.ink, align });
+}

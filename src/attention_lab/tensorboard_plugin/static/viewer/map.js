@@ -1,0 +1,198 @@
+/** The enlarged map: queries down, keys across, both with labels. */
+
+import { every, fitted, short, token } from "./labels.js";
+import { gridFor, paint } from "./paint.js";
+import { widthOf } from "./pen.js";
+
+const CAPTION = [30, 48]; // pixels above the cells, for what the map is in one line or two
+const AXIS = 20; // for the name of an axis
+const SPACE = 7; // between a label and the cells
+const SIZE = 12;
+const MOST_ROOM = 132; // for a label
+const LEAST = 13; // between two labels
+
+/** Whether labels are given; where not, cells are numbered. */
+function roomFor(labels, count) {
+  const step = Math.max(1, Math.floor(count / 150));
+  let room = 12;
+  for (let at = 0; at < count && room < MOST_ROOM; at += step)
+    room = Math.max(room, widthOf(token(labels(at)), SIZE));
+  return Math.min(room, MOST_ROOM);
+}
+
+/**
+ * Where everything of one panel stands.
+ * @param {object} scene what is shown
+ * @param {object} panel {record, head, ...}
+ * @param {{x: number, y: number, width: number, height: number}} box
+ */
+export function arrange(scene, panel, box) {
+  const { record } = panel;
+  const above = CAPTION[scene.panels.length > 1 ? 1 : 0];
+  const queryRoom = roomFor((at) => record.query(at), record.queries);
+  const keyRoom = roomFor((at) => record.key(at), record.keys);
+  const left = AXIS + queryRoom + SPACE;
+  let below = SIZE + SPACE + AXIS;
+  const inside = (under) =>
+    gridFor(record.queries, record.keys, box.width - left - 4, box.height - above - under);
+  let grid = inside(below);
+  const turned = keyRoom > (grid.cellWidth / grid.across) * every(grid.cellWidth / grid.across, LEAST) - 4;
+  if (turned) {
+    below = keyRoom + SPACE + AXIS;
+    grid = inside(below);
+  }
+  return {
+    panel,
+    grid,
+    turned,
+    queryRoom,
+    keyRoom,
+    x: box.x + left,
+    above,
+    y: box.y + above,
+    room: box.width,
+    height: above + grid.height + below,
+    width: left + grid.width,
+    below,
+  };
+}
+
+/** Draw a panel as it is without a cursor. */
+export function draw(pen, scene, part) {
+  const { panel, grid, x, y } = part;
+  const { record, head } = panel;
+  const { theme } = scene;
+  const scale = panel.difference ? scene.difference : scene.scale;
+  pen.image(paint(record, head, grid, theme, scale, pen.ratio), x, y, grid.width, grid.height);
+  pen.rect(x - 0.5, y - 0.5, grid.width + 1, grid.height + 1, { stroke: theme.line });
+  outlineGold(pen, part, theme);
+  caption(pen, part, theme);
+  const [down, across] = [grid.cellHeight / grid.down, grid.cellWidth / grid.across];
+  const step = every(down, LEAST);
+  for (let query = 0; query < record.queries; query += step)
+    queryLabel(pen, part, query, { fill: theme.ink });
+  const apart = every(across, LEAST);
+  const slot = part.turned ? part.keyRoom : across * apart - 4;
+  for (let key = 0; key < record.keys; key += apart) keyLabel(pen, part, key, { fill: theme.ink }, slot);
+  const axis = { size: 11, fill: theme.quiet, align: "center" };
+  pen.text("query", x - SPACE - part.queryRoom - AXIS / 2, y + grid.height / 2, { ...axis, turn: -90 });
+  pen.text("key", x + grid.width / 2, y + grid.height + part.below - AXIS / 2 + 2, axis);
+}
+
+/** Draw the cursor: its row, its column, and both labels in full. */
+export function mark(pen, scene, part, { query, key }) {
+  const { grid, x, y, panel } = part;
+  const { theme } = scene;
+  const line = { stroke: theme.accent, line: 1.5 };
+  const has = { query: query >= 0 && query < panel.record.queries, key: key >= 0 && key < panel.record.keys };
+  const row = y + Math.floor(query / grid.down) * grid.cellHeight;
+  const column = x + Math.floor(key / grid.across) * grid.cellWidth;
+  if (has.query) pen.rect(x - 1, row - 0.5, grid.width + 2, grid.cellHeight + 1, line);
+  if (has.key) pen.rect(column - 0.5, y - 1, grid.cellWidth + 1, grid.height + 2, line);
+  if (has.query && has.key)
+    pen.rect(column - 1, row - 1, grid.cellWidth + 2, grid.cellHeight + 2, { stroke: theme.ink, line: 2 });
+  if (has.query) queryTag(pen, part, query, theme);
+  if (has.key) keyTag(pen, part, key, theme);
+}
+
+/** @returns {{query: number, key: number}|null} the cell at a point */
+export function point(part, x, y) {
+  const { grid, panel } = part;
+  const [column, row] = [
+    Math.floor((x - part.x) / grid.cellWidth),
+    Math.floor((y - part.y) / grid.cellHeight),
+  ];
+  const [query, key] = [row * grid.down, column * grid.across];
+  if (x < part.x || y < part.y || query >= panel.record.queries || key >= panel.record.keys) return null;
+  return { query, key };
+}
+
+function caption(pen, { panel, grid, above, x, y, room, queryRoom }, theme) {
+  const { record, head, difference } = panel;
+  const { largest, entropy } = record.measure(head);
+  const facts = [`${difference ? "largest change" : "max"} ${short(largest)}`];
+  if (!difference && above === CAPTION[1]) facts.unshift(`step ${panel.step.toLocaleString("en")}`);
+  if (!difference) facts.push(`entropy ${entropy.toFixed(2)}`);
+  if (grid.down > 1 || grid.across > 1) facts.push(`largest of ${grid.down} × ${grid.across} a cell`);
+  const [left, most, two] = [x - 1, room - (queryRoom + AXIS + SPACE), above === CAPTION[1]];
+  const title = fitted((text) => widthOf(text, 13, 600), panel.title, two ? most : most * 0.62);
+  pen.text(title, left, y - (two ? 33 : 14), { size: 13, weight: 600, fill: theme.ink });
+  const start = two ? 0 : widthOf(title, 13, 600) + 10;
+  pen.text(
+    fitted((text) => widthOf(text, 11), facts.join(" · "), most - start),
+    left + start,
+    y - 14,
+    { size: 11, fill: theme.quiet },
+  );
+}
+
+function outlineGold(pen, { panel, grid, x, y }, theme) {
+  const line = Math.min(grid.cellWidth, grid.cellHeight) >= 6 ? 2 : 1;
+  panel.record.gold.forEach((keys, query) => {
+    for (const key of keys) {
+      const left = x + Math.floor(key / grid.across) * grid.cellWidth;
+      const top = y + Math.floor(query / grid.down) * grid.cellHeight;
+      const over = line / 2; // outside of the cell, so that no weight is hidden
+      pen.rect(left - over, top - over, grid.cellWidth + line, grid.cellHeight + line, {
+        stroke: theme.gold,
+        line,
+      });
+    }
+  });
+}
+
+const middleOf = (part, query) => part.y + (Math.floor(query / part.grid.down) + 0.5) * part.grid.cellHeight;
+const centreOf = (part, key) => part.x + (Math.floor(key / part.grid.across) + 0.5) * part.grid.cellWidth;
+
+function queryLabel(pen, part, query, style, size = SIZE) {
+  const text = fitted(
+    (label) => widthOf(label, size, style.weight),
+    part.panel.record.query(query),
+    part.queryRoom,
+  );
+  pen.text(text, part.x - SPACE, middleOf(part, query), { size, align: "right", ...style });
+}
+
+function keyLabel(pen, part, key, style, room) {
+  const text = fitted((label) => widthOf(label, SIZE, style.weight), part.panel.record.key(key), room);
+  const top = part.y + part.grid.height + SPACE;
+  if (part.turned)
+    pen.text(text, centreOf(part, key), top, { size: SIZE, align: "right", turn: -90, ...style });
+  else pen.text(text, centreOf(part, key), top + SIZE / 2, { size: SIZE, align: "center", ...style });
+}
+
+function queryTag(pen, part, query, theme) {
+  const text = fitted(
+    (label) => widthOf(label, SIZE, 600),
+    part.panel.record.query(query),
+    MOST_ROOM + AXIS - 6,
+  );
+  const [width, middle] = [widthOf(text, SIZE, 600), middleOf(part, query)];
+  pen.rect(part.x - SPACE - width - 5, middle - 9, width + 9, 18, {
+    fill: theme.tag,
+    stroke: theme.accent,
+    radius: 3,
+  });
+  pen.text(text, part.x - SPACE, middle, { size: SIZE, weight: 600, align: "right", fill: theme.ink });
+}
+
+function keyTag(pen, part, key, theme) {
+  const text = fitted((label) => widthOf(label, SIZE, 600), part.panel.record.key(key), MOST_ROOM + AXIS - 6);
+  const [width, centre, top] = [
+    widthOf(text, SIZE, 600),
+    centreOf(part, key),
+    part.y + part.grid.height + SPACE,
+  ];
+  const style = { size: SIZE, weight: 600, fill: theme.ink };
+  if (part.turned) {
+    pen.rect(centre - 9, top - 4, 18, width + 9, { fill: theme.tag, stroke: theme.accent, radius: 3 });
+    pen.text(text, centre, top, { ...style, align: "right", turn: -90 });
+  } else {
+    pen.rect(centre - width / 2 - 5, top - 3, width + 10, 18, {
+      fill: theme.tag,
+      stroke: theme.accent,
+      radius: 3,
+    });
+    pen.text(text, centre, top + SIZE / 2, { ...style, align: "center" });
+  }
+}

@@ -1,0 +1,108 @@
+/** All heads of all modules of an example, each a small map that can be chosen. */
+
+import { make } from "./dom.js";
+import { short, visible } from "./labels.js";
+import { miniature, paint } from "./paint.js";
+
+const WIDTH = 350; // pixels of a row
+const MOST_ACROSS = 8;
+const [SMALLEST, LARGEST] = [32, 104];
+
+export class Overview {
+  /** @param {function(string, number): void} choose is told the module and the head */
+  constructor(choose) {
+    this.element = make("div.al-overview");
+    this.choose = choose;
+    this.shape = "";
+    this.tiles = [];
+  }
+
+  /**
+   * @param {object} scene colours and scales
+   * @param {{module: string, record: object|null, problem: string}[]} modules
+   * @param {{module: string, head: number, order: string}} state
+   */
+  update(scene, modules, state) {
+    const shape = JSON.stringify([
+      state.order,
+      modules.map(({ module, record }) => [module, record?.heads ?? 0]),
+    ]);
+    const heads = modules.flatMap(({ module, record }) =>
+      record ? Array.from({ length: record.heads }, (_, head) => ({ module, head, record })) : [],
+    );
+    if (state.order === "entropy")
+      heads.sort((a, b) => a.record.measure(a.head).entropy - b.record.measure(b.head).entropy);
+    if (shape !== this.shape || state.order === "entropy") this.#build(heads, modules, state.order);
+    this.shape = shape;
+    const size = sizeFor(modules);
+    this.tiles.forEach((tile, at) => this.#paint(tile, heads[at], scene, size));
+    this.select(state);
+  }
+
+  /** Mark the tile of the chosen head. */
+  select({ module, head }) {
+    for (const tile of this.tiles) {
+      const chosen = tile.module === module && tile.head === head;
+      tile.button.setAttribute("aria-pressed", String(chosen));
+    }
+  }
+
+  #build(heads, modules, order) {
+    this.tiles = heads.map(({ module, head }) => {
+      const [canvas, facts] = [make("canvas"), make("span.al-facts")];
+      const name = make("span.al-name", { textContent: order === "entropy" ? "" : String(head + 1) });
+      const button = make(
+        "button.al-tile",
+        { type: "button", onclick: () => this.choose(module, head), "data-head": String(head) },
+        canvas,
+        make("span.al-tile-text", {}, name, facts),
+      );
+      return { module, head, canvas, facts, button, painted: null };
+    });
+    const rows =
+      order === "entropy"
+        ? [make("div.al-tiles", {}, ...this.tiles.map(({ button }) => button))]
+        : modules.map((one) =>
+            make(
+              "section.al-module",
+              {},
+              make("h3", { textContent: visible(one.module || "attention", 80), title: visible(one.module) }),
+              one.record
+                ? make(
+                    "div.al-tiles",
+                    {},
+                    ...this.tiles.filter(({ module }) => module === one.module).map(({ button }) => button),
+                  )
+                : make("p.al-note", { textContent: one.problem || "…" }),
+            ),
+          );
+    this.element.replaceChildren(...rows);
+  }
+
+  #paint(tile, { module, head, record }, scene, size) {
+    const scale = record.kind.diverging ? scene.difference : scene.scale;
+    const key = [scene.theme.dark, scale.root, scale.maximum, size, scene.ratio].join();
+    if (tile.painted?.record === record && tile.painted.key === key) return;
+    tile.painted = { record, key };
+    const grid = miniature(record.queries, record.keys, size);
+    const map = paint(record, head, grid, scene.theme, scale, scene.ratio);
+    [tile.canvas.width, tile.canvas.height] = [map.width, map.height];
+    tile.canvas.getContext("2d").drawImage(map, 0, 0);
+    tile.canvas.style.width = `${grid.width}px`;
+    tile.canvas.style.height = `${grid.height}px`;
+    const { entropy, largest } = record.measure(head);
+    tile.facts.textContent = Number.isNaN(entropy) ? short(largest) : entropy.toFixed(2);
+    const what = Number.isNaN(entropy)
+      ? `largest change ${short(largest)}`
+      : `entropy ${entropy.toFixed(3)} nats, max ${short(largest)}`;
+    tile.button.title = `${visible(module || "attention", 80)}, head ${head + 1}: ${what}`;
+    tile.button.setAttribute("aria-label", tile.button.title);
+  }
+}
+
+/** Pixels of a side of the maps, so that the heads of a layer stand in one row where they can. */
+function sizeFor(modules) {
+  const most = Math.max(1, ...modules.map(({ record }) => record?.heads ?? 1));
+  const across = Math.min(MOST_ACROSS, most);
+  return Math.max(SMALLEST, Math.min(LARGEST, Math.floor(WIDTH / across) - 6));
+}

@@ -1,0 +1,155 @@
+/** Attention over the picture that was attended to, a panel for each query (1502.03044, figure 2). */
+
+import { colourOf, css, pixelOf, partOf } from "./colours.js";
+import { fitted, short } from "./labels.js";
+import { widthOf } from "./pen.js";
+
+const CAPTION = 24;
+const HEADING = 26;
+const GAP = 16;
+const DEEPEST = 0.6; // of the colour map: the picture's own ink must stay darker than any paper
+const MOST = 60; // panels
+
+const inks = new WeakMap();
+
+/** The picture's ink, 0..255, from the header's base64. */
+function inkOf(record) {
+  if (!inks.has(record)) {
+    const { height, width, cell, ink } = record.header.picture;
+    const bytes = Uint8Array.from(atob(ink), (character) => character.charCodeAt(0));
+    if (bytes.length !== height * width || height % cell || width % cell)
+      throw new Error("a picture that is not of whole cells");
+    inks.set(record, { height, width, cell, bytes, rows: height / cell, columns: width / cell });
+  }
+  return inks.get(record);
+}
+
+/** Where everything of one panel stands: a tile for each query. */
+export function arrange(scene, panel, box) {
+  const picture = inkOf(panel.record);
+  const count = Math.min(panel.record.queries, MOST);
+  let best = null;
+  for (let across = 1; across <= Math.max(1, count); across += 1) {
+    const wide = (box.width - (across - 1) * GAP) / across;
+    const down = Math.ceil(count / across);
+    const high = (box.height - HEADING) / down - CAPTION - 6;
+    const zoom = Math.min(wide / picture.width, high / picture.height, 12, 440 / picture.width);
+    if (!best || zoom > best.zoom) best = { across, zoom, down };
+  }
+  const zoom = Math.max(best.zoom, Math.min(1, 90 / picture.width)); // legible rather than all at once: the page scrolls
+  const [width, height] = [picture.width * zoom, picture.height * zoom];
+  const across = Math.max(1, Math.min(count, Math.floor((box.width + GAP) / (width + GAP))));
+  const tiles = Array.from({ length: count }, (_, query) => ({
+    query,
+    x: box.x + (query % across) * (width + GAP),
+    y: box.y + HEADING + CAPTION + Math.floor(query / across) * (height + CAPTION + 6),
+  }));
+  const rows = Math.ceil(count / across);
+  return {
+    panel,
+    picture,
+    tiles,
+    x: box.x,
+    y: box.y,
+    tileWidth: width,
+    tileHeight: height,
+    room: box.width,
+    width: across * (width + GAP) - GAP,
+    height: HEADING + rows * (height + CAPTION + 6) + 4,
+  };
+}
+
+/** Draw a panel as it is without a cursor. */
+export function draw(pen, scene, part) {
+  const { panel, tiles, tileWidth, tileHeight, picture } = part;
+  const { theme } = scene;
+  const left = panel.record.queries - tiles.length;
+  const title = `${panel.title}${left > 0 ? ` (first ${tiles.length} queries, ${left} left out)` : ""}`;
+  pen.text(
+    fitted((text) => widthOf(text, 13, 600), title, part.room),
+    part.x,
+    part.y + 12,
+    { size: 13, weight: 600, fill: theme.ink },
+  );
+  for (const { query, x, y } of tiles) {
+    const scale = panel.difference ? scene.difference : scene.scale;
+    pen.image(overlay(panel, query, picture, theme, scale), x, y, tileWidth, tileHeight, true);
+    pen.rect(x - 0.5, y - 0.5, tileWidth + 1, tileHeight + 1, { stroke: theme.line });
+    const gold = panel.record.gold[query];
+    for (const key of gold) cellBox(pen, part, { x, y }, key, { stroke: theme.gold, line: 2 });
+    const row = panel.record.row(panel.head, query);
+    const largest = `max ${short(row.weights.reduce((most, weight) => Math.max(most, Math.abs(weight ?? 0)), 0))}`;
+    const room = tileWidth - widthOf(largest, 10.5) - 8;
+    const name = fitted(
+      (text) => widthOf(text, 14, 600),
+      panel.record.query(query),
+      Math.max(room, tileWidth / 3),
+    );
+    pen.text(name, x, y - 12, { size: 14, weight: 600, fill: theme.ink });
+    if (room > widthOf(name, 14, 600))
+      pen.text(largest, x + tileWidth, y - 12, { size: 10.5, fill: theme.quiet, align: "right" });
+  }
+}
+
+/** Draw the cursor: the tile of its query, and its cell in every tile. */
+export function mark(pen, scene, part, { query, key }) {
+  const { theme } = scene;
+  for (const tile of part.tiles) {
+    if (tile.query === query) {
+      pen.rect(tile.x - 2, tile.y - 2, part.tileWidth + 4, part.tileHeight + 4, {
+        stroke: theme.accent,
+        line: 2,
+      });
+    }
+    if (key >= 0) cellBox(pen, part, tile, key, { stroke: theme.accent, line: tile.query === query ? 2 : 1 });
+  }
+}
+
+/** @returns {{query: number, key: number}|null} the cell at a point */
+export function point(part, x, y) {
+  const { picture, tileWidth, tileHeight } = part;
+  const tile = part.tiles.find(
+    (one) => x >= one.x && x < one.x + tileWidth && y >= one.y && y < one.y + tileHeight,
+  );
+  if (!tile) return null;
+  const column = Math.floor(((x - tile.x) / tileWidth) * picture.columns);
+  const row = Math.floor(((y - tile.y) / tileHeight) * picture.rows);
+  return { query: tile.query, key: column * picture.rows + row }; // cells are counted down each column
+}
+
+function cellBox(pen, { picture, tileWidth, tileHeight }, { x, y }, key, style) {
+  const [wide, high] = [tileWidth / picture.columns, tileHeight / picture.rows];
+  const [column, row] = [Math.floor(key / picture.rows), key % picture.rows];
+  pen.rect(x + column * wide + 1, y + row * high + 1, wide - 2, high - 2, style);
+}
+
+/** The picture with the weights as the colours of its paper, two pixels a pixel. */
+function overlay({ record, head }, query, { height, width, cell, bytes, rows }, theme, scale) {
+  const canvas = document.createElement("canvas");
+  [canvas.width, canvas.height] = [width, height];
+  const context = canvas.getContext("2d");
+  const image = context.createImageData(width, height);
+  const pixels = new Uint32Array(image.data.buffer);
+  const pen = theme.dark ? [236, 240, 245] : [27, 34, 44];
+  const { weights } = record.row(head, query);
+  const papers = weights.map((weight) => {
+    const part = weight === null ? 0 : partOf(weight, scale);
+    const paper = colourOf(theme, part * DEEPEST, record.kind.diverging);
+    const share = 0.4 + 0.6 * Math.sqrt(Math.abs(part)); // ink fades where little weight is
+    return { paper, ink: pen.map((channel, at) => paper[at] + share * (channel - paper[at])) };
+  });
+  for (let y = 0, at = 0; y < height; y += 1) {
+    for (let x = 0; x < width; x += 1, at += 1) {
+      const { paper, ink } = papers[Math.floor(x / cell) * rows + Math.floor(y / cell)];
+      const much = bytes[at] / 255;
+      pixels[at] = pixelOf(
+        paper.map((channel, number) => Math.round(channel + much * (ink[number] - channel))),
+      );
+    }
+  }
+  context.putImageData(image, 0, 0);
+  return canvas;
+}
+
+/** The css colour of a weight over a picture, for the colour bar. */
+export const barColour = (theme, part, diverging) => css(colourOf(theme, part * DEEPEST, diverging));

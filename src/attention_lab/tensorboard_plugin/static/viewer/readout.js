@@ -1,0 +1,59 @@
+/** The line that says in numbers what the cursor is on. */
+
+import { make } from "./dom.js";
+import { token, visible } from "./labels.js";
+
+/** @param {number|null} weight null where masked */
+const number = (weight) => (weight === null ? "masked" : weight.toFixed(4));
+
+export class Readout {
+  constructor() {
+    this.element = make("div.al-readout", { "aria-live": "off" });
+  }
+
+  /** @param {{name: string, record: object, head: number, difference: boolean}[]} panels */
+  update(panels, { query, key }) {
+    const parts = [];
+    const say = (name, value, data) =>
+      parts.push(
+        make(
+          "span.al-fact",
+          data ? { "data-fact": data } : {},
+          make("span.al-fact-name", { textContent: name }),
+          make("b", { textContent: value }),
+        ),
+      );
+    const [{ record }] = panels;
+    this.element.toggleAttribute("data-panels", panels.length > 1); // room for both lines, so that nothing below jumps
+    const label = (text, at) => `${token(visible(text, 60))} (${at + 1})`;
+    const has = { query: query >= 0 && query < record.queries, key: key >= 0 && key < record.keys };
+    if (has.query) say("query", label(record.query(query), query), "query");
+    if (has.key) say("key", label(record.key(key), key), "key");
+    if (panels.length > 1 && has.query) parts.push(make("span.al-break"));
+    for (const { record: one, head, name, difference } of panels) {
+      const before = panels.length > 1 ? `${name} ` : "";
+      const inside = query < one.queries && key < one.keys;
+      if (has.query && has.key && inside) {
+        const weight = one.at(head, query, key);
+        const sign = difference && weight > 0 ? "+" : "";
+        say(
+          difference ? "B − A" : `${before}weight`,
+          sign + number(weight).replace("-", "−"),
+          difference ? "difference" : "weight",
+        );
+      }
+      if (has.query && !difference && query < one.queries) {
+        const row = one.row(head, query);
+        say(`${before}entropy`, `${row.entropy.toFixed(3)} nats`, "entropy");
+        say(`${before}row sum`, row.attended ? row.sum.toFixed(3) : "no key", "sum");
+      }
+    }
+    if (!parts.length)
+      parts.push(
+        make("span.al-hint", {
+          textContent: "Point at a cell to read it; press to keep it. Press ? for the keys.",
+        }),
+      );
+    this.element.replaceChildren(...parts);
+  }
+}

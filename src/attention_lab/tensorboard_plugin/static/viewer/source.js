@@ -1,0 +1,78 @@
+/** Records, fetched when they are looked at and kept while there is room. */
+
+import { Attention } from "./record.js";
+
+const ROOM = 96 * 2 ** 20; // bytes
+
+/** Keeps the records seen last; asks for none twice at a time. */
+export class Shelf {
+  /** @param {{record: function(string, string, number): Promise}} source */
+  constructor(source) {
+    this.source = source;
+    this.kept = new Map(); // oldest first
+    this.bytes = 0;
+  }
+
+  /**
+   * @param {{run: string, tag: string, step: number, time: number}} place
+   * @returns {Promise<Attention>}
+   */
+  get(place) {
+    const name = JSON.stringify([place.run, place.tag, place.step, place.time]);
+    const found = this.kept.get(name) ?? { record: this.#fetch(place, name), size: 0 };
+    this.kept.delete(name);
+    this.kept.set(name, found);
+    return found.record;
+  }
+
+  async #fetch({ run, tag, step }, name) {
+    try {
+      const { header, weights } = await this.source.record(run, tag, step);
+      const record = new Attention(header, weights);
+      const found = this.kept.get(name);
+      if (found) this.#make(found, record.size);
+      return record;
+    } catch (error) {
+      this.kept.delete(name); // so that it is asked for again
+      throw error;
+    }
+  }
+
+  /** Note the size of a new record, and let the oldest go where there is no room for it. */
+  #make(found, size) {
+    found.size = size;
+    this.bytes += size;
+    for (const [name, old] of this.kept) {
+      if (this.bytes <= ROOM || old === found) break;
+      this.kept.delete(name);
+      this.bytes -= old.size;
+    }
+  }
+}
+
+/**
+ * The records of a server.
+ * @param {string|URL} base address that `tags` and `record` are under
+ */
+export function serverSource(base) {
+  const ask = async (path) => {
+    const response = await fetch(new URL(path, base), { credentials: "same-origin" });
+    if (response.ok) return response;
+    const said = await response.json().catch(() => ({}));
+    throw new Error(said.error ?? `the server answered ${response.status}`);
+  };
+  return {
+    tags: async () => (await ask("tags")).json(),
+    record: async (run, tag, step) => {
+      const query = new URLSearchParams({ run, tag, step });
+      return unpack(await (await ask(`record?${query}`)).arrayBuffer());
+    },
+  };
+}
+
+/** A record's header and weights: the header's length in four bytes, the header, the weights. */
+export function unpack(buffer) {
+  const length = new DataView(buffer).getUint32(0, true);
+  const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
+  return { header, weights: new Uint16Array(buffer.slice(4 + length)) };
+}

@@ -1,0 +1,71 @@
+/** What is looked at, and its form in a link. */
+
+/** Every part of the state, its first value, and how it is named in a link. */
+const PARTS = {
+  run: ["run", ""],
+  other: ["with", ""],
+  example: ["example", ""],
+  module: ["module", ""],
+  head: ["head", 0],
+  step: ["step", null],
+  view: ["view", ""],
+  side: ["side", "all"],
+  scale: ["scale", "linear"],
+  range: ["range", "fixed"],
+  order: ["order", "layer"],
+  query: ["query", -1],
+  key: ["key", -1],
+  threshold: ["above", 0.1],
+};
+const CHOICES = {
+  view: ["", "map", "lines", "picture", "curve"],
+  side: ["all", "a", "b", "difference"],
+  scale: ["linear", "root"],
+  range: ["fixed", "shared"],
+  order: ["layer", "entropy"],
+};
+const NUMBERS = {
+  head: [0, 1e6],
+  step: [-1e15, 1e15],
+  query: [-1, 1e6],
+  key: [-1, 1e6],
+  threshold: [0.01, 1],
+};
+
+/** @returns {Object} the state before anything is chosen */
+export const initial = () =>
+  Object.fromEntries(Object.entries(PARTS).map(([part, [, value]]) => [part, value]));
+
+/** @returns {string} the parts that differ from the initial state, as in `run=a&view=lines` */
+export function toLink(state) {
+  const link = new URLSearchParams();
+  for (const [part, [name, first]] of Object.entries(PARTS))
+    if (state[part] !== first) link.set(name, state[part]);
+  return link.toString();
+}
+
+/** @returns {Object} the state that a link tells; what it says wrongly is as if not said */
+export function fromLink(text) {
+  const link = new URLSearchParams(text);
+  const state = initial();
+  for (const [part, [name]] of Object.entries(PARTS)) {
+    if (!link.has(name)) continue;
+    const value = link.get(name);
+    if (part in NUMBERS) {
+      const [least, most] = NUMBERS[part];
+      const number = value.trim() === "" ? NaN : Number(value);
+      if (number >= least && number <= most) state[part] = part === "threshold" ? number : Math.round(number);
+    } else if (!(part in CHOICES) || CHOICES[part].includes(value)) state[part] = value;
+  }
+  return state;
+}
+
+/** Make the state one of what there is: an unknown run, example or module becomes the first. */
+export function settle(state, catalogue) {
+  const one = (value, all) => (all.includes(value) ? value : (all[0] ?? ""));
+  const run = one(state.run, catalogue.runs());
+  const other = state.other !== run && catalogue.runs().includes(state.other) ? state.other : "";
+  const example = one(state.example, catalogue.examples(run));
+  const module = one(state.module, catalogue.modules(run, example));
+  return { ...state, run, other, example, module };
+}

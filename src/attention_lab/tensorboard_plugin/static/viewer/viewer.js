@@ -1,0 +1,297 @@
+/** The viewer: state, records and parts of the page, put together. It knows neither TensorBoard nor the report. */
+
+import { Catalogue } from "./catalogue.js";
+import { Controls, nearest } from "./controls.js";
+import { THEMES } from "./colours.js";
+import { make } from "./dom.js";
+import { fileName, save, toCanvas, toSvg } from "./exporting.js";
+import { Figure } from "./figure.js";
+import { helpDialog, listen } from "./keyboard.js";
+import { visible } from "./labels.js";
+import { Overview } from "./overview.js";
+import { Player } from "./player.js";
+import { Readout } from "./readout.js";
+import { Shelf } from "./source.js";
+import { buildScene } from "./scene.js";
+import { fromLink, settle, toLink } from "./state.js";
+import { TextView } from "./text.js";
+
+/**
+ * Show the attention of a source in an element.
+ * @param {HTMLElement} root
+ * @param {{tags: function(): Promise, record: function(string, string, number): Promise}} source
+ * @param {{theme: object, link: object}} host
+ *   theme: {dark(): boolean, watch(function): void}; link: {read(): string, write(string), address(string): string, watch?: function}
+ * @returns {Promise<{reload: function(): Promise<void>}>} once the first view is there
+ */
+export async function createViewer(root, source, host) {
+  const viewer = new Viewer(root, source, host);
+  await viewer.reload();
+  return viewer;
+}
+
+class Viewer {
+  constructor(root, source, host) {
+    Object.assign(this, { root, source, host, shelf: new Shelf(source), catalogue: new Catalogue({}) });
+    this.state = fromLink(host.link.read());
+    [this.hovered, this.turn, this.loaded] = [null, 0, []];
+    const steps = {
+      atEnd: () => this.step === this.steps.at(-1),
+      first: () => this.change({ step: this.steps[0] }),
+      next: () => this.#stepBy(1),
+    };
+    this.player = new Player(steps, () => this.#draw());
+    const actions = this.#actions();
+    this.controls = new Controls((parts) => this.change(parts), actions);
+    this.overview = new Overview((module, head) => this.change({ module, head }));
+    this.figure = new Figure(
+      (cell) => this.#hover(cell),
+      (cell) => this.#press(cell),
+    );
+    this.readout = new Readout();
+    this.text = new TextView((cell) => this.change(cell));
+    this.message = make("p.al-message", { hidden: true });
+    this.help = helpDialog();
+    this.page = make(
+      "div.al-body",
+      {},
+      make("aside.al-heads", {}, this.controls.orderBar, this.overview.element),
+      make(
+        "main.al-main",
+        {},
+        this.controls.tools,
+        this.readout.element,
+        this.message,
+        this.figure.element,
+        this.text.element,
+      ),
+    );
+    root.classList.add("al-viewer");
+    root.replaceChildren(this.controls.top, this.page, this.help);
+    listen(root.ownerDocument, actions);
+    host.theme.watch(() => this.#draw());
+    new ResizeObserver(() => this.#draw()).observe(this.figure.element);
+    host.link.watch?.(() => this.change(fromLink(host.link.read())));
+  }
+
+  /** Ask again what there is; what is on screen stays until the answer is there. */
+  async reload() {
+    try {
+      this.catalogue = new Catalogue((await this.source.tags()).runs);
+    } catch (error) {
+      this.#tell(`What was logged cannot be read: ${error.message}`);
+      return;
+    }
+    await this.change({});
+  }
+
+  /** Change parts of the state and show them; resolves when all of it is on screen. */
+  async change(parts) {
+    this.state = settle({ ...this.state, ...parts }, this.catalogue);
+    if (!this.state.run) {
+      this.#tell(
+        "No attention has been logged here yet. Training writes it by itself; elsewhere, attention_lab.tensorboard_plugin.add_attention does.",
+      );
+      return;
+    }
+    this.host.link.write(toLink(this.state));
+    await this.#load();
+  }
+
+  /** All steps of the example. */
+  get steps() {
+    return this.catalogue.steps(this.state.run, this.state.example);
+  }
+
+  /** The step shown. */
+  get step() {
+    const { steps } = this;
+    return this.state.step === null ? steps.at(-1) : steps[nearest(steps, this.state.step)];
+  }
+
+  async #load() {
+    this.turn += 1;
+    const { turn, state, step, catalogue } = this;
+    this.root.dataset.state = "loading";
+    const ask = (run, module) => {
+      const place = run && catalogue.nearest(run, state.example, module, step);
+      if (!place) return { record: null, problem: run ? "not logged in this run" : "", place: null };
+      const slot = { record: null, problem: "", place };
+      slot.open = true;
+      slot.done = this.shelf
+        .get(place)
+        .then(
+          (record) => {
+            slot.record = record;
+          },
+          (error) => {
+            slot.problem = error.message;
+          },
+        )
+        .finally(() => {
+          slot.open = false;
+        });
+      return slot;
+    };
+    const modules = catalogue.modules(state.run, state.example);
+    const first = modules.includes(state.module) ? state.module : modules[0];
+    const slots = new Map(
+      [first, ...modules.filter((module) => module !== first)].map((module) => [
+        module,
+        { module, a: ask(state.run, module), b: ask(state.other, module) },
+      ]),
+    );
+    const ready = [slots.get(first).a.done, slots.get(first).b.done];
+    await Promise.all(ready);
+    await new Promise((resolve) => {
+      setTimeout(resolve);
+    }); // for those that are at hand, so that all are drawn at once
+    if (turn !== this.turn) return; // something else has been chosen meanwhile
+    this.loaded = modules.map((module) => slots.get(module));
+    if (this.loaded.some(({ a, b }) => a.open || b.open)) this.#draw();
+    await Promise.all(this.loaded.flatMap(({ a, b }) => [a.done, b.done]));
+    if (turn !== this.turn) return;
+    this.#draw();
+    this.root.dataset.state = "ready";
+  }
+
+  /** Draw everything anew from what is loaded. */
+  #draw() {
+    const theme = this.host.theme.dark() ? THEMES.dark : THEMES.light;
+    this.root.dataset.theme = theme.dark ? "dark" : "light";
+    if (!this.loaded.length) return;
+    const height = Math.max(400, this.root.ownerDocument.documentElement.clientHeight - 300);
+    const ratio = Math.min(3, this.root.ownerDocument.defaultView.devicePixelRatio || 1);
+    const { scene, tiles, views, problem } = buildScene(this.loaded, this.state, { theme, height, ratio });
+    this.scene = scene;
+    this.controls.update(
+      { ...this.state, view: scene?.view ?? this.state.view },
+      this.catalogue,
+      views,
+      this.player.on,
+    );
+    if (scene || tiles.some(({ record }) => record))
+      this.overview.update({ ...scene, theme, ratio }, tiles, {
+        ...this.state,
+        head: scene?.head ?? this.state.head,
+      });
+    this.#tell(problem);
+    this.figure.element.hidden = this.readout.element.hidden = this.text.element.hidden = !scene;
+    if (!scene) return;
+    this.text.update(scene.panels.filter(({ difference }) => !difference));
+    this.figure.draw(scene, this.#cursor());
+    this.#mark();
+  }
+
+  /** Show where the cursor is, in the figure and in all that is linked with it. */
+  #mark() {
+    if (!this.scene) return;
+    const cursor = this.#cursor();
+    this.figure.mark(cursor);
+    this.readout.update(this.scene.panels, cursor);
+    this.text.mark(this.scene, this.scene.head, cursor);
+  }
+
+  #cursor() {
+    return this.hovered ?? { query: this.state.query, key: this.state.key };
+  }
+
+  #hover(cell) {
+    this.hovered = cell;
+    this.#mark();
+  }
+
+  #press({ query, key }) {
+    const same = query === this.state.query && key === this.state.key;
+    this.state = { ...this.state, query: same ? -1 : query, key: same ? -1 : key };
+    this.host.link.write(toLink(this.state));
+    this.#mark();
+  }
+
+  #tell(text) {
+    this.message.textContent = visible(text ?? "", 600);
+    this.message.hidden = !text;
+    if (text && !this.loaded.length) this.root.dataset.state = "ready";
+  }
+
+  #actions() {
+    const around = (part, all, by) => {
+      if (all.length)
+        this.change({ [part]: all[(all.indexOf(this.state[part]) + by + all.length) % all.length] });
+    };
+    const cell = (part, size, by) => {
+      if (!this.scene) return;
+      const most = this.scene.panels[0].record[size] - 1;
+      this.hovered = null;
+      this.state = { ...this.state, [part]: Math.max(0, Math.min(most, this.state[part] + by)) };
+      this.host.link.write(toLink(this.state));
+      this.#mark();
+    };
+    const head = (by) =>
+      this.scene && this.change({ head: (this.scene.head + by + this.scene.heads) % this.scene.heads });
+    const modules = () => this.catalogue.modules(this.state.run, this.state.example);
+    const examples = () => this.catalogue.examples(this.state.run);
+    return {
+      stepBack: () => this.#stepBy(-1),
+      stepOn: () => this.#stepBy(1),
+      play: () => this.steps.length > 1 && this.player.toggle(),
+      queryUp: () => cell("query", "queries", -1),
+      queryDown: () => cell("query", "queries", 1),
+      keyLeft: () => cell("key", "keys", -1),
+      keyRight: () => cell("key", "keys", 1),
+      headBack: () => head(-1),
+      headOn: () => head(1),
+      moduleBack: () => around("module", modules(), -1),
+      moduleOn: () => around("module", modules(), 1),
+      exampleBack: () => around("example", examples(), -1),
+      exampleOn: () => around("example", examples(), 1),
+      view: () =>
+        this.scene &&
+        this.change({
+          view: this.scene.views[(this.scene.views.indexOf(this.scene.view) + 1) % this.scene.views.length],
+        }),
+      side: () => this.state.other && around("side", ["all", "a", "b", "difference"], 1),
+      scale: () => around("scale", ["linear", "root"], 1),
+      range: () => around("range", ["fixed", "shared"], 1),
+      order: () => around("order", ["layer", "entropy"], 1),
+      clear: () => this.change({ query: -1, key: -1 }),
+      png: () => this.#export("png"),
+      svg: () => this.#export("svg"),
+      link: () => this.#copyLink(),
+      help: () => this.help.showModal(),
+    };
+  }
+
+  async #stepBy(by) {
+    const { steps } = this;
+    const at = Math.max(0, Math.min(steps.length - 1, steps.indexOf(this.step) + by));
+    await this.change({ step: at === steps.length - 1 ? null : steps[at] }); // the last one goes on with the training
+  }
+
+  #export(ending) {
+    if (!this.scene) return;
+    const { run, example, module } = this.state;
+    const parts = [run, example, module, `head ${this.scene.head + 1}`, `step ${this.step}`].filter(Boolean);
+    const [title, width] = [visible(parts.join(" · ")), this.figure.element.clientWidth];
+    if (ending === "svg")
+      save(
+        new Blob([toSvg(this.scene, this.#cursor(), title, width)], { type: "image/svg+xml" }),
+        fileName(parts, ending),
+      );
+    else
+      toCanvas(this.scene, this.#cursor(), title, width).toBlob(
+        (blob) => save(blob, fileName(parts, ending)),
+        "image/png",
+      );
+  }
+
+  async #copyLink() {
+    const address = this.host.link.address(toLink({ ...this.state, step: this.step })); // this step, whatever comes after
+    try {
+      await navigator.clipboard.writeText(address);
+      this.controls.say("link copied");
+    } catch {
+      window.prompt("The link to this view:", address); // where the page may not write to the clipboard
+    }
+  }
+}

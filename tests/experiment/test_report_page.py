@@ -1,0 +1,109 @@
+"""`stage=report`: from a run folder to one HTML file."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+from attention_lab.tensorboard_plugin import AttentionRecord, write_record
+
+Command = Callable[..., Any]
+
+
+@pytest.fixture
+def run_folder(tmp_path: Path) -> Path:
+    return make_run(tmp_path / "logs" / "mine")
+
+
+def make_run(folder: Path) -> Path:
+    """What a training leaves behind, in small."""
+    import numpy as np
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.compat.proto.summary_pb2 import Summary
+
+    folder.mkdir(parents=True)
+    (folder / "config.yaml").write_text("seed: 7\nmodel:\n  layers: 2\n")
+    (folder / "metrics.json").write_text('{"test/accuracy": 0.75}')
+    events = EventFileWriter(str(folder / "tensorboard"))
+
+    class Log:
+        def add_summary(self, summary: Summary, step: int) -> None:
+            events.add_event(Event(summary=summary, step=step, wall_time=1.0))
+
+    log = Log()
+    for step in (0, 5):
+        log.add_summary(Summary(value=[Summary.Value(tag="train/loss", simple_value=1.0 / (1 + step))]), step)
+        write_record(
+            log,
+            "example 1/decoder",
+            AttentionRecord(np.full((1, 1, 2), 0.5, np.float32), ["q"], ["a", "b"]),
+            step,
+        )
+    events.close()
+    return folder
+
+
+def page_data(path: Path) -> Any:
+    text = path.read_text(encoding="utf-8")
+    return json.loads(text.split('id="report">')[1].split("</script>")[0])
+
+
+def test_a_run_becomes_one_file(command: Command, run_folder: Path) -> None:
+    outcome = command("stage=report", f"run={run_folder}")
+    assert outcome.status == 0
+    assert outcome.out.startswith(f"Report: {run_folder / 'report.html'}") and "torch" not in outcome.err
+    data = page_data(run_folder / "report.html")
+    assert data["title"] == "logs/mine"
+    (run,) = data["runs"]
+    assert run["config"] == {"seed": "7", "model.layers": "2"} and run["metrics"] == {"test/accuracy": 0.75}
+    assert run["curves"]["train/loss"] == [[0, 1.0], [5, pytest.approx(1 / 6)]]
+    assert data["tags"] == {"logs/mine": {"example 1/decoder": {"steps": [0, 5]}}}
+
+
+def test_several_runs_are_compared_in_one_file(command: Command, run_folder: Path) -> None:
+    other = make_run(run_folder.parent / "other")
+    outcome = command("stage=report", f"run=[{run_folder},{other}]")
+    assert outcome.status == 0
+    data = page_data(outcome.folder / "report.html")
+    assert [run["name"] for run in data["runs"]] == ["logs/mine", "logs/other"]
+
+
+def test_a_run_without_a_log_still_has_a_report(command: Command, run_folder: Path) -> None:
+    for path in (run_folder / "tensorboard").iterdir():
+        path.unlink()
+    (run_folder / "tensorboard").rmdir()
+    (run_folder / "metrics.json").unlink()
+    assert command("stage=report", f"run={run_folder}").status == 0
+    data = page_data(run_folder / "report.html")
+    assert data["tags"] == {} and data["runs"][0]["metrics"] == {} and data["runs"][0]["curves"] == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([], "stage=report needs run=<run folder>"),
+        (["run=missing"], "run=missing is no folder"),
+        (["run=."], "run=. is no run folder: it has no config.yaml"),
+        (["run=[]"], "give a run folder, or a list of them"),
+        (["run=[logs/mine,logs/mine]"], "the same folder is named twice"),
+    ],
+)
+def test_what_is_no_run_folder_is_said_in_one_line(
+    command: Command, run_folder: Path, given: list[str], said: str
+) -> None:
+    outcome = command("stage=report", *given)
+    assert outcome.status == 1
+    assert said in outcome.err and outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("metrics.json", "{"), ("metrics.json", "[1]"), ("config.yaml", "a: ["), ("config.yaml", "- 1")],
+)
+def test_a_broken_file_is_named(command: Command, run_folder: Path, name: str, text: str) -> None:
+    (run_folder / name).write_text(text)
+    outcome = command("stage=report", f"run={run_folder}")
+    assert outcome.status == 1 and name in outcome.err and outcome.err.count("\n") == 1

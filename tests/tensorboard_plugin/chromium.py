@@ -1,0 +1,132 @@
+"""Chromium, driven over its debugging port: a page that is opened, asked and listened to."""
+
+import asyncio
+import json
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-extensions",
+    "--remote-debugging-port=0",
+    "--window-size=1500,1250",
+]
+READY = "document.querySelector('.al-viewer')?.dataset.state === 'ready'"
+
+
+class Browser:
+    """One page of Chromium, and what it said and asked for since it was opened."""
+
+    def __init__(self, profile: Path) -> None:
+        assert CHROMIUM is not None
+        command = [CHROMIUM, *FLAGS, f"--user-data-dir={profile}", "about:blank"]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.loop = asyncio.new_event_loop()
+        self.sent = 0
+        self.events: list[dict[str, Any]] = []
+        try:
+            port = profile / "DevToolsActivePort"
+            _until(lambda: port.exists() and "\n" in port.read_text(), 60)
+            self.loop.run_until_complete(self._connect(int(port.read_text().split()[0])))
+        except BaseException:
+            self.process.kill()
+            raise
+
+    async def _connect(self, port: int) -> None:
+        self.session = aiohttp.ClientSession()
+        async with self.session.get(f"http://127.0.0.1:{port}/json") as answer:
+            pages = await answer.json(content_type=None)
+        address = next(page["webSocketDebuggerUrl"] for page in pages if page["type"] == "page")
+        self.socket = await self.session.ws_connect(address, max_msg_size=0)
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            await self._call(f"{domain}.enable", {})
+
+    async def _call(self, method: str, parameters: dict[str, Any]) -> dict[str, Any]:
+        self.sent += 1
+        await self.socket.send_json({"id": self.sent, "method": method, "params": parameters})
+        while True:
+            message = json.loads((await self.socket.receive(timeout=60)).data)
+            if message.get("id") == self.sent:
+                assert "error" not in message, message
+                result: dict[str, Any] = message["result"]
+                return result
+            self.events.append(message)
+
+    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        return self.loop.run_until_complete(self._call(method, parameters))
+
+    def run(self, script: str) -> Any:
+        """The value of an expression in the page; promises are waited for."""
+        found = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+        assert "exceptionDetails" not in found, found["exceptionDetails"]
+        return found["result"].get("value")
+
+    def wait(self, script: str) -> None:
+        _until(lambda: self.run(script), 60)
+
+    def open(self, address: str, ready: str = READY) -> None:
+        self.call("Page.navigate", url="about:blank")  # so that a new hash alone is a new page too
+        self.events.clear()
+        self.call("Page.navigate", url=address)
+        self.wait(ready)
+
+    def press(self, key: str) -> None:
+        self.run(
+            f"document.body.dispatchEvent(new KeyboardEvent('keydown', {{key: '{key}', bubbles: true}}))"
+        )
+        self.wait(READY)
+
+    def complaints(self) -> list[str]:
+        """Errors and warnings on the console, and exceptions; but for the icon that this page has not."""
+        found = []
+        for event in self.events:
+            match event:
+                case {"method": "Runtime.exceptionThrown", "params": {"exceptionDetails": details}}:
+                    found.append(str(details))
+                case {
+                    "method": "Runtime.consoleAPICalled",
+                    "params": {"type": "error" | "warning", "args": args},
+                }:
+                    found.append(str(args))
+                case {
+                    "method": "Log.entryAdded",
+                    "params": {"entry": {"level": "error" | "warning"} as entry},
+                }:
+                    if not str(entry.get("url", "")).endswith("favicon.ico"):
+                        found.append(entry["text"])
+        return found
+
+    def requests(self) -> list[str]:
+        """The addresses asked for."""
+        sent = [
+            event["params"] for event in self.events if event.get("method") == "Network.requestWillBeSent"
+        ]
+        return [one["request"]["url"] for one in sent if one["request"]["url"] != "about:blank"]
+
+    def close(self) -> None:
+        self.loop.run_until_complete(self.socket.close())
+        self.loop.run_until_complete(self.session.close())
+        self.loop.close()
+        self.process.terminate()
+        self.process.wait(30)
+
+
+def _until(found: Callable[[], Any], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not found():
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.05)
