@@ -162,30 +162,36 @@ def state(cell: Cell) -> str:
     return f"**{found:.0e}**" if bound is None else f"{bound:.0e}"
 
 
-def page() -> str:
-    """The page as Markdown."""
+def sections() -> list[tuple[str, str]]:
+    """Model and pooling of each table."""
+    return list(itertools.product(MODELS, names("pooling")))
+
+
+def header() -> str:
+    """What stands above the tables."""
     lines = [*INTRODUCTION.splitlines(), ""]
     lines += ["| model | does not take | because |", "|---|---|---|"]
     for one in REFUSALS:
         taken = ", ".join(f"`{one.group}={choice}`" for choice in one.choices)
         lines.append(f"| {', '.join(f'`{model}`' for model in one.models)} | {taken} | {one.reason} |")
-    for model, pooling in itertools.product(MODELS, names("pooling")):
-        columns = list(itertools.product(names("normalizer"), names("window")))
-        rows = {
-            scoring: [state(Cell(model, scoring, *column, pooling)) for column in columns]
-            for scoring in names("scoring")
-        }
-        if all(cell == "—" for row in rows.values() for cell in row):
-            continue
-        kept = [n for n in range(len(columns)) if any(row[n] != "—" for row in rows.values())]
-        lines += ["", f"## `model={model} pooling={pooling}`", ""]
-        lines.append("| `scoring` | " + " | ".join(" ".join(columns[n]) for n in kept) + " |")
-        lines.append("|---|" + "---|" * len(kept))
-        lines += [
-            f"| `{scoring}` | " + " | ".join(row[n] for n in kept) + " |"
-            for scoring, row in rows.items()
-            if any(cell != "—" for cell in row)
-        ]
+    return "\n".join(lines) + "\n"
+
+
+def section(model: str, pooling: str) -> str:
+    """The table of a model and a pooling as Markdown, empty if all of it is refused."""
+    columns = list(itertools.product(names("normalizer"), names("window")))
+    rows = {
+        scoring: [state(Cell(model, scoring, *column, pooling)) for column in columns]
+        for scoring in names("scoring")
+    }
+    rows = {scoring: row for scoring, row in rows.items() if any(cell != "—" for cell in row)}
+    if not rows:
+        return ""
+    kept = [n for n in range(len(columns)) if any(row[n] != "—" for row in rows.values())]
+    lines = ["", f"## `model={model} pooling={pooling}`", ""]
+    lines.append("| `scoring` | " + " | ".join(" ".join(columns[n]) for n in kept) + " |")
+    lines.append("|---|" + "---|" * len(kept))
+    lines += [f"| `{scoring}` | " + " | ".join(row[n] for n in kept) + " |" for scoring, row in rows.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -208,4 +214,4 @@ These mixes have no meaning and end in one line that says so; they are left out 
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    PAGE.write_text(header() + "".join(itertools.starmap(section, sections())), encoding="utf-8")

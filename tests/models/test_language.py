@@ -146,7 +146,8 @@ def test_a_mean_of_the_past_is_what_a_constant_score_gives() -> None:
     _, _, values = layer.attention.project(layer.attention_norm(x)).chunk(3, -1)
     means = torch.stack([values[:, : t + 1].mean(1) for t in range(5)], 1)
     x = x + layer.attention.output(means)
-    x = x + layer.contract(torch.relu(layer.expand(layer.feedforward_norm(x))))
+    network = layer.feedforward
+    x = x + network.contract(torch.relu(network.expand(layer.feedforward_norm(x))))
     expected = model.encoder.norm(x) @ model.embedding.weight.T
     assert torch.allclose(model(tokens), expected)
 

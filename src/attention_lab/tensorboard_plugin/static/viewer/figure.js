@@ -10,6 +10,7 @@ import * as picture from "./picture.js";
 
 const VIEWS = { map, lines, picture, curve };
 const GAP = 26;
+const LEAST = 460; // a single figure has room for its caption, however small its map
 const EDGE = 3; // so that no frame is cut at the left
 const BARS = 46; // from the top to the first colour bar
 
@@ -27,7 +28,7 @@ export function arrange(scene, width, height) {
   for (const panel of scene.panels) {
     const part = VIEWS[scene.view].arrange(scene, panel, { x: left, y: 0, width: share, height });
     parts.push(part);
-    left += (count === 1 ? Math.min(share, part.width) : share) + GAP;
+    left += (count === 1 ? Math.min(share, Math.max(part.width, LEAST)) : share) + GAP;
   }
   return {
     parts,
