@@ -178,8 +178,15 @@ def test_a_run_goes_on_from_a_checkpoint(command) -> None:
     assert _metrics(more.folder)["fit/steps"] == 2 * _metrics(first.folder)["fit/steps"]
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-@pytest.mark.parametrize("model", SMALL)
+@pytest.mark.parametrize(
+    ("model", "mechanism"),
+    [
+        (model, mechanism)
+        for model in SMALL
+        for mechanism in MECHANISMS
+        if model != "multihead" or not mechanism.startswith("scoring")  # it has them as seq2seq has
+    ],
+)
 def test_any_mechanism_trains_in_any_model_or_is_refused(model: str, mechanism: str, command) -> None:
     done = command(*SMALL[model], mechanism, "trainer.max_epochs=1", "data.batch_size=256")
     if refusal(dict([mechanism.split("=")], model=model)) is not None:
