@@ -10,7 +10,9 @@ def test_the_page_begins_with_what_is_refused() -> None:
     assert matrix.PAGE.read_text(encoding="utf-8").startswith(matrix.header()), AGAIN
 
 
-@pytest.mark.parametrize(("model", "pooling"), matrix.sections(), ids="-".join)
+@pytest.mark.parametrize(
+    ("model", "pooling"), matrix.sections(), ids=["-".join(one) for one in matrix.sections()]
+)
 def test_a_table_says_what_is_found_now(model: str, pooling: str) -> None:
     found = matrix.section(model, pooling)
     assert "**" not in found, "a cell differs from its formula"
