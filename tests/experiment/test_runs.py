@@ -203,6 +203,7 @@ def test_any_mechanism_trains_in_any_model_or_is_refused(model: str, mechanism: 
     [
         ["callbacks=none", "logger=none"],
         ["callbacks=early_stopping", "logger=csv"],
+        ["callbacks=ema"],
         ["trainer.precision=bf16-mixed", "task.label_smoothing=0.1", "schedule=inverse_sqrt"],
         ["optimizer=sgd", "schedule=constant", "normalizer.temperature=2.0"],
         [
