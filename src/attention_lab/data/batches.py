@@ -7,7 +7,10 @@ Padding is `PAD`; lengths count the end symbol `EOS` where there is one.
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
+
+from attention_lab.sizes import EOS
 
 
 class RegressionBatch(NamedTuple):
@@ -37,6 +40,19 @@ class TransductionBatch(NamedTuple):
     target_lengths: Tensor
     references: Tensor
     alignment: Tensor
+
+
+def unlabelled(source: Tensor, lengths: Tensor) -> TransductionBatch:
+    """Sources alone: the target is `EOS`, and there are no references and no alignment."""
+    examples = len(lengths)
+    return TransductionBatch(
+        source=source,
+        source_lengths=lengths,
+        target=torch.full([examples, 1], EOS),
+        target_lengths=torch.ones(examples, dtype=torch.int64),
+        references=torch.zeros(examples, 0, 1, dtype=torch.int64),
+        alignment=torch.full([examples, 1], -1),
+    )
 
 
 class ClassificationBatch(NamedTuple):

@@ -53,7 +53,6 @@ class Digits(DataModule):
     def build(self) -> Parts[Split]:
         """See `DataModule`."""
         from sklearn.datasets import load_digits  # slow to import
-        from sklearn.model_selection import train_test_split
 
         labels = [str(digit) for digit in range(10)]
         codec = ClassificationCodec(labels, length=8, features=8, scale=16.0)
@@ -69,8 +68,7 @@ class Digits(DataModule):
         source = load_digits()
         images = [" ".join(str(int(grey)) for grey in image) for image in source.data]
         inputs = codec.encode(images).inputs
-        learn, test = train_test_split(range(len(images)), test_size=0.2, random_state=0)
-        train, validation = train_test_split(learn, test_size=0.1, random_state=0)
+        train, validation, test = digit_parts(len(images))
         if self.train_size is not None:
             train = _smaller(train, [int(source.target[row]) for row in train], self.train_size, self.seed)
         tokens = codec.tokenizer is not None
@@ -80,6 +78,15 @@ class Digits(DataModule):
             return ClassificationSplit(Ragged(chosen.tolist()) if tokens else chosen, source.target[rows])
 
         return Parts(train, validation, test).map(split)
+
+
+def digit_parts(count: int) -> Parts[list[int]]:
+    """The rows of each part of `count` handwritten digits; see `Digits`."""
+    from sklearn.model_selection import train_test_split  # slow to import
+
+    learn, test = train_test_split(range(count), test_size=0.2, random_state=0)
+    train, validation = train_test_split(learn, test_size=0.1, random_state=0)
+    return Parts(train, validation, test)
 
 
 def _smaller(rows: list[int], classes: list[int], size: int, seed: int) -> list[int]:

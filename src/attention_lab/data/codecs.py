@@ -11,7 +11,12 @@ from typing import Any, ClassVar, Self, get_args
 import torch
 from torch import Tensor
 
-from attention_lab.data.batches import ClassificationBatch, RegressionBatch, TransductionBatch
+from attention_lab.data.batches import (
+    ClassificationBatch,
+    RegressionBatch,
+    TransductionBatch,
+    unlabelled,
+)
 from attention_lab.data.files import parse_number
 from attention_lab.data.images import ImageCodec
 from attention_lab.data.language_codec import LanguageCodec
@@ -96,15 +101,7 @@ class TransductionCodec:
     def encode(self, lines: Sequence[str], first: int = 1) -> TransductionBatch:
         """Source lines; the target is `EOS` alone, and there are no references and no alignment."""
         sources = Ragged([[*self.source.encode(line, place), EOS] for place, line in _numbered(lines, first)])
-        examples = len(lines)
-        return TransductionBatch(
-            source=sources[torch.arange(examples)],
-            source_lengths=sources.lengths,
-            target=torch.full([examples, 1], EOS),
-            target_lengths=torch.ones(examples, dtype=torch.int64),
-            references=torch.zeros(examples, 0, 1, dtype=torch.int64),
-            alignment=torch.full([examples, 1], -1),
-        )
+        return unlabelled(sources[torch.arange(len(lines))], sources.lengths)
 
     def decode(self, ids: Ids) -> str:
         """Target ids as text, up to the first `EOS`."""

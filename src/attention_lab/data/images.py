@@ -15,10 +15,10 @@ import torch
 from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
-from attention_lab.data.batches import TransductionBatch
+from attention_lab.data.batches import TransductionBatch, unlabelled
 from attention_lab.data.vocabulary import Ids, Tokenizer
 from attention_lab.errors import LabError
-from attention_lab.sizes import EOS, ImageSizes
+from attention_lab.sizes import ImageSizes
 
 LONGEST = 4096  # columns of pixels: beyond it a picture is no line of text
 
@@ -108,15 +108,8 @@ class ImageCodec:
             if not line.strip():
                 raise LabError(f"line {number}: the line is empty; it should be the path of a picture")
             pictures.append(read_picture(Path(line.strip()), self.height, self.cell, f"line {number}"))
-        images, examples = Images(pictures), len(pictures)
-        return TransductionBatch(
-            source=images[torch.arange(examples)],
-            source_lengths=images.lengths,
-            target=torch.full([examples, 1], EOS),
-            target_lengths=torch.ones(examples, dtype=torch.int64),
-            references=torch.zeros(examples, 0, 1, dtype=torch.int64),
-            alignment=torch.full([examples, 1], -1),
-        )
+        images = Images(pictures)
+        return unlabelled(images[torch.arange(len(lines))], images.lengths)
 
     def decode(self, ids: Ids) -> str:
         """Target ids as text, up to the first `EOS`."""

@@ -9,6 +9,7 @@ from typing import NamedTuple, get_args
 import torch
 from torch import Tensor
 
+from attention_lab.data.classification import digit_parts
 from attention_lab.data.datamodule import DataModule
 from attention_lab.data.files import Row, TextParts
 from attention_lab.data.images import ImageCodec, Images, read_picture, whole_cells
@@ -129,13 +130,10 @@ class DigitStrips(ImageTransductionData):
     def examples(self) -> Parts[list[Pictured]]:
         """Draw the strips of each part from its own digits."""
         from sklearn.datasets import load_digits  # slow to import
-        from sklearn.model_selection import train_test_split
 
         source = load_digits()
         ink = torch.from_numpy(source.images).float() / 16
-        # The parts of data=digits.
-        learn, test = train_test_split(range(len(ink)), test_size=0.2, random_state=0)
-        train, validation = train_test_split(learn, test_size=0.1, random_state=0)
+        train, validation, test = digit_parts(len(ink))
 
         def draw(name: str, rows: list[int], count: int) -> list[Pictured]:
             generator = random.Random(f"{self.seed} {name}")

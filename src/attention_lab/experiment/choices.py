@@ -3,7 +3,7 @@
 import difflib
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -78,13 +78,16 @@ def _choices(group: str) -> list[str]:
 
 def _choices_with(group: str, key: str, value: str) -> list[str]:
     """The choices of a group whose file sets `group.key` to `value`."""
+    return [name for name, file in files(group) if file.get(group, {}).get(key) == value]
+
+
+def files(group: str) -> Iterator[tuple[str, DictConfig]]:
+    """The choices of a group and what their files say."""
     loader = GlobalHydra.instance().config_loader()
-    found = []
     for name in _choices(group):
         loaded = loader.repository.load_config(f"{group}/{name}")  # type: ignore[attr-defined]
-        if loaded is not None and loaded.config.get(group, {}).get(key) == value:
-            found.append(name)
-    return found
+        if loaded is not None:
+            yield name, loaded.config
 
 
 def _chosen(group: str) -> str:

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import torch
-from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
@@ -14,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from attention_lab.errors import LabError
+from attention_lab.experiment.choices import files
 from attention_lab.experiment.report import write_atomically
 from attention_lab.experiment.tables import number
 from attention_lab.theorems import Finding, Theorem
@@ -31,7 +31,8 @@ def theorem(config: DictConfig) -> None:
         LabError: there is no theorem, or what was measured does not bear it out.
     """
     if config.theorem is None:
-        raise LabError(f"stage=theorem needs a theorem: choose experiment={', '.join(_experiments())}")
+        known = [name for name, file in files("experiment") if "theorem" in file]
+        raise LabError(f"stage=theorem needs a theorem: choose experiment={', '.join(known)}")
     if config.seed < 0:
         raise LabError(f"seed={config.seed}: choose 0 or more")
     if config.threads is not None:
@@ -90,14 +91,3 @@ def _as_json(finding: Finding) -> dict[str, object]:
     kept = finding._asdict()
     kept["figures"] = [f"{figure.name}.png" for figure in finding.figures]
     return kept
-
-
-def _experiments() -> list[str]:
-    """The experiments whose file names a theorem."""
-    loader = GlobalHydra.instance().config_loader()
-    found = []
-    for name in loader.get_group_options("experiment"):
-        loaded = loader.repository.load_config(f"experiment/{name}")  # type: ignore[attr-defined]
-        if loaded is not None and "theorem" in loaded.config:
-            found.append(name)
-    return found

@@ -9,6 +9,7 @@ from attention_lab.models.bidirectional import BidirectionalEncoder
 from attention_lab.models.convolution import ConvolutionalEncoder
 from attention_lab.models.embedding import ScaledEmbedding
 from attention_lab.models.encoder import Encoder
+from attention_lab.models.options import check_at_least
 from attention_lab.models.readouts import ClassToken, Readout, make_readout
 from attention_lab.sizes import ClassificationSizes
 
@@ -90,8 +91,8 @@ class MultiHeadClassifier(SequenceClassifier):
         scale_embedding: bool = True,
         readout: str = "mean",
     ) -> None:
-        _check_at_least(1, d_model=d_model, heads=heads, feedforward=feedforward)
-        _check_at_least(0, layers=layers)
+        check_at_least(1, d_model=d_model, heads=heads, feedforward=feedforward)
+        check_at_least(0, layers=layers)
         if readout == "cls" and layers == 0:
             raise LabError("model.readout=cls sees the sequence through the layers: set model.layers above 0")
         reader = (
@@ -144,7 +145,7 @@ class ConvolutionalClassifier(SequenceClassifier):
         attention_dropout: float = 0.0,
         readout: str = "attention",
     ) -> None:
-        _check_at_least(1, d_model=d_model, layers=layers, kernel_size=kernel_size)
+        check_at_least(1, d_model=d_model, layers=layers, kernel_size=kernel_size)
         super().__init__(
             sizes,
             d_model=d_model,
@@ -181,16 +182,10 @@ class RecurrentClassifier(SequenceClassifier):
         attention_dropout: float = 0.0,
         readout: str = "attention",
     ) -> None:
-        _check_at_least(1, d_model=d_model, layers=layers)
+        check_at_least(1, d_model=d_model, layers=layers)
         super().__init__(
             sizes,
             d_model=d_model,
             encoder=BidirectionalEncoder(d_model=d_model, layers=layers, cell=cell, dropout=dropout),
             readout=make_readout(readout, mechanism, d_model, attention_dropout),
         )
-
-
-def _check_at_least(least: int, **options: int) -> None:
-    for name, number in options.items():
-        if number < least:
-            raise LabError(f"model.{name} must be at least {least}, got {number}")

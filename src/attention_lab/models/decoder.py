@@ -11,6 +11,7 @@ from attention_lab.attention import Mechanism, Memory
 from attention_lab.attention.pooling import probabilities
 from attention_lab.errors import LabError
 from attention_lab.models.encoded import Encoded
+from attention_lab.models.options import check_at_least
 from attention_lab.models.recurrent import CellState, LateCell, late_cell, recurrent_layers
 
 
@@ -225,6 +226,4 @@ def check_options(cell: str, wiring: str, **sizes: int) -> None:
         raise LabError(f"model.cell={cell} is unknown: choose lstm or gru")
     if wiring not in ("bahdanau", "luong"):
         raise LabError(f"model.wiring={wiring} is unknown: choose bahdanau or luong")
-    for name, size in sizes.items():
-        if size < 1:
-            raise LabError(f"model.{name} must be at least 1, got {size}")
+    check_at_least(1, **sizes)

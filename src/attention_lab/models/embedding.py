@@ -3,6 +3,7 @@
 import math
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -27,3 +28,11 @@ class ScaledEmbedding(nn.Embedding):
     def forward(self, input: Int[Tensor, "*shape"]) -> Float[Tensor, "*shape d"]:  # noqa: A002  torch's name
         """The scaled rows of the tokens."""
         return super().forward(input) * self.factor
+
+    def logits(self, x: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape V"]:
+        """Products of vectors with the rows of the table, which so serves twice (1608.05859).
+
+        Entries of the table have variance 1/d where it is scaled, and 1 where it is not. So that logits
+        start at a variance of about 1, they are divided by sqrt(d) in the second case.
+        """
+        return F.linear(x, self.weight) * (self.factor / math.sqrt(x.shape[-1]))

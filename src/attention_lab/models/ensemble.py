@@ -34,11 +34,6 @@ class Ensemble(nn.Module):
 
     latent: None = None
 
-    @property
-    def longest(self) -> int:
-        """The most symbols that every member can write."""
-        return min(member.longest for member in self.members)
-
     def __init__(self, members: Sequence[Writer]) -> None:
         super().__init__()
         if not members:
@@ -50,6 +45,11 @@ class Ensemble(nn.Module):
     def members(self) -> list[Writer]:
         """The models, in order."""
         return list(self.children())  # type: ignore[arg-type]
+
+    @property
+    def longest(self) -> int:
+        """The most symbols that every member can write."""
+        return min(member.longest for member in self.members)
 
     def forward(
         self,

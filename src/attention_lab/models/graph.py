@@ -4,8 +4,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attention_lab.attention import Mechanism, adjacency_mask
-from attention_lab.errors import LabError
 from attention_lab.models.encoder import EncoderLayer
+from attention_lab.models.options import check_at_least
 from attention_lab.sizes import GraphSizes
 
 
@@ -44,10 +44,7 @@ class GraphClassifier(nn.Module):
         self_loops: bool = True,
     ) -> None:
         super().__init__()
-        given = {"d_model": d_model, "heads": heads, "layers": layers, "feedforward": feedforward}
-        for name, number in given.items():
-            if number < 1:
-                raise LabError(f"model.{name} must be at least 1, got {number}")
+        check_at_least(1, d_model=d_model, heads=heads, layers=layers, feedforward=feedforward)
         self.directed, self.self_loops = sizes.directed, self_loops
         self.embedding = nn.Linear(sizes.features, d_model)
         self.dropout = nn.Dropout(dropout)

@@ -1,15 +1,12 @@
 """Causal self-attention language model: `p(y_t | y_<t)` from the last vector of a Transformer."""
 
-import math
-
-import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attention_lab.attention import Mechanism
-from attention_lab.errors import LabError
 from attention_lab.models.embedding import ScaledEmbedding
 from attention_lab.models.encoder import Encoder, EncoderState
+from attention_lab.models.options import check_at_least
 from attention_lab.sizes import LanguageSizes
 
 
@@ -54,14 +51,7 @@ class LanguageModel(nn.Module):
         tie_embedding: bool = True,
     ) -> None:
         super().__init__()
-        for name, number in (
-            ("d_model", d_model),
-            ("heads", heads),
-            ("layers", layers),
-            ("feedforward", feedforward),
-        ):
-            if number < 1:
-                raise LabError(f"model.{name} must be at least 1, got {number}")
+        check_at_least(1, d_model=d_model, heads=heads, layers=layers, feedforward=feedforward)
         self.length = sizes.length
         self.embedding = ScaledEmbedding(sizes.vocabulary, d_model, scale_embedding)
         self.encoder = Encoder(
@@ -103,7 +93,4 @@ class LanguageModel(nn.Module):
         vectors, state = self.encoder.step(self.embedding(tokens), state)
         if self.output is not None:
             return self.output(vectors), state
-        # Entries of the table have variance 1/d where it is scaled, and 1 where it is not. So that logits
-        # start at a variance of about 1, they are divided by sqrt(d) in the second case.
-        scale = self.embedding.factor / math.sqrt(vectors.shape[-1])
-        return F.linear(vectors, self.embedding.weight) * scale, state
+        return self.embedding.logits(vectors), state

@@ -1,6 +1,7 @@
 """Encoder-decoder with attention: `p(y | x) = prod_t p(y_t | y_<t, x)`."""
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
@@ -24,17 +25,16 @@ class EncoderDecoder(nn.Module):
 
     Attributes:
         alignment: name of the attention that is compared with a gold alignment.
+        longest: the most symbols that can be written.
     """
 
     alignment = "decoder.attention"
+    longest = 2**31
 
     def __init__(self, encoder: nn.Module, decoder: AttentiveDecoder) -> None:
         super().__init__()
         self.encoder = encoder
         self.decoder = decoder
-
-    longest = 2**31
-    """The most symbols that can be written."""
 
     @property
     def latent(self) -> nn.Module | None:
@@ -56,7 +56,7 @@ class EncoderDecoder(nn.Module):
             target: gold symbols that end in EOS, padded; the shift to the right happens here.
             samples: decode each example this many times in a row, N = samples B, where attention draws.
         """
-        state, before = self.start(source, source_lengths), _shifted(target)
+        state, before = self.start(source, source_lengths), shifted(target)
         if samples > 1:
             rows = torch.arange(len(target), device=target.device).repeat_interleave(samples)
             state, before = state.select(rows), before[rows]
@@ -79,7 +79,7 @@ class EncoderDecoder(nn.Module):
                 "pooling=exact takes the steps one by one, which depend on each other here: "
                 "set model.wiring=luong model.input_feeding=false"
             )
-        probability, logits, _ = self.decoder.enumerate(_shifted(target), self.start(source, source_lengths))
+        probability, logits, _ = self.decoder.enumerate(shifted(target), self.start(source, source_lengths))
         return probability, logits
 
     def start(self, source: Shaped[Tensor, "B S *rest"], source_lengths: Int[Tensor, " B"]) -> DecoderState:
@@ -98,9 +98,9 @@ class EncoderDecoder(nn.Module):
         return state.select(index)
 
 
-def _shifted(target: Tensor) -> Tensor:
+def shifted(target: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
     """What precedes each target symbol: BOS, then the target without its last."""
-    return torch.cat([torch.full_like(target[:, :1], BOS), target[:, :-1]], 1)
+    return F.pad(target[:, :-1], (1, 0), value=BOS)
 
 
 class Seq2Seq(EncoderDecoder):

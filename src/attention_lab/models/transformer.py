@@ -1,16 +1,16 @@
 """The Transformer: encoder and decoder of attention alone (1706.03762), with any mechanism in its heads."""
 
-import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attention_lab.attention import Location, Mechanism, lengths_mask
 from attention_lab.attention.positions import Learned
-from attention_lab.errors import LabError
 from attention_lab.models.embedding import ScaledEmbedding
 from attention_lab.models.encoder import Encoder
+from attention_lab.models.options import check_at_least
+from attention_lab.models.seq2seq import shifted
 from attention_lab.models.transformer_decoder import TransformerDecoder, TransformerState
-from attention_lab.sizes import BOS, TransductionSizes
+from attention_lab.sizes import TransductionSizes
 
 
 class Transformer(nn.Module):
@@ -43,13 +43,6 @@ class Transformer(nn.Module):
 
     latent: None = None
 
-    @property
-    def longest(self) -> int:
-        """The most symbols that can be written: all, but for tables of so many positions."""
-        tables = [part.length for part in self.decoder.modules() if isinstance(part, Location)]
-        tables += [len(part.table) for part in self.decoder.modules() if isinstance(part, Learned)]
-        return min(tables, default=2**31)
-
     def __init__(
         self,
         mechanism: Mechanism,
@@ -68,15 +61,8 @@ class Transformer(nn.Module):
     ) -> None:
         super().__init__()
         decoder_layers = layers if decoder_layers is None else decoder_layers
-        for name, number in (
-            ("d_model", d_model),
-            ("heads", heads),
-            ("layers", layers),
-            ("decoder_layers", decoder_layers),
-            ("feedforward", feedforward),
-        ):
-            if number < 1:
-                raise LabError(f"model.{name} must be at least 1, got {number}")
+        check_at_least(1, d_model=d_model, heads=heads, layers=layers, decoder_layers=decoder_layers)
+        check_at_least(1, feedforward=feedforward)
         self.encoder_embedding = ScaledEmbedding(sizes.source_vocabulary, d_model, scale_embedding)
         self.encoder = Encoder(
             mechanism,
@@ -103,6 +89,13 @@ class Transformer(nn.Module):
         )
         self.alignment = f"decoder.layers.{decoder_layers - 1}.cross.attention"
 
+    @property
+    def longest(self) -> int:
+        """The most symbols that can be written: all, but for tables of so many positions."""
+        tables = [part.length for part in self.decoder.modules() if isinstance(part, Location)]
+        tables += [len(part.table) for part in self.decoder.modules() if isinstance(part, Learned)]
+        return min(tables, default=2**31)
+
     def forward(
         self, source: Int[Tensor, "B S"], source_lengths: Int[Tensor, " B"], target: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T V"]:
@@ -113,8 +106,7 @@ class Transformer(nn.Module):
             source_lengths: lengths of at least 1; what stands beyond changes nothing.
             target: gold symbols that end in EOS, padded; the shift to the right happens here.
         """
-        before = F.pad(target[:, :-1], (1, 0), value=BOS)
-        logits, _ = self.decoder(before, self.start(source, source_lengths))
+        logits, _ = self.decoder(shifted(target), self.start(source, source_lengths))
         return logits  # type: ignore[no-any-return]
 
     def start(self, source: Int[Tensor, "B S"], source_lengths: Int[Tensor, " B"]) -> TransformerState:

@@ -1,9 +1,7 @@
 """Decoder of attention alone (1706.03762): all symbols at once, or one by one with what was kept."""
 
-import math
 from typing import NamedTuple
 
-import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -155,6 +153,4 @@ class TransformerDecoder(nn.Module):
         if self.output is not None:
             logits: Tensor = self.output(x)
             return logits
-        # Entries of the table have variance 1/d where it is scaled, and 1 where it is not. So that logits
-        # start at a variance of about 1, they are divided by sqrt(d) in the second case.
-        return F.linear(x, self.embedding.weight) * (self.embedding.factor / math.sqrt(x.shape[-1]))
+        return self.embedding.logits(x)

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from attention_lab.attention import Mechanism, lengths_mask
 from attention_lab.attention.positions import sinusoids
-from attention_lab.errors import LabError
 from attention_lab.models.decoder import AttentiveDecoder, check_options
 from attention_lab.models.encoded import Encoded
+from attention_lab.models.options import check_at_least
 from attention_lab.models.seq2seq import EncoderDecoder
 from attention_lab.sizes import ImageSizes
 
@@ -141,8 +141,7 @@ class ImageToSequence(EncoderDecoder):
             hidden_size=hidden_size,
             layers=layers,
         )
-        if hidden_size < 2:
-            raise LabError(f"model.hidden_size must be at least 2, got {hidden_size}")
+        check_at_least(2, hidden_size=hidden_size)
         super().__init__(
             GridEncoder(
                 sizes.cell, channels=channels, hidden_size=hidden_size, layers=layers, dropout=dropout
