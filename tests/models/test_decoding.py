@@ -232,3 +232,5 @@ def test_a_limit_for_each_source_is_kept_whatever_its_company() -> None:
     assert not together[0, alone.shape[1] :].any()
     assert together[1].tolist() == [A] * 20 + [EOS]
     assert scores[0] == score[0]
+    greedily = greedy(Scripted(script), source, ONE.expand(2), torch.tensor([4, 30]))
+    assert greedily.tolist() == [[A] * 4 + [PAD] * 17, [A] * 20 + [EOS]]

@@ -36,19 +36,22 @@ def greedy(
     model: Decodable[State],
     source: Shaped[Tensor, " B *source"],
     source_lengths: Int[Tensor, " B"],
-    max_length: int,
+    max_length: int | Int[Tensor, " B"],
 ) -> Int[Tensor, "B T"]:
-    """The most probable symbol at each step, up to EOS or `max_length` symbols; then PAD."""
-    _check(max_length=max_length)
+    """The most probable symbol at each step, up to EOS or `max_length` symbols; then PAD.
+
+    `max_length` is one for all sources or one for each.
+    """
+    limits = _limits(max_length, source_lengths)
     state = model.start(source, source_lengths)
     tokens = torch.full_like(source_lengths, BOS)
     ended = torch.zeros_like(tokens, dtype=torch.bool)
     written = []
-    for _ in range(max_length):
+    for length in range(1, int(limits.max()) + 1):
         log_probabilities, state = _step(model, tokens, state)
         tokens = log_probabilities.argmax(-1).masked_fill(ended, PAD)
         written.append(tokens)
-        ended = ended | (tokens == EOS)
+        ended = ended | (tokens == EOS) | (limits <= length)
         if bool(ended.all()):
             break
     return torch.stack(written, 1)
@@ -82,13 +85,9 @@ def beam_search(
         Symbols, each sequence up to EOS and then PAD, and scores. Where no hypothesis ended within
         `max_length`, the best that did not.
     """
-    limits = (
-        source_lengths.new_tensor(max_length).expand(len(source))
-        if isinstance(max_length, int)
-        else max_length
-    )
+    limits = _limits(max_length, source_lengths)
     longest = int(limits.max())
-    _check(max_length=int(limits.min()), beam_size=beam_size)
+    _check(beam_size=beam_size)
     batch, device = len(source), source.device
     first = torch.arange(batch, device=device).unsqueeze(-1) * beam_size  # each source's first row
     state = model.select(
@@ -153,6 +152,13 @@ def _step(model: Decodable[State], tokens: Tensor, state: State) -> tuple[Tensor
     log_probabilities = torch.log_softmax(logits, -1, dtype=working)
     log_probabilities[:, [PAD, BOS]] = -torch.inf
     return log_probabilities, state
+
+
+def _limits(max_length: int | Tensor, source_lengths: Tensor) -> Tensor:
+    """The bound on the symbols of each source's output."""
+    limits = max_length if isinstance(max_length, Tensor) else torch.full_like(source_lengths, max_length)
+    _check(max_length=int(limits.min()))
+    return limits
 
 
 def _check(**numbers: int) -> None:

@@ -101,17 +101,13 @@ class Transduction(Task):
         """Output ids `[B, T]`: greedy for one beam, else the best hypothesis of a beam search."""
         beam_size = self.beam_size if beam_size is None else beam_size
         limits = (3 * batch.source_lengths + 10).clamp_max(self.model.longest)
-        longest = int(limits.max())
         model: Decodable[Any] = self.model
         if beam_size == 1:
-            tokens = greedy(model, batch.source, batch.source_lengths, longest)
-        else:
-            tokens, _ = beam_search(
-                model, batch.source, batch.source_lengths, limits, beam_size, self.length_penalty
-            )
-        # Each source has its own limit, whatever its company.
-        steps = torch.arange(tokens.shape[1], device=tokens.device)
-        return tokens.masked_fill(steps >= limits.unsqueeze(-1), PAD)
+            return greedy(model, batch.source, batch.source_lengths, limits)
+        tokens, _ = beam_search(
+            model, batch.source, batch.source_lengths, limits, beam_size, self.length_penalty
+        )
+        return tokens
 
     @torch.no_grad()
     def answer(self, batch: TransductionBatch) -> list[str]:
