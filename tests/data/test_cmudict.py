@@ -116,3 +116,19 @@ def test_too_many_words_are_refused(sample: str) -> None:
         CMUDict(size=None).setup()
     with pytest.raises(LabError, match=r"data\.size=0"):
         CMUDict(size=0)
+
+
+def test_the_first_pronunciation_can_be_the_one_that_counts(sample: str) -> None:
+    dictionary = cmudict.read_dictionary(sample)
+    for references, most in (("all", 3), ("first", 1)):
+        data = CMUDict(1, False, 1, 3, references)  # type: ignore[arg-type]
+        data.setup()
+        batch = data.parts.test[torch.arange(3)]
+        assert isinstance(batch, TransductionBatch)
+        written = [[data.codec.decode(ids) for ids in row if ids.any()] for row in batch.references]
+        assert (max(map(len, written)) > 1) == (references == "all")
+        for ids, found in zip(batch.source, written, strict=True):
+            listed = dictionary[data.codec.source_text(ids)][:most]
+            assert found == [" ".join(p.rstrip("012") for p in one.split()) for one in listed]
+    with pytest.raises(LabError, match=r"data\.references"):
+        CMUDict(references="second")  # type: ignore[arg-type]

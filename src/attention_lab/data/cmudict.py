@@ -5,16 +5,18 @@ from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from importlib import metadata
 from string import ascii_lowercase
+from typing import Literal, get_args
 
 from attention_lab.data.codecs import TransductionCodec
 from attention_lab.data.files import read_text
-from attention_lab.data.parts import Parts, check_at_least
+from attention_lab.data.parts import Parts, check_at_least, check_choice
 from attention_lab.data.transduction import Example, TransductionData
 from attention_lab.data.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.errors import LabError
 
 # `word(2) PH PH # comment`; other words (`a.m.`, `and-a-half`) do not match.
 ENTRY = re.compile(r"^([a-z']+)(?:\(\d+\))? ([^#\n]+)", re.MULTILINE)
+Counted = Literal["all", "first"]
 VOWELS = "AA AE AH AO AW AY EH ER EY IH IY OW OY UH UW"
 CONSONANTS = "B CH D DH F G HH JH K L M N NG P R S SH T TH V W Y Z ZH"
 
@@ -68,10 +70,14 @@ class CMUDict(TransductionData):
     validation part and the next `size` for training. So a part does not change with the sizes after it, and
     no word is in two parts. In training every pronunciation is an example.
 
+    A word is right if any pronunciation that the dictionary lists is written; with `references="first"`, if the
+    first is.
+
     Args:
         size: number of training words, None for all.
         stress: whether vowels keep their stress digit, as in `AH0`.
         validation_size: number of validation words; test_size: likewise.
+        references: what counts in validation and test, `all` pronunciations of a word or its `first`.
         batch_size: see `DataModule`.
     """
 
@@ -81,20 +87,27 @@ class CMUDict(TransductionData):
         stress: bool = False,
         validation_size: int = 1_000,
         test_size: int = 2_000,
+        references: Counted = "all",
         batch_size: int | None = 64,
     ) -> None:
         super().__init__(batch_size)
         check_at_least(1, validation_size=validation_size, test_size=test_size)
         if size is not None:
             check_at_least(1, size=size)
-        self.size, self.stress = size, stress
+        check_choice(get_args(Counted), references=references)
+        self.size, self.stress, self.references = size, stress, references
         self.validation_size, self.test_size = validation_size, test_size
 
     def examples(self) -> Parts[list[Example]]:
         """Read and part the dictionary."""
         words = read_dictionary(dictionary_file())
         parts = part_words(words, self.size, self.validation_size, self.test_size)
-        return parts.map(lambda part: [Example(w, self._phones(p)) for w in part for p in words[w]])
+        counted = None if self.references == "all" else 1
+
+        def pairs(part: list[str], most: int | None) -> list[Example]:
+            return [Example(word, self._phones(one)) for word in part for one in words[word][:most]]
+
+        return Parts(pairs(parts.train, None), pairs(parts.validation, counted), pairs(parts.test, counted))
 
     def make_codec(self, train: Sequence[Example]) -> TransductionCodec:
         """The codec of all letters and phones, whether training has them or not."""
