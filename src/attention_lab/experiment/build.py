@@ -105,10 +105,19 @@ def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
     except (MisconfigurationException, ValueError, TypeError) as error:
         # Lightning's messages may run over lines; the first says what is wrong.
         raise LabError(f"trainer: {str(error).strip().splitlines()[0]}") from None
-    optimizer = (config["optimizer"] or {}).get("_target_", "")
-    if trainer.world_size > 1 and optimizer.endswith("LBFGS"):
-        raise LabError("optimizer=lbfgs works on one process: choose optimizer=adam, or trainer.devices=1")
+    _check_optimizer(config["optimizer"] or {}, trainer)
     return trainer
+
+
+def _check_optimizer(optimizer: Config, trainer: pl.Trainer) -> None:
+    """Refuse what the optimiser and the trainer cannot do together."""
+    if trainer.world_size > 1 and optimizer.get("_target_", "").endswith("LBFGS"):
+        raise LabError("optimizer=lbfgs works on one process: choose optimizer=adam, or trainer.devices=1")
+    if optimizer.get("fused") and trainer.gradient_clip_val and trainer.precision == "16-mixed":
+        raise LabError(
+            "trainer.precision=16-mixed scales gradients, which a fused optimiser hides from clipping: "
+            "set optimizer.fused=false, or choose bf16-mixed"
+        )
 
 
 def _is_of_use(callback: pl.Callback, options: Config, logged: bool) -> bool:

@@ -1,0 +1,37 @@
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from attention_lab.errors import LabError
+from attention_lab.experiment.build import _check_optimizer
+
+ADAM = {"_target_": "torch.optim.Adam", "fused": True}
+
+
+def trainer(**options: Any) -> Any:
+    return SimpleNamespace(**{"world_size": 1, "gradient_clip_val": 1.0, "precision": "32-true"} | options)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "options"),
+    [
+        (ADAM, {}),
+        (ADAM, {"precision": "bf16-mixed", "world_size": 2}),
+        (ADAM, {"precision": "16-mixed", "gradient_clip_val": None}),
+        (ADAM | {"fused": False}, {"precision": "16-mixed"}),
+        ({"_target_": "torch.optim.LBFGS"}, {}),
+        ({}, {}),
+    ],
+)
+def test_what_optimiser_and_trainer_can_do_together(
+    optimizer: dict[str, Any], options: dict[str, Any]
+) -> None:
+    _check_optimizer(optimizer, trainer(**options))
+
+
+def test_what_they_cannot_is_refused() -> None:
+    with pytest.raises(LabError, match=r"optimizer\.fused=false"):
+        _check_optimizer(ADAM, trainer(precision="16-mixed"))
+    with pytest.raises(LabError, match="optimizer=adam"):
+        _check_optimizer({"_target_": "torch.optim.LBFGS"}, trainer(world_size=2))
