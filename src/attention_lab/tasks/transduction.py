@@ -16,6 +16,7 @@ from attention_lab.metrics import AlignmentMeasures, SequenceErrorRate, TokenErr
 from attention_lab.models.decoding import Decodable, beam_search, greedy
 from attention_lab.models.ensemble import Ensemble, Writer, aligning
 from attention_lab.sizes import BOS, PAD
+from attention_lab.tasks.consistency import check_dropout, divergence, twice
 from attention_lab.tasks.judged import Judged, gathered, intervals, judge
 from attention_lab.tasks.latent import enumerated_loss, monte_carlo_loss
 from attention_lab.tasks.observation import Observation, Picture
@@ -38,6 +39,8 @@ class Transduction(Task):
         model: the sequence-to-sequence model, or several as an `Ensemble`, which can only be tested.
         codec: text to tensors and back.
         label_smoothing: share of the target spread over all symbols in training (1512.00567).
+        r_drop: alpha of 2106.14448, eq. 4 (of which this is half, the mean of both passes): the weight of the
+            divergence between two passes under different dropout. 0 is one pass, which costs about half.
         beam_size: beams in testing and prediction; 1 is greedy. Validation is always greedy.
         length_penalty: alpha of 1609.08144, eq. 14; 0 is none.
         options: see `Task`.
@@ -56,6 +59,7 @@ class Transduction(Task):
         codec: TransductionCodec | ImageCodec,
         *,
         label_smoothing: float = 0.0,
+        r_drop: float = 0.0,
         beam_size: int = 1,
         length_penalty: float = 0.0,
         **options: Any,
@@ -65,7 +69,17 @@ class Transduction(Task):
             raise LabError(f"task.beam_size must be at least 1, got {beam_size}")
         if not 0 <= label_smoothing < 1:
             raise LabError(f"task.label_smoothing must be in [0, 1), got {label_smoothing}")
+        if r_drop < 0:
+            raise LabError(f"task.r_drop must be at least 0, got {r_drop}")
+        if r_drop and isinstance(model.latent, Hard | Exact):
+            raise LabError(
+                "task.r_drop compares what is expected at a step, and hard pooling expects something at each "
+                "position: set task.r_drop=0, or choose pooling=soft"
+            )
+        if r_drop:
+            check_dropout(model)
         self.label_smoothing = label_smoothing
+        self.r_drop = r_drop
         self.beam_size = beam_size
         self.length_penalty = length_penalty
         self.errors = nn.ModuleDict(
@@ -82,6 +96,10 @@ class Transduction(Task):
             loss, shown = monte_carlo_loss(model, batch, model.latent, self._log_likelihood)
         elif isinstance(model.latent, Exact):
             loss = shown = enumerated_loss(model, batch, model.latent, self._log_likelihood)
+        elif self.r_drop:
+            logits, target = twice(model, batch)
+            shown = cross_entropy(logits, target, self.label_smoothing)
+            loss = shown + self.r_drop / 2 * divergence(logits, target)
         else:
             logits = model(batch.source, batch.source_lengths, batch.target)
             loss = shown = cross_entropy(logits, batch.target, self.label_smoothing)
