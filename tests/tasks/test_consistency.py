@@ -1,4 +1,4 @@
-"""R-Drop: the divergence of two passes under different dropout."""
+"""What comes beside the cross entropy: R-Drop, and what the encoder writes."""
 
 import math
 from typing import Any
@@ -25,14 +25,19 @@ def data() -> Reverse:
 
 
 def _task(
-    data: Reverse, pooling: type[nn.Module] = Soft, dropout: float = 0.5, **options: Any
+    data: Reverse,
+    pooling: type[nn.Module] = Soft,
+    dropout: float = 0.5,
+    model: dict[str, int] | None = None,
+    **options: Any,
 ) -> Transduction:
     torch.manual_seed(0)
     mechanism = Mechanism(ScaledDot, pooling=pooling)
-    model = Seq2Seq(
-        mechanism, data.codec.sizes, embedding_size=4, hidden_size=6, wiring="luong", dropout=dropout
+    sizes, extra = data.codec.sizes, model or {}
+    made = Seq2Seq(
+        mechanism, sizes, embedding_size=4, hidden_size=6, wiring="luong", dropout=dropout, **extra
     )
-    return Transduction(model, data.codec, **options).train()
+    return Transduction(made, data.codec, **options).train()
 
 
 def test_it_is_the_mean_of_both_divergences() -> None:
@@ -72,19 +77,35 @@ def test_a_step_adds_it_to_the_cross_entropy_of_both_passes(
     torch.manual_seed(1)
     loss = task.training_step(batch, 0)
     torch.manual_seed(1)
-    logits, target = twice(task.model, batch)
+    both = twice(batch)
+    logits = task.model(both.source, both.source_lengths, both.target)
     assert logits.shape[0] == 8
     assert not logits[:4].equal(logits[4:])
-    expected = cross_entropy(logits, target, 0.1)
+    expected = cross_entropy(logits, both.target, 0.1)
     assert logged["train/loss"] == expected
-    torch.testing.assert_close(loss, expected + 1.5 * divergence(logits, target))
+    torch.testing.assert_close(loss, expected + 1.5 * divergence(logits, both.target))
+
+
+def test_a_step_adds_what_the_encoder_writes(data: Reverse, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = _task(data, dropout=0.0, ctc=0.3, model={"ctc_frames": 2})
+    monkeypatch.setattr(task, "log", lambda *_, **__: None)
+    batch = data.parts.train[torch.arange(4)]
+    model = task.model
+    encoded = model.encode(batch.source, batch.source_lengths)
+    written = model.tagger.loss(encoded.keys, encoded.mask, batch.target)
+    read = cross_entropy(model(batch.source, batch.source_lengths, batch.target), batch.target)
+    torch.testing.assert_close(task.training_step(batch, 0), read + 0.3 * written)
 
 
 def test_what_it_cannot_do_is_refused(data: Reverse) -> None:
     for pooling in (Hard, Exact):
-        with pytest.raises(LabError, match="pooling=soft"):
-            _task(data, pooling, r_drop=1.0)
+        for option in ({"r_drop": 1.0}, {"ctc": 0.3, "model": {"ctc_frames": 3}}):
+            with pytest.raises(LabError, match="pooling=soft"):
+                _task(data, pooling, **option)
     with pytest.raises(LabError, match=r"model\.dropout above 0"):
         _task(data, dropout=0.0, r_drop=1.0)
     with pytest.raises(LabError, match=r"task\.r_drop must be at least 0"):
         _task(data, r_drop=-1.0)
+    for alone in ({"ctc": 0.3}, {"model": {"ctc_frames": 3}}):
+        with pytest.raises(LabError, match=r"task\.ctc and model\.ctc_frames go together"):
+            _task(data, **alone)

@@ -9,19 +9,22 @@ from attention_lab.attention import Mechanism, Monotonic
 from attention_lab.errors import LabError
 from attention_lab.models.bidirectional import RecurrentEncoder
 from attention_lab.models.decoder import AttentiveDecoder, DecoderState, check_options
+from attention_lab.models.encoded import Encoded
 from attention_lab.models.monotonic import MonotonicDecoder
+from attention_lab.models.tagger import Tagger
 from attention_lab.sizes import BOS, TransductionSizes
 
 
 class EncoderDecoder(nn.Module):
     """An encoder of any kind and a decoder that attends to what it gives.
 
-    It is trained by `forward` on the gold output, and written out symbol by symbol with `start`, `step`
-    and `select` by the searches of `decoding`.
+    It is trained by `forward` on the gold output, which is `encode` and `read`, and written out symbol by
+    symbol with `start`, `step` and `select` by the searches of `decoding`.
 
     Args:
         encoder: called with sources and their lengths, gives an `Encoded`.
         decoder: the decoder.
+        tagger: reads the annotations too, in training.
 
     Attributes:
         alignment: name of the attention that is compared with a gold alignment.
@@ -31,10 +34,11 @@ class EncoderDecoder(nn.Module):
     alignment = "decoder.attention"
     longest = 2**31
 
-    def __init__(self, encoder: nn.Module, decoder: AttentiveDecoder) -> None:
+    def __init__(self, encoder: nn.Module, decoder: AttentiveDecoder, tagger: Tagger | None = None) -> None:
         super().__init__()
         self.encoder = encoder
         self.decoder = decoder
+        self.tagger = tagger
 
     @property
     def latent(self) -> nn.Module | None:
@@ -56,7 +60,16 @@ class EncoderDecoder(nn.Module):
             target: gold symbols that end in EOS, padded; the shift to the right happens here.
             samples: decode each example this many times in a row, N = samples B, where attention draws.
         """
-        state, before = self.start(source, source_lengths), shifted(target)
+        return self.read(self.encode(source, source_lengths), target, samples)
+
+    def encode(self, source: Shaped[Tensor, "B S *rest"], source_lengths: Int[Tensor, " B"]) -> Encoded:
+        """The annotations of the sources."""
+        encoded: Encoded = self.encoder(source, source_lengths)
+        return encoded
+
+    def read(self, encoded: Encoded, target: Int[Tensor, "B T"], samples: int = 1) -> Float[Tensor, "N T V"]:
+        """Logits under teacher forcing, of encoded sources; see `forward`."""
+        state, before = self.decoder.start(encoded), shifted(target)
         if samples > 1:
             rows = torch.arange(len(target), device=target.device).repeat_interleave(samples)
             state, before = state.select(rows), before[rows]
@@ -84,7 +97,7 @@ class EncoderDecoder(nn.Module):
 
     def start(self, source: Shaped[Tensor, "B S *rest"], source_lengths: Int[Tensor, " B"]) -> DecoderState:
         """The state before the first symbol, for `step` with BOS."""
-        return self.decoder.start(self.encoder(source, source_lengths))
+        return self.decoder.start(self.encode(source, source_lengths))
 
     def step(
         self, tokens: Int[Tensor, " N"], state: DecoderState
@@ -118,6 +131,8 @@ class Seq2Seq(EncoderDecoder):
         dropout: on embeddings, between layers and before the logits.
         attention_dropout: on attention weights.
         residual: add each source symbol's own embedding to its value; see `RecurrentEncoder`.
+        ctc_frames: frames of each annotation in a `Tagger`, which learns to write the target from them; 0 for
+            no tagger.
 
     Raises:
         LabError: for a choice that there is not, an odd `hidden_size` or no layer.
@@ -137,6 +152,7 @@ class Seq2Seq(EncoderDecoder):
         dropout: float = 0.0,
         attention_dropout: float = 0.0,
         residual: bool = True,
+        ctc_frames: int = 0,
     ) -> None:
         check_options(cell, wiring, embedding_size=embedding_size, hidden_size=hidden_size, layers=layers)
         if hidden_size % 2:
@@ -165,4 +181,5 @@ class Seq2Seq(EncoderDecoder):
                 dropout=dropout,
                 attention_dropout=attention_dropout,
             ),
+            Tagger(hidden_size, sizes.target_vocabulary, ctc_frames, dropout) if ctc_frames else None,
         )

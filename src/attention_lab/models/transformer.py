@@ -6,9 +6,11 @@ from torch import Tensor, nn
 from attention_lab.attention import Location, Mechanism, lengths_mask
 from attention_lab.attention.positions import Learned
 from attention_lab.models.embedding import ScaledEmbedding
+from attention_lab.models.encoded import Encoded
 from attention_lab.models.encoder import Encoder
 from attention_lab.models.options import check_at_least
 from attention_lab.models.seq2seq import shifted
+from attention_lab.models.tagger import Tagger
 from attention_lab.models.transformer_decoder import TransformerDecoder, TransformerState
 from attention_lab.sizes import TransductionSizes
 
@@ -16,8 +18,9 @@ from attention_lab.sizes import TransductionSizes
 class Transformer(nn.Module):
     """Encoder-decoder of attention alone: `p(y | x) = prod_t p(y_t | y_<t, x)` (1706.03762, section 3).
 
-    It is trained by `forward` on the gold output, and written out symbol by symbol with `start`, `step`
-    and `select` by the searches of `decoding`, keeping the keys and values of what is done.
+    It is trained by `forward` on the gold output, which is `encode` and `read`, and written out symbol by
+    symbol with `start`, `step` and `select` by the searches of `decoding`, keeping the keys and values of
+    what is done.
 
     Args:
         mechanism: the attention in every head, of either side and between them.
@@ -32,6 +35,8 @@ class Transformer(nn.Module):
         positions: of either side; see `Encoder`. None stand between target and source.
         scale_embedding: multiply embeddings by sqrt(d_model).
         tie_embedding: let the logits be products with the table of the target's embeddings (1608.05859).
+        ctc_frames: frames of each annotation in a `Tagger`, which learns to write the target from them; 0 for
+            no tagger.
 
     Attributes:
         latent: None, as no single attended position is a latent variable of the training.
@@ -58,6 +63,7 @@ class Transformer(nn.Module):
         positions: str = "sinusoidal",
         scale_embedding: bool = True,
         tie_embedding: bool = True,
+        ctc_frames: int = 0,
     ) -> None:
         super().__init__()
         decoder_layers = layers if decoder_layers is None else decoder_layers
@@ -87,6 +93,7 @@ class Transformer(nn.Module):
             scale_embedding=scale_embedding,
             tie_embedding=tie_embedding,
         )
+        self.tagger = Tagger(d_model, sizes.target_vocabulary, ctc_frames, dropout) if ctc_frames else None
         self.alignment = f"decoder.layers.{decoder_layers - 1}.cross.attention"
 
     @property
@@ -106,13 +113,22 @@ class Transformer(nn.Module):
             source_lengths: lengths of at least 1; what stands beyond changes nothing.
             target: gold symbols that end in EOS, padded; the shift to the right happens here.
         """
-        logits, _ = self.decoder(shifted(target), self.start(source, source_lengths))
+        return self.read(self.encode(source, source_lengths), target)
+
+    def encode(self, source: Int[Tensor, "B S"], source_lengths: Int[Tensor, " B"]) -> Encoded:
+        """The annotations of the sources, keys and values in one."""
+        x = self.encoder(self.encoder_embedding(source), source_lengths)
+        return Encoded(x, x, lengths_mask(source_lengths, source.shape[1]), [])
+
+    def read(self, encoded: Encoded, target: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
+        """Logits under teacher forcing, of encoded sources; see `forward`."""
+        logits, _ = self.decoder(shifted(target), self.decoder.start(encoded.keys, encoded.mask))
         return logits  # type: ignore[no-any-return]
 
     def start(self, source: Int[Tensor, "B S"], source_lengths: Int[Tensor, " B"]) -> TransformerState:
         """The state before the first symbol, for `step` with BOS."""
-        encoded = self.encoder(self.encoder_embedding(source), source_lengths)
-        return self.decoder.start(encoded, lengths_mask(source_lengths, source.shape[1]))
+        encoded = self.encode(source, source_lengths)
+        return self.decoder.start(encoded.keys, encoded.mask)
 
     def step(
         self, tokens: Int[Tensor, " N"], state: TransformerState

@@ -5,16 +5,12 @@ from torch import Tensor, nn
 
 from attention_lab.data.batches import TransductionBatch
 from attention_lab.errors import LabError
-from attention_lab.models.ensemble import Ensemble, Writer
 from attention_lab.sizes import PAD
 
 
-def twice(model: Writer | Ensemble, batch: TransductionBatch) -> tuple[Tensor, Tensor]:
-    """Logits `[2B, T, V]` of a batch read twice at once, under dropout of their own, and the targets."""
-    source, lengths, target = (
-        torch.cat([part, part]) for part in (batch.source, batch.source_lengths, batch.target)
-    )
-    return model(source, lengths, target), target
+def twice(batch: TransductionBatch) -> TransductionBatch:
+    """Every example a second time: in one pass, each is under dropout of its own."""
+    return TransductionBatch(*(torch.cat([field, field]) for field in batch))
 
 
 def divergence(logits: Tensor, target: Tensor) -> Tensor:

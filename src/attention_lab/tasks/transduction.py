@@ -41,6 +41,7 @@ class Transduction(Task):
         label_smoothing: share of the target spread over all symbols in training (1512.00567).
         r_drop: alpha of 2106.14448, eq. 4 (of which this is half, the mean of both passes): the weight of the
             divergence between two passes under different dropout. 0 is one pass, which costs about half.
+        ctc: weight of the loss of the model's `Tagger`; above 0 if and only if it has one.
         beam_size: beams in testing and prediction; 1 is greedy. Validation is always greedy.
         length_penalty: alpha of 1609.08144, eq. 14; 0 is none.
         options: see `Task`.
@@ -60,6 +61,7 @@ class Transduction(Task):
         *,
         label_smoothing: float = 0.0,
         r_drop: float = 0.0,
+        ctc: float = 0.0,
         beam_size: int = 1,
         length_penalty: float = 0.0,
         **options: Any,
@@ -69,17 +71,9 @@ class Transduction(Task):
             raise LabError(f"task.beam_size must be at least 1, got {beam_size}")
         if not 0 <= label_smoothing < 1:
             raise LabError(f"task.label_smoothing must be in [0, 1), got {label_smoothing}")
-        if r_drop < 0:
-            raise LabError(f"task.r_drop must be at least 0, got {r_drop}")
-        if r_drop and isinstance(model.latent, Hard | Exact):
-            raise LabError(
-                "task.r_drop compares what is expected at a step, and hard pooling expects something at each "
-                "position: set task.r_drop=0, or choose pooling=soft"
-            )
-        if r_drop:
-            check_dropout(model)
+        _check_extras(model, r_drop=r_drop, ctc=ctc)
         self.label_smoothing = label_smoothing
-        self.r_drop = r_drop
+        self.r_drop, self.ctc = r_drop, ctc
         self.beam_size = beam_size
         self.length_penalty = length_penalty
         self.errors = nn.ModuleDict(
@@ -96,15 +90,24 @@ class Transduction(Task):
             loss, shown = monte_carlo_loss(model, batch, model.latent, self._log_likelihood)
         elif isinstance(model.latent, Exact):
             loss = shown = enumerated_loss(model, batch, model.latent, self._log_likelihood)
-        elif self.r_drop:
-            logits, target = twice(model, batch)
-            shown = cross_entropy(logits, target, self.label_smoothing)
-            loss = shown + self.r_drop / 2 * divergence(logits, target)
         else:
-            logits = model(batch.source, batch.source_lengths, batch.target)
-            loss = shown = cross_entropy(logits, batch.target, self.label_smoothing)
+            loss, shown = self._supervised_loss(batch)
         self.log("train/loss", shown, prog_bar=True, batch_size=len(batch.source))
         return loss
+
+    def _supervised_loss(self, batch: TransductionBatch) -> tuple[Tensor, Tensor]:
+        """The loss to minimise, and its part that is the decoder's cross entropy."""
+        model = self.model
+        assert not isinstance(model, Ensemble)
+        batch = twice(batch) if self.r_drop else batch
+        encoded = model.encode(batch.source, batch.source_lengths)
+        logits = model.read(encoded, batch.target)
+        loss = shown = cross_entropy(logits, batch.target, self.label_smoothing)
+        if self.r_drop:
+            loss = loss + self.r_drop / 2 * divergence(logits, batch.target)
+        if self.ctc and model.tagger is not None:
+            loss = loss + self.ctc * model.tagger.loss(encoded.keys, encoded.mask, batch.target)
+        return loss, shown
 
     def validation_step(self, batch: TransductionBatch, batch_idx: int) -> None:
         """Loss under teacher forcing, and error rates of greedy decoding."""
@@ -250,6 +253,26 @@ class Transduction(Task):
 def _shown(heads: Tensor, rows: list[str], columns: list[str]) -> Tensor:
     """What has a label of the `[H, Q, K]` of an example, on the CPU."""
     return heads[:, : len(rows), : len(columns)].cpu()
+
+
+def _check_extras(model: Writer | Ensemble, **weights: float) -> None:
+    """Raise LabError for a weight of a further loss that is negative, or that this model does not have."""
+    for name, weight in weights.items():
+        if weight < 0:
+            raise LabError(f"task.{name} must be at least 0, got {weight}")
+        if weight and isinstance(model.latent, Hard | Exact):
+            raise LabError(
+                f"task.{name} comes beside one distribution for each step, and hard pooling has one for each "
+                f"position: set task.{name}=0, or choose pooling=soft"
+            )
+    if weights["r_drop"]:
+        check_dropout(model)
+    tagger = not isinstance(model, Ensemble) and model.tagger is not None
+    if tagger != bool(weights["ctc"]):
+        raise LabError(
+            "task.ctc and model.ctc_frames go together: "
+            "set both (task.ctc=0.3 model.ctc_frames=3), or leave both at 0"
+        )
 
 
 ERRORS = {"sequence_error_rate": SequenceErrorRate, "token_error_rate": TokenErrorRate}

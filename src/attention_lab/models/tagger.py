@@ -1,0 +1,62 @@
+"""A second reading of the source, for training alone: connectionist temporal classification."""
+
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from attention_lab.models.options import check_at_least
+from attention_lab.sizes import PAD
+
+
+class Tagger(nn.Module):
+    r"""The target written from left to right by the encoder's annotations alone (Graves et al. 2006).
+
+    Each annotation gives a few frames; each frame is a symbol or blank, whatever the others are:
+
+    .. math:: p(y \mid x) = \sum_{\pi \in B^{-1}(y)} \prod_f p(\pi_f \mid x)
+
+    over all sequences :math:`\pi` that are y once repetitions are merged and blanks left out. Its likelihood
+    beside the decoder's teaches the encoder to tell in place what is to be written there (joint training,
+    1609.06773, eq. 8); the searches do not use it.
+
+    Args:
+        size: of the annotations.
+        vocabulary: number of target symbols; the id of the padding serves as blank.
+        frames: frames of each annotation, at least as many as symbols one source symbol may stand for.
+        dropout: on the annotations.
+
+    Raises:
+        LabError: there are no frames.
+    """
+
+    def __init__(self, size: int, vocabulary: int, frames: int, dropout: float) -> None:
+        super().__init__()
+        check_at_least(1, ctc_frames=frames)
+        self.frames = frames
+        self.dropout = nn.Dropout(dropout)
+        self.output = nn.Linear(size, frames * vocabulary)
+
+    def forward(self, annotations: Float[Tensor, "B S h"]) -> Float[Tensor, "B F V"]:
+        """Logits of all frames, F = S times `frames`."""
+        logits: Tensor = self.output(self.dropout(annotations))
+        return logits.unflatten(-1, (self.frames, -1)).flatten(1, 2)
+
+    def loss(
+        self,
+        annotations: Float[Tensor, "B S h"],
+        mask: Bool[Tensor, "B 1 S"],
+        target: Int[Tensor, "B T"],
+    ) -> Float[Tensor, ""]:
+        """`-log p(y | x)` per symbol of each target, its mean over the batch.
+
+        A target that needs more frames than its source has counts for nothing.
+
+        Args:
+            annotations: as the encoder gives them.
+            mask: True where there is source.
+            target: gold symbols that end in EOS, which is not written here, padded.
+        """
+        log_probabilities = self(annotations).float().log_softmax(-1).transpose(0, 1)
+        lengths = mask.sum((1, 2)) * self.frames
+        written = (target != PAD).sum(-1) - 1
+        return F.ctc_loss(log_probabilities, target, lengths, written, blank=PAD, zero_infinity=True)
