@@ -38,8 +38,9 @@ class Tagger(nn.Module):
 
     def forward(self, annotations: Float[Tensor, "B S h"]) -> Float[Tensor, "B F V"]:
         """Logits of all frames, F = S times `frames`."""
+        batch, length, _ = annotations.shape
         logits: Tensor = self.output(self.dropout(annotations))
-        return logits.unflatten(-1, (self.frames, -1)).flatten(1, 2)
+        return logits.view(batch, length * self.frames, -1)
 
     def loss(
         self,
