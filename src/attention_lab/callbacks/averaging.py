@@ -1,0 +1,45 @@
+"""An average of the weights along the training."""
+
+from collections.abc import Sequence
+
+import torch
+from pytorch_lightning.callbacks import WeightAveraging
+from torch import Tensor
+
+from attention_lab.errors import LabError
+
+
+class AveragedWeights(WeightAveraging):
+    r"""Exponential moving average of the weights, which is what is validated, saved and tested.
+
+    .. math:: \bar\theta_{n+1} = \bar\theta_n + (1 - d_n) (\theta_{n+1} - \bar\theta_n),
+        \qquad d_n = \min\left(d, \frac{1 + n}{10 + n}\right)
+
+    after each step n. The decay grows to d with the training, so that the weights of the start, which are
+    worth nothing, are soon forgotten, and a training of a hundred steps has a short average.
+
+    Args:
+        decay: d; the average is one over about 1 / (1 - d) steps.
+
+    Raises:
+        LabError: the decay is not in [0, 1).
+    """
+
+    def __init__(self, decay: float = 0.998) -> None:
+        if not 0 <= decay < 1:
+            raise LabError(f"callbacks.ema.decay must be in [0, 1), got {decay}")
+        self.decay = decay
+        super().__init__(multi_avg_fn=self.update)
+
+    @torch.no_grad()
+    def update(self, averages: Sequence[Tensor], weights: Sequence[Tensor], count: Tensor) -> None:
+        """Move the averages, in place; what is no number on a scale, such as a count, is copied."""
+        averages, weights = list(averages), list(weights)
+        if not averages[0].is_floating_point():
+            torch._foreach_copy_(averages, weights)
+            return
+        # All on the device: no step waits for a number.
+        share = 1 - ((1 + count) / (10 + count)).clamp_max(self.decay)
+        steps = torch._foreach_sub(weights, averages)
+        torch._foreach_mul_(steps, share)
+        torch._foreach_add_(averages, steps)
