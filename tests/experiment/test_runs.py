@@ -225,6 +225,16 @@ def test_options_are_read(options: list[str], command) -> None:
     assert done.err == ""
 
 
+def test_averaged_weights_are_what_is_saved_and_tested(command) -> None:
+    done = command(*SMALL["seq2seq"], "callbacks=ema")
+    best = done.folder / "checkpoints" / "best.ckpt"
+    kept = torch.load(best, weights_only=True)
+    assert any(not kept["state_dict"][n].equal(kept["current_model_state"][n]) for n in kept["state_dict"])
+    again = command("stage=test", f"ckpt_path={best}")
+    assert again.status == 0, again.err
+    assert _metrics(again.folder)["test/loss"] == _metrics(done.folder)["test/loss"]
+
+
 def test_the_width_reaches_the_leave_one_out_optimum(command, tmp_path: Path) -> None:
     generator = torch.Generator().manual_seed(0)
     x = torch.rand(50, generator=generator, dtype=torch.float64) * 5

@@ -1,9 +1,12 @@
 """An average of the weights along the training."""
 
 from collections.abc import Sequence
+from typing import Any
 
+import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import WeightAveraging
+from pytorch_lightning.trainer.states import TrainerFn
 from torch import Tensor
 
 from attention_lab.errors import LabError
@@ -43,3 +46,10 @@ class AveragedWeights(WeightAveraging):
         steps = torch._foreach_sub(weights, averages)
         torch._foreach_mul_(steps, share)
         torch._foreach_add_(averages, steps)
+
+    def on_load_checkpoint(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        """Training goes on from its own weights; what is tested are the averaged ones, as they were loaded."""
+        if trainer.state.fn == TrainerFn.FITTING:
+            super().on_load_checkpoint(trainer, pl_module, checkpoint)

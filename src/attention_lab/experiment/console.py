@@ -18,7 +18,6 @@ IGNORED = (
     r".*number of training batches .* smaller than the logging interval.*",
     r".*GPU available but not used.*",
     r"The dirpath has changed from.*",  # a run that goes on in a folder of its own
-    r"You're using the WeightAveraging callback.*outside the 'fit' stage.*",  # testing needs no average
     r".*lr_scheduler.step\(\).*before.*optimizer.step\(\).*",
 )
 
