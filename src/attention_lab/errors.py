@@ -1,4 +1,4 @@
-"""The one exception for input that the user can put right."""
+"""The exceptions that the command line tells in one line."""
 
 
 class LabError(Exception):
@@ -7,3 +7,20 @@ class LabError(Exception):
     Its text is one line that names the place and says what would be right. The command line prints
     that line alone and exits with status 1; from Python it is an ordinary exception.
     """
+
+
+class Stopped(BaseException):
+    """A signal asks the program to end. No error, so nothing that handles errors takes it for one.
+
+    Attributes:
+        signum: the signal's number; the exit status is 128 more.
+        between_batches: whether a training was stopped, and all of its last batch is done.
+    """
+
+    def __init__(self, signum: int, between_batches: bool = False) -> None:
+        super().__init__(f"stopped by signal {signum}")
+        self.signum, self.between_batches = signum, between_batches
+
+
+class PrunedError(Exception):
+    """A search stops a run for its poor outlook, which is no failure; its text says what the outlook was."""

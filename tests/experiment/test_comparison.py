@@ -5,14 +5,18 @@ import json
 import math
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from omegaconf import OmegaConf
 from scipy import stats
 
-from attention_lab.experiment.comparison import Comparison
-from attention_lab.experiment.sweep import Estimate, Job, cells, estimate, headlines, read_sweep, varied
+import attention_lab
+from attention_lab.experiment.leaderboard import View, write_board
+from attention_lab.experiment.runs import Job, find_runs
+from attention_lab.experiment.significance import Estimate, estimate
+from attention_lab.experiment.sweep import cells, headlines, varied
 from attention_lab.experiment.tables import number
 
 REPOSITORY = Path(__file__).parents[2]
@@ -43,7 +47,9 @@ def _job(number: int, metrics: dict[str, float], **overrides: object) -> Job:
     for key, value in overrides.items():
         OmegaConf.update(config, key.replace("__", "."), value)
     given = {key.replace("__", "."): str(value) for key, value in overrides.items()}
-    return Job(Path(str(number)), given, {"model": given.get("model", "nw")}, config, metrics, None)
+    plain = OmegaConf.to_container(config)
+    choices = {"model": given.get("model", "nw")}
+    return Job(Path(str(number)), given, choices, plain, metrics, None, str(plain["seed"]))
 
 
 def test_jobs_that_differ_in_more_than_the_seed_are_not_averaged() -> None:
@@ -89,7 +95,7 @@ def test_a_sweep_ends_in_a_table_and_goes_on_after_a_failed_job(command) -> None
     assert lines[2].startswith(
         "2/8  scoring=gaussian seed=1 trainer.devices=0  failed: trainer.devices=0: choose"
     )
-    table = list(csv.DictReader((done.folder / "comparison.csv").read_text().splitlines()))
+    table = list(csv.DictReader((done.folder / "leaderboard.csv").read_text().splitlines()))
     # The kernel is better than a network of random weights, and so comes first.
     assert [(row["scoring"], row["n"]) for row in table] == [("gaussian", "2"), ("additive", "2")]
     for row in table:
@@ -99,12 +105,12 @@ def test_a_sweep_ends_in_a_table_and_goes_on_after_a_failed_job(command) -> None
         assert float(row["test/mse"]) == pytest.approx(found.mean)
         assert float(row["test/mse sd"]) == pytest.approx(found.sd)
         assert float(row["test/mse high"]) == pytest.approx(found.mean + found.half)
-    markdown = (done.folder / "comparison.md").read_text()
+    markdown = (done.folder / "leaderboard.md").read_text()
     assert "| gaussian | 2 |" in markdown
     assert markdown.count("- `scoring=") == 4
     assert "- `scoring=additive seed=2 trainer.devices=0`: trainer.devices=0: choose" in markdown
     assert not (done.folder / "comparison.png").exists()
-    assert [job.error is None for job in read_sweep(done.folder)] == [True, False] * 4
+    assert [job.error is None for job in find_runs([done.folder])] == [True, False] * 4
 
 
 def test_a_failed_job_that_is_mended_fails_no_more(command, tmp_path: Path) -> None:
@@ -147,7 +153,7 @@ def test_a_sweep_with_axes_draws_a_picture(command) -> None:
 
 
 def test_without_matplotlib_one_line_says_how_to_get_it(command, monkeypatch) -> None:
-    monkeypatch.setattr("attention_lab.experiment.comparison.is_available", lambda: False)
+    monkeypatch.setattr("attention_lab.experiment.leaderboard.is_available", lambda: False)
     compare = "hydra.callbacks.comparison"
     done = command(*NW, "seed=1,2", f"{compare}.x=seed", f"{compare}.y=test/mse")
     assert done.status == 0
@@ -158,7 +164,7 @@ def test_without_matplotlib_one_line_says_how_to_get_it(command, monkeypatch) ->
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["x=scoring"], "x and y go together"),
+        (["x=scoring"], "x needs y"),
         (["x=data.trainsize", "y=test/mse"], "data.trainsize is no option, no group and no metric"),
         (["x=scoring", "y=test/accuracy"], "no job has the metric test/accuracy: choose fit/"),
     ],
@@ -190,7 +196,7 @@ def test_an_experiment_sweeps_by_itself_and_takes_other_values(
     small += ["trainer.max_steps=2", "trainer.val_check_interval=2", f"hydra.sweep.dir={tmp_path}/sweep"]
     done = command(f"experiment={experiment}", *small)
     assert (done.status, done.err) == (0, "")
-    jobs = read_sweep(tmp_path / "sweep")
+    jobs = find_runs([tmp_path / "sweep"])
     assert len(jobs) == 2
     assert all("test/accuracy" in job.metrics and job.metrics["fit/steps"] == 2 for job in jobs)
     if experiment == "efficiency":
@@ -199,15 +205,30 @@ def test_an_experiment_sweeps_by_itself_and_takes_other_values(
         ]  # fmt: skip
 
 
+def test_scores_are_compared_in_models_of_one_size(command, tmp_path: Path) -> None:
+    small = ["scoring=dot,additive", "seed=1", "data.train_size=64", "data.test_size=20"]
+    small += ["trainer.max_steps=2", "model.parameters=40000", "model.hidden_size=32"]
+    done = command("experiment=compare_scores", *small, f"hydra.sweep.dir={tmp_path}/sweep")
+    assert (done.status, done.err) == (0, "")
+    jobs = find_runs([tmp_path / "sweep"])
+    assert [job.choices["scoring"] for job in jobs] == ["dot", "additive"]
+    assert all(job.metrics["parameters"] == pytest.approx(40000, rel=0.005) for job in jobs)
+    assert "best by test/token_error_rate (lowest): " in done.out
+    trained = attention_lab.load(next((tmp_path / "sweep").glob("*/checkpoints/last.ckpt")))
+    assert len(trained.predict(["a b"])) == 1
+
+
 def test_a_comparison_needs_no_torch() -> None:
     script = "import sys, attention_lab.experiment.comparison; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], cwd=REPOSITORY, check=False).returncode == 0
 
 
 def test_a_sweep_in_which_all_jobs_failed_has_a_list_of_them_alone(tmp_path: Path, capsys) -> None:
-    Comparison().compare(tmp_path, [], [_job(0, {}, seed=1), _job(1, {}, seed=2)])
-    assert "failed: seed=1: None" in capsys.readouterr().out
-    assert "Failed:" in (tmp_path / "comparison.md").read_text()
+    jobs = [replace(_job(seed, {}, seed=seed), error=f"reason {seed}") for seed in (1, 2)]
+    write_board(tmp_path, jobs, View())
+    assert "failed: seed=1: reason 1" in capsys.readouterr().out
+    assert "- `seed=2`: reason 2" in (tmp_path / "leaderboard.md").read_text()
+    assert not (tmp_path / "leaderboard.png").exists()
 
 
 def test_pictures_can_be_left_out(command) -> None:

@@ -24,24 +24,64 @@ class Cost(pl.Callback):
     is in use between two steps: of the GPU as PyTorch allocates it; without one, of this process's resident
     memory, on Linux only. There the free pages of the heap are given back, and the kernel is asked to forget
     the peak so far (5 in /proc/self/clear_refs): a job does not see that of another in the same process.
+
+    Attributes:
+        whole: seconds that the fit took, of a run that was interrupted with all its parts.
+        resuming: whether the checkpoint that is loaded is the run's own.
     """
 
     def __init__(self) -> None:
+        self.resuming = False
+        self.start = 0.0
+        self.whole = 0.0
+        self.device = torch.device("cpu")
+        self.peak: float | None = None
         self.seconds = 0.0
         self.steps = 0
         self.mark = 0.0
         self.seen: int | None = None
         self.before: float | None = None
 
+    def state_dict(self) -> dict[str, Any]:
+        """What was measured so far."""
+        return {
+            "whole": self.whole + time.perf_counter() - self.start,
+            "seconds": self.seconds,
+            "steps": self.steps,
+            "peak": self._peak(self.device),
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Add to it, if it is the same run that goes on."""
+        if self.resuming:
+            self.whole, self.peak = state_dict["whole"], state_dict["peak"]
+            self.seconds, self.steps = state_dict["seconds"], state_dict["steps"]
+
+    def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """The clock of the whole begins."""
+        self.device = pl_module.device
+        self.start = time.perf_counter()
+
+    def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """And ends."""
+        self.whole += time.perf_counter() - self.start
+
     def metrics(self, device: torch.device) -> dict[str, float]:
         """`fit/steps_per_second` and `fit/peak_memory_mb`, those that could be measured."""
         if not self.steps:
             return {}
-        peak = float(torch.cuda.max_memory_allocated(device)) if device.type == "cuda" else _resident("VmHWM")
         found = {"fit/steps_per_second": self.steps / self.seconds}
-        if peak is not None and self.before is not None:
-            found["fit/peak_memory_mb"] = max(0.0, peak - self.before) / MEGABYTE
+        peak = self._peak(device)
+        if peak is not None:
+            found["fit/peak_memory_mb"] = peak / MEGABYTE
         return found
+
+    def _peak(self, device: torch.device) -> float | None:
+        """The greatest peak of all parts of the run."""
+        if self.before is None:
+            return self.peak
+        peak = float(torch.cuda.max_memory_allocated(device)) if device.type == "cuda" else _resident("VmHWM")
+        return self.peak if peak is None else max(self.peak or 0.0, peak - self.before)
 
     def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """The clock runs again."""

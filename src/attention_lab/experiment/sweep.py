@@ -1,121 +1,99 @@
-"""The jobs of a sweep as they lie in its folder, and what they say together."""
+"""Runs that are alike: which options tell them apart, and what they say together over their seeds."""
 
-import json
 import math
-import statistics
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NamedTuple
-
-from omegaconf import DictConfig, OmegaConf
+from typing import Any
 
 from attention_lab.experiment.report import is_end
+from attention_lab.experiment.runs import SEED, Job
+from attention_lab.experiment.significance import Estimate, estimate
 
-ERROR = "error.txt"
-"""In the folder of a job that failed: the reason in the first line."""
-SEED = "seed"
-"""The option over whose values results are averaged."""
-
-
-@dataclass(frozen=True)
-class Job:
-    """One job: what it was asked, and what came of it."""
-
-    folder: Path
-    overrides: Mapping[str, str]
-    choices: Mapping[str, str]
-    config: DictConfig
-    metrics: Mapping[str, float]
-    error: str | None
-
-    def label(self, keys: Collection[str]) -> str:
-        """Those of the options given for it that are in `keys`; all where none is."""
-        given = {key: value for key, value in self.overrides.items() if key in keys} or self.overrides
-        return " ".join(f"{key}={value}" for key, value in given.items())
-
-    def value(self, key: str) -> Any:
-        """What it has under a metric's name, a group of `conf/`, or the dotted path of an option."""
-        if key in self.metrics:
-            return self.metrics[key]
-        if key in self.choices:
-            return self.choices[key]
-        return OmegaConf.select(self.config, key)
-
-
-class Estimate(NamedTuple):
-    r"""Mean and standard deviation of n values, and half the width of the 95% interval of the mean.
-
-    With :math:`s` the standard deviation (n - 1 in its denominator) and :math:`t` the quantile of Student's
-    distribution (1908), half the width is :math:`t_{0.975,\,n-1}\, s / \sqrt n`; of one value it is NaN.
-    """
-
-    n: int
-    mean: float
-    sd: float
-    half: float
-
-
-def estimate(values: Sequence[float]) -> Estimate:
-    """The estimate from at least one value; NaN among them gives NaN."""
-    from scipy.special import stdtrit
-
-    n, mean = len(values), math.fsum(values) / len(values)
-    if n == 1 or not all(map(math.isfinite, values)):
-        return Estimate(n, mean, math.nan, math.nan)
-    sd = statistics.stdev(values)
-    return Estimate(n, mean, sd, float(stdtrit(n - 1, 0.975)) * sd / math.sqrt(n))
+GROUPS = (
+    *("model", "data", "scoring", "normalizer", "window", "pooling"),
+    *("optimizer", "schedule", "callbacks"),
+)
+"""The groups of `conf/` whose choice may tell runs apart that were told nothing different."""
+COSTS = ("parameters", "fit/steps_per_second", "fit/peak_memory_mb")
+"""What training takes, beside any result."""
+UPWARDS = ("accuracy", "mass", "monotonicity", "per_second")
+"""Ends of the names of metrics of which more is better; of all others less is."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """The jobs that differ in nothing but the seed, and in what they agree."""
+    """The runs that differ in nothing but the seed, and in what they agree."""
 
     options: Mapping[str, Any]
     jobs: Sequence[Job]
 
+    @property
+    def name(self) -> str:
+        """Its options, as on the command line."""
+        return self.told(tuple(self.options))
+
+    def told(self, keys: Collection[str]) -> str:
+        """Those of its options that are in `keys`, as on the command line."""
+        own = {key: shown(value) for key, value in self.options.items() if key in keys}
+        return " ".join(f"{key}={value}" for key, value in own.items()) or "all runs"
+
+    def by_seed(self, metric: str) -> dict[str, list[Job]]:
+        """The runs that have a metric; a seed that ran twice is one seed, and says nothing new."""
+        found: dict[str, list[Job]] = {}
+        for job in self.jobs:
+            if metric in job.metrics:
+                found.setdefault(job.seed, []).append(job)
+        return found
+
+    def values(self, metric: str) -> dict[str, float]:
+        """Of a metric, one for each seed: the mean of its runs."""
+        return {
+            seed: math.fsum(job.metrics[metric] for job in jobs) / len(jobs)
+            for seed, jobs in self.by_seed(metric).items()
+        }
+
     def estimate(self, metric: str) -> Estimate | None:
-        """Of a metric over the jobs that have it; None where none has."""
-        values = [float(job.metrics[metric]) for job in self.jobs if metric in job.metrics]
+        """Of a metric over the seeds that have it; None where none has."""
+        values = list(self.values(metric).values())
         return estimate(values) if values else None
 
 
-def read_job(folder: Path) -> Job:
-    """Read a job's folder, finished or not."""
-    hydra = folder / ".hydra"
-    overrides = [str(one).lstrip("+").partition("=") for one in OmegaConf.load(hydra / "overrides.yaml")]
-    # The run's own file has every value resolved; a job that failed early has only Hydra's.
-    config = folder / "config.yaml"
-    loaded = OmegaConf.load(config if config.is_file() else hydra / "config.yaml")
-    assert isinstance(loaded, DictConfig)
-    choices = OmegaConf.select(OmegaConf.load(hydra / "hydra.yaml"), "hydra.runtime.choices")
-    metrics, error = folder / "metrics.json", folder / ERROR
-    return Job(
-        folder=folder,
-        overrides={key: value for key, _, value in overrides if not key.startswith(("hydra", "~"))},
-        choices={group: str(choice) for group, choice in choices.items() if "/" not in str(group)},
-        config=loaded,
-        metrics=json.loads(metrics.read_text(encoding="utf-8")) if metrics.is_file() else {},
-        error=error.read_text(encoding="utf-8").partition("\n")[0] if error.is_file() else None,
-    )
-
-
-def read_sweep(folder: Path) -> list[Job]:
-    """All jobs below a sweep's folder, in the order in which they were numbered."""
-    jobs = [path.parent.parent for path in folder.rglob(".hydra/overrides.yaml")]
-    return [read_job(job) for job in sorted(jobs, key=_number)]
-
-
-def _number(folder: Path) -> tuple[float, str]:
-    """The job's number: Hydra's, or else last, by name."""
-    number = OmegaConf.select(OmegaConf.load(folder / ".hydra" / "hydra.yaml"), "hydra.job.num")
-    return (math.inf if number is None else float(number), str(folder))
-
-
 def varied(jobs: Sequence[Job]) -> list[str]:
-    """The options in which the jobs differ, the seed aside."""
-    keys = list(dict.fromkeys(key for job in jobs for key in job.overrides))
-    return [key for key in keys if key != SEED and len({job.overrides.get(key) for job in jobs}) > 1]
+    """The options in which the runs differ, the seed aside, as few as tell them all apart.
+
+    First come those that were given for some of them; then, if some still differ that have all these in
+    common, groups and other options of their configurations.
+    """
+    given = dict.fromkeys(key for job in jobs for key in job.overrides)
+    keys = [key for key in given if key != SEED and len({_said(job, key) for job in jobs}) > 1]
+    leaves = dict.fromkeys(key for job in jobs for key in job.leaves)
+    for key in (*GROUPS, *leaves):
+        if key in keys or all(str(job.value(key)) == job.seed for job in jobs):
+            continue  # as in data.seed=${seed}
+        if any(len({str(job.value(key)) for job in cell.jobs}) > 1 for cell in cells(jobs, keys)):
+            keys.append(key)
+    return keys
+
+
+def shown(value: Any) -> str:
+    """A value as it is written on the command line."""
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def distinct(found: Sequence[Cell]) -> list[str]:
+    """As few of the settings' options as tell all of them apart, the first ones first."""
+    keys: list[str] = []
+    parts = 1 if found else 0
+    for key in found[0].options if found else ():
+        now = len({tuple(shown(cell.options[one]) for one in (*keys, key)) for cell in found})
+        if now > parts:
+            keys, parts = [*keys, key], now
+    return keys
+
+
+def _said(job: Job, key: str) -> str:
+    value = job.value(key)
+    return str(job.overrides.get(key) if value is None else value)
 
 
 def cells(jobs: Sequence[Job], keys: Sequence[str]) -> list[Cell]:
@@ -131,5 +109,24 @@ def headlines(jobs: Sequence[Job], most: int = 4) -> list[str]:
     known = sorted({name for job in jobs for name in job.metrics})
     tested = [name for name in known if name.startswith("test/")]
     names = [name for name in tested if name != "test/loss" and not is_end(name, tested)] or tested or known
-    monitored = {str(job.value("monitor.metric")).replace("validation/", "test/") for job in jobs}
-    return sorted(names, key=lambda name: name not in monitored)[:most]
+    monitored = {_tested(job.value("monitor.metric")) for job in jobs}
+    names.sort(
+        key=lambda name: (
+            name not in monitored,
+            name.startswith(("test/alignment", "test/monotonicity")),
+            name,
+        )
+    )
+    return names[:most]
+
+
+def more_is_better(metric: str, jobs: Sequence[Job]) -> bool:
+    """The direction of a metric: `monitor.mode` of the run that watched it, or else by its name."""
+    for job in jobs:
+        if _tested(job.value("monitor.metric")) == metric and job.value("monitor.mode") in ("min", "max"):
+            return bool(job.value("monitor.mode") == "max")
+    return metric.endswith(UPWARDS)
+
+
+def _tested(monitored: Any) -> str:
+    return str(monitored).replace("validation/", "test/")

@@ -101,7 +101,7 @@ class _Plot:
         self.x_bounds, self.y_bounds = _bounds(values[0], 0.02), _bounds(values[1], 0.06)
         self.x_ticks = round_ticks(*self.x_bounds, most=max(5, (self.width - 90) // 70))
         self.y_ticks = round_ticks(*self.y_bounds, most=max(5, (self.height - 120) // 45))
-        self.tick_room = max((self.measure(_tick_text(tick), 12, 80) for tick in self.y_ticks), default=0)
+        self.tick_room = max((self.measure(tick_text(tick), 12, 80) for tick in self.y_ticks), default=0)
         self.left, self.right = 46.0 + self.tick_room, self.width - 18.0
         self.top, self.bottom = 16.0, self.height - 58.0
 
@@ -127,11 +127,11 @@ class _Plot:
         across, _ = self.place(np.array([self.x_ticks, [0.0] * len(self.x_ticks)]))
         for tick, x in zip(self.x_ticks, across.tolist(), strict=True):
             self.stroke([(x, self.top), (x, self.bottom)], _GRID, 1.0)
-            self.text(_tick_text(tick), (x, self.bottom + 7), (0.5, 0.0), colour=_QUIET)
+            self.text(tick_text(tick), (x, self.bottom + 7), (0.5, 0.0), colour=_QUIET)
         _, up = self.place(np.array([[0.0] * len(self.y_ticks), self.y_ticks]))
         for tick, y in zip(self.y_ticks, up.tolist(), strict=True):
             self.stroke([(self.left, y), (self.right, y)], _GRID, 1.0)
-            self.text(_tick_text(tick), (self.left - 8, y), (1.0, 0.5), colour=_QUIET, limit=80)
+            self.text(tick_text(tick), (self.left - 8, y), (1.0, 0.5), colour=_QUIET, limit=80)
         self.stroke([(self.left, self.top), (self.left, self.bottom), (self.right, self.bottom)], _QUIET, 1.0)
         middle = (self.left + self.right) / 2, (self.top + self.bottom) / 2
         self.text(x_label, (middle[0], self.height - 18.0), (0.5, 0.5), size=13)
@@ -207,6 +207,7 @@ def _dashes(xs: Array, ys: Array, dash: float = 9.0) -> list[Array]:
     return pieces
 
 
-def _tick_text(tick: float) -> str:
+def tick_text(tick: float) -> str:
+    """What is written at a tick."""
     text = f"{tick:.10g}"
     return text if len(text) <= 8 else f"{tick:.3g}"

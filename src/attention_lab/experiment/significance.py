@@ -1,0 +1,142 @@
+"""How sure a mean over seeds is, and whether one setting is worse than another. It needs no torch."""
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+RESAMPLES = 10_000
+LEVEL = 0.95
+_CHUNK = 2_000_000  # numbers held at a time
+
+
+class Estimate(NamedTuple):
+    r"""Mean and standard deviation of n values, and half the width of the 95% interval of the mean.
+
+    With :math:`s` the standard deviation (n - 1 in its denominator) and :math:`t` the quantile of Student's
+    distribution (1908), half the width is :math:`t_{0.975,\,n-1}\, s / \sqrt n`; of one value it is NaN.
+    """
+
+    n: int
+    mean: float
+    sd: float
+    half: float
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    """The estimate from at least one value; NaN among them gives NaN."""
+    from scipy.special import stdtrit
+
+    if not all(map(math.isfinite, values)):
+        return Estimate(len(values), math.nan, math.nan, math.nan)
+    n, mean = len(values), math.fsum(values) / len(values)
+    if n == 1:
+        return Estimate(n, mean, math.nan, math.nan)
+    sd = statistics.stdev(values)
+    return Estimate(n, mean, sd, float(stdtrit(n - 1, (1 + LEVEL) / 2)) * sd / math.sqrt(n))
+
+
+class Difference(NamedTuple):
+    """What one setting has more than another, paired over the seeds that both have.
+
+    Attributes:
+        n: how many seeds.
+        mean: of the differences.
+        low: lower end of their 95% interval; NaN where there is nothing to judge by.
+        high: upper end.
+        p: two-sided probability of so large a difference if there were none; see `compare`.
+        examples: whether the test examples were resampled too.
+    """
+
+    n: int
+    mean: float
+    low: float
+    high: float
+    p: float
+    examples: bool
+
+
+def compare(differences: Sequence[float], resampled: Array | None = None, *, seed: int = 0) -> Difference:
+    r"""The mean of paired differences, one for each seed, with its 95% interval and p.
+
+    A seed is that of the same initial weights, order and dropout as far as two settings have these in common,
+    so that what both have from it cancels out in the difference :math:`d_s`, :math:`\bar d` their mean over n
+    seeds and :math:`s` their standard deviation.
+
+    Without `resampled` this is Student's paired t test: :math:`\bar d \pm t_{0.975,\,n-1}\, s / \sqrt n`. It
+    says what other seeds would give on the same test examples. A difference that is the same for every seed
+    is taken as certain.
+
+    With `resampled`, :math:`\bar d` on other test examples as `resample` draws them (the paired bootstrap of
+    Koehn 2004, "Statistical significance tests for machine translation evaluation", W04-3250), it is about
+    other seeds *and* other examples. Each resample r gets a draw of what other seeds would add:
+
+    .. math:: \theta_r = \bar d_r + t_r\, s / \sqrt n, \qquad t_r \sim \text{Student}_{n-1}
+
+    The interval's ends are the quantiles 0.025 and 0.975 of :math:`\theta`, and p is twice the smaller one of
+    the shares of resamples on either side of zero. Seeds are not drawn with replacement as the examples are:
+    of three seeds that would give two thirds of their variance, and normal rather than Student's quantiles.
+    With one seed there is no second term: the result is Koehn's and holds for these two trained models alone.
+
+    Args:
+        differences: one for each seed.
+        resampled: their mean on each of many resamples of the test examples.
+        seed: of the draws: the same numbers have the same interval.
+    """
+    from scipy.special import stdtr, stdtrit
+
+    n, mean = len(differences), math.fsum(differences) / len(differences)
+    nothing = Difference(n, mean, math.nan, math.nan, math.nan, resampled is not None)
+    if not math.isfinite(mean) or (n == 1 and resampled is None):
+        return nothing
+    error = statistics.stdev(differences) / math.sqrt(n) if n > 1 else 0.0
+    if resampled is None:
+        half = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * error
+        p = 2 * float(stdtr(n - 1, -abs(mean) / error)) if error else float(mean == 0)
+        return Difference(n, mean, mean - half, mean + half, p, False)
+    drawn = resampled[np.isfinite(resampled)]
+    if not len(drawn):
+        return nothing
+    if error:
+        drawn = drawn + error * np.random.default_rng(seed).standard_t(n - 1, len(drawn))
+    low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    side = min(int((drawn <= 0).sum()), int((drawn >= 0).sum()))
+    p = min(1.0, 2 * (side + 1) / (len(drawn) + 1))
+    return Difference(n, mean, float(low), float(high), p, True)
+
+
+def resample(
+    numerators: npt.NDArray[Any], denominators: npt.NDArray[Any], *, resamples: int = RESAMPLES, seed: int = 0
+) -> Array:
+    r"""The error rates of several runs on resampled test examples, the same ones for all of them.
+
+    .. math:: r^*_m = \frac{\sum_i c_i a_{mi}}{\sum_i c_i b_{mi}}, \qquad
+        c \sim \mathrm{Multinomial}(N; \tfrac1N, \dots, \tfrac1N)
+
+    Because c is shared, the difference of two columns is that of two runs on one test set (Koehn 2004).
+
+    Args:
+        numerators: `[runs, N]`, what each made wrong of each example, such as its edits.
+        denominators: `[runs, N]`, out of how much, such as the length of its reference.
+        resamples: how many times N examples are drawn, with replacement.
+        seed: of the draws.
+
+    Returns:
+        `[resamples, runs]`; NaN where the denominators sum to 0.
+    """
+    runs, size = numerators.shape
+    generator = np.random.default_rng(seed)
+    both = np.concatenate([numerators, denominators]).T.astype(np.float64)
+    sums = np.empty((resamples, 2 * runs))
+    step = max(1, _CHUNK // size)
+    for start in range(0, resamples, step):
+        rows = min(step, resamples - start)
+        drawn = generator.integers(0, size, (rows, size)) + size * np.arange(rows)[:, None]
+        counts = np.bincount(drawn.ravel(), minlength=rows * size).reshape(rows, size)
+        sums[start : start + rows] = counts @ both
+    below = sums[:, runs:]
+    return np.divide(sums[:, :runs], below, out=np.full_like(below, np.nan), where=below > 0)

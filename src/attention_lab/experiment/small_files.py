@@ -1,0 +1,98 @@
+"""The small files of a run's folder, which may come from anybody: read as plain values, or refused in a line.
+
+Nothing in them is resolved or run: `${...}` stays text. What could take memory or time without end (nesting,
+references, endless numbers) and what no file of ours has (tags) is refused before it is built.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+
+from attention_lab.errors import LabError
+
+LARGEST = 4 << 20
+"""Most bytes of a file."""
+DEEPEST = 100
+"""Most levels of options within options; the parser, in C, ends the program at some thousands."""
+UNFIT = (LookupError, TypeError, ValueError, AttributeError, RuntimeError, ArithmeticError, AssertionError)
+"""What values raise that are not what they should be."""
+_LONGEST = 300  # characters of a reason
+_NUMBER = re.compile(r"[-+]?[0-9][0-9a-zA-Z_:.+-]{99,}")  # 1:1:1:... takes time without end, 0xfff... no text
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def read_small(path: Path, name: str | None = None) -> str:
+    """The text of a small file (UTF-8, with or without a byte order mark).
+
+    Args:
+        path: of the file.
+        name: what messages call it; None: its last part.
+
+    Raises:
+        LabError: it is missing, no file, too large or not UTF-8.
+    """
+    name = path.name if name is None else name
+    try:
+        if path.exists() and not path.is_file():  # to open a pipe may take for ever
+            raise LabError(f"{name} cannot be read: it is no file")
+        with path.open("rb") as file:
+            content = file.read(LARGEST + 1)
+        if len(content) > LARGEST:
+            raise LabError(f"{name} cannot be read: it has more than {LARGEST >> 20} MB")
+        return content.decode("utf-8-sig")
+    except FileNotFoundError:
+        raise LabError(f"{name} is missing") from None
+    except (OSError, ValueError) as error:
+        raise LabError(f"{name} cannot be read: {in_one_line(error)}") from None
+
+
+def read_yaml(path: Path, name: str | None = None) -> Any:
+    """What a YAML file holds, as plain values. Raises LabError if it cannot be read; see `read_small`."""
+    text = read_small(path, name)
+    name = path.name if name is None else name
+    try:
+        _check_events(text, name)
+        # This loader makes plain values only, and resolves no interpolation: a file can run nothing.
+        return yaml.load(text, Loader=_LOADER)
+    except (ValueError, TypeError, LookupError, RecursionError, yaml.YAMLError) as error:
+        raise LabError(f"{name} cannot be read: {in_one_line(error)}") from None
+
+
+def read_json(path: Path, name: str | None = None) -> Any:
+    """What a JSON file holds. Raises LabError if it cannot be read; see `read_small`."""
+    text = read_small(path, name)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        name = path.name if name is None else name
+        raise LabError(f"{name} cannot be read: {in_one_line(error)}") from None
+
+
+def in_one_line(error: object) -> str:
+    """A message in one line."""
+    text = " ".join(str(error).split())[:_LONGEST]
+    return (
+        "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
+        or type(error).__name__
+    )
+
+
+def _check_events(text: str, name: str) -> None:
+    """Refuse what the parser, which takes the text in pieces, would build without end."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > DEEPEST:
+            raise LabError(f"{name} cannot be read: more than {DEEPEST} levels of options")
+        if isinstance(event, yaml.AliasEvent):
+            raise LabError(f"{name} cannot be read: it has references (*{event.anchor[:40]})")
+        if getattr(event, "tag", None) not in (None, "!"):
+            raise LabError(f"{name} cannot be read: it has tags ({event.tag[:40]})")
+        if isinstance(event, yaml.ScalarEvent) and event.implicit[0] and _NUMBER.fullmatch(event.value):
+            raise LabError(f"{name} cannot be read: it has a number of {len(event.value)} characters")
