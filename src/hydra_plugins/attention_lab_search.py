@@ -1,0 +1,42 @@
+"""Where Hydra looks for sweepers: it takes them from this namespace only, and imports it at every start."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.plugins import Plugins
+from hydra.plugins.launcher import Launcher
+from hydra.plugins.sweeper import Sweeper
+from hydra.types import HydraContext, TaskFunction
+from omegaconf import DictConfig
+
+
+class OptunaSweeper(Sweeper):
+    """Runs the trials of an Optuna study: see `attention_lab.experiment.search`.
+
+    Args:
+        params: what is searched, beside the model's own space: an option, and Hydra's syntax for it.
+    """
+
+    def __init__(self, params: Mapping[str, str] | None = None) -> None:
+        super().__init__()
+        self.params = dict(params or {})
+        self.launcher: Launcher | None = None
+
+    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
+        """Called by Hydra once everything is composed."""
+        self.config, self.hydra_context = config, hydra_context
+        HydraConfig.instance().set_config(config)  # for ${hydra:...}; Hydra sets it for jobs only
+        self.launcher = Plugins.instance().instantiate_launcher(
+            hydra_context=hydra_context, task_function=task_function, config=config
+        )
+
+    def sweep(self, arguments: list[str]) -> Any:
+        """Run trials until the study has as many as it should."""
+        from attention_lab.experiment.search import search
+
+        assert self.launcher is not None
+        assert self.config is not None
+        assert self.hydra_context is not None
+        given: Sequence[str] = [*(f"{key}={value}" for key, value in self.params.items()), *arguments]
+        search(self.config, given, self.launcher, self.hydra_context.config_loader)
