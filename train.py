@@ -6,6 +6,7 @@ import hydra
 from omegaconf import DictConfig
 
 from attention_lab.experiment.choices import check_choices
+from attention_lab.experiment.resume import take_up
 
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="config")
@@ -17,5 +18,6 @@ def main(config: DictConfig) -> Any:
 
 
 if __name__ == "__main__":
+    take_up()
     check_choices("conf")
     main()

@@ -60,6 +60,14 @@ def test_the_order_depends_on_the_seed_and_the_epoch() -> None:
         assert batches(sampler) == first
 
 
+def test_an_epoch_goes_on_in_its_middle_and_the_next_is_whole() -> None:
+    sampler = BucketBatches(torch.arange(1, 21), 4, shuffle=True)
+    whole = batches(sampler)
+    sampler.skip(3)
+    assert batches(sampler) == whole[3:]
+    assert batches(sampler) == whole
+
+
 def test_evaluation_goes_by_length_in_every_epoch() -> None:
     sampler = BucketBatches(torch.tensor([3, 1, 2, 1]), 2, shuffle=False)
     assert batches(sampler) == [[1, 3], [2, 0]]

@@ -27,6 +27,11 @@ class Outcome(NamedTuple):
 Command = Callable[..., Outcome]
 
 
+def _takes_up(arguments: tuple[str, ...]) -> bool:
+    """Whether the run brings its folder."""
+    return any(one.startswith("resume=") and one != "resume=auto" for one in arguments)
+
+
 @pytest.fixture
 def command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
@@ -45,7 +50,8 @@ def command(
         runs += 1
         folder = tmp_path / f"run{runs}" if folder is None else folder
         kind = "sweep" if "-m" in arguments else "run"
-        argv = [str(REPOSITORY / "train.py"), *arguments, f"hydra.{kind}.dir={folder}"]
+        where = [] if _takes_up(arguments) else [f"hydra.{kind}.dir={folder}"]
+        argv = [str(REPOSITORY / "train.py"), *arguments, *where]
         monkeypatch.setattr(sys, "argv", argv)
         monkeypatch.chdir(tmp_path)
         capfd.readouterr()
@@ -53,6 +59,7 @@ def command(
         status = 0
         try:
             with warnings.catch_warnings():
+                train.take_up()
                 train.check_choices("conf")
                 train.main()
         except SystemExit as error:

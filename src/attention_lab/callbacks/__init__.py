@@ -1,10 +1,21 @@
-"""What a run shows of itself while it trains: attention maps, fitted curves, sample outputs, embeddings."""
+"""What a run shows of itself while it trains, and what it keeps so as to go on after an interruption."""
 
 from attention_lab.callbacks.attention_maps import AttentionMaps
 from attention_lab.callbacks.averaging import AveragedWeights
 from attention_lab.callbacks.embeddings import Embeddings
 from attention_lab.callbacks.fitted_curve import FittedCurve
 from attention_lab.callbacks.progress import Progress
+from attention_lab.callbacks.pruning import Pruning
+from attention_lab.callbacks.resumable import Resumable
 from attention_lab.callbacks.tensorboard import RunLogger
 
-__all__ = ["AttentionMaps", "AveragedWeights", "Embeddings", "FittedCurve", "Progress", "RunLogger"]
+__all__ = [
+    "AttentionMaps",
+    "AveragedWeights",
+    "Embeddings",
+    "FittedCurve",
+    "Progress",
+    "Pruning",
+    "Resumable",
+    "RunLogger",
+]

@@ -8,6 +8,7 @@ from PIL.Image import Image
 from attention_lab.callbacks.tensorboard import add_picture, run_writer
 from attention_lab.tasks import Regression
 from attention_lab.viz import draw_curve, to_png
+from attention_lab.writing import write_atomically
 
 
 class FittedCurve(pl.Callback):
@@ -42,7 +43,6 @@ def save_curve(task: Regression, folder: Path) -> Path | None:
     picture = curve_picture(task)
     if picture is None:
         return None
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / "fit.png"
-    path.write_bytes(to_png(picture))
+    write_atomically(path, to_png(picture))
     return path

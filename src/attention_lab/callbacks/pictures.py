@@ -10,6 +10,7 @@ from attention_lab.tasks import Observation
 from attention_lab.tensorboard_plugin.record import AttentionRecord
 from attention_lab.tensorboard_plugin.writer import ink
 from attention_lab.viz import Heatmap, Overlay, draw_heatmaps, draw_overlays, to_png
+from attention_lab.writing import write_atomically
 
 
 def attention_records(observation: Observation) -> Iterator[tuple[str, AttentionRecord]]:
@@ -78,13 +79,12 @@ def readable(module: str) -> str:
 
 def save_pictures(observations: list[Observation], folder: Path) -> list[Path]:
     """Write every attention of every example to `folder` as PNG files; returns their paths."""
-    folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for number, observation in enumerate(observations, start=1):
         for place, picture in attention_pictures(observation):
             parts = (f"{number:02d}", _file_name(observation.input), _file_name(place, 100))
             path = folder / f"{'_'.join(part for part in parts if part)}.png"
-            path.write_bytes(to_png(picture))
+            write_atomically(path, to_png(picture))
             paths.append(path)
     return paths
 

@@ -43,11 +43,15 @@ class BucketBatches(Sampler[Tensor]):
         self._batches = min(rounds, rows // world_size) * world_size or rows
         self._lengths, self._shuffle = lengths, shuffle
         self._rank, self._world_size = rank, world_size
-        self._epoch = 0
+        self._epoch = self._skipped = 0
 
     def set_epoch(self, epoch: int) -> None:
         """Say which epoch comes next; Lightning does."""
         self._epoch = epoch
+
+    def skip(self, batches: int) -> None:
+        """Leave out the first batches of the epoch that comes next, and only of that one."""
+        self._skipped = batches
 
     def __len__(self) -> int:
         return len(range(self._rank, self._batches, self._world_size))
@@ -56,7 +60,8 @@ class BucketBatches(Sampler[Tensor]):
         if not self._batches:
             return
         batches = self._shuffled() if self._shuffle else self._in_order()
-        yield from batches[self._rank :: self._world_size]
+        skipped, self._skipped = self._skipped, 0
+        yield from batches[self._rank :: self._world_size][skipped:]
 
     def _in_order(self) -> list[Tensor]:
         return list(self._lengths.argsort(stable=True).tensor_split(self._batches))

@@ -1,7 +1,6 @@
 """What a run leaves behind: its configuration, `metrics.json`, and a few tables on the console."""
 
 import json
-import os
 from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,8 @@ from omegaconf import OmegaConf
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+
+from attention_lab.writing import write_atomically as write_atomically
 
 if TYPE_CHECKING:  # it would import torch, and a comparison needs none
     from attention_lab.tasks import Observation
@@ -31,14 +32,6 @@ ESCAPES = str.maketrans({"\n": "\\n", "\t": "\\t"})
 """How a line of a table in a file shows what would break it."""
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Write a text file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
-
-
 def write_metrics(folder: Path, metrics: Mapping[str, float]) -> None:
     """`metrics.json`, its keys sorted."""
     write_atomically(folder / "metrics.json", json.dumps(dict(sorted(metrics.items())), indent=2) + "\n")
@@ -55,8 +48,8 @@ def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     for key, value in config.items():
         if isinstance(value, Mapping):
             result |= flat(value, f"{prefix}{key}.")
-        elif not key.startswith("_"):
-            result[prefix + key] = value if isinstance(value, bool | int | float | str) else str(value)
+        elif not str(key).startswith("_"):
+            result[f"{prefix}{key}"] = value if isinstance(value, bool | int | float | str) else str(value)
     return result
 
 

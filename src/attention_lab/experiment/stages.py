@@ -1,7 +1,6 @@
 """The stages of an experiment: fit (then test), test, predict."""
 
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +15,32 @@ from pytorch_lightning.callbacks import ModelCheckpoint
 from attention_lab.callbacks.attention_maps import observe_probe
 from attention_lab.callbacks.fitted_curve import save_curve
 from attention_lab.callbacks.pictures import save_pictures
+from attention_lab.callbacks.resumable import STATE, Resumable
+from attention_lab.callbacks.run_logs import rewind
 from attention_lab.callbacks.tensorboard import run_loggers
 from attention_lab.data.datamodule import DataModule
 from attention_lab.data.files import read_text
-from attention_lab.errors import LabError
-from attention_lab.experiment import report
-from attention_lab.experiment.build import REBUILT, Config, make_data, make_task, make_trainer, to_plain
+from attention_lab.errors import LabError, Stopped
+from attention_lab.experiment import failures, report, resume
+from attention_lab.experiment.build import (
+    REBUILT,
+    Config,
+    make_data,
+    make_task,
+    make_trainer,
+    to_plain,
+)
 from attention_lab.experiment.checkpoints import TrainedModel, find_checkpoints, load, read_checkpoint
 from attention_lab.experiment.console import in_sweep, quiet
 from attention_lab.experiment.cost import Cost
+from attention_lab.experiment.guard import Guard
 from attention_lab.experiment.mistakes import leave_mistakes
+from attention_lab.experiment.runs import ERROR
+from attention_lab.experiment.signals import Waiting
+from attention_lab.experiment.small_files import UNFIT
 from attention_lab.models import Ensemble
 from attention_lab.tasks import RECIPE, Regression, Task, Transduction
+from attention_lab.writing import remove
 
 SHOWN = (
     "seed",
@@ -48,43 +61,76 @@ PICTURES = 20
 
 
 def fit(config: DictConfig) -> float | None:
-    """Train, then test the best checkpoint; returns the best monitored value."""
+    """Train, then test the best checkpoint; returns the best monitored value.
+
+    With `resume=auto`, what the folder has of the same run is gone on with; see `resume`.
+    """
     plain, folder = _prepare(config)
-    begun = None if plain["ckpt_path"] is None else _only(find_checkpoints(plain["ckpt_path"]))
-    kept = None if begun is None else read_checkpoint(begun)[RECIPE]
+    with resume.alone(folder):
+        if plain["resume"] == resume.AUTO:
+            results = resume.finished(folder)
+            if results is not None:
+                return results.get("fit/best")
+            resume.check_same(folder, plain)
+        elif plain["resume"] is not None:
+            raise LabError("resume: choose auto, or a run's folder as resume=<folder> on the command line")
+        return _fit(plain, folder)
+
+
+def _fit(plain: Config, folder: Path) -> float | None:
+    own = resume.last_checkpoint(folder) if plain["resume"] == resume.AUTO else None
+    begun = own
+    if own is None and plain["ckpt_path"] is not None:
+        begun = _only(find_checkpoints(plain["ckpt_path"]))
+    read = None if begun is None else read_checkpoint(begun)
     data = make_data(plain)
     task = make_task(plain, data.sizes, data.codec, trainable=True)
-    if kept is not None:
-        _check_same(kept, task.recipe)
-    cost = Cost()
-    trainer = make_trainer(_console(plain), cost)
+    if read is not None:
+        _check_same(read[RECIPE], task.recipe)
+    cost, waiting = Cost(), Waiting()
+    guard = Guard(waiting, folder)
+    trainer = make_trainer(_console(plain), guard, cost)
+    cost.resuming = own is not None
+    for callback in trainer.callbacks:  # type: ignore[attr-defined]
+        if isinstance(callback, Resumable):
+            callback.resuming = own is not None
     if trainer.is_global_zero:
-        report.write_config(folder, plain)
-        choices = HydraConfig.get().runtime.choices
-        shown = {part: choices[part] for part in SHOWN if part in choices}
-        shown |= report.flat({part: plain[part] for part in SHOWN if plain.get(part) is not None})
-        for logger in run_loggers(trainer):
-            logger.log_settings(shown, task.headlines)
-    start = time.perf_counter()
-    try:
-        trainer.fit(task, datamodule=data, ckpt_path=begun, weights_only=True)
-    except MisconfigurationException as error:
-        raise LabError(str(error).strip().splitlines()[0]) from None
+        with failures.of_checkpoint(own, lambda: False):
+            _begin_files(trainer, plain, task, folder, None if own is None else read)
+    with waiting, failures.of_checkpoint(begun, lambda: guard.begun):
+        try:
+            trainer.fit(task, datamodule=data, ckpt_path=begun, weights_only=True)
+        except MisconfigurationException as error:
+            raise LabError(str(error).strip().splitlines()[0]) from None
+    if waiting.signum is not None:  # after the last batch
+        raise Stopped(waiting.signum)
     metrics = {
-        "fit/seconds": time.perf_counter() - start,
+        "fit/seconds": cost.whole,
         "fit/steps": float(trainer.global_step),
         "parameters": float(sum(parameter.numel() for parameter in task.parameters())),
         **cost.metrics(trainer.strategy.root_device),
     }
-    if trainer.interrupted:
-        last = folder / "checkpoints" / "last.ckpt"
-        raise LabError(f"interrupted{f'; to go on, add ckpt_path={last}' if last.exists() else ''}")
     metrics |= {name: float(value) for name, value in trainer.callback_metrics.items()}
     best, score = _best(trainer, folder)
     if score is not None:
         metrics["fit/best"] = score
     _test(trainer, task, data, folder, metrics, best, plain["pictures"])
     return metrics.get("fit/best")
+
+
+def _begin_files(trainer: pl.Trainer, plain: Config, task: Task, folder: Path, own: Config | None) -> None:
+    """The run's configuration, also for the HPARAMS tab, and its logs as its last checkpoint knew them."""
+    report.write_config(folder, plain)
+    if plain["resume"] == resume.AUTO:
+        resume.clean(folder)
+        rewind(trainer.loggers, (own or {}).get(STATE, {}).get("logs", {}))
+    if own is not None:
+        return
+    choices = HydraConfig.get().runtime.choices
+    shown = {part: choices[part] for part in SHOWN if part in choices}
+    shown |= report.flat({part: plain[part] for part in SHOWN if plain.get(part) is not None})
+    for logger in run_loggers(trainer):
+        logger.log_settings(shown, task.headlines)
 
 
 def _only(paths: list[Path]) -> Path:
@@ -108,13 +154,17 @@ def _best(trainer: pl.Trainer, folder: Path) -> tuple[str | None, float | None]:
 
 def _check_same(kept: Config, new: Config) -> None:
     """Refuse to go on from a checkpoint of another model or of other symbols."""
-    parts = {
-        part: (kept["config"][part], new["config"][part])
-        for part in ("model", "scoring", "normalizer", "window", "pooling")
-    }
-    parts |= {"data": ((kept["codec"], kept["sizes"]), (new["codec"], new["sizes"]))}
-    for part, (before, now) in parts.items():
-        if before != now:
+    try:
+        parts = {
+            part: (kept["config"][part], new["config"][part])
+            for part in ("model", "scoring", "normalizer", "window", "pooling")
+        }
+        parts |= {"data": ((kept["codec"], kept["sizes"]), (new["codec"], new["sizes"]))}
+        same = {part: bool(before == now) for part, (before, now) in parts.items()}
+    except UNFIT:
+        raise LabError("ckpt_path: the checkpoint's recipe is incomplete") from None
+    for part in parts:
+        if not same[part]:
             raise LabError(
                 f"ckpt_path: the checkpoint has another {part}; to go on, give the options it was made with"
             )
@@ -183,7 +233,6 @@ def _test(
     metrics |= tested
     if not trainer.is_global_zero:
         return
-    report.write_metrics(folder, metrics)
     observations = observe_probe(trainer, task, examples=pictures) if pictures else []
     if pictures:
         save_pictures(observations, folder / "attention")
@@ -194,6 +243,8 @@ def _test(
         mistakes = leave_mistakes(task, data.parts.test, folder, pictures)
     for logger in run_loggers(trainer):
         logger.close()
+    report.write_metrics(folder, metrics)  # last: a run that has them is finished
+    remove(folder / ERROR)  # of a part of the run before
     if not in_sweep():
         report.show_results(metrics, observations, mistakes, folder)
 
@@ -206,7 +257,7 @@ def _from_checkpoint(plain: Config) -> tuple[TrainedModel, dict[str, Any]]:
     if plain["ckpt_path"] is None:
         raise LabError(f"stage={plain['stage']} needs ckpt_path=<run folder>/checkpoints/best.ckpt")
     paths = [str(path) for path in find_checkpoints(plain["ckpt_path"])]
-    trained = load(paths, lambda kept: _with_overrides(kept, plain))
+    trained = load(paths, lambda kept: _with_overrides(kept, plain), plain["allow"])
     given = {"ckpt_path": paths if len(paths) > 1 else paths[0]}
     return trained, {**plain, **given, **trained.task.recipe["config"]}
 

@@ -1,0 +1,60 @@
+"""How far a run's log files have come, and setting them back to there: no step is logged twice."""
+
+import csv
+import os
+import warnings
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from pytorch_lightning.loggers import CSVLogger, Logger
+
+from attention_lab.callbacks.tensorboard import RunLogger
+from attention_lab.writing import remove
+
+Marks = dict[str, int]
+"""Of each log file, by its name: how many bytes, or rows of a table, it had."""
+
+
+def mark(loggers: Iterable[Logger]) -> Marks:
+    """Write out what is waiting, and note how long the files are."""
+    marks: Marks = {}
+    for logger in loggers:
+        if isinstance(logger, RunLogger):
+            logger.finalize("")  # flushes, and closes nothing
+            marks |= {path.name: path.stat().st_size for path in _events(logger)}
+        elif isinstance(logger, CSVLogger):
+            logger.save()
+            table = _table(logger)
+            marks[table.name] = len(_rows(table)) if table.is_file() else 0
+    return marks
+
+
+def rewind(loggers: Iterable[Logger], marks: Mapping[str, int]) -> None:
+    """Cut off, in the files of an earlier part of the run, all that came after the marks."""
+    for logger in loggers:
+        if isinstance(logger, RunLogger):
+            for path in _events(logger):
+                if path.name in marks:
+                    os.truncate(path, min(path.stat().st_size, marks[path.name]))
+                else:
+                    remove(path)
+        elif isinstance(logger, CSVLogger):
+            table = _table(logger)
+            rows = _rows(table)[: marks.get(table.name, 0)] if table.is_file() else []
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # that it removes the file, which it gets back
+                logger.experiment.metrics = rows
+
+
+def _events(logger: RunLogger) -> list[Path]:
+    return sorted(Path(logger.log_dir).glob("*tfevents*"))
+
+
+def _table(logger: CSVLogger) -> Path:
+    return Path(logger.log_dir) / "metrics.csv"
+
+
+def _rows(table: Path) -> list[dict[str, float]]:
+    """The rows of the table, without the fields that are empty in them."""
+    with table.open(encoding="utf-8", newline="") as file:
+        return [{key: value for key, value in row.items() if value} for row in csv.DictReader(file)]  # type: ignore[misc]

@@ -1,0 +1,153 @@
+"""Processes that are killed, stopped and started again, as a user or a cluster does it."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+REPOSITORY = Path(__file__).parents[2]
+TOY = ["data.train_size=300", "data.validation_size=20", "data.test_size=10", "data.max_length=5"]
+SMALL = {
+    "nw": ["model=nw", "data.train_size=20", "trainer.max_epochs=120"],
+    "seq2seq": [
+        *("model=seq2seq", "data=reverse", *TOY, "data.batch_size=10", "model.embedding_size=8"),
+        *("model.hidden_size=8", "model.dropout=0.1", "trainer.max_epochs=20"),
+    ],
+    "multihead": [
+        *("model=multihead", "model.d_model=8", "model.heads=2", "model.feedforward=8"),
+        *("data.batch_size=50", "trainer.max_epochs=15"),
+    ],
+}
+QUICK = [
+    "pictures=0",
+    "callbacks.resumable.every_seconds=0.2",
+    "callbacks.attention_maps.every=100",
+    "threads=1",
+]
+
+
+def _start(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, str(REPOSITORY / "train.py"), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+
+
+def _weights(folder: Path, name: str) -> dict[str, torch.Tensor]:
+    found: dict[str, torch.Tensor] = torch.load(folder / "checkpoints" / f"{name}.ckpt", weights_only=True)[
+        "state_dict"
+    ]
+    return found
+
+
+def _first_save(folder: Path, process: subprocess.Popen[str]) -> float:
+    """Wait for the next checkpoint of a run; returns the seconds that took."""
+    file, began = folder / "checkpoints" / "last.ckpt", time.monotonic()
+    before = file.stat().st_mtime_ns if file.exists() else None
+    while process.poll() is None and not (file.exists() and file.stat().st_mtime_ns != before):
+        time.sleep(0.02)
+    return time.monotonic() - began
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", SMALL)
+def test_twenty_kills_at_random_moments_change_no_bit(model: str, tmp_path: Path) -> None:
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    process = _start(*SMALL[model], *QUICK, f"hydra.run.dir={whole}")
+    start, began = _first_save(whole, process), time.monotonic()
+    _, errors = process.communicate(timeout=600)
+    assert process.returncode == 0, errors
+    lasts = time.monotonic() - began
+    command, moments, kills, alive = (
+        [*SMALL[model], *QUICK, f"hydra.run.dir={broken}"],
+        random.Random(model),
+        0,
+        True,
+    )
+    while kills < 20 and alive:
+        process = _start(*command)
+        if moments.random() < 0.25:  # before it goes on
+            time.sleep(moments.uniform(0, start))
+        else:
+            _first_save(broken, process)
+            time.sleep(moments.uniform(0, lasts / 20))
+        alive = process.poll() is None
+        kills += alive
+        process.kill()
+        process.communicate()
+        if (broken / ".hydra" / "overrides.yaml").exists():
+            command = [f"resume={broken}"]
+    process = _start(*command)
+    _, errors = process.communicate(timeout=600)
+    assert process.returncode == 0, errors
+    assert kills > 5
+    for name in ("last", "best"):
+        before, after = _weights(whole, name), _weights(broken, name)
+        assert before.keys() == after.keys()
+        assert all(torch.equal(before[key], after[key]) for key in before), name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [[], ["-m", "seed=1,2"]], ids=["run", "sweep"])
+@pytest.mark.parametrize("to", ["first", "second", "all"])
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_any_process_ends_all_of_them(
+    options: list[str], to: str, signum: signal.Signals, tmp_path: Path
+) -> None:
+    kind, folder = ("sweep", tmp_path / "0") if options else ("run", tmp_path)
+    two = ["trainer.devices=2", "trainer.accelerator=cpu", "hydra.sweep.subdir=${hydra.job.num}"]
+    process = _start(*options, *SMALL["seq2seq"], *QUICK, *two, f"hydra.{kind}.dir={tmp_path}")
+    _first_save(folder, process)
+    group = _below(process.pid)
+    if to == "all":
+        os.killpg(process.pid, signum)
+    else:
+        os.kill(process.pid if to == "first" else group[-1], signum)
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 128 + signum or (options and process.returncode in (130, 143)), errors
+    assert f"python train.py resume={folder}" in errors
+    assert "Traceback" not in errors
+    end = time.monotonic() + 20
+    while any(map(_lives, group)) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert not [one for one in group if _lives(one)]
+    assert not (tmp_path / "1").exists()
+    last = torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)
+    assert last["global_step"] > 0
+
+
+def _lives(process: int) -> bool:
+    """Whether a process runs; one that has ended may still be waiting to be asked for its status."""
+    status = Path(f"/proc/{process}/stat")
+    try:
+        return status.read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def _below(process: int) -> list[int]:
+    """The processes that a process has started, and those that these have; the last ones last."""
+    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    return [one for child in map(int, children) for one in (child, *_below(child))]
+
+
+@pytest.mark.slow
+def test_a_loss_that_is_no_number_in_one_process_ends_both(tmp_path: Path) -> None:
+    two = ["trainer.devices=2", "trainer.accelerator=cpu", "trainer.gradient_clip_val=null"]
+    process = _start(*SMALL["seq2seq"], *QUICK, *two, "optimizer.lr=1e38", f"hydra.run.dir={tmp_path}")
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 1, errors
+    assert errors.startswith("Error: the ")
+    assert "the batch is kept in" in errors
+    assert errors.count("\n") == 1
+    assert list(tmp_path.glob("bad_batch*.pt"))
