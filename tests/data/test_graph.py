@@ -149,7 +149,11 @@ def test_files_without_features(tmp_path: Path) -> None:
             "ann\tbob\n",
             "{0}/nodes.tsv: no node has a label; at least two labels are needed",
         ),
-        ("ann\tx\nbob\ty\n", "ann\tbob\n", "data.fractions=[0.6, 0.2, 0.2] leave no training rows out of 2"),
+        (
+            "ann\tx\nbob\ty\n",
+            "ann\tbob\n",
+            "{0}/nodes.tsv: data.fractions=[0.6, 0.2, 0.2] leave no training rows out of 2",
+        ),
         (
             "ann\tx\nbob\ty\ncid\tz\n",
             "ann\tbob\n",

@@ -70,8 +70,8 @@ class CMUDict(TransductionData):
     validation part and the next `size` for training. So a part does not change with the sizes after it, and
     no word is in two parts. In training every pronunciation is an example.
 
-    A word is right if any pronunciation that the dictionary lists is written; with `references="first"`, if the
-    first is.
+    A word is right if any pronunciation that the dictionary lists is written; with `references="first"`, if
+    the first is.
 
     Args:
         size: number of training words, None for all.

@@ -5,8 +5,8 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, Self, get_args
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from typing import Any, ClassVar, Literal, Self, cast, get_args, get_origin, get_type_hints
 
 import torch
 from torch import Tensor
@@ -17,7 +17,7 @@ from attention_lab.data.batches import (
     TransductionBatch,
     unlabelled,
 )
-from attention_lab.data.files import parse_number
+from attention_lab.data.files import LARGEST, parse_number
 from attention_lab.data.images import ImageCodec
 from attention_lab.data.language_codec import LanguageCodec
 from attention_lab.data.nodes import NodeCodec
@@ -217,12 +217,44 @@ def shades(vector: Tensor) -> str:
 
 
 def codec_from_state(state: dict[str, Any]) -> Codec:
-    """The codec that gave this `state`, whichever its kind."""
+    """The codec that gave this `state`, whichever its kind.
+
+    Raises:
+        LabError: no codec gave it.
+    """
     kinds = {kind.KIND: kind for kind in get_args(Codec)}
     if state["kind"] not in kinds:
-        raise LabError(f"no codec is of the kind {state['kind']!r}; this checkpoint is from another version")
+        raise LabError(
+            f"no codec is of the kind {str(state['kind'])[:40]!r}; this checkpoint is from another version"
+        )
     codec: Codec = kinds[state["kind"]].from_state(state)
+    if not fits(codec, type(codec)):
+        raise LabError(f"the checkpoint's codec of the kind {codec.KIND!r} has values that are none")
     return codec
+
+
+def fits(value: object, hint: Any) -> bool:
+    """Whether a value is what an annotation says: plain values, lists and dataclasses; numbers are finite.
+
+    Whole numbers are from 0 to 2^31 - 1: they count something.
+    """
+    if is_dataclass(hint):
+        hints = get_type_hints(hint)
+        return isinstance(value, cast(type, hint)) and all(
+            fits(getattr(value, field.name), hints[field.name]) for field in fields(hint)
+        )
+    origin, options = get_origin(hint), get_args(hint)
+    if origin is list:
+        return type(value) is list and all(fits(item, options[0]) for item in value)
+    if origin is tuple:
+        return type(value) is tuple and len(value) == len(options) and all(map(fits, value, options))
+    if origin is Literal:
+        return type(value) is str and value in options
+    if options:
+        return any(fits(value, option) for option in options)
+    if hint is float:
+        return type(value) in (int, float) and abs(cast(float, value)) < LARGEST
+    return type(value) is hint and (hint is not int or 0 <= cast(int, value) < 2**31)
 
 
 def _numbered(lines: Sequence[str], first: int) -> list[tuple[str, str]]:

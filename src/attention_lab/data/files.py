@@ -3,7 +3,8 @@
 import csv
 import io
 import reprlib
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -32,6 +33,15 @@ def read_text(path: str) -> str:
     if not text.strip():
         raise LabError(f"{path}: the file is empty")
     return text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n")
+
+
+@contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Put a file's name before what is said to be wrong with its content as a whole."""
+    try:
+        yield
+    except LabError as error:
+        raise LabError(f"{path}: {error}") from None
 
 
 def parse_number(text: str, place: str) -> float:
@@ -117,7 +127,8 @@ class TextParts:
         """
 
         def part(rows: list[Row]) -> Parts[list[Row]]:
-            numbers = partition([key(row) for row in rows], self.fractions, self.seed)
+            with naming(str(self.file)):
+                numbers = partition([key(row) for row in rows], self.fractions, self.seed)
             return numbers.map(lambda chosen: [rows[number] for number in chosen])
 
         return self.gather(lambda file: read_columns(file, names), part)

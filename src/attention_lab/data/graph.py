@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from attention_lab.data.datamodule import DataModule
-from attention_lab.data.files import read_columns
+from attention_lab.data.files import naming, read_columns
 from attention_lab.data.node_files import read_nodes
 from attention_lab.data.nodes import NodeCodec, NodeSplit
 from attention_lab.data.parts import Parts, check_at_least, check_fractions, partition
@@ -161,7 +161,8 @@ class GraphFiles(GraphData):
         if len(labels) < 2:
             found = f"the only label is {labels[0]!r}" if labels else "no node has a label"
             raise LabError(f"{self.nodes}: {found}; at least two labels are needed")
-        parts = partition(known, self.fractions, self.seed).map(lambda rows: [known[row] for row in rows])
+        with naming(self.nodes):
+            parts = partition(known, self.fractions, self.seed).map(lambda rows: [known[row] for row in rows])
         if missing := set(labels) - {given[node] for node in parts.train}:
             raise LabError(
                 f"{self.nodes}: no training node has the label {min(missing)!r}: "

@@ -20,6 +20,8 @@ from attention_lab.data.vocabulary import Ids, Tokenizer
 from attention_lab.errors import LabError
 from attention_lab.sizes import ImageSizes
 
+FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
+"""Of pictures. Others, such as PostScript, are programs."""
 LONGEST = 4096  # columns of pixels: beyond it a picture is no line of text
 
 
@@ -59,8 +61,9 @@ def read_picture(path: Path, height: int, cell: int, place: str) -> Tensor:
     """
     try:
         with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of damaged files
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(path) as file:
+            with Image.open(path, formats=FORMATS) as file:
                 width = max(1, round(file.width * height / file.height))
                 if width > LONGEST:
                     raise LabError(

@@ -129,7 +129,8 @@ class Text(LanguageData):
         counts = Counter(chain.from_iterable(sequences.train))
         kept = sorted(symbol for symbol, count in counts.items() if count >= self.min_count)
         if not kept:
-            raise LabError(f"data.min_count={self.min_count}: no symbol comes that often in training")
+            file = self.files.train_file or self.files.file
+            raise LabError(f"{file}: no symbol comes data.min_count={self.min_count} times in training")
         return LanguageCodec(Tokenizer(self.notation, Vocabulary(kept)), self.block_size, ends=False)
 
     def _part(self, symbols: tuple[str, ...]) -> Parts[tuple[str, ...]]:

@@ -10,7 +10,7 @@ from torch import Tensor
 from attention_lab.data.batches import Batch, RegressionBatch
 from attention_lab.data.codecs import RegressionCodec
 from attention_lab.data.datamodule import DataModule
-from attention_lab.data.files import read_csv
+from attention_lab.data.files import naming, read_csv
 from attention_lab.data.parts import Parts, check_at_least, check_fractions, partition
 from attention_lab.data.splits import RegressionSplit, Split
 from attention_lab.errors import LabError
@@ -147,7 +147,8 @@ class CSVRegression(RegressionData):
     def table(self) -> Table:
         """Read the file."""
         rows = torch.tensor(read_csv(self.file, [*self.inputs, self.target]), dtype=torch.float64)
-        numbers = partition(range(len(rows)), self.fractions, self.seed)
+        with naming(self.file):
+            numbers = partition(range(len(rows)), self.fractions, self.seed)
         return Table(self.inputs, self.target, numbers.map(lambda part: rows[part]))
 
 

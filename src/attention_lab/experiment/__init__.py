@@ -1,8 +1,11 @@
 """From a configuration to data, model, task and trainer, and to a run. Hydra is known only here."""
 
 import os
+import signal
 import sys
-from typing import Any
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import CompactHydraException
@@ -10,9 +13,9 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from attention_lab.errors import LabError
+from attention_lab.errors import LabError, PrunedError, Stopped
 
-STAGES = ("fit", "test", "predict", "report", "theorem")
+STAGES = ("fit", "test", "predict", "report", "leaderboard", "theorem")
 
 
 def run(config: DictConfig) -> Any:
@@ -23,33 +26,78 @@ def run(config: DictConfig) -> Any:
     # Read when torch is imported. Threads that wait for each other in a busy loop make small models 10 times
     # slower whenever another program wants a core; threads that sleep at once, 1.6 times slower always.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
-    from attention_lab.experiment import launch
-    from attention_lab.experiment.choices import check_mix
+    from attention_lab.experiment import failures, runs, signals
 
+    folder = Path(HydraConfig.get().runtime.output_dir)
+    signals.follow_parent()
     try:
-        if config.stage not in STAGES:
-            raise LabError(f"stage={config.stage} is unknown: choose {', '.join(STAGES)}")
-        if config.stage == "theorem":
-            from attention_lab.experiment import demonstrate
+        with signals.stopping(), failures.told(config, folder):
+            return _run(config)
+    except Stopped as stopped:
+        _stop(stopped, folder, training=config.stage == "fit")
+    except PrunedError as pruned:
+        from attention_lab.experiment.search_jobs import mark_pruned
 
-            return demonstrate.theorem(config)
-        if config.stage == "report":
-            from attention_lab.experiment import report_page
-
-            return report_page.report(config)
-        check_mix(config)
-        OmegaConf.resolve(config)
-        missing = sorted(OmegaConf.missing_keys(config))
-        if missing and config.stage == "fit":
-            raise LabError(f"{missing[0]} must be given: add {missing[0]}=... to the command line")
-        if config.stage != "predict" and launch.needs_own_process(config):
-            return launch.run_in_own_process()
-        from attention_lab.experiment import stages
-
-        return getattr(stages, config.stage)(config)
+        mark_pruned(folder, pruned)
+        return None
     except (LabError, OmegaConfBaseException) as error:
         message = f"Error: {str(error).splitlines()[0]}"
         if HydraConfig.get().mode == RunMode.RUN:
+            if config.stage in runs.STAGES:
+                with suppress(LabError):  # it may be the disk that is full
+                    runs.record_failure(folder, error, message.removeprefix("Error: "))
             sys.exit(message)
         # A sweep goes on after this exception, and would not after SystemExit.
         raise CompactHydraException(message) from None
+
+
+def _run(config: DictConfig) -> Any:
+    """What `run` does, with errors as they come."""
+    from attention_lab.experiment import launch
+    from attention_lab.experiment.choices import check_mix
+
+    if config.stage not in STAGES:
+        raise LabError(f"stage={config.stage} is unknown: choose {', '.join(STAGES)}")
+    if config.stage == "theorem":
+        from attention_lab.experiment import demonstrate
+
+        return demonstrate.theorem(config)
+    if config.stage == "report":
+        from attention_lab.experiment import report_page
+
+        return report_page.report(config)
+    if config.stage == "leaderboard":
+        from attention_lab.experiment import leaderboard
+
+        return leaderboard.leaderboard(config)
+    check_mix(config)
+    OmegaConf.resolve(config)
+    missing = sorted(OmegaConf.missing_keys(config))
+    if missing and config.stage == "fit":
+        raise LabError(f"{missing[0]} must be given: add {missing[0]}=... to the command line")
+    if config.stage != "predict":
+        launch.check_folder()
+    if config.stage != "predict" and launch.needs_own_process(config):
+        return launch.run_in_own_process()
+    from attention_lab.experiment import stages
+
+    return getattr(stages, config.stage)(config)
+
+
+def _stop(stopped: Stopped, folder: Path, training: bool) -> NoReturn:
+    """End the program, and a sweep with it, with the status that a signal gives, and say how to go on."""
+    from attention_lab.experiment import resume, signals
+
+    if stopped.signum == 0 or not signals.is_first():  # the first process speaks for all
+        sys.exit(0)
+    if training:
+        where = f"{resume.how(folder)}"
+        if HydraConfig.get().runtime.choices.get("sweep"):
+            where = "the command of the search, which runs this trial again"
+        elif HydraConfig.get().mode == RunMode.MULTIRUN:
+            sweep = resume.shown(Path(HydraConfig.get().sweep.dir).resolve())
+            where += f", and the sweep by its command with resume=auto hydra.sweep.dir={sweep}"
+        print(f"Stopped by {signal.Signals(stopped.signum).name}; it goes on by {where}", file=sys.stderr)
+    if stopped.signum == signal.SIGUSR1:
+        signals.requeue()
+    sys.exit(128 + stopped.signum)

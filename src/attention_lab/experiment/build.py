@@ -2,10 +2,12 @@
 
 import importlib
 import re
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 import pytorch_lightning as pl
+import torch
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from lightning_fabric.utilities.exceptions import MisconfigurationException
@@ -13,9 +15,11 @@ from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.callbacks import EarlyStopping, LearningRateMonitor, ProgressBar
 
 from attention_lab.attention import Mechanism
-from attention_lab.data.codecs import Codec, codec_from_state
+from attention_lab.callbacks.checkpoint_files import CheckpointFiles
+from attention_lab.data.codecs import Codec, codec_from_state, fits
 from attention_lab.data.datamodule import DataModule
 from attention_lab.errors import LabError
+from attention_lab.experiment.small_files import UNFIT
 from attention_lab.sizes import Sizes
 from attention_lab.tasks import Task
 
@@ -65,42 +69,72 @@ def make_task(config: Config, sizes: Sizes, codec: Codec, *, trainable: bool) ->
     return task
 
 
-def rebuild(recipe: Config, adapt: Callable[[Config], Config] | None = None) -> Task:
-    """The task of a checkpoint, from its recipe with its configuration adapted, with fresh parameters.
+def kept_config(recipe: Any, allow: Sequence[str] = ()) -> dict[str, Any]:
+    """The configuration in the recipe of a checkpoint.
+
+    Args:
+        recipe: what the checkpoint has under `RECIPE`.
+        allow: packages besides this one whose classes it may name.
 
     Raises:
-        LabError: the recipe names anything but this project's own parts: a checkpoint can run no code.
+        LabError: it is incomplete, or names anything but this project's own parts and what is allowed: a
+            checkpoint can run no other code.
     """
     try:
         if recipe["version"] != VERSION:
             raise LabError(
-                f"the checkpoint's recipe has version {recipe['version']}, this program reads {VERSION}"
+                f"the checkpoint's recipe has version {str(recipe['version'])[:40]}, "
+                f"this program reads {VERSION}"
             )
         kept = {part: recipe["config"][part] for part in REBUILT}
     except (KeyError, TypeError):
         raise LabError("the checkpoint's recipe is incomplete") from None
-    _check_own(kept)
-    config = kept if adapt is None else adapt(kept)
+    for part in kept.values():
+        if type(part) is not dict or "_target_" not in part:
+            raise LabError("the checkpoint's recipe is incomplete")
+    check_targets(kept, "the checkpoint", _checked(allow))
+    if not isinstance(kept["data"].get("kind"), str):
+        raise LabError("the checkpoint's recipe is incomplete")
+    return kept
+
+
+def rebuild(recipe: Config, config: Config) -> Task:
+    """The task of a checkpoint with fresh parameters, from its recipe and its checked configuration.
+
+    Raises:
+        LabError: something does not fit.
+    """
     try:
-        return make_task(config, _sizes(recipe["sizes"]), codec_from_state(recipe["codec"]), trainable=False)
-    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, InstantiationException) as error:
-        raise LabError(f"the checkpoint's recipe cannot be read: {type(error).__name__}: {error}") from None
+        sizes, codec = _sizes(recipe["sizes"]), codec_from_state(recipe["codec"])
+        known = vars(getattr(codec, "sizes", sizes))  # of a regression, the data alone knows them
+        if any(value is not None and vars(sizes)[name] != value for name, value in known.items()):
+            raise LabError("the checkpoint's recipe cannot be read: its sizes are not those of its symbols")
+        return make_task(config, sizes, codec, trainable=False)
+    except (*UNFIT, MemoryError, InstantiationException) as error:
+        cause = error.__cause__ if isinstance(error, InstantiationException) and error.__cause__ else error
+        reason = (str(cause).splitlines() or [""])[0]
+        raise LabError(f"the checkpoint's recipe cannot be read: {type(cause).__name__}: {reason}") from None
 
 
 def _sizes(kept: Config) -> Sizes:
     fields = dict(kept)
     kinds = {kind.__name__: kind for kind in get_args(Sizes)}
     sizes: Sizes = kinds[fields.pop("kind")](**fields)
+    if not fits(sizes, type(sizes)):
+        raise LabError("the checkpoint's recipe cannot be read: its sizes are no counts")
     return sizes
 
 
 def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
     """Lightning's trainer with loggers, the callbacks configured and `more`."""
     options = dict(config["trainer"])
+    if "fsdp" in str(options.get("strategy")) and not torch.cuda.is_available():
+        raise LabError("trainer=fsdp needs GPUs, and there is none here: choose trainer=ddp")
     try:
         loggers = [_make(node)() for node in config["logger"].values()]
         callbacks = [_make(node)() for node in config["callbacks"].values()]
         callbacks = [one for one in callbacks if _is_of_use(one, options, bool(loggers))]
+        options["plugins"] = [*(options.get("plugins") or []), CheckpointFiles()]
         trainer: pl.Trainer = _make(options)(callbacks=[*more, *callbacks], logger=loggers or False)
     except (MisconfigurationException, ValueError, TypeError) as error:
         # Lightning's messages may run over lines; the first says what is wrong.
@@ -139,35 +173,71 @@ def _make(node: Config, without: str = "") -> Any:
     return instantiate(options, _partial_=True, _convert_="all")
 
 
-def _check_own(node: Any) -> None:
-    """Refuse, anywhere in a node, what could run code or read more than the checkpoint.
+def check_targets(node: Any, whose: str, allow: Sequence[str] = ()) -> None:
+    """Refuse, anywhere in a node, what could run code or read more than it holds.
 
-    That is a `_target_` that is no class of this package, any other key that Hydra takes as an
-    instruction, an interpolation, and any type but the plain ones (Hydra reads tuples as lists).
+    That is a `_target_` that is no class of this package or of those allowed, any other key that Hydra takes
+    as an instruction, an interpolation, and any type but the plain ones (Hydra reads tuples as lists).
     """
     if type(node) is dict:
         for key, value in node.items():
             if type(key) is not str or (key.startswith("_") and key not in ("_target_", "_partial_")):
-                raise LabError(f"the checkpoint has the option {key!r}, which is none: it is not loaded")
-            if key == "_target_" and not _is_own_class(value):
-                raise LabError(f"the checkpoint names {value!r}, no part of attention-lab: it is not loaded")
-            _check_own(value)
+                raise LabError(f"{whose} has the option {key!r}, which is none: it is not loaded")
+            if key == "_target_" and not (is_own_class(value) or _is_allowed(value, allow)):
+                raise LabError(
+                    f"{whose} names {str(value)[:200]!r}, no part of attention-lab: it is not loaded"
+                    f"{_how_to_allow(value)}"
+                )
+            check_targets(value, whose, allow)
     elif type(node) is list:
         for item in node:
-            _check_own(item)
+            check_targets(item, whose, allow)
     elif not (node is None or type(node) in (bool, int, float) or (type(node) is str and "${" not in node)):
-        raise LabError(f"the checkpoint has the value {str(node)[:60]!r}, not a plain one: it is not loaded")
+        raise LabError(f"{whose} has the value {str(node)[:60]!r}, not a plain one: it is not loaded")
 
 
-def _is_own_class(target: object) -> bool:
+def is_own_class(target: object) -> bool:
     """Whether a target is a class that is defined in one of our rooms."""
     found = re.fullmatch(
         r"(attention_lab\.(?:attention|data|models|tasks)(?:\.\w+)*)\.([A-Z]\w*)", str(target)
     )
-    if found is None:
-        return False
+    return found is not None and _is_class(found[1], found[2], "attention_lab")
+
+
+def _is_allowed(target: object, allow: Sequence[str]) -> bool:
+    """Whether a target is a class that is defined in a package that the user allows."""
+    found = re.fullmatch(r"(\w+(?:\.\w+)*)\.(\w+)", str(target))
+    package = (
+        None if found is None else next((one for one in allow if f"{found[1]}.".startswith(f"{one}.")), None)
+    )
+    return found is not None and package is not None and _is_class(found[1], found[2], package)
+
+
+def _is_class(module: str, name: str, package: str) -> bool:
+    """Whether a module has a class of that name that is defined in the package, not only imported there."""
     try:
-        part = getattr(importlib.import_module(found[1]), found[2], None)
-    except ModuleNotFoundError:
+        part = getattr(importlib.import_module(module), name, None)
+    except ImportError:
         return False
-    return isinstance(part, type) and part.__module__.startswith("attention_lab.")
+    return isinstance(part, type) and f"{part.__module__}.".startswith(f"{package}.")
+
+
+def _checked(allow: Any) -> Sequence[str]:
+    """The packages that a user allows. Raises LabError for anything but a list of their names."""
+    if not isinstance(allow, Sequence) or isinstance(allow, str):
+        raise LabError(f"allow={allow}: give a list of packages, as in 'allow=[my_package]'")
+    for package in allow:
+        if not re.fullmatch(r"[A-Za-z_]\w*(\.\w+)*", str(package)):
+            raise LabError(f"allow: {str(package)!r} is no name of a package, such as my_package")
+        try:
+            importlib.import_module(package)
+        except ImportError as error:
+            raise LabError(f"allow: {package} cannot be imported: {error}") from None
+    return allow
+
+
+def _how_to_allow(target: object) -> str:
+    package = str(target).partition(".")[0]
+    if not package.isidentifier() or package in ("attention_lab", *sys.stdlib_module_names, "torch"):
+        return ""
+    return f"; if that package is yours, add 'allow=[{package}]'"

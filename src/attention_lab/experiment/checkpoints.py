@@ -2,21 +2,33 @@
 
 import glob
 import pickle
+import struct
 import warnings
 import zipfile
-from collections.abc import Callable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor, nn
+from torch.nn.modules.module import (
+    register_module_buffer_registration_hook,
+    register_module_parameter_registration_hook,
+)
 
 from attention_lab.data.codecs import Codec
 from attention_lab.errors import LabError
-from attention_lab.experiment.build import Config, rebuild
+from attention_lab.experiment.build import Config, kept_config, rebuild
+from attention_lab.experiment.small_files import UNFIT
 from attention_lab.models import Ensemble
 from attention_lab.tasks import RECIPE, Observation, Task, Transduction
 
 Paths = str | Path | Sequence[str | Path]
+_NOT_OURS = "not a checkpoint of attention-lab"
+_DEEPEST = 100  # levels of values within values
+_MORE = 16_000_000  # numbers that a model may have and a checkpoint not, such as tables of positions
 
 
 def find_checkpoints(given: Paths) -> list[Path]:
@@ -42,6 +54,8 @@ def find_checkpoints(given: Paths) -> list[Path]:
 def read_checkpoint(path: str | Path) -> dict[str, Any]:
     """The content of a checkpoint of this project, loaded with `weights_only=True`: no code can run.
 
+    It is of plain values and whole tensors, and takes no more memory than the file has bytes.
+
     Raises:
         LabError: there is no such file, it is damaged, holds code, or is of another project.
     """
@@ -49,18 +63,74 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
     if not path.is_file():
         raise LabError(f"ckpt_path={path}: no such file; a run's checkpoints are in its folder checkpoints/")
     try:
+        values = _check_archive(path)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what torch says of a strange file, we say in one line
             checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+        whole = _is_plain(checkpoint, values)
     except pickle.UnpicklingError:
-        raise LabError(
-            f"ckpt_path={path}: not a checkpoint of attention-lab, or it holds code: not loaded"
-        ) from None
-    except (OSError, RuntimeError, EOFError, ValueError, KeyError, zipfile.BadZipFile):
+        raise LabError(f"ckpt_path={path}: {_NOT_OURS}, or it holds code: not loaded") from None
+    except (*UNFIT, OSError, EOFError, MemoryError, struct.error, zipfile.BadZipFile):
         raise LabError(f"ckpt_path={path}: the file is damaged or cut short") from None
     if not isinstance(checkpoint, dict) or RECIPE not in checkpoint or "state_dict" not in checkpoint:
-        raise LabError(f"ckpt_path={path}: not a checkpoint of attention-lab")
+        raise LabError(f"ckpt_path={path}: {_NOT_OURS}")
+    if not whole:
+        raise LabError(f"ckpt_path={path}: it holds more than plain values and whole tensors: not loaded")
     return checkpoint
+
+
+def _check_archive(path: Path) -> int:
+    """The bytes of what is no tensor; raises if the file is none that PyTorch saves, or would grow."""
+    with path.open("rb") as file:
+        if not file.read(4).startswith(b"PK"):  # PyTorch would read older forms too, which claim any size
+            raise EOFError if file.tell() < 4 else pickle.UnpicklingError
+    with zipfile.ZipFile(path) as archive:
+        parts = archive.infolist()
+    grows = sum(part.file_size for part in parts) > path.stat().st_size
+    if grows or any(part.compress_type != zipfile.ZIP_STORED for part in parts):
+        raise LabError(
+            f"ckpt_path={path}: it is compressed, which no checkpoint of attention-lab is: not loaded"
+        )
+    return sum(part.file_size for part in parts if part.filename.endswith("/data.pkl"))
+
+
+def _is_plain(content: object, most: int) -> bool:
+    """Whether all is plain values and whole tensors, with no more than `most` values, each time it is met.
+
+    Values that are shared, which take no room in the file, could otherwise be nested without end.
+    """
+    waiting = [(content, 0)]
+    for _ in range(most):
+        if not waiting:
+            return True
+        value, depth = waiting.pop()
+        if type(value) in (dict, OrderedDict):
+            assert isinstance(value, dict)
+            if not getattr(value, "__dict__", {}).keys() <= {"_metadata"}:  # more would stand for methods
+                return False
+            waiting += ((part, depth + 1) for pair in value.items() for part in pair)
+        elif type(value) in (list, tuple, set, torch.Size):
+            assert isinstance(value, Sequence | set)
+            waiting += ((part, depth + 1) for part in value)
+        elif isinstance(value, Tensor):
+            if not _is_whole(value):
+                return False
+        elif type(value) not in (bool, int, float, str, bytes, type(None)):
+            return False
+        if depth > _DEEPEST:
+            return False
+    return not waiting
+
+
+def _is_whole(tensor: Tensor) -> bool:
+    """Whether its numbers are all there; a view may repeat one without end."""
+    return (
+        type(tensor) in (Tensor, nn.Parameter)
+        and tensor.layout == torch.strided
+        and tensor.device.type == "cpu"
+        and not tensor.is_quantized
+        and tensor.numel() * tensor.element_size() <= tensor.untyped_storage().nbytes()
+    )
 
 
 BATCH = 256
@@ -91,7 +161,9 @@ class TrainedModel:
         return self.task.observe(self.codec.encode(lines))
 
 
-def load(path: Paths, adapt: Callable[[Config], Config] | None = None) -> TrainedModel:
+def load(
+    path: Paths, adapt: Callable[[Config], Config] | None = None, allow: Sequence[str] = ()
+) -> TrainedModel:
     """Rebuild a model, its vocabulary and its preprocessing from a checkpoint alone.
 
     Several checkpoints of models that write sequences of the same symbols become one, an `Ensemble`. It has
@@ -104,25 +176,80 @@ def load(path: Paths, adapt: Callable[[Config], Config] | None = None) -> Traine
     Args:
         path: the checkpoint, a list of them, or a pattern; see `find_checkpoints`.
         adapt: changes to the configuration of model, task and data that it keeps.
+        allow: packages besides this one whose classes it may name, such as `["my_package"]`. They are
+            imported, and their classes called with the options that the checkpoint gives.
 
     Raises:
         LabError: see `find_checkpoints` and `read_checkpoint`; or several cannot be one.
     """
     paths = find_checkpoints(path)
-    tasks = [_load(one, adapt) for one in paths]
+    tasks = [_load(one, adapt, allow) for one in paths]
     return TrainedModel(tasks[0] if len(tasks) == 1 else _together(paths, tasks))
 
 
-def _load(path: Path, adapt: Callable[[Config], Config] | None) -> Task:
+def _load(path: Path, adapt: Callable[[Config], Config] | None, allow: Sequence[str]) -> Task:
     checkpoint = read_checkpoint(path)
-    task = rebuild(checkpoint[RECIPE], adapt)
     try:
-        task.load_state_dict(checkpoint["state_dict"])
-    except (RuntimeError, TypeError, AttributeError) as error:
-        raise LabError(
-            f"ckpt_path={path}: the weights do not fit the model: {str(error).splitlines()[0]}"
-        ) from None
+        kept = kept_config(checkpoint[RECIPE], allow)
+        weights = _weights(checkpoint["state_dict"])
+    except LabError as error:
+        raise LabError(f"ckpt_path={path}: {error}") from None
+    config = kept if adapt is None else adapt(kept)
+    try:
+        _check_size(checkpoint[RECIPE], config, weights.values())
+        with _at_most(weights.values()):
+            task = rebuild(checkpoint[RECIPE], config)
+        task.load_state_dict(weights)
+    except LabError as error:
+        raise LabError(f"ckpt_path={path}: {error}") from None
+    except UNFIT as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise LabError(f"ckpt_path={path}: the weights do not fit the model: {reason}") from None
     return task
+
+
+def _weights(state: object) -> dict[str, Tensor]:
+    """What `load_state_dict` takes. Raises LabError if it is anything but tensors by name."""
+    if not isinstance(state, dict) or not all(
+        isinstance(name, str) and isinstance(value, Tensor) for name, value in state.items()
+    ):
+        raise LabError("its weights are no tensors with names")
+    return state
+
+
+class _TooLargeError(LabError):
+    """The model has far more numbers than its checkpoint."""
+
+
+def _check_size(recipe: Config, config: Config, weights: Collection[Tensor]) -> None:
+    """Refuse a model that is far larger than its weights: it is made on a device without memory first."""
+    try:
+        with _at_most(weights), torch.device("meta"):
+            rebuild(recipe, config)
+    except _TooLargeError:
+        raise
+    except LabError:
+        return  # wrong in itself, which is told in a moment, or it needs values to be made
+
+
+@contextmanager
+def _at_most(weights: Collection[Tensor]) -> Iterator[None]:
+    """Refuse more parameters and buffers than some weights account for, as soon as a module has them."""
+    numbers, count = 2 * sum(map(Tensor.numel, weights)) + _MORE, 2 * len(weights) + 1_000
+
+    def look(module: nn.Module, name: str, tensor: Tensor | None) -> None:
+        nonlocal numbers, count
+        count -= 1
+        numbers -= 0 if tensor is None else tensor.numel()
+        if numbers < 0 or count < 0:
+            raise _TooLargeError("the weights do not fit the model: they are far fewer")
+
+    hooks = register_module_parameter_registration_hook(look), register_module_buffer_registration_hook(look)
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 def _together(paths: Sequence[Path], tasks: Sequence[Task]) -> Task:

@@ -4,6 +4,7 @@ import difflib
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
@@ -12,6 +13,19 @@ from omegaconf import DictConfig
 
 from attention_lab.errors import LabError
 from attention_lab.experiment.mixes import refusal
+
+NEEDED = {
+    "sweep=optuna": ("optuna", "search"),
+    "launcher=slurm": ("hydra_plugins.hydra_submitit_launcher", "slurm"),
+    "launcher=submitit_local": ("hydra_plugins.hydra_submitit_launcher", "slurm"),
+    "launcher=joblib": ("hydra_plugins.hydra_joblib_launcher", "joblib"),
+    "launcher=ray": ("hydra_plugins.hydra_ray_launcher", "ray"),
+}
+"""Choices that need more than the project does: a package, and the extra that brings it."""
+
+
+NONE = ("experiment=null", "launcher=null", "sweep=null")
+"""Groups of which nothing may be chosen."""
 
 
 def check_choices(folder: str, arguments: Sequence[str] | None = None) -> None:
@@ -29,14 +43,25 @@ def check_choices(folder: str, arguments: Sequence[str] | None = None) -> None:
             continue
         known = sorted(path.stem for path in (root / group).glob("*.yaml"))
         for choice in value.split(","):
-            if (
-                re.fullmatch(r"[\w-]+", choice)
-                and choice not in known
-                and (group, choice) != ("experiment", "null")
-            ):
+            if re.fullmatch(r"[\w-]+", choice) and choice not in known and f"{group}={choice}" not in NONE:
                 near = difflib.get_close_matches(choice, known, 1)
                 hint = f" (did you mean {near[0]}?)" if near else ""
                 _stop(f"{group}={choice} is unknown{hint}: choose {', '.join(known)}")
+            try:
+                check_installed(group, choice)
+            except LabError as error:
+                _stop(str(error))
+
+
+def check_installed(group: str, choice: str) -> None:
+    """Refuse a choice whose packages are not installed.
+
+    Raises:
+        LabError: saying how to install them.
+    """
+    package, extra = NEEDED.get(f"{group}={choice}", (None, None))
+    if package is not None and find_spec(package) is None:
+        raise LabError(f"{group}={choice} needs packages of its own: pip install -e '.[{extra}]'")
 
 
 def check_mix(config: DictConfig) -> None:

@@ -1,6 +1,5 @@
 """The stage that makes one HTML file of a run folder, to look at or to send; it needs no torch."""
 
-import json
 import logging
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,11 +7,10 @@ from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError  # type: ignore[import-untyped]
 
 from attention_lab.errors import LabError
 from attention_lab.experiment.report import flat, write_atomically
+from attention_lab.experiment.small_files import in_one_line, read_json, read_yaml
 from attention_lab.tensorboard_plugin.report import Run, make_page, read_log
 
 FILE = "report.html"
@@ -73,11 +71,7 @@ def _read(folder: Path, name: str) -> Run:
 
 
 def _config(path: Path) -> dict[str, str]:
-    try:
-        read = OmegaConf.load(path)
-    except (OSError, UnicodeDecodeError, YAMLError, OmegaConfBaseException) as error:
-        raise LabError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
-    plain = OmegaConf.to_container(read)
+    plain = read_yaml(path, str(path))
     if not isinstance(plain, Mapping):
         raise LabError(f"{path} holds no options")
     options = flat({str(key): value for key, value in plain.items()})
@@ -87,11 +81,11 @@ def _config(path: Path) -> dict[str, str]:
 def _metrics(path: Path) -> dict[str, float]:
     if not path.is_file():
         return {}
+    read = read_json(path, str(path))
     try:
-        read = json.loads(path.read_text(encoding="utf-8"))
         return {str(name): float(value) for name, value in read.items()}
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise LabError(f"{path} cannot be read: {error}") from None
+    except (ValueError, TypeError, AttributeError, OverflowError) as error:
+        raise LabError(f"{path} cannot be read: {in_one_line(error)}") from None
 
 
 def _about(folder: Path) -> str:
@@ -100,7 +94,7 @@ def _about(folder: Path) -> str:
     if not path.is_file():
         return ""
     try:
-        overrides = OmegaConf.to_container(OmegaConf.load(path))
-    except (OSError, UnicodeDecodeError, YAMLError, OmegaConfBaseException):
+        overrides = read_yaml(path)
+    except LabError:
         return ""  # the page says the options anyway
     return "python train.py " + " ".join(map(str, overrides)) if isinstance(overrides, list) else ""

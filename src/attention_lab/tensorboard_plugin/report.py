@@ -16,6 +16,7 @@ from pathlib import Path
 from struct import pack
 from typing import Any, TypeVar
 
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from attention_lab.tensorboard_plugin import PLUGIN
@@ -32,6 +33,7 @@ ROOM = 48 * 2**20
 _IMPORT = re.compile(r'^import (?:\{([^}]*)\}|\* as (\w+)) from "([^"]+)";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export ((?:async )?function|class|const) (\w+)", re.MULTILINE)
 
+_DAMAGED = 10_000  # most events that are passed over
 Point = tuple[int, float]
 Blobs = tuple[bytes, bytes]
 T = TypeVar("T")
@@ -59,7 +61,12 @@ class Run:
 def read_log(folder: Path) -> tuple[dict[str, list[Point]], dict[str, dict[int, Blobs]]]:
     """The curves and the attention records in the event files of a folder; what is no record is left out."""
     accumulator = EventAccumulator(str(folder), size_guidance={"scalars": 0, "tensors": 0, "images": 1})
-    accumulator.Reload()
+    for _ in range(_DAMAGED):
+        try:
+            accumulator.Reload()
+            break
+        except DecodeError:  # an event that is none; it goes on after that
+            continue
     curves = {
         tag: [(event.step, event.value) for event in accumulator.Scalars(tag)]
         for tag in accumulator.Tags()["scalars"]
