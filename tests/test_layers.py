@@ -26,11 +26,12 @@ class Rules(NamedTuple):
     bans: set[str]
 
 
-LEAVES = {"errors", "sizes"}
+LEAVES = {"errors", "sizes", "writing"}
 ROOMS = {
     "": Rules({"attention", "experiment"}, TORCH | LIGHTNING | HYDRA),  # attention_lab/__init__.py: lazily
     "errors": Rules(set(), TORCH | LIGHTNING | HYDRA),
     "sizes": Rules(set(), TORCH | LIGHTNING | HYDRA),
+    "writing": Rules({"errors"}, TORCH | LIGHTNING | HYDRA),
     "attention": Rules(LEAVES, LIGHTNING | HYDRA | PICTURES | {"torch.utils.tensorboard"}),
     "models": Rules(LEAVES | {"attention"}, LIGHTNING | HYDRA | PICTURES | {"torch.utils.tensorboard"}),
     "data": Rules(LEAVES, HYDRA | PICTURES),

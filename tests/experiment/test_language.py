@@ -66,7 +66,7 @@ def test_prompts_are_continued_as_the_command_line_says(command) -> None:
     greedy = [command("model=lm", *predict, "task.temperature=0", f"seed={seed}").out for seed in (1, 2)]
     assert greedy[0] == greedy[1]
     refused = command("model=lm", *predict, "task.top_p=0")
-    assert refused.err == "Error: task.top_p must be above 0 and at most 1, got 0.0\n"
+    assert refused.err.endswith("best.ckpt: task.top_p must be above 0 and at most 1, got 0.0\n")
     refused = command("model=multihead", *predict)
     assert refused.err == "Error: stage=predict takes model from the checkpoint: leave out model=...\n"
 

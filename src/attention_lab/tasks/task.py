@@ -55,6 +55,9 @@ class Task(pl.LightningModule):
         if not parameters or self.make_optimizer is None:
             return None
         optimizer = self.make_optimizer(parameters)
+        if self.trainer.precision == "bf16-mixed":
+            # Lightning clips for no fused optimiser, as it may scale gradients; in bfloat16 none does.
+            optimizer._step_supports_amp_scaling = False  # type: ignore[attr-defined]
         if self.make_schedule is None:
             return optimizer
         steps = self.trainer.estimated_stepping_batches

@@ -267,8 +267,7 @@ def _check_extras(model: Writer | Ensemble, **weights: float) -> None:
             )
     if weights["r_drop"]:
         check_dropout(model)
-    tagger = not isinstance(model, Ensemble) and model.tagger is not None
-    if tagger != bool(weights["ctc"]):
+    if (getattr(model, "tagger", None) is not None) != bool(weights["ctc"]):
         raise LabError(
             "task.ctc and model.ctc_frames go together: "
             "set both (task.ctc=0.3 model.ctc_frames=3), or leave both at 0"
