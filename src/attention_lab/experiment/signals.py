@@ -75,7 +75,8 @@ class Waiting:
         self.install()
 
     def _note(self, signum: int, _: FrameType | None) -> None:
-        if self.signum == signum:  # who asks twice does not want to wait
+        # Who asks twice does not want to wait; but the job of a sweep is asked by its parent, too.
+        if self.signum == signum and OWNED not in os.environ:
             raise Stopped(signum)
         self.signum = self.signum or signum
 

@@ -86,7 +86,7 @@ def _fit(plain: Config, folder: Path) -> float | None:
     data = make_data(plain)
     task = make_task(plain, data.sizes, data.codec, trainable=True)
     if read is not None:
-        _check_same(read[RECIPE], task.recipe)
+        _check_same(begun, read[RECIPE], task.recipe)
     cost, waiting = Cost(), Waiting()
     guard = Guard(waiting, folder)
     trainer = make_trainer(_console(plain), guard, cost)
@@ -152,7 +152,7 @@ def _best(trainer: pl.Trainer, folder: Path) -> tuple[str | None, float | None]:
     return callback.best_model_path if own else None, None if score is None else float(score)
 
 
-def _check_same(kept: Config, new: Config) -> None:
+def _check_same(begun: Path | None, kept: Config, new: Config) -> None:
     """Refuse to go on from a checkpoint of another model or of other symbols."""
     try:
         parts = {
@@ -162,11 +162,12 @@ def _check_same(kept: Config, new: Config) -> None:
         parts |= {"data": ((kept["codec"], kept["sizes"]), (new["codec"], new["sizes"]))}
         same = {part: bool(before == now) for part, (before, now) in parts.items()}
     except UNFIT:
-        raise LabError("ckpt_path: the checkpoint's recipe is incomplete") from None
+        raise LabError(f"ckpt_path={begun}: the checkpoint's recipe is incomplete") from None
     for part in parts:
         if not same[part]:
             raise LabError(
-                f"ckpt_path: the checkpoint has another {part}; to go on, give the options it was made with"
+                f"ckpt_path={begun}: the checkpoint has another {part}; "
+                "to go on, give the options it was made with"
             )
 
 
