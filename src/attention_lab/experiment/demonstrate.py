@@ -14,12 +14,12 @@ from rich.table import Table
 
 from attention_lab.errors import LabError
 from attention_lab.experiment.choices import files
-from attention_lab.experiment.report import write_atomically
 from attention_lab.experiment.tables import number
 from attention_lab.theorems import Finding, Theorem
 from attention_lab.theorems.finding import Cell
 from attention_lab.viz import to_png
 from attention_lab.viz.plot import MISSING, is_available
+from attention_lab.writing import write_atomically
 
 FILE = "finding.json"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_lab.errors import LabError
-from attention_lab.experiment.small_files import UNFIT
+from attention_lab.experiment.small_files import UNFIT, in_one_line
 from attention_lab.writing import cannot_write
 
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EFBIG, errno.EIO)
@@ -23,7 +23,7 @@ def of_checkpoint(path: Path | None, begun: Callable[[], bool]) -> Iterator[None
     except UNFIT as error:
         if path is None or begun() or any(text in str(error) for text in _OUT_OF_MEMORY):
             raise
-        reason = " ".join(str(error).split())[:200]
+        reason = in_one_line(error)[:200]
         raise LabError(
             f"ckpt_path={path}: training cannot go on from it: {type(error).__name__}: {reason}"
         ) from None
@@ -50,8 +50,6 @@ def told(config: Mapping[str, Any], folder: Path) -> Iterator[None]:
 
 def _memory(config: Mapping[str, Any], text: str) -> str:
     size = config["data"].get("batch_size")
-    where = "the GPU is" if "CUDA" in text else "there is"
+    what = "GPU" if "CUDA" in text else "machine"
     lower = "choose a smaller model, or" if size is None else f"lower data.batch_size (now {size}), or"
-    return f"{where} out of memory: {lower} use a machine with more".replace(
-        "there is out", "the machine is out"
-    )
+    return f"the {what} is out of memory: {lower} use a machine with more"

@@ -17,8 +17,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.errors import LabError, Stopped
-from attention_lab.experiment.runs import read_failure
-from attention_lab.experiment.search_jobs import PRUNED
+from attention_lab.experiment.runs import PRUNED, read_failure
 from attention_lab.experiment.signals import OWNED, by_srun
 
 INHERITED = (

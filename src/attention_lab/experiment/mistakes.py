@@ -9,10 +9,11 @@ from pytorch_lightning.utilities import move_data_to_device
 
 from attention_lab.callbacks.pictures import save_pictures
 from attention_lab.data.splits import Split
-from attention_lab.experiment.report import ESCAPES, MISTAKES, write_atomically
+from attention_lab.experiment.report import ESCAPES, MISTAKES
 from attention_lab.metrics import Confusion, confusions
 from attention_lab.tasks import Transduction
 from attention_lab.tasks.judged import Judged
+from attention_lab.writing import write_atomically
 
 CONSOLE, LISTED, WORST = 10, 100, 20
 """Most confusions on the console and in `errors.md`, and most of the worst examples there."""

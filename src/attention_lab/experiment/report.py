@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from attention_lab.writing import write_atomically as write_atomically
+from attention_lab.experiment.options import is_target, leaves
+from attention_lab.writing import write_atomically
 
 if TYPE_CHECKING:  # it would import torch, and a comparison needs none
     from attention_lab.tasks import Observation
@@ -42,15 +43,13 @@ def write_config(folder: Path, config: Mapping[str, Any]) -> None:
     write_atomically(folder / "config.yaml", OmegaConf.to_yaml(OmegaConf.create(dict(config))))
 
 
-def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flat(config: Mapping[str, Any]) -> dict[str, Any]:
     """Nested options as `{"model.layers": 2, ...}`, without targets: the columns of the HPARAMS tab."""
-    result: dict[str, Any] = {}
-    for key, value in config.items():
-        if isinstance(value, Mapping):
-            result |= flat(value, f"{prefix}{key}.")
-        elif not str(key).startswith("_"):
-            result[f"{prefix}{key}"] = value if isinstance(value, bool | int | float | str) else str(value)
-    return result
+    return {
+        path: value if isinstance(value, bool | int | float | str) else str(value)
+        for path, value in leaves(config)
+        if not is_target(path)
+    }
 
 
 def show_results(

@@ -9,9 +9,10 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.errors import LabError
-from attention_lab.experiment.report import flat, write_atomically
+from attention_lab.experiment.report import flat
 from attention_lab.experiment.small_files import in_one_line, read_json, read_yaml
 from attention_lab.tensorboard_plugin.report import Run, make_page, read_log
+from attention_lab.writing import write_atomically
 
 FILE = "report.html"
 

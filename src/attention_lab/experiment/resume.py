@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_lab.errors import LabError
+from attention_lab.experiment.options import leaves, placeless
 from attention_lab.experiment.runs import read_metrics
 from attention_lab.experiment.signals import leads
 from attention_lab.experiment.small_files import read_yaml
@@ -117,20 +118,8 @@ def check_same(folder: Path, plain: Mapping[str, Any]) -> None:
 
 def _options(config: Mapping[str, Any]) -> dict[str, Any]:
     """The options of the training by their dotted paths, the run's own folder written as a dot."""
-    found = dict(_leaves({part: config.get(part) for part in TRAINING}))
-    own = str(found.pop("trainer.default_root_dir", ""))
-    return {
-        key: value.replace(own, ".") if own and isinstance(value, str) else value
-        for key, value in found.items()
-    }
-
-
-def _leaves(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in node.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, f"{prefix}{key}.")
-        else:
-            yield prefix + str(key), value
+    found = dict(leaves({part: config.get(part) for part in TRAINING}))
+    return placeless(found, found.pop("trainer.default_root_dir", None))
 
 
 def finished(folder: Path) -> dict[str, float] | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_lab.errors import LabError
+from attention_lab.experiment.options import is_target, leaves, placeless
 from attention_lab.experiment.small_files import in_one_line, read_json, read_yaml
 from attention_lab.writing import write_atomically
 
@@ -88,14 +89,11 @@ class Job:
     def leaves(self) -> dict[str, Any]:
         """The options that decide what it gives, by dotted path; its own folder is written as a dot."""
         own = _below(self.config, "trainer", "default_root_dir")
-        found = _flat({part: self.config[part] for part in PARTS if part in self.config})
+        chosen = leaves({part: self.config[part] for part in PARTS if part in self.config})
+        found = {path: _simple(value) for path, value in chosen if not is_target(path)}
         if isinstance(self.config.get("ckpt_path"), list):  # one model made of several is another setting
             found["ckpt_path"] = str(self.config["ckpt_path"])
-        return {
-            key: value.replace(own, ".") if own and isinstance(own, str) and isinstance(value, str) else value
-            for key, value in found.items()
-            if key not in SHOWING
-        }
+        return placeless({key: value for key, value in found.items() if key not in SHOWING}, own)
 
 
 def record_failure(folder: Path, error: BaseException, reason: str = "") -> str:
@@ -118,7 +116,7 @@ def record_failure(folder: Path, error: BaseException, reason: str = "") -> str:
 def read_failure(folder: Path) -> str | None:
     """Why a run failed, as it is kept in its folder; None if it did not."""
     path = folder / ERROR
-    return _first_line(path) if path.is_file() else None
+    return first_line(path) if path.is_file() else None
 
 
 def find_runs(folders: Sequence[Path], *, every: bool = False) -> list[Job]:
@@ -164,7 +162,7 @@ def read_job(folder: Path) -> Job:
     try:
         error = read_failure(folder)
         if error is None and (folder / PRUNED).is_file():
-            error = f"pruned: {_first_line(folder / PRUNED)}"
+            error = f"pruned: {first_line(folder / PRUNED)}"
         # The run's own file has every value resolved; a job that failed early has only Hydra's.
         if (folder / "config.yaml").is_file() or not isinstance(config, Mapping):
             config = _options(folder / "config.yaml")
@@ -200,7 +198,8 @@ def _seed(config: Mapping[str, Any], folder: Path) -> str:
     return str(config[SEED]) if SEED in config else f"? {folder}"
 
 
-def _first_line(path: Path) -> str:
+def first_line(path: Path) -> str:
+    """The first line of `error.txt` or `pruned.txt`. Raises LabError if it cannot be read."""
     try:
         if not path.is_file():
             raise LabError(f"{path.name} cannot be read: it is no file")
@@ -242,16 +241,8 @@ def read_metrics(path: Path) -> dict[str, float]:
         raise LabError(f"{path.name} holds a number that is too large") from None
 
 
-def _flat(config: Mapping[Any, Any], prefix: str = "", depth: int = 8) -> dict[str, Any]:
-    """Nested options by dotted path, without targets; those of a strange file may even hold themselves."""
-    found: dict[str, Any] = {}
-    for key, value in config.items():
-        name = f"{prefix}{key}"
-        if isinstance(value, Mapping) and depth:
-            found |= _flat(value, f"{name}.", depth - 1)
-        elif not str(key).startswith("_"):
-            found[name] = value if isinstance(value, bool | int | float | str | None) else str(value)
-    return found
+def _simple(value: Any) -> Any:
+    return value if isinstance(value, bool | int | float | str | None) else str(value)
 
 
 def _below(found: Any, *keys: str) -> Any:

@@ -15,8 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.errors import LabError
 from attention_lab.experiment.choices import check_installed
-from attention_lab.experiment.runs import ERROR
-from attention_lab.experiment.search_jobs import PRUNED
+from attention_lab.experiment.runs import ERROR, PRUNED, first_line
 from attention_lab.experiment.tables import number
 
 if TYPE_CHECKING:
@@ -154,7 +153,7 @@ def read_result(job: JobReturn) -> Result:
     folder = Path(str(OmegaConf.select(job.hydra_cfg, "hydra.runtime.output_dir")))
     for name, state in ((ERROR, "failed"), (PRUNED, "pruned")):
         if (folder / name).is_file():
-            return Result(state, reason=(folder / name).read_text(encoding="utf-8").partition("\n")[0])
+            return Result(state, reason=first_line(folder / name))
     value = job.return_value
     if not isinstance(value, float | int):
         return Result("failed", reason="no checkpoint has a value of the metric: choose callbacks=default")

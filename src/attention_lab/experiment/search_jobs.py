@@ -11,10 +11,8 @@ from omegaconf import DictConfig
 
 from attention_lab.errors import PrunedError
 from attention_lab.experiment.comparison import Comparison
+from attention_lab.experiment.runs import PRUNED
 from attention_lab.writing import write_atomically
-
-PRUNED = "pruned.txt"
-"""In the folder of a run that was stopped for its poor outlook: why."""
 
 
 def mark_pruned(folder: Path, why: PrunedError) -> None:

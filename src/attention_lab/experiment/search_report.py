@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf
 from optuna.trial import FrozenTrial
@@ -117,6 +118,4 @@ def _plain(option: Override, space: Space, best: FrozenTrial) -> object:
     key = option.key_or_group
     if key not in space.searched:
         return option.value()
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-
     return OverridesParser.create().parse_override(f"x={write(best.params[key])}").value()

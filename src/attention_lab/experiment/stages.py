@@ -40,7 +40,7 @@ from attention_lab.experiment.signals import Waiting
 from attention_lab.experiment.small_files import UNFIT
 from attention_lab.models import Ensemble
 from attention_lab.tasks import RECIPE, Regression, Task, Transduction
-from attention_lab.writing import remove
+from attention_lab.writing import remove, write_atomically
 
 SHOWN = (
     "seed",
@@ -192,7 +192,7 @@ def predict(config: DictConfig) -> None:
     rows = zip(lines, (output.translate(report.ESCAPES) for output in outputs), strict=True)
     table = "".join(f"{line}\t{output}\n" for line, output in rows)
     print(table, end="")
-    report.write_atomically(folder / "predictions.tsv", table)
+    write_atomically(folder / "predictions.tsv", table)
     paths = save_pictures(trained.observe(lines[:PICTURES]), folder / "attention")
     print(f"Heatmaps of {min(len(lines), PICTURES)} inputs: {paths[0].parent}", file=sys.stderr)
 
