@@ -19,7 +19,7 @@ import torch
 import yaml
 from torch import Tensor
 
-from attention_lab.attention import Attention, Mechanism
+from attention_lab.attention import Attention, Mechanism, recording
 from attention_lab.experiment.mixes import REFUSALS, refusal
 from attention_lab.models import KernelRegression, MultiHeadClassifier, Seq2Seq
 from attention_lab.sizes import EOS, ClassificationSizes, RegressionSizes, TransductionSizes
@@ -68,13 +68,18 @@ def _multihead(mechanism: Mechanism) -> None:
     model.double().eval()(torch.tensor([[4, 5, 6, 0]]), torch.tensor([3]))
 
 
-def _nw(mechanism: Mechanism) -> None:
+def _nw(mechanism: Mechanism) -> Tensor:
+    """Give the prediction too: a Gaussian kernel regression goes round its attention unless it is recorded."""
     model = KernelRegression(mechanism, RegressionSizes(features=2, targets=1, samples=5)).double().eval()
     model.memorize(torch.randn(5, 2).double(), torch.randn(5, 1).double())
-    model(model.keys[:3] + 0, torch.tensor([0, 1, -1]))
+    query, index = model.keys[:3] + 0, torch.tensor([0, 1, -1])
+    with recording(model):
+        model(query, index)
+    predicted: Tensor = model(query, index)
+    return predicted
 
 
-MODELS: dict[str, Callable[[Mechanism], None]] = {"seq2seq": _seq2seq, "multihead": _multihead, "nw": _nw}
+MODELS: dict[str, Callable[[Mechanism], Tensor | None]] = {"seq2seq": _seq2seq, "multihead": _multihead, "nw": _nw}
 
 
 def cells() -> Iterator[Cell]:
@@ -113,7 +118,9 @@ def error(cell: Cell) -> float:
         patch.object(Attention, "weights", watched_weights),
         patch.object(Attention, "forward", watched_forward),
     ):
-        MODELS[cell.model](mechanism)
+        predicted = MODELS[cell.model](mechanism)
+    if predicted is not None:
+        seen.update(context=predicted)
     return _difference(**seen)
 
 

@@ -3,7 +3,10 @@
 import pytest
 import torch
 
-from attention_lab.attention import Boxcar, Constant, Epanechnikov, Gaussian, Laplacian, Mechanism
+from attention_lab.attention import Boxcar, Constant, Epanechnikov, Gaussian, Laplacian, Mechanism, recording
+from attention_lab.attention.fast import gaussian
+from attention_lab.attention.normalizers import Softmax
+from attention_lab.errors import LabError
 from attention_lab.models import KernelRegression
 from attention_lab.sizes import RegressionSizes
 
@@ -72,3 +75,42 @@ def _fixed(score: type, width: float) -> KernelRegression:
 def test_a_kernel_without_gradient_is_always_scanned() -> None:
     assert _model(Boxcar).width.item() != 1.0
     assert _model(Gaussian).width.item() == 1.0
+
+
+@pytest.mark.parametrize("tolerance", [None, 1e-6])
+@pytest.mark.parametrize("temperature", [1.0, 0.3])
+def test_the_fast_sums_are_what_attention_gives(
+    tolerance: float | None, temperature: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gaussian, "MANY", 1)
+    mechanism = Mechanism(Gaussian, lambda: Softmax(temperature))
+    model = KernelRegression(mechanism, RegressionSizes(1, 1, 40), tolerance=tolerance)
+    x, y = _data()
+    model.memorize(x, y)
+    index = torch.arange(40)
+    found, width = model(x, index), model.width
+    with recording(model):
+        slow = model(x, index)
+    torch.testing.assert_close(found, slow, atol=3e-6, rtol=0)
+    loss, wanted = (((f - y) ** 2).mean() for f in (found, slow))
+    gradients = [torch.autograd.grad(value, width)[0] for value in (loss, wanted)]
+    torch.testing.assert_close(*gradients, atol=1e-5, rtol=1e-5)
+
+
+def test_many_samples_are_never_held_against_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Gaussian, "forward", lambda *a: pytest.fail("all pairs"))
+    monkeypatch.setattr(Gaussian, "features", lambda *a: pytest.fail("all pairs"))
+    n = 30_000  # n x n would be 3.6 GB
+    x = torch.linspace(0, 5, n).unsqueeze(1)
+    model = KernelRegression(Mechanism(Gaussian), RegressionSizes(1, 1, n))
+    model.width.data.fill_(100.0)
+    model.memorize(x, x.sin())
+    error = (model(x, torch.arange(n)) - x.sin()).square().mean()
+    error.backward()
+    assert error < 1e-6 and model.width.grad.isfinite().all()
+
+
+def test_a_tolerance_without_meaning_is_refused() -> None:
+    for tolerance in (0.0, -1.0, 1.0):
+        with pytest.raises(LabError, match=r"model\.tolerance"):
+            KernelRegression(Mechanism(Gaussian), RegressionSizes(1, 1, 40), tolerance=tolerance)

@@ -26,3 +26,14 @@ def test_one_input_is_an_axis_in_the_units_of_the_data(features: int) -> None:
     else:
         assert observation.x is not None
         assert [side.tolist() for side in observation.x] == [[9, 11], [8, 10, 12]]
+
+
+def test_a_curve_is_drawn_with_as_many_samples_as_can_be_seen() -> None:
+    codec = RegressionCodec(["x"], "y", [0.0, 0.0], [1.0, 1.0])
+    x = torch.linspace(0, 1, 25_000).unsqueeze(1)
+    model = KernelRegression(Mechanism(Gaussian), RegressionSizes(1, 1, len(x)))
+    model.memorize(x, x)
+    curve = Regression(model, codec).eval().curve(steps=5)
+    assert curve is not None
+    assert (len(curve.inputs), curve.inputs[0], curve.inputs[-1]) == (10_000, 0, 1)
+    assert torch.equal(curve.inputs, curve.targets)

@@ -4,7 +4,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attention_lab.attention import Kernel, Mechanism, leave_out_mask
+from attention_lab.attention import Gaussian, Global, Kernel, Mechanism, Soft, leave_out_mask
+from attention_lab.attention.fast.gaussian import gaussian_regression
+from attention_lab.errors import LabError
 from attention_lab.sizes import RegressionSizes
 
 
@@ -15,20 +17,34 @@ class KernelRegression(nn.Module):
     itself a training sample leaves that sample out, so that fitting the width does not end in
     memorising.
 
+    With the Gaussian kernel under a plain softmax this takes memory O(n) whatever the batch, and with a
+    single feature time O(n); see `attention.fast.gaussian`. Any other mechanism holds all weights.
+
     Args:
         mechanism: a kernel, or any other score, with normaliser and pooling.
         sizes: features, targets and samples of the training set.
         scan: start the kernel's width at the best of a logarithmic grid, judged by the leave-one-out
             error; always done for a kernel whose error has no gradient in the width (boxcar), and never for
             a width that the mechanism gives.
+        tolerance: how far a prediction of the Gaussian kernel may be off, in terms of the largest target; it
+            counts for many samples of a single feature only. None: not further than by rounding.
     """
 
     keys: Tensor
     values: Tensor
 
-    def __init__(self, mechanism: Mechanism, sizes: RegressionSizes, *, scan: bool = False) -> None:
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        sizes: RegressionSizes,
+        *,
+        scan: bool = False,
+        tolerance: float | None = 1e-6,
+    ) -> None:
         super().__init__()
-        self.scan = scan
+        if tolerance is not None and not 0 < tolerance < 1:
+            raise LabError(f"model.tolerance must be above 0 and below 1, or null, got {tolerance}")
+        self.scan, self.tolerance = scan, tolerance
         self.attention = mechanism(sizes.features, sizes.features)
         self.register_buffer("keys", torch.zeros(sizes.samples, sizes.features))
         self.register_buffer("values", torch.zeros(sizes.samples, sizes.targets))
@@ -55,9 +71,26 @@ class KernelRegression(nn.Module):
 
         Where no kernel reaches a query its prediction is 0.
         """
+        scale = self._gaussian_scale()
+        if scale is not None:
+            width = self.attention.score.width * scale**0.5
+            return gaussian_regression(inputs, self.keys, self.values, width, index, self.tolerance)
         mask = None if index is None else leave_out_mask(index, len(self.keys))
         context: Tensor = self.attention(inputs, self.attention.remember(self.keys, self.values, mask))
         return context
+
+    def _gaussian_scale(self) -> float | None:
+        """The factor on the scores if this is a plain Gaussian kernel regression now, else None."""
+        attention = self.attention
+        plain = (
+            type(attention.score) is Gaussian
+            and isinstance(attention.pooling, Soft)
+            and isinstance(attention.window, Global)
+            and not (self.training and attention.dropout.p)
+            and attention.record is None
+            and self.keys.device.type != "mps"  # which has no float64
+        )
+        return attention.normalizer.scale if plain else None
 
     def _best_width(self, score: Kernel, steps: int = 200, limit: int = 1000) -> float:
         """The width with the least leave-one-out error on a logarithmic grid over the data's scales."""
@@ -67,11 +100,21 @@ class KernelRegression(nn.Module):
         inputs, targets = self.keys[chosen], self.values[chosen]
         spread = (inputs.amax(0) - inputs.amin(0)).max().clamp_min(1e-12)
         before = score.width.clone()
-        best, best_error = float(before.flatten()[0]), torch.inf
-        for width in torch.logspace(-1, 3.5, steps).div(spread).tolist():
-            score.width.fill_(width)
-            error = (self(inputs, chosen) - targets).square().mean().item()
-            if error < best_error:
-                best, best_error = width, error
+        widths: list[float] = torch.logspace(-1, 3.5, steps).div(spread).tolist()
+
+        best, best_error = -1, torch.inf
+
+        def look_at(places: range) -> None:
+            nonlocal best, best_error
+            for place in places:
+                score.width.fill_(widths[place])
+                error = (self(inputs, chosen) - targets).square().mean().item()
+                if error < best_error:
+                    best, best_error = place, error
+
+        many = len(self.keys) > 10 * limit
+        look_at(range(0, steps, 8 if many else 1))
+        if many and best >= 0:  # each takes long: those between are looked at about the best alone
+            look_at(range(max(best - 7, 0), min(best + 8, steps)))
         score.width.copy_(before)
-        return best
+        return widths[best] if best >= 0 else float(before.flatten()[0])

@@ -16,10 +16,12 @@ from attention_lab.tasks.task import Task
 
 LIMIT = 100
 """Most rows and columns of the weights that are shown."""
+POINTS = 10_000
+"""Most samples that are drawn beside a fitted curve."""
 
 
 class Curve(NamedTuple):
-    """A fitted function of one input, in the data's own units, with the samples it was fitted to."""
+    """A fitted function of one input, in the data's own units, with samples it was fitted to."""
 
     x: Tensor
     y: Tensor
@@ -131,7 +133,8 @@ class Regression(Task):
             return None
         x = torch.linspace(float(keys.min()), float(keys.max()), steps, device=keys.device).unsqueeze(-1)
         inputs, targets = self.codec.restore_inputs, self.codec.restore_targets
-        pairs = (inputs(x), targets(self.model(x)), inputs(keys), targets(values))
+        drawn = _spread(torch.arange(len(keys), device=keys.device), POINTS)
+        pairs = (inputs(x), targets(self.model(x)), inputs(keys[drawn]), targets(values[drawn]))
         return Curve(*(part.squeeze(-1).float().cpu() for part in pairs))
 
     def _memorized(self, batch: RegressionBatch) -> Tensor:
@@ -159,8 +162,9 @@ class Regression(Task):
         self.log(f"{part}/{name}", metric, on_step=False, on_epoch=True, prog_bar=True)  # type: ignore[arg-type]
 
 
-def _spread(order: Tensor) -> Tensor:
-    """At most LIMIT of the entries, evenly taken."""
-    if len(order) <= LIMIT:
+def _spread(order: Tensor, limit: int = LIMIT) -> Tensor:
+    """At most `limit` of the entries, evenly taken."""
+    if len(order) <= limit:
         return order
-    return order[torch.linspace(0, len(order) - 1, LIMIT, device=order.device).long()]
+    places = torch.linspace(0, len(order) - 1, limit, device=order.device, dtype=torch.float64)
+    return order[places.long()]

@@ -1,0 +1,235 @@
+"""Sums over all pairs of queries and keys under a Gaussian kernel, in chunks: nothing of size n x n is held.
+
+Exponents are in base 2: on a CPU `exp2` is three times as fast as `exp`, which besides falls to a
+hundredth of its speed below -87. A chunk stays in the cache, where a pass over it costs little.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+CHUNK = 2**19
+"""Pairs that are held at once: two such tensors stay in a CPU's cache. A GPU takes 64 times as many."""
+SLIGHT = 1e-3
+"""A row whose kernels sum to less is summed again in float64, relative to its nearest key."""
+NARROW = 3
+"""Up to so many features the differences themselves are cheaper than a matrix product."""
+
+
+class Problem(NamedTuple):
+    """Gaussian kernel regression, ready to be summed: `K_ij = 2^s_ij`, `s_ij = -sum_d r_d (q_id - k_jd)^2`.
+
+    Attributes:
+        query: `[Q, d]`.
+        keys: `[K, d]`.
+        values: `[K, o]`, about their mean.
+        rates: r `[d]` in float64, `w^2 log2(e) / 2`.
+        own: `[Q]`, the key that each query leaves out, -1 for none.
+        slopes: whether the sums with s are wanted, of which the derivative by the width is made.
+    """
+
+    query: Float[Tensor, "Q d"]
+    keys: Float[Tensor, "K d"]
+    values: Float[Tensor, "K o"]
+    rates: Float[Tensor, " d"]
+    own: Int[Tensor, " Q"]
+    slopes: bool
+
+    def rows(self, chosen: Tensor | slice) -> "Problem":
+        """The same for some of the queries."""
+        return self._replace(query=self.query[chosen], own=self.own[chosen])
+
+    def doubled(self) -> "Problem":
+        """The same in float64."""
+        return self._replace(query=self.query.double(), keys=self.keys.double(), values=self.values.double())
+
+    def columns(self) -> Float[Tensor, "c K"]:
+        """What the kernels are summed with: ones, and the values."""
+        return torch.cat([torch.ones_like(self.values[:, :1]), self.values], -1).mT.contiguous()
+
+    def empty(self) -> Float[Tensor, "Q m c"]:
+        """Room for the moments `[Q, m, 1 + o]`: sums of K and K v, and with `slopes` of s K and s K v."""
+        shape = len(self.query), 1 + self.slopes, 1 + self.values.shape[1]
+        return torch.zeros(shape, dtype=torch.float64, device=self.keys.device)
+
+
+def exponents(problem: Problem, spare: Tensor, out: Tensor) -> None:
+    """Write `s` of all pairs to `out` `[Q, K]`, by way of `spare` of the same shape: exact at any offset."""
+    rates: list[float] = problem.rates.tolist()
+    zero = out.new_zeros(())
+    for d, rate in enumerate(rates):
+        torch.sub(problem.query[:, d, None], problem.keys[:, d], out=spare)
+        torch.addcmul(out if d else zero, spare, spare, value=-rate, out=out)
+
+
+def at_once(device: torch.device) -> int:
+    """Pairs that are held at once."""
+    return CHUNK * (1 if device.type == "cpu" else 64)
+
+
+def chunks(queries: int, keys: int, device: torch.device) -> Iterator[slice]:
+    """Slices of the queries, so that a slice has about `at_once` pairs with the keys."""
+    size = max(at_once(device) // max(keys, 1), 1)
+    yield from (slice(start, min(start + size, queries)) for start in range(0, queries, size))
+
+
+class Rooms:
+    """Two tensors that are used again and again: on a CPU new pages cost more than writing to them."""
+
+    def __init__(self, like: Tensor) -> None:
+        self.like = like
+        self.both = like.new_empty(2, 0)
+
+    def of(self, queries: int, keys: int) -> tuple[Tensor, Tensor]:
+        """Both as `[queries, keys]`, with whatever is in them."""
+        if self.both.shape[1] < queries * keys:
+            self.both = self.like.new_empty(2, 0)  # the old ones go first
+            self.both = self.like.new_empty(2, max(queries * keys, CHUNK))  # pages not written to are free
+        first, second = self.both[:, : queries * keys].view(2, queries, keys)
+        return first, second
+
+
+def pair_moments(problem: Problem) -> Float[Tensor, "Q m c"]:
+    """The moments of every query over all keys. A left-out key is left out, not subtracted."""
+    result = problem.empty()
+    product = _product(problem)
+    columns, rooms = problem.columns(), Rooms(problem.keys)
+    for part in chunks(len(problem.query), len(problem.keys), problem.keys.device):
+        some = problem.rows(part)
+        out, spare = rooms.of(len(some.query), len(problem.keys))
+        if product is None:
+            exponents(some, spare, out)
+        else:
+            out.copy_(product[0][part] @ product[1])
+        accumulate(result[part], out, spare, columns, left_out(some.own, len(problem.keys)))
+    return result
+
+
+def far_moments(problem: Problem) -> tuple[Float[Tensor, "Q m c"], Float[Tensor, " Q"]]:
+    """The moments in float64 with `K = 2^(s - top)`, and `top`, the largest s of the row: nothing underflows.
+
+    `top` is -inf in a row without a key; its moments are 0.
+    """
+    problem = problem.doubled()
+    result, tops = problem.empty(), problem.query.new_empty(len(problem.query))
+    columns, rooms = problem.columns(), Rooms(problem.keys)
+    for part in chunks(len(problem.query), 4 * len(problem.keys), problem.keys.device):
+        some = problem.rows(part)
+        out, spare = rooms.of(len(some.query), len(problem.keys))
+        exponents(some, spare, out)
+        tops[part] = relative(result[part], out, spare, columns, left_out(some.own, len(problem.keys)))
+    return result, tops
+
+
+def relative(
+    result: Tensor, out: Tensor, spare: Tensor, columns: Tensor, hidden: tuple[Tensor, Tensor]
+) -> Float[Tensor, " Q"]:
+    """Write the moments of the exponents `out`, each row relative to its largest, and return the largest."""
+    out[hidden] = -torch.inf
+    top = out.amax(-1) if out.shape[-1] else out.new_full(out.shape[:1], -torch.inf)
+    out -= torch.where(top == -torch.inf, 0.0, top)[:, None]
+    out.clamp_(min=-2000.0)  # its kernel is 0 all the same, and 0 times infinity would not be
+    accumulate(result, out, spare, columns, None)
+    return top
+
+
+def pair_gradients(
+    problem: Problem,
+    context: Float[Tensor, "Q o"],
+    norm: Float[Tensor, " Q"],
+    upstream: Float[Tensor, "Q o"],
+    needs: tuple[bool, bool, bool, bool],
+) -> list[Tensor | None]:
+    """Gradients of `sum(upstream * context)` by queries, keys, values and rates; None where not needed.
+
+    With `a_ij = 2^(s_ij - norm_i)` and `G_ij = a_ij g_i . (v_j - f_i)` they are, but for ln 2,
+    `-2 r_d sum_j G_ij (q_id - k_jd)`, the same with the other sign over i, `sum_i a_ij g_i`, and
+    `-sum_ij G_ij (q_id - k_jd)^2`.
+
+    Args:
+        problem: queries and keys.
+        context: f, about the mean of the values.
+        norm: the logarithm to base 2 of each row's sum of kernels.
+        upstream: g.
+        needs: which of the four are wanted.
+    """
+    sources = (problem.query, problem.keys, problem.values, problem.rates)
+    totals = [
+        torch.zeros_like(x, dtype=torch.float64) if need else None
+        for x, need in zip(sources, needs, strict=True)
+    ]
+    by_query, by_keys, by_values, by_rates = totals
+    rooms = Rooms(problem.keys)
+    for part in chunks(len(problem.query), len(problem.keys), problem.keys.device):
+        some = problem.rows(part)
+        weights, spare = rooms.of(len(some.query), len(problem.keys))
+        exponents(some, spare, weights)
+        weights.sub_(norm[part, None]).clamp_(max=0.0).exp2_()  # a weight is at most 1
+        weights[left_out(some.own, len(problem.keys))] = 0
+        given = upstream[part]
+        if by_values is not None:
+            by_values += weights.mT @ given
+        if by_query is None and by_keys is None and by_rates is None:
+            continue
+        weights *= given @ problem.values.mT - (given * context[part]).sum(-1, keepdim=True)
+        for d, rate in enumerate(problem.rates.tolist()):
+            torch.sub(some.query[:, d, None], problem.keys[:, d], out=spare)
+            if by_rates is not None:
+                by_rates[d] -= math.log(2) * torch.einsum("qk,qk->q", weights, spare.square()).double().sum()
+            spare *= weights
+            if by_query is not None:
+                by_query[part, d] = -2 * math.log(2) * rate * spare.sum(1).double()
+            if by_keys is not None:
+                by_keys[:, d] += 2 * math.log(2) * rate * spare.sum(0).double()
+    return totals
+
+
+def accumulate(
+    result: Tensor, out: Tensor, spare: Tensor, columns: Tensor, hidden: tuple[Tensor, Tensor] | None
+) -> None:
+    """Write the sums of `2^out`, with the columns, and of `out 2^out` to `result` `[Q, m, 1 + o]`."""
+    torch.exp2(out, out=spare)
+    if hidden is not None:
+        spare[hidden] = 0
+    _sums(result[:, 0], spare, columns)
+    if result.shape[1] == 2:
+        _sums(result[:, 1], spare.mul_(out), columns)
+
+
+def _sums(result: Tensor, kernel: Tensor, columns: Tensor) -> None:
+    """Write the products of the rows of the kernel `[Q, K]` with each column `[c, K]`, the first of ones."""
+    if len(columns) == 2:  # a sum and a vector at a time take both cores
+        result[:, 0], result[:, 1] = kernel.sum(-1), torch.mv(kernel, columns[1])
+    else:  # wide, not tall: eight times as fast
+        result.copy_((columns @ kernel.mT).mT)
+
+
+def left_out(index: Tensor, keys: int) -> tuple[Tensor, Tensor]:
+    """Row and column of the pairs that are left out."""
+    rows = ((index >= 0) & (index < keys)).nonzero()[:, 0]
+    return rows, index[rows]
+
+
+def _product(problem: Problem) -> tuple[Tensor, Tensor] | None:
+    """Factors `[Q, d + 2]`, `[d + 2, K]` with the product s where many features make that cheaper, or None.
+
+    In float64, as the product loses `eps * r |q| |k|`: None where that would show, too.
+    """
+    if len(problem.rates) <= NARROW or not problem.keys.numel():
+        return None
+    root = problem.rates.sqrt()
+    centre = problem.keys.double().mean(0)
+    query, keys = ((x.double() - centre) * root for x in (problem.query, problem.keys))
+    squares = [x.square().sum(-1, keepdim=True) for x in (query, keys)]
+    reach = torch.cat(squares).max() if len(query) else squares[1].max()
+    if not bool(reach * torch.finfo(torch.float64).eps < 1e-9):
+        return None
+    ones = [torch.ones_like(x) for x in squares]
+    return (
+        torch.cat([2 * query, -squares[0], ones[0]], -1),
+        torch.cat([keys, ones[1], -squares[1]], -1).mT.contiguous(),
+    )
