@@ -7,13 +7,14 @@ key alone is computed once, by `keys`. Scores that are an inner product of featu
 """
 
 import math
-from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from attention_lab.attention.fast.additive import additive_scores
+from attention_lab.attention.fast.additive_forms import ACTIVATIONS as ACTIVATIONS
 from attention_lab.errors import LabError
 
 
@@ -25,6 +26,8 @@ class Score(nn.Module):
 
     same_size = False
     """Whether query and key must have one size."""
+    is_placed = False
+    """Whether the score of a key depends on where it stands among the keys."""
 
     def __init__(self, query_size: int, key_size: int, heads: int | None = None) -> None:
         super().__init__()
@@ -170,6 +173,8 @@ class Location(Score):
         LabError: (when used) there are more keys.
     """
 
+    is_placed = True
+
     def __init__(self, query_size: int, key_size: int, heads: int | None = None, *, length: int = 64) -> None:
         super().__init__(query_size, key_size, heads)
         if length < 1:
@@ -194,21 +199,11 @@ class Location(Score):
         return query @ self.weight[..., :count, :].mT
 
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "tanh": torch.tanh,
-    "relu": torch.relu,
-    "leaky_relu": lambda x: F.leaky_relu(x, 0.2),
-    "gelu": F.gelu,
-    "silu": F.silu,
-    "sigmoid": torch.sigmoid,
-}
-"""The activations of additive scores; `leaky_relu` has the slope 0.2 of graph attention (1710.10903)."""
-
-
 class Additive(Score):
     """Additive score `w_v^T f(W_q q + W_k k)`, without bias; sizes may differ.
 
     With f = tanh it is that of 1409.0473, A.1.2; with f = leaky_relu that of 2105.14491, eq. 7 (GATv2).
+    The sums of all pairs are never in memory at once, see `fast.additive`.
 
     Args:
         query_size: size of the query.
@@ -216,6 +211,7 @@ class Additive(Score):
         heads: weights of its own for each head where given.
         hidden_size: size of the sum; by default that of the query.
         activation: f, one of `ACTIVATIONS`.
+        compiled: whether inductor compiles what is large; None: only where that pays by itself.
     """
 
     def __init__(
@@ -226,6 +222,7 @@ class Additive(Score):
         *,
         hidden_size: int | None = None,
         activation: str = "tanh",
+        compiled: bool | None = None,
     ) -> None:
         super().__init__(query_size, key_size, heads)
         if activation not in ACTIVATIONS:
@@ -235,7 +232,7 @@ class Additive(Score):
         if hidden_size is not None and hidden_size < 1:
             raise LabError(f"scoring.hidden_size must be at least 1, got {hidden_size}")
         hidden_size = query_size if hidden_size is None else hidden_size
-        self.activation = activation
+        self.activation, self.compiled = activation, compiled
         self.make_projections(hidden_size)
         self.value_weight = self.parameter(hidden_size, 1, std=hidden_size**-0.5)
 
@@ -259,11 +256,11 @@ class Additive(Score):
     def forward(
         self, query: Float[Tensor, "... Q dq"], keys: Float[Tensor, "... K h"]
     ) -> Float[Tensor, "... Q K"]:
-        """`w_v^T f(W_q q + W_k k)` over all pairs; holds `[..., Q, K, h]`."""
+        """`w_v^T f(W_q q + W_k k)` over all pairs."""
         projected = query @ self.projections()[0].mT
-        hidden = ACTIVATIONS[self.activation](projected.unsqueeze(-2) + keys.unsqueeze(-3))
-        weight = self.value_weight if self.heads is None else self.value_weight.unsqueeze(-3)
-        return (hidden @ weight).squeeze(-1)
+        return additive_scores(
+            projected, keys, self.value_weight.squeeze(-1), self.activation, compiled=self.compiled
+        )
 
 
 class Concat(Additive):

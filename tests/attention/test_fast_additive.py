@@ -1,0 +1,240 @@
+"""Additive scores without a hidden layer for each pair equal the formula, in values and gradients."""
+
+import logging
+import math
+
+import pytest
+import torch
+from additive_results import close
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from attention_lab.attention import Additive, Concat
+from attention_lab.attention.fast import (
+    additive,
+    additive_chunks,
+    additive_compiled,
+    additive_triton,
+    compiling,
+)
+from attention_lab.attention.fast.additive import additive_scores
+from attention_lab.attention.fast.additive_forms import ACTIVATIONS, FORMS, LOGISTIC, rational
+
+every_activation = pytest.mark.parametrize("activation", ACTIVATIONS)
+
+
+@pytest.fixture(params=["one chunk", "chunks"])
+def _never_the_formula(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small calls go the way of large ones."""
+    monkeypatch.setattr(additive, "SMALL", -1)
+    monkeypatch.setattr(additive, "CHUNK", -1)
+    if request.param == "chunks":
+        monkeypatch.setattr(additive_chunks, "CHUNK", 40)
+
+
+SHAPES = [
+    ((), (), ()),
+    ((3,), (3,), ()),
+    ((3,), (), ()),
+    ((1,), (3,), ()),
+    ((2, 3), (2, 3), (3,)),
+    ((2, 1), (3,), (3,)),
+]
+EXTREMES = [0.0, 1e-40, 9.9, 20.0, 50.0, -49.9, 1e4, -1e4, 1e30]
+
+
+@pytest.mark.usefixtures("_never_the_formula")
+@settings(max_examples=25)
+@given(
+    activation=st.sampled_from([*ACTIVATIONS, "tanh", "tanh"]),
+    leading=st.sampled_from(SHAPES),
+    sizes=st.tuples(*[st.integers(0, 9)] * 2, st.integers(1, 5)),
+    dtype=st.sampled_from([torch.float32, torch.float64]),
+    seed=st.integers(0, 2**16),
+    spread=st.sampled_from([0.1, 1.0, 8.0, 30.0, 1e4]),
+)
+@example("tanh", SHAPES[1], (9, 9, 5), torch.float32, 0, 1.0)
+@example("sigmoid", SHAPES[4], (9, 9, 5), torch.float64, 0, 30.0)
+def test_equals_the_formula_in_value_and_gradient(
+    activation: str,
+    leading: tuple[tuple[int, ...], ...],
+    sizes: tuple[int, int, int],
+    dtype: torch.dtype,
+    seed: int,
+    spread: float,
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    queries, keys, hidden = sizes
+    ends = ((queries, hidden), (keys, hidden), (hidden,))
+    inputs = [
+        torch.randn(*first, *last, dtype=dtype, generator=generator)
+        for first, last in zip(leading, ends, strict=True)
+    ]
+    if activation in LOGISTIC:  # the others grow without bound
+        inputs[1] *= spread
+        inputs[seed % 2] += spread * (seed % 3 - 1)
+    close(inputs, activation, 2e-6 if dtype == torch.float32 else 1e-12)
+
+
+@pytest.mark.usefixtures("_never_the_formula")
+@settings(max_examples=25)
+@given(
+    activation=st.sampled_from(list(LOGISTIC)),
+    a=st.lists(st.sampled_from(EXTREMES) | st.floats(-60, 60, width=32), min_size=8, max_size=8),
+    b=st.lists(st.sampled_from(EXTREMES) | st.floats(-1e4, 1e4, width=32), min_size=9, max_size=9),
+    dtype=st.sampled_from([torch.float32, torch.float64]),
+)
+@example("tanh", [50.0] * 8, [-49.9] * 9, torch.float32)
+@example(
+    "tanh", [14.9] * 4 + [-14.9] * 4, [-14.8, 14.8, 1e4, -1e4, 25.1, -25.1, 1e30, 24.9, 0.0], torch.float32
+)
+@example("tanh", [1e4] * 8, [-1e4] * 9, torch.float64)
+def test_any_finite_input_is_right(
+    activation: str, a: list[float], b: list[float], dtype: torch.dtype
+) -> None:
+    """One hidden unit, so that nothing else hides an error: absolute, and in the slope too."""
+    close(
+        [
+            torch.tensor(a, dtype=dtype)[:, None],
+            torch.tensor(b, dtype=dtype)[:, None],
+            torch.ones(1, dtype=dtype),
+        ],
+        activation,
+        1e-6 if dtype == torch.float32 else 1e-12,
+    )
+
+
+@pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 15.0), (torch.float64, 150.0)])
+def test_the_rational_form_is_taken_where_it_is_exact(dtype: torch.dtype, bound: float) -> None:
+    small, large = torch.tensor([[bound, -bound]], dtype=dtype), torch.tensor([[1e4, -1e30]], dtype=dtype)
+    for a, b in ((small, large), (large, small)):
+        form = rational("tanh", a, b)
+        assert form is not None
+        assert form.state(form.enter(a), form.enter(b), None).isfinite().all()
+    assert rational("tanh", small * 1.01, large) is None
+    assert rational("tanh", small * torch.nan, large) is None
+    assert rational("tanh", small * torch.nan, small) is not None
+    assert rational("relu", small, small) is None
+
+
+@pytest.mark.usefixtures("_never_the_formula")
+@pytest.mark.parametrize("poison", [float("nan"), float("inf")])
+@pytest.mark.parametrize("spread", [1.0, 100.0])
+@every_activation
+def test_poison_in_one_key_stays_in_its_column(activation: str, poison: float, spread: float) -> None:
+    a, b = torch.randn(2, 9, 4) * spread, torch.randn(2, 8, 4) * spread
+    clean = additive_scores(a, b, torch.ones(4), activation)
+    b[0, 3, 1] = poison
+    found = additive_scores(a, b, torch.ones(4), activation)
+    if math.isnan(poison):
+        assert found[0, :, 3].isnan().all()
+    found[0, :, 3] = clean[0, :, 3]
+    assert torch.allclose(found, clean, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.usefixtures("_never_the_formula")
+@every_activation
+def test_a_second_derivative_is_that_of_the_formula(activation: str) -> None:
+    a, b, w = (
+        torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in ((3, 2), (4, 2), (2,))
+    )
+    assert torch.autograd.gradgradcheck(lambda *x: additive_scores(*x, activation), (a, b, w))
+
+
+@pytest.mark.usefixtures("_never_the_formula")
+def test_a_gradient_may_be_taken_twice() -> None:
+    a, b, w = (torch.randn(*shape, requires_grad=True) for shape in ((6, 2), (7, 2), (2,)))
+    total = additive_scores(a, b, w).square().sum()
+    first = torch.autograd.grad(total, (a, b, w), retain_graph=True)
+    second = torch.autograd.grad(total, (a, b, w))
+    assert all(torch.equal(x, y) for x, y in zip(first, second, strict=True))
+
+
+@pytest.mark.usefixtures("_never_the_formula")
+@pytest.mark.parametrize("kind", [Additive, Concat])
+@pytest.mark.parametrize("heads", [None, 2])
+def test_autocast_computes_in_float32(kind: type[Additive], heads: int | None) -> None:
+    torch.manual_seed(0)
+    score, x = kind(4, 4, heads, hidden_size=64), torch.randn(3, 2, 8, 4)
+    wanted = score(x, score.keys(x))
+    with torch.autocast("cpu", torch.bfloat16):
+        found = score(x, score.keys(x))
+        found.sum().backward()
+    assert found.dtype == torch.bfloat16
+    assert torch.allclose(found.float(), wanted, atol=3e-2)
+    assert score.value_weight.grad is not None and score.value_weight.grad.dtype == torch.float32
+
+
+@pytest.mark.parametrize("sizes", [(3, 5, 7, 2), (1, 1, 100, 9), (1, 4, 100, 9), (0, 3, 3, 1), (2, 0, 3, 1)])
+def test_tiles_cover_every_pair_once(sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    for most in (1, 20, 300, 10**6):
+        monkeypatch.setattr(additive_chunks, "CHUNK", most)
+        seen = torch.zeros(sizes[:3])
+        for n, q, k in additive_chunks.tiles(*sizes):
+            seen[n, q, k] += 1
+            assert seen[n, q, k].numel() * sizes[3] <= max(most, sizes[3])
+        assert (seen == 1).all()
+
+
+def test_small_calls_are_left_to_the_formula_and_large_ones_hold_no_hidden_layer() -> None:
+    class Largest(torch.utils._python_dispatch.TorchDispatchMode):
+        elements = 0
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+            out = func(*args, **(kwargs or {}))
+            if isinstance(out, Tensor):
+                self.elements = max(self.elements, out.untyped_storage().nbytes() // out.element_size())
+            return out
+
+    w = torch.ones(64, requires_grad=True)
+    for length, most in ((8, 2 * 8 * 8 * 64), (192, additive_chunks.CHUNK)):
+        a, b = torch.randn(2, length, 64, requires_grad=True), torch.randn(2, length, 64)
+        with Largest() as seen:
+            additive_scores(a, b, w).sum().backward()
+        assert most * 0.9 < seen.elements <= most
+
+
+def test_when_to_compile() -> None:
+    assert not compiling.pays(compiling.WORTH - 1, None) and compiling.pays(compiling.WORTH, None)
+    assert compiling.pays(1, True) and not compiling.pays(10**12, False)
+
+
+@pytest.mark.usefixtures("_never_the_formula")
+def test_without_a_compiler_there_are_chunks(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Tried once, given up for good, with one line for who looks for it."""
+    tried = []
+
+    def broken(*args: object, **options: object) -> None:
+        tried.append(1)
+        raise RuntimeError("no compiler\nand a long story")
+
+    monkeypatch.setattr(torch, "compile", broken)
+    additive_compiled._compiled.cache_clear()
+    inputs = [torch.randn(2, 9, 4), torch.randn(2, 8, 4), torch.randn(4)]
+    with caplog.at_level(logging.DEBUG, logger=compiling.__name__):
+        for _ in range(2):
+            close(inputs, "tanh", 2e-6, compiled=True)
+    additive_compiled._compiled.cache_clear()
+    assert len(tried) == 2  # the scores, and the gradients
+    assert [record.levelname for record in caplog.records] == ["DEBUG"] * 2
+    assert caplog.messages[0] == "not compiled: RuntimeError: no compiler"
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("activation", LOGISTIC)
+@pytest.mark.parametrize("weights", [1, 3])
+def test_triton_equals_chunks(activation: str, weights: int) -> None:
+    torch.manual_seed(0)
+    for queries, keys, hidden in [(1, 33, 65), (17, 1, 7), (16, 32, 32), (50, 41, 100)]:
+        a, b = torch.randn(3, queries, hidden).cuda() * 4, torch.randn(3, keys, hidden).cuda() * 4
+        a[0, 0], b[0, 0] = 1e4, -1e4
+        w, g = torch.randn(weights, hidden).cuda(), torch.randn(3, queries, keys).cuda()
+        chunks = additive_chunks.Chunks(FORMS[activation], a, b)
+        rate = LOGISTIC[activation]
+        wanted = [chunks.scores(w), *additive_chunks.Chunks(FORMS[activation], a, b).pull(g, weights)]
+        found = [additive_triton.scores(a, b, w, rate), *additive_triton.pull(a, b, g, weights, rate)]
+        for got, want in zip(found, wanted, strict=True):
+            assert torch.allclose(got, want, rtol=1e-4, atol=1e-4)
