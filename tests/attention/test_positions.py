@@ -262,5 +262,6 @@ def test_attention_with_relative_positions_is_the_formula(kind: type[Relative], 
         scores = scores.masked_fill(torch.ones(5, 5, dtype=torch.bool).triu(1), -math.inf)
     expected = module.output((scores.softmax(-1) @ value).transpose(0, 1).reshape(5, 8))
     assert torch.allclose(module(x, causal=causal)[0], expected, atol=1e-6)  # slopes are float32
-    with recording(module):
-        assert torch.allclose(module(x, causal=causal)[0], expected, atol=1e-6)
+    with recording(module) as weights:
+        module(x, causal=causal)
+    assert torch.allclose(weights["attention"][0], scores.softmax(-1), atol=1e-6)

@@ -4,9 +4,10 @@ Imports torch only. `Attention` is the line, `Mechanism` a choice of its parts, 
 shell of 1706.03762, `recording` the way to see weights.
 """
 
-from attention_lab.attention.attention import Attention, Mechanism, Memory
+from attention_lab.attention.attention import Attention, Mechanism
 from attention_lab.attention.kernels import Boxcar, Constant, Epanechnikov, Gaussian, Kernel, Laplacian
 from attention_lab.attention.masks import adjacency_mask, band_mask, causal_mask, leave_out_mask, lengths_mask
+from attention_lab.attention.memory import Memory
 from attention_lab.attention.multihead import MultiHead
 from attention_lab.attention.normalizers import (
     Entmax15,

@@ -1,61 +1,33 @@
 """The line that all models share: `pool(normalise(score(query, key), mask · window), value)`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from attention_lab.attention.fast.band import Blocks, band_attention, by_strips, make_blocks
 from attention_lab.attention.fast.fused import fused_attention
 from attention_lab.attention.fast.linear import linear_attention
-from attention_lab.attention.masks import causal_mask
+from attention_lab.attention.masks import causal_mask, keeps_all
+from attention_lab.attention.memory import Memory
 from attention_lab.attention.normalizers import Normalizer, Softmax
 from attention_lab.attention.pooling import Soft
+from attention_lab.attention.recorder import Recorder
 from attention_lab.attention.scores import Score
-from attention_lab.attention.windows import Global, Span, Window
+from attention_lab.attention.windows import Band, Global, Span, Window
 from attention_lab.errors import LabError
-
-
-class Memory(NamedTuple):
-    """What queries attend to: prepared once for a source by `Attention.remember`, then passed on.
-
-    Attributes:
-        keys: what the score has computed of the keys, `[..., K, f]`.
-        value: `[..., K, dv]`.
-        mask: boolean, broadcastable to `[..., Q, K]`, True = attend; None if all may be attended.
-        causal: whether a query sees only the keys up to its own position.
-    """
-
-    keys: Tensor
-    value: Tensor
-    mask: Tensor | None
-    causal: bool = False
-
-    def select(self, index: Int[Tensor, " N"]) -> "Memory":
-        """The memories of the examples `index`, as for the beams of a search."""
-        mask = self.mask
-        if (
-            mask is not None and mask.dim() == self.keys.dim() and len(mask) > 1
-        ):  # else it is the same for all
-            mask = mask.index_select(0, index)
-        return Memory(self.keys.index_select(0, index), self.value.index_select(0, index), mask, self.causal)
-
-    def extend(self, more: "Memory") -> "Memory":
-        """This memory with the keys and values of `more` after its own; neither may be masked."""
-        if self.mask is not None or more.mask is not None:
-            raise ValueError("a memory with a mask cannot be extended")
-        keys, value = torch.cat([self.keys, more.keys], -2), torch.cat([self.value, more.value], -2)
-        return Memory(keys, value, None, self.causal)
 
 
 class Attention(nn.Module):
     """Attention pooling `f(q) = sum_i a(q, k_i) v_i` with exchangeable parts.
 
     The fastest exact path is taken: the fused kernel if the score is an inner product and the normaliser
-    a softmax, sums over the keys if it is the logarithm of one; neither ever holds the weights. Inside
-    `recording` the weights are computed and kept; the context is then the same up to rounding.
+    a softmax, sums over the keys if it is the logarithm of one; neither ever holds the weights. Within a
+    band both work, as all others do, on strips of keys. Inside `recording` the weights are computed beside
+    it, for the examples that are looked at; the context is the same.
 
     Args:
         score: the scoring function.
@@ -84,7 +56,7 @@ class Attention(nn.Module):
                 "model.attention_dropout drops weights, and hard pooling draws from them: "
                 "set model.attention_dropout=0, or choose pooling=soft"
             )
-        self.record: Callable[[Tensor, Tensor | None, Tensor | None], None] | None = None
+        self.record: Recorder | None = None
 
     def remember(
         self,
@@ -106,8 +78,8 @@ class Attention(nn.Module):
         """
         value = key if value is None else value
         if mask is not None:
-            if mask.device.type == "cpu" and bool(mask.all()):
-                mask = None  # half the time of the fused kernel is its mask
+            if keeps_all(mask):
+                mask = None
             else:
                 hidden = ~mask.any(-2, keepdim=True).mT
                 same = value is key
@@ -142,16 +114,46 @@ class Attention(nn.Module):
             offset: position of the first query.
             bias: added to the scores, broadcastable to `[..., Q, K]`, as by relative positions.
         """
-        if self.record is None and self.normalizer.scale is not None and isinstance(self.pooling, Soft):
-            context = self._without_weights(query, memory, offset, bias, self.normalizer.scale)
-            if context is not None:
-                return context
+        context = self._fast(query, memory, offset, bias) if isinstance(self.pooling, Soft) else None
+        if context is not None:
+            self.look(query, memory, offset=offset, bias=bias)
+            return context
         span = self._span(query, memory, offset)
         weights = self._weights(query, memory, span, bias)
         if self.record is not None:
-            self.record(weights, span.mask, span.centre)
+            self.record.add(weights, span.mask, span.centre)
         pooled: Tensor = self.pooling(self.dropout(weights), memory.value)
         return pooled
+
+    def look(
+        self,
+        query: Float[Tensor, "... Q dq"],
+        memory: Memory,
+        *,
+        offset: int = 0,
+        bias: Float[Tensor, "..."] | None = None,
+    ) -> None:
+        """Inside `recording`, compute and keep the weights of the examples that it looks at; no context."""
+        record = self.record
+        if record is None:
+            return
+        query, keys, value, mask, bias = record.of_batch(query, memory.keys, memory.value, memory.mask, bias)
+        memory = Memory(keys, value, mask, memory.causal)
+        kind = query.device.type
+        # A parameter whose cast were cached here would have no gradient where it is used again.
+        cast = torch.autocast(kind, enabled=torch.is_autocast_enabled(kind), cache_enabled=False)
+        with torch.no_grad(), cast:
+            span = self._span(query, memory, offset)
+            record.keep(self._weights(query, memory, span, bias), span.mask, span.centre)
+
+    @contextmanager
+    def unrecorded(self) -> Iterator[None]:
+        """Keep what is done inside, to parts of what is looked at as a whole, out of a recording."""
+        record, self.record = self.record, None
+        try:
+            yield
+        finally:
+            self.record = record
 
     def _weights(self, query: Tensor, memory: Memory, span: Span, bias: Tensor | None) -> Tensor:
         scores = self.score(query, memory.keys)
@@ -169,6 +171,39 @@ class Attention(nn.Module):
         if mask is None:
             return span
         return span._replace(mask=mask if span.mask is None else mask & span.mask)
+
+    def _fast(self, query: Tensor, memory: Memory, offset: int, bias: Tensor | None) -> Tensor | None:
+        """The context by a path that never holds all weights; None if there is none."""
+        blocks = self._blocks(query, memory, offset) if bias is None else None
+        if blocks is not None:
+            return self._within_band(query, memory, blocks)
+        scale = self.normalizer.scale
+        return None if scale is None else self._without_weights(query, memory, offset, bias, scale)
+
+    def _blocks(self, query: Tensor, memory: Memory, offset: int) -> Blocks | None:
+        """How to cut queries and keys if there is a band, and this is faster."""
+        mask = memory.mask
+        queries, keys = query.shape[-2], memory.keys.shape[-2]
+        if not isinstance(self.window, Band) or self.score.is_placed:
+            return None
+        if mask is not None and mask.shape[-2:] != (1, keys):
+            return None
+        return make_blocks(queries, keys, self.window.width, causal=memory.causal, offset=offset)
+
+    def _within_band(self, query: Tensor, memory: Memory, blocks: Blocks) -> Tensor:
+        """The context by strips of keys."""
+        keys, value, mask, _ = memory
+        scale = self.normalizer.scale
+        features = None if scale is None else self.score.features(query, keys, mask)
+        if scale is None or features is None:
+            return by_strips(self._pooled, query, keys, value, mask, blocks)
+        dropout = self.dropout.p if self.training else 0.0
+        return band_attention(*features, value, mask, blocks, scale=scale, dropout=dropout)
+
+    def _pooled(self, query: Tensor, keys: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+        weights = self.normalizer(self.score(query, keys), mask)
+        pooled: Tensor = self.pooling(self.dropout(weights), value)
+        return pooled
 
     def _without_weights(
         self, query: Tensor, memory: Memory, offset: int, bias: Tensor | None, scale: float

@@ -23,6 +23,14 @@ def lengths_mask(lengths: Int[Tensor, " B *Q"], size: int) -> Bool[Tensor, "B Q_
     return torch.arange(size, device=lengths.device) < per_query.unsqueeze(-1)
 
 
+def keeps_all(mask: Bool[Tensor, "..."]) -> bool:
+    """Whether a mask is seen to keep every key: half the time of the CPU's fused kernel is its mask.
+
+    A GPU would have to be waited for, and compiled code may not depend on values: there nothing is seen.
+    """
+    return mask.device.type == "cpu" and not torch.compiler.is_compiling() and bool(mask.all())
+
+
 def causal_mask(
     queries: int, keys: int | None = None, device: torch.device | None = None, *, offset: int = 0
 ) -> Bool[Tensor, "Q K"]:

@@ -1,10 +1,13 @@
 """Multi-head attention: projections around one attention that runs all heads at once."""
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attention_lab.attention.attention import Mechanism, Memory
+from attention_lab.attention.attention import Mechanism
+from attention_lab.attention.fast.packed import Packing
+from attention_lab.attention.memory import Memory
 from attention_lab.attention.positions import Relative
 from attention_lab.errors import LabError
 
@@ -43,17 +46,23 @@ class MultiHead(nn.Module):
         nn.init.zeros_(self.project.bias)
 
     def forward(
-        self, x: Float[Tensor, "B L d"], mask: Bool[Tensor, "..."] | None = None, *, causal: bool = False
-    ) -> Float[Tensor, "B L d"]:
+        self,
+        x: Float[Tensor, "*B L d"],
+        mask: Bool[Tensor, "..."] | Packing | None = None,
+        *,
+        causal: bool = False,
+    ) -> Float[Tensor, "*B L d"]:
         """Self-attention of `x`.
 
         Args:
-            x: the sequence.
-            mask: `[B, 1, L]`, `[B, L, L]` or `[L, L]`, True = attend.
+            x: the sequences `[B, L, d]`, or with a packing the real positions of all, `[N, d]`.
+            mask: `[B, 1, L]`, `[B, L, L]` or `[L, L]`, True = attend; or how `x` is packed.
             causal: let a position attend to itself and earlier ones only.
         """
-        query, key, value = self._split(self.project(x), 3)
-        return self._attend(query, self._remember(key, value, mask, causal, 0), 0)
+        projected = self.project(x)
+        if isinstance(mask, Packing):
+            return self._output(self._packed(projected, mask, causal))
+        return self._output(self._heads(projected, mask, causal))
 
     def remember(
         self,
@@ -74,7 +83,24 @@ class MultiHead(nn.Module):
         """Attention of queries at `offset`, `offset + 1`, ... to a remembered source that begins at 0."""
         size = self.output.in_features
         (heads,) = self._split(F.linear(query, self.project.weight[:size], self.project.bias[:size]), 1)
-        return self._attend(heads, memory, offset)
+        return self._output(self._attend(heads, memory, offset))
+
+    def _heads(self, projected: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+        """The heads' contexts side by side, `[B, L, d]`, of `[B, L, 3d]`."""
+        query, key, value = self._split(projected, 3)
+        return self._attend(query, self._remember(key, value, mask, causal, 0), 0)
+
+    def _packed(self, projected: Tensor, packing: Packing, causal: bool) -> Tensor:
+        """The same for rows `[N, 3d]` of sequences that are packed."""
+        if not packing.apart:
+            return packing.pack(self._heads(packing.unpack(projected), packing.mask, causal))
+        if self.attention.record is not None:
+            query, key, value = self._split(packing.unpack(projected), 3)
+            memory = self._remember(key, value, packing.mask, causal, 0)
+            query, bias = self._placed(query, memory, 0)
+            self.attention.look(query, memory, bias=bias)
+        with self.attention.unrecorded():
+            return torch.cat([self._heads(one, None, causal).squeeze(0) for one in packing.split(projected)])
 
     def _remember(self, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool, offset: int) -> Memory:
         if self.relative is not None:
@@ -82,21 +108,25 @@ class MultiHead(nn.Module):
         mask = mask.unsqueeze(1) if mask is not None and mask.dim() == 3 else mask  # one for all heads
         return self.attention.remember(key, value, mask, causal=causal)
 
+    def _placed(self, query: Tensor, memory: Memory, offset: int) -> tuple[Tensor, Tensor | None]:
+        """Queries made ready for the score, and what is added to it."""
+        if self.relative is None:
+            return query, None
+        bias = self.relative.bias(query.shape[-2], memory.value.shape[-2], offset)
+        return self.relative.rotate(query, offset), bias
+
     def _attend(self, query: Tensor, memory: Memory, offset: int) -> Tensor:
-        bias = None
-        if self.relative is not None:
-            query = self.relative.rotate(query, offset)
-            bias = self.relative.bias(query.shape[-2], memory.value.shape[-2], offset)
-        return self._join(self.attention(query, memory, offset=offset, bias=bias))
+        query, bias = self._placed(query, memory, offset)
+        contexts = self.attention(query, memory, offset=offset, bias=bias)
+        return contexts.transpose(1, 2).flatten(-2)  # type: ignore[no-any-return]
 
     def _split(self, x: Tensor, parts: int) -> tuple[Tensor, ...]:
         """`[B, L, parts * H * dk]` to `parts` tensors `[B, H, L, dk]`."""
         batch, length, _ = x.shape
         return x.view(batch, length, parts, self.heads, -1).permute(2, 0, 3, 1, 4).unbind()
 
-    def _join(self, heads: Tensor) -> Tensor:
-        """`[B, H, L, dv]` to `[B, L, d]`, through W^O."""
-        output: Tensor = self.output(heads.transpose(1, 2).flatten(-2))
+    def _output(self, contexts: Tensor) -> Tensor:
+        output: Tensor = self.output(contexts)
         return output
 
 

@@ -1,6 +1,6 @@
 """Weights on demand: run a model as ever, and look at what each of its attentions did."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 
@@ -8,13 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from attention_lab.attention.attention import Attention
+from attention_lab.attention.recorder import Examples, Recorder
 
 
 class Recording(Mapping[str, Tensor]):
     """The weights `[B, H, Q, K]` of every attention that ran, by module name, in order of execution.
 
-    They are detached and before dropout. Several calls of one attention, as by the steps of a
-    decoder, are joined along the queries; a missing batch or head dimension is 1.
+    B counts the examples looked at. They are detached and before dropout. Several calls of one attention,
+    as by the steps of a decoder, are joined along the queries; a missing batch or head dimension is 1.
     """
 
     def __init__(self) -> None:
@@ -57,21 +58,37 @@ def _four(x: Tensor) -> Tensor:
 
 
 @contextmanager
-def recording(model: nn.Module) -> Iterator[Recording]:
-    """Record the weights of all attentions in `model`.
+def recording(
+    model: nn.Module, examples: Examples = None, *, names: Collection[str] | None = None
+) -> Iterator[Recording]:
+    """Record the weights of the attentions in `model`.
 
     Example:
         with recording(model) as weights:
             model(batch)
         weights["encoder.layers.0.attention"]  # [B, H, Q, K]
 
-    While it lasts the attentions leave their fused paths; outside nothing is computed or kept.
+    The model computes the same as ever, by the same paths. Where these do not hold the weights, they are
+    computed once more from the scores, without gradient; outside nothing is computed or kept.
+
+    Args:
+        model: what is run inside.
+        examples: of each batch the ones to look at, in this order: a number, a slice or several numbers;
+            None for all. Only theirs are computed and kept.
+        names: of the attentions to record; None for all.
+
+    Raises:
+        KeyError: the model has no attention of that name.
+        IndexError: (when the model is run) a batch is too small for a number.
     """
     result = Recording()
     found = [(name, module) for name, module in model.named_modules() if isinstance(module, Attention)]
+    if names is not None:
+        modules = dict(found)
+        found = [(name, modules[name]) for name in names]
     before = [module.record for _, module in found]
     for name, module in found:
-        module.record = partial(result.add, name)
+        module.record = Recorder(partial(result.add, name), examples)
     try:
         yield result
     finally:

@@ -92,5 +92,11 @@ def aligning(model: Writer | Ensemble, weights: Mapping[str, Tensor]) -> Float[T
     """
     if not isinstance(model, Ensemble):
         return weights[model.alignment]
-    names = [f"member {number}.{member.alignment}" for number, member in enumerate(model.members, start=1)]
-    return torch.stack([weights[name].mean(1, keepdim=True) for name in names]).mean(0)
+    return torch.stack([weights[name].mean(1, keepdim=True) for name in alignments(model)]).mean(0)
+
+
+def alignments(model: Writer | Ensemble) -> list[str]:
+    """The names of the attentions whose weights `aligning` takes."""
+    if not isinstance(model, Ensemble):
+        return [model.alignment]
+    return [f"member {number}.{member.alignment}" for number, member in enumerate(model.members, start=1)]

@@ -52,7 +52,7 @@ class MonotonicDecoder(AttentiveDecoder):
             outputs.append(joint.logsumexp(1))
         if self.attention.record is not None:
             weights = torch.stack(priors, 1).exp()
-            self.attention.record(weights if mask is None else weights.masked_fill(~mask, 0.0), mask, None)
+            self.attention.record.add(weights if mask is None else weights.masked_fill(~mask, 0.0), mask)
         return torch.stack(outputs, 1), after._replace(joint=joint)
 
     def _belief(self, joint: Tensor | None, written: Tensor, like: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from attention_lab.data.images import ImageCodec
 from attention_lab.errors import LabError
 from attention_lab.metrics import AlignmentMeasures, SequenceErrorRate, TokenErrorRate
 from attention_lab.models.decoding import Decodable, beam_search, greedy
-from attention_lab.models.ensemble import Ensemble, Writer, aligning
+from attention_lab.models.ensemble import Ensemble, Writer, aligning, alignments
 from attention_lab.sizes import BOS, PAD
 from attention_lab.tasks.consistency import check_dropout, divergence, twice
 from attention_lab.tasks.judged import Judged, gathered, intervals, judge
@@ -204,7 +204,7 @@ class Transduction(Task):
         """Log the loss and the measures; returns what was written."""
         aligned = bool((batch.alignment >= 0).any())
         if aligned:
-            with recording(self.model) as weights:
+            with recording(self.model, names=alignments(self.model)) as weights:
                 logits = self.model(batch.source, batch.source_lengths, batch.target)
             self.alignments[part].update(aligning(self.model, weights), batch.alignment)  # type: ignore[operator]
             self._log_window_error(weights, batch.alignment, part)

@@ -17,7 +17,6 @@ from attention_lab.attention import (
     Laplacian,
     Score,
     leave_out_mask,
-    recording,
 )
 from attention_lab.errors import LabError
 from attention_lab.theorems.finding import Cell, Figure, Finding, seeded
@@ -124,9 +123,9 @@ class KernelEquivalence:
             np.fill_diagonal(kernel, 0.0)
         total = kernel.sum(-1, keepdims=True)
         weights = np.divide(kernel, total, out=np.zeros_like(kernel), where=total > 0)
-        plain, recorded, seen = attend(pair.score, width, queries, kept, values, leave_out)
+        plain, pooled, seen = attend(pair.score, width, queries, kept, values, leave_out)
         expected = weights @ values
-        return _apart(plain, expected), _apart(recorded, expected), _apart(seen, weights)
+        return _apart(plain, expected), _apart(pooled, expected), _apart(seen, weights)
 
     def _panels(self, rng: np.random.Generator) -> list[Lines]:
         """The kernels, and what each makes of noisy samples of one curve."""
@@ -174,9 +173,9 @@ def attend(
     with torch.no_grad():
         memory = attention.remember(key, value, mask)
         plain = attention(query, memory)
-        with recording(attention) as weights:
-            recorded = attention(query, memory)
-    return plain.numpy(), recorded.numpy(), weights[""][0, 0].numpy()
+        weights = attention.weights(query, memory)
+        pooled = attention.pooling(weights, memory.value)
+    return plain.numpy(), pooled.numpy(), weights.numpy()
 
 
 def _apart(one: Array, other: Array) -> float:

@@ -9,7 +9,7 @@ import torch
 from PIL.Image import Image
 from torch import Tensor
 
-from attention_lab.attention import Attention, Linear, ScaledDot, recording
+from attention_lab.attention import Attention, Linear, ScaledDot
 from attention_lab.attention.fast.linear import LinearState, linear_step
 from attention_lab.errors import LabError
 from attention_lab.theorems.finding import Cell, Figure, Finding, apart, seeded
@@ -174,10 +174,8 @@ def recurrent(attention: Attention, inputs: Inputs) -> Tensor:
 
 def by_weights(attention: Attention, inputs: Inputs) -> Tensor:
     """All contexts by a softmax over the causal scores, whose weights are kept."""
-    with recording(attention) as weights:
-        context = parallel(attention, inputs)
-    assert weights, "the weights were not computed"
-    return context
+    query, key, value = inputs
+    return attention.weights(query, attention.remember(key, value, causal=True)) @ value
 
 
 def _linear_past(length: int, size: int) -> tuple[Callable[[], Tensor], int]:

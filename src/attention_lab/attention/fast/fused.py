@@ -30,10 +30,7 @@ def fused_attention(
         dropout: probability with which a weight is dropped.
     """
     value_size = value.shape[-1]
-    # The CPU's flash kernel wants features and values of one size, a GPU's multiples of 8; zeros alter none.
-    size = max(query.shape[-1], value_size)
-    size += 0 if query.device.type == "cpu" else -size % 8
-    query, key, value = (F.pad(x, (0, size - x.shape[-1])) for x in (query, key, value))
+    query, key, value = fitted(query, key, value)
     rank = max(query.dim(), key.dim(), value.dim())
     query, key, value = _broadcast(rank, query, key, value)
     alive = None
@@ -51,6 +48,16 @@ def fused_attention(
     if alive is not None:
         context = context.masked_fill(~alive, 0.0)
     return _lower(context, rank)[..., :value_size]
+
+
+def fitted(*tensors: Float[Tensor, "..."]) -> list[Tensor]:
+    """Features and values of one size, as the CPU's flash kernel wants them; a GPU's wants multiples of 8.
+
+    They are filled up with zeros, which alter neither scores nor contexts but for zeros at their end.
+    """
+    size = max(x.shape[-1] for x in tensors)
+    size += 0 if tensors[0].device.type == "cpu" else -size % 8
+    return [F.pad(x, (0, size - x.shape[-1])) if x.shape[-1] < size else x for x in tensors]
 
 
 def _broadcast(rank: int, *tensors: Tensor) -> list[Tensor]:
