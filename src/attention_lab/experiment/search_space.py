@@ -18,7 +18,7 @@ from optuna.distributions import (
 from attention_lab.errors import LabError
 from attention_lab.experiment.choices import files
 
-APART = ("sweep", "launcher", "hydra", "logger", "threads", "pictures")
+APART = ("sweep", "launcher", "hydra", "logger", "threads", "compile", "pictures")
 """Options that change nothing of what a trial gives, with all below them."""
 
 

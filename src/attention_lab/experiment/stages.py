@@ -31,6 +31,7 @@ from attention_lab.experiment.build import (
     to_plain,
 )
 from attention_lab.experiment.checkpoints import TrainedModel, find_checkpoints, load, read_checkpoint
+from attention_lab.experiment.compiling import compiling
 from attention_lab.experiment.console import in_sweep, quiet
 from attention_lab.experiment.cost import Cost
 from attention_lab.experiment.guard import Guard
@@ -89,7 +90,7 @@ def _fit(plain: Config, folder: Path) -> float | None:
         _check_same(begun, read[RECIPE], task.recipe)
     cost, waiting = Cost(), Waiting()
     guard = Guard(waiting, folder)
-    trainer = make_trainer(_console(plain), guard, cost)
+    trainer = make_trainer(_console(plain), guard, cost, *compiling(plain["compile"]))
     cost.resuming = own is not None
     for callback in trainer.callbacks:  # type: ignore[attr-defined]
         if isinstance(callback, Resumable):

@@ -73,6 +73,7 @@ class MultiHeadClassifier(SequenceClassifier):
         scale_embedding: multiply token embeddings by sqrt(d_model).
         readout: `mean` or `max` over the positions, `attention` of one learned query to them, or `cls`, a
             learned vector put before them (1810.04805); under a causal mask it stands at the end.
+        checkpointing: save memory in training and compute the layers twice; see `Encoder`.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class MultiHeadClassifier(SequenceClassifier):
         positions: str = "sinusoidal",
         scale_embedding: bool = True,
         readout: str = "mean",
+        checkpointing: bool = False,
     ) -> None:
         check_at_least(1, d_model=d_model, heads=heads, feedforward=feedforward)
         check_at_least(0, layers=layers)
@@ -113,6 +115,7 @@ class MultiHeadClassifier(SequenceClassifier):
             length=sizes.length + 1,
             prefix=reader.prefix,
             grid=sizes.grid,
+            checkpointing=checkpointing,
         )
         super().__init__(
             sizes, d_model=d_model, encoder=encoder, readout=reader, scale_embedding=scale_embedding

@@ -5,8 +5,11 @@ from typing import NamedTuple
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from attention_lab.attention import Mechanism, Memory, MultiHead, lengths_mask
+from attention_lab.attention.fast.packed import Packing, make_packing
+from attention_lab.attention.masks import keeps_all
 from attention_lab.attention.multihead import check_heads
 from attention_lab.attention.positions import Relative, make_absolute, make_relative
 from attention_lab.models.feed_forward import FeedForward
@@ -33,9 +36,12 @@ class EncoderLayer(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(
-        self, x: Float[Tensor, "B L d"], mask: Bool[Tensor, "..."] | None, *, causal: bool = False
-    ) -> Float[Tensor, "B L d"]:
-        """The layer's output under a mask `[B, 1, L]`, of padding, or `[B, L, L]`, of a graph's edges."""
+        self, x: Float[Tensor, "*B L d"], mask: Bool[Tensor, "..."] | Packing | None, *, causal: bool = False
+    ) -> Float[Tensor, "*B L d"]:
+        """The layer's output under a mask `[B, 1, L]`, of padding, or `[B, L, L]`, of a graph's edges.
+
+        With a packing, `x` is the rows `[N, d]` of the real positions alone.
+        """
         x = x + self.dropout(self.attention(self.attention_norm(x), mask, causal=causal))
         return self._feed_forward(x)
 
@@ -86,6 +92,8 @@ class Encoder(nn.Module):
         length: usual number of positions; learned positions have no more.
         prefix: how many leading positions stand before the sequence, as a CLS token does.
         grid: rows and columns if the sequence is a picture read line by line.
+        checkpointing: in training keep only the input of each layer, and compute the rest once more in the
+            backward pass (1604.06174).
     """
 
     def __init__(
@@ -103,10 +111,12 @@ class Encoder(nn.Module):
         length: int = 1024,
         prefix: int = 0,
         grid: Sequence[int] | None = None,
+        checkpointing: bool = False,
     ) -> None:
         super().__init__()
         check_heads(d_model, heads)
         self.causal = causal
+        self.checkpointing = checkpointing
         self.positions = make_absolute(positions, d_model, length)
         self.dropout = nn.Dropout(dropout)
         self.layers = nn.ModuleList(
@@ -123,14 +133,22 @@ class Encoder(nn.Module):
         )
         self.norm = nn.LayerNorm(d_model)
 
-    def forward(self, x: Float[Tensor, "B L d"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B L d"]:
-        """Representations of all positions; what lies beyond a length influences nothing before it."""
-        mask = lengths_mask(lengths, x.shape[1])
-        x = self._place(x, 0)
-        for layer in self.layers:
-            x = layer(x, mask, causal=self.causal)
-        output: Tensor = self.norm(x)
-        return output
+    def forward(
+        self, x: Float[Tensor, "B L d"], lengths: Int[Tensor, " B"] | None = None
+    ) -> Float[Tensor, "B L d"]:
+        """Representations of all positions, zero beyond a length; what lies there influences nothing.
+
+        Padding is left out of all work where that pays: see `attention.fast.packed`.
+        """
+        mask = None if lengths is None else lengths_mask(lengths, x.shape[1])
+        if mask is None or keeps_all(mask):
+            return self._encode(self._place(x, 0), None)
+        packing = make_packing(mask, x.shape[-1])
+        if packing is not None:
+            return packing.unpack(self._encode(packing.pack(self._place(x, 0)), packing))
+        padding = ~mask.mT
+        x = self._place(x.masked_fill(padding, 0.0), 0)
+        return self._encode(x, mask).masked_fill(padding, 0.0)
 
     def step(
         self, x: Float[Tensor, "B n d"], state: EncoderState | None
@@ -153,6 +171,17 @@ class Encoder(nn.Module):
             x, memory = layer.step(x, memory, offset)
             memories.append(memory)
         return self.norm(x), EncoderState(tuple(memories), offset + x.shape[1])
+
+    def _encode(self, x: Tensor, mask: Tensor | Packing | None) -> Tensor:
+        """The layers and the final norm."""
+        for layer in self.layers:
+            assert isinstance(layer, EncoderLayer)
+            if self.checkpointing and self.training and layer.attention.attention.record is None:
+                x = checkpoint(layer, x, mask, causal=self.causal, use_reentrant=False)
+            else:
+                x = layer(x, mask, causal=self.causal)
+        output: Tensor = self.norm(x)
+        return output
 
     def _place(self, x: Tensor, offset: int) -> Tensor:
         """The input with absolute positions, if these are such."""

@@ -20,7 +20,8 @@ class FeedForward(nn.Module):
         self.contract = nn.Linear(hidden, size)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x: Float[Tensor, "B T d"]) -> Float[Tensor, "B T d"]:
+    def forward(self, x: Float[Tensor, "*B T d"]) -> Float[Tensor, "*B T d"]:
         """The output for every position."""
-        output: Tensor = self.contract(self.dropout(F.relu(self.expand(x))))
+        hidden = F.relu(self.expand(x), inplace=True)  # no gradient needs what was there
+        output: Tensor = self.contract(self.dropout(hidden))
         return output

@@ -30,6 +30,7 @@ class LanguageModel(nn.Module):
         positions: see `Encoder`.
         scale_embedding: multiply embeddings by sqrt(d_model).
         tie_embedding: let W be the table of the embeddings (1608.05859; 1706.03762, section 3.4).
+        checkpointing: save memory in training and compute the layers twice; see `Encoder`.
 
     Attributes:
         length: the most symbols that are read at once.
@@ -49,6 +50,7 @@ class LanguageModel(nn.Module):
         positions: str = "sinusoidal",
         scale_embedding: bool = True,
         tie_embedding: bool = True,
+        checkpointing: bool = False,
     ) -> None:
         super().__init__()
         check_at_least(1, d_model=d_model, heads=heads, layers=layers, feedforward=feedforward)
@@ -65,13 +67,13 @@ class LanguageModel(nn.Module):
             causal=True,
             positions=positions,
             length=sizes.length,
+            checkpointing=checkpointing,
         )
         self.output = None if tie_embedding else nn.Linear(d_model, sizes.vocabulary, bias=False)
 
     def forward(self, tokens: Int[Tensor, "B L"]) -> Float[Tensor, "B L V"]:
         """Logits of what follows each symbol."""
-        logits, _ = self._read(tokens, None)
-        return logits
+        return self._logits(self.encoder(self.embedding(tokens)))
 
     def start(self, tokens: Int[Tensor, "B L"]) -> tuple[Float[Tensor, "B V"], EncoderState]:
         """Logits of what follows sequences of one length, and the state after them."""
@@ -91,6 +93,10 @@ class LanguageModel(nn.Module):
 
     def _read(self, tokens: Tensor, state: EncoderState | None) -> tuple[Tensor, EncoderState]:
         vectors, state = self.encoder.step(self.embedding(tokens), state)
+        return self._logits(vectors), state
+
+    def _logits(self, vectors: Tensor) -> Tensor:
         if self.output is not None:
-            return self.output(vectors), state
-        return self.embedding.logits(vectors), state
+            logits: Tensor = self.output(vectors)
+            return logits
+        return self.embedding.logits(vectors)

@@ -37,6 +37,7 @@ class Transformer(nn.Module):
         tie_embedding: let the logits be products with the table of the target's embeddings (1608.05859).
         ctc_frames: frames of each annotation in a `Tagger`, which learns to write the target from them; 0 for
             no tagger.
+        checkpointing: save memory in training and compute the layers of both sides twice; see `Encoder`.
 
     Attributes:
         latent: None, as no single attended position is a latent variable of the training.
@@ -64,6 +65,7 @@ class Transformer(nn.Module):
         scale_embedding: bool = True,
         tie_embedding: bool = True,
         ctc_frames: int = 0,
+        checkpointing: bool = False,
     ) -> None:
         super().__init__()
         decoder_layers = layers if decoder_layers is None else decoder_layers
@@ -79,6 +81,7 @@ class Transformer(nn.Module):
             dropout=dropout,
             attention_dropout=attention_dropout,
             positions=positions,
+            checkpointing=checkpointing,
         )
         self.decoder = TransformerDecoder(
             mechanism,
@@ -92,6 +95,7 @@ class Transformer(nn.Module):
             positions=positions,
             scale_embedding=scale_embedding,
             tie_embedding=tie_embedding,
+            checkpointing=checkpointing,
         )
         self.tagger = Tagger(d_model, sizes.target_vocabulary, ctc_frames, dropout) if ctc_frames else None
         self.alignment = f"decoder.layers.{decoder_layers - 1}.cross.attention"

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from attention_lab.attention import Mechanism, Memory, MultiHead
 from attention_lab.attention.multihead import check_heads
@@ -90,6 +91,7 @@ class TransformerDecoder(nn.Module):
         length: learned positions have no more.
         scale_embedding: multiply embeddings by sqrt(d_model).
         tie_embedding: let the logits be products with the table of the embeddings.
+        checkpointing: see `Encoder`.
     """
 
     def __init__(
@@ -107,9 +109,11 @@ class TransformerDecoder(nn.Module):
         scale_embedding: bool,
         tie_embedding: bool,
         length: int = 1024,
+        checkpointing: bool = False,
     ) -> None:
         super().__init__()
         check_heads(d_model, heads)
+        self.checkpointing = checkpointing
         self.embedding = ScaledEmbedding(vocabulary, d_model, scale_embedding)
         self.positions = make_absolute(positions, d_model, length)
         self.dropout = nn.Dropout(dropout)
@@ -144,7 +148,11 @@ class TransformerDecoder(nn.Module):
         x = self.dropout(x if self.positions is None else self.positions(x, offset))
         memories = []
         for layer, source, written in zip(self.layers, state.source, state.written, strict=True):
-            x, memory = layer(x, source, written, offset)
+            assert isinstance(layer, DecoderLayer)
+            if self.checkpointing and self.training and layer.self.attention.record is None:
+                x, memory = checkpoint(layer, x, source, written, offset, use_reentrant=False)
+            else:
+                x, memory = layer(x, source, written, offset)
             memories.append(memory)
         state = state._replace(written=tuple(memories), position=offset + tokens.shape[1])
         return self._logits(self.norm(x)), state
