@@ -79,6 +79,9 @@ def _run(config: DictConfig) -> Any:
         launch.check_folder()
     if config.stage != "predict" and launch.needs_own_process(config):
         return launch.run_in_own_process()
+    from attention_lab.experiment.lean import import_lightning
+
+    import_lightning()
     from attention_lab.experiment import stages
 
     return getattr(stages, config.stage)(config)

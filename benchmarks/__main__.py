@@ -1,0 +1,101 @@
+"""Measure speed, memory and error of our parts beside textbook code and peers, as a Markdown file.
+
+One command runs all topics, each in a process of its own, and writes benchmarks/RESULTS.md (on a GPU
+RESULTS.<its name>.md). A run of some topics replaces their sections only.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from attention_lab.errors import LabError
+from benchmarks.topics import HERE, topics
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run what the command line asks for; the exit status."""
+    found = topics()
+    options = _parser(found).parse_args(arguments)
+    chosen = options.topics or list(found)
+    if unknown := [topic for topic in chosen if topic not in found]:
+        return _refuse(f"no such topic: {', '.join(unknown)}; there are {', '.join(found)}")
+    if options.output and not os.access(options.output.absolute().parent, os.W_OK):
+        return _refuse(f"--output: nothing can be written into {options.output.absolute().parent}")
+    try:
+        if len(chosen) > 1:
+            return _each_by_itself(chosen, options)
+        # As train.py has it, read when torch is imported: threads that wait in a busy loop for one that
+        # another program has pushed aside would make a sample a hundred times longer.
+        os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+        from benchmarks.topic_run import run  # torch is imported no sooner than it is needed
+
+        run(
+            chosen[0],
+            device=options.device,
+            quick=options.quick,
+            repeats=options.repeats,
+            threads=options.threads,
+            output=options.output,
+        )
+    except LabError as error:
+        return _refuse(str(error))
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _each_by_itself(chosen: list[str], options: argparse.Namespace) -> int:
+    """A process for each topic: none disturbs the memory of the next, and a crash ends only its own."""
+    given = ["--repeats", str(options.repeats), "--device", options.device]
+    given += ["--quick"] if options.quick else []
+    given += ["--threads", str(options.threads)] if options.threads else []
+    given += ["--output", str(options.output)] if options.output else []
+    failed = [topic for topic in chosen if subprocess.run(_again(topic, given), check=False).returncode]
+    return _refuse(f"these topics failed: {', '.join(failed)}") if failed else 0
+
+
+def _again(topic: str, given: list[str]) -> list[str]:
+    return [sys.executable, "-m", "benchmarks", topic, *given]
+
+
+def _refuse(reason: str) -> int:
+    print(f"benchmarks: {reason}", file=sys.stderr)
+    return 2
+
+
+def _parser(found: dict[str, str]) -> argparse.ArgumentParser:
+    width = max(map(len, found), default=0)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description=(__doc__ or "").strip(),
+        epilog="topics:\n" + "\n".join(f"  {name:<{width}}  {heading}" for name, heading in found.items()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("topics", nargs="*", metavar="topic", help="what to measure; everything by default")
+    parser.add_argument(
+        "--quick", action="store_true", help="tiny sizes, to see that all works; the tables are only shown"
+    )
+    parser.add_argument("--repeats", type=_positive, default=7, metavar="N", help="samples of each way (7)")
+    parser.add_argument("--threads", type=_positive, metavar="N", help="of PyTorch; else every core")
+    parser.add_argument(
+        "--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: the GPU if there is one"
+    )
+    parser.add_argument("--output", type=Path, metavar="FILE", help=f"else {_relative(HERE)}/RESULTS.md")
+    return parser
+
+
+def _positive(text: str) -> int:
+    value = int(text) if text.isdecimal() else 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number from 1 on")
+    return value
+
+
+def _relative(path: Path) -> str:
+    return os.path.relpath(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+"""Additive attention scores against the textbook's code, forward and backward."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from attention_lab.attention.fast.additive import additive_scores
+from benchmarks.harness import Contest, Growth, Way
+
+Score = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
+    """Sizes from a decoder's step to long sequences; hidden size 256."""
+    sizes = [
+        ("A step of a decoder, one query of B 64, K = 10", 64, 1, 10),
+        ("Letters to phones, B 64, Q = K = 10", 64, 10, 10),
+        ("B 64, Q = K = 32", 64, 32, 32),
+        ("B 32, Q = K = 256", 32, 256, 256),
+    ]
+    for title, examples, queries, keys in sizes[: 1 if quick else None]:
+        hidden = 8 if quick else 256
+        inputs = _inputs(examples, queries, keys, hidden, device)
+        yield Contest(
+            f"{title}, h {hidden}",
+            _ways(inputs, compiled=not quick),
+            reference=partial(_by_example, inputs),
+            note="Compiling itself is not timed: it takes 10 to 20 seconds, once.",
+        )
+
+
+def growth(device: torch.device, quick: bool) -> Iterator[Growth]:
+    """Forward and backward at growing lengths."""
+    sizes = (16, 32) if quick else (64, 128, 256, 512, 1024, 2048)
+    yield Growth(
+        "Additive scores, forward and backward, B 4, Q = K, h 64",
+        "length",
+        sizes,
+        lambda length: _ways(_inputs(4, length, length, 64, device), compiled=not quick),
+    )
+
+
+def _inputs(examples: int, queries: int, keys: int, hidden: int, device: torch.device) -> list[Tensor]:
+    """Projected queries and keys, w, and what is multiplied with the scores before they are summed."""
+    generator = torch.Generator().manual_seed(1)
+    shapes = ((examples, queries, hidden), (examples, keys, hidden), (hidden,), (examples, queries, keys))
+    return [torch.randn(*shape, generator=generator).to(device) for shape in shapes]
+
+
+def _ways(inputs: Sequence[Tensor], *, compiled: bool) -> list[Way]:
+    ways: list[tuple[str, Score]] = [
+        ("textbook", _textbook),
+        ("textbook, checkpointed", _checkpointed),
+        ("ours, no compiler", partial(additive_scores, compiled=False)),
+    ]
+    if compiled:
+        ways.insert(2, ("textbook, torch.compile", _compiled_textbook()))
+        ways.append(("ours, compiled", partial(additive_scores, compiled=True)))
+        ways.append(("ours, as it decides", additive_scores))
+    return [Way(name, partial(partial, _results, score, inputs)) for name, score in ways]
+
+
+def _results(score: Score, inputs: Sequence[Tensor]) -> list[Tensor]:
+    """The scores, and the gradients of queries, keys and w."""
+    query, keys, weight = (x.detach().requires_grad_() for x in inputs[:3])
+    scores = score(query, keys, weight)
+    return [scores.detach(), *torch.autograd.grad(scores, (query, keys, weight), inputs[3])]
+
+
+def _textbook(query: Tensor, keys: Tensor, weight: Tensor) -> Tensor:
+    return torch.tanh(query[:, :, None] + keys[:, None]) @ weight
+
+
+def _checkpointed(query: Tensor, keys: Tensor, weight: Tensor) -> Tensor:
+    scores: Tensor = checkpoint(_textbook, query, keys, weight, use_reentrant=False)
+    return scores
+
+
+@cache
+def _compiled_textbook() -> Score:
+    return torch.compile(_textbook, dynamic=True)
+
+
+def _by_example(inputs: Sequence[Tensor]) -> list[Tensor]:
+    """The textbook's results in float64, an example at a time for its memory."""
+    query, keys, weight, gradient = (x.double().cpu() for x in inputs)
+    parts = [
+        _results(_textbook, [query[i : i + 1], keys[i : i + 1], weight, gradient[i : i + 1]])
+        for i in range(len(query))
+    ]
+    scores, of_query, of_keys, of_weight = zip(*parts, strict=True)
+    return [torch.cat(scores), torch.cat(of_query), torch.cat(of_keys), torch.stack(of_weight).sum(0)]

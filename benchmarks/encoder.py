@@ -1,0 +1,297 @@
+"""Multi-head self-attention and the encoder layer, beside PyTorch's, x-transformers' and textbook code."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attention_lab.attention import Mechanism, MultiHead, ScaledDot, lengths_mask
+from attention_lab.attention.fast.packed import make_packing
+from attention_lab.models import Encoder
+from benchmarks.harness import Contest, Way, Work
+
+SIZES = ((16, 128), (8, 512), (2, 2048))
+"""Sequences in a batch, and the length that they are padded to."""
+SIZE, HEADS = 256, 8
+MIXED, BUCKETED = 1 / 4, 9 / 10
+"""The shortest sequence against the longest: in batches as they come, and in batches of like lengths."""
+PEAKS = {"H200": 989, "H100": 989, "A100": 312, "L40S": 362, "RTX 4090": 165}
+"""Dense bf16 TFLOP/s of GPUs, as their makers state them."""
+Forward = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A padded batch.
+
+    Args:
+        x: `[B, L, d]`.
+        visible: `[B, L]`, True = real.
+        weight: what is multiplied with the output before it is summed, zero in the padding.
+    """
+
+    x: Tensor
+    visible: Tensor
+    weight: Tensor
+
+    @property
+    def lengths(self) -> Tensor:
+        """`[B]`."""
+        return self.visible.sum(-1)
+
+    def double(self) -> "Batch":
+        """The same in float64, on the CPU."""
+        return Batch(self.x.double().cpu(), self.visible.cpu(), self.weight.double().cpu())
+
+
+def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
+    """Attention, then the layer, at each size; what checkpointing saves; on a GPU, training in bf16."""
+    sizes = ((3, 24),) if quick else SIZES
+    for batch, length in sizes:
+        yield _attention(_batch(batch, length, MIXED, device))
+    for shortest in (MIXED, BUCKETED):
+        for batch, length in sizes:
+            yield _layer(_batch(batch, length, shortest, device))
+    yield _checkpointing(_batch(*sizes[len(sizes) // 2], 1.0, device), layers=2 if quick else 6)
+    if device.type == "cuda":
+        yield _training(device, quick)
+
+
+def _batch(count: int, length: int, shortest: float, device: torch.device) -> Batch:
+    """Lengths spread evenly from a share of the longest to the longest, in any order."""
+    generator = torch.Generator().manual_seed(1)
+    lengths = torch.linspace(length * shortest, length, count).round().long()
+    visible = lengths_mask(lengths[torch.randperm(count, generator=generator)], length).squeeze(1)
+    x, weight = (torch.randn(count, length, SIZE, generator=generator) for _ in range(2))
+    return Batch(x.to(device), visible.to(device), (weight * visible.unsqueeze(-1)).to(device))
+
+
+def _title(what: str, batch: Batch) -> str:
+    count, length = batch.visible.shape
+    padding = 1 - float(batch.visible.double().mean())
+    return f"{what}, {count} x {length:,}, {padding:.0%} padding, d {SIZE}, {HEADS} heads"
+
+
+def _work(batch: Batch, module: nn.Module, forward: Forward) -> Work:
+    """Forward and backward; the output, and the gradients of the input and of the first projection."""
+    parameters = dict(module.named_parameters())
+    compared = [parameters[name] for name in parameters if name in FIRST]
+
+    def work() -> Sequence[Tensor]:
+        x = batch.x.detach().requires_grad_()
+        module.zero_grad()
+        output = forward(x)
+        torch.autograd.backward((output * batch.weight).sum())
+        visible = batch.visible.unsqueeze(-1)
+        gradients = [one.grad for one in (x, *compared) if one.grad is not None]
+        return [output.detach() * visible, gradients[0] * visible, *gradients[1:]]
+
+    return work
+
+
+FIRST = (
+    "project.weight",
+    "layers.0.attention.project.weight",
+    "in_proj_weight",
+    "layers.0.self_attn.in_proj_weight",
+)
+"""What the projection to query, key and value is called in each of them."""
+
+
+def _attention(batch: Batch) -> Contest:
+    visible, device = batch.visible, batch.x.device
+
+    def textbook(given: Batch) -> Work:
+        module = _multihead().to(given.x)
+        return _work(given, module, lambda x: _pairs(module, x, given.visible))
+
+    def theirs() -> Work:
+        module = nn.MultiheadAttention(SIZE, HEADS, batch_first=True)
+        _copy(_multihead(), module)
+        module.to(visible.device)
+        return _work(
+            batch, module, lambda x: module(x, x, x, key_padding_mask=~visible, need_weights=False)[0]
+        )
+
+    def ours() -> Work:
+        module = _multihead().to(visible.device)
+        return _work(batch, module, lambda x: module(x, visible.unsqueeze(1)))
+
+    def ours_packed() -> Work:
+        module = _multihead().to(visible.device)
+
+        def forward(x: Tensor) -> Tensor:
+            packing = make_packing(visible.unsqueeze(1), SIZE)
+            assert packing is not None
+            return packing.unpack(module(packing.pack(x), packing))
+
+        return _work(batch, module, forward)
+
+    ways = [
+        Way("torch.nn.MultiheadAttention", theirs),
+        Way("textbook", lambda: textbook(batch)),
+        Way("ours, with a mask", ours),
+    ]
+    if device.type == "cpu":
+        ways.append(Way("ours, packed, as in an encoder", ours_packed))
+    note = "Packed: without the padded positions."
+    return Contest(_title("Attention alone", batch), ways, lambda: textbook(batch.double())(), note)
+
+
+def _layer(batch: Batch) -> Contest:
+    visible = batch.visible
+
+    def textbook(given: Batch) -> Work:
+        encoder = _encoder().to(given.x)
+        return _work(given, encoder, lambda x: _textbook(encoder, x, given.visible))
+
+    def theirs() -> Work:
+        module = _torch_encoder(_encoder()).to(visible.device)
+        return _work(batch, module, lambda x: module(x, src_key_padding_mask=~visible))
+
+    def x_transformers() -> Work:
+        module = _x_encoder(SIZE, HEADS, 1).to(visible.device)
+        return _work(batch, module, lambda x: module(x, mask=visible))
+
+    def ours() -> Work:
+        encoder = _encoder().to(visible.device)
+        lengths = batch.lengths
+        return _work(batch, encoder, lambda x: encoder(x, lengths))
+
+    ways = [
+        Way("torch.nn.TransformerEncoderLayer", theirs),
+        Way("textbook", lambda: textbook(batch)),
+        Way("x-transformers, flash", x_transformers, needs="x_transformers", exact=False),
+        Way("ours", ours),
+    ]
+    note = (
+        "Norms first, feed-forward 4d with ReLU, a final norm, no dropout; x-transformers has fewer biases."
+    )
+    title = _title("Encoder layer", batch)
+    return Contest(
+        title, ways, lambda: textbook(batch.double())(), note, (float(batch.lengths.sum()), "tokens/s")
+    )
+
+
+def _checkpointing(batch: Batch, layers: int) -> Contest:
+    def work(checkpointing: bool) -> Work:
+        encoder = _encoder(layers, checkpointing=checkpointing).to(batch.x.device)
+        return _work(batch, encoder, encoder)
+
+    ways = [
+        Way("checkpointing=false", lambda: work(False)),
+        Way("checkpointing=true", lambda: work(True)),
+    ]
+    count, length = batch.visible.shape
+    return Contest(f"Encoder of {layers} layers, {count} x {length:,}, no padding, d {SIZE}", ways)
+
+
+def _training(device: torch.device, quick: bool) -> Contest:
+    """Whole training steps in bf16, with the share of the GPU's peak that the model's own products reach."""
+    count, length, size, heads, layers = (2, 64, 64, 2, 2) if quick else (8, 2048, 1024, 16, 12)
+    x = torch.randn(count, length, size, device=device)
+    # 2 for a multiplication with its addition; 3 for forward, gradient of the input, gradient of the weight
+    work = 3 * layers * count * length * (2 * 12 * size**2 + 2 * 2 * length * size)
+
+    def step(model: nn.Module, *, compiled: bool = False) -> Work:
+        model.to(device)
+        if compiled:
+            model.compile()
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+
+        def work() -> Sequence[Tensor]:
+            with torch.autocast("cuda", torch.bfloat16):
+                loss = model(x).float().square().mean()
+            torch.autograd.backward(loss)
+            optimizer.step()
+            optimizer.zero_grad()
+            return [loss.detach()]
+
+        return work
+
+    def own(**options: Any) -> Encoder:
+        options |= {"d_model": size, "heads": heads, "layers": layers, "feedforward": 4 * size}
+        return Encoder(Mechanism(ScaledDot), dropout=0.0, **options)
+
+    def theirs() -> nn.Module:
+        layer = nn.TransformerEncoderLayer(size, heads, 4 * size, 0.0, batch_first=True, norm_first=True)
+        return nn.TransformerEncoder(layer, layers, nn.LayerNorm(size), enable_nested_tensor=False)
+
+    x_step = lambda: step(_x_encoder(size, heads, layers))  # noqa: E731
+    ways = [
+        Way("torch.nn.TransformerEncoder", lambda: step(theirs()), exact=False),
+        Way("x-transformers, flash", x_step, needs="x_transformers", exact=False),
+        Way("ours", lambda: step(own()), exact=False),
+        Way("ours, checkpointing", lambda: step(own(checkpointing=True)), exact=False),
+        Way("ours, compiled", lambda: step(own(), compiled=True), exact=False),
+    ]
+    name = torch.cuda.get_device_name(device)
+    peak = next((f"{peak} TFLOP/s" for known, peak in PEAKS.items() if known in name), "unknown here")
+    note = (
+        "A training step: forward, backward, AdamW. TFLOP/s are those of the model (what checkpointing "
+        f"computes again is not counted); over the GPU's dense bf16 peak, {peak}, they are its utilisation."
+    )
+    title = f"Training in bf16, {layers} layers, {count} x {length:,}, no padding, d {size}, {heads} heads"
+    return Contest(title, ways, note=note, work=(work / 1e12, "TFLOP/s"))
+
+
+def _multihead() -> MultiHead:
+    torch.manual_seed(0)
+    return MultiHead(Mechanism(ScaledDot), SIZE, HEADS)
+
+
+def _encoder(layers: int = 1, **options: Any) -> Encoder:
+    torch.manual_seed(0)
+    options |= {"d_model": SIZE, "heads": HEADS, "layers": layers, "feedforward": 4 * SIZE}
+    return Encoder(Mechanism(ScaledDot), dropout=0.0, **options)
+
+
+def _torch_encoder(own: Encoder) -> nn.TransformerEncoder:
+    """PyTorch's encoder of one layer, with our parameters."""
+    layer = nn.TransformerEncoderLayer(SIZE, HEADS, 4 * SIZE, 0.0, batch_first=True, norm_first=True)
+    encoder = nn.TransformerEncoder(layer, 1, nn.LayerNorm(SIZE), enable_nested_tensor=False)
+    mine, (theirs,) = own.layers[0], encoder.layers
+    _copy(mine.attention, theirs.self_attn)  # type: ignore[arg-type]
+    theirs.linear1.load_state_dict(mine.feedforward.expand.state_dict())  # type: ignore[union-attr]
+    theirs.linear2.load_state_dict(mine.feedforward.contract.state_dict())  # type: ignore[union-attr]
+    return encoder
+
+
+def _copy(own: MultiHead, theirs: nn.MultiheadAttention) -> None:
+    with torch.no_grad():
+        theirs.in_proj_weight.copy_(own.project.weight)
+        theirs.in_proj_bias.copy_(own.project.bias)
+    theirs.out_proj.load_state_dict(own.output.state_dict())
+
+
+def _x_encoder(size: int, heads: int, layers: int) -> nn.Module:
+    from x_transformers import Encoder as XEncoder
+
+    parts = {"dim": size, "depth": layers, "heads": heads, "attn_dim_head": size // heads, "attn_flash": True}
+    encoder: nn.Module = XEncoder(**parts, ff_mult=4, ff_custom_activation=nn.ReLU())
+    return encoder
+
+
+def _textbook(encoder: Encoder, x: Tensor, visible: Tensor) -> Tensor:
+    """The layer as it is written down, with our parameters."""
+    layer: Any = encoder.layers[0]
+    x = x + _pairs(layer.attention, layer.attention_norm(x), visible)
+    hidden = F.relu(layer.feedforward.expand(layer.feedforward_norm(x)))
+    output: Tensor = encoder.norm(x + layer.feedforward.contract(hidden))
+    return output
+
+
+def _pairs(module: MultiHead, x: Tensor, visible: Tensor) -> Tensor:
+    """`softmax(Q K^T / sqrt(d_k)) V` in each head (1706.03762, eq. 1), with all weights in memory."""
+    query, key, value = (
+        F.linear(x, weight, bias).view(*x.shape[:2], HEADS, -1).transpose(1, 2)
+        for weight, bias in zip(module.project.weight.chunk(3), module.project.bias.chunk(3), strict=True)
+    )
+    scores = query @ key.mT / math.sqrt(query.shape[-1])
+    weights = scores.masked_fill(~visible[:, None, None], -torch.inf).softmax(-1)
+    output: Tensor = module.output((weights @ value).transpose(1, 2).flatten(-2))
+    return output

@@ -1,0 +1,74 @@
+"""How ways grow with a size: each is followed until it would need too much, and drawn."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from benchmarks.harness import CALM, SAMPLE, Contest, Growth, Row, Say, measure
+
+
+@dataclass(frozen=True)
+class Limits:
+    """A way is followed no further than where a piece of work would need more."""
+
+    seconds: float = 5.0
+    memory: float = 6.0 * 2**30
+
+
+def grow(
+    growth: Growth,
+    repeats: int = 7,
+    *,
+    limits: Limits | None = None,
+    device: torch.device | None = None,
+    sample: float = SAMPLE,
+    calm: float = CALM,
+    say: Say = lambda _: None,
+) -> Iterator[tuple[int, list[Row]]]:
+    """Measure the ways of a growth at each size, as `measure` does.
+
+    What a way will need at the next size is foretold from its last two, and a way that would pass a limit
+    stops there, with a row that says so.
+    """
+    limits = limits or Limits()
+    past: dict[str, list[tuple[int, Row]]] = {}
+    stopped: dict[str, str] = {}
+    for size in growth.sizes:
+        ways = list(growth.ways(size))
+        for way in ways:
+            if way.name not in stopped and (reason := _too_much(past.get(way.name, []), size, limits)):
+                stopped[way.name] = reason
+        going = [way for way in ways if way.name not in stopped]
+        say(f"{growth.x} = {size:,}")
+        contest = Contest(f"{growth.title}, {growth.x} = {size:,}", going)
+        rows = {
+            row.name: row
+            for row in measure(contest, repeats, device=device, sample=sample, calm=calm, say=say)
+        }
+        for name, row in rows.items():
+            past.setdefault(name, []).append((size, row))
+            if row.trouble:
+                stopped[name] = row.trouble
+        yield size, [rows.get(way.name) or Row(way.name, trouble=stopped[way.name]) for way in ways]
+
+
+def _too_much(past: Sequence[tuple[int, Row]], size: int, limits: Limits) -> str:
+    if not past:
+        return ""
+    seconds = foretell([(n, row.seconds) for n, row in past], size)
+    if seconds > limits.seconds:
+        return f"about {seconds:.2g} s"
+    memory = foretell([(n, row.memory or 0.0) for n, row in past], size)
+    return f"about {memory / 2**30:.2g} GiB" if memory > limits.memory else ""
+
+
+def foretell(points: Sequence[tuple[int, float]], size: int) -> float:
+    """The power law through the last two points; of power 2 through a single one."""
+    n, value = points[-1]
+    power = 2.0
+    if len(points) > 1 and value > 0 and points[-2][1] > 0:
+        before, earlier = points[-2]
+        power = min(3.0, max(0.0, math.log(value / earlier) / math.log(n / before)))
+    return float(value * (size / n) ** power)

@@ -1,0 +1,262 @@
+"""Ways to do the same work, measured in turn in one process: time, extra peak memory, error."""
+
+import gc
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from statistics import median, quantiles
+from time import perf_counter, sleep
+
+import torch
+from torch import Tensor
+
+from benchmarks.machine import Others, extra_peak, own_seconds, synchronize
+
+Work = Callable[[], Sequence[Tensor]]
+Say = Callable[[str], None]
+
+SAMPLE = 0.15  # seconds at least, for others' share is counted in ticks of 10 ms: shorter work is repeated
+CALM = 0.1  # of the machine: a sample during which others used more is taken again
+QUIET_AFTER = 0.2  # seconds to wait before a sample is taken again
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to do the work of a contest.
+
+    Args:
+        name: what stands in the table: "textbook", "ours, compiled", "x-transformers 2.x".
+        make: prepares, not timed, and returns one piece of work, timed; the results of a piece of
+            work (values, gradients) are compared with the reference's.
+        needs: a module that must be importable, else the row says "not installed".
+        exact: False: other parameters than the reference, so no error can be stated.
+    """
+
+    name: str
+    make: Callable[[], Work]
+    needs: str = ""
+    exact: bool = True
+
+
+@dataclass(frozen=True)
+class Contest:
+    """Ways to do the same work.
+
+    Args:
+        title: the sizes: "B 32, Q = K = 256, h 256".
+        ways: the first is ratio 1.
+        reference: the same results in float64.
+        note: one sentence under the table.
+        work: how much one piece of work does, and of what by the second: (3200, "tokens/s"); adds a column.
+        children: the work is done by processes of its own: their CPU seconds are given, no memory.
+    """
+
+    title: str
+    ways: Sequence[Way]
+    reference: Callable[[], Sequence[Tensor]] | None = None
+    note: str = ""
+    work: tuple[float, str] | None = None
+    children: bool = False
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How ways grow with a size.
+
+    Args:
+        title: what is measured.
+        x: name of the size: "n", "length".
+        sizes: ascending.
+        ways: the ways at a size, with the same names at each; one may be missing at some.
+        note: one sentence under the table.
+    """
+
+    title: str
+    x: str
+    sizes: Sequence[int]
+    ways: Callable[[int], Sequence[Way]]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was measured of a way; NaN or None: not measured, or there is no such thing.
+
+    Args:
+        name: of the way.
+        seconds: median of the time of one piece of work.
+        ratio: how many times faster than the first way: median over the rounds.
+        spread: the quartiles of that.
+        memory: extra bytes at the peak.
+        error: largest relative error of the results.
+        cpu: median of the CPU seconds of one piece of work, over all threads and children.
+        others: the largest share of the machine that others used during a sample.
+        disturbed: how many samples stayed above `CALM`, though taken again.
+        trouble: why nothing was measured.
+    """
+
+    name: str
+    seconds: float = math.nan
+    ratio: float = math.nan
+    spread: tuple[float, float] = (math.nan, math.nan)
+    memory: float | None = None
+    error: float | None = None
+    cpu: float = math.nan
+    others: float = math.nan
+    disturbed: int = 0
+    trouble: str = ""
+
+
+@dataclass
+class _Runner:
+    """A way that has been prepared, and the samples taken of it."""
+
+    row: Row
+    work: Work
+    last: float = 0.0
+    number: int = 1
+    seconds: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+    others: list[float] = field(default_factory=list)
+    again: int = 0
+
+    def once(self, device: torch.device) -> Sequence[Tensor]:
+        """Do one piece of work, and note how long it took."""
+        begin = perf_counter()
+        results = self.work()
+        synchronize(device)
+        self.last = perf_counter() - begin
+        return results
+
+
+def measure(
+    contest: Contest,
+    repeats: int = 7,
+    *,
+    device: torch.device | None = None,
+    sample: float = SAMPLE,
+    calm: float = CALM,
+    say: Say = lambda _: None,
+) -> list[Row]:
+    """Measure the ways of a contest in turn: A, B, C, A, B, C, so that a slow minute of the machine hits all.
+
+    Each way first runs twice without being timed, for its results and for its memory. A sample during
+    which others used more than `calm` of the machine is taken again, each way at most `repeats` times in
+    all; of what is still disturbed then, the calmest counts.
+
+    Args:
+        contest: what to measure.
+        repeats: samples of each way; what is reported are medians.
+        device: where the work is done, a CPU by default.
+        sample: least seconds of a sample: shorter work is repeated within it.
+        calm: largest share of the machine that others may use.
+        say: is told one line for each way.
+
+    Returns:
+        A row for each way, in their order.
+    """
+    device = device or torch.device("cpu")
+    expected = None if contest.reference is None else [_plain(one) for one in contest.reference()]
+    entries = [_prepare(way, contest, expected, device) for way in contest.ways]
+    runners = [entry for entry in entries if isinstance(entry, _Runner)]
+    for runner in runners:
+        if runner.last < sample:
+            once, _, _ = _take(runner, device)
+            runner.number = max(1, math.ceil(sample / max(once, 1e-9)))
+    for _ in range(repeats):
+        for runner in runners:
+            _sample(runner, device, calm, repeats)
+    rows = [_summary(one, entries[0], calm) if isinstance(one, _Runner) else one for one in entries]
+    for row in rows:
+        say(_line(row))
+    return rows
+
+
+def _prepare(
+    way: Way, contest: Contest, expected: list[Tensor] | None, device: torch.device
+) -> "_Runner | Row":
+    """Run a way twice: for its results, and for its memory."""
+    row = Row(way.name)
+    if way.needs and find_spec(way.needs.partition(".")[0]) is None:
+        return replace(row, trouble="not installed")
+    try:
+        runner = _Runner(row, way.make())
+        found = [_plain(one) for one in runner.once(device)]
+        memory = None if contest.children else extra_peak(lambda: runner.once(device), device)
+    except (RuntimeError, MemoryError, ImportError) as error:  # the other ways can be measured
+        return replace(row, trouble=_first_line(error))
+    off = relative_error(found, expected) if expected is not None and way.exact else None
+    runner.row = replace(row, memory=memory, error=off)
+    return runner
+
+
+def _first_line(error: Exception) -> str:
+    if isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error):
+        return "out of memory"
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"[:120]
+
+
+def _plain(one: Tensor) -> Tensor:
+    return one.detach().to("cpu", torch.float64)
+
+
+def relative_error(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
+    """The largest `max |a - b| / max |b|` of the tensors; infinite where a value is not finite."""
+    if len(found) != len(expected):
+        raise ValueError(f"a way gives {len(found)} results, the reference {len(expected)}")
+    worst = 0.0
+    for number, (a, b) in enumerate(zip(found, expected, strict=True)):
+        if a.shape != b.shape:
+            raise ValueError(f"result {number}: shape {tuple(a.shape)}, the reference has {tuple(b.shape)}")
+        if b.numel():
+            error = float((a.double() - b.double()).abs().max() / (b.double().abs().max() or 1.0))
+            worst = max(worst, error if math.isfinite(error) else math.inf)
+    return worst
+
+
+def _take(runner: _Runner, device: torch.device) -> tuple[float, float, float]:
+    """Seconds and CPU seconds of one piece of work, and the share that others used meanwhile."""
+    gc.collect(1)  # what the last sample left; all there is would take longer than the sample
+    synchronize(device)
+    others, cpu, begin = Others(), own_seconds(), perf_counter()
+    for _ in range(runner.number):
+        runner.work()
+    synchronize(device)
+    seconds = perf_counter() - begin
+    return seconds / runner.number, (own_seconds() - cpu) / runner.number, others.share()
+
+
+def _sample(runner: _Runner, device: torch.device, calm: float, most_again: int) -> None:
+    best = _take(runner, device)
+    while best[2] > calm and runner.again < most_again:
+        runner.again += 1
+        sleep(QUIET_AFTER)
+        best = min(best, _take(runner, device), key=lambda one: one[2])
+    for values, value in zip((runner.seconds, runner.cpu, runner.others), best, strict=True):
+        values.append(value)
+
+
+def _summary(runner: _Runner, first: "_Runner | Row", calm: float) -> Row:
+    row = replace(
+        runner.row,
+        seconds=median(runner.seconds),
+        cpu=median(runner.cpu),
+        others=max(runner.others),
+        disturbed=sum(share > calm for share in runner.others),
+    )
+    if not isinstance(first, _Runner):
+        return row
+    ratios = [a / b for a, b in zip(first.seconds, runner.seconds, strict=True)]
+    low, _, high = quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
+    return replace(row, ratio=median(ratios), spread=(low, high))
+
+
+def _line(row: Row) -> str:
+    if row.trouble:
+        return f"{row.name}: {row.trouble}"
+    parts = [f"{row.name}: {row.seconds * 1e3:.4g} ms", f"{row.ratio:.3g}x"]
+    parts += [f"{row.memory / 2**20:.1f} MiB"] if row.memory is not None else []
+    parts += [f"error {row.error:.1e}"] if row.error is not None else []
+    parts += [f"others used up to {row.others:.0%} of the machine"] if row.disturbed else []
+    return ", ".join(parts)

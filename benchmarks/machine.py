@@ -1,0 +1,140 @@
+"""What a machine is doing and what it can do: others' share of it, peak memory, ceilings, its name."""
+
+import ctypes
+import gc
+import math
+import os
+import platform
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from time import perf_counter, process_time
+
+import torch
+from torch import Tensor
+
+_STATUS, _STAT, _CLEAR = Path("/proc/self/status"), Path("/proc/stat"), Path("/proc/self/clear_refs")
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait until the device has done what it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def own_seconds() -> float:
+    """CPU seconds of this process and of the children that it has waited for."""
+    times = os.times()
+    return process_time() + times.children_user + times.children_system
+
+
+def busy_seconds() -> float:
+    """CPU seconds that all processes, and other guests of the host, have used; NaN where it is not known."""
+    try:
+        fields = [int(field) for field in _STAT.read_text().split("\n", 1)[0].split()[1:9]]
+    except OSError:
+        return float("nan")
+    user, nice, system, _idle, _waiting, interrupts, soft, steal = fields
+    return (user + nice + system + interrupts + soft + steal) / os.sysconf("SC_CLK_TCK")
+
+
+class Others:
+    """Measures how much of the machine others have used since it was made."""
+
+    def __init__(self) -> None:
+        self._start = perf_counter(), busy_seconds(), own_seconds()
+
+    def share(self) -> float:
+        """0 (none) to 1 (every core all the time); NaN where the machine does not tell.
+
+        The clock of /proc/stat ticks every 10 ms: a share of a shorter time means little.
+        """
+        begin, busy, own = self._start
+        seconds = (perf_counter() - begin) * (os.cpu_count() or 1)
+        used = busy_seconds() - busy - (own_seconds() - own)
+        return used if math.isnan(used) else min(1.0, max(0.0, used / seconds))
+
+
+def extra_peak(work: Callable[[], object], device: torch.device) -> float | None:
+    """Bytes that a piece of work needs at its peak beyond what was in use before; None: not known here.
+
+    On a CPU the high-water mark of the resident pages is reset first, and pages that the allocator has
+    kept since earlier work are given back: else work that finds them there would look as if it needed none.
+    """
+    gc.collect()
+    if device.type == "cuda":
+        synchronize(device)
+        before = torch.cuda.memory_allocated(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        work()
+        synchronize(device)
+        return float(torch.cuda.max_memory_allocated(device) - before)
+    if sys.platform != "linux":
+        return None
+    with suppress(OSError, AttributeError):  # musl has no malloc_trim
+        ctypes.CDLL(None).malloc_trim(0)
+    try:
+        _CLEAR.write_text("5")
+    except OSError:
+        return None
+    resident = _status("VmRSS")
+    result = work()  # alive until the mark is read
+    peak = _status("VmHWM") - resident
+    del result
+    return float(max(0, peak))
+
+
+def _status(name: str) -> int:
+    line = next(line for line in _STATUS.read_text().splitlines() if line.startswith(f"{name}:"))
+    return int(line.split()[1]) * 1024
+
+
+def ceiling(device: torch.device) -> dict[str, float]:
+    """What the machine can do at best right now, by the unit of each number."""
+    size = 8192 if device.type == "cuda" else 1024
+    left, right = (torch.rand(size, size, device=device) for _ in range(2))
+    out = torch.empty_like(left)
+    found = {"GF/s f32 GEMM": 2 * size**3 / _least(lambda: torch.mm(left, right, out=out), device) / 1e9}
+    if device.type == "cuda":
+        a, b = left.bfloat16(), right.bfloat16()
+        half = torch.empty_like(a)
+        seconds = _least(lambda: torch.mm(a, b, out=half), device)
+        found["TF/s bf16 GEMM"] = 2 * size**3 / seconds / 1e12
+    source = torch.zeros(1 << (28 if device.type == "cuda" else 25), device=device)  # beyond any cache
+    target = torch.zeros_like(source)
+    seconds = _least(lambda: target.copy_(source), device)
+    found["GB/s copied"] = source.numel() * source.element_size() / seconds / 1e9
+    small = torch.rand(1 << 20 if device.type == "cuda" else torch.get_num_threads() << 15, device=device)
+    result = torch.empty_like(small)
+
+    def exponentials() -> Tensor:
+        for _ in range(64):
+            torch.exp(small, out=result)
+        return result
+
+    found["G/s exp in cache"] = 64 * small.numel() / _least(exponentials, device) / 1e9
+    return found
+
+
+def _least(work: Callable[[], Tensor], device: torch.device, repeats: int = 7) -> float:
+    """Seconds of the fastest run: a ceiling is what was possible, not what was usual."""
+    work()
+    seconds = []
+    for _ in range(repeats):
+        synchronize(device)
+        begin = perf_counter()
+        work()
+        synchronize(device)
+        seconds.append(perf_counter() - begin)
+    return min(seconds)
+
+
+def device_name(device: torch.device) -> str:
+    """What the maker calls the processor that is measured."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    with suppress(OSError, StopIteration):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line for line in lines if line.startswith("model name")).split(":")[1].strip()
+    return platform.processor() or platform.machine()

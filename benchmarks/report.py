@@ -1,0 +1,140 @@
+"""What was measured, as Markdown: a section for each topic, of which a run replaces its own."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from benchmarks.harness import CALM, Contest, Growth, Row
+
+NOTHING = "-"
+INTRODUCTION = """\
+# Benchmarks
+
+Made by `python -m benchmarks`, which replaces the sections of the topics that it is asked for. The ways of
+a table take turns in one process (A, B, C, A, B, C) and the medians are given. *Times faster* is against
+the first row, with the quartiles of the rounds; *extra memory* is the peak of one piece of work beyond what
+was in use before it; *error* is the largest max|a - b| / max|b| of its results, gradients too, against the
+same in float64. Under each table stands what the machine could do at that moment: compare the times of two
+machines, or days, only beside it.
+"""
+
+
+def section(topic: str, heading: str, setting: str, tables: Sequence[str]) -> str:
+    """A topic's part of the file, with marks by which the next run finds it."""
+    body = "\n\n".join([f"## {heading.rstrip('.')}", setting, *tables])
+    return f"{_start(topic)}\n{body}\n{_end(topic)}"
+
+
+def merge(text: str, topic: str, new: str) -> str:
+    """Put a section in the place of the topic's old one, or where it belongs by its name."""
+    sections = re.findall(r"^(?=<!-- topic: (\w+) -->\n)(.*?^<!-- end: \1 -->)$", text, re.M | re.S)
+    found = dict(sections) | {topic: new}
+    return "\n\n".join([INTRODUCTION.rstrip(), *(found[name] for name in sorted(found))]) + "\n"
+
+
+def _start(topic: str) -> str:
+    return f"<!-- topic: {topic} -->"
+
+
+def _end(topic: str) -> str:
+    return f"<!-- end: {topic} -->"
+
+
+def contest_table(contest: Contest, rows: Sequence[Row], ceiling: Mapping[str, float]) -> str:
+    """A contest's heading, table, note, and the machine's ceiling."""
+    columns = ["way", "times faster", "time"]
+    columns += ["CPU time"] if contest.children else ["extra memory"]
+    columns += ["error"] if contest.reference else []
+    columns += [contest.work[1]] if contest.work else []
+    lines = [_cells(columns), _cells(["---", *["---:"] * (len(columns) - 1)])]
+    lines += [_cells(_row(row, contest)) for row in rows]
+    return _with_remarks(contest.title, "\n".join(lines), contest.note, rows, ceiling)
+
+
+def _row(row: Row, contest: Contest) -> list[str]:
+    if row.trouble:
+        empty = 1 + bool(contest.reference) + bool(contest.work)
+        return [row.name, NOTHING, row.trouble, *[NOTHING] * empty]
+    low, high = row.spread
+    cells = [row.name, f"{number(row.ratio)} ({number(low)} to {number(high)})", duration(row.seconds)]
+    if math.isnan(row.ratio):
+        cells[1] = NOTHING
+    cells.append(duration(row.cpu) if contest.children else size(row.memory))
+    if contest.reference:
+        cells.append(NOTHING if row.error is None else f"{row.error:.0e}".replace("e-0", "e-"))
+    if contest.work:
+        cells.append(f"{contest.work[0] / row.seconds:,.0f}")
+    return cells
+
+
+def growth_table(
+    growth: Growth,
+    measured: Sequence[tuple[int, Sequence[Row]]],
+    ceiling: Mapping[str, float],
+    picture: str = "",
+) -> str:
+    """A growth's heading, picture, table of time and memory at each size, note, and the machine's ceiling."""
+    names = list(dict.fromkeys(row.name for _, rows in measured for row in rows))
+    lines = [_cells([growth.x, *names]), _cells(["---:"] * (len(names) + 1))]
+    for x, rows in measured:
+        by_name = {row.name: row for row in rows}
+        lines.append(_cells([f"{x:,}", *(_grown(by_name.get(name)) for name in names)]))
+    table = "\n".join(lines)
+    if picture:
+        table = f"![{growth.title}]({picture})\n\n{table}"
+    return _with_remarks(
+        growth.title, table, growth.note, [row for _, rows in measured for row in rows], ceiling
+    )
+
+
+def _grown(row: Row | None) -> str:
+    if row is None or row.trouble:
+        return row.trouble if row else NOTHING
+    return duration(row.seconds) + ("" if row.memory is None else f", {size(row.memory)}")
+
+
+def _with_remarks(
+    title: str, table: str, note: str, rows: Sequence[Row], ceiling: Mapping[str, float]
+) -> str:
+    can = ", ".join(f"{number(value)} {unit}" for unit, value in ceiling.items())
+    remarks = [note, f"The machine then: {can}." if can else ""]
+    if disturbed := [row for row in rows if row.disturbed]:
+        worst = max(row.others for row in disturbed)
+        remarks.append(
+            f"Disturbed: others used more than {CALM:.0%} of the machine, up to {worst:.0%}, during samples "
+            f"of {len(disturbed)} of {len(rows)} ways, though these were taken again."
+        )
+    return "\n\n".join([f"### {title}", table, "\n".join(one for one in remarks if one)]).rstrip()
+
+
+def _cells(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def number(value: float) -> str:
+    """Two digits, or all of a larger whole number: 0.85, 4.5, 31, 443."""
+    return f"{value:.0f}" if abs(value) >= 10 else f"{value:.2g}" if abs(value) < 1 else f"{value:.1f}"
+
+
+def duration(seconds: float) -> str:
+    """Three digits with the unit that suits: 12.3 ms."""
+    for factor, unit in ((1.0, "s"), (1e3, "ms")):
+        if seconds * factor >= 1:
+            return f"{seconds * factor:#.3g}".rstrip(".") + f" {unit}"
+    return f"{seconds * 1e6:#.3g}".rstrip(".") + " µs"
+
+
+def size(count: float | None) -> str:
+    """Bytes as MiB or GiB."""
+    if count is None:
+        return NOTHING
+    mebibytes = count / 2**20
+    if mebibytes >= 1024:
+        return f"{mebibytes / 1024:.1f} GiB"
+    return f"{mebibytes:.0f} MiB" if mebibytes >= 10 else f"{mebibytes:.1f} MiB"
+
+
+def read(path: Path) -> str:
+    """What the file holds, or nothing if there is none yet."""
+    return path.read_text(encoding="utf-8") if path.exists() else ""

@@ -1,0 +1,84 @@
+"""Training a recurrent seq2seq model: JoeyNMT, the same mathematics here, and this package's default."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from attention_lab.attention import Additive, General, Mechanism, Score
+from attention_lab.data import CMUDict, Reverse, TransductionBatch
+from attention_lab.data.transduction import Example, TransductionData
+from attention_lab.models import Seq2Seq
+from attention_lab.tasks.transduction import cross_entropy
+from benchmarks.harness import Contest, Way, Work
+from benchmarks.joeynmt_training import joeynmt_epoch
+
+WORDS, BATCH, DROPOUT = 3600, 64, 0.2
+
+
+def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
+    """An epoch of the same pairs with each of the two attentions that JoeyNMT has."""
+    data: TransductionData = CMUDict(size=WORDS, batch_size=BATCH)
+    if quick:
+        data = Reverse(train_size=8, validation_size=1, test_size=1, max_length=4, batch_size=4)
+    size, hidden = (4, 8) if quick else (128, 256)
+    examples = data.examples().train
+    for score, theirs in ((Additive, "bahdanau"), (General, "luong")):
+        yield _contest(data, examples, score, theirs, size, hidden, device)
+
+
+def _contest(
+    data: TransductionData,
+    examples: Sequence[Example],
+    score: type[Score],
+    theirs: str,
+    size: int,
+    hidden: int,
+    device: torch.device,
+) -> Contest:
+    ours = partial(_epoch, data, score, size, hidden, device)
+    batch = data.batch_size or len(examples)
+    peer = partial(
+        joeynmt_epoch, [(one.source, one.target) for one in examples],
+        attention=theirs, size=size, hidden=hidden, batch=batch, dropout=DROPOUT, device=device,
+    )  # fmt: skip
+    return Contest(
+        f"{score.__name__} score, {len(examples):,} pairs, batch {batch}, embedding {size}, hidden {hidden}",
+        [
+            Way("JoeyNMT: attends step by step, input feeding", peer, needs="joeynmt", exact=False),
+            Way("ours: the same, `model.input_feeding=true`", partial(ours, True), exact=False),
+            Way("ours, default: no feeding, whole target at once", partial(ours, False), exact=False),
+        ],
+        note=f"A bidirectional LSTM and an LSTM with attention, dropout {DROPOUT}, clipped gradients, fused "
+        "Adam; tokens are those of the targets with their end, without padding. JoeyNMT draws single pairs, "
+        "ours are batches of like lengths. Without feeding no step knows what the one before attended to: "
+        "all steps are one call of the recurrent layer and one of the attention.",
+        work=(sum(len(one.target) + 1 for one in examples), "tokens/s"),
+    )
+
+
+def _epoch(
+    data: TransductionData, score: type[Score], size: int, hidden: int, device: torch.device, feeding: bool
+) -> Work:
+    """An epoch as a plain PyTorch loop; for what Lightning adds see `training`."""
+    data.setup()
+    torch.manual_seed(1)
+    options = {"embedding_size": size, "hidden_size": hidden, "wiring": "luong", "dropout": DROPOUT}
+    model = Seq2Seq(Mechanism(score), data.sizes, input_feeding=feeding, **options).to(device)  # type: ignore[arg-type]
+    parameters = list(model.parameters())
+    optimizer = torch.optim.Adam(parameters, lr=2e-3, fused=True)
+    batches = data.train_dataloader()
+
+    def epoch() -> Sequence[Tensor]:
+        model.train()
+        for one in batches:
+            batch = TransductionBatch(*(field.to(device) for field in one))
+            optimizer.zero_grad()
+            logits = model(batch.source, batch.source_lengths, batch.target)
+            cross_entropy(logits, batch.target).backward()  # type: ignore[no-untyped-call]
+            torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+            optimizer.step()
+        return ()
+
+    return epoch

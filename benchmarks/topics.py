@@ -1,0 +1,24 @@
+"""The topics: the files here that define `contests` or `growth`; found without importing them."""
+
+import ast
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+HERE = Path(__file__).parent
+_MAKERS = {"contests", "growth"}
+
+
+def topics() -> dict[str, str]:
+    """The heading of each topic, by its name."""
+    found = {}
+    for path in sorted(HERE.glob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        if _MAKERS & {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}:
+            found[path.stem] = (ast.get_docstring(tree) or path.stem).splitlines()[0]
+    return found
+
+
+def load(topic: str) -> ModuleType:
+    """The topic's module."""
+    return import_module(f"benchmarks.{topic}")

@@ -1,0 +1,238 @@
+"""Training as `python train.py` does it: Lightning around the step, heatmaps, and two processes."""
+
+import io
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Semaphore, Thread
+from typing import Any
+from weakref import finalize
+
+import pytorch_lightning as pl
+import torch
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+from pytorch_lightning.callbacks.progress.tqdm_progress import Tqdm
+from torch import Tensor
+
+from attention_lab.callbacks import AttentionMaps, Progress
+from attention_lab.data.batches import TransductionBatch
+from attention_lab.experiment.build import make_data, make_task, make_trainer
+from attention_lab.experiment.console import quiet
+from attention_lab.experiment.cost import Cost
+from attention_lab.experiment.guard import Guard
+from attention_lab.experiment.signals import Waiting
+from attention_lab.tasks.transduction import cross_entropy
+from benchmarks.harness import Contest, Way, Work
+
+ROOT = Path(__file__).parents[1]
+BATCH = 64
+EPOCH = 469
+"""Steps of an epoch at the default configuration."""
+TINY = (
+    *("data=reverse", "data.train_size=8", "data.validation_size=4", "data.test_size=1", "data.batch_size=4"),
+    *("data.max_length=4", "model.hidden_size=8", "model.embedding_size=4"),
+)
+
+
+def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
+    """All at the default configuration, with fewer words: an epoch is a piece of work."""
+    quiet()
+    steps = 2 if quick else 40
+    size = TINY if quick else (f"data.size={steps * BATCH}", "data.validation_size=500")
+    options = (*size, "trainer.accelerator=cpu") if device.type == "cpu" else size
+    yield Contest(
+        f"The default configuration, {steps} steps of {BATCH} words",
+        [
+            Way("a plain PyTorch loop", partial(_plain_loop, options, device), exact=False),
+            Way("Lightning without callbacks and logger", partial(_fit, options, bare=True), exact=False),
+            Way("`python train.py`: all callbacks, log and bar", partial(_fit, options), exact=False),
+        ],
+        note="Loader, model, loss, backward, clipping, optimiser and schedule; validation is left out.",
+        work=(float(steps), "steps/s"),
+    )
+    yield _heatmaps(options, steps)
+    if device.type == "cpu" and not quick:  # forks
+        yield _processes()
+
+
+def _heatmaps(options: Sequence[str], steps: int) -> Contest:
+    share = steps / EPOCH
+    return Contest(
+        f"What a validation draws, beside {share:.1%} of an epoch of the default configuration",
+        [
+            Way(f"{steps} steps of training", partial(_fit, options), exact=False),
+            Way("heatmaps and measures of 4 examples", partial(_draw, options), exact=False),
+        ],
+        note=f"They take 2% of an epoch where they are {share / 0.02:.1f} times faster than that part of it.",
+    )
+
+
+def _processes() -> Contest:
+    steps = 120
+    options = (f"data.size={steps * BATCH}", "data.validation_size=64", "trainer.accelerator=cpu")
+    return Contest(
+        f"An epoch of {steps * BATCH:,} words in batches of {BATCH}, each process with one thread",
+        [
+            Way("one process", partial(_forked, options, 1), exact=False),
+            Way("`trainer.devices=2`", partial(_forked, options, 2), exact=False),
+        ],
+        note="With two processes every other batch is dealt to each. Their start, from a process that has "
+        "imported all, is included.",
+        work=(float(steps * BATCH), "words/s"),
+        children=True,
+    )
+
+
+def configured(options: Sequence[str], folder: Path) -> dict[str, Any]:
+    """The configuration that `python train.py` would have with these options, in plain values."""
+    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+        text = OmegaConf.to_yaml(compose("config", list(options)))
+    known = OmegaConf.create(text.replace("${hydra:runtime.output_dir}", str(folder)))
+    plain = OmegaConf.to_container(known, resolve=True)
+    assert isinstance(plain, dict)
+    return {str(key): value for key, value in plain.items()}
+
+
+class _Paused(pl.Callback):
+    """Holds a fit at the start of every epoch until it is told to go on, or to end."""
+
+    def __init__(self) -> None:
+        self.go, self.done = Semaphore(0), Semaphore(0)
+        self.over = False
+
+    def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Wait."""
+        self.done.release()
+        self.go.acquire()
+        trainer.should_stop = self.over
+
+
+class _Bar(Progress):
+    """The bar of a terminal, written to nobody."""
+
+    def init_train_tqdm(self) -> Tqdm:
+        """A bar that is not disabled."""
+        return Tqdm(desc=self.train_description, leave=False, file=io.StringIO(), smoothing=0)
+
+
+class _Training:
+    """Our trainer, task and data as a run has them; the fit is a thread of its own, paused between epochs."""
+
+    def __init__(self, options: Sequence[str], *, bare: bool = False) -> None:
+        place = TemporaryDirectory()
+        folder = Path(place.name)
+        paused = [*options, "trainer.max_epochs=1000", "callbacks.resumable.every_seconds=null"]
+        if bare:
+            paused = [*options, "trainer.max_epochs=1000", "callbacks=none", "logger=none"]
+            paused += ["trainer.enable_progress_bar=false"]
+        # The clock of the checkpoints would run on while others work.
+        plain = configured([*paused, "+trainer.limit_val_batches=0"], folder)
+        data = make_data(plain)
+        self.task = make_task(plain, data.sizes, data.codec, trainable=True)
+        self.paused = _Paused()
+        more = [] if bare else [Guard(Waiting(), folder), Cost(), _Bar()]
+        for one in ("progress_bar", "checkpoint"):  # the latter acts, and complains, at validation only
+            plain["callbacks"].pop(one, None)
+        self.trainer = make_trainer(plain, *more, self.paused)
+        self.thread = Thread(target=partial(self.trainer.fit, self.task, datamodule=data), daemon=True)
+        finalize(self, _end, self.thread, self.paused, place)
+        self.thread.start()
+        self._wait()
+
+    def epoch(self) -> Sequence[Tensor]:
+        """Train an epoch."""
+        self.paused.go.release()
+        self._wait()
+        return ()
+
+    def _wait(self) -> None:
+        while not self.paused.done.acquire(timeout=1.0):
+            if not self.thread.is_alive():  # it has shown its error itself
+                raise RuntimeError("the training has ended before its time")
+
+
+def _end(thread: Thread, paused: _Paused, place: TemporaryDirectory[str]) -> None:
+    paused.over = True
+    paused.go.release()
+    thread.join()
+    place.cleanup()
+
+
+def _fit(options: Sequence[str], *, bare: bool = False) -> Work:
+    return _Training(options, bare=bare).epoch
+
+
+def _draw(options: Sequence[str]) -> Work:
+    training = _Training(options)
+    (maps,) = (one for one in training.trainer.callbacks if isinstance(one, AttentionMaps))  # type: ignore[attr-defined]
+
+    def draw() -> Sequence[Tensor]:
+        maps.on_validation_end(training.trainer, training.task)
+        return ()
+
+    return draw
+
+
+def _plain_loop(options: Sequence[str], device: torch.device) -> Work:
+    with TemporaryDirectory() as name:
+        plain = configured(options, Path(name))
+    data = make_data(plain)
+    task = make_task(plain, data.sizes, data.codec, trainable=True)
+    model, batches = task.model.to(device), data.train_dataloader()
+    parameters = list(model.parameters())
+    assert task.make_optimizer is not None
+    assert task.make_schedule is not None
+    optimizer = task.make_optimizer(parameters)
+    schedule = task.make_schedule(optimizer, 1000 * len(batches))
+
+    def epoch() -> Sequence[Tensor]:
+        model.train()
+        for one in batches:
+            batch = TransductionBatch(*(field.to(device) for field in one))
+            optimizer.zero_grad()
+            logits = model(batch.source, batch.source_lengths, batch.target)
+            cross_entropy(logits, batch.target).backward()  # type: ignore[no-untyped-call]
+            torch.nn.utils.clip_grad_norm_(parameters, plain["trainer"]["gradient_clip_val"])
+            optimizer.step()
+            schedule.step()
+        return ()
+
+    return epoch
+
+
+def _forked(options: Sequence[str], processes: int) -> Work:
+    """A whole fit by processes that are forks of this one."""
+    launched = (f"trainer.devices={processes}", "trainer.strategy=ddp_fork", "trainer.max_epochs=1")
+    data = make_data(configured(options, ROOT))
+
+    def fit() -> Sequence[Tensor]:
+        with TemporaryDirectory() as name, _one_thread():
+            folder = Path(name)
+            plain = configured([*options, *launched, "+trainer.limit_val_batches=0"], folder)
+            task = make_task(plain, data.sizes, data.codec, trainable=True)
+            plain["trainer"]["enable_progress_bar"] = False
+            del plain["callbacks"]["checkpoint"]  # acts, and complains, at validation only
+            trainer = make_trainer(plain, Guard(Waiting(), folder), Cost())
+            trainer.fit(task, datamodule=data)
+        return ()
+
+    return fit
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """One CPU thread in this process and in its forks, for which Lightning else takes a share of all."""
+    threads, before = torch.get_num_threads(), os.environ.get("OMP_NUM_THREADS")
+    torch.set_num_threads(1)
+    os.environ["OMP_NUM_THREADS"] = "1"
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        del os.environ["OMP_NUM_THREADS"]
+        if before is not None:
+            os.environ["OMP_NUM_THREADS"] = before

@@ -1,0 +1,262 @@
+"""The benchmarks: every topic works at tiny sizes, and what the harness says is so."""
+
+import gc
+import math
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from benchmarks import __main__ as command
+from benchmarks import harness, report, topic_run
+from benchmarks.growth import Limits, foretell, grow
+from benchmarks.harness import Contest, Growth, Row, Way, measure, relative_error
+from benchmarks.machine import ceiling, extra_peak
+from benchmarks.picture import draw_growth
+from benchmarks.topics import load, topics
+
+CPU = torch.device("cpu")
+ROOT = Path(__file__).parents[1]
+MIB = 2**20
+HEAVY = {"training", "windows"}  # more than a second of CPU at their tiniest
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _little_to_collect() -> Iterator[None]:
+    """What the whole run of tests holds is not searched for garbage at every sample."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+def _at_once(contest: Contest, repeats: int = 1) -> list[Row]:
+    return measure(contest, repeats, sample=0.0, calm=1.0)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")  # a peer's
+@pytest.mark.parametrize(
+    "topic", [pytest.param(topic, marks=[pytest.mark.slow] * (topic in HEAVY)) for topic in topics()]
+)
+def test_a_topic_works_at_tiny_sizes(topic: str) -> None:
+    module = load(topic)
+    rows = [row for made in _made(module, "contests") for row in _at_once(made)]
+    for growth in _made(module, "growth"):
+        rows += [row for _, at_size in grow(growth, 1, sample=0.0, calm=1.0) for row in at_size]
+    assert rows
+    for row in rows:
+        assert row.trouble in ("", "not installed"), row
+        assert row.trouble or row.seconds > 0
+        assert row.error is None or row.error < 1e-3, row
+
+
+def _made(module: object, kind: str) -> list:
+    maker: Callable | None = getattr(module, kind, None)
+    return list(maker(CPU, True)) if maker else []
+
+
+def test_topics_are_the_files_that_make_something() -> None:
+    assert {"linear", "start_up"} <= set(topics())
+    assert not {"harness", "growth", "report"} & set(topics())
+
+
+class _Clock:
+    """One that only the work of `_way` moves."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+clock = _Clock()
+
+
+@pytest.fixture
+def _fake_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(harness, "perf_counter", clock)
+
+
+def _way(name: str, log: list[str], seconds: float = 0.0) -> Way:
+    def work() -> Sequence[Tensor]:
+        log.append(name)
+        clock.now += seconds
+        return [torch.ones(2)]
+
+    return Way(name, lambda: work)
+
+
+def test_ways_take_turns_after_a_warm_up() -> None:
+    log: list[str] = []
+    _at_once(Contest("", [_way("a", log), _way("b", log)]), repeats=3)
+    assert "".join(log) == "aa" + "bb" + "ab" * 3  # for results and memory; the samples
+
+
+@pytest.mark.usefixtures("_fake_clock")
+def test_the_ratio_is_against_the_first_way() -> None:
+    first, second = _at_once(Contest("", [_way("slow", [], 0.02), _way("quick", [], 0.005)]), repeats=3)
+    assert first.ratio == 1.0
+    assert second.ratio == pytest.approx(4.0)
+    assert second.spread == pytest.approx((4.0, 4.0))
+
+
+@pytest.mark.usefixtures("_fake_clock")
+def test_short_work_is_repeated_within_a_sample() -> None:
+    log: list[str] = []
+    measure(Contest("", [_way("a", log, 0.001)]), 1, sample=0.01, calm=1.0)
+    assert len(log) == 2 + 1 + 10  # for results and memory; for their number; the sample
+
+
+def test_a_disturbed_sample_is_taken_again_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    shares = iter([0.9, 0.05] + [0.9, 0.3] * 9)  # disturbed, then calm; disturbed for ever
+    monkeypatch.setattr(harness, "Others", lambda: type("Fake", (), {"share": lambda _: next(shares)})())
+    monkeypatch.setattr(harness, "QUIET_AFTER", 0.0)
+    log: list[str] = []
+    (row,) = measure(Contest("", [_way("a", log)]), 3, sample=0.0)
+    assert len(log) == 2 + 3 + 3  # as many again as samples
+    assert row.disturbed == 2
+    assert row.others == 0.3  # the calmest of each counts
+    table = report.contest_table(Contest("t", []), [row], {})
+    assert "others used more than 10% of the machine, up to 30%, during samples of 1 of 1 ways" in table
+
+
+def test_what_cannot_run_says_why() -> None:
+    def fails() -> Callable[[], Sequence[Tensor]]:
+        raise RuntimeError("no kernel\nfor this")
+
+    absent = Way("peer", fails, needs="a_package_that_is_not_there")
+    rows = _at_once(Contest("", [absent, Way("broken", fails), _way("fine", [])]))
+    assert [row.trouble for row in rows] == ["not installed", "RuntimeError: no kernel", ""]
+    assert math.isnan(rows[2].ratio)  # of the first nothing is known
+
+
+def test_relative_error_is_of_the_largest_value_of_each_tensor() -> None:
+    expected = [torch.tensor([1.0, 100.0]), torch.tensor([0.5])]
+    assert relative_error([torch.tensor([2.0, 100.0]), torch.tensor([0.5])], expected) == pytest.approx(0.01)
+    assert relative_error([torch.tensor([1.0, 100.0]), torch.tensor([0.6])], expected) == pytest.approx(0.2)
+    assert relative_error([torch.tensor([1.0, math.nan]), expected[1]], expected) == math.inf
+    with pytest.raises(ValueError, match="gives 1 results, the reference 2"):
+        relative_error(expected[:1], expected)
+    with pytest.raises(ValueError, match="result 0: shape"):
+        relative_error([expected[1], expected[1]], expected)
+
+
+def test_the_error_is_against_the_reference_where_a_way_is_exact() -> None:
+    wrong = Way("wrong", lambda: lambda: [torch.tensor([1.0, 1.5])])
+    rows = _at_once(
+        Contest("", [wrong, replace(wrong, exact=False)], reference=lambda: [torch.ones(2).double()])
+    )
+    assert [row.error for row in rows] == [0.5, None]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the high-water mark is Linux's")
+def test_extra_memory_is_the_peak_even_of_pages_that_were_kept() -> None:
+    def work() -> Tensor:
+        return torch.ones(16 * MIB // 4).sum()
+
+    small = [torch.ones(1000) for _ in range(8000)]  # 32 MiB in pieces that the allocator keeps when freed
+    del small
+    for _ in range(2):
+        assert 15 <= (extra_peak(work, CPU) or 0) / MIB < 20
+
+
+def test_the_ceiling_of_this_machine_is_positive() -> None:
+    found = ceiling(CPU)
+    assert list(found) == ["GF/s f32 GEMM", "GB/s copied", "G/s exp in cache"]
+    assert all(value > 0 for value in found.values())
+
+
+def test_growth_is_foretold_by_the_last_power() -> None:
+    assert foretell([(10, 1.0)], 20) == 4.0
+    assert foretell([(10, 1.0), (20, 8.0)], 40) == pytest.approx(64.0)
+    assert foretell([(10, 1.0), (20, 2.0)], 40) == pytest.approx(4.0)
+    assert foretell([(10, 2.0), (20, 1.0)], 40) == 1.0
+
+
+@pytest.mark.usefixtures("_fake_clock")
+def test_a_way_stops_growing_where_it_would_take_too_long(tmp_path: Path) -> None:
+    def ways(size: int) -> list[Way]:
+        return [_way("square", [], 1e-4 * size**2), _way("linear", [], 1e-4 * size)]
+
+    growth = Growth("title", "n", (10, 20, 40), ways)
+    measured = list(grow(growth, 1, limits=Limits(seconds=0.1), sample=0.0, calm=1.0))
+    assert [n for n, _ in measured] == [10, 20, 40]
+    assert [bool(rows[0].trouble) for _, rows in measured] == [False, False, True]
+    assert not any(rows[1].trouble for _, rows in measured)
+    assert measured[2][1][0].trouble == "about 0.16 s"
+    assert draw_growth(growth, measured).startswith(b"\x89PNG")
+    table = report.growth_table(growth, measured, {}, "a.png").splitlines()
+    assert table[2] == "![title](a.png)"
+    assert table[4] == "| n | square | linear |"
+    assert table[8].startswith("| 40 | about 0.16 s | 4.00 ms, ")
+
+
+def test_a_table_reads_well() -> None:
+    contest = Contest("sizes", [], reference=list, work=(1000.0, "tokens/s"), note="A note.")
+    rows = [
+        Row("textbook", 2.0, 1.0, (1.0, 1.0), 3.5 * 2**30, 4.2e-7),
+        Row("ours", 0.0123, 162.6, (150.2, 170.1), 12.4 * MIB, None),
+        Row("peer", trouble="not installed"),
+    ]
+    assert report.contest_table(contest, rows, {"GF/s f32 GEMM": 251.3}) == (
+        "### sizes\n\n"
+        "| way | times faster | time | extra memory | error | tokens/s |\n"
+        "| --- | ---: | ---: | ---: | ---: | ---: |\n"
+        "| textbook | 1.0 (1.0 to 1.0) | 2.00 s | 3.5 GiB | 4e-7 | 500 |\n"
+        "| ours | 163 (150 to 170) | 12.3 ms | 12 MiB | - | 81,301 |\n"
+        "| peer | - | not installed | - | - | - |\n\n"
+        "A note.\nThe machine then: 251 GF/s f32 GEMM."
+    )
+
+
+def test_a_run_replaces_its_own_section_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = report.merge("", "linear", report.section("linear", "Old.", "today", ["old table"]))
+    text = report.merge(text, "windows", report.section("windows", "Kept.", "today", ["kept table"]))
+    target = tmp_path / "RESULTS.md"
+    target.write_text(text)
+    fake = type(
+        "Topic", (), {"contests": staticmethod(lambda device, quick: [Contest("new", [_way("a", [])])])}
+    )
+    monkeypatch.setattr(topic_run, "load", lambda _: fake)
+    monkeypatch.setattr(topic_run, "ceiling", lambda _: {"GF/s": 7.0})
+    topic_run.run("linear", device="cpu", quick=True, repeats=1, output=target)
+    written = target.read_text()
+    assert "old table" not in written
+    assert "### new" in written
+    assert "The machine then: 7.0 GF/s." in written
+    assert written.index("topic: linear") < written.index("topic: windows")
+    assert written.count("kept table") == written.count("# Benchmarks\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["lineal"], "benchmarks: no such topic: lineal; there are "),
+        (
+            ["linear", "--output", "/no/such/folder/a.md"],
+            "benchmarks: --output: nothing can be written into /no/such/",
+        ),
+    ],
+)
+def test_a_mistake_is_one_line(arguments: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(arguments) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(line)
+    assert said.count("\n") == 1
+
+
+def test_help_names_the_topics_and_imports_no_torch() -> None:
+    script = (
+        "import sys; from benchmarks.__main__ import main\n"
+        "try: main(['--help'])\nexcept SystemExit: sys.exit('torch' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0
+    assert all(topic in done.stdout for topic in topics())
