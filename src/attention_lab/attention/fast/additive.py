@@ -24,7 +24,7 @@ from attention_lab.attention.fast import additive_compiled, additive_triton, com
 from attention_lab.attention.fast.additive_chunks import CHUNK, Chunks
 from attention_lab.attention.fast.additive_forms import ACTIVATIONS, FORMS, LOGISTIC, Form, rational
 
-SMALL = 2**17
+SMALL = 2**18
 """Hidden units of a call up to which the formula as it stands is faster; of tanh, the slowest activation.
 
 Of the others there is nothing to save in what fits into one chunk.

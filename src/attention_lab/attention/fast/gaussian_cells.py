@@ -29,7 +29,7 @@ MARGIN = 1e-5
 """The expansion is made so much better than the tolerance, for the sake of rows with little mass."""
 ROUNDING = 2e-14
 """Of the sums in float64; it falls off with the distance as the interpolation's error does."""
-POINTS = 2**13
+POINTS = 2**12
 """Points whose polynomials are held at once."""
 
 
@@ -125,12 +125,12 @@ def _find(cells: Tensor, wanted: Tensor) -> Tensor:
 def _polynomials(place: Float[Tensor, " N"], p: int) -> Float[Tensor, "N p"]:
     """Chebyshev's polynomials `T_0 ... T_(p-1)` at places from -1 to 1."""
     result = place.new_empty(p, len(place))
-    result[0] = 1
-    result[1] = place
+    rows = result.unbind()
+    rows[0].fill_(1)
+    rows[1].copy_(place)
     twice = place * 2
     for j in range(2, p):
-        torch.mul(twice, result[j - 1], out=result[j])
-        result[j] -= result[j - 2]
+        torch.mul(twice, rows[j - 1], out=rows[j]).sub_(rows[j - 2])
     return result.mT.contiguous()
 
 
@@ -168,4 +168,7 @@ def _subtract_own(problem: Problem, result: Tensor) -> None:
     kernel = log.exp2()[:, None]
     own = torch.cat([kernel, kernel * problem.values[chosen]], -1)
     own = torch.stack([own, own * log[:, None]], 1) if problem.slopes else own[:, None]
-    result.index_add_(0, rows, own, alpha=-1)
+    if len(rows) == len(result):
+        result -= own
+    else:
+        result.index_add_(0, rows, own, alpha=-1)

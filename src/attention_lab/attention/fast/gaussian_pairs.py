@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-CHUNK = 2**19
+CHUNK = 5 * 2**16
 """Pairs that are held at once: two such tensors stay in a CPU's cache. A GPU takes 64 times as many."""
 SLIGHT = 1e-3
 """A row whose kernels sum to less is summed again in float64, relative to its nearest key."""
