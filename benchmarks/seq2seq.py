@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 
 from attention_lab.attention import Additive, General, Mechanism, Score
-from attention_lab.data import CMUDict, Reverse, TransductionBatch
+from attention_lab.data import CMUDict, Reverse
 from attention_lab.data.transduction import Example, TransductionData
 from attention_lab.models import Seq2Seq
-from attention_lab.tasks.transduction import cross_entropy
 from benchmarks.harness import Contest, Way, Work
 from benchmarks.joeynmt_training import joeynmt_epoch
+from benchmarks.plain_step import plain_step
 
 WORDS, BATCH, DROPOUT = 3600, 64, 0.2
 
@@ -66,19 +66,13 @@ def _epoch(
     torch.manual_seed(1)
     options = {"embedding_size": size, "hidden_size": hidden, "wiring": "luong", "dropout": DROPOUT}
     model = Seq2Seq(Mechanism(score), data.sizes, input_feeding=feeding, **options).to(device)  # type: ignore[arg-type]
-    parameters = list(model.parameters())
-    optimizer = torch.optim.Adam(parameters, lr=2e-3, fused=True)
+    optimizer = torch.optim.Adam(model.parameters(), lr=2e-3, fused=True)
     batches = data.train_dataloader()
 
     def epoch() -> Sequence[Tensor]:
         model.train()
-        for one in batches:
-            batch = TransductionBatch(*(field.to(device) for field in one))
-            optimizer.zero_grad()
-            logits = model(batch.source, batch.source_lengths, batch.target)
-            cross_entropy(logits, batch.target).backward()  # type: ignore[no-untyped-call]
-            torch.nn.utils.clip_grad_norm_(parameters, 1.0)
-            optimizer.step()
+        for batch in batches:
+            plain_step(model, batch, optimizer, 1.0, device)
         return ()
 
     return epoch

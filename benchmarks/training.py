@@ -19,14 +19,13 @@ from pytorch_lightning.callbacks.progress.tqdm_progress import Tqdm
 from torch import Tensor
 
 from attention_lab.callbacks import AttentionMaps, Progress
-from attention_lab.data.batches import TransductionBatch
 from attention_lab.experiment.build import make_data, make_task, make_trainer
 from attention_lab.experiment.console import quiet
 from attention_lab.experiment.cost import Cost
 from attention_lab.experiment.guard import Guard
 from attention_lab.experiment.signals import Waiting
-from attention_lab.tasks.transduction import cross_entropy
 from benchmarks.harness import Contest, Way, Work
+from benchmarks.plain_step import plain_step
 
 ROOT = Path(__file__).parents[1]
 BATCH = 64
@@ -183,21 +182,15 @@ def _plain_loop(options: Sequence[str], device: torch.device) -> Work:
     data = make_data(plain)
     task = make_task(plain, data.sizes, data.codec, trainable=True)
     model, batches = task.model.to(device), data.train_dataloader()
-    parameters = list(model.parameters())
     assert task.make_optimizer is not None
     assert task.make_schedule is not None
-    optimizer = task.make_optimizer(parameters)
+    optimizer = task.make_optimizer(list(model.parameters()))
     schedule = task.make_schedule(optimizer, 1000 * len(batches))
 
     def epoch() -> Sequence[Tensor]:
         model.train()
-        for one in batches:
-            batch = TransductionBatch(*(field.to(device) for field in one))
-            optimizer.zero_grad()
-            logits = model(batch.source, batch.source_lengths, batch.target)
-            cross_entropy(logits, batch.target).backward()  # type: ignore[no-untyped-call]
-            torch.nn.utils.clip_grad_norm_(parameters, plain["trainer"]["gradient_clip_val"])
-            optimizer.step()
+        for batch in batches:
+            plain_step(model, batch, optimizer, plain["trainer"]["gradient_clip_val"], device)
             schedule.step()
         return ()
 

@@ -69,7 +69,7 @@ def _multihead(mechanism: Mechanism) -> None:
 
 
 def _nw(mechanism: Mechanism) -> Tensor:
-    """Give the prediction too: a Gaussian kernel regression goes round its attention unless it is recorded."""
+    """Give the prediction too: a Gaussian kernel goes round its attention unless it is recorded."""
     model = KernelRegression(mechanism, RegressionSizes(features=2, targets=1, samples=5)).double().eval()
     model.memorize(torch.randn(5, 2).double(), torch.randn(5, 1).double())
     query, index = model.keys[:3] + 0, torch.tensor([0, 1, -1])
@@ -79,7 +79,11 @@ def _nw(mechanism: Mechanism) -> Tensor:
     return predicted
 
 
-MODELS: dict[str, Callable[[Mechanism], Tensor | None]] = {"seq2seq": _seq2seq, "multihead": _multihead, "nw": _nw}
+MODELS: dict[str, Callable[[Mechanism], Tensor | None]] = {
+    "seq2seq": _seq2seq,
+    "multihead": _multihead,
+    "nw": _nw,
+}
 
 
 def cells() -> Iterator[Cell]:

@@ -69,3 +69,12 @@ def test_the_predicted_position_is_learned_through_the_factor() -> None:
 def test_widths_out_of_range(make) -> None:
     with pytest.raises(LabError, match=r"window\.width"):
         make()
+
+
+def test_a_predicted_position_keeps_its_digits_under_autocast() -> None:
+    torch.manual_seed(0)
+    window, query = LocalP(8), torch.randn(2, 5, 8)
+    exact = window.position(query, 300, None)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(window.position(query, 300, None), exact)
+    assert window.bfloat16().position(query.bfloat16(), 300, None).dtype == torch.float32

@@ -95,9 +95,12 @@ class LocalP(nn.Module):
     def position(
         self, query: Float[Tensor, "... Q d"], keys: int, visible: Bool[Tensor, "..."] | None
     ) -> Float[Tensor, "... Q 1"]:
-        """`p_t`, from 0 to the number S of visible keys."""
-        share = torch.sigmoid(torch.tanh(query @ self.weight.mT) @ self.vector)
-        return share * (keys if visible is None else visible.sum(-1, keepdim=True).to(share.dtype))
+        """`p_t`, from 0 to the number S of visible keys; never in half precision, which would miss keys."""
+        dtype = torch.promote_types(query.dtype, torch.float32)
+        with torch.autocast(query.device.type, enabled=False):
+            query, weight, vector = (x.to(dtype) for x in (query, self.weight, self.vector))
+            share = torch.sigmoid(torch.tanh(query @ weight.mT) @ vector)
+        return share * (keys if visible is None else visible.sum(-1, keepdim=True).to(dtype))
 
     def forward(self, query: Tensor, keys: int, visible: Tensor | None, offset: int) -> Span:
         """The keys about the predicted position, weaker the farther from it."""
