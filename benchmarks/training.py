@@ -71,7 +71,7 @@ def _heatmaps(options: Sequence[str], steps: int) -> Contest:
 
 
 def _processes() -> Contest:
-    steps = 120
+    steps = 240
     options = (f"data.size={steps * BATCH}", "data.validation_size=64", "trainer.accelerator=cpu")
     return Contest(
         f"An epoch of {steps * BATCH:,} words in batches of {BATCH}, each process with one thread",
