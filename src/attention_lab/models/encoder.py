@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from attention_lab.attention import Mechanism, Memory, MultiHead, lengths_mask
 from attention_lab.attention.fast.packed import Packing, make_packing
 from attention_lab.attention.masks import keeps_all
 from attention_lab.attention.multihead import check_heads
 from attention_lab.attention.positions import Relative, make_absolute, make_relative
+from attention_lab.models.checkpointing import run_layer
 from attention_lab.models.feed_forward import FeedForward
 
 
@@ -176,10 +176,7 @@ class Encoder(nn.Module):
         """The layers and the final norm."""
         for layer in self.layers:
             assert isinstance(layer, EncoderLayer)
-            if self.checkpointing and self.training and layer.attention.attention.record is None:
-                x = checkpoint(layer, x, mask, causal=self.causal, use_reentrant=False)
-            else:
-                x = layer(x, mask, causal=self.causal)
+            x = run_layer(layer, layer.attention.attention, self.checkpointing, x, mask, causal=self.causal)
         output: Tensor = self.norm(x)
         return output
 

@@ -4,11 +4,11 @@ from typing import NamedTuple
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from attention_lab.attention import Mechanism, Memory, MultiHead
 from attention_lab.attention.multihead import check_heads
 from attention_lab.attention.positions import Relative, make_absolute, make_relative
+from attention_lab.models.checkpointing import run_layer
 from attention_lab.models.embedding import ScaledEmbedding
 from attention_lab.models.feed_forward import FeedForward
 
@@ -149,10 +149,8 @@ class TransformerDecoder(nn.Module):
         memories = []
         for layer, source, written in zip(self.layers, state.source, state.written, strict=True):
             assert isinstance(layer, DecoderLayer)
-            if self.checkpointing and self.training and layer.self.attention.record is None:
-                x, memory = checkpoint(layer, x, source, written, offset, use_reentrant=False)
-            else:
-                x, memory = layer(x, source, written, offset)
+            attention = layer.self.attention
+            x, memory = run_layer(layer, attention, self.checkpointing, x, source, written, offset)
             memories.append(memory)
         state = state._replace(written=tuple(memories), position=offset + tokens.shape[1])
         return self._logits(self.norm(x)), state

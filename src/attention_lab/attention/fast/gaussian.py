@@ -102,14 +102,9 @@ class _Regression(torch.autograd.Function):
     ) -> Tensor:
         """The context, and what its gradients need."""
         by_query, by_keys, by_values, by_width = ctx.needs_input_grad[:4]
-        rates = width.detach().double().expand(keys.shape[1]).square() * (0.5 * math.log2(math.e))
         ctx.one_slope = by_width and (len(width) == 1 or keys.shape[1] == 1)
         ctx.all_pairs = by_query or by_keys or by_values or (by_width and not ctx.one_slope)
-        mean = (
-            values.double().mean(0) if len(values) else values.new_zeros(values.shape[1], dtype=torch.float64)
-        )
-        centred = (values.double() - mean).to(values.dtype)
-        problem = Problem(query, keys, centred, rates, index, ctx.one_slope)
+        problem, mean = _centred(query, keys, values, width, index, slopes=ctx.one_slope)
         moments, norm = _moments(problem, None if ctx.all_pairs else tolerance)
 
         mass = moments[:, 0, :1]
@@ -119,7 +114,7 @@ class _Regression(torch.autograd.Function):
         if ctx.one_slope:  # the derivative by log w
             change = moments[:, 1, 1:] - context * moments[:, 1, :1]
             ctx.slope = (change / mass * (2 * math.log(2))).to(values.dtype)
-        ctx.mean, ctx.norm = mean, norm
+        ctx.norm = norm
         ctx.save_for_backward(query, keys, values, width, index, context if ctx.all_pairs else None)
         return torch.where(alive, context + mean, 0.0).to(values.dtype)
 
@@ -132,9 +127,7 @@ class _Regression(torch.autograd.Function):
         result: list[Tensor | None] = [None, None, None, None]
         if ctx.all_pairs:
             by_rates = by_width and not ctx.one_slope
-            rates = width.detach().double().expand(keys.shape[1]).square() * (0.5 * math.log2(math.e))
-            centred = (values.double() - ctx.mean).to(values.dtype)
-            problem = Problem(query, keys, centred, rates, index, False)
+            problem, _ = _centred(query, keys, values, width, index, slopes=False)
             result = _pair_gradients(
                 problem, context, ctx.norm, upstream, (by_query, by_keys, by_values, by_rates)
             )
@@ -146,6 +139,16 @@ class _Regression(torch.autograd.Function):
         sources = (query, keys, values, width)
         gradients = [None if x is None else x.to(y.dtype) for x, y in zip(result, sources, strict=True)]
         return *gradients, None, None
+
+
+def _centred(
+    query: Tensor, keys: Tensor, values: Tensor, width: Tensor, index: Tensor, *, slopes: bool
+) -> tuple[Problem, Tensor]:
+    """What is to be summed, with the values about their mean, and the mean in float64."""
+    rates = width.detach().double().expand(keys.shape[1]).square() * (0.5 * math.log2(math.e))
+    mean = values.double().mean(0) if len(values) else values.new_zeros(values.shape[1], dtype=torch.float64)
+    centred = (values.double() - mean).to(values.dtype)
+    return Problem(query, keys, centred, rates, index, slopes), mean
 
 
 def _moments(problem: Problem, tolerance: float | None) -> tuple[Tensor, Tensor]:

@@ -29,10 +29,9 @@ def sorted_moments(problem: Problem) -> Float[Tensor, "Q m c"]:
     queries, keys = len(problem.query), len(problem.keys)
     order = problem.keys[:, 0].argsort()
     ordered, columns = problem.keys[order], problem.columns()[:, order]
-    place = torch.empty_like(order).scatter_(0, order, torch.arange(keys, device=order.device))
     rows = problem.query[:, 0].argsort()
     some = problem.rows(rows)
-    index = torch.where(some.own < 0, -1, place[some.own.clamp_min(0)])
+    index = _own_places(some.own, order)
 
     double = problem.keys.dtype == torch.float64
     far = math.log2(max(keys, 1)) - math.log2(SLIGHT) + (54 if double else 27)
@@ -68,9 +67,7 @@ def near_moments(problem: Problem) -> tuple[Float[Tensor, "Q m c"], Float[Tensor
     keys, device = len(problem.keys), problem.keys.device
     line, order = problem.keys[:, 0].sort()
     values = problem.values[order]
-    place = torch.empty_like(order).scatter_(0, order, torch.arange(keys, device=device))
-    index = torch.where(problem.own < 0, -1, place[problem.own.clamp(0, keys - 1)])
-    index = torch.where(problem.own >= keys, -1, index)
+    index = _own_places(problem.own, order)
     query, rate = problem.query[:, 0], problem.rates[0]
     middle = torch.searchsorted(line, query)
 
@@ -93,6 +90,13 @@ def near_moments(problem: Problem) -> tuple[Float[Tensor, "Q m c"], Float[Tensor
             waiting.append(some[~done])
         active, size = torch.cat(waiting), size * 4
     return result, tops
+
+
+def _own_places(own: Tensor, order: Tensor) -> Tensor:
+    """Where the keys that are left out stand among the sorted ones, -1 for none."""
+    keys = len(order)
+    place = torch.empty_like(order).scatter_(0, order, torch.arange(keys, device=order.device))
+    return torch.where((own < 0) | (own >= keys), -1, place[own.clamp(0, keys - 1)])
 
 
 def _of_neighbours(out: Tensor, values: Tensor, problem: Problem) -> tuple[Tensor, Tensor]:
