@@ -5,6 +5,7 @@ shell of 1706.03762, `recording` the way to see weights.
 """
 
 from attention_lab.attention.attention import Attention, Mechanism
+from attention_lab.attention.dropout import Dropout
 from attention_lab.attention.kernels import Boxcar, Constant, Epanechnikov, Gaussian, Kernel, Laplacian
 from attention_lab.attention.masks import adjacency_mask, band_mask, causal_mask, leave_out_mask, lengths_mask
 from attention_lab.attention.memory import Memory
@@ -41,6 +42,7 @@ __all__ = [
     "Constant",
     "Cosine",
     "Dot",
+    "Dropout",
     "Entmax15",
     "Epanechnikov",
     "Exact",

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from attention_lab.attention.dropout import Dropout
 from attention_lab.attention.fast.band import Blocks, band_attention, by_strips, make_blocks
 from attention_lab.attention.fast.fused import fused_attention
 from attention_lab.attention.fast.linear import linear_attention
@@ -50,7 +51,7 @@ class Attention(nn.Module):
         self.normalizer = Softmax() if normalizer is None else normalizer
         self.pooling = Soft() if pooling is None else pooling
         self.window = Global(score.query_size) if window is None else window
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         if dropout and not isinstance(self.pooling, Soft):
             raise LabError(
                 "model.attention_dropout drops weights, and hard pooling draws from them: "

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attention_lab.attention import lengths_mask
+from attention_lab.attention import Dropout, lengths_mask
 from attention_lab.errors import LabError
 from attention_lab.models.encoded import Encoded
 from attention_lab.models.recurrent import recurrent_layers
@@ -37,7 +37,7 @@ class Bidirectional(nn.Module):
         sizes = [input_size] + [hidden_size] * (layers - 1)
         self.forwards = nn.ModuleList(recurrent_layers(cell, size, hidden_size // 2) for size in sizes)
         self.backwards = nn.ModuleList(recurrent_layers(cell, size, hidden_size // 2) for size in sizes)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(
         self, x: Float[Tensor, "B S d"], lengths: Int[Tensor, " B"]
@@ -91,7 +91,7 @@ class RecurrentEncoder(nn.Module):
         super().__init__()
         self.embedding = nn.Embedding(vocabulary, embedding_size)
         self.layers = Bidirectional(embedding_size, hidden_size, layers=layers, cell=cell, dropout=dropout)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.residual = nn.Linear(embedding_size, hidden_size, bias=False) if residual else None
         if self.residual is not None:
             nn.init.normal_(self.residual.weight, std=embedding_size**-0.5)  # as large as the embedding
@@ -125,7 +125,7 @@ class BidirectionalEncoder(nn.Module):
         if cell not in ("lstm", "gru"):
             raise LabError(f"model.cell={cell} is unknown: choose lstm or gru")
         self.layers = Bidirectional(d_model, d_model, layers=layers, cell=cell, dropout=dropout)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "B L d"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B L d"]:
         """Representations of all positions; what lies beyond a length influences nothing before it."""

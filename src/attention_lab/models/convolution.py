@@ -4,7 +4,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attention_lab.attention import lengths_mask
+from attention_lab.attention import Dropout, lengths_mask
 from attention_lab.errors import LabError
 
 
@@ -21,7 +21,7 @@ class ConvolutionLayer(nn.Module):
         super().__init__()
         self.norm = nn.LayerNorm(size)
         self.convolution = nn.Conv1d(size, size, kernel_size, padding=kernel_size // 2)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "B L d"], hidden: Tensor) -> Float[Tensor, "B L d"]:
         """The layer's output; the positions `hidden` `[B, L, 1]` count as the zeros beyond the end."""
@@ -50,7 +50,7 @@ class ConvolutionalEncoder(nn.Module):
                 f"model.kernel_size must be odd, the same to either side, got {kernel_size}: "
                 f"choose {kernel_size + 1}"
             )
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.layers = nn.ModuleList(ConvolutionLayer(d_model, kernel_size, dropout) for _ in range(layers))
         self.norm = nn.LayerNorm(d_model)
 

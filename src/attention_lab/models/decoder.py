@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attention_lab.attention import Mechanism, Memory
+from attention_lab.attention import Dropout, Mechanism, Memory
 from attention_lab.attention.pooling import probabilities
 from attention_lab.errors import LabError
 from attention_lab.models.encoded import Encoded
@@ -110,7 +110,7 @@ class AttentiveDecoder(nn.Module):
             nn.Linear(embedding_size, hidden_size, bias=False) if self.attends_first else None
         )
         self.output = nn.Linear(hidden_size, vocabulary)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     @property
     def steps_are_independent(self) -> bool:

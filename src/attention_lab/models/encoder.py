@@ -6,7 +6,7 @@ from typing import NamedTuple
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attention_lab.attention import Mechanism, Memory, MultiHead, lengths_mask
+from attention_lab.attention import Dropout, Mechanism, Memory, MultiHead, lengths_mask
 from attention_lab.attention.fast.packed import Packing, make_packing
 from attention_lab.attention.masks import keeps_all
 from attention_lab.attention.multihead import check_heads
@@ -33,7 +33,7 @@ class EncoderLayer(nn.Module):
         self.attention = MultiHead(mechanism, size, heads, attention_dropout, relative)
         self.feedforward_norm = nn.LayerNorm(size)
         self.feedforward = FeedForward(size, feedforward, dropout)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(
         self, x: Float[Tensor, "*B L d"], mask: Bool[Tensor, "..."] | Packing | None, *, causal: bool = False
@@ -118,7 +118,7 @@ class Encoder(nn.Module):
         self.causal = causal
         self.checkpointing = checkpointing
         self.positions = make_absolute(positions, d_model, length)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.layers = nn.ModuleList(
             EncoderLayer(
                 mechanism,

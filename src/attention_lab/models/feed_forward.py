@@ -4,6 +4,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from attention_lab.attention import Dropout
+
 
 class FeedForward(nn.Module):
     """`max(0, x W_1 + b_1) W_2 + b_2`, at each position alone (1706.03762, eq. 2).
@@ -18,7 +20,7 @@ class FeedForward(nn.Module):
         super().__init__()
         self.expand = nn.Linear(size, hidden)
         self.contract = nn.Linear(hidden, size)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "*B T d"]) -> Float[Tensor, "*B T d"]:
         """The output for every position."""

@@ -3,7 +3,7 @@
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attention_lab.attention import Mechanism, adjacency_mask
+from attention_lab.attention import Dropout, Mechanism, adjacency_mask
 from attention_lab.models.encoder import EncoderLayer
 from attention_lab.models.options import check_at_least
 from attention_lab.sizes import GraphSizes
@@ -47,7 +47,7 @@ class GraphClassifier(nn.Module):
         check_at_least(1, d_model=d_model, heads=heads, layers=layers, feedforward=feedforward)
         self.directed, self.self_loops = sizes.directed, self_loops
         self.embedding = nn.Linear(sizes.features, d_model)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.layers = nn.ModuleList(
             EncoderLayer(mechanism, d_model, heads, feedforward, dropout, attention_dropout)
             for _ in range(layers)

@@ -4,6 +4,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from attention_lab.attention import Dropout
 from attention_lab.models.options import check_at_least
 from attention_lab.sizes import PAD
 
@@ -33,7 +34,7 @@ class Tagger(nn.Module):
         super().__init__()
         check_at_least(1, ctc_frames=frames)
         self.frames = frames
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.output = nn.Linear(size, frames * vocabulary)
 
     def forward(self, annotations: Float[Tensor, "B S h"]) -> Float[Tensor, "B F V"]:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attention_lab.attention import Mechanism, Memory, MultiHead
+from attention_lab.attention import Dropout, Mechanism, Memory, MultiHead
 from attention_lab.attention.multihead import check_heads
 from attention_lab.attention.positions import Relative, make_absolute, make_relative
 from attention_lab.models.checkpointing import run_layer
@@ -39,7 +39,7 @@ class DecoderLayer(nn.Module):
         self.cross = MultiHead(mechanism, size, heads, attention_dropout)
         self.feedforward_norm = nn.LayerNorm(size)
         self.feedforward = FeedForward(size, feedforward, dropout)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(
         self, x: Float[Tensor, "B n d"], source: Memory, written: Memory | None, offset: int
@@ -116,7 +116,7 @@ class TransformerDecoder(nn.Module):
         self.checkpointing = checkpointing
         self.embedding = ScaledEmbedding(vocabulary, d_model, scale_embedding)
         self.positions = make_absolute(positions, d_model, length)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.layers = nn.ModuleList(
             DecoderLayer(
                 mechanism,

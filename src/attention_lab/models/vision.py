@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attention_lab.attention import Mechanism, lengths_mask
+from attention_lab.attention import Dropout, Mechanism, lengths_mask
 from attention_lab.attention.positions import sinusoids
 from attention_lab.models.decoder import AttentiveDecoder, check_options
 from attention_lab.models.encoded import Encoded
@@ -69,7 +69,7 @@ class GridEncoder(nn.Module):
         self.norms = nn.ModuleList(PictureNorm(width) for width in widths[1:])
         self.last = nn.Conv2d(widths[-1], hidden_size, 1)
         self.normalize = nn.LayerNorm(hidden_size)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.layers = layers
 
     def forward(self, source: Float[Tensor, "B H W"], lengths: Int[Tensor, " B"]) -> Encoded:
