@@ -84,6 +84,16 @@ def test_batches_are_of_similar_lengths() -> None:
     assert padding < 0.05 * lengths.sum()
 
 
+def test_the_batches_of_a_step_are_of_similar_lengths_on_all_ranks() -> None:
+    """A step takes as long as the longest of them."""
+    lengths = torch.randint(1, 30, (6400,), generator=torch.Generator().manual_seed(0))
+    dealt = [batches(BucketBatches(lengths, 16, True, rank, 4)) for rank in range(4)]
+    steps = [[int(lengths[batch].max()) for batch in step] for step in zip(*dealt, strict=True)]
+    assert len(steps) == 100
+    assert max(max(step) - min(step) for step in steps) <= 3
+    assert len({max(step) for step in steps[:10]}) > 3  # but steps follow one another in any order
+
+
 def test_nothing_gives_no_batches() -> None:
     assert batches(BucketBatches(torch.zeros(0), None, shuffle=False)) == []
 

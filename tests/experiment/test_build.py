@@ -2,9 +2,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pytorch_lightning.strategies import DDPStrategy
 
 from attention_lab.errors import LabError
-from attention_lab.experiment.build import _check_optimizer
+from attention_lab.experiment.build import _check_optimizer, make_trainer
 
 ADAM = {"_target_": "torch.optim.Adam", "fused": True}
 
@@ -35,3 +36,12 @@ def test_what_they_cannot_is_refused() -> None:
         _check_optimizer(ADAM, trainer(precision="16-mixed"))
     with pytest.raises(LabError, match="optimizer=adam"):
         _check_optimizer({"_target_": "torch.optim.LBFGS"}, trainer(world_size=2))
+
+
+@pytest.mark.parametrize("strategy", ["auto", "ddp", "ddp_fork", "ddp_find_unused_parameters_true"])
+def test_gradients_lie_where_processes_sum_them(strategy: str) -> None:
+    options = {"accelerator": "cpu", "devices": 2, "strategy": strategy, "barebones": True}
+    node = {"_target_": "pytorch_lightning.Trainer", **options}
+    trainer = make_trainer({"trainer": node, "logger": {}, "callbacks": {}, "optimizer": None})
+    assert isinstance(trainer.strategy, DDPStrategy)
+    assert trainer.strategy._ddp_kwargs["gradient_as_bucket_view"]

@@ -14,6 +14,7 @@ from torchmetrics import Metric
 from attention_lab.callbacks.checkpoint_files import LAST
 from attention_lab.callbacks.randomness import random_states, restore_random_states
 from attention_lab.callbacks.run_logs import mark
+from attention_lab.callbacks.together import any_process
 from attention_lab.data.loading import BucketBatches
 from attention_lab.errors import LabError, Stopped
 
@@ -81,7 +82,7 @@ class Resumable(pl.Callback):
         if self.every_seconds is None or batch_idx % trainer.accumulate_grad_batches:
             return
         due = trainer.global_step > 0 and time.monotonic() - self._last >= self.every_seconds
-        if trainer.strategy.reduce_boolean_decision(due, all=False):
+        if any_process(trainer, due):
             self._save(trainer, pl_module)
 
     def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:

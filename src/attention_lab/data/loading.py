@@ -19,8 +19,9 @@ class BucketBatches(Sampler[Tensor]):
 
     Batches differ in size by one at most. There are as many on each rank, unless there are fewer rows than
     ranks. Shuffled, rows are permuted, sorted by length within pools of 50 batches and cut into batches, and
-    the batches are permuted. The order depends on `torch.initial_seed()` and the epoch alone, so ranks agree.
-    Otherwise rows come in the order of their lengths.
+    the batches are permuted: those of one step together, so that no rank waits long for another. The order
+    depends on `torch.initial_seed()` and the epoch alone, so ranks agree. Otherwise rows come in the order of
+    their lengths.
 
     Args:
         lengths: the length of each row [N].
@@ -76,7 +77,9 @@ class BucketBatches(Sampler[Tensor]):
         lengths = self._lengths[order] * (1 - 2 * (pool % 2))
         span = 2 * int(self._lengths.max()) + 1
         batches = order[(pool * span + lengths).argsort(stable=True)].tensor_split(self._batches)
-        return [batches[number] for number in torch.randperm(self._batches, generator=generator).tolist()]
+        steps = torch.arange(self._batches).view(-1, self._world_size)
+        steps = steps[torch.randperm(len(steps), generator=generator)]
+        return [batches[number] for number in steps.flatten().tolist()]
 
 
 def loader(

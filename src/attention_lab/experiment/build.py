@@ -13,6 +13,7 @@ from hydra.utils import instantiate
 from lightning_fabric.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.callbacks import EarlyStopping, LearningRateMonitor, ProgressBar
+from pytorch_lightning.strategies import DDPStrategy, StrategyRegistry
 
 from attention_lab.attention import Mechanism
 from attention_lab.callbacks.checkpoint_files import CheckpointFiles
@@ -130,6 +131,7 @@ def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
     options = dict(config["trainer"])
     if "fsdp" in str(options.get("strategy")) and not torch.cuda.is_available():
         raise LabError("trainer=fsdp needs GPUs, and there is none here: choose trainer=ddp")
+    _share_gradients()
     try:
         loggers = [_make(node)() for node in config["logger"].values()]
         callbacks = [_make(node)() for node in config["callbacks"].values()]
@@ -141,6 +143,13 @@ def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
         raise LabError(f"trainer: {str(error).strip().splitlines()[0]}") from None
     _check_optimizer(config["optimizer"] or {}, trainer)
     return trainer
+
+
+def _share_gradients() -> None:
+    """Where processes sum gradients, let these lie in what is sent: nothing is copied there and back."""
+    for name in StrategyRegistry.available_strategies():
+        if StrategyRegistry[name]["strategy"] is DDPStrategy:
+            StrategyRegistry[name]["init_params"]["gradient_as_bucket_view"] = True
 
 
 def _check_optimizer(optimizer: Config, trainer: pl.Trainer) -> None:

@@ -8,6 +8,7 @@ import pytorch_lightning as pl
 import torch
 from torch import Tensor
 
+from attention_lab.callbacks.together import any_process
 from attention_lab.data.codecs import TransductionCodec
 from attention_lab.data.images import ImageCodec
 from attention_lab.errors import LabError, Stopped
@@ -74,7 +75,7 @@ class Guard(pl.Callback):
 
     def _look(self, trainer: pl.Trainer, between_batches: bool) -> None:
         stop = between_batches and self.waiting.signum is not None
-        if trainer.strategy.reduce_boolean_decision(stop or self.bad is not None, all=False):
+        if any_process(trainer, stop or self.bad is not None):
             self._end(trainer, between_batches)
 
     def _end(self, trainer: pl.Trainer, between_batches: bool = False) -> NoReturn:
