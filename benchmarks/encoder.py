@@ -16,7 +16,7 @@ from benchmarks.harness import Contest, Way, Work
 
 SIZES = ((16, 128), (8, 512), (2, 2048))
 """Sequences in a batch, and the length that they are padded to."""
-SIZE, HEADS = 256, 8
+SIZE, HEADS, DROPOUT = 256, 8, 0.1
 MIXED, BUCKETED = 1 / 4, 9 / 10
 """The shortest sequence against the longest: in batches as they come, and in batches of like lengths."""
 PEAKS = {"H200": 989, "H100": 989, "A100": 312, "L40S": 362, "RTX 4090": 165}
@@ -49,13 +49,14 @@ class Batch:
 
 
 def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
-    """Attention, then the layer, at each size; what checkpointing saves; on a GPU, training in bf16."""
+    """Attention, then the layer, at each size; dropout; what checkpointing saves; on a GPU, bf16 training."""
     sizes = ((3, 24),) if quick else SIZES
     for batch, length in sizes:
         yield _attention(_batch(batch, length, MIXED, device))
     for shortest in (MIXED, BUCKETED):
         for batch, length in sizes:
             yield _layer(_batch(batch, length, shortest, device))
+    yield _dropout(_batch(*sizes[0], BUCKETED, device))
     yield _checkpointing(_batch(*sizes[len(sizes) // 2], 1.0, device), layers=2 if quick else 6)
     if device.type == "cuda":
         yield _training(device, quick)
@@ -177,6 +178,27 @@ def _layer(batch: Batch) -> Contest:
     )
 
 
+def _dropout(batch: Batch) -> Contest:
+    """In training as it is usual, but without dropout of weights, which has no fused kernel on the CPU."""
+    visible, lengths = batch.visible, batch.lengths
+
+    def theirs() -> Work:
+        module = _torch_encoder(_encoder(), DROPOUT).to(visible.device)
+        return _work(batch, module, lambda x: module(x, src_key_padding_mask=~visible))
+
+    def ours() -> Work:
+        encoder = _encoder(dropout=DROPOUT).to(visible.device)
+        return _work(batch, encoder, lambda x: encoder(x, lengths))
+
+    ways = [
+        Way("torch.nn.TransformerEncoderLayer", theirs, exact=False),
+        Way("ours", ours, exact=False),
+    ]
+    note = "Dropout within the feed-forward network and after both parts; ours on the input too."
+    title = _title(f"Encoder layer with dropout {DROPOUT}", batch)
+    return Contest(title, ways, note=note, work=(float(lengths.sum()), "tokens/s"))
+
+
 def _checkpointing(batch: Batch, layers: int) -> Contest:
     def work(checkpointing: bool) -> Work:
         encoder = _encoder(layers, checkpointing=checkpointing).to(batch.x.device)
@@ -247,12 +269,13 @@ def _multihead() -> MultiHead:
 def _encoder(layers: int = 1, **options: Any) -> Encoder:
     torch.manual_seed(0)
     options |= {"d_model": SIZE, "heads": HEADS, "layers": layers, "feedforward": 4 * SIZE}
-    return Encoder(Mechanism(ScaledDot), dropout=0.0, **options)
+    return Encoder(Mechanism(ScaledDot), **{"dropout": 0.0} | options)
 
 
-def _torch_encoder(own: Encoder) -> nn.TransformerEncoder:
-    """PyTorch's encoder of one layer, with our parameters."""
-    layer = nn.TransformerEncoderLayer(SIZE, HEADS, 4 * SIZE, 0.0, batch_first=True, norm_first=True)
+def _torch_encoder(own: Encoder, dropout: float = 0.0) -> nn.TransformerEncoder:
+    """PyTorch's encoder of one layer, with our parameters; no dropout of weights."""
+    layer = nn.TransformerEncoderLayer(SIZE, HEADS, 4 * SIZE, dropout, batch_first=True, norm_first=True)
+    layer.self_attn.dropout = 0.0
     encoder = nn.TransformerEncoder(layer, 1, nn.LayerNorm(SIZE), enable_nested_tensor=False)
     mine, (theirs,) = own.layers[0], encoder.layers
     _copy(mine.attention, theirs.self_attn)  # type: ignore[arg-type]
