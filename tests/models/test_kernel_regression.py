@@ -1,13 +1,28 @@
 """Nadaraya-Watson regression: its formula, leaving out, and the optimum of the width."""
 
+from collections.abc import Callable
+from functools import partial
+
 import pytest
 import torch
 
-from attention_lab.attention import Boxcar, Constant, Epanechnikov, Gaussian, Laplacian, Mechanism, recording
+from attention_lab.attention import (
+    Additive,
+    Band,
+    Boxcar,
+    Constant,
+    Epanechnikov,
+    Gaussian,
+    Global,
+    Laplacian,
+    Mechanism,
+    Window,
+    recording,
+)
 from attention_lab.attention.fast import gaussian
 from attention_lab.attention.normalizers import Softmax
 from attention_lab.errors import LabError
-from attention_lab.models import KernelRegression
+from attention_lab.models import KernelRegression, kernel_regression
 from attention_lab.sizes import RegressionSizes
 
 
@@ -108,6 +123,47 @@ def test_many_samples_are_never_held_against_each_other(monkeypatch: pytest.Monk
     error = (model(x, torch.arange(n)) - x.sin()).square().mean()
     error.backward()
     assert error < 1e-6 and model.width.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("score", [Laplacian, Epanechnikov, Boxcar, Additive])
+@pytest.mark.parametrize("window", [Global, partial(Band, width=9)])
+def test_some_queries_at_a_time_give_what_all_do(
+    score: type, window: Callable[..., Window], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (x, y), index = _data(), torch.arange(40)
+    torch.manual_seed(0)
+    model = KernelRegression(Mechanism(score, window=window), RegressionSizes(1, 1, 40)).double()
+    model.memorize(x.double(), y.double())
+
+    def results() -> list[torch.Tensor]:
+        queries = x.double().requires_grad_()
+        context = model(queries, index)
+        learned = [one for one in model.parameters() if score is not Boxcar]
+        gradients = torch.autograd.grad(context.square().sum(), [queries, *learned], allow_unused=True)
+        return [context, model(queries), *(one for one in gradients if one is not None)]
+
+    expected = results()
+    monkeypatch.setattr(kernel_regression, "MANY", 8 * 40)
+    monkeypatch.setattr(kernel_regression, "PART", 7 * 40)
+    for found, right in zip(results(), expected, strict=True):
+        torch.testing.assert_close(found, right)
+
+
+def test_weights_of_very_many_pairs_are_not_held_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel_regression, "MANY", 100 * 40)
+    monkeypatch.setattr(kernel_regression, "PART", 10 * 40)
+    model, x = _model(Laplacian), torch.rand(1000, 1)
+    sizes: list[int] = []
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        sizes.append(tensor.numel())
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda one: one):
+        for count in (100, 101):
+            sizes.clear()
+            model(x[:count])
+            assert (max(sizes) >= 100 * 40) == (count == 100)
 
 
 def test_a_tolerance_without_meaning_is_refused() -> None:

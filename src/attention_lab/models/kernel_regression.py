@@ -3,11 +3,18 @@
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from attention_lab.attention import Gaussian, Global, Kernel, Mechanism, Soft, leave_out_mask
 from attention_lab.attention.fast.gaussian import gaussian_regression
 from attention_lab.errors import LabError
 from attention_lab.sizes import RegressionSizes
+
+MANY = 2**27
+"""Pairs of queries and keys, times features, up to which all weights are held at once: half a GiB."""
+PART = 2**24
+"""How many of them are held at a time where there are more. Blocks of half the size would lie on the heap of the
+C library, and fragment it so that memory grows with all pairs again."""
 
 
 class KernelRegression(nn.Module):
@@ -18,7 +25,8 @@ class KernelRegression(nn.Module):
     memorising.
 
     With the Gaussian kernel under a plain softmax this takes memory O(n) whatever the batch, and with a
-    single feature time O(n); see `attention.fast.gaussian`. Any other mechanism holds all weights.
+    single feature time O(n); see `attention.fast.gaussian`. Any other mechanism holds all weights, and of
+    very many those of some queries at a time, which it computes once more in the backward pass.
 
     Args:
         mechanism: a kernel, or any other score, with normaliser and pooling.
@@ -75,8 +83,20 @@ class KernelRegression(nn.Module):
         if scale is not None:
             width = self.attention.score.width * scale**0.5
             return gaussian_regression(inputs, self.keys, self.values, width, index, self.tolerance)
+        whole = len(inputs) * self.keys.numel() <= MANY or self.attention.record is not None
+        if whole or not isinstance(self.attention.pooling, Soft):  # others keep their draws for the loss
+            return self._attend(inputs, index, 0)
+        rows = max(PART // self.keys.numel(), 1)
+        starts = range(0, len(inputs), rows)
+        indices = [None] * len(starts) if index is None else torch.split(index, rows)
+        parts = zip(torch.split(inputs, rows), indices, starts, strict=True)
+        return torch.cat([checkpoint(self._attend, *part, use_reentrant=False) for part in parts])
+
+    def _attend(self, inputs: Tensor, index: Tensor | None, start: int) -> Tensor:
+        """The predictions for inputs that are the queries from `start` on."""
         mask = None if index is None else leave_out_mask(index, len(self.keys))
-        context: Tensor = self.attention(inputs, self.attention.remember(self.keys, self.values, mask))
+        memory = self.attention.remember(self.keys, self.values, mask)
+        context: Tensor = self.attention(inputs, memory, offset=start)
         return context
 
     def _gaussian_scale(self) -> float | None:
