@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from attention_lab.attention import (
     Additive,
@@ -14,6 +14,7 @@ from attention_lab.attention import (
     ScaledDot,
     recording,
 )
+from attention_lab.attention.memory import check_memory
 from attention_lab.errors import LabError
 
 
@@ -102,3 +103,41 @@ def test_no_keys_at_all_give_zeros_on_every_path() -> None:
         query, memory = torch.randn(3, 4, 2), attention.remember(torch.randn(3, 0, 2))
         for context in (attention(query, memory), attention.weights(query, memory) @ memory.value):
             assert context.shape == (3, 4, 2) and not context.any()
+
+
+KEYS, VALUES = torch.zeros(2, 7, 4), torch.zeros(2, 7, 3)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "mask", "complaint"),
+    [
+        (torch.zeros(2, 7, 5), VALUES, None, r"keys of size 4, got \[2, 7, 5\]"),
+        (KEYS, torch.zeros(2, 6, 3), None, r"keys \[2, 7, 4\] and values \[2, 6, 3\]"),
+        (KEYS, VALUES, torch.ones(2, 1, 7), "boolean"),
+        (KEYS, VALUES, torch.ones(2, 1, 6, dtype=torch.bool), r"\[2, 1, 6\] for keys \[2, 7, 4\]"),
+        (KEYS, VALUES, torch.ones(3, 1, 7, dtype=torch.bool), r"\[3, 1, 7\]"),
+        (KEYS, VALUES, torch.ones(7, dtype=torch.bool), r"as \[B, 1, K\] for padding"),
+    ],
+)
+def test_what_does_not_belong_together_is_refused(
+    key: Tensor, value: Tensor, mask: Tensor | None, complaint: str
+) -> None:
+    """Even where a mask hides nothing, and would not be looked at."""
+    with pytest.raises(ValueError, match=complaint):
+        check_memory(key, value, mask, 4)
+
+
+@pytest.mark.parametrize("shape", [(1, 7), (5, 7), (2, 1, 7), (2, 5, 7), (1, 5, 7), (2, 1, 1), (3, 2, 5, 7)])
+def test_whatever_broadcasts_to_the_weights_is_a_mask(shape: tuple[int, ...]) -> None:
+    attention = Attention(Dot(4, 4))
+    memory = attention.remember(KEYS, VALUES, torch.zeros(shape, dtype=torch.bool))
+    assert attention(torch.zeros(2, 5, 4), memory).shape[-3:] == (2, 5, 3)
+
+
+def test_queries_fit_score_and_mask() -> None:
+    attention = Attention(Dot(4, 4))
+    with pytest.raises(ValueError, match=r"queries of size 4, got \[2, 5, 3\]"):
+        attention(torch.zeros(2, 5, 3), attention.remember(KEYS, VALUES))
+    memory = attention.remember(KEYS, VALUES, torch.zeros(2, 6, 7, dtype=torch.bool))
+    with pytest.raises(ValueError, match="not for queries"):
+        attention(torch.zeros(2, 5, 4), memory)

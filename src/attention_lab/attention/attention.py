@@ -13,7 +13,7 @@ from attention_lab.attention.fast.band import Blocks, band_attention, by_strips,
 from attention_lab.attention.fast.fused import fused_attention
 from attention_lab.attention.fast.linear import linear_attention
 from attention_lab.attention.masks import causal_mask, keeps_all
-from attention_lab.attention.memory import Memory
+from attention_lab.attention.memory import Memory, check_memory, check_query
 from attention_lab.attention.normalizers import Normalizer, Softmax
 from attention_lab.attention.pooling import Soft
 from attention_lab.attention.recorder import Recorder
@@ -76,8 +76,12 @@ class Attention(nn.Module):
             value: values.
             mask: boolean, broadcastable to `[..., Q, K]`, True = attend.
             causal: let a query see only the keys up to its own position.
+
+        Raises:
+            ValueError: for keys, values or a mask that do not belong together.
         """
         value = key if value is None else value
+        check_memory(key, value, mask, self.score.key_size)
         if mask is not None:
             if keeps_all(mask):
                 mask = None
@@ -114,7 +118,11 @@ class Attention(nn.Module):
             memory: what `remember` has made of keys and values.
             offset: position of the first query.
             bias: added to the scores, broadcastable to `[..., Q, K]`, as by relative positions.
+
+        Raises:
+            ValueError: for queries that do not fit the score or the mask.
         """
+        check_query(query, memory, self.score.query_size)
         context = self._fast(query, memory, offset, bias) if isinstance(self.pooling, Soft) else None
         if context is not None:
             self.look(query, memory, offset=offset, bias=bias)

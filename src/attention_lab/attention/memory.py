@@ -25,9 +25,8 @@ class Memory(NamedTuple):
     def select(self, index: Int[Tensor, " N"]) -> "Memory":
         """The memories of the examples `index`, as for the beams of a search."""
         mask = self.mask
-        if (
-            mask is not None and mask.dim() == self.keys.dim() and len(mask) > 1
-        ):  # else it is the same for all
+        # One with fewer dimensions, or of one example, is the same for all.
+        if mask is not None and mask.dim() == self.keys.dim() and len(mask) > 1:
             mask = mask.index_select(0, index)
         return Memory(self.keys.index_select(0, index), self.value.index_select(0, index), mask, self.causal)
 
@@ -37,3 +36,42 @@ class Memory(NamedTuple):
             raise ValueError("a memory with a mask cannot be extended")
         keys, value = torch.cat([self.keys, more.keys], -2), torch.cat([self.value, more.value], -2)
         return Memory(keys, value, None, self.causal)
+
+
+def check_memory(key: Tensor, value: Tensor, mask: Tensor | None, size: int) -> None:
+    """Raise ValueError for what does not belong together: a fused kernel would read beyond the end.
+
+    Args:
+        key: `[..., K, dk]`.
+        value: `[..., K, dv]`.
+        mask: boolean, broadcastable to `[..., Q, K]`.
+        size: dk, as the score was made for it.
+    """
+    if torch.compiler.is_compiling():  # a look at shapes would compile for each of them
+        return
+    *batch, keys, features = key.shape
+    if features != size:
+        raise ValueError(f"the score was made for keys of size {size}, got {list(key.shape)}")
+    if value.shape[-2] != keys:
+        raise ValueError(f"each key needs a value: got keys {list(key.shape)} and values {list(value.shape)}")
+    if mask is None:
+        return
+    if mask.dtype != torch.bool:
+        raise ValueError(f"a mask is boolean, True = attend, got {mask.dtype}")
+    pairs = zip(reversed(mask.shape[:-2]), reversed(batch), strict=False)
+    fits = all(one == other or 1 in (one, other) for one, other in pairs)
+    if mask.dim() < 2 or mask.shape[-1] not in (1, keys) or not fits:
+        raise ValueError(
+            f"a mask has the shape [..., Q, K], as [B, 1, K] for padding, or one that broadcasts to it: "
+            f"got {list(mask.shape)} for keys {list(key.shape)}"
+        )
+
+
+def check_query(query: Tensor, memory: Memory, size: int) -> None:
+    """Raise ValueError for queries `[..., Q, dq]` of another size dq, or that a mask is not made for."""
+    if torch.compiler.is_compiling():
+        return
+    if query.shape[-1] != size:
+        raise ValueError(f"the score was made for queries of size {size}, got {list(query.shape)}")
+    if memory.mask is not None and memory.mask.shape[-2] not in (1, query.shape[-2]):
+        raise ValueError(f"the mask {list(memory.mask.shape)} is not for queries {list(query.shape)}")
