@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from attention_lab.attention.fast.additive import additive_scores
+from benchmarks.forward_backward import forward_backward, random_inputs
 from benchmarks.harness import Contest, Growth, Way
 
 Score = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -44,10 +45,9 @@ def growth(device: torch.device, quick: bool) -> Iterator[Growth]:
 
 
 def _inputs(examples: int, queries: int, keys: int, hidden: int, device: torch.device) -> list[Tensor]:
-    """Projected queries and keys, w, and what is multiplied with the scores before they are summed."""
-    generator = torch.Generator().manual_seed(1)
+    """Projected queries and keys, w, and the weight of the scores."""
     shapes = ((examples, queries, hidden), (examples, keys, hidden), (hidden,), (examples, queries, keys))
-    return [torch.randn(*shape, generator=generator).to(device) for shape in shapes]
+    return random_inputs(*shapes, device=device)
 
 
 def _ways(inputs: Sequence[Tensor], *, compiled: bool) -> list[Way]:
@@ -60,14 +60,7 @@ def _ways(inputs: Sequence[Tensor], *, compiled: bool) -> list[Way]:
         ways.insert(2, ("textbook, torch.compile", _compiled_textbook()))
         ways.append(("ours, compiled", partial(additive_scores, compiled=True)))
         ways.append(("ours, as it decides", additive_scores))
-    return [Way(name, partial(partial, _results, score, inputs)) for name, score in ways]
-
-
-def _results(score: Score, inputs: Sequence[Tensor]) -> list[Tensor]:
-    """The scores, and the gradients of queries, keys and w."""
-    query, keys, weight = (x.detach().requires_grad_() for x in inputs[:3])
-    scores = score(query, keys, weight)
-    return [scores.detach(), *torch.autograd.grad(scores, (query, keys, weight), inputs[3])]
+    return [Way(name, partial(partial, forward_backward, score, inputs)) for name, score in ways]
 
 
 def _textbook(query: Tensor, keys: Tensor, weight: Tensor) -> Tensor:
@@ -88,7 +81,7 @@ def _by_example(inputs: Sequence[Tensor]) -> list[Tensor]:
     """The textbook's results in float64, an example at a time for its memory."""
     query, keys, weight, gradient = (x.double().cpu() for x in inputs)
     parts = [
-        _results(_textbook, [query[i : i + 1], keys[i : i + 1], weight, gradient[i : i + 1]])
+        forward_backward(_textbook, [query[i : i + 1], keys[i : i + 1], weight, gradient[i : i + 1]])
         for i in range(len(query))
     ]
     scores, of_query, of_keys, of_weight = zip(*parts, strict=True)

@@ -1,17 +1,22 @@
 """Multi-head self-attention and the encoder layer, beside PyTorch's, x-transformers' and textbook code."""
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attention_lab.attention import Mechanism, MultiHead, ScaledDot, lengths_mask
 from attention_lab.attention.fast.packed import make_packing
 from attention_lab.models import Encoder
+from benchmarks.encoder_peers import (
+    textbook_encoder,
+    textbook_multihead,
+    torch_encoder,
+    torch_multihead,
+    x_encoder,
+)
 from benchmarks.harness import Contest, Way, Work
 
 SIZES = ((16, 128), (8, 512), (2, 2048))
@@ -108,12 +113,10 @@ def _attention(batch: Batch) -> Contest:
 
     def textbook(given: Batch) -> Work:
         module = _multihead().to(given.x)
-        return _work(given, module, lambda x: _pairs(module, x, given.visible))
+        return _work(given, module, lambda x: textbook_multihead(module, x, given.visible))
 
     def theirs() -> Work:
-        module = nn.MultiheadAttention(SIZE, HEADS, batch_first=True)
-        _copy(_multihead(), module)
-        module.to(visible.device)
+        module = torch_multihead(_multihead()).to(visible.device)
         return _work(
             batch, module, lambda x: module(x, x, x, key_padding_mask=~visible, need_weights=False)[0]
         )
@@ -148,14 +151,14 @@ def _layer(batch: Batch) -> Contest:
 
     def textbook(given: Batch) -> Work:
         encoder = _encoder().to(given.x)
-        return _work(given, encoder, lambda x: _textbook(encoder, x, given.visible))
+        return _work(given, encoder, lambda x: textbook_encoder(encoder, x, given.visible))
 
     def theirs() -> Work:
-        module = _torch_encoder(_encoder()).to(visible.device)
+        module = torch_encoder(_encoder()).to(visible.device)
         return _work(batch, module, lambda x: module(x, src_key_padding_mask=~visible))
 
     def x_transformers() -> Work:
-        module = _x_encoder(SIZE, HEADS, 1).to(visible.device)
+        module = x_encoder(SIZE, HEADS, 1).to(visible.device)
         return _work(batch, module, lambda x: module(x, mask=visible))
 
     def ours() -> Work:
@@ -183,7 +186,7 @@ def _dropout(batch: Batch) -> Contest:
     visible, lengths = batch.visible, batch.lengths
 
     def theirs() -> Work:
-        module = _torch_encoder(_encoder(), DROPOUT).to(visible.device)
+        module = torch_encoder(_encoder(), DROPOUT).to(visible.device)
         return _work(batch, module, lambda x: module(x, src_key_padding_mask=~visible))
 
     def ours() -> Work:
@@ -243,7 +246,7 @@ def _training(device: torch.device, quick: bool) -> Contest:
         layer = nn.TransformerEncoderLayer(size, heads, 4 * size, 0.0, batch_first=True, norm_first=True)
         return nn.TransformerEncoder(layer, layers, nn.LayerNorm(size), enable_nested_tensor=False)
 
-    x_step = lambda: step(_x_encoder(size, heads, layers))  # noqa: E731
+    x_step = lambda: step(x_encoder(size, heads, layers))  # noqa: E731
     ways = [
         Way("torch.nn.TransformerEncoder", lambda: step(theirs()), exact=False),
         Way("x-transformers, flash", x_step, needs="x_transformers", exact=False),
@@ -270,51 +273,3 @@ def _encoder(layers: int = 1, **options: Any) -> Encoder:
     torch.manual_seed(0)
     options |= {"d_model": SIZE, "heads": HEADS, "layers": layers, "feedforward": 4 * SIZE}
     return Encoder(Mechanism(ScaledDot), **{"dropout": 0.0} | options)
-
-
-def _torch_encoder(own: Encoder, dropout: float = 0.0) -> nn.TransformerEncoder:
-    """PyTorch's encoder of one layer, with our parameters; no dropout of weights."""
-    layer = nn.TransformerEncoderLayer(SIZE, HEADS, 4 * SIZE, dropout, batch_first=True, norm_first=True)
-    layer.self_attn.dropout = 0.0
-    encoder = nn.TransformerEncoder(layer, 1, nn.LayerNorm(SIZE), enable_nested_tensor=False)
-    mine, (theirs,) = own.layers[0], encoder.layers
-    _copy(mine.attention, theirs.self_attn)  # type: ignore[arg-type]
-    theirs.linear1.load_state_dict(mine.feedforward.expand.state_dict())  # type: ignore[union-attr]
-    theirs.linear2.load_state_dict(mine.feedforward.contract.state_dict())  # type: ignore[union-attr]
-    return encoder
-
-
-def _copy(own: MultiHead, theirs: nn.MultiheadAttention) -> None:
-    with torch.no_grad():
-        theirs.in_proj_weight.copy_(own.project.weight)
-        theirs.in_proj_bias.copy_(own.project.bias)
-    theirs.out_proj.load_state_dict(own.output.state_dict())
-
-
-def _x_encoder(size: int, heads: int, layers: int) -> nn.Module:
-    from x_transformers import Encoder as XEncoder
-
-    parts = {"dim": size, "depth": layers, "heads": heads, "attn_dim_head": size // heads, "attn_flash": True}
-    encoder: nn.Module = XEncoder(**parts, ff_mult=4, ff_custom_activation=nn.ReLU())
-    return encoder
-
-
-def _textbook(encoder: Encoder, x: Tensor, visible: Tensor) -> Tensor:
-    """The layer as it is written down, with our parameters."""
-    layer: Any = encoder.layers[0]
-    x = x + _pairs(layer.attention, layer.attention_norm(x), visible)
-    hidden = F.relu(layer.feedforward.expand(layer.feedforward_norm(x)))
-    output: Tensor = encoder.norm(x + layer.feedforward.contract(hidden))
-    return output
-
-
-def _pairs(module: MultiHead, x: Tensor, visible: Tensor) -> Tensor:
-    """`softmax(Q K^T / sqrt(d_k)) V` in each head (1706.03762, eq. 1), with all weights in memory."""
-    query, key, value = (
-        F.linear(x, weight, bias).view(*x.shape[:2], HEADS, -1).transpose(1, 2)
-        for weight, bias in zip(module.project.weight.chunk(3), module.project.bias.chunk(3), strict=True)
-    )
-    scores = query @ key.mT / math.sqrt(query.shape[-1])
-    weights = scores.masked_fill(~visible[:, None, None], -torch.inf).softmax(-1)
-    output: Tensor = module.output((weights @ value).transpose(1, 2).flatten(-2))
-    return output

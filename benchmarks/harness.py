@@ -1,4 +1,4 @@
-"""Ways to do the same work, measured in turn in one process: time, extra peak memory, error."""
+"""Ways to do the same work, measured in turn: time, extra peak memory, error."""
 
 import gc
 import math
@@ -141,7 +141,7 @@ def measure(
 ) -> list[Row]:
     """Measure the ways of a contest in turn: A, B, C, A, B, C, so that a slow minute of the machine hits all.
 
-    Each way first runs twice without being timed, for its results and for its memory. A sample during
+    Each way first runs without being timed, once for its results and once for its memory. A sample during
     which others used more than `calm` of the machine is taken again, each way at most `repeats` times in
     all; of what is still disturbed then, the calmest counts.
 

@@ -5,7 +5,9 @@ Its requirements pin old versions of others, of which training needs none:
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,54 +20,40 @@ from benchmarks.harness import Work
 Pair = tuple[Sequence[str], Sequence[str]]
 
 
-def joeynmt_epoch(
-    pairs: Sequence[Pair],
-    *,
-    attention: str,
-    size: int,
-    hidden: int,
-    batch: int,
-    dropout: float,
-    device: torch.device,
-) -> Work:
-    """A piece of work is an epoch as in its `TrainManager.train_and_validate`, without the logging.
+@dataclass(frozen=True)
+class Recipe:
+    """A model of JoeyNMT and how it is trained.
 
     Args:
-        pairs: symbols of each source and target.
         attention: `bahdanau` (additive) or `luong` (general); both with input feeding, JoeyNMT's default.
         size: of the embeddings.
         hidden: size of the states, half of it for each direction of the encoder.
         batch: pairs in a batch; they are drawn at random, as is JoeyNMT's default.
         dropout: where ours has it.
-        device: where the model is trained.
     """
-    from joeynmt.config import parse_global_args
-    from joeynmt.data import load_data
-    from joeynmt.model import build_model
-    from joeynmt.training import TrainManager
 
-    logging.disable(logging.WARNING)  # it tells a page of what it reads and builds
-    with TemporaryDirectory() as name:
+    attention: str
+    size: int
+    hidden: int
+    batch: int
+    dropout: float
+
+
+def joeynmt_epoch(pairs: Sequence[Pair], recipe: Recipe, device: torch.device) -> Work:
+    """A piece of work is an epoch as in its `TrainManager.train_and_validate`, without the logging.
+
+    Args:
+        pairs: symbols of each source and target.
+        recipe: what is trained.
+        device: where.
+    """
+    with TemporaryDirectory() as name, _silence():
         folder = Path(name)
-        config = _config(pairs, folder, attention, size, hidden, batch, dropout)
-        parts = parse_global_args(config, rank=0, mode="train")
-        source, target, train, *_ = load_data(parts.data, datasets=["train"])
-        model = build_model(parts.model, src_vocab=source, trg_vocab=target).to(device)
-        model.loss_function = (parts.train.loss, parts.train.label_smoothing)
-        manager = TrainManager(
-            rank=0,
-            model=model,
-            model_dir=folder,
-            device=device,
-            autocast=parts.autocast,
-            train_args=parts.train,
-        )
-        manager.tb_writer.close()
-    logging.disable(logging.NOTSET)
-    # Its own builder knows no fused one, which ours has.
-    manager.optimizer = torch.optim.Adam(model.parameters(), lr=2e-3, fused=True)
-    batches = train.make_iter(
-        batch_size=batch, batch_type="sentence", seed=1, shuffle=True, device=device,
+        _write(pairs, folder)
+        manager, data = _build(_config(recipe, folder), folder, device)
+    model = manager.model
+    batches = data.make_iter(
+        batch_size=recipe.batch, batch_type="sentence", seed=1, shuffle=True, device=device,
         eos_index=model.eos_index, pad_index=model.pad_index,
     )  # fmt: skip
 
@@ -82,13 +70,45 @@ def joeynmt_epoch(
     return epoch
 
 
-def _config(
-    pairs: Sequence[Pair], folder: Path, attention: str, size: int, hidden: int, batch: int, dropout: float
-) -> dict[str, Any]:
-    """The configuration of a run that JoeyNMT would read from YAML; the data is written into the folder."""
+@contextmanager
+def _silence() -> Iterator[None]:
+    """JoeyNMT tells a page of what it reads and builds."""
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def _write(pairs: Sequence[Pair], folder: Path) -> None:
+    """The two files that it reads, a line for each pair."""
     for side, name in enumerate(("src", "trg")):
         lines = (f"{' '.join(pair[side])}\n" for pair in pairs)
         (folder / f"train.{name}").write_text("".join(lines), encoding="utf-8")
+
+
+def _build(config: dict[str, Any], folder: Path, device: torch.device) -> tuple[Any, Any]:
+    """Its training manager with the model, and its data."""
+    from joeynmt.config import parse_global_args
+    from joeynmt.data import load_data
+    from joeynmt.model import build_model
+    from joeynmt.training import TrainManager
+
+    parts = parse_global_args(config, rank=0, mode="train")
+    source, target, data, *_ = load_data(parts.data, datasets=["train"])
+    model = build_model(parts.model, src_vocab=source, trg_vocab=target).to(device)
+    model.loss_function = (parts.train.loss, parts.train.label_smoothing)
+    manager = TrainManager(
+        rank=0, model=model, model_dir=folder, device=device, autocast=parts.autocast, train_args=parts.train
+    )
+    manager.tb_writer.close()
+    # Its own builder knows no fused one, which ours has.
+    manager.optimizer = torch.optim.Adam(model.parameters(), lr=2e-3, fused=True)
+    return manager, data
+
+
+def _config(recipe: Recipe, folder: Path) -> dict[str, Any]:
+    """The configuration of a run that JoeyNMT would read from YAML, with the data in the folder."""
     sides = {
         name: {"lang": name, "level": "word", "lowercase": False, "max_length": 1000}
         for name in ("src", "trg")
@@ -96,8 +116,8 @@ def _config(
     layers = {
         "rnn_type": "lstm",
         "num_layers": 1,
-        "dropout": dropout,
-        "embeddings": {"embedding_dim": size, "dropout": dropout},
+        "dropout": recipe.dropout,
+        "embeddings": {"embedding_dim": recipe.size, "dropout": recipe.dropout},
     }
     return {
         "name": "benchmark",
@@ -105,7 +125,7 @@ def _config(
         "use_cuda": False,  # it is given the device
         "data": {"train": str(folder / "train"), "dataset_type": "plain", **sides},
         "training": {
-            "batch_size": batch,
+            "batch_size": recipe.batch,
             "batch_type": "sentence",
             "normalization": "tokens",
             "clip_grad_norm": 1.0,
@@ -113,12 +133,17 @@ def _config(
         },
         "testing": {},
         "model": {
-            "encoder": {"type": "recurrent", "bidirectional": True, "hidden_size": hidden // 2, **layers},
+            "encoder": {
+                "type": "recurrent",
+                "bidirectional": True,
+                "hidden_size": recipe.hidden // 2,
+                **layers,
+            },
             "decoder": {
                 "type": "recurrent",
-                "hidden_size": hidden,
-                "hidden_dropout": dropout,
-                "attention": attention,
+                "hidden_size": recipe.hidden,
+                "hidden_dropout": recipe.dropout,
+                "attention": recipe.attention,
                 "input_feeding": True,
                 "init_hidden": "bridge",
                 **layers,

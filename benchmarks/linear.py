@@ -8,22 +8,22 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attention_lab.attention.fast.linear import linear_attention
-from benchmarks.harness import Contest, Growth, Way
+from benchmarks.forward_backward import attention_inputs, forward_backward
+from benchmarks.harness import Contest, Growth, Way, Work
 
 HEADS, FEATURES = 4, 64
-Attend = Callable[[Tensor, Tensor, Tensor, bool], Tensor]
+Attend = Callable[..., Tensor]
 
 
 def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
     """Forward and backward at one length, plain and causal, with the error."""
     length = 96 if quick else 2048
     for causal in (False, True):
-        inputs = _inputs(length, device)
-        reference = partial(_results, _pairs, [x.double().cpu() for x in inputs], causal)
+        inputs = attention_inputs((1, HEADS, length, FEATURES), device)
         yield Contest(
             f"{_named(causal)}, {HEADS} heads of {FEATURES}, length {length:,}",
             _ways(inputs, causal),
-            reference=reference,
+            reference=_work(_pairs, [x.double().cpu() for x in inputs], causal),
             note="`scaled_dot_product_attention` is fused softmax attention, another kernel: no error.",
         )
 
@@ -41,32 +41,23 @@ def growth(device: torch.device, quick: bool) -> Iterator[Growth]:
 
 
 def _grown(causal: bool, device: torch.device, length: int) -> list[Way]:
-    return _ways(_inputs(length, device), causal)
+    return _ways(attention_inputs((1, HEADS, length, FEATURES), device), causal)
 
 
 def _named(causal: bool) -> str:
     return "Causal" if causal else "Every key"
 
 
-def _inputs(length: int, device: torch.device) -> list[Tensor]:
-    """Query, key, value, and what is multiplied with the context before it is summed."""
-    generator = torch.Generator().manual_seed(1)
-    return [torch.randn(1, HEADS, length, FEATURES, generator=generator).to(device) for _ in range(4)]
-
-
 def _ways(inputs: Sequence[Tensor], causal: bool) -> list[Way]:
     return [
-        Way("all pairs, masked", lambda: partial(_results, _pairs, inputs, causal)),
-        Way("scaled_dot_product_attention", lambda: partial(_results, _softmax, inputs, causal), exact=False),
-        Way("ours, linear", lambda: partial(_results, _linear, inputs, causal)),
+        Way("all pairs, masked", lambda: _work(_pairs, inputs, causal)),
+        Way("scaled_dot_product_attention", lambda: _work(_softmax, inputs, causal), exact=False),
+        Way("ours, linear", lambda: _work(_linear, inputs, causal)),
     ]
 
 
-def _results(attend: Attend, inputs: Sequence[Tensor], causal: bool) -> list[Tensor]:
-    """The context, and the gradients of query, key and value."""
-    query, key, value = (x.detach().requires_grad_() for x in inputs[:3])
-    context = attend(query, key, value, causal)
-    return [context, *torch.autograd.grad(context, (query, key, value), inputs[3])]
+def _work(attend: Attend, inputs: Sequence[Tensor], causal: bool) -> Work:
+    return partial(forward_backward, partial(attend, causal=causal), inputs)
 
 
 def _feature(x: Tensor) -> Tensor:

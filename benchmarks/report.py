@@ -12,11 +12,11 @@ INTRODUCTION = """\
 # Benchmarks
 
 Made by `python -m benchmarks`, which replaces the sections of the topics that it is asked for. The ways of
-a table take turns in one process (A, B, C, A, B, C) and the medians are given. *Times faster* is against
-the first row, with the quartiles of the rounds; *extra memory* is the peak of one piece of work beyond what
-was in use before it; *error* is the largest max|a - b| / max|b| of its results, gradients too, against the
-same in float64. Under each table stands what the machine could do at that moment: compare the times of two
-machines, or days, only beside it.
+a table take turns (A, B, C, A, B, C) and the medians are given; they share one process, or have processes
+of their own where a table gives *CPU time*. *Times faster* is against the first row, with the quartiles of
+the rounds; *extra memory* is the peak of one piece of work beyond what was in use before it; *error* is the
+largest max|a - b| / max|b| of its results, gradients too, against the same in float64. Under each table
+stands what the machine could do at that moment: compare the times of two machines, or days, only beside it.
 """
 
 
@@ -119,6 +119,8 @@ def number(value: float) -> str:
 
 def duration(seconds: float) -> str:
     """Three digits with the unit that suits: 12.3 ms."""
+    if math.isnan(seconds):
+        return NOTHING
     for factor, unit in ((1.0, "s"), (1e3, "ms")):
         if seconds * factor >= 1:
             return f"{seconds * factor:#.3g}".rstrip(".") + f" {unit}"

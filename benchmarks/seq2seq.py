@@ -11,7 +11,7 @@ from attention_lab.data import CMUDict, Reverse
 from attention_lab.data.transduction import Example, TransductionData
 from attention_lab.models import Seq2Seq
 from benchmarks.harness import Contest, Way, Work
-from benchmarks.joeynmt_training import joeynmt_epoch
+from benchmarks.joeynmt_training import Recipe, joeynmt_epoch
 from benchmarks.plain_step import plain_step
 
 WORDS, BATCH, DROPOUT = 3600, 64, 0.2
@@ -39,10 +39,8 @@ def _contest(
 ) -> Contest:
     ours = partial(_epoch, data, score, size, hidden, device)
     batch = data.batch_size or len(examples)
-    peer = partial(
-        joeynmt_epoch, [(one.source, one.target) for one in examples],
-        attention=theirs, size=size, hidden=hidden, batch=batch, dropout=DROPOUT, device=device,
-    )  # fmt: skip
+    recipe = Recipe(theirs, size, hidden, batch, DROPOUT)
+    peer = partial(joeynmt_epoch, [(one.source, one.target) for one in examples], recipe, device)
     return Contest(
         f"{score.__name__} score, {len(examples):,} pairs, batch {batch}, embedding {size}, hidden {hidden}",
         [

@@ -7,9 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Semaphore, Thread
 from typing import Any
-from weakref import finalize
 
 import pytorch_lightning as pl
 import torch
@@ -25,12 +23,19 @@ from attention_lab.experiment.cost import Cost
 from attention_lab.experiment.guard import Guard
 from attention_lab.experiment.signals import Waiting
 from benchmarks.harness import Contest, Way, Work
+from benchmarks.own_process import Another, Job, OwnProcess
 from benchmarks.plain_step import plain_step
 
 ROOT = Path(__file__).parents[1]
 BATCH = 64
 EPOCH = 469
 """Steps of an epoch at the default configuration."""
+FORKS = {
+    "_target_": "pytorch_lightning.strategies.DDPStrategy",
+    "start_method": "fork",
+    "gradient_as_bucket_view": True,
+}
+"""As `trainer.devices=2` has it, but for how processes start; no thread has written a log before that."""
 TINY = (
     *("data=reverse", "data.train_size=8", "data.validation_size=4", "data.test_size=1", "data.batch_size=4"),
     *("data.max_length=4", "model.hidden_size=8", "model.embedding_size=4"),
@@ -46,16 +51,22 @@ def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
     yield Contest(
         f"The default configuration, {steps} steps of {BATCH} words",
         [
-            Way("a plain PyTorch loop", partial(_plain_loop, options, device), exact=False),
-            Way("Lightning without callbacks and logger", partial(_fit, options, bare=True), exact=False),
-            Way("`python train.py`: all callbacks, log and bar", partial(_fit, options), exact=False),
+            _way("a plain PyTorch loop", partial(_plain_loop, options, device)),
+            _way("Lightning without callbacks and logger", partial(_fit, options, bare=True)),
+            _way("`python train.py`: all callbacks, log and bar", partial(_fit, options)),
         ],
-        note="Loader, model, loss, backward, clipping, optimiser and schedule; validation is left out.",
+        note="Loader, model, loss, backward, clipping, optimiser and schedule; validation is left out. Each "
+        "has a process of its own, which waits while the others work.",
         work=(float(steps), "steps/s"),
+        children=True,
     )
     yield _heatmaps(options, steps)
     if device.type == "cpu" and not quick:  # forks
         yield _processes()
+
+
+def _way(name: str, job: Job) -> Way:
+    return Way(name, partial(OwnProcess, job), exact=False)
 
 
 def _heatmaps(options: Sequence[str], steps: int) -> Contest:
@@ -63,10 +74,11 @@ def _heatmaps(options: Sequence[str], steps: int) -> Contest:
     return Contest(
         f"What a validation draws, beside {share:.1%} of an epoch of the default configuration",
         [
-            Way(f"{steps} steps of training", partial(_fit, options), exact=False),
-            Way("heatmaps and measures of 4 examples", partial(_draw, options), exact=False),
+            _way(f"{steps} steps of training", partial(_fit, options)),
+            _way("heatmaps and measures of 4 examples", partial(_draw, options)),
         ],
         note=f"They take 2% of an epoch where they are {share / 0.02:.1f} times faster than that part of it.",
+        children=True,
     )
 
 
@@ -96,18 +108,26 @@ def configured(options: Sequence[str], folder: Path) -> dict[str, Any]:
     return {str(key): value for key, value in plain.items()}
 
 
-class _Paused(pl.Callback):
-    """Holds a fit at the start of every epoch until it is told to go on, or to end."""
+class _InTurn(pl.Callback):
+    """Holds a fit at the start of every epoch until there is another to train."""
 
-    def __init__(self) -> None:
-        self.go, self.done = Semaphore(0), Semaphore(0)
-        self.over = False
+    def __init__(self, another: Another) -> None:
+        self.another = another
 
     def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Wait."""
-        self.done.release()
-        self.go.acquire()
-        trainer.should_stop = self.over
+        trainer.should_stop = not self.another()
+
+
+class _Drawing(_InTurn):
+    """Draws, and trains nothing."""
+
+    def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Wait and draw."""
+        (maps,) = (one for one in trainer.callbacks if isinstance(one, AttentionMaps))  # type: ignore[attr-defined]
+        while self.another():
+            maps.on_validation_end(trainer, pl_module)
+        trainer.should_stop = True
 
 
 class _Bar(Progress):
@@ -118,65 +138,37 @@ class _Bar(Progress):
         return Tqdm(desc=self.train_description, leave=False, file=io.StringIO(), smoothing=0)
 
 
-class _Training:
-    """Our trainer, task and data as a run has them; the fit is a thread of its own, paused between epochs."""
+def _fit(options: Sequence[str], another: Another, *, bare: bool = False) -> None:
+    """A job: an epoch is a piece of work."""
+    _train(options, _InTurn(another), bare=bare)
 
-    def __init__(self, options: Sequence[str], *, bare: bool = False) -> None:
-        place = TemporaryDirectory()
-        folder = Path(place.name)
-        paused = [*options, "trainer.max_epochs=1000", "callbacks.resumable.every_seconds=null"]
-        if bare:
-            paused = [*options, "trainer.max_epochs=1000", "callbacks=none", "logger=none"]
-            paused += ["trainer.enable_progress_bar=false"]
-        # The clock of the checkpoints would run on while others work.
-        plain = configured([*paused, "+trainer.limit_val_batches=0"], folder)
+
+def _draw(options: Sequence[str], another: Another) -> None:
+    """A job: the pictures of a validation are a piece of work."""
+    _train(options, _Drawing(another))
+
+
+def _train(options: Sequence[str], in_turn: _InTurn, *, bare: bool = False) -> None:
+    """Train by our trainer, task and data as a run has them, until it is stopped."""
+    quiet()
+    # The clock of the checkpoints would run on while others work.
+    parts = ["callbacks.resumable.every_seconds=null"]
+    if bare:
+        parts = ["callbacks=none", "logger=none", "trainer.enable_progress_bar=false"]
+    endless = [*options, *parts, "trainer.max_epochs=1000", "+trainer.limit_val_batches=0"]
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        plain = configured(endless, folder)
         data = make_data(plain)
-        self.task = make_task(plain, data.sizes, data.codec, trainable=True)
-        self.paused = _Paused()
-        more = [] if bare else [Guard(Waiting(), folder), Cost(), _Bar()]
+        task = make_task(plain, data.sizes, data.codec, trainable=True)
         for one in ("progress_bar", "checkpoint"):  # the latter acts, and complains, at validation only
             plain["callbacks"].pop(one, None)
-        self.trainer = make_trainer(plain, *more, self.paused)
-        self.thread = Thread(target=partial(self.trainer.fit, self.task, datamodule=data), daemon=True)
-        finalize(self, _end, self.thread, self.paused, place)
-        self.thread.start()
-        self._wait()
-
-    def epoch(self) -> Sequence[Tensor]:
-        """Train an epoch."""
-        self.paused.go.release()
-        self._wait()
-        return ()
-
-    def _wait(self) -> None:
-        while not self.paused.done.acquire(timeout=1.0):
-            if not self.thread.is_alive():  # it has shown its error itself
-                raise RuntimeError("the training has ended before its time")
+        more = [] if bare else [Guard(Waiting(), folder), Cost(), _Bar()]
+        make_trainer(plain, *more, in_turn).fit(task, datamodule=data)
 
 
-def _end(thread: Thread, paused: _Paused, place: TemporaryDirectory[str]) -> None:
-    paused.over = True
-    paused.go.release()
-    thread.join()
-    place.cleanup()
-
-
-def _fit(options: Sequence[str], *, bare: bool = False) -> Work:
-    return _Training(options, bare=bare).epoch
-
-
-def _draw(options: Sequence[str]) -> Work:
-    training = _Training(options)
-    (maps,) = (one for one in training.trainer.callbacks if isinstance(one, AttentionMaps))  # type: ignore[attr-defined]
-
-    def draw() -> Sequence[Tensor]:
-        maps.on_validation_end(training.trainer, training.task)
-        return ()
-
-    return draw
-
-
-def _plain_loop(options: Sequence[str], device: torch.device) -> Work:
+def _plain_loop(options: Sequence[str], device: torch.device, another: Another) -> None:
+    """A job: an epoch is a piece of work."""
     with TemporaryDirectory() as name:
         plain = configured(options, Path(name))
     data = make_data(plain)
@@ -187,19 +179,16 @@ def _plain_loop(options: Sequence[str], device: torch.device) -> Work:
     optimizer = task.make_optimizer(list(model.parameters()))
     schedule = task.make_schedule(optimizer, 1000 * len(batches))
 
-    def epoch() -> Sequence[Tensor]:
+    while another():
         model.train()
         for batch in batches:
             plain_step(model, batch, optimizer, plain["trainer"]["gradient_clip_val"], device)
             schedule.step()
-        return ()
-
-    return epoch
 
 
 def _forked(options: Sequence[str], processes: int) -> Work:
     """A whole fit by processes that are forks of this one."""
-    launched = (f"trainer.devices={processes}", "trainer.strategy=ddp_fork", "trainer.max_epochs=1")
+    launched = (f"trainer.devices={processes}", "trainer.max_epochs=1")
     data = make_data(configured(options, ROOT))
 
     def fit() -> Sequence[Tensor]:
@@ -208,6 +197,7 @@ def _forked(options: Sequence[str], processes: int) -> Work:
             plain = configured([*options, *launched, "+trainer.limit_val_batches=0"], folder)
             task = make_task(plain, data.sizes, data.codec, trainable=True)
             plain["trainer"]["enable_progress_bar"] = False
+            plain["trainer"]["strategy"] = FORKS
             del plain["callbacks"]["checkpoint"]  # acts, and complains, at validation only
             trainer = make_trainer(plain, Guard(Waiting(), folder), Cost())
             trainer.fit(task, datamodule=data)

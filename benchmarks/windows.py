@@ -1,6 +1,6 @@
 """Attention within a band, |j - t| <= D, and recording the weights of a few examples."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from functools import partial
 
@@ -21,11 +21,11 @@ from attention_lab.attention import (
     recording,
 )
 from attention_lab.models.encoder import Encoder
+from benchmarks.forward_backward import attention_inputs, forward_backward
 from benchmarks.harness import Contest, Growth, Way, Work
 
 HEADS, FEATURES, WIDTH = 8, 32, 64
 LOOKED_AT = 4
-Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
@@ -34,7 +34,7 @@ def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
     for causal, padded in ((False, False), (True, False), (False, True)):
         batch, length = (4 if padded else 1), 200 if quick else 1024 if padded else 4096
         mask = _padding(batch, length, device) if padded else None
-        inputs = _inputs(batch, length, device)
+        inputs = attention_inputs((batch, HEADS, length, FEATURES), device)
         exact = [x.double().cpu() for x in inputs]
         unmasked = None if mask is None else mask.cpu()
         yield Contest(
@@ -62,17 +62,11 @@ def growth(device: torch.device, quick: bool) -> Iterator[Growth]:
 
 
 def _at_length(length: int, *, width: int, causal: bool, device: torch.device) -> list[Way]:
-    return _ways(_inputs(1, length, device), width, causal, None)
+    return _ways(attention_inputs((1, HEADS, length, FEATURES), device), width, causal, None)
 
 
 def _named(causal: bool, width: int) -> str:
     return f"0 <= t - j <= {width}" if causal else f"|j - t| <= {width}"
-
-
-def _inputs(batch: int, length: int, device: torch.device) -> list[Tensor]:
-    """Query, key, value, and what is multiplied with the context before it is summed."""
-    generator = torch.Generator().manual_seed(1)
-    return [torch.randn(batch, HEADS, length, FEATURES, generator=generator).to(device) for _ in range(4)]
 
 
 def _padding(batch: int, length: int, device: torch.device) -> Tensor:
@@ -90,14 +84,6 @@ def _ways(inputs: Sequence[Tensor], width: int, causal: bool, mask: Tensor | Non
     if mask is None:  # under one, its rows without a key are not zero
         ways.append(Way("local-attention", partial(_peer, inputs, width, causal), needs="local_attention"))
     return ways
-
-
-def _results(attend: Attend, inputs: Sequence[Tensor]) -> list[Tensor]:
-    """The context, and the gradients of query, key and value."""
-    query, key, value = (x.detach().requires_grad_() for x in inputs[:3])
-    context = attend(query, key, value)
-    context.backward(inputs[3])  # type: ignore[no-untyped-call]
-    return [context, *(one for x in (query, key, value) if (one := x.grad) is not None)]
 
 
 def _pairs(
@@ -119,7 +105,7 @@ def _textbook(inputs: Sequence[Tensor], width: int, causal: bool, mask: Tensor |
         weights: Tensor = scores.masked_fill(~inside, -torch.inf).softmax(-1).masked_fill(~alive, 0.0)
         return weights @ value
 
-    return partial(_results, attend, inputs)
+    return partial(forward_backward, attend, inputs)
 
 
 def _reference(inputs: Sequence[Tensor], width: int, causal: bool, mask: Tensor | None) -> list[Tensor]:
@@ -136,7 +122,7 @@ def _masked(inputs: Sequence[Tensor], width: int, causal: bool, mask: Tensor | N
     def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         return F.scaled_dot_product_attention(query, key, value, attn_mask=inside).masked_fill(~alive, 0.0)
 
-    return partial(_results, attend, inputs)
+    return partial(forward_backward, attend, inputs)
 
 
 def _ours(
@@ -152,7 +138,7 @@ def _ours(
         context: Tensor = attention(query, attention.remember(key, value, mask, causal=causal))
         return context
 
-    return partial(_results, attend, inputs)
+    return partial(forward_backward, attend, inputs)
 
 
 def _by_weights(inputs: Sequence[Tensor], width: int, normalizer: Normalizer) -> Work:
@@ -162,7 +148,7 @@ def _by_weights(inputs: Sequence[Tensor], width: int, normalizer: Normalizer) ->
     def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         return attention.weights(query, attention.remember(key, value)) @ value
 
-    return partial(_results, attend, inputs)
+    return partial(forward_backward, attend, inputs)
 
 
 def _peer(inputs: Sequence[Tensor], width: int, causal: bool) -> Work:
@@ -177,13 +163,13 @@ def _peer(inputs: Sequence[Tensor], width: int, causal: bool) -> Work:
         autopad=True,
         use_rotary_pos_emb=False,
     )
-    return partial(_results, local, inputs)
+    return partial(forward_backward, local, inputs)
 
 
 def _sparse(device: torch.device, quick: bool) -> Contest:
     """A normaliser that no fused kernel computes."""
     length, width = (200, 8) if quick else (1024, WIDTH)
-    inputs = _inputs(1, length, device)
+    inputs = attention_inputs((1, HEADS, length, FEATURES), device)
     exact = [x.double().cpu() for x in inputs]
     return Contest(
         f"Sparsemax, {_named(False, width)}, length {length:,}, {HEADS} heads of {FEATURES}",

@@ -2,11 +2,14 @@
 
 import gc
 import math
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from time import monotonic, process_time, sleep
 
 import pytest
 import torch
@@ -16,7 +19,8 @@ from benchmarks import __main__ as command
 from benchmarks import harness, report, topic_run
 from benchmarks.growth import Limits, foretell, grow
 from benchmarks.harness import Contest, Growth, Row, Way, measure, relative_error
-from benchmarks.machine import ceiling, extra_peak
+from benchmarks.machine import ceiling, extra_peak, own_seconds
+from benchmarks.own_process import OwnProcess
 from benchmarks.picture import draw_growth
 from benchmarks.topics import load, topics
 
@@ -148,9 +152,8 @@ def test_relative_error_is_of_the_largest_value_of_each_tensor() -> None:
 
 def test_the_error_is_against_the_reference_where_a_way_is_exact() -> None:
     wrong = Way("wrong", lambda: lambda: [torch.tensor([1.0, 1.5])])
-    rows = _at_once(
-        Contest("", [wrong, replace(wrong, exact=False)], reference=lambda: [torch.ones(2).double()])
-    )
+    ways = [wrong, replace(wrong, exact=False)]
+    rows = _at_once(Contest("", ways, reference=lambda: [torch.ones(2).double()]))
     assert [row.error for row in rows] == [0.5, None]
 
 
@@ -163,6 +166,47 @@ def test_extra_memory_is_the_peak_even_of_pages_that_were_kept() -> None:
     del small
     for _ in range(2):
         assert 15 <= (extra_peak(work, CPU) or 0) / MIB < 20
+
+
+def _burn(folder: Path, another: Callable[[], bool]) -> None:
+    for turn in range(2):
+        assert another()
+        (folder / f"{turn}").write_text(str(os.getpid()))
+        end = process_time() + 0.2
+        while process_time() < end:
+            pass
+    if another():
+        raise ValueError("no third\nfor this")
+    (folder / "ended").touch()
+
+
+def test_a_process_of_its_own_works_when_told(tmp_path: Path) -> None:
+    work = OwnProcess(partial(_burn, tmp_path))
+    assert not list(tmp_path.iterdir())
+    before = own_seconds() - process_time()
+    assert [*work(), *work()] == []
+    assert (tmp_path / "0").read_text() == (tmp_path / "1").read_text() != str(os.getpid())
+    alive = own_seconds() - process_time()
+    assert alive - before == pytest.approx(0.4, abs=0.1)
+    for said in (r"^in its process: ValueError: no third\nTraceback", "^its process has ended .* status 1$"):
+        with pytest.raises(RuntimeError, match=said):
+            work()
+    assert own_seconds() - process_time() > alive - 0.05  # what it used is not forgotten
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["del work; assert ended.exists()", "sys.exit()", "os.kill(os.getpid(), 9)"])
+def test_a_process_of_its_own_ends_with_its_object_and_its_parent(way: str, tmp_path: Path) -> None:
+    script = (
+        "from tests.test_benchmarks import OwnProcess, Path, _burn, os, partial, sys\n"
+        f"ended = Path({str(tmp_path / 'ended')!r}); work = OwnProcess(partial(_burn, ended.parent))\n"
+        f"work(); work(); {way}"
+    )
+    subprocess.run([sys.executable, "-c", script], cwd=ROOT, check="kill" not in way, timeout=120)
+    end = monotonic() + 10
+    while not (tmp_path / "ended").exists():
+        assert monotonic() < end
+        sleep(0.05)
 
 
 def test_the_ceiling_of_this_machine_is_positive() -> None:
@@ -237,10 +281,7 @@ def test_a_run_replaces_its_own_section_only(tmp_path: Path, monkeypatch: pytest
     ("arguments", "line"),
     [
         (["lineal"], "benchmarks: no such topic: lineal; there are "),
-        (
-            ["linear", "--output", "/no/such/folder/a.md"],
-            "benchmarks: --output: nothing can be written into /no/such/",
-        ),
+        (["linear", "--output", "/no/such/a.md"], "benchmarks: --output: nothing can be written into /no/"),
     ],
 )
 def test_a_mistake_is_one_line(arguments: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -255,8 +296,5 @@ def test_help_names_the_topics_and_imports_no_torch() -> None:
         "import sys; from benchmarks.__main__ import main\n"
         "try: main(['--help'])\nexcept SystemExit: sys.exit('torch' in sys.modules)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0
-    assert all(topic in done.stdout for topic in topics())
+    shown = subprocess.check_output([sys.executable, "-c", script], cwd=ROOT, text=True)
+    assert all(topic in shown for topic in topics())

@@ -1,0 +1,119 @@
+"""Work in a process of its own, which waits, blocked, while others do theirs.
+
+Trainings in threads of one process slow each other though they take turns: each thread that computes opens
+an OpenMP team, and where all teams have more threads than there are cores libgomp hardly spins any more.
+A step that is parallel in hundreds of places then takes 40% longer than in a run.
+"""
+
+import atexit
+import signal
+import traceback
+from collections.abc import Callable, Sequence
+from functools import partial
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
+from weakref import finalize
+
+import torch
+from torch import Tensor
+
+ENDS_WITHIN = 20.0  # seconds, for a piece of work that is under way
+Another = Callable[[], bool]
+"""Says that the last piece of work is done, and waits; true: there is another to do, false: end."""
+Job = Callable[[Another], None]
+"""Prepares, then does a piece of work as long as there is another."""
+_Told = tuple[str, str]
+"""An error in one line, and its traceback."""
+
+
+class OwnProcess:
+    """Work that another process does: it ends with this object, or with the process that made it.
+
+    Args:
+        job: what that process does; it is imported there, so it is a function of a module, or a `partial`.
+
+    Raises:
+        RuntimeError: the process has failed, in its preparation or, when called, in a piece of work.
+    """
+
+    def __init__(self, job: Job) -> None:
+        context = get_context("spawn")  # a fork would begin with the threads, and their count, of this one
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(
+            target=_serve, args=(job, theirs, torch.get_num_threads()), daemon=True
+        )
+        self._process.start()
+        theirs.close()  # the child has it alone, so that its end is told
+        # Before multiprocessing waits for its processes at exit, as it was imported earlier.
+        atexit.register(finalize(self, _end, self._process, self._connection))
+        self._wait()
+
+    def __call__(self) -> Sequence[Tensor]:
+        """Do a piece of work; of its results nothing is known here."""
+        try:
+            self._connection.send(None)
+        except BrokenPipeError:
+            raise self._ended() from None
+        self._wait()
+        return ()
+
+    def _wait(self) -> None:
+        try:
+            told: _Told | None = self._connection.recv()
+        except (EOFError, ConnectionResetError):
+            raise self._ended() from None
+        if told is not None:
+            raise _failure(*told)
+
+    def _ended(self) -> RuntimeError:
+        self._process.join()
+        return RuntimeError(f"its process has ended before its time, with status {self._process.exitcode}")
+
+
+def _failure(line: str, trace: str) -> RuntimeError:
+    error = RuntimeError(f"in its process: {line}")
+    error.add_note(trace)
+    return error
+
+
+def _end(process: SpawnProcess, connection: Connection) -> None:
+    connection.close()
+    process.join(ENDS_WITHIN)
+    if process.is_alive():
+        process.kill()
+        process.join()
+
+
+def _serve(job: Job, connection: Connection, threads: int) -> None:
+    """The life of the other process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the first one, with which this one ends
+    if torch.get_num_threads() != threads:
+        torch.set_num_threads(threads)
+    try:
+        job(partial(_another, connection))
+    except BaseException as error:
+        line = (str(error).splitlines() or [""])[0]
+        _tell(connection, (f"{type(error).__name__}: {line}", traceback.format_exc()))
+        raise SystemExit(1) from error
+
+
+def _another(connection: Connection) -> bool:
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.synchronize()
+    if not _tell(connection, None):
+        return False
+    try:
+        connection.recv()
+    except (EOFError, ConnectionResetError):
+        return False
+    return True
+
+
+def _tell(connection: Connection, told: _Told | None) -> bool:
+    """Whether there was someone to be told."""
+    try:
+        connection.send(told)
+    except (BrokenPipeError, ConnectionResetError):
+        return False
+    return True
