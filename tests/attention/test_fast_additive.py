@@ -237,4 +237,4 @@ def test_triton_equals_chunks(activation: str, weights: int) -> None:
         wanted = [chunks.scores(w), *additive_chunks.Chunks(FORMS[activation], a, b).pull(g, weights)]
         found = [additive_triton.scores(a, b, w, rate), *additive_triton.pull(a, b, g, weights, rate)]
         for got, want in zip(found, wanted, strict=True):
-            assert torch.allclose(got, want, rtol=1e-4, atol=1e-4)
+            assert torch.allclose(got, want, rtol=1e-4, atol=1e-3)  # sums of up to 6150 terms

@@ -38,6 +38,6 @@ class Dropout(nn.Dropout):
 def _mask(like: Tensor, kept: int) -> Tensor:
     """`STEPS / kept` with the probability `kept / STEPS`, else 0."""
     count = like.numel()
-    drawn = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None)
+    drawn = like.new_empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None)
     numbers = drawn.view(torch.int16)[:count].view(like.shape)  # uniform from -STEPS / 2
     return numbers.lt_(kept - STEPS // 2).to(like.dtype).mul_(STEPS / kept)

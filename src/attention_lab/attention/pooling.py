@@ -89,7 +89,7 @@ class Hard(_OneHot):
         """A draw from the probabilities; inside `drawing` its log-probability is kept."""
         flat = probability.detach().flatten(0, -2)
         empty = flat.sum(-1, keepdim=True) == 0
-        index = torch.multinomial(flat.float() + empty, 1).view(probability.shape[:-1])
+        index = _draw(flat.float() + empty).view(probability.shape[:-1])
         if self.draws is not None:
             self.draws.append(
                 Draw(log_of(probability.gather(-1, index.unsqueeze(-1)).squeeze(-1)), entropy_of(probability))
@@ -169,6 +169,14 @@ def log_of(probability: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
 def entropy_of(probability: Float[Tensor, "... K"]) -> Float[Tensor, "..."]:
     """`-sum_i p_i log p_i` of each row."""
     return -(probability * log_of(probability)).sum(-1)
+
+
+def _draw(probability: Tensor) -> Tensor:
+    """A draw from each row `[N, K]`."""
+    if probability.device.type == "cpu":
+        return torch.multinomial(probability, 1)
+    # The same, but for two looks at the values, for which a GPU would have to be waited for.
+    return (probability / torch.empty_like(probability).exponential_()).argmax(-1)
 
 
 def _one_hot(index: Tensor, like: Tensor) -> Tensor:

@@ -34,6 +34,11 @@ class AveragedWeights(WeightAveraging):
         self.decay = decay
         super().__init__(multi_avg_fn=self.update)
 
+    def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Follow the weights to their device: the average was made before they were there."""
+        if self._average_model is not None:
+            self._average_model.to(pl_module.device)
+
     @torch.no_grad()
     def update(self, averages: Sequence[Tensor], weights: Sequence[Tensor], count: Tensor) -> None:
         """Move the averages, in place; what is no number on a scale, such as a count, is copied."""

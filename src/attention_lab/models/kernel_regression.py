@@ -13,8 +13,8 @@ from attention_lab.sizes import RegressionSizes
 MANY = 2**27
 """Pairs of queries and keys, times features, up to which all weights are held at once: half a GiB."""
 PART = 2**24
-"""How many of them are held at a time where there are more. Blocks of half the size would lie on the heap of the
-C library, and fragment it so that memory grows with all pairs again."""
+"""How many of them are held at a time where there are more. Blocks of half the size would lie on the heap,
+and fragment it so that memory grows with all pairs again."""
 
 
 class KernelRegression(nn.Module):
@@ -120,7 +120,7 @@ class KernelRegression(nn.Module):
         inputs, targets = self.keys[chosen], self.values[chosen]
         spread = (inputs.amax(0) - inputs.amin(0)).max().clamp_min(1e-12)
         before = score.width.clone()
-        widths: list[float] = torch.logspace(-1, 3.5, steps).div(spread).tolist()
+        widths: list[float] = torch.logspace(-1, 3.5, steps, device=spread.device).div(spread).tolist()
 
         best, best_error = -1, torch.inf
 

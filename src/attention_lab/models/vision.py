@@ -29,11 +29,13 @@ class PictureNorm(nn.Module):
 
     def forward(self, x: Float[Tensor, "B c H W"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B c H W"]:
         """Pictures of widths `lengths`, normalised; zero beyond."""
-        inside = lengths_mask(lengths, x.shape[-1]).squeeze(1)
-        columns = self.normalize(x.permute(0, 3, 1, 2)[inside])  # [all columns, c, H]
-        padded: Tensor = columns.new_zeros(*inside.shape, *columns.shape[1:])
-        padded[inside] = columns
-        return padded.permute(0, 2, 3, 1)
+        # Looked up once: a GPU has to be waited for.
+        inside = lengths_mask(lengths, x.shape[-1]).flatten().nonzero().squeeze(1)
+        all_columns = x.permute(0, 3, 1, 2).flatten(0, 1)
+        columns = self.normalize(all_columns.index_select(0, inside))  # [n, c, H]
+        padded = columns.new_zeros(all_columns.shape).index_copy(0, inside, columns)
+        normalized: Tensor = padded.view(x.shape[0], x.shape[3], *x.shape[1:3]).permute(0, 2, 3, 1)
+        return normalized
 
 
 class GridEncoder(nn.Module):
@@ -91,7 +93,7 @@ class GridEncoder(nn.Module):
         places = torch.cat(
             [across.unsqueeze(1).expand(-1, rows, -1), down.unsqueeze(0).expand(columns, -1, -1)], -1
         )
-        annotations = (self.normalize(x) + places.to(x)).flatten(1, 2)
+        annotations = (self.normalize(x) + places.to(x, non_blocking=True)).flatten(1, 2)
         cells = lengths * rows
         mask = lengths_mask(cells, columns * rows)
         total = annotations.masked_fill(~mask.mT, 0.0).sum(1)

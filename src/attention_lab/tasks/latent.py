@@ -31,8 +31,9 @@ def monte_carlo_loss(
     with drawing(pooling) as draws:
         logits = model(batch.source, batch.source_lengths, batch.target, pooling.samples)
     target = batch.target.repeat_interleave(pooling.samples, 0)
-    written = (target != PAD).to(logits.dtype)
-    likelihood = log_likelihood(logits, target) * written
+    likelihood = log_likelihood(logits, target)
+    written = (target != PAD).to(likelihood.dtype)  # not that of the logits: bfloat16 cannot count to 300
+    likelihood = likelihood * written
     log_probability, entropy = (torch.cat(parts, -1) for parts in zip(*draws, strict=True))
     reward, steps = likelihood.detach(), written
     if not model.decoder.steps_are_independent:

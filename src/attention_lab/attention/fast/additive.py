@@ -94,7 +94,7 @@ class Plan(NamedTuple):
 
 
 def plan(a: Tensor, b: Tensor, activation: str, compiled: bool | None) -> Plan:
-    """The fastest way for these sizes and values; of its own accord the same for the same call."""
+    """The fastest way for a `[n, Q, h]` and b `[n, K, h]`; of its own accord the same for the same call."""
     (examples, queries, hidden), count = a.shape, b.shape[1]
     if additive_triton.usable(a, activation):
         return Plan(activation, FORMS[activation], "triton")
@@ -110,7 +110,7 @@ def plan(a: Tensor, b: Tensor, activation: str, compiled: bool | None) -> Plan:
 
 
 def forward(a: Tensor, b: Tensor, w: Tensor, how: Plan) -> tuple[Tensor, Tensor | None]:
-    """The scores, and what is worth keeping for `backward`."""
+    """The scores `[n, Q, K]`, and what is worth keeping for `backward`; w is `[n, h]`, or `[1, h]`."""
     form, state = how.form, None
     x, y = form.enter(a), form.enter(b)
     found = None
@@ -131,7 +131,7 @@ def forward(a: Tensor, b: Tensor, w: Tensor, how: Plan) -> tuple[Tensor, Tensor 
 def backward(
     a: Tensor, b: Tensor, w: Tensor, gradient: Tensor, how: Plan, state: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of a, b and w from that of the scores."""
+    """The gradients of a, b and w, in their shapes, from that of the scores `[n, Q, K]`."""
     form = how.form
     x, y = (a, b) if state is not None else (form.enter(a), form.enter(b))  # a state is all that is needed
     found = None

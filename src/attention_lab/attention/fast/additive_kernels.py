@@ -19,8 +19,9 @@ def _scores(
     hidden_tile: tl.constexpr,
 ) -> None:
     """A program: a tile of queries by one of keys, of one example. All tensors are contiguous."""
-    tile, example = tl.program_id(0), tl.program_id(1).to(tl.int64)
     across = tl.cdiv(keys, column_tile)
+    tiles = tl.cdiv(queries, row_tile) * across
+    tile, example = tl.program_id(0) % tiles, (tl.program_id(0) // tiles).to(tl.int64)
     q = (tile // across) * row_tile + tl.arange(0, row_tile)
     k = (tile % across) * column_tile + tl.arange(0, column_tile)
     a_pointer += example * queries * hidden
@@ -55,8 +56,9 @@ def _rows(
     hidden_tile: tl.constexpr,
 ) -> None:
     """A program: a tile of queries by one of hidden units, of one example, over all keys."""
-    tile, example = tl.program_id(0), tl.program_id(1).to(tl.int64)
     across = tl.cdiv(hidden, hidden_tile)
+    tiles = tl.cdiv(queries, row_tile) * across
+    tile, example = tl.program_id(0) % tiles, (tl.program_id(0) // tiles).to(tl.int64)
     q = (tile // across) * row_tile + tl.arange(0, row_tile)
     h = (tile % across) * hidden_tile + tl.arange(0, hidden_tile)
     inside = (q[:, None] < queries) & (h < hidden)

@@ -17,6 +17,7 @@ from torch import Tensor
 from attention_lab.attention.fast.additive_forms import LOGISTIC
 
 ROWS, COLUMNS, HIDDEN = 16, 16, 32
+"""Sizes of a tile. Tiles and examples share one axis of the grid: the others end at 65535."""
 
 
 def usable(a: Tensor, activation: str) -> bool:
@@ -41,7 +42,7 @@ def scores(
         per_example = 0 if len(weight) == 1 else hidden
         kernel = import_module("attention_lab.attention.fast.additive_kernels").scores
         with _on(a):
-            kernel[(tiles, examples)](
+            kernel[(tiles * examples,)](
                 a, b, weight, out, queries, keys, hidden, per_example, rate, ROWS, COLUMNS, HIDDEN
             )
     return out
@@ -70,7 +71,7 @@ def _rows(a: Tensor, b: Tensor, gradient: Tensor, rate: float) -> tuple[Tensor, 
         tiles = -(-queries // ROWS) * -(-hidden // HIDDEN)
         kernel = import_module("attention_lab.attention.fast.additive_kernels").rows
         with _on(a):
-            kernel[(tiles, examples)](
+            kernel[(tiles * examples,)](
                 a, b, gradient, slopes, values, queries, keys, hidden, rate, ROWS, HIDDEN
             )
     return slopes, values
