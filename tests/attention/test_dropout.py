@@ -95,3 +95,17 @@ def test_nothing_happens_outside_training() -> None:
 def test_no_probability() -> None:
     with pytest.raises(ValueError, match="between 0 and 1"):
         Dropout(1.5)
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_each_example_under_vmap_is_dropped_by_itself() -> None:
+    x = torch.ones(2, LARGE)
+    first, second = torch.func.vmap(Dropout(0.5), randomness="different")(x) == 0
+    assert abs(float((first == second).double().mean()) - 0.5) < 4 * 0.5 / LARGE**0.5
+    first, second = torch.func.vmap(Dropout(0.5), randomness="same")(x) == 0
+    assert torch.equal(first, second)
+
+
+def test_the_mask_lies_where_the_input_does() -> None:
+    with torch.device("meta"):
+        assert Dropout(0.5)(torch.ones(LARGE, device="cpu")).device.type == "cpu"

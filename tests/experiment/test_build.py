@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 from pytorch_lightning.strategies import DDPStrategy
 
+from attention_lab.callbacks.randomness import OwnNumbers
 from attention_lab.errors import LabError
 from attention_lab.experiment.build import _check_optimizer, make_trainer
 
@@ -38,10 +39,17 @@ def test_what_they_cannot_is_refused() -> None:
         _check_optimizer({"_target_": "torch.optim.LBFGS"}, trainer(world_size=2))
 
 
-@pytest.mark.parametrize("strategy", ["auto", "ddp", "ddp_fork", "ddp_find_unused_parameters_true"])
+@pytest.mark.parametrize("strategy", ["auto", "ddp", "ddp_spawn", "ddp_find_unused_parameters_true"])
 def test_gradients_lie_where_processes_sum_them(strategy: str) -> None:
     options = {"accelerator": "cpu", "devices": 2, "strategy": strategy, "barebones": True}
     node = {"_target_": "pytorch_lightning.Trainer", **options}
     trainer = make_trainer({"trainer": node, "logger": {}, "callbacks": {}, "optimizer": None})
     assert isinstance(trainer.strategy, DDPStrategy)
     assert trainer.strategy._ddp_kwargs["gradient_as_bucket_view"]
+    assert any(isinstance(one, OwnNumbers) for one in trainer.callbacks)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("strategy", ["ddp_fork", "ddp_notebook_find_unused_parameters_true"])
+def test_a_program_with_threads_is_not_forked(strategy: str) -> None:
+    with pytest.raises(LabError, match=f"strategy={strategy} forks a program with threads: choose ddp"):
+        make_trainer({"trainer": {"strategy": strategy}})

@@ -151,3 +151,18 @@ def test_a_loss_that_is_no_number_in_one_process_ends_both(tmp_path: Path) -> No
     assert "the batch is kept in" in errors
     assert errors.count("\n") == 1
     assert list(tmp_path.glob("bad_batch*.pt"))
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_ends_the_others_in_one_line(tmp_path: Path) -> None:
+    two = ["trainer.devices=2", "trainer.accelerator=cpu"]
+    process = _start(*SMALL["seq2seq"], *QUICK, *two, f"hydra.run.dir={tmp_path}")
+    _first_save(tmp_path, process)
+    group = _below(process.pid)
+    os.kill(group[-1], signal.SIGKILL)
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 1, errors
+    assert errors.startswith("Error: another process of this run was killed")
+    assert errors.endswith(f"python train.py resume={tmp_path}\n")
+    assert errors.count("\n") == 1
+    assert not [one for one in group if _lives(one)]

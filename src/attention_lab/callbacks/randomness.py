@@ -1,10 +1,33 @@
-"""The states of all global random number generators, as values that load with `weights_only=True`."""
+"""The global random number generators: apart in each process, and saved as values of `weights_only=True`."""
 
 import random
 from typing import Any
 
 import numpy as np
+import pytorch_lightning as pl
 import torch
+
+
+class OwnNumbers(pl.Callback):
+    """Gives each process of a training random numbers of its own; the first keeps those of the seed.
+
+    All are seeded alike, so that they begin with the same weights. Drawing on alike, they would drop the same
+    elements of batches of one shape, and a step of two processes would have the noise of one.
+    """
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Part them; `torch.initial_seed()`, on which all have to agree, stays that of the run."""
+        if trainer.global_rank:
+            draw_own(trainer.global_rank)
+
+
+def draw_own(rank: int) -> None:
+    """Let PyTorch draw other numbers in each process than in the others, all seeded alike."""
+    seed = random.Random(f"{torch.initial_seed()} {rank}").getrandbits(32)
+    state = torch.Generator().manual_seed(seed).get_state()
+    state[:8] = torch.get_rng_state()[:8]  # the bytes of the initial seed
+    torch.set_rng_state(state)
+    torch.cuda.manual_seed(seed)  # does nothing where there is none
 
 
 def random_states() -> dict[str, Any]:

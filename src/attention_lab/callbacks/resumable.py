@@ -198,9 +198,12 @@ def _takes_one(meta: Any) -> bool:
 
 
 def _measured(module: pl.LightningModule) -> dict[str, dict[str, Any]]:
-    """The states of the metrics that have begun to measure, with the count of their updates."""
+    """The states of the metrics that have begun to measure, on the CPU, with the count of their updates."""
     return {
-        name: {**one.metric_state, "_update_count": one._update_count}
+        name: {
+            **move_data_to_device(one.metric_state, torch.device("cpu")),
+            "_update_count": one._update_count,
+        }
         for name, one in module.named_modules()
         if isinstance(one, Metric) and one._update_count
     }

@@ -17,6 +17,7 @@ from pytorch_lightning.strategies import DDPStrategy, StrategyRegistry
 
 from attention_lab.attention import Mechanism
 from attention_lab.callbacks.checkpoint_files import CheckpointFiles
+from attention_lab.callbacks.randomness import OwnNumbers
 from attention_lab.data.codecs import Codec, codec_from_state, fits
 from attention_lab.data.datamodule import DataModule
 from attention_lab.errors import LabError
@@ -131,13 +132,18 @@ def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
     options = dict(config["trainer"])
     if "fsdp" in str(options.get("strategy")) and not torch.cuda.is_available():
         raise LabError("trainer=fsdp needs GPUs, and there is none here: choose trainer=ddp")
+    if str(options.get("strategy")).startswith(("ddp_fork", "ddp_notebook")):
+        # The threads that write the logs do not live on in a fork, which would wait for them for ever.
+        raise LabError(f"trainer.strategy={options['strategy']} forks a program with threads: choose ddp")
     _share_gradients()
     try:
         loggers = [_make(node)() for node in config["logger"].values()]
         callbacks = [_make(node)() for node in config["callbacks"].values()]
         callbacks = [one for one in callbacks if _is_of_use(one, options, bool(loggers))]
         options["plugins"] = [*(options.get("plugins") or []), CheckpointFiles()]
-        trainer: pl.Trainer = _make(options)(callbacks=[*more, *callbacks], logger=loggers or False)
+        trainer: pl.Trainer = _make(options)(
+            callbacks=[*more, OwnNumbers(), *callbacks], logger=loggers or False
+        )
     except (MisconfigurationException, ValueError, TypeError) as error:
         # Lightning's messages may run over lines; the first says what is wrong.
         raise LabError(f"trainer: {str(error).strip().splitlines()[0]}") from None

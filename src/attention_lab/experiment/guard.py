@@ -1,6 +1,9 @@
 """Watches a training: ends it where a signal asks for it, or where its numbers are no numbers any more."""
 
 import io
+import re
+import sys
+import time
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -12,11 +15,16 @@ from attention_lab.callbacks.together import any_process
 from attention_lab.data.codecs import TransductionCodec
 from attention_lab.data.images import ImageCodec
 from attention_lab.errors import LabError, Stopped
+from attention_lab.experiment.resume import how
+from attention_lab.experiment.runs import ERROR
 from attention_lab.experiment.signals import Waiting
 from attention_lab.writing import write_atomically
 
 BATCH = "bad_batch"
 """Name of the files with the batch whose loss is not finite: tensors, and the same as text."""
+
+LEFT_ALONE = re.compile(r"gloo.*(by peer|Broken pipe)", re.DOTALL)
+"""What is raised where another process has ended in the middle of a step."""
 
 
 class Guard(pl.Callback):
@@ -34,6 +42,7 @@ class Guard(pl.Callback):
 
     def __init__(self, waiting: Waiting, folder: Path) -> None:
         self.waiting, self.folder = waiting, folder
+        self.created = time.time()
         self.batch: Any = None
         self.fresh = False
         self.begun = False
@@ -66,12 +75,28 @@ class Guard(pl.Callback):
         names = [name for name, one in pl_module.named_parameters() if not bool(one.isfinite().all())]
         if names and self.bad is None:
             self.bad = self._describe(trainer, pl_module, f"the weights {names[0]} are not finite")
-        if self.bad is not None:
+        if any_process(trainer, self.bad is not None):  # of a loss, one process alone may know
             self._end(trainer)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Look a last time."""
         self._look(trainer, between_batches=False)
+
+    def on_exception(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
+    ) -> None:
+        """Leave it to the process that failed to say why: where it is missed, only a connection broke."""
+        if not (isinstance(exception, RuntimeError) and LEFT_ALONE.search(str(exception))):
+            return
+        for logger in trainer.loggers:
+            logger.finalize("failed")  # as Lightning does after this
+        reason = self.folder / ERROR
+        if trainer.is_global_zero and not (reason.is_file() and reason.stat().st_mtime >= self.created):
+            raise LabError(
+                "another process of this run was killed, perhaps as the memory was used up; "
+                f"the run goes on by {how(self.folder)}"
+            ) from None
+        sys.exit(1)
 
     def _look(self, trainer: pl.Trainer, between_batches: bool) -> None:
         stop = between_batches and self.waiting.signum is not None
