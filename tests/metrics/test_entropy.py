@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attention_lab.metrics import AttentionEntropy, attention_entropy
+from attention_lab.metrics import attention_entropy
 
 
 def test_entropy_by_hand() -> None:
@@ -45,26 +45,3 @@ def test_entropy_lies_between_zero_and_that_of_uniform(scores: list[float]) -> N
     assert -1e-12 <= entropy <= math.log(len(scores)) + 1e-12
     expected = -math.fsum(w * math.log(w) for w in weights.tolist() if w > 0)
     assert entropy == pytest.approx(expected, abs=1e-12)
-
-
-def test_mean_entropy_of_each_head() -> None:
-    uniform, sharp = [0.5, 0.5], [1.0, 0.0]
-    weights = torch.tensor([[[uniform, sharp], [sharp, sharp]], [[uniform, uniform], [sharp, uniform]]])
-    metric = AttentionEntropy(heads=2)
-    metric.update(weights)
-    torch.testing.assert_close(metric.compute(), math.log(2) * torch.tensor([3 / 4, 1 / 4]))
-    metric.reset()
-    metric.update(weights[:1], torch.tensor([[True, False]]))
-    metric.update(weights[1:], torch.tensor([[False, True]]))
-    torch.testing.assert_close(metric.compute(), math.log(2) * torch.tensor([1.0, 1 / 2]))
-
-
-def test_masked_rows_do_not_matter_even_when_poisoned() -> None:
-    metric = AttentionEntropy()
-    metric.update(torch.tensor([[[[0.5, 0.5], [math.nan, 1e9]]]]), torch.tensor([[True, False]]))
-    torch.testing.assert_close(metric.compute(), torch.tensor(math.log(2)))
-
-
-def test_another_number_of_heads_is_refused() -> None:
-    with pytest.raises(ValueError, match="2 heads for a AttentionEntropy of 1 heads"):
-        AttentionEntropy().update(torch.full((1, 2, 1, 1), 1.0))

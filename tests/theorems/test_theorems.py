@@ -23,6 +23,7 @@ from attention_lab.theorems import (
     Theorem,
     gradients,
     graph,
+    latent_key,
     recurrence,
 )
 from attention_lab.theorems.finding import apart
@@ -127,7 +128,7 @@ def test_a_biased_estimator_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_baseline_that_looks_at_its_own_draw_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gradients, "_moving_average", lambda likelihood, decay: 0.5 * likelihood)
+    monkeypatch.setattr(latent_key, "_moving_average", lambda likelihood, decay: 0.5 * likelihood)
     assert not SMALL["gradients"]().run(1).holds
 
 

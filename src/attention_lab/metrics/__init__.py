@@ -1,9 +1,9 @@
-"""Measures of outputs (error rates) and of attention (alignment, entropy, monotonicity), as torchmetrics."""
+"""Measures of outputs (error rates) and of attention (alignment, entropy, monotonicity)."""
 
 from attention_lab.metrics.alignment import AlignmentAccuracy, AlignmentErrorRate, AlignmentMass
 from attention_lab.metrics.bootstrap import Interval, bootstrap_interval
 from attention_lab.metrics.confusions import Confusion, Edit, align, confusions
-from attention_lab.metrics.entropy import AttentionEntropy, attention_entropy
+from attention_lab.metrics.entropy import attention_entropy
 from attention_lab.metrics.error_rates import (
     SequenceErrorRate,
     TokenErrorRate,
@@ -19,7 +19,6 @@ __all__ = [
     "AlignmentErrorRate",
     "AlignmentMass",
     "AlignmentMeasures",
-    "AttentionEntropy",
     "Confusion",
     "Edit",
     "Interval",

@@ -71,9 +71,8 @@ class AlignmentMass(Fraction):
         """Count a batch.
 
         Args:
-            weights: attention of each target step over the source.
-            alignment: gold source position of each target step, -1 where there is none; or up to G of them,
-                any of which is right, -1 behind the last.
+            weights: see `AlignmentAccuracy.update`.
+            alignment: likewise.
 
         Raises:
             ValueError: the shapes or the heads do not fit.

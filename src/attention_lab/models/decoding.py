@@ -86,43 +86,95 @@ def beam_search(
         `max_length`, the best that did not.
     """
     limits = _limits(max_length, source_lengths)
-    longest = int(limits.max())
     _check(beam_size=beam_size)
-    batch, device = len(source), source.device
-    first = torch.arange(batch, device=device).unsqueeze(-1) * beam_size  # each source's first row
+    beams = _Beams(limits, beam_size, length_penalty)
     state = model.select(
-        model.start(source, source_lengths), torch.arange(batch, device=device).repeat_interleave(beam_size)
+        model.start(source, source_lengths),
+        torch.arange(len(source), device=source.device).repeat_interleave(beam_size),
     )
-    tokens = torch.full((batch * beam_size,), BOS, device=device)
-    history = tokens.new_zeros(batch, beam_size, 0)
-    best = tokens.new_full((batch, longest), PAD)
-    best_score = torch.full((batch,), -torch.inf, device=device)
-    # All beams are one and the same hypothesis at first: only one of them counts.
-    live = torch.full((batch, beam_size), -torch.inf, device=device)
-    live[:, 0] = 0.0
-    for length in range(1, longest + 1):
+    tokens = torch.full((len(source) * beam_size,), BOS, device=source.device)
+    for _ in range(beams.longest):
         log_probabilities, state = _step(model, tokens, state)
-        grown = live.unsqueeze(-1) + log_probabilities.view(batch, beam_size, -1)
-        symbols = grown.shape[-1]
-        live, choice = grown.flatten(1).topk(beam_size)
-        origin, symbol = choice // symbols, choice % symbols
-        history = torch.cat([_take(history, origin), symbol.unsqueeze(-1)], -1)
-
-        last = (limits == length).unsqueeze(-1)
-        ended = symbol == EOS
-        scores = live / penalty(length, length_penalty)
-        best, best_score = _keep_best(best, best_score, history, scores.masked_fill(~ended, -torch.inf))
-        # At its limit, where nothing has ended, better an unfinished output than none.
-        settled = ~last | (best_score > -torch.inf).unsqueeze(-1)
-        best, best_score = _keep_best(best, best_score, history, scores.masked_fill(settled, -torch.inf))
-        # The penalty is monotonic in the length: the most favourable one is at either end.
-        divisor = max(penalty(length + 1, length_penalty), penalty(longest, length_penalty))
-        live = live.masked_fill(ended | last | (live / divisor <= best_score.unsqueeze(-1)), -torch.inf)
-        if bool((live == -torch.inf).all()):
+        rows, tokens = beams.grow(log_probabilities)
+        beams.drop(beams.compete())
+        if beams.all_done():
             break
-        tokens = symbol.flatten()
-        state = model.select(state, (first + origin).flatten())
-    return best[:, : int((best != PAD).sum(-1).max())], best_score
+        state = model.select(state, rows)
+    return beams.outputs()
+
+
+class _Beams:
+    """The hypotheses of each source: those that live, and the best of those that have ended.
+
+    Args:
+        limits: `[B]`, bound on the symbols of each source's hypotheses.
+        size: hypotheses kept for each source.
+        length_penalty: alpha of `penalty`.
+
+    Attributes:
+        written: `[B, size, t]`, the symbols of the hypotheses so far.
+        live: `[B, size]`, their log-probabilities, -inf for those that are dropped.
+        best: `[B, T]`, the best that has ended, padded; its score is `best_score` `[B]`.
+    """
+
+    def __init__(self, limits: Tensor, size: int, length_penalty: float) -> None:
+        self.limits, self.length_penalty = limits, length_penalty
+        self.longest = int(limits.max())
+        batch, device = len(limits), limits.device
+        self.first = torch.arange(batch, device=device) * size  # each source's first row of the state
+        self.written = torch.empty(batch, size, 0, dtype=torch.int64, device=device)
+        # All beams are one and the same hypothesis at first: only one of them counts.
+        self.live = torch.full((batch, size), -torch.inf, device=device)
+        self.live[:, 0] = 0.0
+        self.best = torch.full((batch, self.longest), PAD, device=device)
+        self.best_score = torch.full((batch,), -torch.inf, device=device)
+
+    def grow(self, log_probabilities: Tensor) -> tuple[Tensor, Tensor]:
+        """Keep the most probable continuations: the rows that are continued, and the symbols by which."""
+        batch, size = self.live.shape
+        grown = self.live.unsqueeze(-1) + log_probabilities.view(batch, size, -1)
+        symbols = grown.shape[-1]
+        self.live, choice = grown.flatten(1).topk(size)
+        origin, symbol = choice // symbols, choice % symbols
+        self.written = torch.cat([_take(self.written, origin), symbol.unsqueeze(-1)], -1)
+        return (self.first.unsqueeze(-1) + origin).flatten(), symbol.flatten()
+
+    def compete(self) -> Tensor:
+        """Let those that end compete for the best; `[B, size]`, True for what must grow no further."""
+        length = self.written.shape[-1]
+        scores = self.live / penalty(length, self.length_penalty)
+        ended = self.written[..., -1] == EOS
+        self._keep_best(scores.masked_fill(~ended, -torch.inf))
+        # At its limit, where nothing has ended, better an unfinished output than none.
+        last = (self.limits == length).unsqueeze(-1)
+        settled = ~last | (self.best_score > -torch.inf).unsqueeze(-1)
+        self._keep_best(scores.masked_fill(settled, -torch.inf))
+        return ended | last
+
+    def drop(self, finished: Tensor) -> None:
+        """Let live only what is not finished and can still win."""
+        # The penalty is monotonic in the length: the most favourable one is at either end.
+        soonest, latest = self.written.shape[-1] + 1, self.longest
+        divisor = max(penalty(length, self.length_penalty) for length in (soonest, latest))
+        beaten = self.live / divisor <= self.best_score.unsqueeze(-1)
+        self.live = self.live.masked_fill(finished | beaten, -torch.inf)
+
+    def all_done(self) -> bool:
+        """Whether no hypothesis lives."""
+        return bool((self.live == -torch.inf).all())
+
+    def outputs(self) -> tuple[Tensor, Tensor]:
+        """The best of each source, as short as they can be written side by side, and their scores."""
+        return self.best[:, : int((self.best != PAD).sum(-1).max())], self.best_score
+
+    def _keep_best(self, scores: Tensor) -> None:
+        """Put the hypothesis with the largest score `[B, size]` in the place of what it surpasses."""
+        score, beam = scores.max(-1)
+        better = score > self.best_score
+        candidate = torch.full_like(self.best, PAD)
+        candidate[:, : self.written.shape[-1]] = _take(self.written, beam.unsqueeze(-1)).squeeze(1)
+        self.best = torch.where(better.unsqueeze(-1), candidate, self.best)
+        self.best_score = torch.where(better, score, self.best_score)
 
 
 def penalty(length: int, alpha: float) -> float:
@@ -130,19 +182,9 @@ def penalty(length: int, alpha: float) -> float:
     return float(((5 + length) / 6) ** alpha)
 
 
-def _keep_best(best: Tensor, best_score: Tensor, history: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
-    """Put the best of the hypotheses `[B, beams, t]` in the place of what it surpasses."""
-    score, beam = scores.max(-1)
-    better = score > best_score
-    length = history.shape[-1]
-    candidate = torch.zeros_like(best)
-    candidate[:, :length] = _take(history, beam.unsqueeze(-1)).squeeze(1)
-    return torch.where(better.unsqueeze(-1), candidate, best), torch.where(better, score, best_score)
-
-
-def _take(history: Tensor, beams: Tensor) -> Tensor:
-    """The rows `beams` `[B, n]` of `[B, beams, t]`, for each source."""
-    return history.gather(1, beams.unsqueeze(-1).expand(-1, -1, history.shape[-1]))
+def _take(written: Tensor, beams: Tensor) -> Tensor:
+    """The hypotheses `beams` `[B, n]` of those written `[B, size, t]`, for each source."""
+    return written.gather(1, beams.unsqueeze(-1).expand(-1, -1, written.shape[-1]))
 
 
 def _step(model: Decodable[State], tokens: Tensor, state: State) -> tuple[Tensor, State]:
@@ -150,7 +192,8 @@ def _step(model: Decodable[State], tokens: Tensor, state: State) -> tuple[Tensor
     logits, state = model.step(tokens, state)
     working = torch.promote_types(logits.dtype, torch.float32)
     log_probabilities = torch.log_softmax(logits, -1, dtype=working)
-    log_probabilities[:, [PAD, BOS]] = -torch.inf
+    for never in (PAD, BOS):  # one by one: a list of them would be sent to a GPU at every step
+        log_probabilities[:, never] = -torch.inf
     return log_probabilities, state
 
 

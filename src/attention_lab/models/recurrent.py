@@ -16,7 +16,7 @@ CellState = tuple[Tensor, ...]
 
 @torch.no_grad()
 def fill_gates(weight: Tensor, hidden_size: int, *, orthogonal: bool) -> None:
-    """Initial values gate by gate: orthogonal for weights from states, Xavier for those from inputs."""
+    """Initial values of `[gates * h, n]` gate by gate: orthogonal (1312.6120) from states, else Xavier."""
     for gate in torch.split(weight, hidden_size):
         if orthogonal:
             nn.init.orthogonal_(gate)
@@ -70,12 +70,13 @@ class LateCell(nn.Module):
 
 
 class LateLSTM(LateCell):
-    """LSTM: one product a step for all gates.
+    """LSTM (Hochreiter & Schmidhuber 1997, with the forget gates of Gers et al. 2000).
 
         i, f, o = sigmoid(W x + V y + U h + b),   g = tanh(W x + V y + U h + b)
         c' = f * c + i * g,   h' = o * tanh(c')
 
-    The gates stand in this order, so that one sigmoid serves three. Forget gates start open (bias 1).
+    The gates stand in this order, so that one sigmoid serves three. Forget gates start open (bias 1), as
+    Jozefowicz et al. 2015 advise. A step takes one product for all gates.
     """
 
     def __init__(self, early_size: int, late_size: int, hidden_size: int) -> None:
@@ -95,10 +96,12 @@ class LateLSTM(LateCell):
 
 
 class LateGRU(LateCell):
-    """GRU: two products a step, as the reset gate stands between them.
+    """GRU (1406.1078, eq. 5 to 8), its reset gate after the product with the state, as in PyTorch.
 
-    r, z = sigmoid(W x + V y + b + U h + a)
-    n = tanh(W x + V y + b + r * (U h + a)),   h' = (1 - z) * n + z * h
+        r, z = sigmoid(W x + V y + b + U h + a)
+        n = tanh(W x + V y + b + r * (U h + a)),   h' = (1 - z) * n + z * h
+
+    A step takes two products, as the reset gate stands between them.
     """
 
     def __init__(self, early_size: int, late_size: int, hidden_size: int) -> None:

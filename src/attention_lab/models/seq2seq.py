@@ -117,7 +117,9 @@ def shifted(target: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
 
 
 class Seq2Seq(EncoderDecoder):
-    """Recurrent encoder and attentive decoder. Queries, keys and values all have `hidden_size`.
+    """Recurrent encoder and attentive decoder (1409.0473; 1508.04025).
+
+    Queries, keys and values all have `hidden_size`.
 
     Args:
         mechanism: the attention of the decoder.

@@ -1,7 +1,8 @@
 """Heatmaps as a matplotlib figure, for notebooks and papers."""
 
 from collections.abc import Iterator, Sequence
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from io import BytesIO
 from math import ceil
 from typing import TYPE_CHECKING, Any, cast
@@ -73,42 +74,83 @@ def show_heatmaps(
         from matplotlib.figure import Figure
     except ImportError:
         raise LabError("show_heatmaps needs matplotlib: pip install 'attention-lab[plot]'") from None
+    plan = _plan(matrices, titles, queries, keys, columns)
+    widths, heights = _inches(plan.panels, plan.rows, plan.columns)
+    size = figsize or _figure_size(plan, widths, heights, bars=1 if shared else plan.columns)
+    figure = Figure(size, layout="compressed", dpi=DOTS)
+    FigureCanvasAgg(figure)
+    grid = figure.subplots(
+        plan.rows, plan.columns, squeeze=False, width_ratios=widths, height_ratios=heights
+    ).ravel()
+    for axes in grid[len(plan.panels) :]:
+        axes.set_axis_off()
+    norms, colours = _norms(plan.panels, scale, shared), _colours(cmap)
+    for number, (axes, panel, norm) in enumerate(zip(grid, plan.panels, norms, strict=False)):
+        image = _draw(axes, panel, norm, colours)
+        axes.set_title(plan.captions[number], fontsize=TITLE_POINTS, parse_math=False, pad=5)
+        left, lowest = number % plan.columns == 0, number + plan.columns >= len(plan.panels)
+        _name(axes, "y", ylabel if left else "", plan.queries[number], left or not plan.alike)
+        _name(axes, "x", xlabel if lowest else "", plan.keys[number], lowest or not plan.alike)
+        if not shared:
+            _bar(figure, image, [axes])
+    if shared:
+        _bar(figure, image, grid.tolist())
+    # A notebook shows what has this method; matplotlib's own hook needs pyplot.
+    figure.__dict__["_repr_png_"] = partial(_png, figure)
+    return figure
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """The matrices, row by row, with what is written at each of them."""
+
+    panels: Sequence[Matrix]
+    columns: int
+    captions: Sequence[str]
+    queries: Sequence[Sequence[str]]
+    keys: Sequence[Sequence[str]]
+
+    @property
+    def rows(self) -> int:
+        """So many that all panels have a place."""
+        return ceil(len(self.panels) / self.columns)
+
+    @cached_property
+    def alike(self) -> bool:
+        """Whether all are of one size with the same labels, which are then written once for all."""
+        sides = self.queries, self.keys
+        return len({panel.shape for panel in self.panels}) == 1 and all(
+            side.count(side[0]) == len(side) for side in sides
+        )
+
+
+def _plan(
+    matrices: Any,
+    titles: Sequence[str] | None,
+    queries: Labels | None,
+    keys: Labels | None,
+    columns: int | None,
+) -> _Plan:
     panels, across = as_panels(matrices)
     columns = min(len(panels), columns or across or ceil(len(panels) ** 0.5))
     if columns < 1:
         raise ValueError(f"columns={columns}: give 1 or more")
-    rows = ceil(len(panels) / columns)
     captions = as_captions(titles, len(panels), columns)
-    sides = [as_labels(labels, panels, axis) for axis, labels in enumerate((queries, keys))]
-    alike = len({panel.shape for panel in panels}) == 1 and all(
-        side.count(side[0]) == len(side) for side in sides
-    )
+    sides = (as_labels(labels, panels, axis) for axis, labels in enumerate((queries, keys)))
+    return _Plan(panels, columns, captions, *sides)
 
-    widths, heights = _inches(panels, rows, columns)
-    # Beside each panel, or once for all, stand labels, and colour bars; above each its title.
-    longest = [max((len(label) for side in axis for label in side), default=2) for axis in sides]
+
+def _figure_size(
+    plan: _Plan, widths: Sequence[float], heights: Sequence[float], *, bars: int
+) -> tuple[float, float]:
+    """Inches of a figure with room for labels beside each panel or once for all, titles and colour bars."""
+    longest = [
+        max((len(label) for side in axis for label in side), default=2) for axis in (plan.queries, plan.keys)
+    ]
     left, below = (0.3 + 0.08 * length for length in longest)
-    bars = 0.7 if shared else 0.7 * columns
-    width = sum(widths) + 0.1 * columns + bars + left * (1 if alike else columns)
-    height = sum(heights) + 0.3 * rows + below * (1 if alike else rows)
-    figure = Figure(figsize or (width, height), layout="compressed", dpi=DOTS)
-    FigureCanvasAgg(figure)
-    grid = figure.subplots(rows, columns, squeeze=False, width_ratios=widths, height_ratios=heights)
-    norms = _norms(panels, scale, shared)
-    for number, axes in enumerate(grid.flat):
-        if number >= len(panels):
-            axes.set_axis_off()
-            continue
-        image = _draw(axes, panels[number], norms[number], _colours(cmap))
-        axes.set_title(captions[number], fontsize=TITLE_POINTS, parse_math=False, pad=5)
-        left, bottom = number % columns == 0, number + columns >= len(panels)
-        _name(axes, "y", ylabel if left else "", sides[0][number], left or not alike)
-        _name(axes, "x", xlabel if bottom else "", sides[1][number], bottom or not alike)
-        if not shared or number == len(panels) - 1:
-            _bar(figure, image, grid.ravel().tolist() if shared else [axes])
-    # A notebook shows what has this method; matplotlib's own hook needs pyplot.
-    figure.__dict__["_repr_png_"] = partial(_png, figure)
-    return figure
+    across, down = (1, 1) if plan.alike else (plan.columns, plan.rows)
+    width = sum(widths) + 0.1 * plan.columns + 0.7 * bars + left * across
+    return width, sum(heights) + 0.3 * plan.rows + below * down
 
 
 def _png(figure: "Figure") -> bytes:

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from PIL import Image
 
 from attention_lab.viz import layout as measure
-from attention_lab.viz.canvas import BAD, GOLD, PAPER, Canvas
-from attention_lab.viz.cells import OUTLINE, Heatmap, Scale, cell_pixels, hatching, outline_gold
+from attention_lab.viz.canvas import PAPER, Canvas
+from attention_lab.viz.cells import OUTLINE, Heatmap, Scale, cell_pixels, outline_gold
 from attention_lab.viz.fonts import label_mask
 from attention_lab.viz.layout import AXIS, CAPTION, GAP, HEADING, LEGEND, MARGIN, SPACE, Layout, arrange
-from attention_lab.viz.legend import BAR_HEIGHT, QUIET, SWATCH, colour_bar
+from attention_lab.viz.legend import QUIET, SAMPLES, SWATCH, draw_heading, draw_legend
 
 __all__ = ["Heatmap", "draw_heatmaps"]
 
@@ -54,18 +54,15 @@ def draw_heatmaps(
 
     top = MARGIN + (HEADING if title else 0)
     panels_right = MARGIN + layout.columns * layout.across
-    legend_height = CAPTION + BAR_HEIGHT + 24 + len(legend) * (SWATCH + 8)
+    legend_height = CAPTION + SAMPLES + len(legend) * (SWATCH + 8)
     height = max(layout.rows * layout.down - GAP, legend_height)
     canvas = Canvas(panels_right + LEGEND + MARGIN, top + height + MARGIN)
-    if title:
-        limit = canvas.pixels.shape[1] - 2 * MARGIN
-        canvas.text(title, (MARGIN, MARGIN + 10), size=17, limit=limit)
+    draw_heading(canvas, title)
     for number, heatmap in enumerate(drawn):
         row, column = divmod(number, layout.columns)
         left = MARGIN + column * layout.across + layout.left
         _panel(canvas, heatmap, layout, left, top + row * layout.down + CAPTION, scale, maximum)
-    colour_bar(canvas, panels_right, top + CAPTION, scale, maximum)
-    _legend(canvas, panels_right, top + CAPTION + BAR_HEIGHT + 24, legend)
+    draw_legend(canvas, panels_right, top + CAPTION, legend, scale=scale, maximum=maximum)
     return canvas.image()
 
 
@@ -138,18 +135,3 @@ def _legend_entries(maps: Sequence[Heatmap]) -> list[str]:
         "not finite": any(heatmap.bad.any() for heatmap in maps),
     }
     return [name for name, there in present.items() if there]
-
-
-def _legend(canvas: Canvas, left: int, top: int, entries: Sequence[str]) -> None:
-    for number, name in enumerate(entries):
-        line = top + number * (SWATCH + 8)
-        swatch = canvas.pixels[line : line + SWATCH, left : left + SWATCH]
-        if name == "masked":
-            swatch[:] = hatching(SWATCH, SWATCH)
-            canvas.frame(left, line, SWATCH, SWATCH)
-        elif name == "gold":
-            swatch[:] = GOLD
-            swatch[OUTLINE:-OUTLINE, OUTLINE:-OUTLINE] = 0
-        else:
-            swatch[:] = BAD
-        canvas.text(name, (left + SWATCH + 8, line + SWATCH // 2), size=11)

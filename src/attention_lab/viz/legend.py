@@ -1,16 +1,21 @@
-"""The colour bar beside attention maps."""
+"""What stands around attention maps: the title above them, and the legend beside them."""
+
+from collections.abc import Sequence
 
 import numpy as np
 
-from attention_lab.viz.canvas import PAPER, SHADES, Canvas
-from attention_lab.viz.cells import Scale, shades
-from attention_lab.viz.layout import CAPTION
+from attention_lab.viz.canvas import BAD, GOLD, PAPER, SHADES, Canvas
+from attention_lab.viz.cells import OUTLINE, Scale, hatching, shades
+from attention_lab.viz.layout import CAPTION, MARGIN
 
 BAR_HEIGHT = 200
 SWATCH = 16
 """Pixels of a side of a legend's sample."""
 QUIET = 0.62
 """Strength of what is not a label."""
+
+SAMPLES = BAR_HEIGHT + 24
+"""From the upper edge of the colour bar to that of the first sample."""
 
 _BAR_WIDTH = 16
 _TICKS: dict[Scale, tuple[float, ...]] = {
@@ -19,9 +24,52 @@ _TICKS: dict[Scale, tuple[float, ...]] = {
 }
 
 
-def colour_bar(
-    canvas: Canvas, left: int, top: int, scale: Scale, maximum: float, deepest: float = 1.0
+def draw_heading(canvas: Canvas, title: str) -> None:
+    """Write the title of the whole picture, if it has one, in the room that `layout.HEADING` leaves."""
+    if title:
+        canvas.text(title, (MARGIN, MARGIN + 10), size=17, limit=canvas.pixels.shape[1] - 2 * MARGIN)
+
+
+def draw_legend(
+    canvas: Canvas,
+    left: int,
+    top: int,
+    entries: Sequence[str],
+    *,
+    scale: Scale,
+    maximum: float,
+    deepest: float = 1.0,
 ) -> None:
+    """Draw the colour bar, and below it a sample of whatever else the maps show.
+
+    Args:
+        canvas: what is drawn on.
+        left: of the bar and the samples.
+        top: of the bar; its name stands above.
+        entries: some of "masked", "gold" and "not finite".
+        scale: of the weights.
+        maximum: the weight at the upper end of the bar.
+        deepest: the part of the colour map that weights are drawn with.
+    """
+    _colour_bar(canvas, left, top, scale, maximum, deepest)
+    for number, name in enumerate(entries):
+        _sample(canvas, left, top + SAMPLES + number * (SWATCH + 8), name)
+
+
+def _sample(canvas: Canvas, left: int, top: int, name: str) -> None:
+    swatch = canvas.pixels[top : top + SWATCH, left : left + SWATCH]
+    if name == "masked":
+        swatch[:] = hatching(SWATCH, SWATCH)
+        canvas.frame(left, top, SWATCH, SWATCH)
+    elif name == "gold":
+        swatch[:] = GOLD
+        swatch[OUTLINE:-OUTLINE, OUTLINE:-OUTLINE] = 0
+    else:
+        swatch[:] = BAD
+    canvas.text(name, (left + SWATCH + 8, top + SWATCH // 2), size=11)
+
+
+def _colour_bar(canvas: Canvas, left: int, top: int, scale: Scale, maximum: float, deepest: float) -> None:
     """Draw the colours from 0 to `maximum`, the part `deepest` of the map, with ticks and their weights."""
     name = "weight" if scale == "linear" else "weight (√)"
     canvas.text(name, (left - 1, top - CAPTION // 2 - 2), strength=QUIET)

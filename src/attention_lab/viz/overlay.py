@@ -13,7 +13,7 @@ from attention_lab.viz.canvas import BAD, GOLD, INK, PALETTE, PAPER, SHADES, Can
 from attention_lab.viz.cells import Flags, Scale, shades
 from attention_lab.viz.fonts import label_mask
 from attention_lab.viz.layout import CAPTION, GAP, HEADING, LARGEST, LEGEND, MARGIN
-from attention_lab.viz.legend import BAR_HEIGHT, QUIET, SWATCH, colour_bar
+from attention_lab.viz.legend import BAR_HEIGHT, QUIET, SAMPLES, SWATCH, draw_heading, draw_legend
 
 Colours = npt.NDArray[np.float64]
 """[..] of ink, 0 to 1, or [.., 3] of sRGB, 0 to 255."""
@@ -103,62 +103,83 @@ def draw_overlays(
     queries = min(len(overlay.weights), _MOST - 1)
     if left_out := len(overlay.weights) - queries:
         title = f"{title}   (first {queries} symbols, {left_out} left out)".strip()
-    height, width, columns = _arrange(overlay, queries + 1)
-    across, down = width + GAP, CAPTION + height + GAP
-    rows = ceil((queries + 1) / columns)
-    golden = [overlay.golden(query) for query in range(queries)]
-    marked = any(flags.any() for flags in golden)
-
-    top, right = MARGIN + (HEADING if title else 0), MARGIN + columns * across
-    legend = CAPTION + BAR_HEIGHT + (24 + SWATCH if marked else 12)
-    canvas = Canvas(right + LEGEND, top + max(rows * down - GAP, legend) + MARGIN)
-    if title:
-        canvas.text(title, (MARGIN, MARGIN + 10), size=17, limit=canvas.pixels.shape[1] - 2 * MARGIN)
-    corners = [
-        (MARGIN + number % columns * across, top + number // columns * down + CAPTION)
-        for number in range(queries + 1)
-    ]
-    for query, (x, y) in enumerate(corners, start=-1):
-        canvas.frame(x, y, width, height)
-        _caption(canvas, overlay, query, x, y - CAPTION // 2 - 1, width)
-    colour_bar(canvas, right, top + CAPTION, scale, maximum, deepest=_DEEPEST)
-    if marked:
-        line = top + CAPTION + BAR_HEIGHT + 24
-        swatch = canvas.pixels[line : line + SWATCH, right : right + SWATCH]
-        swatch[:] = GOLD
-        swatch[_OUTLINE:-_OUTLINE, _OUTLINE:-_OUTLINE] = 0
-        canvas.text("gold", (right + SWATCH + 8, line + SWATCH // 2), size=11)
+    legend = ["gold"] if any(overlay.golden(query).any() for query in range(queries)) else []
+    plan = _arrange(overlay, queries + 1, MARGIN + (HEADING if title else 0))
+    canvas = Canvas(plan.right + LEGEND, max(plan.bottom, plan.top + _legend_height(legend)) + MARGIN)
+    draw_heading(canvas, title)
+    for query, (left, top) in enumerate(plan.corners, start=-1):
+        canvas.frame(left, top, plan.width, plan.height)
+        _caption(canvas, overlay, query, left, top - CAPTION // 2 - 1, plan.width)
+    draw_legend(
+        canvas, plan.right, plan.top + CAPTION, legend, scale=scale, maximum=maximum, deepest=_DEEPEST
+    )
 
     pixels = PALETTE[canvas.pixels]
-    ink, cells = _enlarged(overlay.ink, height, width), _cells(overlay.grid, height, width)
-    for query, (x, y) in enumerate(corners, start=-1):
-        place = pixels[y : y + height, x : x + width]
-        if query < 0:
-            place[:] = _blend(_COLOURS[PAPER], _COLOURS[INK], ink)
-            continue
-        weights = overlay.on_grid(overlay.weights[query]).astype(np.float64)
-        bad = ~np.isfinite(weights)
-        depth = shades(np.where(bad, 0, weights), scale, maximum)
-        paper = np.where(bad[..., None], _COLOURS[BAD], _COLOURS[np.rint(depth * _DEEPEST).astype(int)])
-        pen = _blend(paper, _COLOURS[INK], 1 - _FADED * (1 - np.sqrt(depth / (SHADES - 1))))
-        paper = paper[cells]
-        _rule(paper, cells)
-        place[:] = np.rint(_blend(paper, pen[cells], ink))
-        place[_outline(golden[query][cells])] = PALETTE[GOLD]
+    ink = _enlarged(overlay.ink, plan.height, plan.width)
+    for query, (left, top) in enumerate(plan.corners, start=-1):
+        pixels[top : top + plan.height, left : left + plan.width] = (
+            _blend(_COLOURS[PAPER], _COLOURS[INK], ink)
+            if query < 0
+            else _attended(overlay, query, ink, scale, maximum)
+        )
     return Image.fromarray(pixels)
 
 
-def _arrange(overlay: Overlay, panels: int) -> tuple[int, int, int]:
-    """Height and width of a panel, and panels in a row; smaller ones where the picture would be too high."""
+@dataclass(frozen=True)
+class _Plan:
+    """Panels of `height` x `width` pixels in rows of `columns`; `top` is left for margin and title."""
+
+    panels: int
+    columns: int
+    height: int
+    width: int
+    top: int
+
+    @property
+    def rows(self) -> int:
+        """So many that all panels have a place."""
+        return ceil(self.panels / self.columns)
+
+    @property
+    def across(self) -> int:
+        """From one panel to the next on its right."""
+        return self.width + GAP
+
+    @property
+    def down(self) -> int:
+        """From one panel to the next below."""
+        return CAPTION + self.height + GAP
+
+    @property
+    def right(self) -> int:
+        """Where the legend begins."""
+        return MARGIN + self.columns * self.across
+
+    @property
+    def bottom(self) -> int:
+        """Where the last row ends."""
+        return self.top + self.rows * self.down - GAP
+
+    @property
+    def corners(self) -> list[tuple[int, int]]:
+        """Left and top of each panel, below its caption."""
+        places = (divmod(number, self.columns) for number in range(self.panels))
+        return [
+            (MARGIN + column * self.across, self.top + row * self.down + CAPTION) for row, column in places
+        ]
+
+
+def _arrange(overlay: Overlay, panels: int, top: int) -> _Plan:
+    """The largest panels that are wanted, or smaller ones where the picture would be too high."""
     height, width = overlay.ink.shape
     zoom = min(_ZOOM, _WIDEST / width, _HIGHEST / height)
     zoom = max(zoom, min(1.0, (LARGEST - MARGIN - LEGEND - GAP) / width))  # as it is, where there is room
     while True:
         size = max(1, round(height * zoom)), max(1, round(width * zoom))
         columns = _columns(panels, size[1] + GAP, CAPTION + size[0] + GAP)
-        high = ceil(panels / columns) * (CAPTION + size[0] + GAP)
-        if high <= LARGEST - HEADING - 2 * MARGIN or size[0] <= _LOWEST:
-            return *size, columns
+        plan = _Plan(panels, columns, *size, top)
+        if plan.rows * plan.down <= LARGEST - HEADING - 2 * MARGIN or plan.height <= _LOWEST:
+            return plan
         zoom *= 0.9
 
 
@@ -186,6 +207,26 @@ def _caption(canvas: Canvas, overlay: Overlay, query: int, left: int, line: int,
         canvas.text(overlay.titles[query], (left - 1, line), size=17, limit=max(width // 3, room))
     if room >= width // 3:
         canvas.text(largest, (left + width, line), anchor=(1.0, 0.5), strength=QUIET)
+
+
+def _legend_height(entries: Sequence[str]) -> int:
+    """With the name above the bar, and room for the last tick below it."""
+    return CAPTION + (SAMPLES + SWATCH if entries else BAR_HEIGHT + 12)
+
+
+def _attended(overlay: Overlay, query: int, ink: Colours, scale: Scale, maximum: float) -> Colours:
+    """[height, width, 3]: the picture of so much ink, on paper of the colours of a query's weights."""
+    weights = overlay.on_grid(overlay.weights[query]).astype(np.float64)
+    bad = ~np.isfinite(weights)
+    depth = shades(np.where(bad, 0, weights), scale, maximum)
+    paper = np.where(bad[..., None], _COLOURS[BAD], _COLOURS[np.rint(depth * _DEEPEST).astype(int)])
+    pen = _blend(paper, _COLOURS[INK], 1 - _FADED * (1 - np.sqrt(depth / (SHADES - 1))))
+    cells = _cells(overlay.grid, *ink.shape)
+    paper = paper[cells]
+    _rule(paper, cells)
+    panel: Colours = np.rint(_blend(paper, pen[cells], ink))
+    panel[_outline(overlay.golden(query)[cells])] = _COLOURS[GOLD]
+    return panel
 
 
 def _enlarged(ink: npt.NDArray[Any], height: int, width: int) -> Colours:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from PIL import Image
@@ -43,6 +43,16 @@ class Measured:
     halves: Sequence[float]
     x_halves: Sequence[float] | None = None
     areas: Sequence[float] | None = None
+
+
+class _Bubble(NamedTuple):
+    """What stands beside a bubble at (x, y), whose radius is in points."""
+
+    text: str
+    x: float
+    y: float
+    radius: float
+    colour: str
 
 
 def is_available() -> bool:
@@ -97,7 +107,7 @@ def draw_bubbles(
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
         axes.xaxis.set_minor_locator(NullLocator())
-    bubbles: list[tuple[str, float, float, float, str]] = []
+    bubbles: list[_Bubble] = []
     largest = max((area for row in rows for area in row.areas or () if isfinite(area)), default=0.0)
     for place, row in enumerate(rows):
         _bars(axes, row.x, row.y, place, yerr=row.halves, xerr=row.x_halves, line=False, marker=False)
@@ -108,7 +118,7 @@ def draw_bubbles(
         for i, (x, y, area) in enumerate(zip(row.x, row.y, areas, strict=True)):
             text = row.name if row.areas is None else f"{row.name}\n{row.areas[i]:,.0f}"
             if isfinite(x) and isfinite(y):
-                bubbles.append((text, x, y, area**0.5 / 2, colour))
+                bubbles.append(_Bubble(text, x, y, area**0.5 / 2, colour))
     axes.margins(x=0.22)
     _widen(axes, rows, space=0.14)
     figure.canvas.draw()  # from here on it is known where everything is
@@ -229,28 +239,28 @@ def _name_ends(axes: "Axes", rows: Sequence[Measured], values: Sequence[Any], nu
         )
 
 
-def _name_bubbles(axes: "Axes", bubbles: Sequence[tuple[str, float, float, float, str]]) -> None:
-    """Names (text, x, y, radius in points, colour) right of the bubbles, or where they cover no other one."""
+def _name_bubbles(axes: "Axes", bubbles: Sequence[_Bubble]) -> None:
+    """Names right of the bubbles, or where they cover no other one."""
     from matplotlib.patheffects import withStroke
     from matplotlib.transforms import Bbox
 
     point = axes.figure.dpi / 72
-    centres = [axes.transData.transform((x, y)) for _, x, y, _, _ in bubbles]
+    centres = [axes.transData.transform((one.x, one.y)) for one in bubbles]
     taken = [
-        Bbox([centre - radius * point, centre + radius * point])
-        for centre, (_, _, _, radius, _) in zip(centres, bubbles, strict=True)
+        Bbox([centre - one.radius * point, centre + one.radius * point])
+        for centre, one in zip(centres, bubbles, strict=True)
     ]
     paper = axes.get_window_extent()
-    for text, x, y, radius, colour in bubbles:
-        away = radius + 5
+    for one in bubbles:
+        away = one.radius + 5
         name = axes.annotate(
-            text,
-            (x, y),
+            one.text,
+            (one.x, one.y),
             (away, 0.0),
             textcoords="offset points",
             ha="left",
             va="center",
-            color=colour,
+            color=one.colour,
             fontsize=9.5,
             path_effects=[withStroke(linewidth=3, foreground="white")],
         )

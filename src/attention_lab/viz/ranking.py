@@ -40,14 +40,14 @@ class Bar(NamedTuple):
     Attributes:
         name: what is written beside it.
         mean: NaN where there is none.
-        half: half the width of the interval of the mean; NaN: none.
+        interval: of the mean, its ends; NaN: none.
         points: the values.
         verdict: a key of `COLOURS`.
     """
 
     name: str
     mean: float
-    half: float
+    interval: tuple[float, float]
     points: Sequence[float]
     verdict: str
 
@@ -115,8 +115,8 @@ def _draw_bar(
     paper: "_Paper", bar: Bar, y: float, across: Callable[[float], float], bounds: tuple[float, float]
 ) -> None:
     colour, (low, high) = COLOURS[bar.verdict], bounds
-    if isfinite(bar.half):
-        start, end = bar.mean - bar.half, bar.mean + bar.half
+    start, end = bar.interval
+    if isfinite(start) and isfinite(end):
         paper.line([(across(start), y), (across(end), y)], colour, 2.5)
         if start < low:
             paper.tip(across(low), y, -1, colour)
@@ -138,9 +138,9 @@ def _bounds(bars: Sequence[Bar]) -> tuple[float, float]:
         return 0.0, 1.0
     low, high = min(values), max(values)
     spread = (high - low) or abs(high) or 1.0
-    halves = [(bar.mean, bar.half) for bar in bars if isfinite(bar.mean) and isfinite(bar.half)]
-    low = min([low, *(max(mean - half, low - spread / 2) for mean, half in halves)])
-    high = max([high, *(min(mean + half, high + spread / 2) for mean, half in halves)])
+    ends = [end for bar in bars for end in bar.interval if isfinite(end)]
+    low = min([low, *(max(end, low - spread / 2) for end in ends)])
+    high = max([high, *(min(end, high + spread / 2) for end in ends)])
     space = 0.04 * ((high - low) or spread)
     return low - space, high + space
 
