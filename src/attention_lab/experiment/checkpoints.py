@@ -1,6 +1,5 @@
 """Checkpoints: found, read safely, and made into a model that predicts."""
 
-import glob
 import pickle
 import struct
 import warnings
@@ -21,6 +20,7 @@ from torch.nn.modules.module import (
 from attention_lab.data.codecs import Codec
 from attention_lab.errors import LabError
 from attention_lab.experiment.build import Config, kept_config, rebuild
+from attention_lab.experiment.patterns import expand
 from attention_lab.experiment.small_files import UNFIT
 from attention_lab.models import Ensemble
 from attention_lab.tasks import RECIPE, Observation, Task, Transduction
@@ -37,18 +37,11 @@ def find_checkpoints(given: Paths) -> list[Path]:
     Raises:
         LabError: no file fits a pattern, or the list is empty.
     """
-    paths: list[Path] = []
-    for one in [given] if isinstance(given, str | Path) else given:
-        if Path(one).exists() or not glob.has_magic(str(one)):
-            paths.append(Path(one))
-            continue
-        fitting = sorted(glob.glob(str(one), recursive=True))  # noqa: PTH207  # Path.glob takes none from /
-        if not fitting:
-            raise LabError(f"ckpt_path={one}: no file fits")
-        paths += map(Path, fitting)
+    several = [given] if isinstance(given, str | Path) else given
+    paths = expand(several, "ckpt_path", "file", Path.exists)
     if not paths:
         raise LabError("ckpt_path=[] names no checkpoint; give one or more")
-    return list(dict.fromkeys(paths))
+    return paths
 
 
 def read_checkpoint(path: str | Path) -> dict[str, Any]:
@@ -135,6 +128,8 @@ def _is_whole(tensor: Tensor) -> bool:
 
 BATCH = 256
 """Inputs that are predicted at a time."""
+_SHOWN = 60
+"""Most characters of an input that a message repeats."""
 
 
 class TrainedModel:
@@ -152,13 +147,38 @@ class TrainedModel:
         self.codec: Codec = task.codec
 
     def predict(self, lines: Sequence[str]) -> list[str]:
-        """The model's output for each input, as text."""
+        """The model's output for each input, as text.
+
+        Args:
+            lines: the inputs: `["attention"]`. One text alone is refused: it would be read letter by letter.
+
+        Raises:
+            LabError: they are no list of texts, or the model cannot read one of them.
+        """
+        _check_texts(lines, "predict")
         batches = (self.codec.encode(lines[n : n + BATCH], n + 1) for n in range(0, len(lines), BATCH))
         return [output for batch in batches for output in self.task.answer(batch)]
 
     def observe(self, lines: Sequence[str]) -> list[Observation]:
-        """The outputs with the weights of every attention that led to them."""
+        """The outputs with the weights of every attention that led to them; for `lines` see `predict`."""
+        _check_texts(lines, "observe")
         return self.task.observe(self.codec.encode(lines))
+
+
+def _check_texts(lines: object, method: str) -> None:
+    """Raise LabError for anything but a list of texts, naming what is none."""
+    if isinstance(lines, str):
+        short = lines if len(lines) <= _SHOWN else f"{lines[:_SHOWN]}..."
+        raise LabError(f"{method} takes a list of inputs, and this is one text: {method}([{short!r}])")
+    if not isinstance(lines, Sequence) or isinstance(lines, bytes):
+        raise LabError(f"{method} takes a list of texts, such as ['attention'], not {_kind(lines)}")
+    for number, line in enumerate(lines, start=1):
+        if not isinstance(line, str):
+            raise LabError(f"{method}: input {number} is {_kind(line)}, not a text, such as 'attention'")
+
+
+def _kind(value: object) -> str:
+    return f"of the type {type(value).__name__}"
 
 
 def load(

@@ -1,6 +1,5 @@
 """The leaderboard of any runs: after a sweep, and as a stage over folders of runs. It needs no torch."""
 
-import glob
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,11 +9,12 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.errors import LabError
+from attention_lab.experiment.patterns import expand
 from attention_lab.experiment.plots import draw_axes, draw_board
 from attention_lab.experiment.ranking import rank
 from attention_lab.experiment.runs import SEED, Job, find_runs
 from attention_lab.experiment.sweep import COSTS, cells, headlines, more_is_better, varied
-from attention_lab.experiment.tables import Failure, Section, show, to_csv, to_markdown
+from attention_lab.experiment.tables import Failure, Section, counted, show, to_csv, to_markdown
 from attention_lab.viz.plot import MISSING, is_available
 from attention_lab.writing import write_atomically
 
@@ -81,22 +81,13 @@ def _folders(given: Any) -> list[Path]:
         raise LabError(
             "stage=leaderboard needs run=<folder of runs>, as in run=logs/sweep_..., or several: 'run=[a,b]'"
         )
-    folders: list[Path] = []
-    for one in given if OmegaConf.is_list(given) else [given]:
-        text = str(one)
-        if Path(text).is_dir() or not glob.has_magic(text):
-            folders.append(Path(text))
-            continue
-        fitting = sorted(glob.glob(text, recursive=True))  # noqa: PTH207  # Path.glob takes none from /
-        folders += (path for path in map(Path, fitting) if path.is_dir())
-        if not any(Path(path).is_dir() for path in fitting):
-            raise LabError(f"run={text}: no folder fits")
+    folders = expand(list(given) if OmegaConf.is_list(given) else [given], "run", "folder", Path.is_dir)
     if not folders:
         raise LabError(f"run={_given(given)}: give a folder of runs, or a list of them")
     for folder in folders:
         if not folder.is_dir():
             raise LabError(f"run={folder} is no folder: give one that trainings left in logs/")
-    return list(dict.fromkeys(folders))
+    return folders
 
 
 def _given(given: Any) -> str:
@@ -117,10 +108,12 @@ def write_board(folder: Path, jobs: Sequence[Job], view: View) -> None:
     sections = [make_section(name, group, view) for name, group in _by_data(done)]
     distinct = [*varied(jobs), SEED]
     failed = [
-        Failure(job.label(distinct), _short(job.folder, folder), str(job.error)) for job in jobs if job.error
+        Failure(job.end, job.label(distinct), _short(job.folder, folder), str(job.error))
+        for job in jobs
+        if job.error
     ]
-    title = view.title or f"{len(done)} runs"
-    show(title, sections, failed)
+    title = view.title or counted(len(done))
+    show(view.title, sections, failed)
     pictures = _draw(folder, sections, done, view, title)
     write_atomically(folder / f"{NAME}.csv", to_csv(sections))
     write_atomically(folder / f"{NAME}.md", to_markdown(title, sections, failed, pictures))
@@ -133,7 +126,9 @@ def _by_data(jobs: Sequence[Job]) -> list[tuple[str, list[Job]]]:
     tested = dict.fromkeys(key for job in jobs for key in job.leaves if key.startswith("data.test"))
     keys = ["data", *(key for key in tested if len({str(job.value(key)) for job in jobs}) > 1)]
     found = cells(jobs, keys)
-    return [(cell.name if len(found) > 1 else "", list(cell.jobs)) for cell in found]
+    # Runs of data that have no such option are not told by it.
+    names = [cell.told(["data", *(key for key in keys if key in cell.jobs[0].leaves)]) for cell in found]
+    return [(name if len(found) > 1 else "", list(cell.jobs)) for name, cell in zip(names, found, strict=True)]
 
 
 def make_section(name: str, jobs: Sequence[Job], view: View) -> Section:

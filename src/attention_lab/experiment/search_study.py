@@ -9,6 +9,7 @@ from pathlib import Path
 import optuna
 from filelock import FileLock
 from optuna.distributions import BaseDistribution
+from optuna.pruners import BasePruner
 from optuna.storages import RDBStorage, RetryHeartbeatStaleTrialCallback, fail_stale_trials
 from optuna.storages._heartbeat import get_heartbeat_thread
 from optuna.study import Study
@@ -70,6 +71,17 @@ def connect(url: str, heartbeat: int | None = None) -> RDBStorage:
         raise LabError(f"sweep.storage={sqlite!r}: {str(error).strip().splitlines()[0]}") from None
 
 
+def open_study(name: str, storage: str, pruner: BasePruner) -> Study:
+    """The study of this name, for a process that runs one of its trials.
+
+    Raises:
+        LabError: the storage cannot be reached.
+    """
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    with quiet():
+        return optuna.load_study(study_name=name, storage=connect(storage), pruner=pruner)
+
+
 class SharedStudy:
     """Trials are claimed under a lock, so that no two processes run one, and no more than wanted are run.
 
@@ -98,7 +110,7 @@ class SharedStudy:
         heartbeat: int,
         largest: bool,
         sampler: optuna.samplers.BaseSampler,
-        pruner: optuna.pruners.BasePruner,
+        pruner: BasePruner,
         distributions: Mapping[str, BaseDistribution],
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
