@@ -6,7 +6,10 @@ import hydra
 from omegaconf import DictConfig
 
 from attention_lab.experiment.choices import check_choices
+from attention_lab.experiment.places import register
 from attention_lab.experiment.resume import take_up
+
+register()  # before Hydra names the run's folder
 
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="config")

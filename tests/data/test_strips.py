@@ -61,7 +61,7 @@ def pools() -> list[dict[tuple[float, ...], str]]:
             tuple(pixels): str(label)
             for pixels, label in zip(inputs.flatten(1).tolist(), labels.tolist(), strict=True)
         }
-        for inputs, _, labels in batches
+        for inputs, _, labels, _ in batches
     ]
 
 

@@ -107,8 +107,8 @@ def test_a_sweep_ends_in_a_table_and_goes_on_after_a_failed_job(command) -> None
         assert float(row["test/mse high"]) == pytest.approx(found.mean + found.half)
     markdown = (done.folder / "leaderboard.md").read_text()
     assert "| gaussian | 2 |" in markdown
-    assert markdown.count("- `scoring=") == 4
-    assert "- `scoring=additive seed=2 trainer.devices=0`: trainer.devices=0: choose" in markdown
+    assert markdown.count("- failed: `scoring=") == 4
+    assert "- failed: `scoring=additive seed=2 trainer.devices=0`: trainer.devices=0: choose" in markdown
     assert not (done.folder / "comparison.png").exists()
     assert [job.error is None for job in find_runs([done.folder])] == [True, False] * 4
 
@@ -226,8 +226,8 @@ def test_a_comparison_needs_no_torch() -> None:
 def test_a_sweep_in_which_all_jobs_failed_has_a_list_of_them_alone(tmp_path: Path, capsys) -> None:
     jobs = [replace(_job(seed, {}, seed=seed), error=f"reason {seed}") for seed in (1, 2)]
     write_board(tmp_path, jobs, View())
-    assert "failed: seed=1: reason 1" in capsys.readouterr().out
-    assert "- `seed=2`: reason 2" in (tmp_path / "leaderboard.md").read_text()
+    assert "interrupted: seed=1: reason 1" in capsys.readouterr().out
+    assert "- interrupted: `seed=2`: reason 2" in (tmp_path / "leaderboard.md").read_text()
     assert not (tmp_path / "leaderboard.png").exists()
 
 

@@ -63,10 +63,10 @@ def test_failed_and_interrupted_runs_are_listed_with_their_reasons(command: Comm
     done = command("stage=leaderboard", f"run={folder}")
     assert done.status == 0
     assert "failed: scoring=cosine: no memory  failed" in done.out
-    assert "failed: scoring=linear: no metrics.json: it was interrupted, or is still running" in done.out
-    assert "failed: scoring=general: pruned: 0.9 at step 5" in done.out
-    assert done.out.count("failed: ") == 3
-    assert "- `scoring=cosine`: no memory (`failed`)" in (folder / "leaderboard.md").read_text()
+    assert "interrupted: scoring=linear: no metrics.json: it was stopped or killed, or is still" in done.out
+    assert "pruned: scoring=general: 0.9 at step 5" in done.out
+    assert done.out.count("failed: ") == 1
+    assert "- failed: `scoring=cosine`: no memory (`failed`)" in (folder / "leaderboard.md").read_text()
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,8 @@ def test_runs_on_different_data_are_not_compared(command: Command, tmp_path: Pat
     assert (
         done.out.count(f"best by {RATE}") == 2
         and "best by test/accuracy (highest): dot" in done.out
-        and "runs · data=copy" in done.out
+        and done.out.startswith("2 runs · data=copy ")
+        and "\n4 runs · data=digits" in done.out
     )
     rows = _table(tmp_path / "runs" / "leaderboard.csv")
     assert [row["section"] for row in rows] == [
@@ -241,3 +242,38 @@ def test_a_run_alone_keeps_the_reason_of_its_failure_until_it_runs_again(command
     assert command(*nw, folder=failed.folder).status == 0
     (job,) = find_runs([failed.folder])
     assert job.error is None and job.metrics == json.loads((failed.folder / "metrics.json").read_text())
+
+
+def test_a_test_has_the_choices_of_the_run_whose_checkpoint_it_tests(tmp_path: Path) -> None:
+    trained = make_run(tmp_path / "trained", choices={"data": "sort", "scoring": "dot", "trainer": "ddp"})
+    options = {"ckpt_path": str(trained / "checkpoints" / "best.ckpt")}
+    now = {"data": "copy", "scoring": "additive", "trainer": "default"}
+    tested = make_run(tmp_path / "tested", stage="test", options=options, choices=now)
+    assert read_job(tested).choices == {"data": "sort", "scoring": "dot", "trainer": "default"}
+    other = make_run(tmp_path / "o", stage="test", options=options, choices=now, overrides=["data=copy"])
+    assert read_job(other).choices == {"data": "copy", "scoring": "dot", "trainer": "default"}
+    moved = {"ckpt_path": "moved.ckpt", "data": {"_target_": "attention_lab.data.toy.Reverse"}}
+    unknown = read_job(make_run(tmp_path / "u", stage="test", options=moved, choices=now))
+    assert unknown.choices == {"trainer": "default"} and unknown.value("data") == "Reverse"
+
+
+def test_a_table_tells_its_runs_and_whole_numbers_and_no_rate_that_there_is_not(
+    command: Command, tmp_path: Path
+) -> None:
+    accuracy = "test/accuracy"
+    for seed, value in ((1, 0.7), (2, 0.9)):
+        metrics = {accuracy: value, "parameters": 1.0}
+        make_run(tmp_path / "runs" / str(seed), metrics, seed=seed, choices={"data": "karate"})
+    options = {"data": {"test_size": 20}}
+    make_run(tmp_path / "runs" / "other", {RATE: 0.5}, choices={"data": "reverse"}, options=options)
+    done = command("stage=leaderboard", f"run={tmp_path}/runs")
+    assert done.status == 0, done.err
+    assert done.out.startswith("2 runs · data=karate ")
+    assert "1 run · data=reverse data.test_size=20" in done.out and "=null" not in done.out
+    lines = (tmp_path / "runs" / "leaderboard.md").read_text().splitlines()
+    (row,) = (line for line in lines if line.startswith("| 2 |"))
+    assert row == "| 2 | 0.8000 ± 0.14 | 0 to 1 | best | 1 |"
+    (kept,) = (
+        one for one in _table(tmp_path / "runs" / "leaderboard.csv") if one["section"] == "data=karate"
+    )
+    assert (float(kept[f"{accuracy} low"]), float(kept[f"{accuracy} high"])) == (0, 1)

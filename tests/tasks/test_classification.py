@@ -6,6 +6,9 @@ import torch
 from attention_lab.attention import Additive, Mechanism
 from attention_lab.callbacks.pictures import attention_pictures
 from attention_lab.data import ClassificationBatch, ClassificationCodec
+from attention_lab.data.ragged import Ragged
+from attention_lab.data.splits import ClassificationSplit
+from attention_lab.data.vocabulary import Notation, Tokenizer
 from attention_lab.models import MultiHeadClassifier
 from attention_lab.tasks import Classification
 
@@ -34,3 +37,19 @@ def test_every_attention_has_its_own_labels(readout: str) -> None:
         assert ("readout.attention" in observation.weights) == (readout == "attention")
         places = [place for place, _ in attention_pictures(observation)]
         assert places == ["encoder layer 1", *["readout"] * (readout == "attention")]
+
+
+def test_a_text_is_shown_as_it_was_given() -> None:
+    codec = ClassificationCodec(
+        ["no", "yes"], length=5, tokenizer=Tokenizer.of(Notation("spaces"), [["is", "it"]])
+    )
+    model = MultiHeadClassifier(
+        Mechanism(Additive), codec.sizes, d_model=8, heads=2, layers=1, feedforward=8, readout="mean"
+    )
+    given = ["how odd  is it", "it is"]
+    batch = codec.encode(given)
+    first, second = Classification(model, codec).eval().observe(batch)
+    assert [first.input, second.input] == given
+    assert first.keys == ["<unk>", "<unk>", "is", "it"]  # what the model reads
+    split = ClassificationSplit(Ragged([[4], [5, 4]]), [0, 1], ["odd", "it is"])
+    assert split[torch.tensor([1])].texts == ("it is",)

@@ -11,9 +11,9 @@ from attention_lab.viz.ranking import COLOURS, Bar, Panel, draw_ranking
 
 NAN = math.nan
 BARS = [
-    Bar("dot", 0.1, 0.02, [0.09, 0.1, 0.11], "best"),
-    Bar("general", 0.12, 0.03, [0.11, 0.12, 0.13], "tied"),
-    Bar("constant", 0.7, 0.1, [0.6, 0.7, 0.8], "worse"),
+    Bar("dot", 0.1, (0.08, 0.12), [0.09, 0.1, 0.11], "best"),
+    Bar("general", 0.12, (0.09, 0.15), [0.11, 0.12, 0.13], "tied"),
+    Bar("constant", 0.7, (0.6, 0.8), [0.6, 0.7, 0.8], "worse"),
 ]
 
 
@@ -53,7 +53,7 @@ def test_an_interval_far_wider_than_the_values_does_not_press_them_together(
 ) -> None:
     tips: list[int] = []  # arrows that say so
     monkeypatch.setattr(ranking._Paper, "tip", lambda self, x, y, side, colour: tips.append(side))
-    draw_ranking("", [Panel("", "", [Bar("a", 0.1, 50.0, [0.09, 0.11], "best"), *BARS[1:]])])
+    draw_ranking("", [Panel("", "", [Bar("a", 0.1, (-49.9, 50.1), [0.09, 0.11], "best"), *BARS[1:]])])
     means = [x for x, _, _, ring in dots if not ring][3:]
     assert means[2] - means[0] > 200
     assert tips == [-1, 1]
@@ -68,10 +68,10 @@ def test_a_picture_is_the_same_each_time_and_not_empty() -> None:
     "bars",
     [
         [],
-        [Bar("diverged", NAN, NAN, [NAN, math.inf], "open")],
-        [Bar("one", 0.0, NAN, [0.0], "best")],
-        [Bar("huge", 1e300, NAN, [1e300], "best"), Bar("tiny", -1e300, NAN, [], "worse")],
-        [Bar("=1|[red]\n\x1b[31m" + "x" * 5000, 1.0, 0.0, [1.0], "best")],
+        [Bar("diverged", NAN, (NAN, NAN), [NAN, math.inf], "open")],
+        [Bar("one", 0.0, (NAN, NAN), [0.0], "best")],
+        [Bar("huge", 1e300, (NAN, NAN), [1e300], "best"), Bar("tiny", -1e300, (NAN, NAN), [], "worse")],
+        [Bar("=1|[red]\n\x1b[31m" + "x" * 5000, 1.0, (1.0, 1.0), [1.0], "best")],
     ],
 )
 def test_odd_numbers_and_names_are_drawn(bars: list[Bar]) -> None:
@@ -79,5 +79,9 @@ def test_odd_numbers_and_names_are_drawn(bars: list[Bar]) -> None:
 
 
 def test_too_many_settings_are_counted() -> None:
-    many = Panel("", "x", [Bar(str(i), i / 100, 0.01, [i / 100], "worse") for i in range(500)])
+    many = Panel(
+        "",
+        "x",
+        [Bar(str(i), i / 100, (i / 100 - 0.01, i / 100 + 0.01), [i / 100], "worse") for i in range(500)],
+    )
     assert draw_ranking("", [many] * 3).size[1] < 4000

@@ -1,6 +1,6 @@
 """The run's TensorBoard file: one for the whole run, with pictures and hyperparameters."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytorch_lightning as pl
@@ -8,10 +8,14 @@ from PIL.Image import Image
 from pytorch_lightning.loggers import TensorBoardLogger
 from pytorch_lightning.utilities import rank_zero_only
 from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 from torch.utils.tensorboard import SummaryWriter
 from torch.utils.tensorboard.summary import hparams
 
 from attention_lab.viz import to_png
+
+TICKED = 5
+"""Columns that the HPARAMS tab shows unasked."""
 
 
 class RunLogger(TensorBoardLogger):
@@ -27,10 +31,22 @@ class RunLogger(TensorBoardLogger):
         super().__init__(save_dir=folder, name="", version="tensorboard", default_hp_metric=False)
 
     @rank_zero_only
-    def log_settings(self, settings: Mapping[str, Any], metrics: tuple[str, ...]) -> None:
-        """Fill the HPARAMS tab with settings; its metrics are scalars that the run logs later."""
+    def log_settings(
+        self, settings: Mapping[str, Any], metrics: tuple[str, ...], first: Sequence[str] = ()
+    ) -> None:
+        """Fill the HPARAMS tab with settings; its metrics are scalars that the run logs later.
+
+        The tab sorts columns by name and ticks five: those that are said to differ between runs come before
+        all others. Said are the first five of `first`.
+        """
         writer = self.experiment._get_file_writer()
-        for summary in hparams(dict(settings), dict.fromkeys(metrics, 0.0)):  # type: ignore[no-untyped-call]
+        experiment, *session = hparams(dict(settings), dict.fromkeys(metrics, 0.0))  # type: ignore[no-untyped-call]
+        content = HParamsPluginData.FromString(experiment.value[0].metadata.plugin_data.content)
+        ticked = [name for name in dict.fromkeys(first) if name in settings][:TICKED]
+        for column in content.experiment.hparam_infos:
+            column.differs = column.name in ticked
+        experiment.value[0].metadata.plugin_data.content = content.SerializeToString()
+        for summary in (experiment, *session):
             writer.add_summary(summary)
 
     @rank_zero_only

@@ -56,11 +56,15 @@ def unlabelled(source: Tensor, lengths: Tensor) -> TransductionBatch:
 
 
 class ClassificationBatch(NamedTuple):
-    """`inputs` [B, L] token ids or [B, L, d] float32 vectors, `lengths` [B] and `labels` [B]."""
+    """`inputs` [B, L] token ids or [B, L, d] float32 vectors, `lengths` [B] and `labels` [B].
+
+    `texts`: where examples were texts, as they were given; the ids do not tell what is unknown.
+    """
 
     inputs: Tensor
     lengths: Tensor
     labels: Tensor
+    texts: tuple[str, ...] = ()
 
 
 class NodeBatch(NamedTuple):

@@ -147,8 +147,9 @@ class Labelled(DataModule):
         self.codec, self.sizes = codec, codec.sizes
 
         def split(part: list[Row]) -> ClassificationSplit:
-            texts = Ragged([codec.tokens(row.second, row.place) for row in part])
-            return ClassificationSplit(texts, [codec.label(row.first.strip(), row.place) for row in part])
+            tokens = Ragged([codec.tokens(row.second, row.place) for row in part])
+            labels = [codec.label(row.first.strip(), row.place) for row in part]
+            return ClassificationSplit(tokens, labels, [row.second for row in part])
 
         return rows.map(split)
 

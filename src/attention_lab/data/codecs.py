@@ -156,7 +156,8 @@ class ClassificationCodec:
             vectors = torch.tensor([self._vectors(line, place) for place, line in _numbered(lines, first)])
             return ClassificationBatch(vectors / self.scale, torch.full_like(labels, self.length), labels)
         tokens = Ragged([self.tokens(line, place) for place, line in _numbered(lines, first)])
-        return ClassificationBatch(tokens[torch.arange(len(lines))], tokens.lengths, labels)
+        texts = tuple(line.strip("\r\n") for line in lines)
+        return ClassificationBatch(tokens[torch.arange(len(lines))], tokens.lengths, labels, texts)
 
     def tokens(self, text: str, place: str) -> list[int]:
         """The ids of one text. Raises LabError, naming `place`, if it is empty or too long."""

@@ -83,10 +83,16 @@ class TransductionSplit(Dataset[TransductionBatch]):
 
 
 class ClassificationSplit(Dataset[ClassificationBatch]):
-    """Labelled sequences: of token ids (`Ragged`), or of vectors [N, L, d] that all have one length."""
+    """Labelled sequences: of token ids (`Ragged`), or of vectors [N, L, d] that all have one length.
 
-    def __init__(self, inputs: Ragged | Tensor, labels: Sequence[int]) -> None:
-        self._inputs = inputs
+    Args:
+        inputs: the sequences.
+        labels: their classes.
+        texts: what was read of each, if it is shown so.
+    """
+
+    def __init__(self, inputs: Ragged | Tensor, labels: Sequence[int], texts: Sequence[str] = ()) -> None:
+        self._inputs, self._texts = inputs, tuple(texts)
         self._labels = torch.tensor(labels, dtype=torch.int64)
         if isinstance(inputs, Ragged):
             self.lengths = inputs.lengths
@@ -98,7 +104,8 @@ class ClassificationSplit(Dataset[ClassificationBatch]):
 
     def __getitem__(self, index: Tensor) -> ClassificationBatch:
         """The batch of rows `index` [B], padded to its own longest sequence."""
-        return ClassificationBatch(self._inputs[index], self.lengths[index], self._labels[index])
+        texts = tuple(self._texts[row] for row in index.tolist()) if self._texts else ()
+        return ClassificationBatch(self._inputs[index], self.lengths[index], self._labels[index], texts)
 
 
 class LanguageSplit(Dataset[LanguageBatch]):

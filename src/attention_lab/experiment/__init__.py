@@ -1,11 +1,10 @@
 """From a configuration to data, model, task and trainer, and to a run. Hydra is known only here."""
 
 import os
-import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import CompactHydraException
@@ -26,7 +25,7 @@ def run(config: DictConfig) -> Any:
     # Read when torch is imported. Threads that wait for each other in a busy loop make small models 10 times
     # slower whenever another program wants a core; threads that sleep at once, 1.6 times slower always.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
-    from attention_lab.experiment import failures, runs, signals
+    from attention_lab.experiment import endings, failures, runs, signals
 
     folder = Path(HydraConfig.get().runtime.output_dir)
     signals.follow_parent()
@@ -34,7 +33,7 @@ def run(config: DictConfig) -> Any:
         with signals.stopping(), failures.told(config, folder):
             return _run(config)
     except Stopped as stopped:
-        _stop(stopped, folder, training=config.stage == "fit")
+        endings.stop(stopped, folder, training=config.stage == "fit")
     except PrunedError as pruned:
         from attention_lab.experiment.search_jobs import mark_pruned
 
@@ -85,22 +84,3 @@ def _run(config: DictConfig) -> Any:
     from attention_lab.experiment import stages
 
     return getattr(stages, config.stage)(config)
-
-
-def _stop(stopped: Stopped, folder: Path, training: bool) -> NoReturn:
-    """End the program, and a sweep with it, with the status that a signal gives, and say how to go on."""
-    from attention_lab.experiment import resume, signals
-
-    if stopped.signum == 0 or not signals.is_first():  # the first process speaks for all
-        sys.exit(0)
-    if training:
-        where = f"{resume.how(folder)}"
-        if HydraConfig.get().runtime.choices.get("sweep"):
-            where = "the command of the search, which runs this trial again"
-        elif HydraConfig.get().mode == RunMode.MULTIRUN:
-            sweep = resume.shown(Path(HydraConfig.get().sweep.dir).resolve())
-            where += f", and the sweep by its command with resume=auto hydra.sweep.dir={sweep}"
-        print(f"Stopped by {signal.Signals(stopped.signum).name}; it goes on by {where}", file=sys.stderr)
-    if stopped.signum == signal.SIGUSR1:
-        signals.requeue()
-    sys.exit(128 + stopped.signum)

@@ -1,6 +1,7 @@
 """Checks of what was chosen, before anything heavy is imported."""
 
 import difflib
+import math
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -9,9 +10,10 @@ from pathlib import Path
 from typing import NoReturn
 
 from hydra.core.global_hydra import GlobalHydra
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.errors import LabError
+from attention_lab.experiment.arguments import check_arguments
 from attention_lab.experiment.mixes import refusal
 
 NEEDED = {
@@ -29,9 +31,13 @@ NONE = ("experiment=null", "launcher=null", "sweep=null")
 
 
 def check_choices(folder: str, arguments: Sequence[str] | None = None) -> None:
-    """End the program with one line if a `group=choice` on the command line names no file of `folder`.
+    """End the program with one line if the command line names a choice or an option that there is none of.
 
-    Hydra finds the same mistake, but says it in many lines. Anything but plain words is left to Hydra.
+    Hydra finds the same mistakes, but says them in many lines.
+
+    Args:
+        folder: with the configuration, beside the program.
+        arguments: the command line; None: this program's.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     if any(argument.startswith(("--config", "-c", "hydra.searchpath")) for argument in arguments):
@@ -51,6 +57,10 @@ def check_choices(folder: str, arguments: Sequence[str] | None = None) -> None:
                 check_installed(group, choice)
             except LabError as error:
                 _stop(str(error))
+    try:
+        check_arguments(arguments, root)
+    except LabError as error:
+        _stop(str(error))
 
 
 def check_installed(group: str, choice: str) -> None:
@@ -70,17 +80,64 @@ def check_mix(config: DictConfig) -> None:
     Raises:
         LabError: the mix cannot work, or an option is plainly out of range.
     """
-    devices = config.trainer.get("devices")
-    if isinstance(devices, int) and (devices == 0 or devices < -1):
-        raise LabError(
-            f"trainer.devices={devices}: choose a number of processes from 1 up, or -1 for all GPUs"
-        )
+    _check_machine(config)
+    _check_ranges(config)
     needs, kind = config.model.get("needs"), config.data.get("kind")
     if config.stage == "fit" and needs != kind:
         fitting = ", ".join(_choices_with("data", "kind", needs))
         model, data = _chosen("model"), _chosen("data")
         raise LabError(f"{model} needs {needs} data, and {data} is {kind} data: choose data={fitting}")
     _check_mechanism(config)
+
+
+LEAST = {
+    "trainer.gradient_clip_val": 0,
+    "trainer.log_every_n_steps": 0,
+    "trainer.check_val_every_n_epoch": 1,
+    "trainer.num_sanity_val_steps": -1,
+    "trainer.accumulate_grad_batches": 1,
+}
+"""Options that Lightning takes below these, too, and does something else than they say, or breaks off."""
+LARGEST_SEED = 2**32 - 1
+"""That NumPy takes."""
+SHARES = ("schedule.warmup", "model.dropout", "model.attention_dropout")
+
+
+def _check_ranges(config: DictConfig) -> None:
+    """Refuse what is plainly out of range, and is found late or never."""
+    for key, least in LEAST.items():
+        value = _number(config, key)
+        if value is not None and not value >= least:
+            raise LabError(f"{key}={value}: choose {least} or more")
+    for key in SHARES:
+        value = _number(config, key)
+        if value is not None and not 0 <= value <= 1:
+            raise LabError(f"{key}={value}: choose a share from 0 to 1")
+    for key in ("optimizer.lr", "trainer.val_check_interval"):
+        value = _number(config, key)
+        if config.stage == "fit" and value is not None and not 0 < value < math.inf:
+            raise LabError(f"{key}={value}: choose a number above 0")
+    inputs, target = OmegaConf.select(config, "data.inputs"), OmegaConf.select(config, "data.target")
+    if OmegaConf.is_list(inputs) and target in inputs:
+        raise LabError(f"data.target={target} is among data.inputs: leave it out there")
+
+
+def _check_machine(config: DictConfig) -> None:
+    devices = config.trainer.get("devices")
+    if isinstance(devices, int) and (devices == 0 or devices < -1):
+        raise LabError(
+            f"trainer.devices={devices}: choose a number of processes from 1 up, or -1 for all GPUs"
+        )
+    seed, threads = config.seed, config.threads
+    if isinstance(seed, int) and seed > LARGEST_SEED:
+        raise LabError(f"seed={seed}: choose at most {LARGEST_SEED}")
+    if threads is not None and not isinstance(threads, int):
+        raise LabError(f"threads={threads} must be a whole number, or null")
+
+
+def _number(config: DictConfig, key: str) -> float | None:
+    value = OmegaConf.select(config, key)
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _check_mechanism(config: DictConfig) -> None:

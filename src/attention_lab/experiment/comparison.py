@@ -17,6 +17,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.errors import LabError
 from attention_lab.experiment.leaderboard import OPTIONS, View, write_board
+from attention_lab.experiment.places import leave_out
 from attention_lab.experiment.runs import (
     ERROR,
     SEED,
@@ -58,9 +59,12 @@ class Comparison(Callback):
             known = key is None or "/" in key or key in config.hydra.runtime.choices
             if not known and OmegaConf.select(config, key or "", default="?") == "?":
                 sys.exit(f"Error: {OPTIONS}: {key} is no option, no group and no metric")
-        swept = _swept(config)
+        counts = _counts(config)
+        swept = [key for key, count in counts.items() if count is not None]
         self.swept = [*swept, SEED]
-        self.total = math.prod(swept.values())
+        self.total = math.prod(count for count in counts.values() if count is not None)
+        if swept:
+            leave_out(config, [key for key in counts if key not in swept])
         print(f"Sweep: {config.hydra.sweep.dir}", flush=True)
 
     def on_job_start(self, config: DictConfig, *, task_function: TaskFunction, **kwargs: Any) -> None:
@@ -117,16 +121,19 @@ def _told(error: BaseException) -> str:
     return str(error).strip().partition("\n")[0].removeprefix("Error: ")
 
 
-def _swept(config: DictConfig) -> dict[str, int]:
-    """The options that the sweep runs through, and how many values each takes; 0 where that is open."""
+def _counts(config: DictConfig) -> dict[str, int | None]:
+    """How many values each option takes that the sweep was given: 0 where that is open, None if it is one."""
     params = OmegaConf.select(config, "hydra.sweeper.params") or {}
     given = [*(f"{key}={value}" for key, value in params.items()), *config.hydra.overrides.task]
     parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())  # for glob(*)
     parsed = {one.key_or_group: one for one in parser.parse_overrides(given)}
     return {
-        key: len(list(one.sweep_string_iterator())) if one.is_discrete_sweep() else 0
+        key: None
+        if not one.is_sweep_override()
+        else len(list(one.sweep_string_iterator()))
+        if one.is_discrete_sweep()
+        else 0
         for key, one in parsed.items()
-        if one.is_sweep_override()
     }
 
 

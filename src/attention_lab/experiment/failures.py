@@ -21,12 +21,17 @@ def of_checkpoint(path: Path | None, begun: Callable[[], bool]) -> Iterator[None
     try:
         yield
     except UNFIT as error:
-        if path is None or begun() or any(text in str(error) for text in _OUT_OF_MEMORY):
+        if path is None or begun() or is_of_memory(error):
             raise
         reason = in_one_line(error)[:200]
         raise LabError(
             f"ckpt_path={path}: training cannot go on from it: {type(error).__name__}: {reason}"
         ) from None
+
+
+def is_of_memory(error: BaseException) -> bool:
+    """Whether an error says that the memory is used up."""
+    return isinstance(error, MemoryError) or any(text in str(error) for text in _OUT_OF_MEMORY)
 
 
 @contextmanager
@@ -37,7 +42,7 @@ def told(config: Mapping[str, Any], folder: Path) -> Iterator[None]:
     try:
         yield
     except (MemoryError, RuntimeError) as error:
-        if not (isinstance(error, MemoryError) or any(text in str(error) for text in _OUT_OF_MEMORY)):
+        if not is_of_memory(error):
             raise
         raise LabError(_memory(config, str(error))) from None
     except OSError as error:  # of a log file: the thread that writes it fails, and it is raised here

@@ -15,8 +15,7 @@ from attention_lab.callbacks.together import any_process
 from attention_lab.data.codecs import TransductionCodec
 from attention_lab.data.images import ImageCodec
 from attention_lab.errors import LabError, Stopped
-from attention_lab.experiment.resume import how
-from attention_lab.experiment.runs import ERROR
+from attention_lab.experiment.endings import missed
 from attention_lab.experiment.signals import Waiting
 from attention_lab.writing import write_atomically
 
@@ -50,7 +49,7 @@ class Guard(pl.Callback):
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Take the signals back from Lightning, which would end with status 0, or wait for ever."""
-        self.waiting.install()
+        self.waiting.begin()
 
     def on_train_batch_start(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, batch_idx: int
@@ -90,12 +89,9 @@ class Guard(pl.Callback):
             return
         for logger in trainer.loggers:
             logger.finalize("failed")  # as Lightning does after this
-        reason = self.folder / ERROR
-        if trainer.is_global_zero and not (reason.is_file() and reason.stat().st_mtime >= self.created):
-            raise LabError(
-                "another process of this run was killed, perhaps as the memory was used up; "
-                f"the run goes on by {how(self.folder)}"
-            ) from None
+        error = missed(self.folder, self.created)
+        if trainer.is_global_zero and error is not None:
+            raise error from None
         sys.exit(1)
 
     def _look(self, trainer: pl.Trainer, between_batches: bool) -> None:

@@ -128,7 +128,9 @@ def _by_data(jobs: Sequence[Job]) -> list[tuple[str, list[Job]]]:
     found = cells(jobs, keys)
     # Runs of data that have no such option are not told by it.
     names = [cell.told(["data", *(key for key in keys if key in cell.jobs[0].leaves)]) for cell in found]
-    return [(name if len(found) > 1 else "", list(cell.jobs)) for name, cell in zip(names, found, strict=True)]
+    return [
+        (name if len(found) > 1 else "", list(cell.jobs)) for name, cell in zip(names, found, strict=True)
+    ]
 
 
 def make_section(name: str, jobs: Sequence[Job], view: View) -> Section:

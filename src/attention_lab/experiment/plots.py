@@ -23,9 +23,9 @@ def _panel(section: Section, block: Block) -> Panel:
 
 
 def _bar(row: Ranked, block: Block) -> Bar:
-    found = or_nan(row.cell.estimate(block.metric))
+    mean = or_nan(row.cell.estimate(block.metric)).mean
     points = list(row.cell.values(block.metric).values())
-    return Bar(block.name(row), found.mean, found.half, points, row.verdict)
+    return Bar(block.name(row), mean, row.cell.interval(block.metric), points, row.verdict)
 
 
 def draw_axes(cells: Sequence[Cell], x: str, y: str, *, size: str | None, title: str) -> bytes:

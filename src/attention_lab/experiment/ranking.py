@@ -11,7 +11,7 @@ import numpy as np
 from attention_lab.experiment.outcomes import Outcomes, read_outcomes
 from attention_lab.experiment.runs import Job
 from attention_lab.experiment.significance import LEVEL, Array, Difference, compare, resample
-from attention_lab.experiment.sweep import Cell, distinct, shown
+from attention_lab.experiment.sweep import Cell, bounds, distinct, shown
 
 Verdict = Literal["best", "tied", "worse", "open"]
 """Of a setting against the best: not distinguishable from it is `tied`, not to be compared `open`."""
@@ -72,7 +72,8 @@ def rank(cells: Sequence[Cell], metric: str, largest: bool, options: Mapping[str
     confidence intervals for all distances from the 'best'", 1984, "Constrained simultaneous confidence
     intervals for multiple comparisons with the best").
 
-    Where the metric is an error rate and the runs kept their predictions, test examples are resampled too.
+    Where the metric is an error rate and the runs kept their predictions, test examples are resampled too. Of
+    the interval of a difference what the metric cannot have is cut off: two accuracies are 1 apart at most.
 
     Args:
         cells: the settings.
@@ -116,6 +117,8 @@ def _versus(
     if all(id(job) in drawn for pair in pairs for jobs in pair for job in jobs):
         resampled = np.mean([_rates(jobs, drawn) - _rates(others, drawn) for jobs, others in pairs], axis=0)
     versus = compare([mine[seed] - its[seed] for seed in seeds], resampled)
+    low, high = bounds(metric)
+    versus = versus._replace(low=max(versus.low, low - high), high=min(versus.high, high - low))
     if math.isnan(versus.p):
         return Ranked(cell, "open", versus, why="one seed in common with the best")
     p = min(1.0, versus.p * comparisons)

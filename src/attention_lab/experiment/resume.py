@@ -10,6 +10,7 @@ import json
 import os
 import shlex
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -81,8 +82,10 @@ def _check_writable(arguments: Sequence[str]) -> None:
     given = [one.partition("=")[2].strip("\"'") for one in arguments if one.startswith(keys)] or ["logs"]
     folder = Path(given[-1].partition("${")[0]).absolute()
     there = next(path for path in (folder, *folder.parents) if path.exists())
-    if not os.access(there, os.W_OK):
-        raise LabError(f"cannot write in {there}: choose another folder with hydra.run.dir=...")
+    try:
+        Path(tempfile.mkdtemp(dir=there)).rmdir()  # permissions do not say it of /proc, nor for root
+    except OSError:
+        raise LabError(f"cannot write in {there}: choose another folder with hydra.run.dir=...") from None
 
 
 def _what_it_is(folder: Path) -> str:

@@ -15,6 +15,8 @@ from attention_lab.writing import write_atomically
 
 ERROR = "error.txt"
 """In the folder of a run that failed: the reason in the first line."""
+METRICS = "metrics.json"
+"""What it measured: written last."""
 PRUNED = "pruned.txt"
 """In the folder of a run that a search stopped for its poor outlook: why."""
 SEED = "seed"
@@ -26,6 +28,8 @@ PARTS = (
     *("optimizer", "schedule", "trainer", "callbacks", "monitor"),
 )
 """The parts of a configuration that decide what a run gives."""
+TRAINED = ("model", "scoring", "normalizer", "window", "pooling", "data")
+"""Those of them that a test takes from its checkpoint."""
 SHOWING = (
     *("trainer.default_root_dir", "trainer.enable_progress_bar", "trainer.enable_model_summary"),
     *("trainer.log_every_n_steps", "trainer.num_sanity_val_steps"),
@@ -85,6 +89,13 @@ class Job:
         """Whether it said itself that it failed."""
         return (self.folder / ERROR).is_file()
 
+    @property
+    def end(self) -> str:
+        """What became of it, of a run without results."""
+        if not self.failed and (self.folder / PRUNED).is_file():
+            return "pruned"
+        return "failed" if self.failed or (self.folder / METRICS).is_file() else "interrupted"
+
     @cached_property
     def leaves(self) -> dict[str, Any]:
         """The options that decide what it gives, by dotted path; its own folder is written as a dot."""
@@ -139,7 +150,7 @@ def find_runs(folders: Sequence[Path], *, every: bool = False) -> list[Job]:
 def _candidates(folder: Path) -> Iterator[Path]:
     for root, folders, files in os.walk(folder):
         path = Path(root)
-        if "metrics.json" in files or ERROR in files or (path / ".hydra" / "config.yaml").is_file():
+        if METRICS in files or ERROR in files or (path / ".hydra" / "config.yaml").is_file():
             yield path
         folders[:] = sorted(name for name in folders if name not in _WITHOUT_RUNS)
 
@@ -155,37 +166,52 @@ def read_job(folder: Path) -> Job:
     hydra = folder / ".hydra"
     given = _lenient(hydra / "overrides.yaml")
     parts = [str(one).lstrip("+").partition("=") for one in given] if isinstance(given, list) else []
-    choices = _below(_lenient(hydra / "hydra.yaml"), "hydra", "runtime", "choices")
     metrics: dict[str, float] = {}
     error = None
     config = _lenient(hydra / "config.yaml")
     try:
         error = read_failure(folder)
         if error is None and (folder / PRUNED).is_file():
-            error = f"pruned: {first_line(folder / PRUNED)}"
+            error = first_line(folder / PRUNED)
         # The run's own file has every value resolved; a job that failed early has only Hydra's.
         if (folder / "config.yaml").is_file() or not isinstance(config, Mapping):
             config = _options(folder / "config.yaml")
         if error is None:
-            metrics = read_metrics(folder / "metrics.json")
+            metrics = read_metrics(folder / METRICS)
     except LabError as damaged:
         error = str(damaged) if error is None else error
     config = config if isinstance(config, Mapping) else {}
     return Job(
         folder=folder,
         overrides={key: value for key, _, value in parts if not key.startswith(("hydra", "~"))},
-        choices={
-            str(group): "null" if choice is None else str(choice)
-            for group, choice in choices.items()
-            if "/" not in str(group)
-        }
-        if isinstance(choices, Mapping)
-        else {},
+        choices=_own_choices(folder, config, {key for key, _, _ in parts}),
         config=config,
         metrics=metrics,
         error=error,
         seed=_seed(config, folder),
     )
+
+
+def _own_choices(folder: Path, config: Mapping[str, Any], given: Collection[str]) -> dict[str, str]:
+    """Of a test those of the run whose checkpoint it tested (the first one's), but for data that were given.
+
+    What Hydra tells of a test are the defaults: its parts are the checkpoint's.
+    """
+    own, tested = read_choices(folder), config.get("ckpt_path")
+    if config.get("stage") != "test" or tested is None:
+        return own
+    first = tested[0] if isinstance(tested, list) and tested else tested
+    trained = read_choices(Path(first).parent.parent) if isinstance(first, str) else {}
+    kept = {group: choice for group, choice in own.items() if group not in TRAINED or group in given}
+    return {group: choice for group, choice in trained.items() if group in TRAINED} | kept
+
+
+def read_choices(folder: Path) -> dict[str, str]:
+    """What was chosen of each group of `conf/`, as Hydra tells in a run's folder; nothing if it does not."""
+    found = _below(_lenient(folder / ".hydra" / "hydra.yaml"), "hydra", "runtime", "choices")
+    pairs = found.items() if isinstance(found, Mapping) else ()
+    named = ((str(group), "null" if choice is None else str(choice)) for group, choice in pairs)
+    return {group: choice for group, choice in named if "/" not in group}
 
 
 def _seed(config: Mapping[str, Any], folder: Path) -> str:
@@ -228,7 +254,7 @@ def _options(path: Path) -> Mapping[str, Any]:
 def read_metrics(path: Path) -> dict[str, float]:
     """The numbers in a run's `metrics.json`. Raises LabError if it is missing or damaged."""
     if not path.exists():
-        raise LabError(f"no {path.name}: it was interrupted, or is still running")
+        raise LabError(f"no {path.name}: it was stopped or killed, or is still running")
     read = read_json(path)
     if not isinstance(read, dict) or not read:
         raise LabError(f"{path.name} holds no metrics")

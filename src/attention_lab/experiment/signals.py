@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -15,6 +16,10 @@ from attention_lab.errors import Stopped
 
 OWNED = "ATTENTION_LAB_OWNED"
 """Variable of a process that a job of a sweep has started, and that is to end with it."""
+FIRST = "ATTENTION_LAB_FIRST"
+"""Variable with the number of the process that starts the others of a run."""
+TOGETHER = 2.0
+"""Seconds within which signals of one kind are one: `timeout` sends two, and a parent its own."""
 _IN_SLURM = "SLURM_JOB_ID"
 
 
@@ -35,8 +40,11 @@ def _stop(signum: int, _: FrameType | None) -> None:
 
 @contextmanager
 def stopping() -> Iterator[None]:
-    """A signal raises `Stopped` at once."""
-    before = {one: signal.signal(one, _stop) for one in _ours()}
+    """A signal raises `Stopped` at once; a process that another one of its run has started just ends."""
+    ours: Any = signal.SIG_DFL if is_started() else _stop
+    before = {one: signal.signal(one, ours) for one in _ours()}
+    if is_started():
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, before)
     try:
         yield
     finally:
@@ -49,18 +57,26 @@ class Waiting:
 
     Attributes:
         signum: the signal that came, if one has.
+        ours: the signals that are noted.
+        begun: whether the training has; to be changed with `lock` only.
+        lock: what is decided by `begun` is done under it.
     """
 
     def __init__(self) -> None:
         self.signum: int | None = None
+        self.ours: list[signal.Signals] = []
+        self.begun = False
+        self.lock = threading.Lock()
+        self._came = 0.0
+        self._mask: Any = None
         self._handlers: dict[int, Any] = {}
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> "Waiting":
-        ours = _ours()
+        self.ours = _ours()
         everything = [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1]
         self._before = {one: signal.getsignal(one) for one in everything if signal.getsignal(one) is not None}
-        self._handlers = self._before | dict.fromkeys(ours, self._note)
+        self._handlers = self._before | dict.fromkeys(self.ours, self._note)
         self.install()
         return self
 
@@ -70,15 +86,34 @@ class Waiting:
             for one, handler in self._handlers.items():
                 signal.signal(one, handler)
 
+    def begin(self) -> None:
+        """From now on a signal ends the training between two batches, and nothing ends it sooner."""
+        with self.lock:
+            self.begun = True
+        self.install()
+        self.let_through()
+
+    def hold_back(self) -> None:
+        """Leave Ctrl-C to the other threads: the processes started now say nothing of it."""
+        self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+
+    def let_through(self) -> None:
+        """The end of `hold_back`."""
+        if self._mask is not None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+            self._mask = None
+
     def __exit__(self, *_: object) -> None:
         self._handlers = self._before
         self.install()
 
     def _note(self, signum: int, _: FrameType | None) -> None:
         # Who asks twice does not want to wait; but the job of a sweep is asked by its parent, too.
-        if self.signum == signum and OWNED not in os.environ:
+        now = time.monotonic()
+        if self.signum is None:
+            self.signum, self._came = signum, now
+        elif self.signum == signum and now - self._came > TOGETHER and OWNED not in os.environ:
             raise Stopped(signum)
-        self.signum = self.signum or signum
 
 
 def is_first() -> bool:
@@ -109,6 +144,18 @@ def follow_parent() -> None:
     if sys.platform.startswith("linux") and (OWNED in os.environ or not is_first()):
         end_with_parent = 1  # PR_SET_PDEATHSIG
         ctypes.CDLL(None).prctl(end_with_parent, signal.SIGTERM if is_first() else signal.SIGKILL)
+    if is_orphan():  # since before that
+        sys.exit(1)
+
+
+def is_started() -> bool:
+    """Whether another process of this run has started this one."""
+    return FIRST in os.environ and not is_first()
+
+
+def is_orphan() -> bool:
+    """Whether the process that has started this one, of the same run, has ended."""
+    return is_started() and os.environ[FIRST] != str(os.getppid())
 
 
 def requeue() -> None:

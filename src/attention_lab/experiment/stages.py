@@ -8,7 +8,6 @@ import pytorch_lightning as pl
 import torch
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from lightning_fabric.utilities.exceptions import MisconfigurationException
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.callbacks import ModelCheckpoint
 
@@ -33,30 +32,19 @@ from attention_lab.experiment.build import (
 from attention_lab.experiment.checkpoints import TrainedModel, find_checkpoints, load, read_checkpoint
 from attention_lab.experiment.compiling import compiling
 from attention_lab.experiment.console import in_sweep, quiet
+from attention_lab.experiment.construction import of_options
 from attention_lab.experiment.cost import Cost
 from attention_lab.experiment.guard import Guard
 from attention_lab.experiment.mistakes import leave_mistakes
+from attention_lab.experiment.places import columns, said_first
 from attention_lab.experiment.runs import ERROR
 from attention_lab.experiment.signals import Waiting
 from attention_lab.experiment.small_files import UNFIT
+from attention_lab.experiment.starting import Starting
 from attention_lab.models import Ensemble
 from attention_lab.tasks import RECIPE, Regression, Task, Transduction
 from attention_lab.writing import remove, write_atomically
 
-SHOWN = (
-    "seed",
-    "model",
-    "scoring",
-    "normalizer",
-    "window",
-    "pooling",
-    "data",
-    "task",
-    "optimizer",
-    "schedule",
-    "trainer",
-)
-"""The parts of a configuration that the HPARAMS tab shows."""
 PICTURES = 20
 """Most examples of a prediction whose heatmaps are written."""
 
@@ -67,7 +55,7 @@ def fit(config: DictConfig) -> float | None:
     With `resume=auto`, what the folder has of the same run is gone on with; see `resume`.
     """
     plain, folder = _prepare(config)
-    with resume.alone(folder):
+    with resume.alone(folder), of_options(plain):
         if plain["resume"] == resume.AUTO:
             results = resume.finished(folder)
             if results is not None:
@@ -80,9 +68,7 @@ def fit(config: DictConfig) -> float | None:
 
 def _fit(plain: Config, folder: Path) -> float | None:
     own = resume.last_checkpoint(folder) if plain["resume"] == resume.AUTO else None
-    begun = own
-    if own is None and plain["ckpt_path"] is not None:
-        begun = _only(find_checkpoints(plain["ckpt_path"]))
+    begun = own if own is not None else _given_checkpoint(plain["ckpt_path"])
     read = None if begun is None else read_checkpoint(begun)
     data = make_data(plain)
     task = make_task(plain, data.sizes, data.codec, trainable=True)
@@ -98,25 +84,38 @@ def _fit(plain: Config, folder: Path) -> float | None:
     if trainer.is_global_zero:
         with failures.of_checkpoint(own, lambda: False):
             _begin_files(trainer, plain, task, folder, None if own is None else read)
-    with waiting, failures.of_checkpoint(begun, lambda: guard.begun):
-        try:
-            trainer.fit(task, datamodule=data, ckpt_path=begun, weights_only=True)
-        except MisconfigurationException as error:
-            raise LabError(str(error).strip().splitlines()[0]) from None
+    started = lambda: getattr(trainer.strategy.launcher, "procs", [])  # noqa: E731
+    with waiting, Starting(waiting, started, folder), failures.of_checkpoint(begun, lambda: guard.begun):
+        trainer.fit(task, datamodule=data, ckpt_path=begun, weights_only=True)
     if waiting.signum is not None:  # after the last batch
         raise Stopped(waiting.signum)
-    metrics = {
-        "fit/seconds": cost.whole,
-        "fit/steps": float(trainer.global_step),
-        "parameters": float(sum(parameter.numel() for parameter in task.parameters())),
-        **cost.metrics(trainer.strategy.root_device),
-    }
-    metrics |= {name: float(value) for name, value in trainer.callback_metrics.items()}
+    metrics = _measured(trainer, task, cost)
     best, score = _best(trainer, folder)
     if score is not None:
         metrics["fit/best"] = score
     _test(trainer, task, data, folder, metrics, best, plain["pictures"])
-    return metrics.get("fit/best")
+    return score
+
+
+def _given_checkpoint(given: Any) -> Path | None:
+    """The one checkpoint that `ckpt_path` names to go on from, if any."""
+    if given is None:
+        return None
+    paths = find_checkpoints(given)
+    if len(paths) > 1:
+        raise LabError(f"stage=fit goes on from one checkpoint, and ckpt_path names {len(paths)}")
+    return paths[0]
+
+
+def _measured(trainer: pl.Trainer, task: Task, cost: Cost) -> dict[str, float]:
+    """What a fit has cost, and the last value of each metric."""
+    return {
+        "fit/seconds": cost.whole,
+        "fit/steps": float(trainer.global_step),
+        "parameters": float(sum(parameter.numel() for parameter in task.parameters())),
+        **cost.metrics(trainer.strategy.root_device),
+        **{name: float(value) for name, value in trainer.callback_metrics.items()},
+    }
 
 
 def _begin_files(trainer: pl.Trainer, plain: Config, task: Task, folder: Path, own: Config | None) -> None:
@@ -127,17 +126,9 @@ def _begin_files(trainer: pl.Trainer, plain: Config, task: Task, folder: Path, o
         rewind(trainer.loggers, (own or {}).get(STATE, {}).get("logs", {}))
     if own is not None:
         return
-    choices = HydraConfig.get().runtime.choices
-    shown = {part: choices[part] for part in SHOWN if part in choices}
-    shown |= report.flat({part: plain[part] for part in SHOWN if plain.get(part) is not None})
+    hydra = HydraConfig.get()
     for logger in run_loggers(trainer):
-        logger.log_settings(shown, task.headlines)
-
-
-def _only(paths: list[Path]) -> Path:
-    if len(paths) > 1:
-        raise LabError(f"stage=fit goes on from one checkpoint, and ckpt_path names {len(paths)}")
-    return paths[0]
+        logger.log_settings(columns(plain, hydra), task.headlines, said_first(hydra))
 
 
 def _best(trainer: pl.Trainer, folder: Path) -> tuple[str | None, float | None]:
@@ -176,8 +167,9 @@ def test(config: DictConfig) -> None:
     """Test a checkpoint on its own data, or on data chosen on the command line; several as one model."""
     plain, folder = _prepare(config)
     trained, plain = _from_checkpoint(plain)
-    data = make_data(plain, trained.codec)
-    trainer = make_trainer(_console(plain))
+    with of_options(plain):
+        data = make_data(plain, trained.codec)
+        trainer = make_trainer(_console(plain))
     report.write_config(folder, plain)
     if isinstance(trained.model, Ensemble) and trainer.is_global_zero and not in_sweep():
         print(f"An ensemble of {len(trained.model.members)} checkpoints, listed in {folder / 'config.yaml'}")

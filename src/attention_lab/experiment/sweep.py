@@ -18,6 +18,12 @@ COSTS = ("parameters", "fit/steps_per_second", "fit/peak_memory_mb")
 """What training takes, beside any result."""
 UPWARDS = ("accuracy", "mass", "monotonicity", "per_second")
 """Ends of the names of metrics of which more is better; of all others less is."""
+BOUNDS = {
+    **dict.fromkeys(("accuracy", "sequence_error_rate"), (0.0, 1.0)),
+    **dict.fromkeys(("token_error_rate", "mse", "seconds", "per_second", "memory_mb"), (0.0, math.inf)),
+    "perplexity": (1.0, math.inf),
+}
+"""Ends of the names of metrics, and the values they can have. Edits can be more than a reference is long."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,22 @@ class Cell:
         """Of a metric over the seeds that have it; None where none has."""
         values = list(self.values(metric).values())
         return estimate(values) if values else None
+
+    def interval(self, metric: str) -> tuple[float, float]:
+        """The 95% interval of the mean, `estimate`'s, without the values that the metric cannot have.
+
+        The mean is one that it can have: what is cut off holds it never, and 95% remain. NaN without one.
+        """
+        found = self.estimate(metric)
+        if found is None or math.isnan(found.half):
+            return math.nan, math.nan
+        low, high = bounds(metric)
+        return max(found.mean - found.half, low), min(found.mean + found.half, high)
+
+
+def bounds(metric: str) -> tuple[float, float]:
+    """The least and the greatest value that a metric can have."""
+    return next((ends for end, ends in BOUNDS.items() if metric.endswith(end)), (-math.inf, math.inf))
 
 
 def varied(jobs: Sequence[Job]) -> list[str]:

@@ -14,13 +14,16 @@ from rich.table import Table
 
 from attention_lab.experiment.ranking import Block, Ranked, in_words
 from attention_lab.experiment.significance import Estimate
-from attention_lab.experiment.sweep import COSTS, shown
+from attention_lab.experiment.sweep import COSTS, Cell, shown
 
 NOTE = (
-    "Mean ± standard deviation over n seeds; interval of the mean by Student's t. Against the best: the mean "
-    "difference paired over seeds, its 95% interval, and p times the number of comparisons."
+    "Mean ± standard deviation over n seeds; interval of the mean by Student's t, within the values that the "
+    "metric can have. Against the best: the mean difference paired over seeds, its 95% interval, and p times "
+    "the number of comparisons."
 )
 RESAMPLED = "The intervals of differences are about other test examples too (paired bootstrap, Koehn 2004)."
+COUNTS = ("parameters", "fit/steps")
+"""Metrics that count something."""
 _UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 _WIDEST = 400
 """Most characters of a line of a table in a file."""
@@ -54,6 +57,11 @@ class Section:
         return [row for block in self.blocks for row in block.rows]
 
     @property
+    def count(self) -> str:
+        """How many runs it is of."""
+        return counted(sum(len(row.cell.jobs) for row in self.rows))
+
+    @property
     def words(self) -> list[str]:
         """What each block with more than one setting says."""
         return [in_words(block) for block in self.blocks if len(block.rows) > 1]
@@ -67,11 +75,17 @@ class Section:
 
 @dataclass(frozen=True)
 class Failure:
-    """A run without results."""
+    """A run without results: what became of it, in a word, and why."""
 
+    kind: str
     label: str
     folder: str
     reason: str
+
+
+def counted(runs: int) -> str:
+    """A number of runs, with the word."""
+    return f"{runs:,} run" if runs == 1 else f"{runs:,} runs"
 
 
 def number(value: float) -> str:
@@ -96,11 +110,11 @@ def tabulate(section: Section, *, brief: bool = False) -> tuple[list[str], list[
     header = [_brief(name) for name in names] if brief else names
     lines = []
     for row in section.rows:
-        found = or_nan(row.cell.estimate(first))
-        interval = "" if math.isnan(found.half) else _range(found.mean - found.half, found.mean + found.half)
+        n = or_nan(row.cell.estimate(first)).n
         named = [shown(row.cell.options[key]) for key in section.keys]
-        further = [_mean(or_nan(row.cell.estimate(name)), brief or name in COSTS) for name in others]
-        lines.append([*named, str(found.n), _mean(found), interval, *_against(row), *further])
+        further = [_mean(row.cell, name, bare=brief or name in COSTS) for name in others]
+        interval = _range(*row.cell.interval(first))
+        lines.append([*named, str(n), _mean(row.cell, first), interval, *_against(row), *further])
     most = len(section.keys) + 1
     kept = [place for place in range(len(header)) if place <= most or any(line[place] for line in lines)]
     return [header[place] for place in kept], [[line[place] for place in kept] for line in lines]
@@ -111,14 +125,17 @@ def _brief(name: str) -> str:
     return short if short == name else short.replace("_per_second", "/s").replace("_", " ")
 
 
-def _mean(found: Estimate, bare: bool = False) -> str:
+def _mean(cell: Cell, metric: str, *, bare: bool = False) -> str:
+    found = or_nan(cell.estimate(metric))
     if not found.n:
         return ""
-    return number(found.mean) + ("" if bare or math.isnan(found.sd) else f" ± {found.sd:.2g}")
+    counted = metric in COUNTS and found.mean.is_integer()
+    mean = f"{found.mean:,.0f}" if counted else number(found.mean)
+    return mean + ("" if bare or math.isnan(found.sd) else f" ± {found.sd:.2g}")
 
 
 def _range(low: float, high: float) -> str:
-    return f"{low:,.3g} to {high:,.3g}"
+    return "" if math.isnan(low) else f"{low:,.3g} to {high:,.3g}"
 
 
 def _against(row: Ranked) -> tuple[str, str]:
@@ -144,7 +161,7 @@ def show(title: str, sections: Sequence[Section], failed: Sequence[Failure]) -> 
     console = terminal if terminal.is_terminal else Console(width=_WIDEST)
     for section in sections:
         header, lines = tabulate(section, brief=True)
-        heading = " · ".join(filter(None, (title, section.name)))
+        heading = " · ".join(filter(None, (title or section.count, section.name)))
         for columns in range(len(header), min(len(header), len(section.keys) + _COMPARED) - 1, -1):
             table = _table(heading, header[:columns], [line[:columns] for line in lines])
             if console.measure(table, options=console.options.update(width=_WIDEST)).maximum <= console.width:
@@ -153,7 +170,7 @@ def show(title: str, sections: Sequence[Section], failed: Sequence[Failure]) -> 
         for words in section.words:
             console.print(visible(words, 3000), markup=False, highlight=False, soft_wrap=True)
     for one in failed:
-        text = f"failed: {visible(one.label)}: {visible(one.reason)}  {visible(one.folder)}"
+        text = f"{one.kind}: {visible(one.label)}: {visible(one.reason)}  {visible(one.folder)}"
         console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -185,8 +202,10 @@ def to_markdown(
         parts.append("\n".join(f"| {' | '.join(row)} |" for row in rows))
         parts.append(section.note)
     if failed:
-        listed = (f"- {_code(one.label)}: {_marked(one.reason)} ({_code(one.folder)})" for one in failed)
-        parts.append("\n".join(["Failed:", "", *listed]))
+        listed = (
+            f"- {one.kind}: {_code(one.label)}: {_marked(one.reason)} ({_code(one.folder)})" for one in failed
+        )
+        parts.append("\n".join(["Without results:", "", *listed]))
     parts += [f"![{_marked(title)}]({picture})" for picture in pictures]
     return "\n\n".join(parts) + "\n"
 
@@ -219,7 +238,8 @@ def to_csv(sections: Sequence[Section]) -> str:
     for section in sections:
         for row in section.rows:
             found = [or_nan(row.cell.estimate(metric)) for metric in metrics]
-            values = [(one.mean, one.sd, one.mean - one.half, one.mean + one.half) for one in found]
+            ranges = [row.cell.interval(metric) for metric in metrics]
+            values = [(one.mean, one.sd, *ends) for one, ends in zip(found, ranges, strict=True)]
             filled = [_filled(value) for four in values for value in four]
             where = [_safe(section.name)] if named else []
             options = [_safe(row.cell.options.get(key, "")) for key in keys]

@@ -10,10 +10,9 @@ from torchmetrics.classification import MulticlassAccuracy
 from attention_lab.attention import recording
 from attention_lab.data.batches import ClassificationBatch
 from attention_lab.data.codecs import ClassificationCodec
-from attention_lab.errors import LabError
 from attention_lab.models import SequenceClassifier
 from attention_lab.tasks.observation import Observation
-from attention_lab.tasks.task import Task
+from attention_lab.tasks.task import Part, Task, check_label_smoothing
 
 
 class Classification(Task):
@@ -39,8 +38,7 @@ class Classification(Task):
         **options: Any,
     ) -> None:
         super().__init__(model, codec, **options)
-        if not 0 <= label_smoothing < 1:
-            raise LabError(f"task.label_smoothing must be in [0, 1), got {label_smoothing}")
+        check_label_smoothing(label_smoothing)
         self.label_smoothing = label_smoothing
         self.accuracy = nn.ModuleDict(
             {part: MulticlassAccuracy(len(codec.labels), average="micro") for part in ("validation", "test")}
@@ -81,7 +79,7 @@ class Classification(Task):
             shown = (row, slice(None), slice(len(positions)), slice(len(positions)))
             result.append(
                 Observation(
-                    input=" ".join(tokens),
+                    input=batch.texts[row] if batch.texts else " ".join(tokens),
                     output=self.codec.labels[classes[row]],
                     expected=self.codec.labels[label] if label >= 0 else "",
                     weights={name: weights[name][shown].float().cpu() for name in weights},
@@ -95,7 +93,7 @@ class Classification(Task):
             )
         return result
 
-    def _evaluate(self, batch: ClassificationBatch, part: str) -> None:
+    def _evaluate(self, batch: ClassificationBatch, part: Part) -> None:
         logits = self.model(batch.inputs, batch.lengths)
         loss = F.cross_entropy(logits, batch.labels)
         metric = self.accuracy[part]

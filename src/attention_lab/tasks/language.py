@@ -1,7 +1,7 @@
 """Language modelling: learn the next symbol, and go on from a prompt."""
 
 import random
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,10 +15,9 @@ from attention_lab.models.language import LanguageModel
 from attention_lab.models.sampling import Sampling, generate
 from attention_lab.sizes import EOS, PAD
 from attention_lab.tasks.observation import Observation
-from attention_lab.tasks.task import Task
+from attention_lab.tasks.task import Part, Task, check_label_smoothing
 from attention_lab.tasks.transduction import cross_entropy
 
-Part = Literal["validation", "test"]
 LIMIT = 64
 """Most symbols whose weights are shown."""
 
@@ -66,8 +65,7 @@ class LanguageModeling(Task):
         **options: Any,
     ) -> None:
         super().__init__(model, codec, **options)
-        if not 0 <= label_smoothing < 1:
-            raise LabError(f"task.label_smoothing must be in [0, 1), got {label_smoothing}")
+        check_label_smoothing(label_smoothing)
         if max_new_tokens < 1:
             raise LabError(f"task.max_new_tokens must be at least 1, got {max_new_tokens}")
         self.label_smoothing = label_smoothing

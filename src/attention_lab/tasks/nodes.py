@@ -12,7 +12,7 @@ from attention_lab.data.batches import NodeBatch
 from attention_lab.data.nodes import NodeCodec
 from attention_lab.models.graph import GraphClassifier
 from attention_lab.tasks.observation import Observation
-from attention_lab.tasks.task import Task
+from attention_lab.tasks.task import Part, Task
 
 
 class NodeClassification(Task):
@@ -77,7 +77,7 @@ class NodeClassification(Task):
         logits: Tensor = self.model(batch.features, batch.edges)[batch.nodes]
         return logits
 
-    def _evaluate(self, batch: NodeBatch, part: str) -> None:
+    def _evaluate(self, batch: NodeBatch, part: Part) -> None:
         logits = self._logits(batch)
         metric = self.accuracy[part]
         metric.update(logits, batch.labels)  # type: ignore[operator]

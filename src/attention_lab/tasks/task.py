@@ -3,7 +3,7 @@
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import pytorch_lightning as pl
 from pytorch_lightning.utilities.types import OptimizerLRScheduler
@@ -14,6 +14,8 @@ from torch.optim.lr_scheduler import LRScheduler
 from attention_lab.data.codecs import Codec
 from attention_lab.errors import LabError
 from attention_lab.tasks.observation import Observation
+
+Part = Literal["validation", "test"]
 
 RECIPE = "attention_lab"
 """Key of a checkpoint under which stands all that is needed to rebuild model and preprocessing."""
@@ -77,3 +79,9 @@ class Task(pl.LightningModule):
     @abstractmethod
     def answer(self, batch: Any) -> list[str]:
         """The model's output for each example, as text."""
+
+
+def check_label_smoothing(share: float) -> None:
+    """Raise LabError for a share of the target that cannot be spread over all symbols or classes."""
+    if not 0 <= share < 1:
+        raise LabError(f"task.label_smoothing must be in [0, 1), got {share}")

@@ -1,7 +1,7 @@
 """Sequence to sequence: teacher forcing in training, decoding in evaluation."""
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -20,9 +20,9 @@ from attention_lab.tasks.consistency import check_dropout, divergence, twice
 from attention_lab.tasks.judged import Judged, gathered, intervals, judge
 from attention_lab.tasks.latent import enumerated_loss, monte_carlo_loss
 from attention_lab.tasks.observation import Observation, Picture
-from attention_lab.tasks.task import Task
+from attention_lab.tasks.task import Part, Task, check_label_smoothing
 
-Part = Literal["validation", "test"]
+ERRORS = {"sequence_error_rate": SequenceErrorRate, "token_error_rate": TokenErrorRate}
 
 
 class Transduction(Task):
@@ -69,8 +69,7 @@ class Transduction(Task):
         super().__init__(model, codec, **options)
         if beam_size < 1:
             raise LabError(f"task.beam_size must be at least 1, got {beam_size}")
-        if not 0 <= label_smoothing < 1:
-            raise LabError(f"task.label_smoothing must be in [0, 1), got {label_smoothing}")
+        check_label_smoothing(label_smoothing)
         _check_extras(model, r_drop=r_drop, ctc=ctc)
         self.label_smoothing = label_smoothing
         self.r_drop, self.ctc = r_drop, ctc
@@ -147,7 +146,7 @@ class Transduction(Task):
         for row, (ids, padded) in enumerate(zip(output.cpu(), batch.source.cpu(), strict=True)):
             source = padded[..., : lengths[row]]
             queries, keys = self.codec.target_labels(ids), self.codec.source_labels(source)
-            others = self._within(weights, queries, keys)
+            others = self._one_sided(weights, queries, keys)
             sides = {name: others.get(name, (queries, keys)) for name in weights}
             target = batch.target[row].cpu()
             gold = batch.alignment[row, : len(queries)].cpu()
@@ -169,10 +168,10 @@ class Transduction(Task):
             )
         return result
 
-    def _within(
+    def _one_sided(
         self, names: Iterable[str], written: list[str], source: list[str]
     ) -> dict[str, tuple[list[str], list[str]]]:
-        """The labels of the attentions among the symbols of one side, those of a Transformer.
+        """Labels of rows and columns of the self-attentions, which only a Transformer has.
 
         The rows of a decoder are what it writes at each step, the columns what it has read before.
         """
@@ -272,9 +271,6 @@ def _check_extras(model: Writer | Ensemble, **weights: float) -> None:
             "task.ctc and model.ctc_frames go together: "
             "set both (task.ctc=0.3 model.ctc_frames=3), or leave both at 0"
         )
-
-
-ERRORS = {"sequence_error_rate": SequenceErrorRate, "token_error_rate": TokenErrorRate}
 
 
 def cross_entropy(logits: Tensor, target: Tensor, label_smoothing: float = 0.0) -> Tensor:

@@ -102,20 +102,16 @@ def make_page(title: str, about: str, runs: Sequence[Run]) -> str:
         runs: one run, or several to compare.
     """
     kept, thinned = _within_room(runs)
-    elements: list[str] = []
-    places: dict[str, dict[str, dict[int, int]]] = {}
-    tags: dict[str, dict[str, Any]] = {}
-    for run, series in zip(runs, kept, strict=True):
-        for tag, records in series.items():
-            tags.setdefault(run.name, {})[tag] = {"steps": list(records)}
-            for step, (header, body) in records.items():
-                places.setdefault(run.name, {}).setdefault(tag, {})[step] = len(elements)
-                elements.append(b64encode(zlib.compress(pack("<I", len(header)) + header + body, 6)).decode())
+    series = {run.name: records for run, records in zip(runs, kept, strict=True) if records}
+    elements, places = _packed(series)
     data = {
         "title": title,
         "about": about,
         "runs": [_facts(run) for run in runs],
-        "tags": tags,
+        "tags": {
+            name: {tag: {"steps": list(records)} for tag, records in tags.items()}
+            for name, tags in series.items()
+        },
         "records": places,
         "thinned": thinned,
     }
@@ -138,6 +134,23 @@ def make_page(title: str, about: str, runs: Sequence[Run]) -> str:
         f'<script type="application/json" id="report">{_as_json(data)}</script>\n'
         f"{records_html}<script>{script}</script>\n</body>\n</html>\n"
     )
+
+
+def _packed(
+    series: Mapping[str, Mapping[str, Mapping[int, Blobs]]],
+) -> tuple[list[str], dict[str, dict[str, dict[int, int]]]]:
+    """The records as text, and by run, tag and step which of them is meant."""
+    elements: list[str] = []
+
+    def place(header: bytes, body: bytes) -> int:
+        elements.append(b64encode(zlib.compress(pack("<I", len(header)) + header + body, 6)).decode())
+        return len(elements) - 1
+
+    places = {
+        name: {tag: {step: place(*blobs) for step, blobs in records.items()} for tag, records in tags.items()}
+        for name, tags in series.items()
+    }
+    return elements, places
 
 
 def _facts(run: Run) -> dict[str, Any]:

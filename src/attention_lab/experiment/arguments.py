@@ -1,0 +1,186 @@
+"""The command line against the options that there are, before anything is made of it.
+
+Hydra finds some of the same mistakes, and says them in many lines; a value of the wrong type it lets pass.
+"""
+
+import difflib
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import ChoiceSweep, Override, QuotedString, Sweep
+from hydra.errors import CompactHydraException, HydraException
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from attention_lab.errors import LabError
+
+EITHER = ("every_seconds", "heartbeat", "val_check_interval")
+"""Options that may have a part of one, though their default is whole."""
+ANY = ("trainer.devices",)
+"""Options that take more than what their default is."""
+Known = Mapping[str, Any]
+
+
+def check_arguments(arguments: Sequence[str], root: Path) -> None:
+    """Refuse an option that there is none of, or whose value is of another type than its default.
+
+    The defaults are those of `root` with the groups that the arguments choose.
+
+    Raises:
+        LabError: naming the option and what would be right.
+    """
+    if any(one.startswith("-") and one not in ("-m", "--multirun") for one in arguments):
+        return  # nothing is run
+    given = [_parsed(one) for one in arguments if not one.startswith("-")]
+    chosen = [one for one in given if _is_group(one, root)]
+    options = [one for one in given if one not in chosen and not one.is_hydra_override()]
+    if not options:
+        return
+    try:
+        with initialize_config_dir(config_dir=str(root), job_name="train", version_base="1.3"):
+            composed = compose("config", [_one_of(one) for one in chosen])
+    except (CompactHydraException, OmegaConfBaseException, HydraException):
+        return  # a choice that Hydra will refuse
+    known: Any = OmegaConf.to_container(composed, resolve=False)
+    for one in options:
+        if one.package is None:
+            _check(one, known, options)
+
+
+def _parsed(argument: str) -> Override:
+    try:
+        return OverridesParser.create().parse_override(argument)
+    except HydraException:
+        pass
+    key, equals, value = argument.partition("=")
+    if not equals or not key:
+        raise LabError(f"{argument} is no option: write name=value, such as seed=2")
+    for opening, closing in ("[]", "{}"):
+        if value.startswith(opening) and not value.endswith(closing):
+            raise LabError(f"{argument}: a {closing} is missing at its end")
+    if value.startswith("["):
+        items = ", ".join(json.dumps(one.strip(), ensure_ascii=False) for one in value[1:-1].split(","))
+        right = f"{key}=[{items}]"
+    else:
+        right = f"{key}={json.dumps(value, ensure_ascii=False)}"
+    raise LabError(f"{argument} cannot be read: put quotes around what is no plain word, as in '{right}'")
+
+
+def _is_group(one: Override, root: Path) -> bool:
+    key = one.key_or_group
+    return "/" in key or (re.fullmatch(r"\w+", key) is not None and (root / key).is_dir())
+
+
+def _one_of(one: Override) -> str:
+    """A choice as it was given; of several in a sweep, the first, as all must have the options given."""
+    value = one.value()
+    if isinstance(value, ChoiceSweep) and value.list:
+        return f"{one.get_key_element()}={value.list[0]}"
+    return str(one.input_line)
+
+
+def _check(one: Override, known: Known, options: Sequence[Override]) -> None:
+    key, top = one.key_or_group, one.key_or_group.partition(".")[0]
+    others = [other for other in options if other is not one]
+    made = any(key == other.key_or_group or key.startswith(f"{other.key_or_group}.") for other in others)
+    found, default = _select(known, key)
+    if one.is_add() or one.is_force_add():
+        named = f"${{{top}"
+        used = named in json.dumps(known, default=str) or any(named in str(o.input_line) for o in others)
+        if top not in known and not used and not made:
+            raise LabError(_no_option(top, known, plus=False))
+        if one.is_add() and default is not None and not isinstance(one.value(), dict | list):
+            raise LabError(f"there is an option {key} already: leave out the + before it")
+    elif not found and not made:
+        raise LabError(_no_option(key, known, plus=True))
+    own = any(
+        key.startswith(other.key_or_group.removesuffix("_target_"))
+        for other in others
+        if other.key_or_group.endswith("._target_")
+    )  # of a class of the user's own, which may take other values
+    if found and not own and not one.is_delete() and key not in ANY:
+        for value in _values(one):
+            _check_value(key, value, default)
+
+
+def _select(known: Known, key: str) -> tuple[bool, Any]:
+    """Whether there is an option, and its default."""
+    node: Any = known
+    for part in key.split("."):
+        if not isinstance(node, Mapping) or part not in node:
+            return False, None
+        node = node[part]
+    return True, node
+
+
+def _no_option(key: str, known: Known, plus: bool) -> str:
+    """What to say of an option that there is none of; `plus`: whether it may be added."""
+    node: Any = known
+    before, rest = [], key.split(".")
+    while isinstance(node, Mapping) and rest[0] in node:
+        node = node[rest[0]]
+        before.append(rest.pop(0))
+    options = node if isinstance(node, Mapping) else {}
+    names = [str(name) for name in options if str(name)[0] != "_" and name not in ("kind", "needs")]
+    near = difflib.get_close_matches(rest[0], names, 1, cutoff=0.75 if before else 0.6)
+    there = f"there is no option {key}"
+    if near:
+        return f"{there}; did you mean {'.'.join([*before, near[0], *rest[1:]])}?"
+    if not before:
+        return f"{there}: choose one of {', '.join(names)}"
+    has = f"{there}: {'.'.join(before)} has {', '.join(names) or 'none'}"
+    return (
+        f"{has}; another that its class takes is added by +{key}=..."
+        if plus and "_target_" in options
+        else has
+    )
+
+
+def _values(one: Override) -> Iterator[Any]:
+    """The values that an option is to have, of a sweep those that it lists."""
+    value = one.value()
+    if isinstance(value, ChoiceSweep):
+        for item in value.list:
+            yield item.text if isinstance(item, QuotedString) else item
+    elif not isinstance(value, Sweep):
+        yield value
+
+
+def _check_value(key: str, value: Any, default: Any) -> None:
+    if isinstance(value, Sweep) or (isinstance(value, str) and "${" in value):
+        return
+    if isinstance(default, Mapping):
+        if not isinstance(value, Mapping):
+            _refuse_part(key, value, default)
+        return
+    if not isinstance(default, bool | int | float) or (value is None and "." in key):
+        return  # null is often "not at all", and what a class makes of it is its own affair
+    if isinstance(default, bool):
+        if not isinstance(value, bool) and value not in (0, 1):
+            raise LabError(f"{key}={_shown(value)} must be true or false")
+        return
+    whole = isinstance(default, int) and not key.endswith(EITHER)
+    number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+    if not number or math.isnan(value):
+        is_round = whole and isinstance(value, float) and value.is_integer()
+        example = int(value) if is_round else default
+        kind = "a whole number" if whole else "a number"
+        raise LabError(f"{key}={_shown(value)} must be {kind}, such as {example}")
+
+
+def _refuse_part(key: str, value: Any, default: Known) -> None:
+    if value is None and key.startswith(("callbacks.", "logger.")):
+        raise LabError(f"{key}=null: leave it out with ~{key}")
+    names = ", ".join(f"{key}.{name}" for name in default if not str(name).startswith("_"))
+    raise LabError(f"{key}={_shown(value)}: {key} is no value, but options of its own: {names}")
+
+
+def _shown(value: Any) -> str:
+    """A value as on the command line."""
+    return json.dumps(value) if value is None or isinstance(value, bool) else str(value)

@@ -1,0 +1,44 @@
+"""What the predict of a loaded model takes."""
+
+from typing import Any
+
+import pytest
+from torch import nn
+
+from attention_lab.data.codecs import TransductionCodec
+from attention_lab.data.vocabulary import Notation, Tokenizer
+from attention_lab.errors import LabError
+from attention_lab.experiment.checkpoints import TrainedModel
+from attention_lab.tasks import Task
+
+
+class Echo(Task):
+    """Says how many inputs there are."""
+
+    def answer(self, batch: Any) -> list[str]:
+        return [str(len(batch.source))] * len(batch.source)
+
+    def observe(self, batch: Any) -> list[Any]:
+        return self.answer(batch)
+
+
+@pytest.fixture
+def trained() -> TrainedModel:
+    letters = Tokenizer.of(Notation("characters"), ["abc"])
+    return TrainedModel(Echo(nn.Identity(), TransductionCodec(letters, letters)))
+
+
+@pytest.mark.parametrize("method", ["predict", "observe"])
+def test_a_list_of_texts_is_needed(trained: TrainedModel, method: str) -> None:
+    call = getattr(trained, method)
+    assert call(["cab", "a"]) == call(("cab", "a")) == ["2", "2"]
+    for given, said in {
+        "cab": rf"^{method} takes a list of inputs, and this is one text: {method}\(\['cab'\]\)$",
+        "a" * 5000: r"aaa\.\.\.'\]\)$",
+        (3,): rf"^{method}: input 1 is of the type int, not a text",
+        ("a", None): rf"^{method}: input 2 is of the type NoneType, not a text",
+        b"cab": "not of the type bytes$",
+        7: "not of the type int$",
+    }.items():
+        with pytest.raises(LabError, match=said):
+            call(given)
