@@ -61,7 +61,7 @@ def test_training_alone_runs_compiled(command, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_it_is_yes_or_no(command) -> None:
-    assert command(*SMALL, *DATA, "compile=maybe").err == "Error: compile=maybe: choose true or false\n"
+    assert command(*SMALL, *DATA, "compile=maybe").err == "Error: compile=maybe must be true or false\n"
 
 
 def _run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import shutil
 from pathlib import Path
 
 import pytest
@@ -84,11 +85,14 @@ def test_options(options: list[str], parts: list[str], command) -> None:
 
 
 @pytest.fixture
-def checkpoint(command) -> Path:
-    done = command(*TOY, *SMALL)
-    assert done.status == 0, done.err
-    path: Path = done.folder / "checkpoints" / "best.ckpt"
-    return path
+def checkpoint(command, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """That of a run, which is made once for all tests."""
+    run = tmp_path_factory.getbasetemp() / "run_for_all"
+    if not run.exists():
+        done = command(*TOY, *SMALL)
+        assert done.status == 0, done.err
+        shutil.copytree(done.folder, run)
+    return Path(shutil.copytree(run, tmp_path / "run")) / "checkpoints" / "best.ckpt"
 
 
 def test_a_truncated_checkpoint(command, checkpoint: Path) -> None:

@@ -8,6 +8,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -43,14 +44,20 @@ def check_arguments(arguments: Sequence[str], root: Path) -> None:
     if not options:
         return
     try:
-        with initialize_config_dir(config_dir=str(root), job_name="train", version_base="1.3"):
-            composed = compose("config", [_one_of(one) for one in chosen])
+        known = _defaults(root, *(_one_of(one) for one in chosen))
     except (CompactHydraException, OmegaConfBaseException, HydraException):
         return  # a choice that Hydra will refuse
-    known: Any = OmegaConf.to_container(composed, resolve=False)
     for one in options:
         if one.package is None:
             _check(one, known, options)
+
+
+@cache
+def _defaults(root: Path, *chosen: str) -> Known:
+    """The configuration with these groups."""
+    with initialize_config_dir(config_dir=str(root), job_name="train", version_base="1.3"):
+        composed: Any = OmegaConf.to_container(compose("config", list(chosen)), resolve=False)
+    return composed  # type: ignore[no-any-return]
 
 
 def _parsed(argument: str) -> Override:
