@@ -26,8 +26,13 @@ def test_what_is_hidden_looks_as_if_it_were_not_installed(monkeypatch: pytest.Mo
     assert version("scipy")
 
 
-def test_nothing_is_hidden_from_what_is_imported_already(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torchmetrics", object())
+@pytest.mark.parametrize("package", ["torchmetrics", "scipy", "matplotlib"])
+def test_nothing_is_hidden_where_it_is_imported_already(
+    package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("torchmetrics", "scipy", "matplotlib"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setitem(sys.modules, package, object())
     monkeypatch.setattr("attention_lab.experiment.lean._hidden", None)
     import_lightning()
 

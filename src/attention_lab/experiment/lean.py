@@ -18,7 +18,7 @@ def import_lightning() -> None:
     metrics, which no run here does. While it is imported they look as if they were not installed;
     afterwards all can import them, and only torchmetrics goes without.
     """
-    if "torchmetrics" in sys.modules:
+    if sys.modules.keys() & {"torchmetrics", *_OPTIONAL}:  # there is nothing to save any more
         return
     with _hidden():
         import pytorch_lightning  # noqa: F401
