@@ -9,6 +9,7 @@ import pytest
 import pytorch_lightning as pl
 import torch
 
+from attention_lab.data.batches import ClassificationBatch
 from attention_lab.errors import LabError
 from attention_lab.experiment.guard import Guard
 from attention_lab.experiment.signals import Waiting
@@ -60,6 +61,21 @@ def test_the_one_that_failed_has_told_why(first: bool, tmp_path: Path, capsys) -
     assert capsys.readouterr() == ("", "")
 
 
-def test_other_errors_stay_what_they_are(tmp_path: Path) -> None:
+def test_other_errors_stay_what_they_are(tmp_path: Path, capsys) -> None:
     _end(tmp_path, RuntimeError("shapes do not fit"))
     _end(tmp_path, LabError("reset by peer"))
+    assert capsys.readouterr() == ("", "")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("texts", [(), ("a text", "another")])
+def test_of_a_batch_with_texts_the_tensors_are_kept(texts: tuple[str, ...], tmp_path: Path) -> None:
+    guard = Guard(Waiting(), tmp_path)
+    two = torch.tensor([1, 2])
+    guard.batch, guard.fresh = ClassificationBatch(two.unsqueeze(1), two, two, texts), True
+    optimizer = SimpleNamespace(param_groups=[{"lr": 0.1}])
+    trainer: Any = SimpleNamespace(world_size=1, global_rank=0, global_step=3, gradient_clip_val=None)
+    trainer.optimizers = [optimizer]
+    with pytest.raises(LabError, match="the loss is nan at step 3"):
+        guard.on_before_backward(trainer, SimpleNamespace(codec=None), torch.tensor(torch.nan))  # type: ignore[arg-type]
+    assert list(torch.load(tmp_path / "bad_batch.pt")) == ["inputs", "lengths", "labels"]

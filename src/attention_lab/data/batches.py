@@ -1,4 +1,4 @@
-"""What a loader yields. Named tuples of tensors: Lightning moves them across devices as they are.
+"""What a loader yields. Named tuples of tensors, or texts: Lightning moves them across devices as they are.
 
 Shapes: B examples, d features, o targets, S source steps, T target steps, R references, L steps; H x W
 pixels.

@@ -116,7 +116,8 @@ class Guard(pl.Callback):
         """One line for the user; the batch is written."""
         rank = f"_{trainer.global_rank}" if trainer.global_rank else ""
         path = self.folder / f"{BATCH}{rank}.pt"
-        fields = {name: value.detach().cpu() for name, value in self.batch._asdict().items()}
+        given = self.batch._asdict().items()
+        fields = {name: value.detach().cpu() for name, value in given if isinstance(value, Tensor)}
         content = io.BytesIO()
         torch.save(fields, content)
         write_atomically(path, content.getbuffer())
