@@ -33,8 +33,10 @@ def test_nothing_is_hidden_where_it_is_imported_already(
     for name in ("torchmetrics", "scipy", "matplotlib"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, package, object())
-    monkeypatch.setattr("attention_lab.experiment.lean._hidden", None)
+    hidden: list[str] = []
+    monkeypatch.setattr("attention_lab.experiment.lean._hidden", lambda: hidden.append(package))
     import_lightning()
+    assert not hidden
 
 
 @pytest.mark.slow  # imports Lightning in a process of its own

@@ -9,6 +9,7 @@ from typing import Any
 
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.errors import CompactHydraException
 from hydra.experimental.callback import Callback
@@ -127,14 +128,11 @@ def _counts(config: DictConfig) -> dict[str, int | None]:
     given = [*(f"{key}={value}" for key, value in params.items()), *config.hydra.overrides.task]
     parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())  # for glob(*)
     parsed = {one.key_or_group: one for one in parser.parse_overrides(given)}
-    return {
-        key: None
-        if not one.is_sweep_override()
-        else len(list(one.sweep_string_iterator()))
-        if one.is_discrete_sweep()
-        else 0
-        for key, one in parsed.items()
-    }
+    return {key: _count(one) if one.is_sweep_override() else None for key, one in parsed.items()}
+
+
+def _count(swept: Override) -> int:
+    return len(list(swept.sweep_string_iterator())) if swept.is_discrete_sweep() else 0
 
 
 def _name(folder: Path, config: DictConfig) -> str:

@@ -11,7 +11,7 @@ from lightning_fabric.utilities.exceptions import MisconfigurationException
 
 from attention_lab.errors import LabError
 from attention_lab.experiment.failures import is_of_memory
-from attention_lab.experiment.options import is_target, leaves
+from attention_lab.experiment.options import below, is_target, leaves
 from attention_lab.experiment.small_files import UNFIT, in_one_line
 
 MAKING = ("__init__", "__post_init__")
@@ -71,7 +71,7 @@ def _part(
     if called and called[1] in names:
         return names[called[1]]
     unknown = _unknown(str(cause))
-    having = [part for part in targets if unknown in _node(config, part)]
+    having = [part for part in targets if unknown in below(config, *part.split("."))]
     if len(having) == 1:  # its class hands its options on
         return having[0]
     for frame in _frames(cause):
@@ -85,14 +85,6 @@ def _unknown(text: str) -> str | None:
     """The option that a class does not know, if that is what an error says."""
     found = re.search(r"unexpected keyword argument '(\w+)'", text)
     return found and found[1]
-
-
-def _node(config: Mapping[str, Any], part: str) -> Mapping[str, Any]:
-    node: Any = config
-    for key in part.split("."):
-        node = node[key]
-    assert isinstance(node, Mapping)
-    return node
 
 
 def _is_in_own(error: BaseException, target: str) -> bool:
@@ -114,7 +106,7 @@ def _told(error: BaseException, part: str, config: Mapping[str, Any], target: st
     words = re.split(r"[^\w.+-]+|[.]$|[.] ", text)
     named = [
         f"{part}.{path}={'null' if value is None else value}"
-        for path, value in leaves(_node(config, part))
+        for path, value in leaves(below(config, *part.split(".")))
         if not is_target(path)
         and ("NoneType" in words if value is None else value not in (True, False) and str(value) in words)
     ]

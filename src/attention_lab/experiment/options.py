@@ -13,6 +13,13 @@ def leaves(config: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, A
             yield f"{prefix}{key}", value
 
 
+def below(found: Any, *keys: str) -> Any:
+    """What stands under these keys, one within the other; None if nothing does."""
+    for key in keys:
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found
+
+
 def is_target(path: str) -> bool:
     """Whether a path is that of a `_target_` or another word of Hydra's."""
     return path.rpartition(".")[2].startswith("_")

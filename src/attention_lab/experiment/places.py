@@ -7,12 +7,9 @@ from typing import Any
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
-from attention_lab.experiment.runs import read_choices
+from attention_lab.experiment.runs import SEED, TRAINED, read_choices
 
-SHOWN = (
-    *("seed", "model", "scoring", "normalizer", "window", "pooling"),
-    *("data", "task", "optimizer", "schedule", "trainer"),
-)
+SHOWN = (SEED, *TRAINED, "task", "optimizer", "schedule", "trainer")
 """The parts of a configuration that the HPARAMS tab shows."""
 UNSAID = ("data.kind", "model.needs")
 """What of them only says which models go with which data."""

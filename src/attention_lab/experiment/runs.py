@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_lab.errors import LabError
-from attention_lab.experiment.options import is_target, leaves, placeless
+from attention_lab.experiment.options import below, is_target, leaves, placeless
 from attention_lab.experiment.small_files import in_one_line, read_json, read_yaml
 from attention_lab.writing import write_atomically
 
@@ -99,7 +99,7 @@ class Job:
     @cached_property
     def leaves(self) -> dict[str, Any]:
         """The options that decide what it gives, by dotted path; its own folder is written as a dot."""
-        own = _below(self.config, "trainer", "default_root_dir")
+        own = below(self.config, "trainer", "default_root_dir")
         chosen = leaves({part: self.config[part] for part in PARTS if part in self.config})
         found = {path: _simple(value) for path, value in chosen if not is_target(path)}
         if isinstance(self.config.get("ckpt_path"), list):  # one model made of several is another setting
@@ -157,7 +157,7 @@ def _candidates(folder: Path) -> Iterator[Path]:
 
 def _order(folder: Path) -> tuple[str, float, str]:
     """By sweep, then by Hydra's number of the job, then by name."""
-    number = _below(_lenient(folder / ".hydra" / "hydra.yaml"), "hydra", "job", "num")
+    number = below(_lenient(folder / ".hydra" / "hydra.yaml"), "hydra", "job", "num")
     return str(folder.parent), number if isinstance(number, int) else float("inf"), folder.name
 
 
@@ -208,7 +208,7 @@ def _own_choices(folder: Path, config: Mapping[str, Any], given: Collection[str]
 
 def read_choices(folder: Path) -> dict[str, str]:
     """What was chosen of each group of `conf/`, as Hydra tells in a run's folder; nothing if it does not."""
-    found = _below(_lenient(folder / ".hydra" / "hydra.yaml"), "hydra", "runtime", "choices")
+    found = below(_lenient(folder / ".hydra" / "hydra.yaml"), "hydra", "runtime", "choices")
     pairs = found.items() if isinstance(found, Mapping) else ()
     named = ((str(group), "null" if choice is None else str(choice)) for group, choice in pairs)
     return {group: choice for group, choice in named if "/" not in group}
@@ -269,9 +269,3 @@ def read_metrics(path: Path) -> dict[str, float]:
 
 def _simple(value: Any) -> Any:
     return value if isinstance(value, bool | int | float | str | None) else str(value)
-
-
-def _below(found: Any, *keys: str) -> Any:
-    for key in keys:
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found
