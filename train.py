@@ -5,9 +5,9 @@ from typing import Any
 import hydra
 from omegaconf import DictConfig
 
-from attention_lab.experiment.choices import check_choices
-from attention_lab.experiment.places import register
-from attention_lab.experiment.resume import take_up
+from attention_lab.commandline.groups import check_choices
+from attention_lab.interruption.resume import take_up
+from attention_lab.runs.run_names import register
 
 register()  # before Hydra names the run's folder
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from attention_lab.attention.fast.additive import additive_scores
+from attention_lab.attention.fast.additive.scores import additive_scores
 from benchmarks.forward_backward import forward_backward, random_inputs
 from benchmarks.harness import Contest, Growth, Way
 

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from attention_lab.attention.fast import gaussian_pairs
-from attention_lab.attention.fast.gaussian import gaussian_regression
+from attention_lab.attention.fast.gaussian import pairs
+from attention_lab.attention.fast.gaussian.regression import gaussian_regression
 from benchmarks.harness import Contest, Growth, Way
 
 Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -114,7 +114,7 @@ def _ours(x: Tensor, y: Tensor, width: Tensor, tolerance: float | None) -> Tenso
 
 def _chunks(x: Tensor, y: Tensor, width: Tensor) -> Tensor:
     """The textbook's code for some rows at a time, the backward pass computing them again."""
-    rows = max(gaussian_pairs.CHUNK // len(x), 1)
+    rows = max(pairs.CHUNK // len(x), 1)
     parts = [
         checkpoint(_rows, q, x, y, width, i, use_reentrant=False)
         for q, i in zip(torch.split(x, rows), torch.split(_own(x), rows), strict=True)

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attention_lab.data.batches import TransductionBatch
+from attention_lab.data.reading.batches import TransductionBatch
 from attention_lab.tasks.transduction import cross_entropy
 
 

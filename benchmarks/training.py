@@ -20,8 +20,8 @@ from attention_lab.callbacks import AttentionMaps, Progress
 from attention_lab.experiment.build import make_data, make_task, make_trainer
 from attention_lab.experiment.console import quiet
 from attention_lab.experiment.cost import Cost
-from attention_lab.experiment.guard import Guard
-from attention_lab.experiment.signals import Waiting
+from attention_lab.interruption.signals import Waiting
+from attention_lab.interruption.training_guard import Guard
 from benchmarks.harness import Contest, Way, Work
 from benchmarks.own_process import Another, Job, OwnProcess
 from benchmarks.plain_step import plain_step

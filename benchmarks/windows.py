@@ -20,7 +20,7 @@ from attention_lab.attention import (
     lengths_mask,
     recording,
 )
-from attention_lab.models.encoder import Encoder
+from attention_lab.models.parts.encoder import Encoder
 from benchmarks.forward_backward import attention_inputs, forward_backward
 from benchmarks.harness import Contest, Growth, Way, Work
 

@@ -32,10 +32,10 @@ from attention_lab.attention import (
     recording,
     windows,
 )
-from attention_lab.attention.fast import additive
-from attention_lab.attention.fast.additive_chunks import CHUNK
+from attention_lab.attention.fast.additive import scores
+from attention_lab.attention.fast.additive.chunks import CHUNK
 from attention_lab.callbacks import AveragedWeights, resumable
-from attention_lab.data.batches import (
+from attention_lab.data.reading.batches import (
     ClassificationBatch,
     LanguageBatch,
     NodeBatch,
@@ -218,9 +218,9 @@ def test_every_score_and_every_window(score: str, window: str) -> None:
 @pytest.mark.usefixtures("_gpu")
 def test_what_is_long_goes_by_chunks_and_by_strips() -> None:
     assert CHUNK < 2 * 200 * 200 * 64
-    for activation in additive.FORMS:
+    for activation in scores.FORMS:
         a, b, w = (x.requires_grad_() for x in (real(2, 200, 64), real(2, 200, 64), real(64)))
-        additive.additive_scores(a, b, w, activation).sum().backward()
+        scores.additive_scores(a, b, w, activation).sum().backward()
         assert all(str(x.grad.device) == GPU for x in (a, b, w))
     with torch._subclasses.fake_tensor.unset_fake_temporarily():
         attention = Attention(Constant(8, 8), window=windows.Band(8, width=4))

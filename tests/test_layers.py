@@ -45,12 +45,23 @@ ROOMS = {
         LEAVES | {"attention", "metrics", "data", "tasks", "viz", "tensorboard_plugin"}, HYDRA
     ),
     "theorems": Rules(LEAVES | {"attention", "models", "viz"}, LIGHTNING | HYDRA | PICTURES),
-    # the one room that wires the others, and the only one that knows hydra
+    "commandline": Rules(LEAVES, TORCH | LIGHTNING | PICTURES),
+    "untrusted": Rules(LEAVES | {"data", "tasks", "experiment"}, PICTURES),
+    "runs": Rules(
+        LEAVES | {"commandline", "untrusted", "metrics", "data", "tasks", "callbacks", "tensorboard_plugin"},
+        PICTURES,
+    ),
+    "interruption": Rules(
+        LEAVES | {"commandline", "untrusted", "runs", "data", "callbacks", "experiment"}, PICTURES
+    ),
+    "leaderboard": Rules(LEAVES | {"runs", "viz"}, TORCH | LIGHTNING | PICTURES),
+    "search": Rules(LEAVES | {"commandline", "runs", "leaderboard"}, TORCH | LIGHTNING | PICTURES),
+    # wires all the others
     "experiment": Rules(
         LEAVES
         | {"attention", "models", "metrics", "data", "tasks", "viz", "callbacks", "theorems"}
-        | {"tensorboard_plugin"},
-        set(),
+        | {"commandline", "untrusted", "runs", "interruption", "leaderboard", "search"},
+        PICTURES,
     ),
 }
 
@@ -170,7 +181,11 @@ def test_no_file_is_long() -> None:
         ("attention_lab.attention.scores", "import pytorch_lightning as pl", "pytorch_lightning"),
         ("attention_lab.attention.scores", "import torch.utils.tensorboard", "torch.utils.tensorboard"),
         ("attention_lab.attention.scores", "def f():\n    import matplotlib.pyplot", "matplotlib.pyplot"),
-        ("attention_lab.attention.scores", "from ..models import encoder", "attention_lab.models.encoder"),
+        (
+            "attention_lab.attention.scores",
+            "from ..models import encoder",
+            "attention_lab.models.parts.encoder",
+        ),
         ("attention_lab.models.seq2seq", "from attention_lab import data", "attention_lab.data"),
         (
             "attention_lab.data.toy",

@@ -12,7 +12,7 @@ from omegaconf import DictConfig
 
 
 class OptunaSweeper(Sweeper):
-    """Runs the trials of an Optuna study: see `attention_lab.experiment.search`.
+    """Runs the trials of an Optuna study: see `attention_lab.search.trials`.
 
     Args:
         params: what is searched, beside the model's own space: an option, and Hydra's syntax for it.
@@ -33,7 +33,7 @@ class OptunaSweeper(Sweeper):
 
     def sweep(self, arguments: list[str]) -> Any:
         """Run trials until the study has as many as it should."""
-        from attention_lab.experiment.search import search
+        from attention_lab.search.trials import search
 
         assert self.launcher is not None
         assert self.config is not None

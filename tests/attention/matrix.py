@@ -20,7 +20,7 @@ import yaml
 from torch import Tensor
 
 from attention_lab.attention import Attention, Mechanism, recording
-from attention_lab.experiment.mixes import REFUSALS, refusal
+from attention_lab.commandline.incompatible import REFUSALS, refusal
 from attention_lab.models import KernelRegression, MultiHeadClassifier, Seq2Seq
 from attention_lab.sizes import EOS, ClassificationSizes, RegressionSizes, TransductionSizes
 

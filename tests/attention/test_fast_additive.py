@@ -11,15 +11,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from attention_lab.attention import Additive, Concat
-from attention_lab.attention.fast import (
-    additive,
-    additive_chunks,
-    additive_compiled,
-    additive_triton,
-    compiling,
-)
-from attention_lab.attention.fast.additive import additive_scores
-from attention_lab.attention.fast.additive_forms import ACTIVATIONS, FORMS, LOGISTIC, rational
+from attention_lab.attention.fast import compiling
+from attention_lab.attention.fast.additive import chunks, compiled_loops, scores, triton_scores
+from attention_lab.attention.fast.additive.forms import ACTIVATIONS, FORMS, LOGISTIC, rational
+from attention_lab.attention.fast.additive.scores import additive_scores
 
 every_activation = pytest.mark.parametrize("activation", ACTIVATIONS)
 
@@ -27,10 +22,10 @@ every_activation = pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.fixture(params=["one chunk", "chunks"])
 def _never_the_formula(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small calls go the way of large ones."""
-    monkeypatch.setattr(additive, "SMALL", -1)
-    monkeypatch.setattr(additive, "CHUNK", -1)
+    monkeypatch.setattr(scores, "SMALL", -1)
+    monkeypatch.setattr(scores, "CHUNK", -1)
     if request.param == "chunks":
-        monkeypatch.setattr(additive_chunks, "CHUNK", 40)
+        monkeypatch.setattr(chunks, "CHUNK", 40)
 
 
 SHAPES = [
@@ -169,9 +164,9 @@ def test_autocast_computes_in_float32(kind: type[Additive], heads: int | None) -
 @pytest.mark.parametrize("sizes", [(3, 5, 7, 2), (1, 1, 100, 9), (1, 4, 100, 9), (0, 3, 3, 1), (2, 0, 3, 1)])
 def test_tiles_cover_every_pair_once(sizes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     for most in (1, 20, 300, 10**6):
-        monkeypatch.setattr(additive_chunks, "CHUNK", most)
+        monkeypatch.setattr(chunks, "CHUNK", most)
         seen = torch.zeros(sizes[:3])
-        for n, q, k in additive_chunks.tiles(*sizes):
+        for n, q, k in chunks.tiles(*sizes):
             seen[n, q, k] += 1
             assert seen[n, q, k].numel() * sizes[3] <= max(most, sizes[3])
         assert (seen == 1).all()
@@ -188,7 +183,7 @@ def test_small_calls_are_left_to_the_formula_and_large_ones_hold_no_hidden_layer
             return out
 
     w = torch.ones(64, requires_grad=True)
-    for length, most in ((8, 2 * 8 * 8 * 64), (192, additive_chunks.CHUNK)):
+    for length, most in ((8, 2 * 8 * 8 * 64), (192, chunks.CHUNK)):
         a, b = torch.randn(2, length, 64, requires_grad=True), torch.randn(2, length, 64)
         with Largest() as seen:
             additive_scores(a, b, w).sum().backward()
@@ -212,12 +207,12 @@ def test_without_a_compiler_there_are_chunks(
         raise RuntimeError("no compiler\nand a long story")
 
     monkeypatch.setattr(torch, "compile", broken)
-    additive_compiled._compiled.cache_clear()
+    compiled_loops._compiled.cache_clear()
     inputs = [torch.randn(2, 9, 4), torch.randn(2, 8, 4), torch.randn(4)]
     with caplog.at_level(logging.DEBUG, logger=compiling.__name__):
         for _ in range(2):
             close(inputs, "tanh", 2e-6, compiled=True)
-    additive_compiled._compiled.cache_clear()
+    compiled_loops._compiled.cache_clear()
     assert len(tried) == 2  # the scores, and the gradients
     assert [record.levelname for record in caplog.records] == ["DEBUG"] * 2
     assert caplog.messages[0] == "not compiled: RuntimeError: no compiler"
@@ -232,9 +227,9 @@ def test_triton_equals_chunks(activation: str, weights: int) -> None:
         a, b = torch.randn(3, queries, hidden).cuda() * 4, torch.randn(3, keys, hidden).cuda() * 4
         a[0, 0], b[0, 0] = 1e4, -1e4
         w, g = torch.randn(weights, hidden).cuda(), torch.randn(3, queries, keys).cuda()
-        chunks = additive_chunks.Chunks(FORMS[activation], a, b)
+        walked = chunks.Chunks(FORMS[activation], a, b)
         rate = LOGISTIC[activation]
-        wanted = [chunks.scores(w), *additive_chunks.Chunks(FORMS[activation], a, b).pull(g, weights)]
-        found = [additive_triton.scores(a, b, w, rate), *additive_triton.pull(a, b, g, weights, rate)]
+        wanted = [walked.scores(w), *chunks.Chunks(FORMS[activation], a, b).pull(g, weights)]
+        found = [triton_scores.scores(a, b, w, rate), *triton_scores.pull(a, b, g, weights, rate)]
         for got, want in zip(found, wanted, strict=True):
             assert torch.allclose(got, want, rtol=1e-4, atol=1e-3)  # sums of up to 6150 terms

@@ -11,8 +11,8 @@ import torch
 from additive_results import close, results
 
 from attention_lab.attention import Additive, Attention, Memory
-from attention_lab.attention.fast import additive, additive_compiled
-from attention_lab.attention.fast.additive_forms import FORMS, rational
+from attention_lab.attention.fast.additive import compiled_loops, scores
+from attention_lab.attention.fast.additive.forms import FORMS, rational
 
 
 def _compiled_kernels() -> None:
@@ -22,11 +22,11 @@ def _compiled_kernels() -> None:
             inputs = [torch.randn(*leading, queries, hidden), torch.randn(*leading, keys, hidden), w]
             close(inputs, activation, 2e-6, compiled=True)
             close([inputs[0] * 100, inputs[1] * 100, w], activation, 2e-6, compiled=True)
-    for kernel in additive_compiled._kernels(FORMS["tanh"]):
+    for kernel in compiled_loops._kernels(FORMS["tanh"]):
         assert not kernel.failed and kernel._seen
     with torch.compiler.set_stance("fail_on_recompile"):  # other sizes are not compiled again
         close([torch.randn(5, 13, 17), torch.randn(5, 31, 17), torch.randn(17)], "tanh", 2e-6, compiled=True)
-    assert not additive_compiled._kernels(FORMS["tanh"])[0].failed
+    assert not compiled_loops._kernels(FORMS["tanh"])[0].failed
 
 
 def _compiling_switched_off() -> None:
@@ -36,7 +36,7 @@ def _compiling_switched_off() -> None:
         close(inputs, "tanh", 2e-6, compiled=True)
     form = rational("tanh", *inputs[:2])
     assert form is not None
-    kernels = additive_compiled._kernels(form)
+    kernels = compiled_loops._kernels(form)
     assert not any(kernel.failed or kernel._seen for kernel in kernels)
     close(inputs, "tanh", 2e-6, compiled=True)
     assert all(kernel._seen and not kernel.failed for kernel in kernels)
@@ -71,6 +71,6 @@ def test_compiled(script: Callable[[], None], tmp_path: Path) -> None:
 
 
 if __name__ == "__main__":
-    additive.SMALL = additive.CHUNK = -1
+    scores.SMALL = scores.CHUNK = -1
     torch.manual_seed(0)
     {script.__name__: script for script in SCRIPTS}[sys.argv[1]]()

@@ -24,7 +24,7 @@ from attention_lab.attention import (
 )
 from attention_lab.attention.fast import band
 from attention_lab.attention.fast.band import Blocks, make_blocks
-from attention_lab.models.encoder import Encoder
+from attention_lab.models.parts.encoder import Encoder
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from attention_lab.attention.fast import gaussian, gaussian_pairs
-from attention_lab.attention.fast.gaussian import gaussian_reference, gaussian_regression
-from attention_lab.attention.fast.gaussian_cells import cell_moments, nodes_for
-from attention_lab.attention.fast.gaussian_pairs import Problem, far_moments, pair_moments
-from attention_lab.attention.fast.gaussian_sorted import near_moments, sorted_moments
+from attention_lab.attention.fast.gaussian import pairs, regression
+from attention_lab.attention.fast.gaussian.cells import cell_moments, nodes_for
+from attention_lab.attention.fast.gaussian.pairs import Problem, far_moments, pair_moments
+from attention_lab.attention.fast.gaussian.regression import gaussian_reference, gaussian_regression
+from attention_lab.attention.fast.gaussian.sorted_keys import near_moments, sorted_moments
 
 
 def _run(
@@ -106,9 +106,9 @@ def test_one_feature_by_any_method(
         torch.tensor([width], dtype=torch.float64).requires_grad_(),
     ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gaussian, "MANY", 1 if method.startswith("cells") else 10**9)
-        patch.setattr(gaussian, "SMALL", 0)
-        patch.setattr(gaussian, "FEW", 0 if method != "cells of few" else 10**9)
+        patch.setattr(regression, "MANY", 1 if method.startswith("cells") else 10**9)
+        patch.setattr(regression, "SMALL", 0)
+        patch.setattr(regression, "FEW", 0 if method != "cells of few" else 10**9)
         tolerance = 1e-6 if method.startswith("cells") else None
         _compare(tensors, index, torch.float64, 1e-12 if tolerance is None else 1e-6, tolerance=tolerance)
         _compare(tensors, index, torch.float32, 5e-6, tolerance=tolerance)
@@ -178,7 +178,7 @@ def test_a_number_that_is_none_spreads_and_does_no_harm() -> None:
 def test_an_offset_of_the_values_costs_no_digits_of_the_gradient(
     tolerance: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gaussian, "MANY", 1)
+    monkeypatch.setattr(regression, "MANY", 1)
     x = _sample(0, 100, 1, 1, 1, 0.0)[0].float().double()
     y = (x.sin() * 1024).round() / 1024  # float32 holds y and y + 4096 exactly
     width = torch.full([1], 2.0, dtype=torch.float64, requires_grad=True)
@@ -199,15 +199,15 @@ def test_half_precision_and_autocast_are_summed_in_float32() -> None:
 
 def test_pairs_are_held_a_chunk_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     largest = 0
-    taken = gaussian_pairs.Rooms.of
+    taken = pairs.Rooms.of
 
-    def watched(self: gaussian_pairs.Rooms, queries: int, keys: int) -> tuple[Tensor, Tensor]:
+    def watched(self: pairs.Rooms, queries: int, keys: int) -> tuple[Tensor, Tensor]:
         nonlocal largest
         largest = max(largest, queries * keys)
         return taken(self, queries, keys)
 
-    monkeypatch.setattr(gaussian_pairs.Rooms, "of", watched)
-    monkeypatch.setattr(gaussian_pairs, "CHUNK", 1000)
+    monkeypatch.setattr(pairs.Rooms, "of", watched)
+    monkeypatch.setattr(pairs, "CHUNK", 1000)
     x = torch.rand(200, 1, requires_grad=True)
     one = gaussian_regression(x, x, x, torch.ones(1), torch.arange(200))
     one.sum().backward()

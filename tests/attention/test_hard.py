@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from attention_lab.attention import Attention, Dot, Exact, Gumbel, Hard, Soft, drawing
-from attention_lab.attention.estimators import bound, marginal, monte_carlo, reward_to_go
+from attention_lab.attention.gradient_estimators import bound, marginal, monte_carlo, reward_to_go
 from attention_lab.attention.pooling import entropy_of, log_of, probabilities
 from attention_lab.errors import LabError
 

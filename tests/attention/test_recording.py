@@ -21,7 +21,7 @@ from attention_lab.attention import (
 )
 from attention_lab.attention.fast import band
 from attention_lab.attention.windows import Band
-from attention_lab.models.encoder import Encoder
+from attention_lab.models.parts.encoder import Encoder
 
 BATCH = 4
 every_case = pytest.mark.parametrize("case", CASES, ids=str)

@@ -20,7 +20,7 @@ from werkzeug.test import Client
 from attention_lab.callbacks import Embeddings, RunLogger
 from attention_lab.callbacks.embeddings import embedding_tables, plain
 from attention_lab.data import ClassificationCodec, Codec, LanguageCodec, TransductionCodec
-from attention_lab.data.vocabulary import Notation, Tokenizer, Vocabulary
+from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.tasks import Observation, Task
 
 STRANGE = ["\n", "\t", " ", "a\tb", "é", "\u2028", "\\n", "日本", "\x00"]

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from attention_lab.data import GraphFiles, Karate, NodeBatch, NodeCodec
-from attention_lab.data.codecs import codec_from_state
 from attention_lab.data.graph import Graph8, GraphData
-from attention_lab.data.splits import Split
+from attention_lab.data.reading.codecs import codec_from_state
+from attention_lab.data.reading.splits import Split
 from attention_lab.errors import LabError
 from attention_lab.sizes import GraphSizes
 

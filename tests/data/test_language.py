@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from attention_lab.data import CMUDict, LanguageBatch, LanguageCodec, Text, Words, codec_from_state
-from attention_lab.data.splits import PROMPT, Split
+from attention_lab.data.reading.splits import PROMPT, Split
 from attention_lab.errors import LabError
 from attention_lab.sizes import BOS, EOS, PAD, UNK, LanguageSizes
 

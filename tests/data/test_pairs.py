@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from attention_lab.data import Pairs, TransductionBatch
-from attention_lab.data.splits import Split
+from attention_lab.data.reading.splits import Split
 from attention_lab.errors import LabError
 from attention_lab.sizes import EOS, PAD, UNK, TransductionSizes
 

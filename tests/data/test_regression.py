@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from attention_lab.data import CSVRegression, Diabetes, RegressionCodec, Sine, TransductionCodec
+from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.data.regression import RegressionData
-from attention_lab.data.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.errors import LabError
 from attention_lab.sizes import RegressionSizes
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from torch import nn
 
-from attention_lab.data.codecs import TransductionCodec
-from attention_lab.data.vocabulary import Notation, Tokenizer
+from attention_lab.data.reading.codecs import TransductionCodec
+from attention_lab.data.reading.vocabulary import Notation, Tokenizer
 from attention_lab.errors import LabError
 from attention_lab.experiment.checkpoints import TrainedModel
 from attention_lab.tasks import Task

@@ -19,7 +19,7 @@ from attention_lab.attention import (
     Window,
     recording,
 )
-from attention_lab.attention.fast import gaussian
+from attention_lab.attention.fast.gaussian import regression
 from attention_lab.attention.normalizers import Softmax
 from attention_lab.errors import LabError
 from attention_lab.models import KernelRegression, kernel_regression
@@ -97,7 +97,7 @@ def test_a_kernel_without_gradient_is_always_scanned() -> None:
 def test_the_fast_sums_are_what_attention_gives(
     tolerance: float | None, temperature: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gaussian, "MANY", 1)
+    monkeypatch.setattr(regression, "MANY", 1)
     mechanism = Mechanism(Gaussian, lambda: Softmax(temperature))
     model = KernelRegression(mechanism, RegressionSizes(1, 1, 40), tolerance=tolerance)
     x, y = _data()

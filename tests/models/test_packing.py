@@ -28,7 +28,7 @@ from attention_lab.attention.fast import packed
 from attention_lab.attention.fast.packed import make_packing
 from attention_lab.attention.positions import POSITIONS
 from attention_lab.models import Encoder
-from attention_lab.models import encoder as encoder_file
+from attention_lab.models.parts import encoder as encoder_file
 
 MECHANISMS = (
     Mechanism(ScaledDot),

@@ -12,8 +12,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from attention_lab.attention import Additive, Dot, Gaussian, General, Mechanism, ScaledDot, recording
 from attention_lab.errors import LabError
 from attention_lab.models import Seq2Seq
-from attention_lab.models.bidirectional import RecurrentEncoder, reversal
-from attention_lab.models.recurrent import LateLSTM, late_cell
+from attention_lab.models.parts.bidirectional import RecurrentEncoder, reversal
+from attention_lab.models.parts.recurrent import LateLSTM, late_cell
 from attention_lab.sizes import BOS, EOS, PAD, TransductionSizes
 
 SIZES = TransductionSizes(source_vocabulary=9, target_vocabulary=8)

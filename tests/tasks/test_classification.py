@@ -6,9 +6,9 @@ import torch
 from attention_lab.attention import Additive, Mechanism
 from attention_lab.callbacks.pictures import attention_pictures
 from attention_lab.data import ClassificationBatch, ClassificationCodec
-from attention_lab.data.ragged import Ragged
-from attention_lab.data.splits import ClassificationSplit
-from attention_lab.data.vocabulary import Notation, Tokenizer
+from attention_lab.data.reading.ragged import Ragged
+from attention_lab.data.reading.splits import ClassificationSplit
+from attention_lab.data.reading.vocabulary import Notation, Tokenizer
 from attention_lab.models import MultiHeadClassifier
 from attention_lab.tasks import Classification
 

@@ -8,8 +8,8 @@ import torch.nn.functional as F
 
 from attention_lab.attention import Mechanism, ScaledDot
 from attention_lab.data import LanguageBatch, LanguageCodec
-from attention_lab.data.splits import LanguageSplit
-from attention_lab.data.vocabulary import Notation, Tokenizer, Vocabulary
+from attention_lab.data.reading.splits import LanguageSplit
+from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.errors import LabError
 from attention_lab.models import LanguageModel
 from attention_lab.sizes import BOS, EOS

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attention_lab.attention import Additive, Band, Exact, Hard, Mechanism
-from attention_lab.data.batches import TransductionBatch
+from attention_lab.data.reading.batches import TransductionBatch
 from attention_lab.errors import LabError
 from attention_lab.models import Seq2Seq
 from attention_lab.sizes import EOS, PAD, TransductionSizes

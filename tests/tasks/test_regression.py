@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from attention_lab.attention import Gaussian, Mechanism
-from attention_lab.data.batches import RegressionBatch
-from attention_lab.data.codecs import RegressionCodec
+from attention_lab.data.reading.batches import RegressionBatch
+from attention_lab.data.reading.codecs import RegressionCodec
 from attention_lab.models import KernelRegression
 from attention_lab.sizes import RegressionSizes
 from attention_lab.tasks import Regression

@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attention_lab.attention.fast.additive import additive_scores
-from attention_lab.attention.fast.additive_forms import ACTIVATIONS as ACTIVATIONS
+from attention_lab.attention.fast.additive.forms import ACTIVATIONS as ACTIVATIONS
+from attention_lab.attention.fast.additive.scores import additive_scores
 from attention_lab.errors import LabError
 
 

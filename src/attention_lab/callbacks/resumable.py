@@ -12,10 +12,10 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from attention_lab.callbacks.checkpoint_files import LAST
+from attention_lab.callbacks.distributed import any_process
 from attention_lab.callbacks.randomness import random_states, restore_random_states
 from attention_lab.callbacks.run_logs import mark
-from attention_lab.callbacks.together import any_process
-from attention_lab.data.loading import BucketBatches
+from attention_lab.data.reading.loading import BucketBatches
 from attention_lab.errors import LabError, Stopped
 
 STATE = "attention_lab_state"

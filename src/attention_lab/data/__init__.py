@@ -1,6 +1,14 @@
 """Data sets as LightningDataModules: typed batches, codecs, and one-line errors for bad files."""
 
-from attention_lab.data.batches import (
+from attention_lab.data.classification import Digits, Labelled
+from attention_lab.data.cmudict import CMUDict
+from attention_lab.data.graph import Graph8, GraphData, GraphFiles, Karate
+from attention_lab.data.images import ImageCodec
+from attention_lab.data.language import LanguageData, Text, Words
+from attention_lab.data.listops import ListOps
+from attention_lab.data.nodes import NodeCodec
+from attention_lab.data.pairs import Pairs
+from attention_lab.data.reading.batches import (
     Batch,
     ClassificationBatch,
     LanguageBatch,
@@ -8,23 +16,15 @@ from attention_lab.data.batches import (
     RegressionBatch,
     TransductionBatch,
 )
-from attention_lab.data.classification import Digits, Labelled
-from attention_lab.data.cmudict import CMUDict
-from attention_lab.data.codecs import (
+from attention_lab.data.reading.codecs import (
     ClassificationCodec,
     Codec,
     RegressionCodec,
     TransductionCodec,
     codec_from_state,
 )
-from attention_lab.data.datamodule import DataModule
-from attention_lab.data.graph import Graph8, GraphData, GraphFiles, Karate
-from attention_lab.data.images import ImageCodec
-from attention_lab.data.language import LanguageData, Text, Words
-from attention_lab.data.language_codec import LanguageCodec
-from attention_lab.data.listops import ListOps
-from attention_lab.data.nodes import NodeCodec
-from attention_lab.data.pairs import Pairs
+from attention_lab.data.reading.datamodule import DataModule
+from attention_lab.data.reading.language_codec import LanguageCodec
 from attention_lab.data.regression import CSVRegression, Diabetes, RegressionData, Sine
 from attention_lab.data.strips import DigitStrips, ImageFiles
 from attention_lab.data.toy import Copy, Repeat, Reverse, Sort, ToyTransduction

@@ -6,13 +6,13 @@ from typing import Literal, get_args
 
 import torch
 
-from attention_lab.data.codecs import ClassificationCodec
-from attention_lab.data.datamodule import DataModule
-from attention_lab.data.files import Row, TextParts
-from attention_lab.data.parts import Parts, check_at_least, check_choice
-from attention_lab.data.ragged import Ragged
-from attention_lab.data.splits import ClassificationSplit, Split
-from attention_lab.data.vocabulary import Notation, Tokenizer, Vocabulary
+from attention_lab.data.reading.codecs import ClassificationCodec
+from attention_lab.data.reading.datamodule import DataModule
+from attention_lab.data.reading.files import Row, TextParts
+from attention_lab.data.reading.parts import Parts, check_at_least, check_choice
+from attention_lab.data.reading.ragged import Ragged
+from attention_lab.data.reading.splits import ClassificationSplit, Split
+from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.errors import LabError
 from attention_lab.sizes import ClassificationSizes
 

@@ -7,11 +7,11 @@ from importlib import metadata
 from string import ascii_lowercase
 from typing import Literal, get_args
 
-from attention_lab.data.codecs import TransductionCodec
-from attention_lab.data.files import read_text
-from attention_lab.data.parts import Parts, check_at_least, check_choice
+from attention_lab.data.reading.codecs import TransductionCodec
+from attention_lab.data.reading.files import read_text
+from attention_lab.data.reading.parts import Parts, check_at_least, check_choice
+from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.data.transduction import Example, TransductionData
-from attention_lab.data.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.errors import LabError
 
 # `word(2) PH PH # comment`; other words (`a.m.`, `and-a-half`) do not match.

@@ -5,12 +5,12 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from attention_lab.data.datamodule import DataModule
-from attention_lab.data.files import naming, read_columns
-from attention_lab.data.node_files import read_nodes
 from attention_lab.data.nodes import NodeCodec, NodeSplit
-from attention_lab.data.parts import Parts, check_at_least, check_fractions, partition
-from attention_lab.data.splits import Split
+from attention_lab.data.reading.datamodule import DataModule
+from attention_lab.data.reading.files import naming, read_columns
+from attention_lab.data.reading.node_files import read_nodes
+from attention_lab.data.reading.parts import Parts, check_at_least, check_fractions, partition
+from attention_lab.data.reading.splits import Split
 from attention_lab.errors import LabError
 from attention_lab.sizes import GraphSizes
 

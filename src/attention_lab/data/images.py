@@ -15,8 +15,8 @@ import torch
 from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
-from attention_lab.data.batches import TransductionBatch, unlabelled
-from attention_lab.data.vocabulary import Ids, Tokenizer
+from attention_lab.data.reading.batches import TransductionBatch, unlabelled
+from attention_lab.data.reading.vocabulary import Ids, Tokenizer
 from attention_lab.errors import LabError
 from attention_lab.sizes import ImageSizes
 

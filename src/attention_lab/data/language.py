@@ -8,12 +8,12 @@ from string import ascii_lowercase
 from typing import Literal, get_args
 
 from attention_lab.data.cmudict import dictionary_file, part_words, read_dictionary
-from attention_lab.data.datamodule import DataModule
-from attention_lab.data.files import TextParts, read_text
-from attention_lab.data.language_codec import LanguageCodec
-from attention_lab.data.parts import Parts, check_at_least, check_choice
-from attention_lab.data.splits import LanguageSplit, Split
-from attention_lab.data.vocabulary import Notation, Tokenizer, Vocabulary
+from attention_lab.data.reading.datamodule import DataModule
+from attention_lab.data.reading.files import TextParts, read_text
+from attention_lab.data.reading.language_codec import LanguageCodec
+from attention_lab.data.reading.parts import Parts, check_at_least, check_choice
+from attention_lab.data.reading.splits import LanguageSplit, Split
+from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.errors import LabError
 from attention_lab.sizes import BOS, EOS, LanguageSizes
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from attention_lab.data.batches import NodeBatch
+from attention_lab.data.reading.batches import NodeBatch
 from attention_lab.errors import LabError
 from attention_lab.sizes import GraphSizes
 

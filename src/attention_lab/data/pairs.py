@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import get_args
 
-from attention_lab.data.codecs import TransductionCodec
-from attention_lab.data.files import Row, TextParts
-from attention_lab.data.parts import Parts, check_choice
+from attention_lab.data.reading.codecs import TransductionCodec
+from attention_lab.data.reading.files import Row, TextParts
+from attention_lab.data.reading.parts import Parts, check_choice
+from attention_lab.data.reading.vocabulary import Cut, Normalization, Notation, Tokenizer
 from attention_lab.data.transduction import Example, TransductionData
-from attention_lab.data.vocabulary import Cut, Normalization, Notation, Tokenizer
 
 
 class Pairs(TransductionData):

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from attention_lab.data.classification import digit_parts
-from attention_lab.data.datamodule import DataModule
-from attention_lab.data.files import Row, TextParts
 from attention_lab.data.images import ImageCodec, Images, read_picture, whole_cells
-from attention_lab.data.parts import Parts, check_at_least, check_choice
-from attention_lab.data.splits import Split, TransductionSplit
-from attention_lab.data.vocabulary import Cut, Normalization, Notation, Tokenizer, Vocabulary
+from attention_lab.data.reading.datamodule import DataModule
+from attention_lab.data.reading.files import Row, TextParts
+from attention_lab.data.reading.parts import Parts, check_at_least, check_choice
+from attention_lab.data.reading.splits import Split, TransductionSplit
+from attention_lab.data.reading.vocabulary import Cut, Normalization, Notation, Tokenizer, Vocabulary
 from attention_lab.errors import LabError
 from attention_lab.sizes import EOS, ImageSizes
 

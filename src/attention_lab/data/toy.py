@@ -7,10 +7,10 @@ from functools import cached_property
 from itertools import islice, product
 from string import ascii_lowercase
 
-from attention_lab.data.codecs import TransductionCodec
-from attention_lab.data.parts import Parts, check_at_least
+from attention_lab.data.reading.codecs import TransductionCodec
+from attention_lab.data.reading.parts import Parts, check_at_least
+from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.data.transduction import Example, TransductionData
-from attention_lab.data.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.errors import LabError
 
 

@@ -4,11 +4,11 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from attention_lab.data.codecs import TransductionCodec
-from attention_lab.data.datamodule import DataModule
-from attention_lab.data.parts import Parts
-from attention_lab.data.splits import Split, TransductionSplit
-from attention_lab.data.vocabulary import Notation
+from attention_lab.data.reading.codecs import TransductionCodec
+from attention_lab.data.reading.datamodule import DataModule
+from attention_lab.data.reading.parts import Parts
+from attention_lab.data.reading.splits import Split, TransductionSplit
+from attention_lab.data.reading.vocabulary import Notation
 from attention_lab.errors import LabError
 from attention_lab.sizes import EOS, TransductionSizes
 

@@ -25,26 +25,28 @@ def run(config: DictConfig) -> Any:
     # Read when torch is imported. Threads that wait for each other in a busy loop make small models 10 times
     # slower whenever another program wants a core; threads that sleep at once, 1.6 times slower always.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
-    from attention_lab.experiment import endings, failures, runs, signals
+    from attention_lab.experiment import machine_failures
+    from attention_lab.interruption import exit_messages, signals
+    from attention_lab.runs import run_folder
 
     folder = Path(HydraConfig.get().runtime.output_dir)
     signals.follow_parent()
     try:
-        with signals.stopping(), failures.told(config, folder):
+        with signals.stopping(), machine_failures.told(config, folder):
             return _run(config)
     except Stopped as stopped:
-        endings.stop(stopped, folder, training=config.stage == "fit")
+        exit_messages.stop(stopped, folder, training=config.stage == "fit")
     except PrunedError as pruned:
-        from attention_lab.experiment.search_jobs import mark_pruned
+        from attention_lab.search.jobs import mark_pruned
 
         mark_pruned(folder, pruned)
         return None
     except (LabError, OmegaConfBaseException) as error:
         message = f"Error: {str(error).splitlines()[0]}"
         if HydraConfig.get().mode == RunMode.RUN:
-            if config.stage in runs.STAGES:
+            if config.stage in run_folder.STAGES:
                 with suppress(LabError):  # it may be the disk that is full
-                    runs.record_failure(folder, error, message.removeprefix("Error: "))
+                    run_folder.record_failure(folder, error, message.removeprefix("Error: "))
             sys.exit(message)
         # A sweep goes on after this exception, and would not after SystemExit.
         raise CompactHydraException(message) from None
@@ -52,33 +54,33 @@ def run(config: DictConfig) -> Any:
 
 def _run(config: DictConfig) -> Any:
     """What `run` does, with errors as they come."""
-    from attention_lab.experiment import launch
-    from attention_lab.experiment.choices import check_mix
+    from attention_lab.commandline.groups import check_mix
+    from attention_lab.interruption import own_process
 
     if config.stage not in STAGES:
         raise LabError(f"stage={config.stage} is unknown: choose {', '.join(STAGES)}")
     if config.stage == "theorem":
-        from attention_lab.experiment import demonstrate
+        from attention_lab.experiment import theorem_stage
 
-        return demonstrate.theorem(config)
+        return theorem_stage.theorem(config)
     if config.stage == "report":
-        from attention_lab.experiment import report_page
+        from attention_lab.runs import report_page
 
         return report_page.report(config)
     if config.stage == "leaderboard":
-        from attention_lab.experiment import leaderboard
+        from attention_lab.leaderboard import board
 
-        return leaderboard.leaderboard(config)
+        return board.leaderboard(config)
     check_mix(config)
     OmegaConf.resolve(config)
     missing = sorted(OmegaConf.missing_keys(config))
     if missing and config.stage == "fit":
         raise LabError(f"{missing[0]} must be given: add {missing[0]}=... to the command line")
     if config.stage != "predict":
-        launch.check_folder()
-    if config.stage != "predict" and launch.needs_own_process(config):
-        return launch.run_in_own_process()
-    from attention_lab.experiment.lean import import_lightning
+        own_process.check_folder()
+    if config.stage != "predict" and own_process.needs_own_process(config):
+        return own_process.run_in_own_process()
+    from attention_lab.experiment.lightning_import import import_lightning
 
     import_lightning()
     from attention_lab.experiment import stages

@@ -18,12 +18,12 @@ from pytorch_lightning.strategies import DDPStrategy, StrategyRegistry
 from attention_lab.attention import Mechanism
 from attention_lab.callbacks.checkpoint_files import CheckpointFiles
 from attention_lab.callbacks.randomness import OwnNumbers
-from attention_lab.data.codecs import Codec, codec_from_state, fits
-from attention_lab.data.datamodule import DataModule
+from attention_lab.data.reading.codecs import Codec, codec_from_state, fits
+from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.errors import LabError
-from attention_lab.experiment.small_files import UNFIT
 from attention_lab.sizes import Sizes
 from attention_lab.tasks import Task
+from attention_lab.untrusted.plain_files import UNFIT
 
 Config = Mapping[str, Any]
 

@@ -17,13 +17,13 @@ from torch.nn.modules.module import (
     register_module_parameter_registration_hook,
 )
 
-from attention_lab.data.codecs import Codec
+from attention_lab.data.reading.codecs import Codec
 from attention_lab.errors import LabError
 from attention_lab.experiment.build import Config, kept_config, rebuild
-from attention_lab.experiment.patterns import expand
-from attention_lab.experiment.small_files import UNFIT
 from attention_lab.models import Ensemble
+from attention_lab.runs.path_patterns import expand
 from attention_lab.tasks import RECIPE, Observation, Task, Transduction
+from attention_lab.untrusted.plain_files import UNFIT
 
 Paths = str | Path | Sequence[str | Path]
 _NOT_OURS = "not a checkpoint of attention-lab"

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from attention_lab.errors import LabError
 from attention_lab.models import Encoder, ImageToSequence, Seq2Seq
-from attention_lab.models.transformer_decoder import TransformerDecoder
+from attention_lab.models.parts.transformer_decoder import TransformerDecoder
 from attention_lab.tasks import Task
 
 

@@ -17,10 +17,10 @@ from attention_lab.callbacks.pictures import save_pictures
 from attention_lab.callbacks.resumable import STATE, Resumable
 from attention_lab.callbacks.run_logs import rewind
 from attention_lab.callbacks.tensorboard import run_loggers
-from attention_lab.data.datamodule import DataModule
-from attention_lab.data.files import read_text
+from attention_lab.data.reading.datamodule import DataModule
+from attention_lab.data.reading.files import read_text
 from attention_lab.errors import LabError, Stopped
-from attention_lab.experiment import failures, report, resume
+from attention_lab.experiment import machine_failures
 from attention_lab.experiment.build import (
     REBUILT,
     Config,
@@ -29,20 +29,22 @@ from attention_lab.experiment.build import (
     make_trainer,
     to_plain,
 )
+from attention_lab.experiment.build_errors import of_options
 from attention_lab.experiment.checkpoints import TrainedModel, find_checkpoints, load, read_checkpoint
 from attention_lab.experiment.compiling import compiling
 from attention_lab.experiment.console import in_sweep, quiet
-from attention_lab.experiment.construction import of_options
 from attention_lab.experiment.cost import Cost
-from attention_lab.experiment.guard import Guard
-from attention_lab.experiment.mistakes import leave_mistakes
-from attention_lab.experiment.places import columns, said_first
-from attention_lab.experiment.runs import ERROR
-from attention_lab.experiment.signals import Waiting
-from attention_lab.experiment.small_files import UNFIT
-from attention_lab.experiment.starting import Starting
+from attention_lab.interruption import resume
+from attention_lab.interruption.signals import Waiting
+from attention_lab.interruption.startup_watchdog import Starting
+from attention_lab.interruption.training_guard import Guard
 from attention_lab.models import Ensemble
+from attention_lab.runs import results
+from attention_lab.runs.error_analysis import leave_mistakes
+from attention_lab.runs.run_folder import ERROR
+from attention_lab.runs.run_names import columns, said_first
 from attention_lab.tasks import RECIPE, Regression, Task, Transduction
+from attention_lab.untrusted.plain_files import UNFIT
 from attention_lab.writing import remove, write_atomically
 
 PICTURES = 20
@@ -82,10 +84,14 @@ def _fit(plain: Config, folder: Path) -> float | None:
         if isinstance(callback, Resumable):
             callback.resuming = own is not None
     if trainer.is_global_zero:
-        with failures.of_checkpoint(own, lambda: False):
+        with machine_failures.of_checkpoint(own, lambda: False):
             _begin_files(trainer, plain, task, folder, None if own is None else read)
     started = lambda: getattr(trainer.strategy.launcher, "procs", [])  # noqa: E731
-    with waiting, Starting(waiting, started, folder), failures.of_checkpoint(begun, lambda: guard.begun):
+    with (
+        waiting,
+        Starting(waiting, started, folder),
+        machine_failures.of_checkpoint(begun, lambda: guard.begun),
+    ):
         trainer.fit(task, datamodule=data, ckpt_path=begun, weights_only=True)
     if waiting.signum is not None:  # after the last batch
         raise Stopped(waiting.signum)
@@ -120,7 +126,7 @@ def _measured(trainer: pl.Trainer, task: Task, cost: Cost) -> dict[str, float]:
 
 def _begin_files(trainer: pl.Trainer, plain: Config, task: Task, folder: Path, own: Config | None) -> None:
     """The run's configuration, also for the HPARAMS tab, and its logs as its last checkpoint knew them."""
-    report.write_config(folder, plain)
+    results.write_config(folder, plain)
     if plain["resume"] == resume.AUTO:
         resume.clean(folder)
         rewind(trainer.loggers, (own or {}).get(STATE, {}).get("logs", {}))
@@ -170,7 +176,7 @@ def test(config: DictConfig) -> None:
     with of_options(plain):
         data = make_data(plain, trained.codec)
         trainer = make_trainer(_console(plain))
-    report.write_config(folder, plain)
+    results.write_config(folder, plain)
     if isinstance(trained.model, Ensemble) and trainer.is_global_zero and not in_sweep():
         print(f"An ensemble of {len(trained.model.members)} checkpoints, listed in {folder / 'config.yaml'}")
     _test(trainer, trained.task, data, folder, {}, None, plain["pictures"])
@@ -182,7 +188,7 @@ def predict(config: DictConfig) -> None:
     trained, _ = _from_checkpoint(plain)
     lines = _read_inputs(plain["inputs"])
     outputs = trained.predict(lines)
-    rows = zip(lines, (output.translate(report.ESCAPES) for output in outputs), strict=True)
+    rows = zip(lines, (output.translate(results.ESCAPES) for output in outputs), strict=True)
     table = "".join(f"{line}\t{output}\n" for line, output in rows)
     print(table, end="")
     write_atomically(folder / "predictions.tsv", table)
@@ -237,10 +243,10 @@ def _test(
         mistakes = leave_mistakes(task, data.parts.test, folder, pictures)
     for logger in run_loggers(trainer):
         logger.close()
-    report.write_metrics(folder, metrics)  # last: a run that has them is finished
+    results.write_metrics(folder, metrics)  # last: a run that has them is finished
     remove(folder / ERROR)  # of a part of the run before
     if not in_sweep():
-        report.show_results(metrics, observations, mistakes, folder)
+        results.show_results(metrics, observations, mistakes, folder)
 
 
 def _from_checkpoint(plain: Config) -> tuple[TrainedModel, dict[str, Any]]:

@@ -6,11 +6,11 @@ from attention_lab.models.classifier import (
     RecurrentClassifier,
     SequenceClassifier,
 )
-from attention_lab.models.encoder import Encoder
 from attention_lab.models.ensemble import Ensemble
 from attention_lab.models.graph import GraphClassifier
 from attention_lab.models.kernel_regression import KernelRegression
 from attention_lab.models.language import LanguageModel
+from attention_lab.models.parts.encoder import Encoder
 from attention_lab.models.seq2seq import Seq2Seq
 from attention_lab.models.transformer import Transformer
 from attention_lab.models.vision import ImageToSequence

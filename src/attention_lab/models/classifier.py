@@ -5,12 +5,12 @@ from torch import Tensor, nn
 
 from attention_lab.attention import Mechanism
 from attention_lab.errors import LabError
-from attention_lab.models.bidirectional import BidirectionalEncoder
-from attention_lab.models.convolution import ConvolutionalEncoder
-from attention_lab.models.embedding import ScaledEmbedding
-from attention_lab.models.encoder import Encoder
 from attention_lab.models.options import check_at_least
-from attention_lab.models.readouts import ClassToken, Readout, make_readout
+from attention_lab.models.parts.bidirectional import BidirectionalEncoder
+from attention_lab.models.parts.convolution import ConvolutionalEncoder
+from attention_lab.models.parts.embedding import ScaledEmbedding
+from attention_lab.models.parts.encoder import Encoder
+from attention_lab.models.parts.readouts import ClassToken, Readout, make_readout
 from attention_lab.sizes import ClassificationSizes
 
 

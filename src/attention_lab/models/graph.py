@@ -4,8 +4,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attention_lab.attention import Dropout, Mechanism, adjacency_mask
-from attention_lab.models.encoder import EncoderLayer
 from attention_lab.models.options import check_at_least
+from attention_lab.models.parts.encoder import EncoderLayer
 from attention_lab.sizes import GraphSizes
 
 

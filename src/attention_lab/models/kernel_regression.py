@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from attention_lab.attention import Gaussian, Global, Kernel, Mechanism, Soft, leave_out_mask
-from attention_lab.attention.fast.gaussian import gaussian_regression
+from attention_lab.attention.fast.gaussian.regression import gaussian_regression
 from attention_lab.errors import LabError
 from attention_lab.sizes import RegressionSizes
 

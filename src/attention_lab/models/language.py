@@ -4,9 +4,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attention_lab.attention import Mechanism
-from attention_lab.models.embedding import ScaledEmbedding
-from attention_lab.models.encoder import Encoder, EncoderState
 from attention_lab.models.options import check_at_least
+from attention_lab.models.parts.embedding import ScaledEmbedding
+from attention_lab.models.parts.encoder import Encoder, EncoderState
 from attention_lab.sizes import LanguageSizes
 
 

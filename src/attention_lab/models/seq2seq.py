@@ -7,11 +7,11 @@ from torch import Tensor, nn
 
 from attention_lab.attention import Mechanism, Monotonic
 from attention_lab.errors import LabError
-from attention_lab.models.bidirectional import RecurrentEncoder
-from attention_lab.models.decoder import AttentiveDecoder, DecoderState, check_options
-from attention_lab.models.encoded import Encoded
-from attention_lab.models.monotonic import MonotonicDecoder
-from attention_lab.models.tagger import Tagger
+from attention_lab.models.parts.bidirectional import RecurrentEncoder
+from attention_lab.models.parts.decoder import AttentiveDecoder, DecoderState, check_options
+from attention_lab.models.parts.encoded import Encoded
+from attention_lab.models.parts.monotonic import MonotonicDecoder
+from attention_lab.models.parts.tagger import Tagger
 from attention_lab.sizes import BOS, TransductionSizes
 
 

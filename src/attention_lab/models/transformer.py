@@ -5,13 +5,13 @@ from torch import Tensor, nn
 
 from attention_lab.attention import Location, Mechanism, lengths_mask
 from attention_lab.attention.positions import Learned
-from attention_lab.models.embedding import ScaledEmbedding
-from attention_lab.models.encoded import Encoded
-from attention_lab.models.encoder import Encoder
 from attention_lab.models.options import check_at_least
+from attention_lab.models.parts.embedding import ScaledEmbedding
+from attention_lab.models.parts.encoded import Encoded
+from attention_lab.models.parts.encoder import Encoder
+from attention_lab.models.parts.tagger import Tagger
+from attention_lab.models.parts.transformer_decoder import TransformerDecoder, TransformerState
 from attention_lab.models.seq2seq import shifted
-from attention_lab.models.tagger import Tagger
-from attention_lab.models.transformer_decoder import TransformerDecoder, TransformerState
 from attention_lab.sizes import TransductionSizes
 
 

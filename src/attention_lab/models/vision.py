@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from attention_lab.attention import Dropout, Mechanism, lengths_mask
 from attention_lab.attention.positions import sinusoids
-from attention_lab.models.decoder import AttentiveDecoder, check_options
-from attention_lab.models.encoded import Encoded
 from attention_lab.models.options import check_at_least
+from attention_lab.models.parts.decoder import AttentiveDecoder, check_options
+from attention_lab.models.parts.encoded import Encoded
 from attention_lab.models.seq2seq import EncoderDecoder
 from attention_lab.sizes import ImageSizes
 

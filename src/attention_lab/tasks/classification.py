@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torchmetrics.classification import MulticlassAccuracy
 
 from attention_lab.attention import recording
-from attention_lab.data.batches import ClassificationBatch
-from attention_lab.data.codecs import ClassificationCodec
+from attention_lab.data.reading.batches import ClassificationBatch
+from attention_lab.data.reading.codecs import ClassificationCodec
 from attention_lab.models import SequenceClassifier
 from attention_lab.tasks.observation import Observation
 from attention_lab.tasks.task import Part, Task, check_label_smoothing

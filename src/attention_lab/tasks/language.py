@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torchmetrics import MeanMetric
 
 from attention_lab.attention import recording
-from attention_lab.data.batches import LanguageBatch
-from attention_lab.data.language_codec import LanguageCodec
+from attention_lab.data.reading.batches import LanguageBatch
+from attention_lab.data.reading.language_codec import LanguageCodec
 from attention_lab.errors import LabError
 from attention_lab.models.language import LanguageModel
 from attention_lab.models.sampling import Sampling, generate

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from attention_lab.attention import Exact, Hard, drawing
-from attention_lab.attention.estimators import bound, marginal, monte_carlo, reward_to_go
-from attention_lab.data.batches import TransductionBatch
+from attention_lab.attention.gradient_estimators import bound, marginal, monte_carlo, reward_to_go
+from attention_lab.data.reading.batches import TransductionBatch
 from attention_lab.models.seq2seq import EncoderDecoder
 from attention_lab.sizes import PAD
 

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torchmetrics import MeanSquaredError
 
 from attention_lab.attention import recording
-from attention_lab.data.batches import RegressionBatch
-from attention_lab.data.codecs import RegressionCodec
+from attention_lab.data.reading.batches import RegressionBatch
+from attention_lab.data.reading.codecs import RegressionCodec
 from attention_lab.models.kernel_regression import KernelRegression
 from attention_lab.tasks.observation import Observation
 from attention_lab.tasks.task import Task

@@ -11,7 +11,7 @@ from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from attention_lab.data.codecs import Codec
+from attention_lab.data.reading.codecs import Codec
 from attention_lab.errors import LabError
 from attention_lab.tasks.observation import Observation
 

@@ -8,18 +8,18 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attention_lab.attention import Exact, Hard, Recording, recording
-from attention_lab.data.batches import TransductionBatch
-from attention_lab.data.codecs import TransductionCodec
 from attention_lab.data.images import ImageCodec
+from attention_lab.data.reading.batches import TransductionBatch
+from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.errors import LabError
 from attention_lab.metrics import AlignmentMeasures, SequenceErrorRate, TokenErrorRate
 from attention_lab.models.decoding import Decodable, beam_search, greedy
 from attention_lab.models.ensemble import Ensemble, Writer, aligning, alignments
 from attention_lab.sizes import BOS, PAD
-from attention_lab.tasks.consistency import check_dropout, divergence, twice
-from attention_lab.tasks.judged import Judged, gathered, intervals, judge
 from attention_lab.tasks.latent import enumerated_loss, monte_carlo_loss
 from attention_lab.tasks.observation import Observation, Picture
+from attention_lab.tasks.r_drop import check_dropout, divergence, twice
+from attention_lab.tasks.scored_examples import Judged, gathered, intervals, judge
 from attention_lab.tasks.task import Part, Task, check_label_smoothing
 
 ERRORS = {"sequence_error_rate": SequenceErrorRate, "token_error_rate": TokenErrorRate}

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from attention_lab.attention import Attention, Gumbel, Hard, ScaledDot, drawing
-from attention_lab.attention.estimators import bound, monte_carlo
+from attention_lab.attention.gradient_estimators import bound, monte_carlo
 from attention_lab.attention.pooling import entropy_of
 
 

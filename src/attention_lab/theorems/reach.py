@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from attention_lab.attention import Band, Mechanism, ScaledDot
 from attention_lab.errors import LabError
-from attention_lab.models.convolution import ConvolutionalEncoder
-from attention_lab.models.encoder import Encoder
-from attention_lab.models.recurrent import LateLSTM
+from attention_lab.models.parts.convolution import ConvolutionalEncoder
+from attention_lab.models.parts.encoder import Encoder
+from attention_lab.models.parts.recurrent import LateLSTM
 from attention_lab.theorems.finding import Cell, Figure, Finding, seeded
 from attention_lab.viz.panels import Cells, Line, Lines, draw_panels
 

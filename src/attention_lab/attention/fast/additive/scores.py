@@ -1,0 +1,216 @@
+"""Additive scores `w^T f(a + b)` of all pairs without a tensor `[..., Q, K, h]`, forward and backward.
+
+`reference` is the formula as it stands. Everything else gives the same, to rounding:
+
+- small calls are left to it: there a kernel of one's own costs more than it saves;
+- what fits into one chunk (`chunks`) keeps its state for the gradient, as the formula would;
+- larger calls go chunk by chunk, and once more for the gradient; compiled where that pays (`compiling`);
+- on a GPU with Triton, tanh and sigmoid are one kernel (`triton_scores`).
+
+tanh and sigmoid of a sum are a rational function of exponentials, one for each query and each key; the proof
+that this is safe for every finite input is with `forms.rational`. What it is not made for, and any
+other activation, takes the same way with its own formula.
+"""
+
+import math
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attention_lab.attention.fast import compiling
+from attention_lab.attention.fast.additive import compiled_loops, triton_scores
+from attention_lab.attention.fast.additive.chunks import CHUNK, Chunks
+from attention_lab.attention.fast.additive.forms import ACTIVATIONS, FORMS, LOGISTIC, Form, rational
+
+SMALL = 2**18
+"""Hidden units of a call up to which the formula as it stands is faster; of tanh, the slowest activation.
+
+Of the others there is nothing to save in what fits into one chunk.
+"""
+
+
+def reference(
+    query: Float[Tensor, "... Q h"], keys: Float[Tensor, "... K h"], weight: Tensor, activation: str
+) -> Float[Tensor, "... Q K"]:
+    """`w^T f(a + b)` as it stands; holds `[..., Q, K, h]`."""
+    hidden = ACTIVATIONS[activation](query.unsqueeze(-2) + keys.unsqueeze(-3))
+    return (hidden @ (weight.unsqueeze(-1) if weight.dim() == 1 else weight[..., None, :, None])).squeeze(-1)
+
+
+def additive_scores(
+    query: Float[Tensor, "... Q h"],
+    keys: Float[Tensor, "... K h"],
+    weight: Float[Tensor, "... h"],
+    activation: str = "tanh",
+    *,
+    compiled: bool | None = None,
+) -> Float[Tensor, "... Q K"]:
+    """`w^T f(a + b)` for all pairs of a projected query a and key b.
+
+    Half precision is computed in float32.
+
+    Args:
+        query: a; the leading dimensions of all three broadcast.
+        keys: b.
+        weight: w.
+        activation: f, one of `ACTIVATIONS`.
+        compiled: whether large calls go through inductor; None: if it pays, see `compiling.pays`.
+    """
+    leading = query.shape[:-2]
+    if keys.shape[:-2] != leading or weight.dim() > 1:
+        leading = torch.broadcast_shapes(leading, keys.shape[:-2], weight.shape[:-1])  # type: ignore[no-untyped-call]
+    queries, count, hidden = query.shape[-2], keys.shape[-2], query.shape[-1]
+    examples = math.prod(leading)
+    work = examples * queries * count * hidden
+    if activation not in FORMS or work <= (SMALL if activation == "tanh" else CHUNK):
+        return reference(query, keys, weight, activation)
+    dtype = torch.promote_types(query.dtype, keys.dtype)
+    inside = torch.promote_types(dtype, torch.float32)
+    a = query.to(inside).expand(*leading, queries, hidden).reshape(examples, queries, hidden)
+    b = keys.to(inside).expand(*leading, count, hidden).reshape(examples, count, hidden)
+    w = weight.to(inside)
+    w = w.view(1, hidden) if w.dim() == 1 else w.expand(*leading, hidden).reshape(examples, hidden)
+    if torch.compiler.is_compiling():
+        scores: Tensor = _operator(a, b, w, activation, compiled)
+    else:
+        scores = _Scores.apply(a, b, w, activation, compiled)  # type: ignore[no-untyped-call]
+    return scores.to(dtype).view(*leading, queries, count)
+
+
+class Plan(NamedTuple):
+    """How a call is computed.
+
+    Attributes:
+        activation: its name.
+        form: how it is computed.
+        way: "triton", "compiled" or "chunks".
+    """
+
+    activation: str
+    form: Form
+    way: str = "chunks"
+
+
+def plan(a: Tensor, b: Tensor, activation: str, compiled: bool | None) -> Plan:
+    """The fastest way for a `[n, Q, h]` and b `[n, K, h]`; of its own accord the same for the same call."""
+    (examples, queries, hidden), count = a.shape, b.shape[1]
+    if triton_scores.usable(a, activation):
+        return Plan(activation, FORMS[activation], "triton")
+    form = None
+    # An exponential for each query and key must be less than what it saves for each pair; on a GPU, looking
+    # at the values would wait for them.
+    if a.device.type == "cpu" and queries * count >= 3 * (queries + count):
+        form = rational(activation, a, b)
+    work = examples * queries * count * hidden
+    large = work > CHUNK and min(queries, count) > 1 and a.dtype == torch.float32
+    way = "compiled" if large and compiling.pays(work, compiled) else "chunks"
+    return Plan(activation, form or FORMS[activation], way)
+
+
+def forward(a: Tensor, b: Tensor, w: Tensor, how: Plan) -> tuple[Tensor, Tensor | None]:
+    """The scores `[n, Q, K]`, and what is worth keeping for `backward`; w is `[n, h]`, or `[1, h]`."""
+    form, state = how.form, None
+    x, y = form.enter(a), form.enter(b)
+    found = None
+    if how.way == "triton":
+        found = triton_scores.scores(a, b, w, LOGISTIC[how.activation])
+    elif how.way == "compiled":
+        found = compiled_loops.scores(form, x, y, w)
+    if found is None:
+        chunks = Chunks(form, x, y)
+        found, state = chunks.scores(w), chunks.state
+    if form.scale != 1:
+        found.mul_(form.scale)
+    if form.offset:
+        found.add_(form.offset * w.sum(-1)[:, None, None])
+    return found, state
+
+
+def backward(
+    a: Tensor, b: Tensor, w: Tensor, gradient: Tensor, how: Plan, state: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of a, b and w, in their shapes, from that of the scores `[n, Q, K]`."""
+    form = how.form
+    x, y = (a, b) if state is not None else (form.enter(a), form.enter(b))  # a state is all that is needed
+    found = None
+    if how.way == "triton":
+        found = triton_scores.pull(a, b, gradient, len(w), LOGISTIC[how.activation])
+    elif how.way == "compiled":
+        found = compiled_loops.pull(form, x, y, gradient, len(w))
+    of_a, of_b, of_w = Chunks(form, x, y, state).pull(gradient, len(w)) if found is None else found
+    if form.scale != 1:
+        of_w = of_w * form.scale
+    if form.offset:
+        total = gradient.sum((1, 2))
+        of_w = of_w + form.offset * (total if len(w) > 1 else total.sum(0, keepdim=True))[:, None]
+    factor = (form.gain * w).unsqueeze(1)
+    return of_a.mul_(factor), of_b.mul_(factor), of_w
+
+
+def _exact(device: torch.device) -> AbstractContextManager[Any]:
+    """Without autocast, which would turn the sums into half precision."""
+    if torch.is_autocast_enabled(device.type):
+        return torch.autocast(device.type, enabled=False)
+    return nullcontext()
+
+
+class _Scores(torch.autograd.Function):
+    """`forward` and `backward` for autograd; a second derivative is that of the formula as it stands."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor, w: Tensor, activation: str, compiled: bool | None) -> Tensor:
+        ctx.activation, ctx.how = activation, plan(a, b, activation, compiled)
+        with _exact(a.device):
+            scores, state = forward(a, b, w, ctx.how)
+        ctx.save_for_backward(a, b, w, state)
+        return scores
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        a, b, w, state = ctx.saved_tensors
+        (gradient,) = gradients
+        with _exact(a.device):
+            if torch.is_grad_enabled():
+                scores = reference(a, b, w, ctx.activation)
+                return *torch.autograd.grad(scores, (a, b, w), gradient, create_graph=True), None, None
+            return *backward(a, b, w, gradient, ctx.how, state), None, None
+
+
+@torch.library.custom_op("attention_lab::additive_scores", mutates_args=())
+def _operator(a: Tensor, b: Tensor, w: Tensor, activation: str, compiled: bool | None) -> Tensor:
+    """`forward` as one operator, into which a compiled model does not look."""
+    with _exact(a.device):
+        return forward(a, b, w, plan(a, b, activation, compiled))[0]
+
+
+@torch.library.custom_op("attention_lab::additive_gradients", mutates_args=())
+def _gradients(
+    a: Tensor, b: Tensor, w: Tensor, gradient: Tensor, activation: str, compiled: bool | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    with _exact(a.device):
+        return backward(a, b, w, gradient, plan(a, b, activation, compiled))
+
+
+@_operator.register_fake
+def _(a: Tensor, b: Tensor, w: Tensor, activation: str, compiled: bool | None) -> Tensor:
+    return a.new_empty(a.shape[0], a.shape[1], b.shape[1])
+
+
+@_gradients.register_fake
+def _(a: Tensor, b: Tensor, w: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
+    return torch.empty_like(a), torch.empty_like(b), torch.empty_like(w)
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs[:3])
+    ctx.options = inputs[3:]
+
+
+def _backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+    return *_gradients(*ctx.saved_tensors, gradient, *ctx.options), None, None
+
+
+_operator.register_autograd(_backward, setup_context=_setup)

@@ -1,0 +1,174 @@
+"""Gaussian kernel sums over one feature in O(n): Chebyshev expansions in cells, with a bound for every row.
+
+The line is cut into cells of width h, a power of two (so that a number's place in its cell is exact at
+any offset and scale), with `delta = w h` in (1/2, 1]. In each cell the kernel is replaced by the
+polynomial that equals it in p Chebyshev nodes, in the key and in the query; each key then adds p numbers to
+its cell and each query reads p from its own, and only cells meet cells (Greengard & Strain, "The fast
+Gauss transform", 1991, with Chebyshev's polynomials for Hermite's).
+
+**Error.** Interpolation of `K(u) = exp(-u^2 / 2)` in an interval of length delta is wrong by at most
+`2 (delta / 4)^p / p! max |K^(p)|`, and `|K^(p)(u)| <= 1.0865 sqrt(p!) exp(-u^2 / 4)` (Cramer's inequality).
+Both sides, with the Lebesgue constant `L <= 1 + 2 / pi log p` of the nodes, give for keys at a distance u
+
+    |error of K| <= eps exp(-u^2 / 4),  eps = (1 + L) 2.173 (delta / 4)^p / sqrt(p!) + rounding,
+
+for `u^2 K = K'' + K` at most `1 + sqrt((p + 1)(p + 2))` times that. The sum over the cells, E, bounds the
+error of a row's sums, and `2 E max|v| / sum K` that of its prediction. Rows where it exceeds the
+tolerance are not taken from here.
+"""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attention_lab.attention.fast.gaussian.pairs import Problem
+
+MARGIN = 1e-5
+"""The expansion is made so much better than the tolerance, for the sake of rows with little mass."""
+ROUNDING = 2e-14
+"""Of the sums in float64; it falls off with the distance as the interpolation's error does."""
+POINTS = 2**12
+"""Points whose polynomials are held at once."""
+
+
+def error_of_a_kernel(p: int, delta: float, slopes: bool, rounding: float = ROUNDING) -> float:
+    """`eps` of the formula above, for `u^2 K` with `slopes`."""
+    lebesgue = 1 + 2 / math.pi * math.log(p)
+    interpolation = (1 + lebesgue) * 2.173 * (delta / 4) ** p / math.sqrt(math.factorial(p))
+    return (interpolation + rounding) * (1 + math.sqrt((p + 1) * (p + 2)) if slopes else 1.0)
+
+
+def nodes_for(delta: float, tolerance: float, slopes: bool) -> int | None:
+    """The least p whose error is `MARGIN * tolerance`, or is lost in rounding; None if that is too coarse."""
+    if tolerance < 1e4 * ROUNDING:
+        return None
+    wanted = max(MARGIN * tolerance, ROUNDING)
+    return next(p for p in range(3, 30) if error_of_a_kernel(p, delta, slopes, 0.0) <= wanted)
+
+
+def cell_moments(problem: Problem, tolerance: float) -> tuple[Tensor, Tensor] | None:
+    """The moments `[Q, m, 1 + o]` of queries over keys of one feature, in O(Q + K).
+
+    Returns:
+        The moments, and for each query `[Q]` the bound E of the error of a sum of kernels, of either kind;
+        None if float64 is too short for the tolerance or for the numbers.
+    """
+    query, keys = problem.query[:, 0].double(), problem.keys[:, 0].double()
+    width = math.sqrt(2 * float(problem.rates[0]) / math.log2(math.e))
+    low, high = float(torch.minimum(keys.min(), query.min())), float(torch.maximum(keys.max(), query.max()))
+    # Where the kernel is flat over all there is, cells need not grow with it.
+    narrowest = max(width, 0.25 / max(high - low, 1e-290))
+    if not narrowest * max(abs(low), abs(high)) < 2.0**50:
+        return None
+    h = 2.0 ** math.floor(-math.log2(narrowest))
+    delta = width * h
+    p = nodes_for(delta, tolerance, problem.slopes)
+    if p is None:
+        return None
+    (key_cell, key_place), (query_cell, query_place) = _places(keys, h), _places(query, h)
+    targets, query_at = _numbered(query_cell)
+    cells, key_at = _numbered(key_cell)
+    table = _expand(key_at, key_place, problem.values, len(cells), p)
+
+    far = math.sqrt(2 * math.log(max(len(keys), 2) / ROUNDING))
+    span = int(torch.maximum(cells[-1] - targets[0], targets[-1] - cells[0]).clamp_min(0))
+    reach = span if delta * span <= far else math.ceil(far / delta) + 1
+    offsets = torch.arange(-reach, reach + 1, device=keys.device)
+    translations = _translations(offsets, delta, p, problem.slopes)
+    gap = (offsets.abs() - 1).clamp_min(0).double() * delta
+    share = error_of_a_kernel(p, delta, problem.slopes) * torch.exp(gap.square() * -0.25)
+
+    moments, columns = 1 + problem.slopes, 1 + problem.values.shape[1]
+    local = table.new_empty(len(targets), moments, columns, p)
+    bound = table.new_empty(len(targets))
+    for start in range(0, len(targets), size := max(2**20 // (len(offsets) * p), 1)):
+        part = slice(start, start + size)
+        source = _find(cells, targets[part, None] - offsets)
+        bound[part] = table[0, :, 0][source] @ share + ROUNDING  # the first coefficient counts the keys
+        for column in range(columns):
+            mapped = table[column][source].flatten(1) @ translations
+            local[part, :, column] = mapped.view(-1, moments, p)
+
+    result = problem.empty()
+    for start in range(0, len(query), POINTS):
+        part = slice(start, start + POINTS)
+        read = local[query_at[part]].flatten(1, 2) @ _polynomials(query_place[part], p).unsqueeze(-1)
+        result[part] = read.view(-1, moments, columns)
+    _subtract_own(problem, result)
+    return result, bound[query_at]
+
+
+def _places(x: Float[Tensor, " N"], h: float) -> tuple[Tensor, Tensor]:
+    """The cell of each number, and its place in it from -1 to 1."""
+    scaled = x * (1 / h)
+    cell = scaled.floor()
+    return cell.long(), (scaled - cell) * 2 - 1
+
+
+def _numbered(cell: Tensor) -> tuple[Tensor, Tensor]:
+    """Numbers of cells, ascending, among them all that occur, and the position of each `cell` there."""
+    low, high = int(cell.min()), int(cell.max())
+    if high - low < max(4096, len(cell) // 4):
+        return torch.arange(low, high + 1, device=cell.device), cell - low
+    cells = torch.unique(cell)
+    return cells, torch.searchsorted(cells, cell)
+
+
+def _find(cells: Tensor, wanted: Tensor) -> Tensor:
+    """The position of each wanted number among `cells`, their count where it is not there."""
+    place = torch.searchsorted(cells, wanted.contiguous())
+    return torch.where(cells[place.clamp_max(len(cells) - 1)] == wanted, place, len(cells))
+
+
+def _polynomials(place: Float[Tensor, " N"], p: int) -> Float[Tensor, "N p"]:
+    """Chebyshev's polynomials `T_0 ... T_(p-1)` at places from -1 to 1."""
+    result = place.new_empty(p, len(place))
+    rows = result.unbind()
+    rows[0].fill_(1)
+    rows[1].copy_(place)
+    twice = place * 2
+    for j in range(2, p):
+        torch.mul(twice, rows[j - 1], out=rows[j]).sub_(rows[j - 2])
+    return result.mT.contiguous()
+
+
+def _expand(at: Tensor, place: Tensor, values: Tensor, cells: int, p: int) -> Float[Tensor, "c cells p"]:
+    """Sums of the polynomials over the keys of each cell, alone and with each value; a last cell is empty."""
+    columns = 1 + values.shape[1]
+    table = place.new_zeros(columns, cells + 1, p)
+    for start in range(0, len(at), POINTS):
+        part = slice(start, start + POINTS)
+        polynomials = _polynomials(place[part], p)
+        table[0].index_add_(0, at[part], polynomials)
+        for column in range(1, columns):
+            table[column].index_add_(0, at[part], polynomials * values[part, column - 1, None])
+    return table
+
+
+def _translations(offsets: Tensor, delta: float, p: int, slopes: bool) -> Float[Tensor, "Op mp"]:
+    """From the sums of a key's cell to the coefficients in a query's cell `offset` further, for K and s K."""
+    order = torch.arange(p, device=offsets.device, dtype=torch.float64)
+    node = torch.cos((order + 0.5) * (math.pi / p))
+    interpolate = _polynomials(node, p) * (2 / p)  # coefficients of the polynomial through p values
+    interpolate[:, 0] /= 2
+    u = (offsets.double()[:, None, None] + (node - node[:, None]) / 2) * delta  # [offset, key, query]
+    log = u.square() * (-0.5 * math.log2(math.e))
+    kernels = [log.exp2(), log * log.exp2()][: 1 + slopes]
+    mapped = [interpolate.mT @ kernel @ interpolate for kernel in kernels]
+    return torch.cat(mapped, -1).flatten(0, 1)
+
+
+def _subtract_own(problem: Problem, result: Tensor) -> None:
+    """Take the keys that are left out from the sums, in place."""
+    rows = ((problem.own >= 0) & (problem.own < len(problem.keys))).nonzero()[:, 0]
+    chosen = problem.own[rows]
+    log = (problem.query[rows, 0].double() - problem.keys[chosen, 0].double()).square() * -problem.rates[0]
+    kernel = log.exp2()[:, None]
+    own = torch.cat([kernel, kernel * problem.values[chosen]], -1)
+    own = torch.stack([own, own * log[:, None]], 1) if problem.slopes else own[:, None]
+    if len(rows) == len(result):
+        result -= own
+    else:
+        result.index_add_(0, rows, own, alpha=-1)

@@ -1,0 +1,197 @@
+"""Gaussian kernel regression of any size: exact in memory O(n), and for one feature in time O(n) to a bound.
+
+    f(q_i) = sum_j K_ij v_j / sum_j K_ij,   K_ij = exp(-|(q_i - k_j) w|^2 / 2),   j != index_i
+
+(Nadaraya 1964, Watson 1964). `gaussian_reference` is the same as the formula stands.
+"""
+
+import math
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from attention_lab.attention.fast.gaussian.cells import cell_moments
+from attention_lab.attention.fast.gaussian.pairs import (
+    SLIGHT,
+    Problem,
+    far_moments,
+    pair_gradients,
+    pair_moments,
+)
+from attention_lab.attention.fast.gaussian.sorted_keys import near_moments, sorted_moments
+
+MANY = 2**20
+"""Pairs from which on cells are worth their setting up."""
+SMALL = 2**18
+"""Pairs from which on it pays to sort."""
+FEW = 2**22
+"""Pairs up to which rows of little mass are summed over all keys rather than over sorted ones."""
+
+
+def gaussian_reference(
+    query: Float[Tensor, "Q d"],
+    keys: Float[Tensor, "K d"],
+    values: Float[Tensor, "K o"],
+    width: Float[Tensor, " w"],
+    index: Int[Tensor, " Q"] | None = None,
+) -> Float[Tensor, "Q o"]:
+    """The formula over all pairs at once, `[Q, K, d]`; what `gaussian_regression` is measured by."""
+    scores = ((query[:, None] - keys) * width).square().sum(-1) * -0.5
+    if index is not None:
+        own = torch.arange(len(keys), device=keys.device) == index[:, None]
+        scores = scores.masked_fill(own, -torch.inf)
+    empty = (scores == -torch.inf).all(-1, keepdim=True)
+    weights = torch.softmax(scores.masked_fill(empty, 0.0), -1).masked_fill(empty, 0.0)
+    return weights @ values
+
+
+def gaussian_regression(
+    query: Float[Tensor, "Q d"],
+    keys: Float[Tensor, "K d"],
+    values: Float[Tensor, "K o"],
+    width: Float[Tensor, " w"],
+    index: Int[Tensor, " Q"] | None = None,
+    tolerance: float | None = None,
+) -> Float[Tensor, "Q o"]:
+    """Gaussian kernel regression, with first derivatives by all that requires them.
+
+    Memory is O(Q + K) throughout. The method is chosen by size. A single feature and a tolerance: cells, in
+    O(Q + K) (see `cells` for the bound). A single feature and no tolerance: all keys within the
+    reach of the kernel, exactly. Several features, few pairs, or derivatives by keys, queries or values: all
+    pairs in chunks. A row whose kernels have almost no mass is summed again relative to its nearest key:
+    where all kernels underflow, the nearest key has the weight.
+
+    Args:
+        query: places at which f is wanted.
+        keys: places of the samples.
+        values: values of the samples.
+        width: w, one or one for each feature; what the exponents are to be divided by is its square.
+        index: the sample that each query leaves out, -1 for none; None for none at all.
+        tolerance: the largest error that a prediction, and its derivative by log w, may have in terms of the
+            largest value (about the mean of the values); None for that of rounding alone.
+
+    Returns:
+        Predictions in the values' dtype; zero, with zero gradient, where no sample is left.
+    """
+    if index is None:
+        index = torch.full([len(query)], -1, device=query.device)
+    dtype = values.dtype
+    working = torch.promote_types(torch.promote_types(keys.dtype, dtype), torch.float32)
+    # Sums over many samples overflow half precision.
+    with torch.autocast(keys.device.type, enabled=False):
+        parts = (x.to(working) for x in (query, keys, values))
+        context: Tensor = _Regression.apply(*parts, width, index, tolerance)  # type: ignore[no-untyped-call]
+    return context.to(dtype)
+
+
+class _Regression(torch.autograd.Function):
+    """`gaussian_regression` of tensors of one dtype."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        query: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        width: Tensor,
+        index: Tensor,
+        tolerance: float | None,
+    ) -> Tensor:
+        """The context, and what its gradients need."""
+        by_query, by_keys, by_values, by_width = ctx.needs_input_grad[:4]
+        ctx.one_slope = by_width and (len(width) == 1 or keys.shape[1] == 1)
+        ctx.all_pairs = by_query or by_keys or by_values or (by_width and not ctx.one_slope)
+        problem, mean = _centred(query, keys, values, width, index, slopes=ctx.one_slope)
+        moments, norm = _moments(problem, None if ctx.all_pairs else tolerance)
+
+        mass = moments[:, 0, :1]
+        alive = norm[:, None] != -torch.inf
+        mass = torch.where(alive, mass, 1.0)
+        context = moments[:, 0, 1:] / mass
+        if ctx.one_slope:  # the derivative by log w
+            change = moments[:, 1, 1:] - context * moments[:, 1, :1]
+            ctx.slope = (change / mass * (2 * math.log(2))).to(values.dtype)
+        ctx.norm = norm
+        ctx.save_for_backward(query, keys, values, width, index, context if ctx.all_pairs else None)
+        return torch.where(alive, context + mean, 0.0).to(values.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        """Gradients by queries, keys, values and width."""
+        query, keys, values, width, index, context = ctx.saved_tensors
+        by_query, by_keys, by_values, by_width = ctx.needs_input_grad[:4]
+        result: list[Tensor | None] = [None, None, None, None]
+        if ctx.all_pairs:
+            by_rates = by_width and not ctx.one_slope
+            problem, _ = _centred(query, keys, values, width, index, slopes=False)
+            result = _pair_gradients(
+                problem, context, ctx.norm, upstream, (by_query, by_keys, by_values, by_rates)
+            )
+            if result[3] is not None:
+                result[3] = result[3] * width * math.log2(math.e)
+        if ctx.one_slope:
+            total = (upstream * ctx.slope).double().sum().reshape(1)
+            result[3] = torch.where(width == 0, 0.0, total / width)  # of an even function
+        sources = (query, keys, values, width)
+        gradients = [None if x is None else x.to(y.dtype) for x, y in zip(result, sources, strict=True)]
+        return *gradients, None, None
+
+
+def _centred(
+    query: Tensor, keys: Tensor, values: Tensor, width: Tensor, index: Tensor, *, slopes: bool
+) -> tuple[Problem, Tensor]:
+    """What is to be summed, with the values about their mean, and the mean in float64."""
+    rates = width.detach().double().expand(keys.shape[1]).square() * (0.5 * math.log2(math.e))
+    mean = values.double().mean(0) if len(values) else values.new_zeros(values.shape[1], dtype=torch.float64)
+    centred = (values.double() - mean).to(values.dtype)
+    return Problem(query, keys, centred, rates, index, slopes), mean
+
+
+def _moments(problem: Problem, tolerance: float | None) -> tuple[Tensor, Tensor]:
+    """The moments of all queries, each row on a scale of its own, and the logarithm of its mass to base 2."""
+    pairs = len(problem.query) * len(problem.keys)
+    if not pairs:
+        return problem.empty(), problem.rates.new_full((len(problem.query),), -torch.inf)
+    line = len(problem.rates) == 1 and all(
+        bool(x.isfinite().all()) for x in (problem.query, problem.keys, problem.rates)
+    )
+    found = None
+    if line and tolerance is not None and pairs >= MANY:
+        found = cell_moments(problem, tolerance)
+    if found is None or tolerance is None:
+        moments = sorted_moments(problem) if line and pairs >= SMALL else pair_moments(problem)
+        counts = moments[:, 0, 0] >= SLIGHT
+    else:
+        moments, bound = found
+        counts = moments[:, 0, 0] * tolerance >= 4 * bound
+    norm = moments[:, 0, 0].log2()
+    slight = (~counts).nonzero()[:, 0]
+    if len(slight):
+        rows = problem.rows(slight)
+        nearby = line and len(slight) * len(problem.keys) > FEW
+        moments[slight], top = near_moments(rows) if nearby else far_moments(rows)
+        norm[slight] = top + moments[slight, 0, 0].log2()
+    return moments, norm
+
+
+def _pair_gradients(
+    problem: Problem, context: Tensor, norm: Tensor, upstream: Tensor, needs: tuple[bool, bool, bool, bool]
+) -> list[Tensor | None]:
+    """`pair_gradients`, in float64 for the rows of little mass, whose exponents are large."""
+    slight = norm < math.log2(SLIGHT)
+    total: list[Tensor | None] = [None] * 4
+    for rows, double in (((~slight).nonzero()[:, 0], False), (slight.nonzero()[:, 0], True)):
+        some = problem.rows(rows)
+        some = some.doubled() if double else some
+        dtype = some.keys.dtype
+        given = context[rows].to(dtype), norm[rows].to(dtype), upstream[rows].to(dtype)
+        parts = pair_gradients(some, *given, needs)
+        if parts[0] is not None:
+            whole = torch.zeros_like(problem.query, dtype=torch.float64)
+            parts[0] = whole.index_copy_(0, rows, parts[0])
+        total = [x if y is None else y + x for x, y in zip(parts, total, strict=True)]  # type: ignore[operator]
+    return total

@@ -1,0 +1,1 @@
+"""The command line: overrides, groups, choices that do not go together, and errors in options."""

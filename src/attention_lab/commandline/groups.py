@@ -1,0 +1,182 @@
+"""Checks of what was chosen, before anything heavy is imported."""
+
+import difflib
+import math
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NoReturn
+
+from hydra.core.global_hydra import GlobalHydra
+from omegaconf import DictConfig, OmegaConf
+
+from attention_lab.commandline.incompatible import refusal
+from attention_lab.commandline.option_checks import check_arguments
+from attention_lab.errors import LabError
+
+NEEDED = {
+    "sweep=optuna": ("optuna", "search"),
+    "launcher=slurm": ("hydra_plugins.hydra_submitit_launcher", "slurm"),
+    "launcher=submitit_local": ("hydra_plugins.hydra_submitit_launcher", "slurm"),
+    "launcher=joblib": ("hydra_plugins.hydra_joblib_launcher", "joblib"),
+    "launcher=ray": ("hydra_plugins.hydra_ray_launcher", "ray"),
+}
+"""Choices that need more than the project does: a package, and the extra that brings it."""
+
+
+NONE = ("experiment=null", "launcher=null", "sweep=null")
+"""Groups of which nothing may be chosen."""
+
+
+def check_choices(folder: str, arguments: Sequence[str] | None = None) -> None:
+    """End the program with one line if the command line names a choice or an option that there is none of.
+
+    Hydra finds the same mistakes, but says them in many lines.
+
+    Args:
+        folder: with the configuration, beside the program.
+        arguments: the command line; None: this program's.
+    """
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if any(argument.startswith(("--config", "-c", "hydra.searchpath")) for argument in arguments):
+        return
+    root = Path(sys.argv[0]).resolve().parent / folder
+    for argument in arguments:
+        group, _, value = argument.partition("=")
+        if not re.fullmatch(r"\w+", group) or not (root / group).is_dir():
+            continue
+        known = sorted(path.stem for path in (root / group).glob("*.yaml"))
+        for choice in value.split(","):
+            if re.fullmatch(r"[\w-]+", choice) and choice not in known and f"{group}={choice}" not in NONE:
+                near = difflib.get_close_matches(choice, known, 1)
+                hint = f" (did you mean {near[0]}?)" if near else ""
+                _stop(f"{group}={choice} is unknown{hint}: choose {', '.join(known)}")
+            try:
+                check_installed(group, choice)
+            except LabError as error:
+                _stop(str(error))
+    try:
+        check_arguments(arguments, root)
+    except LabError as error:
+        _stop(str(error))
+
+
+def check_installed(group: str, choice: str) -> None:
+    """Refuse a choice whose packages are not installed.
+
+    Raises:
+        LabError: saying how to install them.
+    """
+    package, extra = NEEDED.get(f"{group}={choice}", (None, None))
+    if package is not None and find_spec(package) is None:
+        raise LabError(f"{group}={choice} needs packages of its own: pip install -e '.[{extra}]'")
+
+
+def check_mix(config: DictConfig) -> None:
+    """Refuse a model with data that it cannot learn, or a mechanism without meaning, naming what will do.
+
+    Raises:
+        LabError: the mix cannot work, or an option is plainly out of range.
+    """
+    _check_machine(config)
+    _check_ranges(config)
+    needs, kind = config.model.get("needs"), config.data.get("kind")
+    if config.stage == "fit" and needs != kind:
+        fitting = ", ".join(_choices_with("data", "kind", needs))
+        model, data = _chosen("model"), _chosen("data")
+        raise LabError(f"{model} needs {needs} data, and {data} is {kind} data: choose data={fitting}")
+    _check_mechanism(config)
+
+
+LEAST = {
+    "trainer.gradient_clip_val": 0,
+    "trainer.log_every_n_steps": 0,
+    "trainer.check_val_every_n_epoch": 1,
+    "trainer.num_sanity_val_steps": -1,
+    "trainer.accumulate_grad_batches": 1,
+}
+"""Options that Lightning takes below these, too, and does something else than they say, or breaks off."""
+LARGEST_SEED = 2**32 - 1
+"""That NumPy takes."""
+SHARES = ("schedule.warmup", "model.dropout", "model.attention_dropout")
+
+
+def _check_ranges(config: DictConfig) -> None:
+    """Refuse what is plainly out of range, and is found late or never."""
+    for key, least in LEAST.items():
+        value = _number(config, key)
+        if value is not None and not value >= least:
+            raise LabError(f"{key}={value}: choose {least} or more")
+    for key in SHARES:
+        value = _number(config, key)
+        if value is not None and not 0 <= value <= 1:
+            raise LabError(f"{key}={value}: choose a share from 0 to 1")
+    for key in ("optimizer.lr", "trainer.val_check_interval"):
+        value = _number(config, key)
+        if config.stage == "fit" and value is not None and not 0 < value < math.inf:
+            raise LabError(f"{key}={value}: choose a number above 0")
+    inputs, target = OmegaConf.select(config, "data.inputs"), OmegaConf.select(config, "data.target")
+    if OmegaConf.is_list(inputs) and target in inputs:
+        raise LabError(f"data.target={target} is among data.inputs: leave it out there")
+
+
+def _check_machine(config: DictConfig) -> None:
+    devices = config.trainer.get("devices")
+    if isinstance(devices, int) and (devices == 0 or devices < -1):
+        raise LabError(
+            f"trainer.devices={devices}: choose a number of processes from 1 up, or -1 for all GPUs"
+        )
+    seed, threads = config.seed, config.threads
+    if isinstance(seed, int) and seed > LARGEST_SEED:
+        raise LabError(f"seed={seed}: choose at most {LARGEST_SEED}")
+    if threads is not None and not isinstance(threads, int):
+        raise LabError(f"threads={threads} must be a whole number, or null")
+
+
+def _number(config: DictConfig, key: str) -> float | None:
+    value = OmegaConf.select(config, key)
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _check_mechanism(config: DictConfig) -> None:
+    from hydra.core.hydra_config import HydraConfig
+
+    choices = HydraConfig.get().runtime.choices
+    found = refusal(choices)
+    if config.stage == "fit" and found is not None:
+        others = [name for name in _choices(found.group) if name not in found.choices]
+        raise LabError(
+            f"model={choices['model']} does not take {found.group}={choices[found.group]}: {found.reason}; "
+            f"choose {found.group}={', '.join(others)}"
+        )
+
+
+def _choices(group: str) -> list[str]:
+    names: list[str] = GlobalHydra.instance().config_loader().get_group_options(group)
+    return names
+
+
+def _choices_with(group: str, key: str, value: str) -> list[str]:
+    """The choices of a group whose file sets `group.key` to `value`."""
+    return [name for name, file in files(group) if file.get(group, {}).get(key) == value]
+
+
+def files(group: str) -> Iterator[tuple[str, DictConfig]]:
+    """The choices of a group and what their files say."""
+    loader = GlobalHydra.instance().config_loader()
+    for name in _choices(group):
+        loaded = loader.repository.load_config(f"{group}/{name}")  # type: ignore[attr-defined]
+        if loaded is not None:
+            yield name, loaded.config
+
+
+def _chosen(group: str) -> str:
+    from hydra.core.hydra_config import HydraConfig
+
+    return f"{group}={HydraConfig.get().runtime.choices[group]}"
+
+
+def _stop(message: str) -> NoReturn:
+    sys.exit(f"Error: {message}")

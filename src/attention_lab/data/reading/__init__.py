@@ -1,0 +1,1 @@
+"""What the data sets are read with: files, codecs, vocabulary, splits, batches and loading."""

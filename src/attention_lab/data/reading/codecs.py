@@ -1,0 +1,264 @@
+"""Codecs: raw text to batches and back. A trained model carries one, and needs nothing else of its data.
+
+`encode(lines)` makes an unlabelled batch, one example for each line, and raises LabError naming a bad line.
+`state()` is made of plain strings, numbers, lists and dicts; `codec_from_state` makes an equal codec of it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from typing import Any, ClassVar, Literal, Self, cast, get_args, get_origin, get_type_hints
+
+import torch
+from torch import Tensor
+
+from attention_lab.data.images import ImageCodec
+from attention_lab.data.nodes import NodeCodec
+from attention_lab.data.reading.batches import (
+    ClassificationBatch,
+    RegressionBatch,
+    TransductionBatch,
+    unlabelled,
+)
+from attention_lab.data.reading.files import LARGEST, parse_number
+from attention_lab.data.reading.language_codec import LanguageCodec
+from attention_lab.data.reading.ragged import Ragged
+from attention_lab.data.reading.vocabulary import Ids, Tokenizer
+from attention_lab.errors import LabError
+from attention_lab.sizes import EOS, ClassificationSizes, TransductionSizes
+
+
+@dataclass(frozen=True)
+class RegressionCodec:
+    """Columns of numbers, standardised: `(value - mean) / deviation`; the last of both is the target's."""
+
+    KIND: ClassVar = "regression"
+    inputs: list[str]
+    target: str
+    mean: list[float]
+    deviation: list[float]
+
+    @classmethod
+    def of(cls, inputs: Sequence[str], target: str, train: Tensor, standardize: bool) -> Self:
+        """The codec of `train` [N, d + 1]; a constant column is only shifted."""
+        mean, deviation = torch.zeros(train.shape[1]), torch.ones(train.shape[1])
+        if standardize:
+            constant = train.amin(0) == train.amax(0)
+            mean, deviation = train.mean(0), train.std(0, correction=0).masked_fill(constant, 1.0)
+        return cls(list(inputs), target, mean.tolist(), deviation.tolist())
+
+    def standardize(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Standardised inputs [N, d] and targets [N, 1] in float32, of `values` [N, d + 1] in float64."""
+        scaled = (values - values.new_tensor(self.mean)) / values.new_tensor(self.deviation)
+        return scaled[:, :-1].float(), scaled[:, -1:].float()
+
+    def restore_inputs(self, inputs: Tensor) -> Tensor:
+        """Inputs [.., d] in the units of the data."""
+        return inputs * inputs.new_tensor(self.deviation[:-1]) + inputs.new_tensor(self.mean[:-1])
+
+    def restore_targets(self, targets: Tensor) -> Tensor:
+        """Targets or predictions [.., 1] in the units of the data."""
+        return targets * self.deviation[-1] + self.mean[-1]
+
+    def encode(self, lines: Sequence[str], first: int = 1) -> RegressionBatch:
+        """Lines of numbers, one for each input, apart by commas or white space; targets are 0."""
+        rows = []
+        for place, line in _numbered(lines, first):
+            fields = line.replace(",", " ").split()
+            if len(fields) != len(self.inputs):
+                names = ", ".join(self.inputs)
+                raise LabError(f"{place}: {len(fields)} numbers where {len(self.inputs)} are needed: {names}")
+            rows.append([parse_number(field, place) for field in fields] + self.mean[-1:])
+        inputs, targets = self.standardize(torch.tensor(rows, dtype=torch.float64))
+        return RegressionBatch(inputs, targets, torch.full([len(rows)], -1))
+
+    def decode(self, prediction: Tensor) -> str:
+        """One prediction [1] as text, in the units of the data."""
+        return f"{self.restore_targets(prediction).item():.6g}"
+
+    def state(self) -> dict[str, Any]:
+        """What `from_state` needs."""
+        return {"kind": self.KIND, **asdict(self)}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """The codec that gave this `state`."""
+        return cls(**{name: value for name, value in state.items() if name != "kind"})
+
+
+@dataclass(frozen=True)
+class TransductionCodec:
+    """A tokenizer for each side."""
+
+    KIND: ClassVar = "transduction"
+    source: Tokenizer
+    target: Tokenizer
+
+    @property
+    def sizes(self) -> TransductionSizes:
+        """The sizes of both vocabularies."""
+        return TransductionSizes(len(self.source.vocabulary), len(self.target.vocabulary))
+
+    def encode(self, lines: Sequence[str], first: int = 1) -> TransductionBatch:
+        """Source lines; the target is `EOS` alone, and there are no references and no alignment."""
+        sources = Ragged([[*self.source.encode(line, place), EOS] for place, line in _numbered(lines, first)])
+        return unlabelled(sources[torch.arange(len(lines))], sources.lengths)
+
+    def decode(self, ids: Ids) -> str:
+        """Target ids as text, up to the first `EOS`."""
+        return self.target.decode(ids)
+
+    def source_text(self, ids: Ids) -> str:
+        """Source ids as text, up to the first `EOS`."""
+        return self.source.decode(ids)
+
+    def source_labels(self, ids: Ids) -> list[str]:
+        """A label for each source step, `</s>` included, padding not."""
+        return self.source.labels(ids)
+
+    def target_labels(self, ids: Ids) -> list[str]:
+        """A label for each target step, `</s>` included, padding not."""
+        return self.target.labels(ids)
+
+    def state(self) -> dict[str, Any]:
+        """What `from_state` needs."""
+        return {"kind": self.KIND, "source": self.source.state(), "target": self.target.state()}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """The codec that gave this `state`."""
+        return cls(Tokenizer.from_state(state["source"]), Tokenizer.from_state(state["target"]))
+
+
+@dataclass(frozen=True)
+class ClassificationCodec:
+    """Labels, and sequences of up to `length` tokens (`tokenizer`) or of exactly `length` vectors.
+
+    Vectors have `features` numbers each, which are divided by `scale`.
+    """
+
+    KIND: ClassVar = "classification"
+    labels: list[str]
+    length: int
+    tokenizer: Tokenizer | None = None
+    features: int | None = None
+    scale: float = 1.0
+
+    @property
+    def sizes(self) -> ClassificationSizes:
+        """The number of classes and the shape of a sequence."""
+        vocabulary = None if self.tokenizer is None else len(self.tokenizer.vocabulary)
+        return ClassificationSizes(len(self.labels), self.length, vocabulary, self.features)
+
+    def encode(self, lines: Sequence[str], first: int = 1) -> ClassificationBatch:
+        """Lines of text, or of `length * features` numbers apart by commas or white space; labels are -1."""
+        labels = torch.full([len(lines)], -1)
+        if self.tokenizer is None:
+            vectors = torch.tensor([self._vectors(line, place) for place, line in _numbered(lines, first)])
+            return ClassificationBatch(vectors / self.scale, torch.full_like(labels, self.length), labels)
+        tokens = Ragged([self.tokens(line, place) for place, line in _numbered(lines, first)])
+        texts = tuple(line.strip("\r\n") for line in lines)
+        return ClassificationBatch(tokens[torch.arange(len(lines))], tokens.lengths, labels, texts)
+
+    def tokens(self, text: str, place: str) -> list[int]:
+        """The ids of one text. Raises LabError, naming `place`, if it is empty or too long."""
+        if self.tokenizer is None:
+            raise LabError(f"{place}: the model reads vectors of numbers, not text")
+        ids = self.tokenizer.encode(text, place)
+        if len(ids) > self.length:
+            unit = "characters" if self.tokenizer.notation.split == "characters" else "words"
+            raise LabError(f"{place}: {len(ids)} {unit}; at most {self.length} fit (option data.max_length)")
+        return ids
+
+    def label(self, name: str, place: str) -> int:
+        """The number of a label. Raises LabError, naming `place`, if training has no such label."""
+        if name not in self.labels:
+            raise LabError(
+                f"{place}: the label {name!r} is not in training, which has {', '.join(self.labels)}"
+            )
+        return self.labels.index(name)
+
+    def decode(self, label: int) -> str:
+        """The name of a label."""
+        return self.labels[label]
+
+    def token_labels(self, inputs: Tensor | Sequence[int], length: int) -> list[str]:
+        """A label for each of the `length` steps of one example [L] or [L, d]."""
+        if self.tokenizer is None:
+            return [shades(vector) for vector in torch.as_tensor(inputs[:length])]
+        return self.tokenizer.labels(inputs[:length])
+
+    def state(self) -> dict[str, Any]:
+        """What `from_state` needs."""
+        tokenizer = None if self.tokenizer is None else self.tokenizer.state()
+        fields = {name: getattr(self, name) for name in ("labels", "length", "features", "scale")}
+        return {"kind": self.KIND, "tokenizer": tokenizer, **fields}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """The codec that gave this `state`."""
+        fields = {name: value for name, value in state.items() if name not in ("kind", "tokenizer")}
+        tokenizer = None if state["tokenizer"] is None else Tokenizer.from_state(state["tokenizer"])
+        return cls(tokenizer=tokenizer, **fields)
+
+    def _vectors(self, line: str, place: str) -> list[list[float]]:
+        width = self.features or 0
+        numbers = [parse_number(field, place) for field in line.replace(",", " ").split()]
+        if len(numbers) != self.length * width:
+            raise LabError(f"{place}: {len(numbers)} numbers where {self.length} x {width} are needed")
+        return [numbers[start : start + width] for start in range(0, len(numbers), width)]
+
+
+Codec = RegressionCodec | TransductionCodec | ClassificationCodec | ImageCodec | NodeCodec | LanguageCodec
+
+
+def shades(vector: Tensor) -> str:
+    """Numbers from 0 to 1 as a strip of shades, so that a sequence of pixel rows shows its picture."""
+    steps = (vector.clamp(0, 1) * 4).round().int().tolist()
+    return "".join("·░▒▓█"[step] for step in steps)
+
+
+def codec_from_state(state: dict[str, Any]) -> Codec:
+    """The codec that gave this `state`, whichever its kind.
+
+    Raises:
+        LabError: no codec gave it.
+    """
+    kinds = {kind.KIND: kind for kind in get_args(Codec)}
+    if state["kind"] not in kinds:
+        raise LabError(
+            f"no codec is of the kind {str(state['kind'])[:40]!r}; this checkpoint is from another version"
+        )
+    codec: Codec = kinds[state["kind"]].from_state(state)
+    if not fits(codec, type(codec)):
+        raise LabError(f"the checkpoint's codec of the kind {codec.KIND!r} has values that are none")
+    return codec
+
+
+def fits(value: object, hint: Any) -> bool:
+    """Whether a value is what an annotation says: plain values, lists and dataclasses; numbers are finite.
+
+    Whole numbers are from 0 to 2^31 - 1: they count something.
+    """
+    if is_dataclass(hint):
+        hints = get_type_hints(hint)
+        return isinstance(value, cast(type, hint)) and all(
+            fits(getattr(value, field.name), hints[field.name]) for field in fields(hint)
+        )
+    origin, options = get_origin(hint), get_args(hint)
+    if origin is list:
+        return type(value) is list and all(fits(item, options[0]) for item in value)
+    if origin is tuple:
+        return type(value) is tuple and len(value) == len(options) and all(map(fits, value, options))
+    if origin is Literal:
+        return type(value) is str and value in options
+    if options:
+        return any(fits(value, option) for option in options)
+    if hint is float:
+        return type(value) in (int, float) and abs(cast(float, value)) < LARGEST
+    return type(value) is hint and (hint is not int or 0 <= cast(int, value) < 2**31)
+
+
+def _numbered(lines: Sequence[str], first: int) -> list[tuple[str, str]]:
+    if not lines:
+        raise LabError("no lines to read; give at least one")
+    return [(f"line {number}", line) for number, line in enumerate(lines, start=first)]

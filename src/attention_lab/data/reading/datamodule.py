@@ -1,0 +1,88 @@
+"""The base of all data modules."""
+
+from abc import ABC, abstractmethod
+from typing import Any, TypeVar
+
+import pytorch_lightning as pl
+import torch
+from torch.utils.data import DataLoader
+
+from attention_lab.data.reading.batches import Batch
+from attention_lab.data.reading.codecs import Codec
+from attention_lab.data.reading.loading import loader
+from attention_lab.data.reading.parts import Parts, check_at_least
+from attention_lab.data.reading.splits import Split
+from attention_lab.errors import LabError
+from attention_lab.sizes import Sizes
+
+C = TypeVar("C", bound=Codec)
+
+
+class DataModule(pl.LightningDataModule, ABC):
+    """Three splits in memory, a codec and the sizes that a model needs; all there after `setup`.
+
+    Set `codec` before `setup` to keep it, such as the one of a checkpoint; otherwise the training part
+    makes one.
+
+    Args:
+        batch_size: examples in a batch, None for the whole part at once.
+    """
+
+    codec: Codec
+    sizes: Sizes
+
+    def __init__(self, batch_size: int | None) -> None:
+        super().__init__()
+        if batch_size is not None:
+            check_at_least(1, batch_size=batch_size)
+        self.batch_size = batch_size
+        self._parts: Parts[Split] | None = None
+
+    @abstractmethod
+    def build(self) -> Parts[Split]:
+        """Read the data, set `codec` (unless it is given) and `sizes`, and return the splits."""
+
+    def given(self, kind: type[C]) -> C | None:
+        """The codec set before `setup`, if any. Raises LabError if it is not of this `kind`."""
+        codec = self.__dict__.get("codec")
+        if codec is not None and not isinstance(codec, kind):
+            raise LabError(f"the model has a {type(codec).__name__}, but this data needs a {kind.__name__}")
+        return codec
+
+    @property
+    def parts(self) -> Parts[Split]:
+        """The three splits; reads the data if that was not done before."""
+        if self._parts is None:
+            self._parts = self.build()
+        return self._parts
+
+    def setup(self, stage: str | None = None) -> None:
+        """Read the data, the first time.
+
+        Raises:
+            LabError: the data or the options are wrong.
+        """
+        _ = self.parts
+
+    def train_dataloader(self) -> DataLoader[Any]:
+        """Batches of the training part, shuffled."""
+        return self._loader(self.parts.train, shuffle=True)
+
+    def val_dataloader(self) -> DataLoader[Any]:
+        """Batches of the validation part."""
+        return self._loader(self.parts.validation, shuffle=False)
+
+    def test_dataloader(self) -> DataLoader[Any]:
+        """Batches of the test part."""
+        return self._loader(self.parts.test, shuffle=False)
+
+    def probe(self, size: int) -> Batch:
+        """The same `size` validation examples each time, spread evenly from the shortest to the longest."""
+        split = self.parts.validation
+        picks = torch.linspace(0, len(split) - 1, min(size, len(split))).round().long()
+        return split[split.lengths.argsort(stable=True)[picks]]
+
+    def _loader(self, split: Split, shuffle: bool) -> DataLoader[Any]:
+        trainer = self.trainer
+        rank, world_size = (0, 1) if trainer is None else (trainer.global_rank, trainer.world_size)
+        return loader(split, self.batch_size, shuffle, rank, world_size)

@@ -1,0 +1,154 @@
+"""Checked reading of the user's files: what is wrong is said in one line, and nothing is skipped."""
+
+import csv
+import io
+import reprlib
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from attention_lab.data.reading.parts import Parts, check_fractions, partition
+from attention_lab.errors import LabError
+
+T = TypeVar("T")
+
+LARGEST = 3.4e38  # of float32
+
+
+def read_text(path: str) -> str:
+    """The text of a UTF-8 file, without a byte order mark, with LF line ends, without blank lines at its end.
+
+    Raises:
+        LabError: the file is missing, unreadable, empty or not UTF-8.
+    """
+    try:
+        text = Path(path).read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise LabError(f"{path}: {error.strerror} (looked for it from {Path.cwd()})") from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise LabError(f"{path}:{line}: not UTF-8; save the file with the encoding UTF-8") from None
+    if not text.strip():
+        raise LabError(f"{path}: the file is empty")
+    return text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n")
+
+
+@contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Put a file's name before what is said to be wrong with its content as a whole."""
+    try:
+        yield
+    except LabError as error:
+        raise LabError(f"{path}: {error}") from None
+
+
+def parse_number(text: str, place: str) -> float:
+    """`text` as a finite number that float32 can hold. Raises LabError, naming `place`."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not abs(value) < LARGEST:
+        raise LabError(f"{place}: {reprlib.repr(text)} should be a finite number, such as 1.5")
+    return value
+
+
+def read_csv(path: str, columns: Sequence[str]) -> list[list[float]]:
+    """The numbers in `columns` of a comma-separated file with a header, one list for each row.
+
+    Raises:
+        LabError: `read_text` does, a column is missing or named twice, a row has more or fewer fields than
+            the header, a number is not finite, there are no rows, or quotes do not close.
+    """
+    reader = csv.reader(io.StringIO(read_text(path), newline=""), strict=True, skipinitialspace=True)
+    rows = []
+    try:
+        header = [name.strip() for name in next(reader)]
+        for column in columns:
+            if header.count(column) != 1:
+                found = "twice or more" if column in header else "not"
+                raise LabError(f"{path}:1: column {column!r} is {found} in the header: {', '.join(header)}")
+        places = [(header.index(column), column) for column in columns]
+        for fields in reader:
+            place = f"{path}:{reader.line_num}"
+            if len(fields) != len(header):
+                raise LabError(f"{place}: {len(fields)} fields where the header has {len(header)}")
+            rows.append([parse_number(fields[i], f"{place}: column {column!r}") for i, column in places])
+    except csv.Error as error:
+        raise LabError(f"{path}:{reader.line_num}: {error}; every quote should be closed") from None
+    if not rows:
+        raise LabError(f"{path}:2: no rows below the header")
+    return rows
+
+
+class Row(NamedTuple):
+    """One line of a two-column file and its `place`, as `file:line`."""
+
+    place: str
+    first: str
+    second: str
+
+
+def read_columns(path: str, names: tuple[str, str]) -> list[Row]:
+    """The rows of a file of `first<TAB>second` lines. Raises LabError for a line of any other form."""
+    rows = []
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
+        place, fields = f"{path}:{number}", line.split("\t")
+        if len(fields) != 2:
+            raise LabError(f"{place}: {len(fields) - 1} tabs where one is needed: {names[0]}<TAB>{names[1]}")
+        for name, field in zip(names, fields, strict=True):
+            if not field.strip():
+                raise LabError(f"{place}: the {name} is empty; a line is {names[0]}<TAB>{names[1]}")
+        rows.append(Row(place, *fields))
+    return rows
+
+
+@dataclass(frozen=True)
+class TextParts:
+    """The options that say where text is: three files, or one and how to part it."""
+
+    train_file: str | None
+    validation_file: str | None
+    test_file: str | None
+    file: str | None
+    fractions: Sequence[float]
+    seed: int
+
+    def __post_init__(self) -> None:
+        check_fractions(self.fractions, every_part=True)
+
+    def read(self, names: tuple[str, str], key: Callable[[Row], Hashable]) -> Parts[list[Row]]:
+        """The rows of each part; when one file is parted, rows of equal `key` stay together.
+
+        Raises:
+            LabError: files are missing among the options, or `read_columns` or `partition` does.
+        """
+
+        def part(rows: list[Row]) -> Parts[list[Row]]:
+            with naming(str(self.file)):
+                numbers = partition([key(row) for row in rows], self.fractions, self.seed)
+            return numbers.map(lambda chosen: [rows[number] for number in chosen])
+
+        return self.gather(lambda file: read_columns(file, names), part)
+
+    def gather(self, read: Callable[[str], T], part: Callable[[T], Parts[T]]) -> Parts[T]:
+        """What `read` finds in each of three files, or in one file, which `part` then cuts up.
+
+        Raises:
+            LabError: files are missing among the options, or one of the functions raises it.
+        """
+        files = Parts(self.train_file, self.validation_file, self.test_file)
+        if self.file is not None:
+            if any(files):
+                raise LabError(
+                    "data.file takes the place of data.train_file and the rest: give one or the other"
+                )
+            return part(read(self.file))
+        missing = [f"data.{name}_file" for name, file in files._asdict().items() if file is None]
+        if missing:
+            raise LabError(
+                f"{' and '.join(missing)} missing: give all three files, or data.file to be parted"
+            )
+        return files.map(lambda file: read(str(file)))

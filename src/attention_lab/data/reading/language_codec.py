@@ -1,0 +1,76 @@
+"""The codec of language models: text to sequences of symbols, and back."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import torch
+
+from attention_lab.data.reading.batches import LanguageBatch
+from attention_lab.data.reading.ragged import Ragged
+from attention_lab.data.reading.vocabulary import Ids, Tokenizer
+from attention_lab.errors import LabError
+from attention_lab.sizes import BOS, LanguageSizes
+
+BREAKS = str.maketrans({"\n": "↵", "\t": "⇥"})
+"""How symbols that would break a line or a table are shown."""
+
+
+@dataclass(frozen=True)
+class LanguageCodec:
+    """A tokenizer, and how long sequences are.
+
+    Attributes:
+        tokenizer: text to ids and back.
+        length: the most symbols that are read at once, `BOS` included.
+        ends: whether a sequence has an end, as a word has and a block of a long text has not.
+    """
+
+    KIND: ClassVar[str] = "language"
+
+    tokenizer: Tokenizer
+    length: int
+    ends: bool
+
+    @property
+    def sizes(self) -> LanguageSizes:
+        """The size of the vocabulary and the length."""
+        return LanguageSizes(len(self.tokenizer.vocabulary), self.length)
+
+    def encode(self, lines: Sequence[str], first: int = 1) -> LanguageBatch:
+        """Lines to go on from, each of which may be empty."""
+        if not lines:
+            raise LabError("no lines to read; give at least one, which may be empty")
+        tokens = Ragged([[BOS, *self._ids(line.strip("\r\n"))] for line in lines])
+        rows = torch.arange(len(lines))
+        return LanguageBatch(tokens[rows], tokens.lengths, tokens.lengths, rows + first)
+
+    def decode(self, ids: Ids) -> str:
+        """The text up to the first `EOS`, without `BOS`."""
+        numbers = torch.as_tensor(ids)
+        return self.tokenizer.decode(numbers[numbers != BOS])
+
+    def shown(self, ids: Ids) -> str:
+        """`decode` in one line: a line break is shown as ↵ and a tab as ⇥."""
+        return self.decode(ids).translate(BREAKS)
+
+    def labels(self, ids: Ids) -> list[str]:
+        """A label for each step, `<s>` and `</s>` included, padding not."""
+        return [label.translate(BREAKS) for label in self.tokenizer.labels(ids)]
+
+    def state(self) -> dict[str, Any]:
+        """What `from_state` needs."""
+        return {
+            "kind": self.KIND,
+            "tokenizer": self.tokenizer.state(),
+            "length": self.length,
+            "ends": self.ends,
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """The codec that gave this `state`."""
+        return cls(Tokenizer.from_state(state["tokenizer"]), state["length"], state["ends"])
+
+    def _ids(self, text: str) -> list[int]:
+        return self.tokenizer.vocabulary.ids(self.tokenizer.notation.tokens(text))

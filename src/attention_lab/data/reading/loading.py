@@ -1,0 +1,90 @@
+"""Batches of similar lengths, dealt to the devices."""
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Sampler
+
+from attention_lab.data.reading.splits import Split
+from attention_lab.errors import LabError
+
+POOL = 50  # batches that are sorted by length together: enough for little padding, few enough to mix
+
+
+class BucketBatches(Sampler[Tensor]):
+    """Yields one tensor of row numbers for each batch; over all ranks, every row comes exactly once.
+
+    Batches differ in size by one at most. There are as many on each rank, unless there are fewer rows than
+    ranks. Shuffled, rows are permuted, sorted by length within pools of 50 batches and cut into batches, and
+    the batches are permuted: those of one step together, so that no rank waits long for another. The order
+    depends on `torch.initial_seed()` and the epoch alone, so ranks agree. Otherwise rows come in the order of
+    their lengths.
+
+    Args:
+        lengths: the length of each row [N].
+        batch_size: the greatest number of rows in a batch; None is all rows. (It can be exceeded by one where
+            batches of one row could not be dealt equally.)
+        shuffle: whether this is for training.
+        rank: this device, of `world_size`.
+
+    Raises:
+        LabError: rows are fewer than devices.
+    """
+
+    def __init__(
+        self, lengths: Tensor, batch_size: int | None, shuffle: bool, rank: int = 0, world_size: int = 1
+    ) -> None:
+        rows = len(lengths)
+        if rows < world_size and (shuffle or world_size > 1):
+            raise LabError(f"{rows} examples cannot be dealt to {world_size} devices: lower trainer.devices")
+        rounds = -(-rows // ((batch_size or max(rows, 1)) * world_size))
+        self._batches = min(rounds, rows // world_size) * world_size or rows
+        self._lengths, self._shuffle = lengths, shuffle
+        self._rank, self._world_size = rank, world_size
+        self._epoch = self._skipped = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Say which epoch comes next; Lightning does."""
+        self._epoch = epoch
+
+    def skip(self, batches: int) -> None:
+        """Leave out the first batches of the epoch that comes next, and only of that one."""
+        self._skipped = batches
+
+    def __len__(self) -> int:
+        return len(range(self._rank, self._batches, self._world_size))
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self._batches:
+            return
+        batches = self._shuffled() if self._shuffle else self._in_order()
+        skipped, self._skipped = self._skipped, 0
+        yield from batches[self._rank :: self._world_size][skipped:]
+
+    def _in_order(self) -> list[Tensor]:
+        return list(self._lengths.argsort(stable=True).tensor_split(self._batches))
+
+    def _shuffled(self) -> list[Tensor]:
+        generator = torch.Generator()
+        generator.manual_seed(random.Random(f"{torch.initial_seed()} {self._epoch}").getrandbits(63))
+        rows = len(self._lengths)
+        order = torch.randperm(rows, generator=generator)
+        pool = torch.arange(rows) * self._batches // (rows * POOL)
+        # Every other pool is sorted downwards, so that a batch across two pools is of similar lengths too.
+        lengths = self._lengths[order] * (1 - 2 * (pool % 2))
+        span = 2 * int(self._lengths.max()) + 1
+        batches = order[(pool * span + lengths).argsort(stable=True)].tensor_split(self._batches)
+        steps = torch.arange(self._batches).view(-1, self._world_size)
+        steps = steps[torch.randperm(len(steps), generator=generator)]
+        return [batches[number] for number in steps.flatten().tolist()]
+
+
+def loader(
+    split: Split, batch_size: int | None, shuffle: bool, rank: int = 0, world_size: int = 1
+) -> DataLoader[Any]:
+    """A loader of whole batches: the sampler yields their rows, and the split indexes itself with them."""
+    batches = BucketBatches(split.lengths, batch_size, shuffle, rank, world_size)
+    return DataLoader(split, sampler=batches, batch_size=None)

@@ -1,0 +1,132 @@
+"""Splits: a part of a data set in memory. Indexing one with a tensor of rows gives a whole batch."""
+
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from attention_lab.data.images import Images
+from attention_lab.data.nodes import NodeSplit
+from attention_lab.data.reading.batches import (
+    ClassificationBatch,
+    LanguageBatch,
+    RegressionBatch,
+    TransductionBatch,
+)
+from attention_lab.data.reading.ragged import Ragged
+
+PROMPT = 32
+"""Most symbols of an example that are its prompt: few enough to show them with what follows in a line."""
+
+
+class RegressionSplit(Dataset[RegressionBatch]):
+    """Samples, kept as one batch."""
+
+    def __init__(self, samples: RegressionBatch) -> None:
+        self.samples = samples
+        self.lengths = torch.ones(len(samples.inputs), dtype=torch.int64)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __getitem__(self, index: Tensor) -> RegressionBatch:
+        """The batch of rows `index` [B]."""
+        return RegressionBatch(*(field[index] for field in self.samples))
+
+
+class TransductionSplit(Dataset[TransductionBatch]):
+    """Pairs of sequences of ids, or of pictures and sequences of ids.
+
+    Args:
+        sources: the source of each example, `EOS` included, or its picture; targets: likewise.
+        references: the acceptable targets of each example.
+        alignments: the gold source position of each target step, or empty.
+        places: gold positions that a step has; with several, they stand in a row in `alignments`.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[Sequence[int]] | Images,
+        targets: Sequence[Sequence[int]],
+        references: Sequence[Sequence[Sequence[int]]],
+        alignments: Sequence[Sequence[int]],
+        places: int = 1,
+    ) -> None:
+        self._source = sources if isinstance(sources, Images) else Ragged(sources)
+        self._target = Ragged(targets)
+        self._alignment, self._places = Ragged(alignments, padding=-1), places
+        # Reference 0 is the empty one, which fills the unused slots of an example.
+        self._references = Ragged([[], *(row for rows in references for row in rows)])
+        ends = list(accumulate(map(len, references), initial=1))
+        self._slots = Ragged([range(*bounds) for bounds in pairwise(ends)], padding=0)
+        self.lengths = self._source.lengths + self._target.lengths
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __getitem__(self, index: Tensor) -> TransductionBatch:
+        """The batch of rows `index` [B], padded to its own longest sequences."""
+        target = self._target[index]
+        alignment = self._alignment.padded(index, target.shape[1] * self._places)
+        if self._places > 1:
+            alignment = alignment.view(*target.shape, self._places)
+        return TransductionBatch(
+            source=self._source[index],
+            source_lengths=self._source.lengths[index],
+            target=target,
+            target_lengths=self._target.lengths[index],
+            references=self._references[self._slots[index]],
+            alignment=alignment,
+        )
+
+
+class ClassificationSplit(Dataset[ClassificationBatch]):
+    """Labelled sequences: of token ids (`Ragged`), or of vectors [N, L, d] that all have one length.
+
+    Args:
+        inputs: the sequences.
+        labels: their classes.
+        texts: what was read of each, if it is shown so.
+    """
+
+    def __init__(self, inputs: Ragged | Tensor, labels: Sequence[int], texts: Sequence[str] = ()) -> None:
+        self._inputs, self._texts = inputs, tuple(texts)
+        self._labels = torch.tensor(labels, dtype=torch.int64)
+        if isinstance(inputs, Ragged):
+            self.lengths = inputs.lengths
+        else:
+            self.lengths = torch.full([len(labels)], inputs.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __getitem__(self, index: Tensor) -> ClassificationBatch:
+        """The batch of rows `index` [B], padded to its own longest sequence."""
+        texts = tuple(self._texts[row] for row in index.tolist()) if self._texts else ()
+        return ClassificationBatch(self._inputs[index], self.lengths[index], self._labels[index], texts)
+
+
+class LanguageSplit(Dataset[LanguageBatch]):
+    """Sequences of ids that begin with `BOS`.
+
+    As prompts a batch gives ever more of its examples: of B, example b has b/B of its first symbols as the
+    prompt, `PROMPT` of them or all if it is shorter.
+    """
+
+    def __init__(self, rows: Sequence[Sequence[int]]) -> None:
+        self._tokens = Ragged(rows)
+        self.lengths = self._tokens.lengths
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __getitem__(self, index: Tensor) -> LanguageBatch:
+        """The batch of rows `index` [B], padded to its own longest sequence."""
+        lengths = self.lengths[index]
+        prompts = 1 + (lengths - 1).clamp(max=PROMPT) * torch.arange(len(index)) // len(index)
+        return LanguageBatch(self._tokens[index], lengths, prompts, index)
+
+
+Split = RegressionSplit | TransductionSplit | ClassificationSplit | NodeSplit | LanguageSplit

@@ -1,0 +1,124 @@
+"""What the making of a part of an experiment fails with, in one line that names its option."""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from hydra.errors import InstantiationException
+from lightning_fabric.utilities.exceptions import MisconfigurationException
+
+from attention_lab.commandline.option_paths import below, is_target, leaves
+from attention_lab.errors import LabError
+from attention_lab.experiment.machine_failures import is_of_memory
+from attention_lab.untrusted.plain_files import UNFIT, in_one_line
+
+MAKING = ("__init__", "__post_init__")
+"""Functions in which a part is made; data also in its `setup`."""
+UNMADE = (*UNFIT, InstantiationException)
+"""What a class may raise at values it cannot use, and Hydra where it finds no class."""
+_OURS = ("attention_lab", "torch", "pytorch_lightning")
+
+
+@contextmanager
+def of_options(config: Mapping[str, Any]) -> Iterator[None]:
+    """Blame an option, or the part that it is of, for what is raised while that part is made.
+
+    What is raised in the code of a class of the user's own, or while nothing is made, is left as it is.
+    """
+    try:
+        yield
+    except MisconfigurationException as error:  # Lightning's, of which the first line says what is wrong
+        raise LabError(_metric(str(error)) or str(error).strip().splitlines()[0]) from None
+    except UNMADE as error:
+        metric = _metric(str(error))
+        if metric:
+            raise LabError(metric) from None
+        if is_of_memory(error):
+            raise
+        cause = error
+        while isinstance(cause, InstantiationException) and isinstance(cause.__cause__, UNMADE):
+            cause = cause.__cause__
+        targets = {path.rpartition(".")[0]: str(value) for path, value in leaves(config) if _is_class(path)}
+        part = _part(error, cause, targets, config)
+        if part is None or _is_in_own(cause, targets[part]):
+            raise
+        raise LabError(_told(cause, part, config, targets[part])) from cause
+
+
+def _is_class(path: str) -> bool:
+    return path.endswith("._target_")
+
+
+def _frames(error: BaseException) -> list[FrameType]:
+    """The frames in which an error was raised, the innermost first."""
+    found, place = [], error.__traceback__
+    while place is not None:
+        found.append(place.tb_frame)
+        place = place.tb_next
+    return found[::-1]
+
+
+def _part(
+    error: BaseException, cause: BaseException, targets: Mapping[str, str], config: Mapping[str, Any]
+) -> str | None:
+    """The part that was being made, if any."""
+    if isinstance(error, InstantiationException):
+        return next((part for part, target in targets.items() if f"'{target}'" in str(error)), None)
+    names = {target.rpartition(".")[2]: part for part, target in targets.items()}
+    called = re.match(r"(\w+)(?:\.__init__)?\(\) (?:got|missing|takes)", str(cause))
+    if called and called[1] in names:
+        return names[called[1]]
+    unknown = _unknown(str(cause))
+    having = [part for part in targets if unknown in below(config, *part.split("."))]
+    if len(having) == 1:  # its class hands its options on
+        return having[0]
+    for frame in _frames(cause):
+        part = names.get(type(frame.f_locals.get("self")).__name__)
+        if part is not None and frame.f_code.co_name in (*MAKING, *(("setup",) if part == "data" else ())):
+            return part
+    return None
+
+
+def _unknown(text: str) -> str | None:
+    """The option that a class does not know, if that is what an error says."""
+    found = re.search(r"unexpected keyword argument '(\w+)'", text)
+    return found and found[1]
+
+
+def _is_in_own(error: BaseException, target: str) -> bool:
+    """Whether an error was raised in the code of the user's own class, whose traceback is of use."""
+    package = target.partition(".")[0]
+    modules = (str(frame.f_globals.get("__name__")) for frame in _frames(error))
+    return package not in _OURS and any(module.partition(".")[0] == package for module in modules)
+
+
+def _told(error: BaseException, part: str, config: Mapping[str, Any], target: str) -> str:
+    text = in_one_line(error)[:300]
+    if isinstance(error, InstantiationException):
+        return f"{part}._target_={target}: there is no such class"
+    unknown = _unknown(text)
+    if unknown:
+        option = f"{part}.{unknown}"
+        name = target.rpartition(".")[2]
+        return f"{option} is no option of {name}: leave it out, or remove that of conf/ by ~{option}"
+    words = re.split(r"[^\w.+-]+|[.]$|[.] ", text)
+    named = [
+        f"{part}.{path}={'null' if value is None else value}"
+        for path, value in leaves(below(config, *part.split(".")))
+        if not is_target(path)
+        and ("NoneType" in words if value is None else value not in (True, False) and str(value) in words)
+    ]
+    return f"{named[0] if len(named) == 1 else part}: {type(error).__name__}: {text}"
+
+
+def _metric(text: str) -> str | None:
+    """What to say if the metric to watch is not there, of which Lightning says where it was looked for."""
+    found = re.search(r"ModelCheckpoint\(monitor='(.*?)'\).*?returned metrics: \[(.*?)\]", text) or re.search(
+        r"Early stopping conditioned on metric `(.*?)`.*following: (`.*`)", text
+    )
+    if not found:
+        return None
+    names = [name for name in re.findall(r"['`]([^'`, ]+)['`]", found[2]) if name.startswith("validation/")]
+    return f"monitor.metric={found[1]}: there is no such metric; choose {', '.join(names)}"

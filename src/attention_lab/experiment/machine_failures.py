@@ -1,0 +1,60 @@
+"""What breaks a run from outside, in one line: memory that is used up, and files that cannot be written."""
+
+import errno
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from attention_lab.errors import LabError
+from attention_lab.untrusted.plain_files import UNFIT, in_one_line
+from attention_lab.writing import cannot_write
+
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EFBIG, errno.EIO)
+_OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "failed to allocate")
+
+
+@contextmanager
+def of_checkpoint(path: Path | None, begun: Callable[[], bool]) -> Iterator[None]:
+    """Blame the checkpoint that a training goes on from for what is raised before it has begun."""
+    try:
+        yield
+    except UNFIT as error:
+        if path is None or begun() or is_of_memory(error):
+            raise
+        reason = in_one_line(error)[:200]
+        raise LabError(
+            f"ckpt_path={path}: training cannot go on from it: {type(error).__name__}: {reason}"
+        ) from None
+
+
+def is_of_memory(error: BaseException) -> bool:
+    """Whether an error says that the memory is used up."""
+    return isinstance(error, MemoryError) or any(text in str(error) for text in _OUT_OF_MEMORY)
+
+
+@contextmanager
+def told(config: Mapping[str, Any], folder: Path) -> Iterator[None]:
+    """Turn failures of the machine into a LabError that says what to do."""
+    hook = threading.excepthook
+    threading.excepthook = lambda args: None if isinstance(args.exc_value, OSError) else hook(args)
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not is_of_memory(error):
+            raise
+        raise LabError(_memory(config, str(error))) from None
+    except OSError as error:  # of a log file: the thread that writes it fails, and it is raised here
+        if error.errno not in _UNWRITABLE:
+            raise
+        raise cannot_write(error.filename or folder, error) from None
+    finally:
+        threading.excepthook = hook
+
+
+def _memory(config: Mapping[str, Any], text: str) -> str:
+    size = config["data"].get("batch_size")
+    what = "GPU" if "CUDA" in text else "machine"
+    lower = "choose a smaller model, or" if size is None else f"lower data.batch_size (now {size}), or"
+    return f"the {what} is out of memory: {lower} use a machine with more"

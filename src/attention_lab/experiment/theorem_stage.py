@@ -1,0 +1,93 @@
+"""The stage that tests a claim instead of training a model; it needs no Lightning."""
+
+import json
+from pathlib import Path
+
+import torch
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import InstantiationException
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from attention_lab.commandline.groups import files
+from attention_lab.errors import LabError
+from attention_lab.leaderboard.tables import number
+from attention_lab.theorems import Finding, Theorem
+from attention_lab.theorems.finding import Cell
+from attention_lab.viz import to_png
+from attention_lab.viz.plot import MISSING, is_available
+from attention_lab.writing import write_atomically
+
+FILE = "finding.json"
+
+
+def theorem(config: DictConfig) -> None:
+    """Measure what `theorem` claims; print the finding, write `finding.json` and a PNG for each figure.
+
+    Raises:
+        LabError: there is no theorem, or what was measured does not bear it out.
+    """
+    if config.theorem is None:
+        known = [name for name, file in files("experiment") if "theorem" in file]
+        raise LabError(f"stage=theorem needs a theorem: choose experiment={', '.join(known)}")
+    if config.seed < 0:
+        raise LabError(f"seed={config.seed}: choose 0 or more")
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
+    OmegaConf.resolve(config.theorem)
+    try:
+        claim = instantiate(config.theorem, _partial_=True, _convert_="all")()
+    except (InstantiationException, TypeError, ValueError) as error:
+        raise LabError(f"theorem: {str(error).splitlines()[0]}") from None
+    if not isinstance(claim, Theorem):
+        raise LabError(f"theorem._target_={config.theorem._target_} is no theorem: it has no run(seed)")
+    folder = Path(HydraConfig.get().runtime.output_dir)
+    finding = claim.run(config.seed)
+    write_atomically(folder / FILE, json.dumps(_as_json(finding), indent=2, ensure_ascii=False) + "\n")
+    _show(finding, folder)
+    _draw(finding, folder)
+    if not finding.holds:
+        raise LabError(f"the claim does not hold; it would if {finding.criterion}")
+
+
+def _show(finding: Finding, folder: Path) -> None:
+    """The finding on the console."""
+    console = Console(width=None if Console().is_terminal else 120, highlight=False)
+    console.print(f"[bold]{escape(finding.title)}[/bold]")
+    console.print(escape(f"{finding.claim} ({finding.source})"))
+    table = Table(*map(escape, finding.columns))
+    numeric = [isinstance(cell, int | float) for cell in finding.rows[0]] if finding.rows else []
+    for column, right in zip(table.columns, numeric, strict=False):
+        column.justify = "right" if right else "left"
+    for row in finding.rows:
+        table.add_row(*(escape(_text(cell)) for cell in row))
+    console.print(table)
+    for note in finding.notes:
+        console.print(escape(note))
+    console.print(f"[bold]holds: {'yes' if finding.holds else 'no'}[/bold] (if {escape(finding.criterion)})")
+    console.print(f"{'Finding':<12} {folder / FILE}", soft_wrap=True)
+
+
+def _draw(finding: Finding, folder: Path) -> None:
+    """A PNG for each figure that can be drawn."""
+    for figure in finding.figures:
+        path = folder / f"{figure.name}.png"
+        if figure.needs_matplotlib and not is_available():
+            print(f"{path.name}: {MISSING}")
+            continue
+        path.write_bytes(to_png(figure.draw()))
+        print(f"{'Figure':<12} {path}")
+
+
+def _text(cell: Cell) -> str:
+    return number(cell) if isinstance(cell, float) else f"{cell:,}" if isinstance(cell, int) else cell
+
+
+def _as_json(finding: Finding) -> dict[str, object]:
+    """All but the figures."""
+    kept = finding._asdict()
+    kept["figures"] = [f"{figure.name}.png" for figure in finding.figures]
+    return kept

@@ -1,0 +1,1 @@
+"""Settings compared over their seeds: ranking, significance, tables and plots."""

@@ -1,0 +1,199 @@
+"""The leaderboard of any runs: after a sweep, and as a stage over folders of runs. It needs no torch."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf
+
+from attention_lab.errors import LabError
+from attention_lab.leaderboard.plots import draw_axes, draw_board
+from attention_lab.leaderboard.ranking import rank
+from attention_lab.leaderboard.settings import COSTS, cells, headlines, more_is_better, varied
+from attention_lab.leaderboard.tables import Failure, Section, counted, show, to_csv, to_markdown
+from attention_lab.runs.path_patterns import expand
+from attention_lab.runs.run_folder import SEED, Job, find_runs
+from attention_lab.viz.plot import MISSING, is_available
+from attention_lab.writing import write_atomically
+
+NAME = "leaderboard"
+OPTIONS = "hydra.callbacks.comparison"
+
+
+@dataclass(frozen=True)
+class View:
+    """What of the runs is shown.
+
+    What may be named: a metric of `metrics.json`, a group of `conf/` (its choice), an option's dotted path.
+
+    Attributes:
+        x: what the axis of `comparison.png` shows: an option or a group for lines, a metric for bubbles.
+        y: the metric that is compared; without it, or of runs that lack it, the first headline of the tests.
+        group: an option or a group: a line, or a bubble, for each of its values.
+        size: a metric that the area of a bubble shows.
+        also: further metrics for the table.
+        title: of table and pictures.
+    """
+
+    x: str | None = None
+    y: str | None = None
+    group: str | None = None
+    size: str | None = None
+    also: tuple[str, ...] = ()
+    title: str = ""
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Self:
+        """The view that the options of `hydra.callbacks.comparison` describe.
+
+        Raises:
+            LabError: an option is unknown.
+        """
+        given = {str(name): value for name, value in options.items() if name != "_target_"}
+        for name in given:
+            if name not in cls.__dataclass_fields__:
+                raise LabError(f"{OPTIONS}.{name} is unknown: choose {', '.join(cls.__dataclass_fields__)}")
+        return cls(**{**given, "also": tuple(given.get("also") or ())})
+
+
+def leaderboard(config: DictConfig) -> None:
+    """The stage: compare all runs in and below `run`, a folder, a pattern, or a list of them.
+
+    The files go into that folder, or where several are given into this job's own.
+
+    Raises:
+        LabError: `run` names no folder, or there is no run in it.
+    """
+    folders = _folders(config.run)
+    jobs = find_runs(folders)
+    if not jobs:
+        raise LabError(
+            f"run={_given(config.run)}: there is no run; a run's folder has config.yaml and metrics.json"
+        )
+    target = folders[0] if len(folders) == 1 else Path(HydraConfig.get().runtime.output_dir)
+    write_board(target, jobs, View.of(HydraConfig.get().callbacks.get("comparison") or {}))
+
+
+def _folders(given: Any) -> list[Path]:
+    if given is None:
+        raise LabError(
+            "stage=leaderboard needs run=<folder of runs>, as in run=logs/sweep_..., or several: 'run=[a,b]'"
+        )
+    folders = expand(list(given) if OmegaConf.is_list(given) else [given], "run", "folder", Path.is_dir)
+    if not folders:
+        raise LabError(f"run={_given(given)}: give a folder of runs, or a list of them")
+    for folder in folders:
+        if not folder.is_dir():
+            raise LabError(f"run={folder} is no folder: give one that trainings left in logs/")
+    return folders
+
+
+def _given(given: Any) -> str:
+    return str(list(given) if OmegaConf.is_list(given) else given)
+
+
+def write_board(folder: Path, jobs: Sequence[Job], view: View) -> None:
+    """Print the leaderboard of some runs and write `leaderboard.csv`, `.md` and `.png`.
+
+    Runs that differ only in their seed are one setting. Runs on different data are not compared; nor, where
+    `view.x` is an option, those that differ in it. Where `view` has both axes, `comparison.png` is drawn too.
+
+    Raises:
+        LabError: no run has a metric that `view` names, or the folder cannot be written to.
+    """
+    done = [job for job in jobs if job.error is None]
+    _check(done, view)
+    sections = [make_section(name, group, view) for name, group in _by_data(done)]
+    distinct = [*varied(jobs), SEED]
+    failed = [
+        Failure(job.end, job.label(distinct), _short(job.folder, folder), str(job.error))
+        for job in jobs
+        if job.error
+    ]
+    title = view.title or counted(len(done))
+    show(view.title, sections, failed)
+    pictures = _draw(folder, sections, done, view, title)
+    write_atomically(folder / f"{NAME}.csv", to_csv(sections))
+    write_atomically(folder / f"{NAME}.md", to_markdown(title, sections, failed, pictures))
+    kinds = ",".join(["csv", "md", *(["png"] if sections else [])])
+    print(f"Leaderboard: {_short(folder)}/{NAME}.{{{kinds}}}", flush=True)
+
+
+def _by_data(jobs: Sequence[Job]) -> list[tuple[str, list[Job]]]:
+    """The runs that were tested on the same data, under its name; no name where all were."""
+    tested = dict.fromkeys(key for job in jobs for key in job.leaves if key.startswith("data.test"))
+    keys = ["data", *(key for key in tested if len({str(job.value(key)) for job in jobs}) > 1)]
+    found = cells(jobs, keys)
+    # Runs of data that have no such option are not told by it.
+    names = [cell.told(["data", *(key for key in keys if key in cell.jobs[0].leaves)]) for cell in found]
+    return [
+        (name if len(found) > 1 else "", list(cell.jobs)) for name, cell in zip(names, found, strict=True)
+    ]
+
+
+def make_section(name: str, jobs: Sequence[Job], view: View) -> Section:
+    """The table of runs on the same data."""
+    metrics = _metrics(jobs, view)
+    keys = [key for key in (view.group, view.x) if key is not None and key not in metrics]
+    keys += [key for key in varied(jobs) if key not in keys]
+    apart = [view.x] if view.x in keys else []
+    largest = more_is_better(metrics[0], jobs)
+    blocks = [
+        rank(cells(cell.jobs, keys), metrics[0], largest, cell.options)
+        for cell in cells(jobs, [key for key in apart if key is not None])
+    ]
+    aside = {"fit/seconds", *headlines(jobs)[3:]} - {metrics[0], view.x, view.size, *view.also}
+    return Section(name, keys, metrics, blocks, aside)
+
+
+def _metrics(jobs: Sequence[Job], view: View) -> list[str]:
+    """The metrics of the table, the one that is compared first; of the extra ones, those measured."""
+    known = _known(jobs)
+    if view.y in known:
+        x = [view.x] if view.x is not None and ("/" in view.x or view.x in known) else []
+        needed = [view.y, *x]
+    else:
+        needed = [*headlines(jobs), "fit/seconds"]
+    asked = (*needed[:1], *COSTS, *needed[1:], view.size, *view.also)
+    return list(dict.fromkeys(name for name in asked if name in known))
+
+
+def _known(jobs: Sequence[Job]) -> list[str]:
+    return sorted({name for job in jobs for name in job.metrics})
+
+
+def _check(jobs: Sequence[Job], view: View) -> None:
+    """Refuse a metric that no run has; where some have it, the others are compared by their own."""
+    known = _known(jobs)
+    for name in (view.y, view.x if view.x is not None and "/" in view.x else None):
+        if jobs and name is not None and name not in known:
+            raise LabError(f"{OPTIONS}: no job has the metric {name}: choose {', '.join(known)}")
+
+
+def _draw(
+    folder: Path, sections: Sequence[Section], done: Sequence[Job], view: View, title: str
+) -> list[str]:
+    """Draw the pictures; their names."""
+    pictures = []
+    if sections:
+        write_atomically(folder / f"{NAME}.png", draw_board(title, sections))
+        pictures.append(f"{NAME}.png")
+    if view.x is None or view.y is None or not done:
+        return pictures
+    if not is_available():
+        print(f"comparison.png: {MISSING}", flush=True)
+        return pictures
+    keys = [key for section in sections for key in section.keys]
+    rows = cells(done, list(dict.fromkeys(keys)))
+    write_atomically(
+        folder / "comparison.png", draw_axes(rows, view.x, view.y, size=view.size, title=view.title)
+    )
+    return [*pictures, "comparison.png"]
+
+
+def _short(path: Path, base: Path | None = None) -> str:
+    """The path from `base`, or from here, where it lies below."""
+    here = (Path.cwd() if base is None else base).resolve()
+    return str(path.resolve().relative_to(here) if path.resolve().is_relative_to(here) else path)

@@ -1,0 +1,141 @@
+"""Around each job of a sweep a line, and after all of them the leaderboard."""
+
+import math
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.core.utils import JobReturn, JobStatus
+from hydra.errors import CompactHydraException
+from hydra.experimental.callback import Callback
+from hydra.types import RunMode, TaskFunction
+from omegaconf import DictConfig, OmegaConf
+
+from attention_lab.errors import LabError
+from attention_lab.leaderboard.board import OPTIONS, View, write_board
+from attention_lab.leaderboard.settings import headlines
+from attention_lab.leaderboard.tables import number, visible
+from attention_lab.runs.run_folder import (
+    ERROR,
+    SEED,
+    STAGES,
+    find_runs,
+    read_failure,
+    read_job,
+    record_failure,
+)
+from attention_lab.runs.run_names import leave_out
+
+
+class Comparison(Callback):
+    """A callback of Hydra: a line for each job of a sweep, and a leaderboard when all are done.
+
+    Jobs that differ only in their seed are one setting; `leaderboard.write_board` tells what is shown of the
+    settings and where. A job that fails stops no other; it is listed with its reason, and the sweep ends with
+    status 1. Of a run alone, too, the reason of a failure is kept in its folder.
+
+    Args:
+        view: the columns of the table and the axes of the picture: see `leaderboard.View`.
+    """
+
+    def __init__(self, **view: Any) -> None:
+        try:
+            self.view = View.of(view)
+        except LabError as error:
+            sys.exit(f"Error: {error}")
+        self.start = 0.0
+        self.swept: list[str] = []
+        self.total = 0
+
+    def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
+        """Say where the sweep goes, and refuse columns that no job can have, before hours of work."""
+        if self.view.x is not None and self.view.y is None:
+            sys.exit(f"Error: {OPTIONS}: x needs y, the metric that is drawn over it")
+        for key in (self.view.x, self.view.group):
+            known = key is None or "/" in key or key in config.hydra.runtime.choices
+            if not known and OmegaConf.select(config, key or "", default="?") == "?":
+                sys.exit(f"Error: {OPTIONS}: {key} is no option, no group and no metric")
+        counts = _counts(config)
+        swept = [key for key, count in counts.items() if count is not None]
+        self.swept = [*swept, SEED]
+        self.total = math.prod(count for count in counts.values() if count is not None)
+        if swept:
+            leave_out(config, [key for key in counts if key not in swept])
+        print(f"Sweep: {config.hydra.sweep.dir}", flush=True)
+
+    def on_job_start(self, config: DictConfig, *, task_function: TaskFunction, **kwargs: Any) -> None:
+        """Announce a job of a sweep; what an earlier one left in its folder goes."""
+        folder = Path(config.hydra.runtime.output_dir)
+        if config.stage in STAGES and os.environ.get("LOCAL_RANK", "0") == "0":
+            (folder / ERROR).unlink(missing_ok=True)
+        if config.hydra.mode != RunMode.MULTIRUN:
+            return
+        (folder / "metrics.json").unlink(missing_ok=True)
+        self.start = time.perf_counter()
+        count = f"/{self.total}" if self.total else ""
+        label = visible(read_job(folder).label(self.swept))
+        print(f"{int(config.hydra.job.num) + 1}{count}  {label}", end="  ", flush=True)
+
+    def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
+        """Finish a job's line; what it failed of is kept in its folder, and the next job may start."""
+        folder = Path(config.hydra.runtime.output_dir)
+        alone = config.hydra.mode != RunMode.MULTIRUN
+        if job_return.status == JobStatus.FAILED:
+            error = job_return._return_value
+            if not alone:
+                # A sweeper takes an exception for the end of everything, and NaN for one bad job.
+                job_return.status, job_return.return_value = JobStatus.COMPLETED, math.nan
+            # What a process of the job's own has written says more than that it failed.
+            reason = read_failure(folder) or record_failure(folder, error, _told(error))
+            if not alone:
+                print(f"failed: {visible(reason)}  {_name(folder, config)}", flush=True)
+        elif not alone:
+            job = read_job(folder)
+            shown = [f"{name.removeprefix('test/')} {number(job.metrics[name])}" for name in headlines([job])]
+            shown += [f"{time.perf_counter() - self.start:.1f} s", _name(folder, config)]
+            print("  ".join(shown), flush=True)
+
+    def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
+        """Print the table and write the files; end with status 1 if a job failed."""
+        folder = Path(config.hydra.sweep.dir)
+        jobs = find_runs([folder], every=True)
+        measured = [job for job in jobs if job.measures or job.failed]
+        if measured:
+            try:
+                write_board(folder, measured, self.view)
+            except LabError as error:
+                sys.exit(f"Error: {error}")
+        failed = sum(job.error is not None for job in measured)
+        if failed:
+            sys.exit(f"Error: {failed} of {len(jobs)} jobs failed")
+
+
+def _told(error: BaseException) -> str:
+    """The one line of an error of the user's; nothing of an unforeseen one, whose traceback is kept."""
+    if not isinstance(error, CompactHydraException):
+        return ""
+    return str(error).strip().partition("\n")[0].removeprefix("Error: ")
+
+
+def _counts(config: DictConfig) -> dict[str, int | None]:
+    """How many values each option takes that the sweep was given: 0 where that is open, None if it is one."""
+    params = OmegaConf.select(config, "hydra.sweeper.params") or {}
+    given = [*(f"{key}={value}" for key, value in params.items()), *config.hydra.overrides.task]
+    parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())  # for glob(*)
+    parsed = {one.key_or_group: one for one in parser.parse_overrides(given)}
+    return {key: _count(one) if one.is_sweep_override() else None for key, one in parsed.items()}
+
+
+def _count(swept: Override) -> int:
+    return len(list(swept.sweep_string_iterator())) if swept.is_discrete_sweep() else 0
+
+
+def _name(folder: Path, config: DictConfig) -> str:
+    """A job's folder, seen from that of the sweep."""
+    sweep = Path(config.hydra.sweep.dir).resolve()
+    return str(folder.relative_to(sweep) if folder.is_relative_to(sweep) else folder)

@@ -1,0 +1,56 @@
+"""The pictures of a comparison: settings in order, and one quantity against another."""
+
+from collections.abc import Sequence
+
+from attention_lab.leaderboard.ranking import Block, Ranked
+from attention_lab.leaderboard.settings import Cell, shown
+from attention_lab.leaderboard.tables import Section, or_nan
+from attention_lab.viz import to_png
+from attention_lab.viz.plot import Measured, draw_bubbles, draw_lines
+from attention_lab.viz.ranking import Bar, Panel, draw_ranking
+
+
+def draw_board(title: str, sections: Sequence[Section]) -> bytes:
+    """`leaderboard.png`: of every setting the mean, its 95% interval, and a point for each seed."""
+    panels = [_panel(section, block) for section in sections for block in section.blocks]
+    return to_png(draw_ranking(title, panels))
+
+
+def _panel(section: Section, block: Block) -> Panel:
+    where = [section.name, *(f"{key}={shown(value)}" for key, value in block.options.items())]
+    axis = f"{block.metric} ({'more' if block.largest else 'less'} is better)"
+    return Panel(" · ".join(filter(None, where)), axis, [_bar(row, block) for row in block.rows])
+
+
+def _bar(row: Ranked, block: Block) -> Bar:
+    mean = or_nan(row.cell.estimate(block.metric)).mean
+    points = list(row.cell.values(block.metric).values())
+    return Bar(block.name(row), mean, row.cell.interval(block.metric), points, row.verdict)
+
+
+def draw_axes(cells: Sequence[Cell], x: str, y: str, *, size: str | None, title: str) -> bytes:
+    """`comparison.png`: y against x, as lines over an option or as bubbles over a metric; by matplotlib."""
+    bubbles = x not in cells[0].options
+    most = max(len(cell.values(y)) for cell in cells)
+    spread = f"mean and 95% interval over {most} seeds" if most > 1 else "one run each"
+    labels = {"title": title, "x_label": x, "y_label": y}
+    lines: dict[str, list[Cell]] = {}
+    for cell in cells:
+        named = [str(value) for key, value in cell.options.items() if key != x]
+        lines.setdefault(" · ".join(named), []).append(cell)
+    measured = [_measured(name, line, x, y, size) for name, line in lines.items()]
+    if bubbles:
+        note = f"{spread}; area: {size}" if size else spread
+        return to_png(draw_bubbles(measured, note=note, **labels))
+    return to_png(draw_lines(measured, note=spread, **labels))
+
+
+def _measured(name: str, cells: Sequence[Cell], x: str, y: str, size: str | None) -> Measured:
+    found = [or_nan(cell.estimate(y)) for cell in cells]
+    means, halves = [one.mean for one in found], [one.half for one in found]
+    areas = [or_nan(cell.estimate(size)).mean for cell in cells] if size else None
+    if x in cells[0].options:
+        return Measured(name, [cell.options[x] for cell in cells], means, halves, areas=areas)
+    across = [or_nan(cell.estimate(x)) for cell in cells]
+    x_halves = [one.half for one in across]
+    return Measured(name, [one.mean for one in across], means, halves, x_halves=x_halves, areas=areas)

@@ -1,0 +1,154 @@
+"""Runs that are alike: which options tell them apart, and what they say together over their seeds."""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from attention_lab.leaderboard.significance import Estimate, estimate
+from attention_lab.runs.results import is_end
+from attention_lab.runs.run_folder import SEED, Job
+
+GROUPS = (
+    *("model", "data", "scoring", "normalizer", "window", "pooling"),
+    *("optimizer", "schedule", "callbacks"),
+)
+"""The groups of `conf/` whose choice may tell runs apart that were told nothing different."""
+COSTS = ("parameters", "fit/steps_per_second", "fit/peak_memory_mb")
+"""What training takes, beside any result."""
+UPWARDS = ("accuracy", "mass", "monotonicity", "per_second")
+"""Ends of the names of metrics of which more is better; of all others less is."""
+BOUNDS = {
+    **dict.fromkeys(("accuracy", "sequence_error_rate"), (0.0, 1.0)),
+    **dict.fromkeys(("token_error_rate", "mse", "seconds", "per_second", "memory_mb"), (0.0, math.inf)),
+    "perplexity": (1.0, math.inf),
+}
+"""Ends of the names of metrics, and the values they can have. Edits can be more than a reference is long."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The runs that differ in nothing but the seed, and in what they agree."""
+
+    options: Mapping[str, Any]
+    jobs: Sequence[Job]
+
+    @property
+    def name(self) -> str:
+        """Its options, as on the command line."""
+        return self.told(tuple(self.options))
+
+    def told(self, keys: Collection[str]) -> str:
+        """Those of its options that are in `keys`, as on the command line."""
+        own = {key: shown(value) for key, value in self.options.items() if key in keys}
+        return " ".join(f"{key}={value}" for key, value in own.items()) or "all runs"
+
+    def by_seed(self, metric: str) -> dict[str, list[Job]]:
+        """The runs that have a metric; a seed that ran twice is one seed, and says nothing new."""
+        found: dict[str, list[Job]] = {}
+        for job in self.jobs:
+            if metric in job.metrics:
+                found.setdefault(job.seed, []).append(job)
+        return found
+
+    def values(self, metric: str) -> dict[str, float]:
+        """Of a metric, one for each seed: the mean of its runs."""
+        return {
+            seed: math.fsum(job.metrics[metric] for job in jobs) / len(jobs)
+            for seed, jobs in self.by_seed(metric).items()
+        }
+
+    def estimate(self, metric: str) -> Estimate | None:
+        """Of a metric over the seeds that have it; None where none has."""
+        values = list(self.values(metric).values())
+        return estimate(values) if values else None
+
+    def interval(self, metric: str) -> tuple[float, float]:
+        """The 95% interval of the mean, `estimate`'s, without the values that the metric cannot have.
+
+        The mean is one that it can have: what is cut off holds it never, and 95% remain. NaN without one.
+        """
+        found = self.estimate(metric)
+        if found is None or math.isnan(found.half):
+            return math.nan, math.nan
+        low, high = bounds(metric)
+        return max(found.mean - found.half, low), min(found.mean + found.half, high)
+
+
+def bounds(metric: str) -> tuple[float, float]:
+    """The least and the greatest value that a metric can have."""
+    return next((ends for end, ends in BOUNDS.items() if metric.endswith(end)), (-math.inf, math.inf))
+
+
+def varied(jobs: Sequence[Job]) -> list[str]:
+    """The options in which the runs differ, the seed aside, as few as tell them all apart.
+
+    First come those that were given for some of them; then, if some still differ that have all these in
+    common, groups and other options of their configurations.
+    """
+    given = dict.fromkeys(key for job in jobs for key in job.overrides)
+    keys = [key for key in given if key != SEED and len({_said(job, key) for job in jobs}) > 1]
+    leaves = dict.fromkeys(key for job in jobs for key in job.leaves)
+    for key in (*GROUPS, *leaves):
+        if key in keys or all(str(job.value(key)) == job.seed for job in jobs):
+            continue  # as in data.seed=${seed}
+        if any(len({str(job.value(key)) for job in cell.jobs}) > 1 for cell in cells(jobs, keys)):
+            keys.append(key)
+    return keys
+
+
+def shown(value: Any) -> str:
+    """A value as it is written on the command line."""
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def distinct(found: Sequence[Cell]) -> list[str]:
+    """As few of the settings' options as tell all of them apart, the first ones first."""
+    keys: list[str] = []
+    parts = 1 if found else 0
+    for key in found[0].options if found else ():
+        now = len({tuple(shown(cell.options[one]) for one in (*keys, key)) for cell in found})
+        if now > parts:
+            keys, parts = [*keys, key], now
+    return keys
+
+
+def _said(job: Job, key: str) -> str:
+    value = job.value(key)
+    return str(job.overrides.get(key) if value is None else value)
+
+
+def cells(jobs: Sequence[Job], keys: Sequence[str]) -> list[Cell]:
+    """The jobs with equal values of `keys` together, in the order in which each first comes."""
+    found: dict[tuple[str, ...], list[Job]] = {}
+    for job in jobs:
+        found.setdefault(tuple(str(job.value(key)) for key in keys), []).append(job)
+    return [Cell({key: group[0].value(key) for key in keys}, group) for group in found.values()]
+
+
+def headlines(jobs: Sequence[Job], most: int = 4) -> list[str]:
+    """The metrics of the test by which jobs are compared, the monitored one first; any without a test."""
+    known = sorted({name for job in jobs for name in job.metrics})
+    tested = [name for name in known if name.startswith("test/")]
+    names = [name for name in tested if name != "test/loss" and not is_end(name, tested)] or tested or known
+    monitored = {_tested(job.value("monitor.metric")) for job in jobs}
+    names.sort(
+        key=lambda name: (
+            name not in monitored,
+            name.startswith(("test/alignment", "test/monotonicity")),
+            name,
+        )
+    )
+    return names[:most]
+
+
+def more_is_better(metric: str, jobs: Sequence[Job]) -> bool:
+    """The direction of a metric: `monitor.mode` of the run that watched it, or else by its name."""
+    for job in jobs:
+        if _tested(job.value("monitor.metric")) == metric and job.value("monitor.mode") in ("min", "max"):
+            return bool(job.value("monitor.mode") == "max")
+    return metric.endswith(UPWARDS)
+
+
+def _tested(monitored: Any) -> str:
+    return str(monitored).replace("validation/", "test/")

@@ -1,0 +1,272 @@
+"""A comparison as a table: on the console, as Markdown and as CSV. Whatever names hold, it stays a table."""
+
+import csv
+import io
+import math
+import unicodedata
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from attention_lab.leaderboard.ranking import Block, Ranked, in_words
+from attention_lab.leaderboard.settings import COSTS, Cell, shown
+from attention_lab.leaderboard.significance import Estimate
+
+NOTE = (
+    "Mean ± standard deviation over n seeds; interval of the mean by Student's t, within the values that the "
+    "metric can have. Against the best: the mean difference paired over seeds, its 95% interval, and p times "
+    "the number of comparisons."
+)
+RESAMPLED = "The intervals of differences are about other test examples too (paired bootstrap, Koehn 2004)."
+COUNTS = ("parameters", "fit/steps")
+"""Metrics that count something."""
+_UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+_WIDEST = 400
+"""Most characters of a line of a table in a file."""
+_COMPARED = 5
+"""Columns after the options that are shown on the narrowest console; more as far as there is room."""
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+"""First characters of what a spreadsheet would compute."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """One table: settings measured by the same metrics, in blocks within which they are compared.
+
+    Attributes:
+        name: what tells it from the other sections; empty if there is but one.
+        keys: the options in which its settings differ.
+        metrics: the one they are compared by, then others.
+        blocks: the settings.
+        aside: those of the metrics that a console has no room for.
+    """
+
+    name: str
+    keys: Sequence[str]
+    metrics: Sequence[str]
+    blocks: Sequence[Block]
+    aside: Collection[str] = ()
+
+    @property
+    def rows(self) -> list[Ranked]:
+        """The settings of all blocks."""
+        return [row for block in self.blocks for row in block.rows]
+
+    @property
+    def count(self) -> str:
+        """How many runs it is of."""
+        return counted(sum(len(row.cell.jobs) for row in self.rows))
+
+    @property
+    def words(self) -> list[str]:
+        """What each block with more than one setting says."""
+        return [in_words(block) for block in self.blocks if len(block.rows) > 1]
+
+    @property
+    def note(self) -> str:
+        """How to read the table."""
+        resampled = any(row.versus is not None and row.versus.examples for row in self.rows)
+        return f"{NOTE} {RESAMPLED}" if resampled else NOTE
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run without results: what became of it, in a word, and why."""
+
+    kind: str
+    label: str
+    folder: str
+    reason: str
+
+
+def counted(runs: int) -> str:
+    """A number of runs, with the word."""
+    return f"{runs:,} run" if runs == 1 else f"{runs:,} runs"
+
+
+def number(value: float) -> str:
+    """Four digits, or all those before the point."""
+    return f"{value:,.0f}" if abs(value) >= 1000 or (value.is_integer() and value > 1) else f"{value:#.4g}"
+
+
+def or_nan(found: Estimate | None) -> Estimate:
+    """The estimate; from no value where there is none."""
+    return Estimate(0, math.nan, math.nan, math.nan) if found is None else found
+
+
+def tabulate(section: Section, *, brief: bool = False) -> tuple[list[str], list[list[str]]]:
+    """Header and cells; a column that is empty in all rows is left out.
+
+    Args:
+        section: the table.
+        brief: as narrow as a console is: short names, fewer metrics, and of all but the first only the means.
+    """
+    first, *others = (name for name in section.metrics if not (brief and name in section.aside))
+    names = [*section.keys, "n", first, "95% interval", "against the best", "p", *others]
+    header = [_brief(name) for name in names] if brief else names
+    lines = []
+    for row in section.rows:
+        n = or_nan(row.cell.estimate(first)).n
+        named = [shown(row.cell.options[key]) for key in section.keys]
+        further = [_mean(row.cell, name, bare=brief or name in COSTS) for name in others]
+        interval = _range(*row.cell.interval(first))
+        lines.append([*named, str(n), _mean(row.cell, first), interval, *_against(row), *further])
+    most = len(section.keys) + 1
+    kept = [place for place in range(len(header)) if place <= most or any(line[place] for line in lines)]
+    return [header[place] for place in kept], [[line[place] for place in kept] for line in lines]
+
+
+def _brief(name: str) -> str:
+    short = name.removeprefix("test/").removeprefix("fit/")
+    return short if short == name else short.replace("_per_second", "/s").replace("_", " ")
+
+
+def _mean(cell: Cell, metric: str, *, bare: bool = False) -> str:
+    found = or_nan(cell.estimate(metric))
+    if not found.n:
+        return ""
+    counted = metric in COUNTS and found.mean.is_integer()
+    mean = f"{found.mean:,.0f}" if counted else number(found.mean)
+    return mean + ("" if bare or math.isnan(found.sd) else f" ± {found.sd:.2g}")
+
+
+def _range(low: float, high: float) -> str:
+    return "" if math.isnan(low) else f"{low:,.3g} to {high:,.3g}"
+
+
+def _against(row: Ranked) -> tuple[str, str]:
+    if row.verdict == "best":
+        return "best", ""
+    if row.versus is None or math.isnan(row.versus.p):
+        return row.why, ""
+    versus = row.versus
+    p = "< 0.001" if row.p < 0.001 else f"{row.p:.3f}"
+    return f"{versus.mean:+.2g} ({versus.low:.2g} to {versus.high:.2g})", p
+
+
+def visible(text: str, most: int = 300) -> str:
+    """A text in one line, without characters that would move the cursor or hide something."""
+    shown = "".join("\ufffd" if unicodedata.category(one) in _UNSEEN else one for one in text)
+    return shown if len(shown) <= most else shown[: most - 1] + "…"
+
+
+def show(title: str, sections: Sequence[Section], failed: Sequence[Failure]) -> None:
+    """Print the tables, as many columns as there is room for, what they say, and the runs that failed."""
+    terminal = Console()
+    # A file has no width.
+    console = terminal if terminal.is_terminal else Console(width=_WIDEST)
+    for section in sections:
+        header, lines = tabulate(section, brief=True)
+        heading = " · ".join(filter(None, (title or section.count, section.name)))
+        for columns in range(len(header), min(len(header), len(section.keys) + _COMPARED) - 1, -1):
+            table = _table(heading, header[:columns], [line[:columns] for line in lines])
+            if console.measure(table, options=console.options.update(width=_WIDEST)).maximum <= console.width:
+                break
+        console.print(table)
+        for words in section.words:
+            console.print(visible(words, 3000), markup=False, highlight=False, soft_wrap=True)
+    for one in failed:
+        text = f"{one.kind}: {visible(one.label)}: {visible(one.reason)}  {visible(one.folder)}"
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _table(title: str, header: Sequence[str], lines: Sequence[Sequence[str]]) -> Table:
+    table = Table(title=_plain(title), title_justify="left", title_style="bold")
+    for place, name in enumerate(header):
+        side: Literal["left", "right"] = "right" if place >= header.index("n") else "left"
+        table.add_column(_plain(name), justify=side, overflow="fold")  # no number is cut off
+    for line in lines:
+        table.add_row(*map(_plain, line))
+    return table
+
+
+def _plain(text: str) -> str:
+    return escape(visible(text))
+
+
+def to_markdown(
+    title: str, sections: Sequence[Section], failed: Sequence[Failure], pictures: Sequence[str]
+) -> str:
+    """The tables as Markdown, with the failed runs and the pictures."""
+    parts = [f"# {_marked(title)}"]
+    for section in sections:
+        parts += [f"## {_marked(section.name)}"] if section.name else []
+        parts += [_marked(words, 3000) for words in section.words]
+        header, lines = tabulate(section)
+        ruler = ["---" if place < header.index("n") else "---:" for place in range(len(header))]
+        rows = [list(map(_marked, header)), ruler, *(list(map(_marked, line)) for line in lines)]
+        parts.append("\n".join(f"| {' | '.join(row)} |" for row in rows))
+        parts.append(section.note)
+    if failed:
+        listed = (
+            f"- {one.kind}: {_code(one.label)}: {_marked(one.reason)} ({_code(one.folder)})" for one in failed
+        )
+        parts.append("\n".join(["Without results:", "", *listed]))
+    parts += [f"![{_marked(title)}]({picture})" for picture in pictures]
+    return "\n\n".join(parts) + "\n"
+
+
+def _marked(text: str, most: int = 300) -> str:
+    r"""A text that Markdown shows as it is: `|` as `\|`, and no HTML or links."""
+    shown = visible(text, most)
+    for character in ("\\", "|", "[", "]", "`", "*"):
+        shown = shown.replace(character, f"\\{character}")
+    return shown.replace("&", "&amp;").replace("<", "&lt;")
+
+
+def _code(text: str) -> str:
+    return f"`{visible(text).replace('`', chr(39))}`"
+
+
+def to_csv(sections: Sequence[Section]) -> str:
+    """A line for each setting: its options, n, of each metric mean, sd and the ends of the interval.
+
+    Then what it is compared by, its difference to the best with the ends of its interval, p and the verdict.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    keys = list(dict.fromkeys(key for section in sections for key in section.keys))
+    metrics = list(dict.fromkeys(metric for section in sections for metric in section.metrics))
+    ends = [f"{metric}{end}" for metric in metrics for end in ("", " sd", " low", " high")]
+    versus = ["compared by", "difference", "difference low", "difference high", "p", "verdict"]
+    named = ["section"] if any(section.name for section in sections) else []
+    writer.writerow([_safe(name) for name in (*named, *keys, "n", *ends, *versus)])
+    for section in sections:
+        for row in section.rows:
+            found = [or_nan(row.cell.estimate(metric)) for metric in metrics]
+            ranges = [row.cell.interval(metric) for metric in metrics]
+            values = [(one.mean, one.sd, *ends) for one, ends in zip(found, ranges, strict=True)]
+            filled = [_filled(value) for four in values for value in four]
+            where = [_safe(section.name)] if named else []
+            options = [_safe(row.cell.options.get(key, "")) for key in keys]
+            n = or_nan(row.cell.estimate(section.metrics[0])).n
+            writer.writerow(
+                [*where, *options, n, *filled, section.metrics[0], *_difference(row), row.verdict]
+            )
+    return text.getvalue()
+
+
+def _difference(row: Ranked) -> list[float | str]:
+    if row.versus is None:
+        return [""] * 4
+    return [_filled(value) for value in (row.versus.mean, row.versus.low, row.versus.high, row.p)]
+
+
+def _filled(value: float) -> float | str:
+    return "" if math.isnan(value) else value
+
+
+def _safe(value: Any) -> Any:
+    """A cell that no spreadsheet takes for a formula."""
+    if not isinstance(value, str):
+        return value
+    shown = visible(value) if not value.startswith(_FORMULAS) else f"'{visible(value)}"
+    try:
+        float(value)  # a number may begin with its sign
+    except ValueError:
+        return shown
+    return value

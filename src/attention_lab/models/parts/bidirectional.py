@@ -1,0 +1,134 @@
+"""Bidirectional recurrent encoders, of symbols for a decoder and of vectors for a classifier."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from attention_lab.attention import Dropout, lengths_mask
+from attention_lab.errors import LabError
+from attention_lab.models.parts.encoded import Encoded
+from attention_lab.models.parts.recurrent import recurrent_layers
+
+
+def reversal(lengths: Int[Tensor, " B"], size: int) -> Int[Tensor, "B {size}"]:
+    """Positions that turn each sequence round and leave its padding in place; its own inverse."""
+    position = torch.arange(size, device=lengths.device)
+    mirrored = lengths.unsqueeze(-1) - 1 - position
+    return torch.where(mirrored < 0, position, mirrored)
+
+
+class Bidirectional(nn.Module):
+    """Annotations `[forward h_j; backward h_j]` (1409.0473, eq. 7), each layer over those of the one below.
+
+    Each direction has half of `hidden_size`. The backward layer is a forward one over each sequence
+    turned round within its own length: the states are those of packed sequences, in two thirds of the
+    time on a CPU, and without a wait for the lengths on a GPU.
+
+    Args:
+        input_size: size of the vectors of a sequence.
+        hidden_size: size of the annotations; even.
+        layers: number of layers.
+        cell: `lstm` or `gru`.
+        dropout: on the input and between layers.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, *, layers: int, cell: str, dropout: float) -> None:
+        super().__init__()
+        sizes = [input_size] + [hidden_size] * (layers - 1)
+        self.forwards = nn.ModuleList(recurrent_layers(cell, size, hidden_size // 2) for size in sizes)
+        self.backwards = nn.ModuleList(recurrent_layers(cell, size, hidden_size // 2) for size in sizes)
+        self.dropout = Dropout(dropout)
+
+    def forward(
+        self, x: Float[Tensor, "B S d"], lengths: Int[Tensor, " B"]
+    ) -> tuple[Float[Tensor, "B S h"], list[Float[Tensor, "B h"]]]:
+        """Annotations, meaningless beyond the lengths, and each layer's last states both ways."""
+        last = lengths - 1
+        rows, finals = torch.arange(len(x), device=x.device), []
+        order = (reversal(lengths, x.shape[1]) + rows.unsqueeze(-1) * x.shape[1]).flatten()
+        for onward, backward in zip(self.forwards, self.backwards, strict=True):
+            x = self.dropout(x)
+            ahead, _ = onward(x)
+            behind, _ = backward(_reorder(x, order))
+            finals.append(torch.cat([ahead[rows, last], behind[rows, last]], -1))
+            x = torch.cat([ahead, _reorder(behind, order)], -1)
+        return x, finals
+
+
+def _reorder(x: Float[Tensor, "B S d"], order: Int[Tensor, " BS"]) -> Float[Tensor, "B S d"]:
+    """The vectors of all sequences in another order: whole rows move, three times faster than by `gather`."""
+    return x.flatten(0, 1).index_select(0, order).view(x.shape)
+
+
+class RecurrentEncoder(nn.Module):
+    """Bidirectional encoder: annotations `[forward h_j; backward h_j]` (1409.0473, eq. 7).
+
+    Annotations are keys. As values they have, with `residual`, `W e_j` of the symbol's own embedding added
+    (1512.03385). Without it the states of a neighbour tell as much of a symbol as its own do, and a model
+    that writes perfectly may well attend next to where it reads.
+
+    Args:
+        vocabulary: number of source symbols.
+        embedding_size: size of their embeddings.
+        hidden_size: size of the annotations; even.
+        layers: number of layers, each over the annotations of the one below.
+        cell: `lstm` or `gru`.
+        dropout: on embeddings and between layers.
+        residual: add the projected embedding of each symbol to its value.
+    """
+
+    def __init__(
+        self,
+        vocabulary: int,
+        *,
+        embedding_size: int,
+        hidden_size: int,
+        layers: int,
+        cell: str,
+        dropout: float,
+        residual: bool,
+    ) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary, embedding_size)
+        self.layers = Bidirectional(embedding_size, hidden_size, layers=layers, cell=cell, dropout=dropout)
+        self.dropout = Dropout(dropout)
+        self.residual = nn.Linear(embedding_size, hidden_size, bias=False) if residual else None
+        if self.residual is not None:
+            nn.init.normal_(self.residual.weight, std=embedding_size**-0.5)  # as large as the embedding
+
+    def forward(self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"]) -> Encoded:
+        """Annotations as keys, values, and each layer's last states both ways."""
+        embedded = self.embedding(source)
+        own = None if self.residual is None else self.residual(self.dropout(embedded))
+        x, finals = self.layers(embedded, lengths)
+        mask = lengths_mask(lengths, source.shape[1])
+        return Encoded(x, x if own is None else x + own, mask, finals)
+
+
+class BidirectionalEncoder(nn.Module):
+    """Bidirectional layers over a sequence of vectors, for a classifier.
+
+    Args:
+        d_model: size of the representations; even, a half for each direction.
+        layers: number of layers.
+        cell: `lstm` or `gru`.
+        dropout: on the input, between layers and on the output.
+
+    Raises:
+        LabError: for an odd size or an unknown cell.
+    """
+
+    def __init__(self, *, d_model: int, layers: int, cell: str, dropout: float = 0.1) -> None:
+        super().__init__()
+        if d_model % 2:
+            raise LabError(f"model.d_model must be even, a half for each direction, got {d_model}")
+        if cell not in ("lstm", "gru"):
+            raise LabError(f"model.cell={cell} is unknown: choose lstm or gru")
+        self.layers = Bidirectional(d_model, d_model, layers=layers, cell=cell, dropout=dropout)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: Float[Tensor, "B L d"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B L d"]:
+        """Representations of all positions; what lies beyond a length influences nothing before it."""
+        x, _ = self.layers(x.masked_fill(~lengths_mask(lengths, x.shape[1]).mT, 0.0), lengths)
+        output: Tensor = self.dropout(x)
+        return output

@@ -1,0 +1,229 @@
+"""Recurrent decoder with attention (1409.0473; 1508.04025)."""
+
+from typing import NamedTuple, cast
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from attention_lab.attention import Dropout, Mechanism, Memory
+from attention_lab.attention.pooling import probabilities
+from attention_lab.errors import LabError
+from attention_lab.models.options import check_at_least
+from attention_lab.models.parts.encoded import Encoded
+from attention_lab.models.parts.recurrent import CellState, LateCell, late_cell, recurrent_layers
+
+
+class DecoderState(NamedTuple):
+    """Where a decoder stands in N sequences; a value that is passed, never hidden.
+
+    Attributes:
+        memory: the source, prepared for attention.
+        layers: `(hidden,)` or `(hidden, cell)` of each layer, `[N, h]`.
+        readout: the last attentional vector `[N, h]` if it is fed to the next step.
+        position: number of steps done, the position of the next query.
+        joint: `log p(s, y)` `[N, S, V]` of the last step, where the decoder sums over positions.
+    """
+
+    memory: Memory
+    layers: tuple[CellState, ...]
+    readout: Tensor | None
+    position: int = 0
+    joint: Tensor | None = None
+
+    def select(self, index: Int[Tensor, " M"]) -> "DecoderState":
+        """The states of the sequences `index`."""
+        return DecoderState(
+            self.memory.select(index),
+            tuple(tuple(x.index_select(0, index) for x in layer) for layer in self.layers),
+            None if self.readout is None else self.readout.index_select(0, index),
+            self.position,
+            None if self.joint is None else self.joint.index_select(0, index),
+        )
+
+
+class AttentiveDecoder(nn.Module):
+    """Recurrent decoder that attends to a memory at every step, wired in one of two ways.
+
+    `bahdanau`, before the step (1409.0473, A.2.2):
+
+        c_t = attend(h_{t-1}),   h_t = RNN([e_t; c_t], h_{t-1}),   r_t = tanh(W [h_t; c_t] + V e_t + b)
+
+    `luong`, after it (1508.04025, eq. 5):
+
+        h_t = RNN(e_t, h_{t-1}),   c_t = attend(h_t),   r_t = tanh(W [h_t; c_t] + b)
+
+    with `e_t` the embedding of the symbol before; the logits are `W_s r_t + b_s`. The readout of the
+    first is like that of the second where the paper has a maxout of `U h_{t-1} + V e_t + C c_t`. With
+    input feeding `r_{t-1}` is one more input of the RNN, `r_0 = 0` (1508.04025, section 3.3). Several
+    layers are stacked and the top one attends.
+
+    What needs no loop is done for all steps at once: embeddings with their share of gates and readout, the
+    logits, and, unless it is fed, the readout; the luong wiring without feeding needs no loop at all.
+
+    Args:
+        mechanism: the attention.
+        vocabulary: number of target symbols.
+        embedding_size: size of their embeddings.
+        hidden_size: size h of states, annotations and readouts.
+        layers: number of layers.
+        cell: `lstm` or `gru`.
+        wiring: `bahdanau` or `luong`.
+        input_feeding: feed the readout to the next step.
+        dropout: on embeddings, between layers and on the readout that makes the logits.
+        attention_dropout: on attention weights.
+    """
+
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        vocabulary: int,
+        *,
+        embedding_size: int,
+        hidden_size: int,
+        layers: int,
+        cell: str,
+        wiring: str,
+        input_feeding: bool,
+        dropout: float,
+        attention_dropout: float,
+    ) -> None:
+        super().__init__()
+        self.attends_first = wiring == "bahdanau"
+        self.input_feeding = input_feeding
+        self.embedding = nn.Embedding(vocabulary, embedding_size)
+        self.attention = mechanism(hidden_size, hidden_size, dropout=attention_dropout)
+        self.bridges = nn.ModuleList(
+            nn.Linear(hidden_size, hidden_size * (2 if cell == "lstm" else 1)) for _ in range(layers)
+        )
+        self.whole = None
+        self.cells = nn.ModuleList()
+        late = hidden_size * (self.attends_first + input_feeding)
+        if late:
+            self.cells.append(late_cell(cell, embedding_size, late, hidden_size))
+            self.cells.extend(late_cell(cell, 0, hidden_size, hidden_size) for _ in range(layers - 1))
+        else:
+            self.whole = recurrent_layers(cell, embedding_size, hidden_size, layers, dropout)
+        self.readout = nn.Linear(2 * hidden_size, hidden_size)
+        self.readout_embedding = (
+            nn.Linear(embedding_size, hidden_size, bias=False) if self.attends_first else None
+        )
+        self.output = nn.Linear(hidden_size, vocabulary)
+        self.dropout = Dropout(dropout)
+
+    @property
+    def steps_are_independent(self) -> bool:
+        """Whether no step sees what earlier ones attended to: the luong wiring without input feeding."""
+        return self.whole is not None
+
+    def start(self, encoded: Encoded) -> DecoderState:
+        """The state before the first symbol: `h_0 = tanh(W s + b)` of the encoder's last states s.
+
+        1409.0473, A.2.2, takes only the backward half of s. The cell of an LSTM starts at `W' s + b'`.
+        """
+        layers = []
+        for bridge, final in zip(self.bridges, encoded.finals, strict=True):
+            hidden, *cell = bridge(final).split(final.shape[-1], -1)
+            layers.append((hidden.tanh(), *cell))
+        readout = torch.zeros_like(encoded.finals[0]) if self.input_feeding else None
+        memory = self.attention.remember(encoded.keys, encoded.values, encoded.mask)
+        return DecoderState(memory, tuple(layers), readout)
+
+    def forward(
+        self, tokens: Int[Tensor, "N T"], state: DecoderState
+    ) -> tuple[Float[Tensor, "N T V"], DecoderState]:
+        """Logits of what follows each of T given symbols, and the state after them."""
+        embedded = self.dropout(self.embedding(tokens.t()))  # [T, N, e]: a step is one block of memory
+        run = self._loop if self.whole is None else self._at_once
+        readouts, state = run(embedded, state)
+        return self.output(self.dropout(readouts)).transpose(0, 1), state
+
+    def enumerate(
+        self, tokens: Int[Tensor, "N T"], state: DecoderState
+    ) -> tuple[Float[Tensor, "N T S"], Float[Tensor, "N T S V"], DecoderState]:
+        """The probability of each source position, the logits if it alone is attended, and the state after.
+
+        Only where `steps_are_independent`.
+        """
+        embedded = self.dropout(self.embedding(tokens.t()))
+        hidden, layers = self._states(embedded, state)
+        probability = probabilities(self.attention.weights(hidden, state.memory, offset=state.position))
+        # W [h; c] = W_h h + W_c c: one product for the steps and one for the positions, none for their pairs.
+        of_step, of_position = self.readout.weight.chunk(2, -1)
+        steps = F.linear(hidden, of_step, self.readout.bias)
+        readouts = torch.tanh(steps.unsqueeze(2) + F.linear(state.memory.value, of_position).unsqueeze(1))
+        after = state._replace(layers=layers, position=state.position + tokens.shape[1])
+        return probability, self.output(self.dropout(readouts)), after
+
+    def _at_once(self, embedded: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """All steps of the luong wiring: one recurrent call, one attention."""
+        hidden, layers = self._states(embedded, state)
+        context = self.attention(hidden, state.memory, offset=state.position)
+        position = state.position + len(embedded)
+        readouts = self._read(hidden, context, None).transpose(0, 1)
+        return readouts, state._replace(layers=layers, position=position)
+
+    def _states(self, embedded: Tensor, state: DecoderState) -> tuple[Tensor, tuple[CellState, ...]]:
+        """The top layer's states `[N, T, h]` in one recurrent call, and the last ones of every layer."""
+        assert self.whole is not None
+        initial = [torch.stack(parts) for parts in zip(*state.layers, strict=True)]
+        hidden, final = self.whole(
+            embedded.transpose(0, 1), tuple(initial) if len(initial) == 2 else initial[0]
+        )
+        parts = final if isinstance(final, tuple) else (final,)
+        return hidden, tuple(zip(*(part.unbind(0) for part in parts), strict=True))
+
+    def _loop(self, embedded: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """Step by step, with what depends on the embeddings alone computed before."""
+        memory, layers, readout, first, _ = state
+        early = self._cell(0).early(embedded).unbind(0)
+        share = None if self.readout_embedding is None else self.readout_embedding(embedded)
+        shares = [None] * len(early) if share is None else share.unbind(0)
+        hidden, contexts, readouts = [], [], []
+        for step in range(len(early)):
+            late = [] if readout is None else [readout]
+            if self.attends_first:
+                contexts.append(self._attend(layers, memory, first + step))
+                late.append(contexts[-1])
+            layers = self._advance(early[step], late[0] if len(late) == 1 else torch.cat(late, -1), layers)
+            hidden.append(layers[-1][0])
+            if not self.attends_first:
+                contexts.append(self._attend(layers, memory, first + step))
+            if readout is not None:
+                readout = self._read(hidden[-1], contexts[-1], shares[step])
+                readouts.append(readout)
+        if readout is None:
+            together = self._read(torch.stack(hidden), torch.stack(contexts), share)
+        else:
+            together = torch.stack(readouts)
+        return together, DecoderState(memory, layers, readout, first + len(early))
+
+    def _attend(self, layers: tuple[CellState, ...], memory: Memory, position: int) -> Tensor:
+        context: Tensor = self.attention(layers[-1][0].unsqueeze(1), memory, offset=position)
+        return context.squeeze(1)
+
+    def _cell(self, layer: int) -> LateCell:
+        return cast(LateCell, self.cells[layer])
+
+    def _advance(self, early: Tensor, late: Tensor, layers: tuple[CellState, ...]) -> tuple[CellState, ...]:
+        """One step of all layers."""
+        states: list[CellState] = [self.cells[0](early, late, layers[0])]
+        for layer in range(1, len(layers)):
+            below = self.dropout(states[-1][0])
+            states.append(self.cells[layer](self._cell(layer).early(None), below, layers[layer]))
+        return tuple(states)
+
+    def _read(self, hidden: Tensor, context: Tensor, share: Tensor | None) -> Tensor:
+        """The readout, for any number of steps; `share` is what the embeddings contribute."""
+        x = self.readout(torch.cat([hidden, context], -1))
+        return torch.tanh(x if share is None else x + share)
+
+
+def check_options(cell: str, wiring: str, **sizes: int) -> None:
+    """Raise LabError for a cell or wiring that there is not, or a size below 1."""
+    if cell not in ("lstm", "gru"):
+        raise LabError(f"model.cell={cell} is unknown: choose lstm or gru")
+    if wiring not in ("bahdanau", "luong"):
+        raise LabError(f"model.wiring={wiring} is unknown: choose bahdanau or luong")
+    check_at_least(1, **sizes)

@@ -1,0 +1,187 @@
+"""Multi-head self-attention encoder (1706.03762), whole sequences at once or step by step."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from attention_lab.attention import Dropout, Mechanism, Memory, MultiHead, lengths_mask
+from attention_lab.attention.fast.packed import Packing, make_packing
+from attention_lab.attention.masks import keeps_all
+from attention_lab.attention.multihead import check_heads
+from attention_lab.attention.positions import Relative, make_absolute, make_relative
+from attention_lab.models.parts.checkpointing import run_layer
+from attention_lab.models.parts.feed_forward import FeedForward
+
+
+class EncoderLayer(nn.Module):
+    """One pre-norm layer: `x + MHA(LN(x))`, then `x + FFN(LN(x))` (1706.03762, section 3.1; 2002.04745)."""
+
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        size: int,
+        heads: int,
+        feedforward: int,
+        dropout: float,
+        attention_dropout: float,
+        relative: Relative | None = None,
+    ) -> None:
+        super().__init__()
+        self.attention_norm = nn.LayerNorm(size)
+        self.attention = MultiHead(mechanism, size, heads, attention_dropout, relative)
+        self.feedforward_norm = nn.LayerNorm(size)
+        self.feedforward = FeedForward(size, feedforward, dropout)
+        self.dropout = Dropout(dropout)
+
+    def forward(
+        self, x: Float[Tensor, "*B L d"], mask: Bool[Tensor, "..."] | Packing | None, *, causal: bool = False
+    ) -> Float[Tensor, "*B L d"]:
+        """The layer's output under a mask `[B, 1, L]`, of padding, or `[B, L, L]`, of a graph's edges.
+
+        With a packing, `x` is the rows `[N, d]` of the real positions alone.
+        """
+        x = x + self.dropout(self.attention(self.attention_norm(x), mask, causal=causal))
+        return self._feed_forward(x)
+
+    def step(
+        self, x: Float[Tensor, "B n d"], memory: Memory | None, offset: int
+    ) -> tuple[Float[Tensor, "B n d"], Memory]:
+        """The output for n more positions from `offset` on, and what later ones attend to."""
+        normed = self.attention_norm(x)
+        more = self.attention.remember(normed, causal=True, offset=offset)
+        memory = more if memory is None else memory.extend(more)
+        x = x + self.dropout(self.attention.attend(normed, memory, offset=offset))
+        return self._feed_forward(x), memory
+
+    def _feed_forward(self, x: Tensor) -> Tensor:
+        output: Tensor = x + self.dropout(self.feedforward(self.feedforward_norm(x)))
+        return output
+
+
+class EncoderState(NamedTuple):
+    """What a causal encoder keeps of N sequences that it has read so far.
+
+    Attributes:
+        memories: the keys and values of each layer.
+        position: how many positions were read, where the next one stands.
+    """
+
+    memories: tuple[Memory, ...]
+    position: int
+
+    def select(self, index: Int[Tensor, " M"]) -> "EncoderState":
+        """The states of the sequences `index`."""
+        return EncoderState(tuple(memory.select(index) for memory in self.memories), self.position)
+
+
+class Encoder(nn.Module):
+    """Positions, then a stack of pre-norm self-attention layers with a final norm.
+
+    Args:
+        mechanism: the attention in every head.
+        d_model: size of the representations.
+        heads: heads in each layer.
+        layers: number of layers; with none there are positions and norm only.
+        feedforward: hidden size of the feed-forward network.
+        dropout: on the input, the output of each sublayer and in the feed-forward network.
+        attention_dropout: on the attention weights.
+        causal: let a position attend to itself and earlier ones only.
+        positions: sinusoidal, learned, rotary, alibi, quadratic or none; see `attention.positions`.
+        length: usual number of positions; learned positions have no more.
+        prefix: how many leading positions stand before the sequence, as a CLS token does.
+        grid: rows and columns if the sequence is a picture read line by line.
+        checkpointing: in training keep only the input of each layer, and compute the rest once more in the
+            backward pass (1604.06174).
+    """
+
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        *,
+        d_model: int,
+        heads: int,
+        layers: int,
+        feedforward: int,
+        dropout: float = 0.1,
+        attention_dropout: float = 0.0,
+        causal: bool = False,
+        positions: str = "none",
+        length: int = 1024,
+        prefix: int = 0,
+        grid: Sequence[int] | None = None,
+        checkpointing: bool = False,
+    ) -> None:
+        super().__init__()
+        check_heads(d_model, heads)
+        self.causal = causal
+        self.checkpointing = checkpointing
+        self.positions = make_absolute(positions, d_model, length)
+        self.dropout = Dropout(dropout)
+        self.layers = nn.ModuleList(
+            EncoderLayer(
+                mechanism,
+                d_model,
+                heads,
+                feedforward,
+                dropout,
+                attention_dropout,
+                make_relative(positions, heads, d_model // heads, prefix=prefix, grid=grid),
+            )
+            for _ in range(layers)
+        )
+        self.norm = nn.LayerNorm(d_model)
+
+    def forward(
+        self, x: Float[Tensor, "B L d"], lengths: Int[Tensor, " B"] | None = None
+    ) -> Float[Tensor, "B L d"]:
+        """Representations of all positions, zero beyond a length; what lies there influences nothing.
+
+        Padding is left out of all work where that pays: see `attention.fast.packed`.
+        """
+        mask = None if lengths is None else lengths_mask(lengths, x.shape[1])
+        if mask is None or keeps_all(mask):
+            return self._encode(self._place(x, 0), None)
+        packing = make_packing(mask, x.shape[-1])
+        if packing is not None:
+            return packing.unpack(self._encode(packing.pack(self._place(x, 0)), packing))
+        padding = ~mask.mT
+        x = self._place(x.masked_fill(padding, 0.0), 0)
+        return self._encode(x, mask).masked_fill(padding, 0.0)
+
+    def step(
+        self, x: Float[Tensor, "B n d"], state: EncoderState | None
+    ) -> tuple[Float[Tensor, "B n d"], EncoderState]:
+        """Representations of n more positions after those of `state`, and the state after them.
+
+        Given piece by piece in any cut, a sequence gets what `forward` gives it at once.
+
+        Raises:
+            ValueError: the encoder is not causal.
+        """
+        if not self.causal:
+            raise ValueError("only a causal encoder can go step by step: earlier positions would change")
+        offset = 0 if state is None else state.position
+        before = [None] * len(self.layers) if state is None else state.memories
+        x = self._place(x, offset)
+        memories = []
+        for layer, memory in zip(self.layers, before, strict=True):
+            assert isinstance(layer, EncoderLayer)
+            x, memory = layer.step(x, memory, offset)
+            memories.append(memory)
+        return self.norm(x), EncoderState(tuple(memories), offset + x.shape[1])
+
+    def _encode(self, x: Tensor, mask: Tensor | Packing | None) -> Tensor:
+        """The layers and the final norm."""
+        for layer in self.layers:
+            assert isinstance(layer, EncoderLayer)
+            x = run_layer(layer, layer.attention.attention, self.checkpointing, x, mask, causal=self.causal)
+        output: Tensor = self.norm(x)
+        return output
+
+    def _place(self, x: Tensor, offset: int) -> Tensor:
+        """The input with absolute positions, if these are such."""
+        x = x if self.positions is None else self.positions(x, offset)
+        dropped: Tensor = self.dropout(x)
+        return dropped

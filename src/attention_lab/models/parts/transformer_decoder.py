@@ -1,0 +1,162 @@
+"""Decoder of attention alone (1706.03762): all symbols at once, or one by one with what was kept."""
+
+from typing import NamedTuple
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from attention_lab.attention import Dropout, Mechanism, Memory, MultiHead
+from attention_lab.attention.multihead import check_heads
+from attention_lab.attention.positions import Relative, make_absolute, make_relative
+from attention_lab.models.parts.checkpointing import run_layer
+from attention_lab.models.parts.embedding import ScaledEmbedding
+from attention_lab.models.parts.feed_forward import FeedForward
+
+
+class DecoderLayer(nn.Module):
+    """One pre-norm layer: attention to what is written, to the source, and a feed-forward network.
+
+        x <- x + MHA(LN(x)),   x <- x + MHA(LN(x), source),   x <- x + FFN(LN(x))
+
+    1706.03762, section 3.1, with the norms before the sublayers (2002.04745). Relative positions act on what
+    is written alone: between target and source there is no difference of positions.
+    """
+
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        size: int,
+        heads: int,
+        feedforward: int,
+        dropout: float,
+        attention_dropout: float,
+        relative: Relative | None = None,
+    ) -> None:
+        super().__init__()
+        self.self_norm = nn.LayerNorm(size)
+        self.self = MultiHead(mechanism, size, heads, attention_dropout, relative)
+        self.cross_norm = nn.LayerNorm(size)
+        self.cross = MultiHead(mechanism, size, heads, attention_dropout)
+        self.feedforward_norm = nn.LayerNorm(size)
+        self.feedforward = FeedForward(size, feedforward, dropout)
+        self.dropout = Dropout(dropout)
+
+    def forward(
+        self, x: Float[Tensor, "B n d"], source: Memory, written: Memory | None, offset: int
+    ) -> tuple[Float[Tensor, "B n d"], Memory]:
+        """The output for n more positions from `offset` on, and what later ones attend to."""
+        normed = self.self_norm(x)
+        more = self.self.remember(normed, causal=True, offset=offset)
+        written = more if written is None else written.extend(more)
+        x = x + self.dropout(self.self.attend(normed, written, offset=offset))
+        x = x + self.dropout(self.cross.attend(self.cross_norm(x), source, offset=offset))
+        return x + self.dropout(self.feedforward(self.feedforward_norm(x))), written
+
+
+class TransformerState(NamedTuple):
+    """Where a decoder stands in N sequences; a value that is passed, never hidden.
+
+    Attributes:
+        source: keys and values of the source in each layer, projected once.
+        written: those of the symbols so far, in each layer; None before the first.
+        position: how many symbols were read, the position of the next.
+    """
+
+    source: tuple[Memory, ...]
+    written: tuple[Memory | None, ...]
+    position: int = 0
+
+    def select(self, index: Int[Tensor, " M"]) -> "TransformerState":
+        """The states of the sequences `index`."""
+        return TransformerState(
+            tuple(memory.select(index) for memory in self.source),
+            tuple(None if memory is None else memory.select(index) for memory in self.written),
+            self.position,
+        )
+
+
+class TransformerDecoder(nn.Module):
+    """Target embedding, positions, a stack of `DecoderLayer`, a final norm, and logits.
+
+    Args:
+        mechanism: the attention in every head.
+        vocabulary: number of target symbols.
+        d_model: size of the representations.
+        heads: heads in each layer.
+        layers: number of layers.
+        feedforward: hidden size of the feed-forward networks.
+        dropout: on the embeddings, the output of each sublayer and in the feed-forward networks.
+        attention_dropout: on the attention weights.
+        positions: see `Encoder`.
+        length: learned positions have no more.
+        scale_embedding: multiply embeddings by sqrt(d_model).
+        tie_embedding: let the logits be products with the table of the embeddings.
+        checkpointing: see `Encoder`.
+    """
+
+    def __init__(
+        self,
+        mechanism: Mechanism,
+        vocabulary: int,
+        *,
+        d_model: int,
+        heads: int,
+        layers: int,
+        feedforward: int,
+        dropout: float,
+        attention_dropout: float,
+        positions: str,
+        scale_embedding: bool,
+        tie_embedding: bool,
+        length: int = 1024,
+        checkpointing: bool = False,
+    ) -> None:
+        super().__init__()
+        check_heads(d_model, heads)
+        self.checkpointing = checkpointing
+        self.embedding = ScaledEmbedding(vocabulary, d_model, scale_embedding)
+        self.positions = make_absolute(positions, d_model, length)
+        self.dropout = Dropout(dropout)
+        self.layers = nn.ModuleList(
+            DecoderLayer(
+                mechanism,
+                d_model,
+                heads,
+                feedforward,
+                dropout,
+                attention_dropout,
+                make_relative(positions, heads, d_model // heads),
+            )
+            for _ in range(layers)
+        )
+        self.norm = nn.LayerNorm(d_model)
+        self.output = None if tie_embedding else nn.Linear(d_model, vocabulary, bias=False)
+
+    def start(self, source: Float[Tensor, "B S d"], mask: Bool[Tensor, "B 1 S"]) -> TransformerState:
+        """The state before the first symbol, for a source as the encoder gives it."""
+        memories = []
+        for layer in self.layers:
+            assert isinstance(layer, DecoderLayer)
+            memories.append(layer.cross.remember(source, mask))
+        return TransformerState(tuple(memories), (None,) * len(memories))
+
+    def forward(
+        self, tokens: Int[Tensor, "N n"], state: TransformerState
+    ) -> tuple[Float[Tensor, "N n V"], TransformerState]:
+        """Logits of what follows each of n more symbols, and the state after them; any cut gives the same."""
+        x, offset = self.embedding(tokens), state.position
+        x = self.dropout(x if self.positions is None else self.positions(x, offset))
+        memories = []
+        for layer, source, written in zip(self.layers, state.source, state.written, strict=True):
+            assert isinstance(layer, DecoderLayer)
+            attention = layer.self.attention
+            x, memory = run_layer(layer, attention, self.checkpointing, x, source, written, offset)
+            memories.append(memory)
+        state = state._replace(written=tuple(memories), position=offset + tokens.shape[1])
+        return self._logits(self.norm(x)), state
+
+    def _logits(self, x: Tensor) -> Tensor:
+        if self.output is not None:
+            logits: Tensor = self.output(x)
+            return logits
+        return self.embedding.logits(x)

@@ -1,0 +1,108 @@
+"""What a run leaves behind: its configuration, `metrics.json`, and a few tables on the console."""
+
+import json
+from collections.abc import Container, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from omegaconf import OmegaConf
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from attention_lab.commandline.option_paths import is_target, leaves
+from attention_lab.writing import write_atomically
+
+if TYPE_CHECKING:  # it would import torch, and a comparison needs none
+    from attention_lab.tasks import Observation
+
+HEADLINES = (
+    "test/",
+    "train/loo_mse",
+    "train/width",
+    "fit/seconds",
+    "fit/steps",
+    "fit/peak_memory_mb",
+    "parameters",
+)
+MISTAKES = ("expected → written", "times", "example: output (reference)")
+"""The columns of a table of mistakes."""
+ENDS = ("_low", "_high")
+"""Ends of the names of a metric's 95% interval."""
+ESCAPES = str.maketrans({"\n": "\\n", "\t": "\\t"})
+"""How a line of a table in a file shows what would break it."""
+
+
+def write_metrics(folder: Path, metrics: Mapping[str, float]) -> None:
+    """`metrics.json`, its keys sorted."""
+    write_atomically(folder / "metrics.json", json.dumps(dict(sorted(metrics.items())), indent=2) + "\n")
+
+
+def write_config(folder: Path, config: Mapping[str, Any]) -> None:
+    """`config.yaml`, every value resolved."""
+    write_atomically(folder / "config.yaml", OmegaConf.to_yaml(OmegaConf.create(dict(config))))
+
+
+def flat(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested options as `{"model.layers": 2, ...}`, without targets: the columns of the HPARAMS tab."""
+    return {
+        path: value if isinstance(value, bool | int | float | str) else str(value)
+        for path, value in leaves(config)
+        if not is_target(path)
+    }
+
+
+def show_results(
+    metrics: Mapping[str, float],
+    observations: Sequence["Observation"],
+    mistakes: Sequence[Sequence[str]],
+    folder: Path,
+) -> None:
+    """The final numbers, a few outputs, the commonest mistakes, and where to look next."""
+    console = Console()
+    numbers = Table("metric", "value", title="Results", title_justify="left", title_style="bold")
+    numbers.columns[1].justify = "right"
+    for name in metrics:
+        if name.startswith(HEADLINES) and not is_end(name, metrics):
+            numbers.add_row(name, _value(name, metrics))
+    console.print(numbers)
+    if observations:
+        samples = Table(
+            "input", "output", "expected", title="Samples", title_justify="left", title_style="bold"
+        )
+        for one in observations:
+            samples.add_row(*(escape(_cut(text)) for text in (one.input, one.output, one.expected)))
+        console.print(samples)
+    if mistakes:
+        common = Table(*MISTAKES, title="Commonest errors", title_justify="left", title_style="bold")
+        common.columns[1].justify = "right"
+        for row in mistakes:
+            common.add_row(*(escape(_cut(text)) for text in row))
+        console.print(common)
+    places = {
+        "Heatmaps": folder / "attention",
+        "Errors": folder / "errors.md",
+        "Checkpoint": folder / "checkpoints" / "best.ckpt",
+    }
+    for name, path in places.items():
+        if path.exists():
+            console.print(f"{name:<12} {path}", soft_wrap=True, highlight=False)
+    if (folder / "tensorboard").exists():
+        console.print(f"{'TensorBoard':<12} tensorboard --logdir {folder}", soft_wrap=True, highlight=False)
+
+
+def is_end(name: str, metrics: Container[str]) -> bool:
+    """Whether a name is that of an end of the interval of another metric."""
+    return any(name.endswith(end) and name.removesuffix(end) in metrics for end in ENDS)
+
+
+def _value(name: str, metrics: Mapping[str, float]) -> str:
+    """The value of a metric, with its interval if it has one."""
+    value = metrics[name]
+    low, high = (metrics.get(name + end) for end in ENDS)
+    text = f"{value:,.0f}" if float(value).is_integer() and value > 1 else f"{value:.4g}"
+    return text if low is None or high is None else f"{text} [{low:.3g}, {high:.3g}]"
+
+
+def _cut(text: str, limit: int = 70) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"

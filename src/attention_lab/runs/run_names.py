@@ -1,0 +1,82 @@
+"""What a run is called: its folder, the folders of a sweep, its columns of a table. It needs no torch."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
+
+from attention_lab.runs.run_folder import SEED, TRAINED, read_choices
+
+SHOWN = (SEED, *TRAINED, "task", "optimizer", "schedule", "trainer")
+"""The parts of a configuration that the HPARAMS tab shows."""
+UNSAID = ("data.kind", "model.needs")
+"""What of them only says which models go with which data."""
+RESOLVER = "run_name"
+"""Of the configuration: `${run_name:}` is what `name` gives."""
+_TESTS = ("test", "predict")
+_EXCLUDED = "hydra.job.config.override_dirname.exclude_keys"
+
+
+def register() -> None:
+    """Let the configuration use `${run_name:}`."""
+
+    def run_name(*, _root_: DictConfig) -> str:
+        hydra = _root_.hydra
+        given = _keys(hydra.overrides.task)
+        return name(str(_root_.stage), hydra.runtime.choices, given, _root_.ckpt_path)
+
+    OmegaConf.register_new_resolver(RESOLVER, run_name, replace=True)
+
+
+def name(stage: str, choices: Any, given: Iterable[str] = (), checkpoint: Any = None) -> str:
+    """The name, without the time: `model/data_scoring` of a training.
+
+    `seq2seq/test_reverse_dot` for the test of a checkpoint that lies in its run's folder, with the model and
+    the scoring of that run, and with its data unless other data was `given`. Only the stage where that is
+    not known, or where several checkpoints are one model, and for all other stages.
+    """
+    if stage == "fit":
+        return f"{choices['model']}/{choices['data']}_{choices['scoring']}"
+    if stage not in _TESTS or not isinstance(checkpoint, str):
+        return stage
+    trained = read_choices(Path(checkpoint).parent.parent)
+    data = choices["data"] if "data" in given else trained.get("data")
+    parts = [trained.get("model"), data, trained.get("scoring")]
+    if not all(part and part.replace("_", "").isalnum() for part in parts):
+        return stage
+    return f"{parts[0]}/{stage}_{parts[1]}_{parts[2]}"
+
+
+def columns(config: Mapping[str, Any], hydra: Any) -> dict[str, Any]:
+    """What the HPARAMS tab shows of a run: the choices, and the options within these parts."""
+    from attention_lab.runs.results import flat  # it would slow --help down
+
+    choices = {part: hydra.runtime.choices[part] for part in SHOWN if part in hydra.runtime.choices}
+    options = flat({part: config[part] for part in SHOWN if config.get(part) is not None})
+    return choices | {path: value for path, value in options.items() if path not in UNSAID}
+
+
+def said_first(hydra: Any) -> list[str]:
+    """The options by which a run is told from others: what a sweep varies, choices, what else was given."""
+    given = _keys(hydra.overrides.task)
+    constant = set(hydra.job.config.override_dirname.exclude_keys)
+    varied = [key for key in given if key not in constant] if hydra.mode == RunMode.MULTIRUN else []
+    return list(dict.fromkeys([*varied, "model", "scoring", "data", "seed", *given]))
+
+
+def leave_out(config: DictConfig, constant: Iterable[str]) -> None:
+    """Leave options that are the same for all jobs of a sweep out of the names of their folders.
+
+    A job is composed anew, with `hydra.overrides.hydra`: nothing else that is set here would reach it.
+    """
+    keys = [*config.hydra.job.config.override_dirname.exclude_keys, *constant]
+    quoted = ",".join(f"'{key}'" for key in dict.fromkeys(keys))
+    with read_write(config), open_dict(config):
+        config.hydra.overrides.hydra.append(f"{_EXCLUDED}=[{quoted}]")
+
+
+def _keys(overrides: Iterable[str]) -> list[str]:
+    """The options of a command line, as Hydra's `exclude_keys` names them."""
+    return list(dict.fromkeys(str(one).lstrip("+~").partition("=")[0] for one in overrides))

@@ -1,0 +1,42 @@
+"""The jobs of a search, as Hydra starts and ends them; the search itself tells of them."""
+
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from hydra.core.utils import JobReturn
+from hydra.types import RunMode, TaskFunction
+from omegaconf import DictConfig
+
+from attention_lab.errors import PrunedError
+from attention_lab.leaderboard.hydra_callback import Comparison
+from attention_lab.runs.run_folder import PRUNED
+from attention_lab.writing import write_atomically
+
+
+def mark_pruned(folder: Path, why: PrunedError) -> None:
+    """Leave in a run's folder that it was stopped, and is no failure."""
+    write_atomically(folder / PRUNED, f"{why}\n")
+
+
+class SearchJobs(Comparison):
+    """In the place of the comparison after a sweep: keeps why a trial failed, and prints nothing."""
+
+    def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
+        """Nothing to say."""
+
+    def on_job_start(self, config: DictConfig, *, task_function: TaskFunction, **kwargs: Any) -> None:
+        """What an earlier study of the same name left in the folder goes."""
+        with redirect_stdout(StringIO()):
+            super().on_job_start(config, task_function=task_function, **kwargs)
+        if config.hydra.mode == RunMode.MULTIRUN:
+            (Path(config.hydra.runtime.output_dir) / PRUNED).unlink(missing_ok=True)
+
+    def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
+        """A job that failed is a trial that failed, and not the end of the search."""
+        with redirect_stdout(StringIO()):  # the search prints a line of its own
+            super().on_job_end(config, job_return, **kwargs)
+
+    def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
+        """The search has printed its table."""

@@ -1,0 +1,121 @@
+"""What a search ends in: a table of its trials, and the best of them as an experiment."""
+
+import csv
+import io
+import shlex
+import sys
+from collections import Counter
+from pathlib import Path
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from omegaconf import DictConfig, OmegaConf
+from optuna.trial import FrozenTrial
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from attention_lab.leaderboard.tables import number
+from attention_lab.search.space import APART, Space, write
+from attention_lab.search.study import REASON, SharedStudy, describe
+from attention_lab.writing import write_atomically
+
+ORDER = ("complete", "pruned", "failed", "killed", "running", "waiting")
+"""The states of trials, as the table shows them."""
+GROUPS = ("model", "data", "scoring", "normalizer", "window", "pooling", "optimizer", "schedule")
+"""The groups whose choices make the best trial what it is."""
+
+
+def report(config: DictConfig, study: SharedStudy, space: Space, folder: Path) -> None:
+    """Print the table of all trials, also those of other processes; write it and the best one."""
+    trials = sorted(study.trials(), key=lambda trial: _place(trial, study.largest))
+    metric = str(study.study.user_attrs["options"]["monitor.metric"]).partition("=")[2]
+    rows = [_row(trial, space) for trial in trials]
+    counts = Counter(row[1] for row in rows)
+    title = ", ".join(f"{counts[state]} {state}" for state in ORDER if counts[state])
+    header = ["trial", "state", metric, *space.searched]
+    table = Table(*map(_last, header), title=f"{study.study.study_name}: {title}", title_justify="left")
+    for row in rows:
+        table.add_row(*map(escape, row[: len(header)]))
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    console.print(table)
+    for row in rows:
+        if row[1] == "failed":
+            console.print(f"failed: trial {row[0]}: {row[-1]}", markup=False, highlight=False, soft_wrap=True)
+    write_atomically(folder / "trials.csv", _csv([[*header, "why"], *rows]))
+    print(f"Trials: {folder / 'trials.csv'}")
+    best = study.best()
+    if best is None:
+        return
+    path = folder / "experiment" / "best.yaml"
+    lines, left = as_experiment(config, space, best)
+    found = f"{metric} {float(best.values[0]):.6g}"
+    head = f"# {study.study.study_name}: trial {best.number} of {len(trials)}, {found}\n"
+    write_atomically(path, f"# @package _global_\n{head}{lines}")
+    command = ["python", "train.py", "--config-dir", str(folder), "experiment=best", *left]
+    print(f"Best: trial {best.number}, {found}: {folder / f'trial_{best.number}'}")
+    print(f"To train it: {shlex.join(command)}   (or copy {path} to conf/experiment)", flush=True)
+
+
+def _last(name: str) -> str:
+    """An option or a metric without the part that it belongs to."""
+    return name.rpartition("/")[2].rpartition(".")[2]
+
+
+def _place(trial: FrozenTrial, largest: bool) -> tuple[int, float, int]:
+    state = describe(trial)
+    value = float(trial.values[0]) if state == "complete" else 0.0
+    return ORDER.index(state), -value if largest else value, trial.number
+
+
+def _row(trial: FrozenTrial, space: Space) -> list[str]:
+    state = describe(trial)
+    # A pruned trial has a value too, that of where it stopped.
+    value = number(float(trial.values[0])) if trial.values else ""
+    params = [trial.params.get(key, "") for key in space.searched]
+    shown = [f"{one:.4g}" if isinstance(one, float) else str(one) for one in params]
+    why = "" if state == "complete" else str(trial.user_attrs.get(REASON, ""))
+    return [str(trial.number), state, value, *shown, why]
+
+
+def _csv(rows: list[list[str]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
+def as_experiment(config: DictConfig, space: Space, best: FrozenTrial) -> tuple[str, list[str]]:
+    """The best trial as a file of `conf/experiment`, and what has to stay on the command line.
+
+    The groups' choices and the options given, but for what only the search needs.
+    """
+    choices = {group: str(config.hydra.runtime.choices[group]) for group in GROUPS}
+    base = config.hydra.runtime.choices.get("experiment")
+    values = OmegaConf.create()
+    added: list[dict[str, str]] = []
+    left: list[str] = []
+    for key, option in {**space.fixed, **space.searched}.items():
+        if key.partition(".")[0].partition("/")[0] in (*APART, "experiment"):
+            continue
+        value = _plain(option, space, best)
+        if option.is_delete():
+            left.append(str(option.input_line))
+        elif key in choices:
+            choices[key] = str(value)
+        elif key in config.hydra.runtime.choices:
+            verb = "" if option.is_add() else "override "
+            added.append({f"{verb}/{key}": str(value)})
+        else:
+            OmegaConf.update(values, key, value, force_add=True)
+    own = [{f"override /{key}": choice} for key, choice in choices.items()]
+    before = [str(base)] if base not in (None, "null") else []
+    text = OmegaConf.to_yaml(OmegaConf.create({"defaults": [*before, *own, *added, "_self_"]}))
+    return text + (OmegaConf.to_yaml(values) if values else ""), left
+
+
+def _plain(option: Override, space: Space, best: FrozenTrial) -> object:
+    """The value that an option has in a trial."""
+    key = option.key_or_group
+    if key not in space.searched:
+        return option.value()
+    return OverridesParser.create().parse_override(f"x={write(best.params[key])}").value()

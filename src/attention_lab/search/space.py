@@ -1,0 +1,102 @@
+"""What a search may vary: Hydra's sweep syntax as Optuna's distributions, and a trial as overrides."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import IntervalSweep, Override, RangeSweep
+from omegaconf import DictConfig, OmegaConf
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
+
+from attention_lab.commandline.groups import files
+from attention_lab.errors import LabError
+
+APART = ("sweep", "launcher", "hydra", "logger", "threads", "compile", "pictures")
+"""Options that change nothing of what a trial gives, with all below them."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """The options of a study.
+
+    Attributes:
+        fixed: those that all trials have in common, by name.
+        searched: those that differ, by name.
+        distributions: of those that differ, where their values come from.
+    """
+
+    fixed: Mapping[str, Override]
+    searched: Mapping[str, Override]
+    distributions: Mapping[str, BaseDistribution]
+
+    def overrides(self, values: Mapping[str, Any]) -> list[str]:
+        """The command line of a trial that has these values."""
+        lines = [str(one.input_line) for one in self.fixed.values()]
+        return lines + [
+            f"{self.searched[key].get_key_element()}={write(values[key])}" for key in self.searched
+        ]
+
+    def describe(self) -> dict[str, str]:
+        """What makes the trials of two searches comparable: all options, but those of `APART`."""
+        lines = {**self.fixed, **self.searched}
+        return {
+            key: str(one.input_line)
+            for key, one in sorted(lines.items())
+            if key.partition(".")[0].partition("/")[0] not in APART
+        }
+
+
+def write(value: Any) -> str:
+    """A value as Optuna proposes it, as one on the command line; choices are written so already."""
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def read_space(config: DictConfig, given: Sequence[str], loader: ConfigLoader) -> Space:
+    """The model's own space with what was given in its place or beside it, the later over the earlier.
+
+    Raises:
+        LabError: there is no such space, nothing is searched, or a range is not one.
+    """
+    name = str(config.sweep.space or config.hydra.runtime.choices.model)
+    known = dict(files("search"))
+    if config.sweep.space is not None and name not in known:
+        raise LabError(f"sweep.space={name} is unknown: choose {', '.join(sorted(known))}")
+    own: DictConfig = known.get(name, OmegaConf.create())
+    lines = [*(f"{key!s}={value}" for key, value in own.items()), *given]
+    parsed = OverridesParser.create(config_loader=loader).parse_overrides(lines)
+    options = {one.key_or_group: one for one in parsed}
+    searched = {key: one for key, one in options.items() if one.is_sweep_override()}
+    if not searched:
+        raise LabError(
+            "sweep=optuna: nothing is searched; give a range, as in 'optimizer.lr=interval(1e-4,1e-2)'"
+        )
+    fixed = {key: one for key, one in options.items() if key not in searched}
+    return Space(fixed, searched, {key: _distribution(one) for key, one in searched.items()})
+
+
+def _distribution(option: Override) -> BaseDistribution:
+    """Where the values of an option come from."""
+    value = option.value()
+    try:
+        if isinstance(value, IntervalSweep):
+            assert value.start is not None
+            assert value.end is not None
+            log = "log" in value.tags
+            if isinstance(value.start, int) and isinstance(value.end, int):
+                return IntDistribution(value.start, value.end, log=log)
+            return FloatDistribution(float(value.start), float(value.end), log=log)
+        if isinstance(value, RangeSweep) and all(
+            isinstance(end, int) for end in (value.start, value.stop, value.step)
+        ):
+            numbers = list(value.range())
+            return IntDistribution(int(min(numbers)), int(max(numbers)), step=abs(int(value.step)))
+        return CategoricalDistribution(list(option.sweep_string_iterator()))
+    except ValueError as error:
+        raise LabError(f"{option.input_line}: {error}") from None

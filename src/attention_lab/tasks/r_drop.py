@@ -1,0 +1,38 @@
+"""R-Drop: what a model says twice, under different dropout, shall agree (2106.14448)."""
+
+import torch
+from torch import Tensor, nn
+
+from attention_lab.data.reading.batches import TransductionBatch
+from attention_lab.errors import LabError
+from attention_lab.sizes import PAD
+
+
+def twice(batch: TransductionBatch) -> TransductionBatch:
+    """Every example a second time: in one pass, each is under dropout of its own."""
+    return TransductionBatch(*(torch.cat([field, field]) for field in batch))
+
+
+def divergence(logits: Tensor, target: Tensor) -> Tensor:
+    r"""How far the two halves of a batch read `twice` are apart, per target symbol (2106.14448, eq. 2).
+
+    .. math:: \frac{1}{2} \left[ \mathrm{KL}(p_1 \| p_2) + \mathrm{KL}(p_2 \| p_1) \right]
+        = \frac{1}{2} \sum_y (p_1(y) - p_2(y)) (\log p_1(y) - \log p_2(y))
+
+    Args:
+        logits: `[2B, T, V]`.
+        target: `[2B, T]`; what is padding counts for nothing.
+    """
+    first, second = logits.float().log_softmax(-1).chunk(2)
+    each = ((first.exp() - second.exp()) * (first - second)).sum(-1) / 2
+    written = target.chunk(2)[0] != PAD
+    return each.where(written, 0.0).sum() / written.sum()
+
+
+def check_dropout(model: nn.Module) -> None:
+    """Raise LabError for a model without dropout, whose two passes are one and the same."""
+    if not any(isinstance(part, nn.Dropout) and part.p > 0 for part in model.modules()):
+        raise LabError(
+            "task.r_drop compares two passes under different dropout, and there is none: "
+            "set model.dropout above 0, or task.r_drop=0"
+        )

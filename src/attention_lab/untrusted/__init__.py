@@ -1,0 +1,1 @@
+"""Files from others: read as plain values, and checked before anything in them is used."""

@@ -1,0 +1,86 @@
+"""What the command line says is checked against the options that there are, and told in one line."""
+
+from pathlib import Path
+
+import pytest
+
+from attention_lab.commandline.option_checks import check_arguments
+
+CONF = Path(__file__).parents[2] / "conf"
+TOY = ["model=seq2seq", "data=reverse", "data.train_size=32", "data.validation_size=4", "data.test_size=4"]
+
+
+def _check_line(done, part: str) -> None:
+    assert done.status != 0
+    (line,) = done.err.splitlines()
+    assert line.startswith("Error: ")
+    assert part in line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("seed=abc", "seed=abc must be a whole number, such as 1"),
+        ("seed=null", "seed=null must be a whole number, such as 1"),
+        ("-m seed=1,b", "seed=b must be a whole number, such as 1"),
+        ("optimizer.lr=nan", "optimizer.lr=nan must be a number, such as 0.002"),
+        ("model.layers=1.5", "model.layers=1.5 must be a whole number, such as 1"),
+        ("trainer.max_steps=1e5", "trainer.max_steps=100000.0 must be a whole number, such as 100000"),
+        ("model.residual=maybe", "model.residual=maybe must be true or false"),
+        ("monitor=loss", "options of its own: monitor.metric, monitor.mode"),
+        ("callbacks.progress_bar=null", "leave it out with ~callbacks.progress_bar"),
+        ("modle=seq2seq", "there is no option modle; did you mean model?"),
+        ("+modle=seq2seq", "there is no option modle; did you mean model?"),
+        ("modle.layers=2", "there is no option modle.layers; did you mean model.layers?"),
+        ("model.hiden_size=3", "there is no option model.hiden_size; did you mean model.hidden_size?"),
+        ("~callbacks.progess_bar", "did you mean callbacks.progress_bar?"),
+        ("data.train_size=5", "there is no option data.train_size: data has size, stress"),
+        ("trainer.limit_val_batches=2", "is added by +trainer.limit_val_batches=..."),
+        ("theorem.kernels=[1]", "there is no option theorem.kernels: theorem has none"),
+        ("+seed=2", "there is an option seed already: leave out the + before it"),
+        ("foo", "foo is no option: write name=value"),
+        ("inputs=[a", "inputs=[a: a ] is missing at its end"),
+        ("inputs=[汉字]", """as in 'inputs=["汉字"]'"""),
+        ("inputs=a=b", """as in 'inputs="a=b"'"""),
+        ("hydra.run.dir=/proc/foo", "cannot write in /proc"),
+    ],
+)
+def test_arguments(arguments: str, message: str, command) -> None:
+    """They are refused before anything heavy is imported."""
+    folder = Path("/proc/foo") if "/proc" in arguments else None
+    given = [] if folder else arguments.split()
+    _check_line(command(*given, folder=folder), message)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "optimizer.lr=1 model.residual=0 trainer.check_val_every_n_epoch=null data.size=null",
+        "trainer.devices=auto +trainer.limit_val_batches=0.5 trainer.precision=16-mixed",
+        "callbacks.resumable.every_seconds=0.5 ~callbacks.progress_bar ++seed=3",
+        "+size=64 model.hidden_size=${size}",
+        "+callbacks.own={_target_:a.B,x:3} callbacks.own.x=4",
+        "scoring._target_=own.Score scoring.compiled=3 scoring.activation=null",
+        "model._target_=own.Model model.layers=[1,2]",
+        "-m model=seq2seq,transformer model.dropout=0.1,0.2 seed=range(3)",
+        "sweep=optuna sweep.trials=5 optimizer.lr=tag(log,interval(1e-4,1e-2)) sweep/pruner=none",
+        "experiment=crossover model=cnn trainer.val_check_interval=0.5 data.seed=3",
+        "experiment=conv_equivalence theorem.kernels=[1] theorem.sharpness=3",
+        "+mechanism=band window.width=3 hydra.run.dir=logs/x",
+        "model=nw data.batch_size=3 data.inputs=3 --cfg job",
+    ],
+)
+def test_what_is_an_option_is_left_as_it_is(arguments: str) -> None:
+    check_arguments(arguments.split(), CONF)
+
+
+def test_an_own_class(command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Options that it does not take are named; what its own code raises is shown with its traceback."""
+    code = "def Small(query_size, key_size, heads):\n    pass\nclass Broken:\n    def __init__(self, **_):\n"
+    (tmp_path / "own_scores.py").write_text(f"{code}        raise ValueError('of its own')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    done = command(*TOY, "scoring._target_=own_scores.Small")
+    _check_line(done, "is no option of Small: leave it out, or remove that of conf/ by ~scoring.")
+    done = command(*TOY, "scoring._target_=own_scores.Broken")
+    assert "Traceback" in done.err
+    assert "ValueError: of its own" in done.err

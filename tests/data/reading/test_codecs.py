@@ -1,0 +1,128 @@
+from pathlib import Path
+
+import pytest
+import torch
+
+from attention_lab.data.reading.codecs import (
+    ClassificationCodec,
+    Codec,
+    RegressionCodec,
+    TransductionCodec,
+    codec_from_state,
+)
+from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
+from attention_lab.errors import LabError
+from attention_lab.sizes import EOS, UNK, ClassificationSizes, TransductionSizes
+
+NUMBERS = RegressionCodec(["x", "z"], "y", mean=[1.0, 0.0, 10.0], deviation=[2.0, 1.0, 5.0])
+LETTERS = Tokenizer(Notation("characters", "NFD", lowercase=True), Vocabulary(["a", "b", "é"]))
+PHONES = Tokenizer(Notation("spaces"), Vocabulary(["AH", "B"]))
+TRANSDUCTION = TransductionCodec(LETTERS, PHONES)
+TEXTS = ClassificationCodec(["no", "yes"], length=4, tokenizer=LETTERS)
+VECTORS = ClassificationCodec(["0", "1", "2"], length=2, features=3, scale=2.0)
+
+
+@pytest.mark.parametrize("codec", [NUMBERS, TRANSDUCTION, TEXTS, VECTORS])
+def test_a_codec_survives_a_checkpoint(codec: Codec, tmp_path: Path) -> None:
+    torch.save(codec.state(), tmp_path / "codec.pt")
+    state = torch.load(tmp_path / "codec.pt", weights_only=True)
+    assert codec_from_state(state) == codec
+
+
+def test_an_unknown_kind_is_refused() -> None:
+    with pytest.raises(LabError, match="'images'"):
+        codec_from_state({"kind": "images"})
+
+
+def test_standardisation_and_its_inverse() -> None:
+    train = torch.tensor([[1.0, 7.0, 10.0], [3.0, 7.0, 30.0]], dtype=torch.float64)
+    codec = RegressionCodec.of(["x", "z"], "y", train, standardize=True)
+    assert (codec.mean, codec.deviation) == ([2.0, 7.0, 20.0], [1.0, 1.0, 10.0])
+    inputs, targets = codec.standardize(train)
+    assert inputs.tolist() == [[-1.0, 0.0], [1.0, 0.0]]
+    assert targets.tolist() == [[-1.0], [1.0]]
+    assert inputs.dtype == targets.dtype == torch.float32
+    assert codec.restore_inputs(inputs).equal(train[:, :2].float())
+    assert codec.restore_targets(targets).equal(train[:, 2:].float())
+    assert codec.decode(targets[1]) == "30"
+
+
+def test_a_shift_costs_no_precision() -> None:
+    train = torch.tensor([[1e8, 0.0], [1e8 + 1, 1.0]], dtype=torch.float64)
+    inputs, _ = RegressionCodec.of(["x"], "y", train, standardize=True).standardize(train)
+    assert inputs.tolist() == [[-1.0], [1.0]]
+
+
+def test_without_standardisation_numbers_stay() -> None:
+    train = torch.tensor([[1.0, 10.0], [3.0, 30.0]], dtype=torch.float64)
+    inputs, targets = RegressionCodec.of(["x"], "y", train, standardize=False).standardize(train)
+    assert torch.cat([inputs, targets], dim=1).equal(train.float())
+
+
+def test_lines_of_numbers() -> None:
+    batch = NUMBERS.encode(["3, 0.5", "1 2\n", "1\t2"])
+    assert batch.inputs.tolist() == [[1.0, 0.5], [0.0, 2.0], [0.0, 2.0]]
+    assert batch.targets.tolist() == [[0.0]] * 3
+    assert batch.index.tolist() == [-1] * 3
+
+
+def test_lines_of_symbols() -> None:
+    batch = TRANSDUCTION.encode(["Ab", "xabé"])
+    assert batch.source.tolist() == [[4, 5, EOS, 0, 0, 0], [UNK, 4, 5, UNK, UNK, EOS]]  # é is e and an accent
+    assert batch.source_lengths.tolist() == [3, 6]
+    assert batch.target.tolist() == [[EOS], [EOS]]
+    assert batch.target_lengths.tolist() == [1, 1]
+    assert batch.references.shape == (2, 0, 1)
+    assert batch.alignment.tolist() == [[-1], [-1]]
+    assert TRANSDUCTION.source_labels(batch.source[0]) == ["a", "b", "</s>"]
+    assert TRANSDUCTION.target_labels([5, 4, EOS, 0]) == ["B", "AH", "</s>"]
+    assert TRANSDUCTION.decode([5, 4, EOS, 0]) == "B AH"
+    assert TRANSDUCTION.sizes == TransductionSizes(7, 6)
+
+
+def test_lines_to_classify() -> None:
+    batch = TEXTS.encode(["ab", "b"])
+    assert batch.inputs.tolist() == [[4, 5], [5, 0]]
+    assert (batch.lengths.tolist(), batch.labels.tolist()) == ([2, 1], [-1, -1])
+    assert TEXTS.token_labels(batch.inputs[1], 1) == ["b"]
+    assert TEXTS.decode(1) == "yes"
+    assert TEXTS.sizes == ClassificationSizes(classes=2, length=4, vocabulary=7)
+
+
+def test_lines_of_vectors() -> None:
+    batch = VECTORS.encode(["1 2 3 4 5 6", "0,0,0,0,0,1"])
+    assert batch.inputs.tolist() == [[[0.5, 1.0, 1.5], [2.0, 2.5, 3.0]], [[0, 0, 0], [0, 0, 0.5]]]
+    assert (batch.lengths.tolist(), batch.labels.tolist()) == ([2, 2], [-1, -1])
+    assert VECTORS.token_labels(batch.inputs[0], 2) == ["▒██", "███"]
+    assert VECTORS.token_labels(batch.inputs[1], 2) == ["···", "··▒"]
+    assert VECTORS.sizes == ClassificationSizes(classes=3, length=2, features=3)
+
+
+@pytest.mark.parametrize(
+    ("codec", "line", "expected"),
+    [
+        (NUMBERS, "1", "line 2: 1 numbers where 2 are needed: x, z"),
+        (NUMBERS, "1,two", "line 2: 'two' should be a finite number, such as 1.5"),
+        (TRANSDUCTION, "\n", "line 2: the line is empty; at least one symbol is needed"),
+        (TEXTS, "", "line 2: the line is empty; at least one symbol is needed"),
+        (TEXTS, "ababa", "line 2: 5 characters; at most 4 fit (option data.max_length)"),
+        (VECTORS, "1 2 3", "line 2: 3 numbers where 2 x 3 are needed"),
+    ],
+)
+def test_bad_lines(codec: Codec, line: str, expected: str) -> None:
+    good = {NUMBERS.state()["kind"]: "1 2", "transduction": "a", "classification": "a"}[codec.state()["kind"]]
+    first = "1 2 3 4 5 6" if codec is VECTORS else good
+    with pytest.raises(LabError) as caught:
+        codec.encode([first, line])
+    assert str(caught.value) == expected
+
+
+@pytest.mark.parametrize("codec", [NUMBERS, TRANSDUCTION, TEXTS, VECTORS])
+def test_no_lines_are_refused(codec: Codec) -> None:
+    with pytest.raises(LabError, match="no lines"):
+        codec.encode([])
+
+
+def test_text_is_refused_by_a_codec_of_vectors() -> None:
+    with pytest.raises(LabError, match="vectors of numbers, not text"):
+        VECTORS.tokens("abc", "here")

@@ -1,0 +1,134 @@
+from pathlib import Path
+
+import pytest
+
+from attention_lab.data.reading.files import Row, TextParts, parse_number, read_columns, read_csv, read_text
+from attention_lab.errors import LabError
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "given.txt"
+
+
+def refusal(file: Path, content: bytes, columns: list[str] | None = None) -> str:
+    """The one line that says what is wrong, after the name of the file."""
+    file.write_bytes(content)
+    with pytest.raises(LabError) as caught:
+        read_csv(str(file), columns) if columns else read_columns(str(file), ("source", "target"))
+    text = str(caught.value)
+    assert "\n" not in text
+    assert text.startswith(str(file))
+    return text.removeprefix(str(file))
+
+
+@pytest.mark.parametrize("columns", [None, ["x"]])
+def test_unreadable_files(file: Path, tmp_path: Path, columns: list[str] | None) -> None:
+    assert refusal(file, b"", columns) == ": the file is empty"
+    assert refusal(file, b"\xef\xbb\xbf\r\n\n", columns) == ": the file is empty"
+    assert refusal(file, b"x\ty\nx\t\xff\n", columns).startswith(":2: not UTF-8; save the file")
+    assert refusal(file, "x\ty".encode("utf-16"), columns).startswith(":1: not UTF-8")
+    with pytest.raises(LabError, match=r"absent\.tsv: No such file or directory \(looked for it from /"):
+        read_text(str(tmp_path / "absent.tsv"))
+    with pytest.raises(LabError, match="Is a directory"):
+        read_text(str(tmp_path))
+
+
+def test_byte_order_mark_and_line_ends(file: Path) -> None:
+    file.write_bytes(b"\xef\xbb\xbfa\tb\r\nc\td\r\n\r\n")
+    assert read_columns(str(file), ("source", "target")) == [
+        Row(f"{file}:1", "a", "b"),
+        Row(f"{file}:2", "c", "d"),
+    ]
+    file.write_bytes(b"\xef\xbb\xbfx,y\r\n1,2\r\n")
+    assert read_csv(str(file), ["x"]) == [[1.0]]
+
+
+def test_unusual_characters_end_no_line(file: Path) -> None:
+    file.write_text("a\u2028b\tc\x0bd\n", encoding="utf-8")
+    assert read_columns(str(file), ("source", "target")) == [Row(f"{file}:1", "a\u2028b", "c\x0bd")]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"a\tb\nc d\n", ":2: 0 tabs where one is needed: source<TAB>target"),
+        (b"a\tb\n\nc\td\n", ":2: 0 tabs where one is needed: source<TAB>target"),
+        (b"a\tb\tc\n", ":1: 2 tabs where one is needed: source<TAB>target"),
+        (b"a\tb\n \tb\n", ":2: the source is empty; a line is source<TAB>target"),
+        (b"a\t\n", ":1: the target is empty; a line is source<TAB>target"),
+    ],
+)
+def test_lines_of_another_form(file: Path, content: bytes, expected: str) -> None:
+    assert refusal(file, content) == expected
+
+
+def test_csv_columns_are_found_by_name(file: Path) -> None:
+    file.write_text('id, y, "x, of it"\n"a", 1e-3, 2\nb,-1, " 3 "\n')
+    assert read_csv(str(file), ["x, of it", "y"]) == [[2.0, 0.001], [3.0, -1.0]]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"x,z\n1,2\n", ":1: column 'y' is not in the header: x, z"),
+        (b"x;y\n1;2\n", ":1: column 'x' is not in the header: x;y"),
+        (b"x,y,x\n1,2,3\n", ":1: column 'x' is twice or more in the header: x, y, x"),
+        (b"x,y\n1,2\n3\n", ":3: 1 fields where the header has 2"),
+        (b"x,y\n1,2\n\n3,4\n", ":3: 0 fields where the header has 2"),
+        (b"x,y\n1,2,3\n", ":2: 3 fields where the header has 2"),
+        (b"x,y\n1,2\n3,tall\n", ":3: column 'y': 'tall' should be a finite number, such as 1.5"),
+        (b"x,y\n1,\n", ":2: column 'y': '' should be a finite number, such as 1.5"),
+        (b"x,y\n1,nan\n", ":2: column 'y': 'nan' should be a finite number, such as 1.5"),
+        (b"x,y\n-inf,1\n", ":2: column 'x': '-inf' should be a finite number, such as 1.5"),
+        (b"x,y\n1e39,1\n", ":2: column 'x': '1e39' should be a finite number, such as 1.5"),
+        (b"x,y\n", ":2: no rows below the header"),
+        (b'x,y\n1,2\n"3,4\n', ":3: unexpected end of data; every quote should be closed"),
+    ],
+)
+def test_bad_csv(file: Path, content: bytes, expected: str) -> None:
+    assert refusal(file, content, ["x", "y"]) == expected
+
+
+def test_a_long_wrong_field_is_shown_in_part() -> None:
+    with pytest.raises(LabError) as caught:
+        parse_number("no\nnumber " * 1000, "line 1")
+    assert len(str(caught.value)) < 100
+    assert "\n" not in str(caught.value)
+
+
+NAMES = ("source", "target")
+
+
+def text_parts(**options: str) -> TextParts:
+    files: dict[str, str | None] = dict.fromkeys(["train_file", "validation_file", "test_file", "file"])
+    return TextParts(**{**files, **options}, fractions=(0.6, 0.2, 0.2), seed=0)
+
+
+def test_three_files_or_one(file: Path) -> None:
+    file.write_text("".join(f"{number % 5}\t{number}\n" for number in range(10)))
+    three = text_parts(train_file=str(file), validation_file=str(file), test_file=str(file))
+    assert [len(part) for part in three.read(NAMES, lambda row: row.place)] == [10, 10, 10]
+    one = text_parts(file=str(file)).read(NAMES, lambda row: row.first)
+    assert [len(part) for part in one] == [6, 2, 2]
+    assert len({row.first for row in one.test} | {row.first for row in one.validation}) == 2
+    assert sorted(int(row.second) for part in one for row in part) == list(range(10))
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"train_file": "a"}, "data.validation_file and data.test_file missing: give all three"),
+        ({}, "data.train_file and data.validation_file and data.test_file missing"),
+        ({"file": "a", "test_file": "b"}, "data.file takes the place of data.train_file and the rest"),
+    ],
+)
+def test_missing_and_surplus_options(options: dict[str, str], expected: str) -> None:
+    with pytest.raises(LabError) as caught:
+        text_parts(**options).read(NAMES, lambda row: row.first)
+    assert str(caught.value).startswith(expected)
+
+
+def test_every_part_of_one_file_needs_a_share() -> None:
+    with pytest.raises(LabError, match="each above 0"):
+        TextParts(None, None, None, "a", (1, 0, 0), 0)

@@ -1,0 +1,66 @@
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
+from attention_lab.errors import LabError
+from attention_lab.sizes import BOS, EOS, PAD, UNK
+
+
+def test_symbols_are_numbered_after_the_special_ones() -> None:
+    vocabulary = Vocabulary.of(["ba", "cab"])
+    assert len(vocabulary) == 7
+    assert vocabulary.ids("abcx") == [4, 5, 6, UNK]
+    assert [vocabulary.symbol(number) for number in range(7)] == [
+        "<pad>", "<s>", "</s>", "<unk>", "a", "b", "c",
+    ]  # fmt: skip
+
+
+def test_a_word_that_looks_like_a_special_symbol_is_none() -> None:
+    vocabulary = Vocabulary.of([["<pad>", "</s>"]])
+    assert vocabulary.ids(["</s>", "<pad>"]) == [4, 5]
+
+
+@given(st.text(min_size=1).filter(str.strip).map(lambda text: text.strip("\r\n")))
+def test_characters_come_back(text: str) -> None:
+    tokenizer = Tokenizer.of(Notation("characters"), [text])
+    assert tokenizer.decode([*tokenizer.encode(text, "here"), EOS, PAD]) == text
+
+
+@given(st.lists(st.text(st.characters(categories=["L", "N"]), min_size=1), min_size=1))
+def test_words_come_back(words: list[str]) -> None:
+    tokenizer = Tokenizer.of(Notation("spaces"), [words])
+    ids = tokenizer.encode("  ".join(words), "here")
+    assert tokenizer.decode(torch.tensor([*ids, EOS])) == " ".join(words)
+
+
+def test_labels_show_the_end_and_stop_at_padding() -> None:
+    tokenizer = Tokenizer(Notation("spaces"), Vocabulary(["AH", "B"]))
+    ids = torch.tensor([5, UNK, 4, EOS, PAD, PAD])
+    assert tokenizer.labels(ids) == ["B", "<unk>", "AH", "</s>"]
+    assert tokenizer.decode(ids) == "B <unk> AH"
+    assert tokenizer.labels([BOS, 4]) == ["<s>", "AH"]
+
+
+@pytest.mark.parametrize(
+    ("normalization", "symbols"),
+    [
+        ("none", ("\u00e9", "\ufb01")),
+        ("NFC", ("\u00e9", "\ufb01")),
+        ("NFD", ("e", "\u0301", "\ufb01")),
+        ("NFKD", ("e", "\u0301", "f", "i")),
+    ],
+)
+def test_normalization_decides_what_a_symbol_is(normalization: str, symbols: tuple[str, ...]) -> None:
+    assert Notation("characters", normalization).tokens("\u00e9\ufb01") == symbols  # type: ignore[arg-type]
+
+
+def test_lower_case_is_made_on_request() -> None:
+    assert Notation("characters", lowercase=True).tokens("It's") == ("i", "t", "'", "s")
+
+
+@pytest.mark.parametrize("line", ["", "\n", "  \t "])
+def test_an_empty_line_is_refused(line: str) -> None:
+    with pytest.raises(LabError, match="line 3: the line is empty"):
+        Tokenizer(Notation("characters"), Vocabulary(["a"])).encode(line, "line 3")

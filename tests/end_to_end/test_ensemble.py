@@ -1,0 +1,209 @@
+"""Tests of written sequences from the command line: several checkpoints as one, intervals, errors by name."""
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+
+import attention_lab
+from attention_lab.errors import LabError
+from attention_lab.experiment.checkpoints import find_checkpoints
+from attention_lab.leaderboard.settings import Job, headlines
+from attention_lab.metrics import edit_distance
+from attention_lab.models import Ensemble
+
+REPOSITORY = Path(__file__).parents[2]
+TOY = [
+    "data=reverse",
+    "data.train_size=48",
+    "data.validation_size=12",
+    "data.test_size=12",
+    "data.max_length=5",
+    "data.batch_size=5",
+    "trainer.max_epochs=1",
+    "logger=none",
+]
+SEQ2SEQ = ["model=seq2seq", "model.embedding_size=6", "model.hidden_size=8", *TOY]
+IMAGES = [
+    "model=image2seq",
+    "model.channels=2",
+    "model.hidden_size=8",
+    "model.embedding_size=4",
+    *(option for option in TOY if not option.startswith(("data=", "data.max_length"))),
+]
+TRANSFORMER = ["model=transformer", "model.d_model=8", "model.heads=2", "model.feedforward=8", *TOY]
+BEST = "checkpoints/best.ckpt"
+
+
+def _metrics(folder: Path) -> dict[str, float]:
+    found: dict[str, float] = json.loads((folder / "metrics.json").read_text())
+    return {name: value for name, value in found.items() if name.startswith("test/")}
+
+
+def _rows(folder: Path) -> list[dict[str, str]]:
+    with (folder / "predictions.tsv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def _distance(first: str, second: str) -> int:
+    ids = [torch.tensor([[*map(ord, text)]], dtype=torch.int64) for text in (first, second)]
+    return int(edit_distance(ids[0], torch.tensor([len(first)]), ids[1], torch.tensor([len(second)])))
+
+
+def test_several_checkpoints_are_tested_as_one(command, tmp_path: Path) -> None:
+    """Of different mechanisms and kinds; named in a list or by a pattern."""
+    runs = tmp_path / "runs"
+    a = command(*SEQ2SEQ, "pictures=0", folder=runs / "a").folder / BEST
+    b = command(*SEQ2SEQ, "seed=2", "scoring=general", "window=local_p", folder=runs / "b").folder / BEST
+    c = command(*TRANSFORMER, folder=runs / "c").folder / BEST
+    done = command("stage=test", f"ckpt_path=[{a},{b},{c}]", "task.beam_size=2", "pictures=2")
+    assert done.status == 0, done.err
+    assert done.err == ""
+    assert "An ensemble of 3 checkpoints" in done.out
+    assert OmegaConf.load(done.folder / "config.yaml").ckpt_path == [str(path) for path in (a, b, c)]
+    names = {path.stem.split("_", 2)[2] for path in (done.folder / "attention").glob("*.png")}
+    assert {"member-1-decoder", "member-2-decoder", "member-3-decoder-layer-1-cross"} <= names
+
+    by_pattern = command("stage=test", f'ckpt_path="{runs}/*/{BEST}"', "task.beam_size=2", "pictures=0")
+    assert by_pattern.status == 0, by_pattern.err
+    assert _metrics(by_pattern.folder) == _metrics(done.folder)
+    assert _metrics(done.folder).keys() == _metrics(a.parents[1]).keys()
+
+    together = attention_lab.load([a, b, c])
+    assert isinstance(together.model, Ensemble)
+    assert len(together.model.members) == 3
+    lines = [row["source"] for row in _rows(done.folder)]
+    predicted = command("stage=predict", f"ckpt_path=[{a},{b},{c}]", f"inputs=[{','.join(lines)}]")
+    assert predicted.status == 0, predicted.err
+    outputs = together.predict(lines)
+    assert predicted.out.splitlines() == [f"{x}\t{y}" for x, y in zip(lines, outputs, strict=True)]
+    (seen,) = together.observe(lines[:1])
+    assert {name.split(".")[0] for name in seen.weights} == {"member 1", "member 2", "member 3"}
+    for name, weights in seen.weights.items():
+        rows, columns = seen.labels(name)
+        assert weights.shape[1:] == (len(rows), len(columns))
+
+
+@pytest.mark.parametrize("model", ["image2seq", "seq2seq"])
+def test_hard_attention_can_be_a_member(model: str, command) -> None:
+    small = SEQ2SEQ if model == "seq2seq" else IMAGES
+    a, b = (command(*small, f"pooling={name}", "pictures=0").folder / BEST for name in ("soft", "hard"))
+    done = command("stage=test", f"ckpt_path=[{a},{b}]", "pictures=1")
+    assert done.status == 0, done.err
+    assert {name for name in _metrics(done.folder) if "alignment" in name} >= {"test/alignment_accuracy"}
+    assert len(list((done.folder / "attention").glob("01_*_member-?-decoder.png"))) == 2
+    assert len(_rows(done.folder)) == 12
+
+
+def test_one_checkpoint_is_what_it_was(command) -> None:
+    fitted = command(*SEQ2SEQ)
+    for given in (f"[{fitted.folder}/{BEST}]", f'"{fitted.folder}/checkpoints/b*.ckpt"'):
+        tested = command("stage=test", f"ckpt_path={given}")
+        assert tested.status == 0, tested.err
+        assert "ensemble" not in tested.out
+        assert _metrics(tested.folder) == _metrics(fitted.folder)
+        assert OmegaConf.load(tested.folder / "config.yaml").ckpt_path == f"{fitted.folder}/{BEST}"
+
+
+def test_what_cannot_be_one_is_refused(command, tmp_path: Path) -> None:
+    a = command(*SEQ2SEQ, "pictures=0").folder / BEST
+    other = command(*SEQ2SEQ, "data.vocabulary=7", "pictures=0").folder / BEST
+    digits = command("model=nw", "trainer.max_epochs=1", "pictures=0", "logger=none").folder / BEST
+    refused = command("stage=test", f"ckpt_path=[{a},{other}]")
+    assert refused.status == 1
+    assert refused.err == (
+        f"Error: ckpt_path: {a} and {other} have different vocabularies: "
+        "only models of the same symbols are put together\n"
+    )
+    refused = command("stage=test", f"ckpt_path=[{a},{digits}]")
+    assert refused.err == (
+        f"Error: ckpt_path: {digits} writes no sequence, and only models that do are put together\n"
+    )
+    refused = command(*SEQ2SEQ, f"ckpt_path=[{a},{other}]")
+    assert refused.err == "Error: stage=fit goes on from one checkpoint, and ckpt_path names 2\n"
+    refused = command("stage=predict", f'ckpt_path="{tmp_path}/none/*.ckpt"', "inputs=[a]")
+    assert refused.err == f"Error: ckpt_path={tmp_path}/none/*.ckpt: no file fits\n"
+    with pytest.raises(LabError, match="names no checkpoint"):
+        find_checkpoints([])
+
+
+def test_checkpoints_are_found_once_each_and_sorted(tmp_path: Path) -> None:
+    for name in ("b.ckpt", "a.ckpt", "[1]*.ckpt"):
+        (tmp_path / name).touch()
+    assert find_checkpoints(tmp_path / "?.ckpt") == [tmp_path / "a.ckpt", tmp_path / "b.ckpt"]
+    assert find_checkpoints([tmp_path / "b.ckpt", tmp_path / "?.ckpt"]) == [
+        tmp_path / "b.ckpt",
+        tmp_path / "a.ckpt",
+    ]
+    assert find_checkpoints(str(tmp_path / "[1]*.ckpt")) == [tmp_path / "[1]*.ckpt"]  # a name, no pattern
+    assert find_checkpoints("missing.ckpt") == [Path("missing.ckpt")]  # said when it is read
+
+
+def test_every_example_is_written_down_with_its_edits(command) -> None:
+    done = command(*SEQ2SEQ, "pictures=3")
+    assert done.status == 0, done.err
+    rows, metrics = _rows(done.folder), _metrics(done.folder)
+    assert len(rows) == 12
+    assert [row["reference"] for row in rows] == [row["source"][::-1] for row in rows]
+    edits = [_distance(row["output"].replace("<unk>", "?"), row["reference"]) for row in rows]
+    assert [int(row["edits"]) for row in rows] == edits
+    lengths = [len(row["reference"]) for row in rows]
+    assert lengths != sorted(lengths)  # the order of the data, not that of the test
+    assert metrics["test/token_error_rate"] == pytest.approx(sum(edits) / sum(lengths))
+    assert metrics["test/sequence_error_rate"] == pytest.approx(sum(map(bool, edits)) / 12)
+    outputs = attention_lab.load(done.folder / BEST).predict([row["source"] for row in rows])
+    assert outputs == [row["output"] for row in rows]
+
+    for name in ("test/token_error_rate", "test/sequence_error_rate"):
+        assert metrics[f"{name}_low"] <= metrics[name] <= metrics[f"{name}_high"]
+        low, high = (metrics[f"{name}{end}"] for end in ("_low", "_high"))
+        assert f"{metrics[name]:.4g} [{low:.3g}, {high:.3g}]" in done.out
+        assert f"{name}_low" not in done.out
+
+    text = (done.folder / "errors.md").read_text()
+    assert f"{sum(map(bool, edits))} of 12 outputs equal none" in text
+    assert f"it takes {sum(edits)} edits" in text
+    assert "Commonest errors" in done.out
+    ranked = sorted(range(12), key=lambda row: (-edits[row] / lengths[row], row))
+    worst = sorted(path.name.split("_")[:2] for path in (done.folder / "attention" / "worst").iterdir())
+    assert worst == [[f"{n:02d}", rows[row]["source"]] for n, row in enumerate(ranked[:3], start=1)]
+
+
+def test_no_pictures_are_drawn_where_none_are_wanted(command) -> None:
+    done = command(*SEQ2SEQ, "pictures=0")
+    assert not (done.folder / "attention").exists()
+    assert (done.folder / "errors.md").exists()
+
+
+def test_the_ends_of_an_interval_are_no_headlines() -> None:
+    metrics = {f"test/error{end}": 0.5 for end in ("", "_low", "_high")} | {"test/other_low": 1.0}
+    config = OmegaConf.create({"monitor": {"metric": None}})
+    assert headlines([Job(Path(), {}, {}, config, metrics, None)]) == ["test/error", "test/other_low"]
+
+
+@pytest.mark.slow
+def test_two_processes_leave_what_one_does(tmp_path: Path) -> None:
+    """The examples of both are gathered before intervals and tables are made."""
+
+    def train(name: str, *arguments: str) -> Path:
+        command = [
+            sys.executable,
+            str(REPOSITORY / "train.py"),
+            *arguments,
+            f"hydra.run.dir={tmp_path / name}",
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+        assert done.returncode == 0, done.stderr
+        return tmp_path / name
+
+    fitted = train("fit", *SEQ2SEQ, "data.test_size=33", "trainer.accelerator=cpu")
+    options = ("stage=test", f"ckpt_path={fitted / BEST}", "trainer.accelerator=cpu", "pictures=1")
+    alone, both = train("one", *options), train("two", *options, "trainer.devices=2")
+    assert _metrics(both) == pytest.approx(_metrics(alone))
+    for file in ("predictions.tsv", "errors.md"):
+        assert (both / file).read_text() == (alone / file).read_text()

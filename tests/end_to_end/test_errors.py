@@ -1,0 +1,232 @@
+"""Bad input ends in one clear line and a status that is not zero, and runs nothing it should not."""
+
+import os
+import pickle
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+TOY = ["model=seq2seq", "data=reverse", "data.train_size=32", "data.validation_size=4", "data.test_size=4"]
+SMALL = ["model.embedding_size=4", "model.hidden_size=4", "trainer.max_epochs=1"]
+
+
+def _check_refused(done, *parts: str) -> None:
+    assert done.status != 0
+    assert "Traceback" not in done.err + done.out
+    (line,) = done.err.splitlines()
+    for part in parts:
+        assert part in line
+
+
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        (
+            ["model=nw", "data=cmudict"],
+            ["model=nw needs regression data", "choose data=csv_regression, diabetes, sine"],
+        ),
+        (["model=nw", "window=band"], ["does not take window=band", "no order", "choose window=global"]),
+        (["model=nw", "normalizer=sigmoid"], ["sum to one", "entmax15, softmax, sparsemax"]),
+        (["model=multihead", "pooling=hard"], ["pooling=hard", "choose pooling=gumbel, soft"]),
+        (["model=graph", "scoring=location"], ["no order", "choose scoring=additive"]),
+        ([*TOY, "pooling=exact", "model.wiring=bahdanau"], ["pooling=exact", "set model.wiring=luong"]),
+        ([*TOY, "pooling=hard", "model.attention_dropout=0.1"], ["set model.attention_dropout=0"]),
+        ([*TOY, "scoring=location", "scoring.length=3"], ["made for 3 positions", "set scoring.length="]),
+        ([*TOY, "scoring.activation=tanh2"], ["scoring.activation=tanh2", "tanh, relu"]),
+        ([*TOY, "window=local_p", "window.width=0"], ["window.width must be above 0"]),
+        (["model=multihead", "data=sine"], ["model=multihead needs classification", "digits, labelled"]),
+        (["scoring=adtive"], ["scoring=adtive is unknown", "did you mean additive?", "scaled_dot"]),
+        (["model=transformr"], ["model=transformr is unknown", "multihead, nw"]),
+        (["trainer.devices=0"], ["trainer.devices=0", "from 1 up"]),
+        (["stage=fitt"], ["stage=fitt is unknown", "fit, test, predict"]),
+        (["stage=test"], ["ckpt_path="]),
+        (["stage=predict", "ckpt_path=none.ckpt"], ["ckpt_path=none.ckpt", "no such file"]),
+        (["ckpt_path=none.ckpt", *TOY], ["ckpt_path=none.ckpt", "no such file"]),
+        (["data=pairs"], ["data.train_file", "give all three files, or data.file"]),
+        ([*TOY, "model.hidden_size=7"], ["model.hidden_size", "even"]),
+        (["model=multihead", "model.heads=5"], ["model.d_model=64 must be a multiple of model.heads=5"]),
+        ([*TOY, "normalizer.temperature=0.0"], ["normalizer.temperature must be above 0"]),
+        ([*TOY, "task.beam_size=0"], ["task.beam_size must be at least 1"]),
+        ([*TOY, "trainer.precision=3"], ["trainer:", "precision"]),
+        (["model=multihead", "model.heads=0"], ["model.heads must be at least 1"]),
+        (["model=nw", "callbacks=early_stopping"], ["callbacks=early_stopping needs a metric"]),
+        (["model=nw", "callbacks.attention_maps.every=0"], ["callbacks.attention_maps", "at least 1"]),
+        (["schedule=null"], ["schedule=null is unknown", "constant, cosine"]),
+        (["threads=0"], ["threads=0"]),
+        ([*TOY, "trainer.max_epochs=-1"], ["trainer.max_epochs or trainer.max_steps"]),
+        (["model=nw", "trainer.devices=2"], ["optimizer=lbfgs", "optimizer=adam"]),
+        (["optimizer.lr=0"], ["optimizer.lr=0: choose a number above 0"]),
+        (["seed=4294967296"], ["seed=4294967296: choose at most 4294967295"]),
+        (["threads=abc"], ["threads=abc must be a whole number, or null"]),
+        (["model.dropout=1.5"], ["model.dropout=1.5: choose a share from 0 to 1"]),
+        (["schedule.warmup=5"], ["schedule.warmup=5: choose a share from 0 to 1"]),
+        (["trainer.check_val_every_n_epoch=0"], ["trainer.check_val_every_n_epoch=0: choose 1 or more"]),
+        (["trainer.gradient_clip_val=-1"], ["trainer.gradient_clip_val=-1: choose 0 or more"]),
+        (["+trainer.val_check_interval=0"], ["trainer.val_check_interval=0: choose a number above 0"]),
+        (
+            ["model=nw", "data=csv_regression", "data.file=x.csv", "data.inputs=[x,z]", "data.target=x"],
+            ["data.target=x is among data.inputs"],
+        ),
+        ([*TOY, "+data.sise=1"], ["data.sise is no option of Reverse", "leave it out"]),
+        ([*TOY, "+scoring.hiden_size=1"], ["scoring.hiden_size is no option of Additive"]),
+        ([*TOY, *SMALL, "+optimizer.eps=-1"], ["optimizer.eps=-1: ValueError: Invalid epsilon value"]),
+        ([*TOY, "model._target_=missing.Model"], ["model._target_=missing.Model: there is no such class"]),
+        (
+            [*TOY, *SMALL, "monitor.metric=validation/foo"],
+            ["monitor.metric=validation/foo: there is no such metric; choose validation/loss"],
+        ),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value[0], str) and "=" in value[0] else "",
+)
+def test_options(options: list[str], parts: list[str], command) -> None:
+    _check_refused(command(*options), *parts)
+
+
+@pytest.fixture
+def checkpoint(command, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """That of a run, which is made once for all tests."""
+    run = tmp_path_factory.getbasetemp() / "run_for_all"
+    if not run.exists():
+        done = command(*TOY, *SMALL)
+        assert done.status == 0, done.err
+        shutil.copytree(done.folder, run)
+    return Path(shutil.copytree(run, tmp_path / "run")) / "checkpoints" / "best.ckpt"
+
+
+def test_a_truncated_checkpoint(command, checkpoint: Path) -> None:
+    whole = checkpoint.read_bytes()
+    for size in (0, 1, 100, len(whole) // 2, len(whole) - 1):
+        checkpoint.write_bytes(whole[:size])
+        _check_refused(command("stage=predict", f"ckpt_path={checkpoint}", "inputs=[abc]"), str(checkpoint))
+
+
+class _Evil:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.mkdir, (str(self.path),)
+
+
+@pytest.mark.parametrize("save", ["torch", "pickle"])
+def test_a_malicious_checkpoint_runs_nothing(save: str, command, tmp_path: Path) -> None:
+    path, trace = tmp_path / "evil.ckpt", tmp_path / "trace"
+    if save == "torch":
+        torch.save({"state_dict": {}, "attention_lab": _Evil(trace)}, path)
+    else:
+        path.write_bytes(pickle.dumps(_Evil(trace)))
+    _check_refused(command("stage=predict", f"ckpt_path={path}", "inputs=[abc]"), str(path))
+    _check_refused(command(*TOY, *SMALL, f"ckpt_path={path}"), str(path))
+    assert not trace.exists()
+
+
+@pytest.mark.parametrize("part", ["model", "task", "scoring", "normalizer", "pooling", "data"])
+@pytest.mark.parametrize(
+    "target",
+    [
+        "os.mkdir",
+        "attention_lab.data.torch.Tensor",
+        "attention_lab.data.reading.files.Path",
+        "attention_lab.data.torch.save",
+        "attention_lab.experiment.run",
+        "attention_lab.load",
+    ],
+)
+def test_a_checkpoint_can_name_nothing_but_our_parts(
+    part: str, target: str, command, checkpoint: Path, tmp_path: Path
+) -> None:
+    content = torch.load(checkpoint, weights_only=True)
+    content["attention_lab"]["config"][part] = {"_target_": target, "path": str(tmp_path / "trace")}
+    torch.save(content, checkpoint)
+    _check_refused(command("stage=predict", f"ckpt_path={checkpoint}", "inputs=[abc]"), target, "not loaded")
+    assert not (tmp_path / "trace").exists()
+
+
+def test_a_class_that_is_in_no_list_of_its_room_loads(command, checkpoint: Path) -> None:
+    content = torch.load(checkpoint, weights_only=True)
+    content["attention_lab"]["config"]["scoring"]["_target_"] = "attention_lab.attention.scores.Additive"
+    torch.save(content, checkpoint)
+    assert command("stage=predict", f"ckpt_path={checkpoint}", "inputs=[abc]").status == 0
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        ({"_target_": "os.mkdir"},),
+        "${oc.create:{_target_:os.mkdir,_args_:[trace]}}",
+        "${oc.env:HOME}",
+        {"_call_": "os.mkdir"},
+        {1: "a"},
+        torch.zeros(1),
+    ],
+    ids=["tuple", "create", "environment", "instruction", "key", "tensor"],
+)
+def test_a_checkpoint_holds_plain_values_only(
+    value: object, command, checkpoint: Path, tmp_path: Path
+) -> None:
+    content = torch.load(checkpoint, weights_only=True)
+    content["attention_lab"]["config"]["scoring"]["hidden_size"] = value
+    torch.save(content, checkpoint)
+    _check_refused(command("stage=predict", f"ckpt_path={checkpoint}", "inputs=[abc]"), "not loaded")
+    assert not (tmp_path / "trace").exists()
+
+
+def test_a_run_goes_on_only_as_what_it_was(command, checkpoint: Path) -> None:
+    resume = f"ckpt_path={checkpoint}"
+    _check_refused(command(*TOY, *SMALL, "model.layers=2", resume), "another model")
+    _check_refused(command(*TOY, *SMALL, "scoring=dot", resume), "another scoring")
+    _check_refused(command(*TOY, *SMALL, "data.vocabulary=9", resume), "another data")
+
+
+def test_a_checkpoint_of_another_project(command, tmp_path: Path) -> None:
+    path = tmp_path / "other.ckpt"
+    torch.save({"state_dict": {}}, path)
+    _check_refused(
+        command("stage=predict", f"ckpt_path={path}", "inputs=[abc]"), "not a checkpoint of attention-lab"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "parts"),
+    [
+        (b"ab\tx y\nno tab here\n", [":2:", "tab"]),
+        (b"", ["empty"]),
+        ("ab\té\n".encode("latin-1"), [":1:", "UTF-8"]),
+    ],
+    ids=["no tab", "empty", "not UTF-8"],
+)
+def test_files_of_pairs(content: bytes, parts: list[str], command, tmp_path: Path) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_bytes(content)
+    files = [f"data.{part}_file={path}" for part in ("train", "validation", "test")]
+    _check_refused(command("model=seq2seq", "data=pairs", *files), str(path), *parts)
+
+
+@pytest.mark.parametrize(
+    ("cell", "shown"), [("two", "'two'"), ("nan", "'nan'"), ("", "''"), ("inf", "'inf'")]
+)
+def test_numbers_of_a_csv_file(cell: str, shown: str, command, tmp_path: Path) -> None:
+    path = tmp_path / "points.csv"
+    path.write_text(f"x,y\n1,2\n3,{cell}\n")
+    _check_refused(command("model=nw", "data=csv_regression", f"data.file={path}"), f"{path}:3", "y", shown)
+
+
+def test_an_unknown_symbol_in_validation_is_no_error(command, tmp_path: Path) -> None:
+    for part, text in (
+        ("train", "ab\tx y\nba\ty x\nbb\ty y\n"),
+        ("validation", "qé\tx z\n"),
+        ("test", "ö\tw\n"),
+    ):
+        (tmp_path / f"{part}.tsv").write_text(text, encoding="utf-8")
+    files = [f"data.{part}_file={tmp_path / part}.tsv" for part in ("train", "validation", "test")]
+    done = command("model=seq2seq", "data=pairs", *files, *SMALL)
+    assert done.status == 0, done.err
+    assert done.err == ""
+
+
+def test_predict_needs_inputs(command, checkpoint: Path, tmp_path: Path) -> None:
+    predict = ["stage=predict", f"ckpt_path={checkpoint}"]
+    _check_refused(command(*predict), "stage=predict needs inputs")
+    _check_refused(command(*predict, "inputs=missing.txt"), "missing.txt", "No such file")

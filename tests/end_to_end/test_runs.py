@@ -1,0 +1,300 @@
+"""Whole runs from the command line: what they leave, and that they can be repeated and taken up again."""
+
+import io
+import json
+import math
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+import attention_lab
+from attention_lab.commandline.incompatible import refusal
+
+CONF = Path(__file__).parents[2] / "conf"
+MECHANISMS = sorted(
+    f"{group}={path.stem}"
+    for group in ("scoring", "normalizer", "window", "pooling")
+    for path in (CONF / group).glob("*.yaml")
+)
+TOY = [
+    "data.train_size=48",
+    "data.validation_size=12",
+    "data.test_size=12",
+    "data.max_length=5",
+    "data.batch_size=16",
+]
+SMALL = {
+    "nw": ["model=nw", "trainer.max_epochs=3"],
+    "seq2seq": [
+        "model=seq2seq",
+        "data=reverse",
+        *TOY,
+        "model.embedding_size=6",
+        "model.hidden_size=8",
+        "trainer.max_epochs=2",
+        "trainer.log_every_n_steps=1",
+    ],
+    "multihead": [
+        "model=multihead",
+        "model.d_model=8",
+        "model.heads=2",
+        "model.feedforward=8",
+        "trainer.max_epochs=1",
+    ],
+}
+METRICS = {
+    "nw": {"train/loo_mse", "test/mse", "train/width"},
+    "seq2seq": {
+        "test/sequence_error_rate",
+        "test/token_error_rate",
+        "test/alignment_accuracy",
+        "test/alignment_error_rate",
+        "test/alignment_mass",
+        "test/monotonicity",
+    },
+    "multihead": {"test/accuracy"},
+}
+ATTENTIONS = {
+    "nw": {"attention"},
+    "seq2seq": {"decoder"},
+    "multihead": {"encoder layer 1", "encoder layer 2"},
+}
+
+
+def _metrics(folder: Path) -> dict[str, float]:
+    found: dict[str, float] = json.loads((folder / "metrics.json").read_text())
+    return found
+
+
+def _without_time(metrics: dict[str, float]) -> dict[str, float]:
+    measured = ("fit/seconds", "fit/steps_per_second", "fit/peak_memory_mb")
+    return {name: value for name, value in metrics.items() if name not in measured}
+
+
+@pytest.mark.parametrize("model", SMALL)
+def test_a_run_leaves_one_folder_with_everything(model: str, command) -> None:
+    done = command(*SMALL[model])
+    assert done.status == 0, done.err
+    assert done.err == ""
+    assert "Results" in done.out
+    assert METRICS[model] | {"fit/seconds", "fit/steps", "parameters"} <= set(_metrics(done.folder))
+    config = OmegaConf.load(done.folder / "config.yaml")
+    assert config["model"]["needs"] == config["data"]["kind"]
+    assert {path.name for path in (done.folder / "checkpoints").iterdir()} == {"best.ckpt", "last.ckpt"}
+    assert len(list((done.folder / "tensorboard").glob("events*"))) == 1
+    pictures = list((done.folder / "attention").glob("*.png"))
+    assert len(pictures) >= len(ATTENTIONS[model])
+    assert (done.folder / "train.log").exists()
+
+
+@pytest.mark.parametrize("model", SMALL)
+def test_tensorboard_shows_every_attention_and_scalar(model: str, command) -> None:
+    done = command(*SMALL[model])
+    events = EventAccumulator(str(done.folder / "tensorboard"), size_guidance={"images": 0}).Reload()
+    tags = events.Tags()
+    places = {tag.split("/", 2)[2] for tag in tags["images"] if tag.startswith("attention/")}
+    assert places == ATTENTIONS[model]
+    assert ("fit" in tags["images"]) == (model == "nw")
+    epochs = OmegaConf.load(done.folder / "config.yaml").trainer.max_epochs
+    assert len(events.Images(next(tag for tag in tags["images"] if tag.startswith("attention/")))) == epochs
+    heads = 2 if model == "multihead" else 1
+    entropies = [tag for tag in tags["scalars"] if tag.startswith("attention_entropy/")]
+    assert len(entropies) == len(ATTENTIONS[model]) * heads
+    assert {tag.replace("entropy", "monotonicity", 1) for tag in entropies} <= set(tags["scalars"])
+    assert METRICS[model] <= set(tags["scalars"])
+    assert any(tag.startswith("lr-") for tag in tags["scalars"])
+    assert "samples/text_summary" in tags["tensors"]
+    assert "_hparams_/session_start_info" in events.summary_metadata
+
+
+@pytest.mark.parametrize("model", SMALL)
+def test_a_seed_repeats_a_run_and_another_does_not(model: str, command) -> None:
+    options = SMALL[model] + (
+        ["scoring=additive"] if model == "nw" else []
+    )  # a kernel starts at no random place
+    first, again, other = (command(*options, f"seed={seed}") for seed in (3, 3, 4))
+    assert _without_time(_metrics(first.folder)) == _without_time(_metrics(again.folder))
+    assert _without_time(_metrics(first.folder)) != _without_time(_metrics(other.folder))
+
+
+@pytest.mark.parametrize("model", SMALL)
+def test_testing_a_checkpoint_gives_what_the_run_gave(model: str, command) -> None:
+    fitted = command(*SMALL[model])
+    tested = command("stage=test", f"ckpt_path={fitted.folder}/checkpoints/best.ckpt")
+    assert tested.status == 0, tested.err
+    before, after = _metrics(fitted.folder), _metrics(tested.folder)
+    assert {name: before[name] for name in METRICS[model]} == {name: after[name] for name in METRICS[model]}
+
+
+def test_predicting_rebuilds_everything_from_the_checkpoint(command, tmp_path: Path, monkeypatch) -> None:
+    fitted = command(*SMALL["seq2seq"])
+    checkpoint = fitted.folder / "checkpoints" / "best.ckpt"
+    moved = tmp_path / "elsewhere.ckpt"
+    moved.write_bytes(checkpoint.read_bytes())
+    done = command("stage=predict", f"ckpt_path={moved}", "inputs=[abc,zzz,q]")
+    assert done.status == 0, done.err
+    lines = done.out.splitlines()
+    assert [line.split("\t")[0] for line in lines] == ["abc", "zzz", "q"]
+    assert (done.folder / "predictions.tsv").read_text() == done.out
+    assert len(list((done.folder / "attention").glob("*.png"))) == 3
+    words = tmp_path / "words.txt"
+    words.write_text("abc\nzzz\n")
+    from_file = command("stage=predict", f"ckpt_path={moved}", f"inputs={words}")
+    assert from_file.out.splitlines() == lines[:2]
+    monkeypatch.setattr(sys, "stdin", io.StringIO(words.read_text()))
+    assert command("stage=predict", f"ckpt_path={moved}", "inputs=-").out == from_file.out
+    trained = attention_lab.load(moved)
+    assert trained.predict(["abc", "zzz"]) == [line.split("\t")[1] for line in lines[:2]]
+    (seen,) = trained.observe(["abc"])
+    (weights,) = seen.weights.values()
+    assert weights.shape == (1, len(seen.queries), 4)
+    assert torch.allclose(weights.sum(-1), torch.ones(1, len(seen.queries)))
+
+
+def test_the_command_line_wins_over_the_checkpoint(command) -> None:
+    fitted = command(*SMALL["seq2seq"])
+    checkpoint = f"ckpt_path={fitted.folder}/checkpoints/best.ckpt"
+    assert command("stage=test", checkpoint, "data=copy", *TOY).status == 0
+    assert command("stage=test", checkpoint, "task.beam_size=3", "task.length_penalty=0.6").status == 0
+    refused = command("stage=test", checkpoint, "scoring=dot")
+    assert refused.status == 1
+    assert refused.err == "Error: stage=test takes scoring from the checkpoint: leave out scoring=...\n"
+    refused = command("stage=test", checkpoint, "data=digits")
+    assert refused.err.startswith(
+        "Error: data=digits is classification data, and the checkpoint needs transd"
+    )
+
+
+def test_a_run_goes_on_from_a_checkpoint(command) -> None:
+    first = command(*SMALL["seq2seq"])
+    more = command(
+        *SMALL["seq2seq"], "trainer.max_epochs=4", f"ckpt_path={first.folder}/checkpoints/last.ckpt"
+    )
+    assert more.status == 0, more.err
+    assert _metrics(more.folder)["fit/steps"] == 2 * _metrics(first.folder)["fit/steps"]
+
+
+@pytest.mark.parametrize(
+    ("model", "mechanism"),
+    [
+        (model, mechanism)
+        for model in SMALL
+        for mechanism in MECHANISMS
+        if model != "multihead" or not mechanism.startswith("scoring")  # it has them as seq2seq has
+    ],
+)
+def test_any_mechanism_trains_in_any_model_or_is_refused(model: str, mechanism: str, command) -> None:
+    done = command(*SMALL[model], mechanism, "trainer.max_epochs=1", "data.batch_size=256")
+    if refusal(dict([mechanism.split("=")], model=model)) is not None:
+        assert done.status == 1
+        assert f"model={model} does not take {mechanism}" in done.err
+        return
+    assert done.status == 0, done.err
+    assert done.err == ""
+    assert all(value == value for value in _metrics(done.folder).values())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["callbacks=none", "logger=none"],
+        ["callbacks=early_stopping", "logger=csv"],
+        ["trainer.precision=bf16-mixed", "task.label_smoothing=0.1", "schedule=inverse_sqrt"],
+        ["optimizer=sgd", "schedule=constant", "normalizer.temperature=2.0"],
+        [
+            "model.cell=gru",
+            "model.layers=2",
+            "model.wiring=luong",
+            "model.input_feeding=true",
+            "optimizer=adam",
+        ],
+        ["data=sort"],
+        ["logger=none"],
+    ],
+    ids=lambda options: options[0],
+)
+def test_options_are_read(options: list[str], command) -> None:
+    base = [option for option in SMALL["seq2seq"] if option != "data=reverse" or "data=sort" not in options]
+    done = command(*base, *options)
+    assert done.status == 0, done.err
+    assert done.err == ""
+
+
+def test_averaged_weights_are_what_is_saved_and_tested(command) -> None:
+    done = command(*SMALL["seq2seq"], "callbacks=ema")
+    kept = torch.load(best := done.folder / "checkpoints" / "best.ckpt", weights_only=True)
+    assert any(not kept["state_dict"][n].equal(kept["current_model_state"][n]) for n in kept["state_dict"])
+    again = command("stage=test", f"ckpt_path={best}")
+    assert _metrics(again.folder)["test/loss"] == _metrics(done.folder)["test/loss"]
+
+
+def test_the_width_reaches_the_leave_one_out_optimum(command, tmp_path: Path) -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.rand(50, generator=generator, dtype=torch.float64) * 5
+    y = 2 * torch.sin(x) + x**0.8 + 0.5 * torch.randn(50, generator=generator, dtype=torch.float64)
+    file = tmp_path / "points.csv"
+    file.write_text("x,y\n" + "".join(f"{a},{b}\n" for a, b in zip(x.tolist(), y.tolist(), strict=True)))
+
+    def error(width: float) -> float:
+        kernel = torch.exp(-(((x[:, None] - x) * width) ** 2) / 2).fill_diagonal_(0)
+        return float((kernel @ y / kernel.sum(1) - y).square().mean())
+
+    widths = torch.linspace(0.5, 15, 3000).tolist()
+    best = min(widths, key=error)
+    options = ["model=nw", "data=csv_regression", f"data.file={file}", "data.fractions=[1,0,0]"]
+    metrics = _metrics(command(*options).folder)
+    assert metrics["test/mse"] == pytest.approx(error(best), rel=1e-3)
+    assert metrics["train/loo_mse"] == metrics["test/mse"]
+    assert metrics["train/width"] == pytest.approx(best, rel=0.05)
+
+
+def test_leaving_out_is_for_the_samples_of_the_fit(command, tmp_path: Path) -> None:
+    """Tested on other rows of the same shape, a model must not hide its samples from them."""
+    rows = [(0.1 * i, math.sin(0.1 * i)) for i in range(40)]
+    for name, shift in (("fit", 0.0), ("other", 0.05)):
+        text = "x,y\n" + "".join(f"{x + shift},{y}\n" for x, y in rows)
+        (tmp_path / f"{name}.csv").write_text(text)
+    options = ["model=nw", "data=csv_regression", "data.fractions=[1,0,0]", f"data.file={tmp_path}/fit.csv"]
+    fitted = command(*options)
+    checkpoint = f"ckpt_path={fitted.folder}/checkpoints/best.ckpt"
+    same = command("stage=test", checkpoint)
+    other = command("stage=test", checkpoint, "data=csv_regression", f"data.file={tmp_path}/other.csv")
+    assert _metrics(same.folder)["test/mse"] == _metrics(fitted.folder)["test/mse"]
+    model = attention_lab.load(fitted.folder / "checkpoints" / "best.ckpt")
+    predicted = model.predict([str(x + 0.05) for x, _ in rows])
+    errors = [(float(a) - y) ** 2 for a, (_, y) in zip(predicted, rows, strict=True)]
+    assert _metrics(other.folder)["test/mse"] == pytest.approx(sum(errors) / len(errors), rel=1e-3)
+
+
+def test_a_given_width_is_kept(command) -> None:
+    done = command("model=nw", "scoring.width=1.5", "scoring.learnable=false")
+    assert _metrics(done.folder)["train/width"] == 1.5
+
+
+def test_the_classic_experiment_learns_from_width_one(command) -> None:
+    done = command("experiment=classic_nw")
+    events = EventAccumulator(str(done.folder / "tensorboard")).Reload()
+    losses = [event.value for event in events.Scalars("train/loss")]
+    assert len(losses) == 5
+    assert losses == sorted(losses, reverse=True)
+    assert _metrics(done.folder)["train/width"] > 1.2
+
+
+def test_a_sweep_gives_one_named_folder_for_each_job(command) -> None:
+    done = command(
+        "-m",
+        "model=nw",
+        "scoring=gaussian,laplacian",
+        "seed=1,2",
+        "trainer.max_epochs=1",
+        "hydra.verbose=false",
+    )
+    assert done.status == 0, done.err
+    names = sorted(path.name for path in done.folder.iterdir() if path.is_dir())
+    assert len(names) == 4
+    assert all("scoring=" in name and "seed=" in name for name in names)
+    assert all((done.folder / name / "metrics.json").exists() for name in names)

@@ -1,0 +1,81 @@
+"""The stage that tests a claim: what it prints and leaves, and how it ends when the claim fails."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+
+SMALL = {
+    "conv_equivalence": ["theorem.kernels=[2]", "theorem.grid=[4,4]", "+theorem.sweep=[1,8]"],
+    "scaling": ["theorem.sizes=[4,256]", "theorem.draws=200"],
+    "linear_recurrence": ["theorem.length=10", "theorem.lengths=[4,8]"],
+    "graph_equivalence": ["theorem.random=[[5,0.5]]"],
+    "kernel_equivalence": ["theorem.samples=10"],
+    "hard_gradients": ["theorem.repetitions=5000", "theorem.samples=[1,4]"],
+    "receptive_field": ["theorem.distances=[1,4]", "theorem.depths=2"],
+}
+CONF = Path(__file__).parents[2] / "conf" / "experiment"
+
+
+def test_every_theorem_of_conf_is_tested_here() -> None:
+    named = {path.stem for path in CONF.glob("*.yaml") if "theorem" in OmegaConf.load(path)}
+    assert named == set(SMALL)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_theorem_is_run_from_the_command_line(command, name: str) -> None:
+    run = command(f"experiment={name}", *SMALL[name])
+    assert (run.status, run.err) == (0, "")
+    finding = json.loads((run.folder / "finding.json").read_text(encoding="utf-8"))
+    assert finding["holds"] is True
+    assert finding["title"] in run.out
+    assert "holds: yes" in run.out
+    assert finding["figures"]
+    for figure in finding["figures"]:
+        assert (run.folder / figure).read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_claim_that_fails_ends_with_status_1_and_is_written_down(command) -> None:
+    run = command("experiment=conv_equivalence", *SMALL["conv_equivalence"], "theorem.sharpness=2")
+    assert run.status == 1
+    assert "holds: no" in run.out
+    assert run.err.startswith("Error: the claim does not hold")
+    assert json.loads((run.folder / "finding.json").read_text(encoding="utf-8"))["holds"] is False
+
+
+def test_without_matplotlib_the_finding_is_still_there(command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attention_lab.experiment.theorem_stage.is_available", lambda: False)
+    run = command("experiment=scaling", *SMALL["scaling"])
+    assert run.status == 0
+    assert "scaling.png: drawn with matplotlib only" in run.out
+    assert not (run.folder / "scaling.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["stage=theorem"], "choose experiment=conv_equivalence, graph_equivalence"),
+        (["experiment=receptive_field", "theorem.kernel_size=4"], "theorem.kernel_size=4 must be odd"),
+        (["experiment=scaling", "theorem.sizes=[8]"], "give two sizes or more"),
+        (["experiment=conv_equivalence", "+theorem.paddings=[half]"], "half is unknown: choose valid"),
+        (["experiment=hard_gradients", "theorem.samples=[4]"], "theorem.samples must contain 1"),
+        (["experiment=graph_equivalence", "+theorem.edges=[abc]"], "give pairs of letters"),
+        (["experiment=scaling", "theorem._target_=builtins.dict"], "is no theorem: it has no run(seed)"),
+        (["experiment=scaling", "seed=-1"], "seed=-1: choose 0 or more"),
+        (["experiment=scaling", "theorem._target_=attention_lab.viz.Heatmap"], "Error: theorem: "),
+    ],
+)
+def test_a_mistake_is_one_line(command, arguments: list[str], message: str) -> None:
+    run = command(*arguments)
+    assert run.status == 1
+    assert len(run.err.splitlines()) == 1
+    assert message in run.err
+
+
+def test_no_lightning_is_imported() -> None:
+    script = "import sys, attention_lab.experiment.theorem_stage as d; "
+    script += "sys.exit(any(name.startswith(('pytorch_lightning', 'lightning')) for name in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -1,0 +1,271 @@
+"""What resuming says and refuses, and what breaks a run from outside."""
+
+import errno
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from attention_lab import writing
+from attention_lab.errors import LabError, Stopped
+from attention_lab.experiment import machine_failures
+from attention_lab.interruption import signals
+from attention_lab.interruption.resume import alone, go_on
+from attention_lab.interruption.training_guard import Guard
+from attention_lab.tasks import Regression, Transduction
+
+NW = ["model=nw", "data.train_size=10", "trainer.max_epochs=3", "pictures=0"]
+TOY = [
+    "data.train_size=20",
+    "data.validation_size=4",
+    "data.test_size=4",
+    "data.max_length=4",
+    "data.batch_size=5",
+]
+SEQ2SEQ = [
+    *("model=seq2seq", "data=reverse", *TOY, "model.embedding_size=4", "model.hidden_size=4", "pictures=0"),
+    *("trainer.max_epochs=2", "callbacks.attention_maps.examples=1", "callbacks.resumable.every_seconds=0"),
+]
+
+
+def _files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_finished_run_says_so_and_stays_as_it_is(command) -> None:
+    done = command(*NW)
+    before = {path: path.stat().st_mtime_ns for path in (done.folder / "checkpoints").iterdir()}
+    again = command(f"resume={done.folder}")
+    assert again.status == 0, again.err
+    assert "The run is finished" in again.out
+    assert before == {path: path.stat().st_mtime_ns for path in (done.folder / "checkpoints").iterdir()}
+    # Stopped after the last step: only the test is made up for.
+    results = (done.folder / "metrics.json").read_text()
+    (done.folder / "metrics.json").unlink()
+    best = torch.load(done.folder / "checkpoints" / "best.ckpt", weights_only=True)
+    done = done._replace(folder=done.folder.rename(done.folder.with_name("moved")))
+    refused = command(f"resume={done.folder}", "trainer.max_epochs=4")
+    assert refused.status == 1
+    assert "has trainer.max_epochs=3, and not 4: leave that option as it was" in refused.err
+    assert refused.err.count("\n") == 1
+    tested = command(f"resume={done.folder}", "pictures=1")
+    assert tested.status == 0, tested.err
+
+    def repeatable(text: str) -> list[str]:
+        return [line for line in text.splitlines() if "fit/s" not in line and "peak" not in line]
+
+    assert repeatable((done.folder / "metrics.json").read_text()) == repeatable(results)
+    assert not (done.folder / "error.txt").exists()
+    last = torch.load(done.folder / "checkpoints" / "last.ckpt", weights_only=True)
+    (kept_best,) = (state for name, state in last["callbacks"].items() if name.startswith("ModelCheckpoint"))
+    assert kept_best["best_model_path"].endswith("best.ckpt")
+    assert best["global_step"] > 0
+
+
+def test_a_signal_saves_between_two_batches_and_ends_with_its_status(command, monkeypatch) -> None:
+    original = Guard.on_before_backward
+
+    def backward(guard: Guard, trainer: Any, module: Any, loss: Any) -> None:
+        original(guard, trainer, module, loss)
+        if trainer.global_step == 2:
+            signal.raise_signal(signal.SIGTERM)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Guard, "on_before_backward", backward)
+        stopped = command(*SEQ2SEQ, "callbacks.resumable.every_seconds=null")
+    assert stopped.status == 143
+    assert stopped.err.startswith("Stopped by SIGTERM; it goes on by python train.py resume=")
+    last = torch.load(stopped.folder / "checkpoints" / "last.ckpt", weights_only=True)
+    assert last["global_step"] == 3
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    done = command(*stopped.err.split()[-1:])
+    assert done.status == 0, done.err
+    assert (stopped.folder / "metrics.json").exists()
+
+
+def test_a_signal_ends_a_sweep(command, monkeypatch) -> None:
+    monkeypatch.setattr(Guard, "on_train_start", lambda *_: signal.raise_signal(signal.SIGINT))
+    stopped = command("-m", *NW, "seed=1,2")
+    assert stopped.status == 130
+    assert "the sweep by its command with resume=auto hydra.sweep.dir=" in stopped.err
+    assert not (stopped.folder / "comparison.csv").exists()
+
+
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(command) -> None:
+    done = command(*SEQ2SEQ)
+    (done.folder / "metrics.json").unlink()
+    last = done.folder / "checkpoints" / "last.ckpt"
+    last.write_bytes(last.read_bytes()[:2000])
+    again = command(f"resume={done.folder}")
+    assert again.status == 0, again.err
+    assert again.err == (
+        "Resume: last.ckpt is damaged or cut short: going on from previous.ckpt, the one before it\n"
+    )
+    for path in (done.folder / "checkpoints").glob("[lp]*.ckpt"):
+        path.write_bytes(b"")
+    (done.folder / "metrics.json").unlink()
+    again = command(f"resume={done.folder}")
+    assert again.status == 0, again.err
+    assert again.err == "Resume: no whole checkpoint; the run begins at its first step\n"
+
+
+def test_a_loss_that_is_no_number_ends_the_run_before_it_reaches_the_weights(command, monkeypatch) -> None:
+    original = Transduction.training_step
+
+    def step(task: Transduction, batch: Any, number: int) -> Any:
+        loss = original(task, batch, number)
+        return loss * float("nan") if task.global_step == 3 else loss
+
+    monkeypatch.setattr(Transduction, "training_step", step)
+    done = command(*SEQ2SEQ)
+    assert done.status == 1
+    assert done.err.startswith("Error: the loss is nan at step 3; the batch is kept in ")
+    assert "lower optimizer.lr (now 0.00" in done.err
+    assert done.err.count("\n") == 1
+    fields = torch.load(done.folder / "bad_batch.pt", weights_only=True)
+    assert fields["source"].shape[0] == 5
+    lines = (done.folder / "bad_batch.txt").read_text().splitlines()
+    assert all(line.split("\t")[0] == line.split("\t")[1][::-1] for line in lines)
+    last = torch.load(done.folder / "checkpoints" / "last.ckpt", weights_only=True)
+    assert last["global_step"] == 3
+    assert all(bool(value.isfinite().all()) for value in last["state_dict"].values())
+
+
+def test_weights_that_are_no_numbers_are_not_saved(command, monkeypatch) -> None:
+    def spoil(task: Regression) -> None:
+        for parameter in task.parameters():
+            parameter.data.fill_(float("nan"))
+
+    monkeypatch.setattr(Regression, "on_train_epoch_end", spoil)
+    done = command(*NW)
+    assert done.status == 1
+    assert "are not finite at step 1; the batch is kept in" in done.err
+    assert not list((done.folder / "checkpoints").glob("last.ckpt"))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB"),
+        RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory: you tried"),
+        MemoryError(),
+    ],
+)
+def test_memory_that_is_used_up_names_the_option(error: Exception, tmp_path: Path) -> None:
+    message = r"out of memory: lower data.batch_size \(now 128\)"
+    with (
+        pytest.raises(LabError, match=message),
+        machine_failures.told({"data": {"batch_size": 128}}, tmp_path),
+    ):
+        raise error
+
+
+def test_other_errors_stay_what_they_are(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="shapes"), machine_failures.told({}, tmp_path):
+        raise RuntimeError("shapes do not fit")
+    with pytest.raises(FileNotFoundError), machine_failures.told({}, tmp_path):
+        (tmp_path / "none").read_text()
+    message = rf"cannot write {tmp_path}: .*go on with resume="
+    with pytest.raises(LabError, match=message), machine_failures.told({}, tmp_path):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk_leaves_the_old_file_and_no_part(tmp_path: Path, monkeypatch) -> None:
+    file = tmp_path / "last.ckpt"
+    writing.write_atomically(file, "old")
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(writing.os, "fsync", full)
+    with pytest.raises(LabError, match=r"cannot write .*last.ckpt: No space left on device; make room"):
+        writing.write_atomically(file, b"new", previous=tmp_path / "previous.ckpt")
+    assert file.read_text() == "old"
+    assert _files(tmp_path) == {"last.ckpt"}
+    monkeypatch.undo()
+    writing.write_atomically(file, b"new", previous=tmp_path / "previous.ckpt")
+    assert (file.read_text(), (tmp_path / "previous.ckpt").read_text()) == ("new", "old")
+
+
+def test_one_run_at_a_time_in_a_folder(tmp_path: Path) -> None:
+    with alone(tmp_path), pytest.raises(LabError, match="a run is going on in"), alone(tmp_path):
+        pass
+    with alone(tmp_path):
+        pass
+
+
+def test_the_command_line_of_a_run_is_taken_up(tmp_path: Path) -> None:
+    hydra = tmp_path / "a run" / ".hydra"
+    hydra.mkdir(parents=True)
+    (hydra / "overrides.yaml").write_text("- model=nw\n- resume=auto\n- 'data.columns=[a,b]'\n")
+    (hydra / "hydra.yaml").write_text("hydra:\n  overrides:\n    hydra:\n    - hydra.run.dir=x\n")
+    place = f'hydra.run.dir="{hydra.parent}"'
+    expected = [
+        "model=nw",
+        "data.columns=[a,b]",
+        "pictures=0",
+        place,
+        "hydra.output_subdir=null",
+        "resume=auto",
+    ]
+    assert go_on([f"resume={hydra.parent}", "pictures=0"]) == expected
+    assert go_on(expected) == expected
+    assert go_on(["model=nw"]) == ["model=nw"]
+    (hydra / "overrides.yaml").write_text("- stage=test\n")
+    refused = {
+        (f"resume={hydra.parent}",): "that was stage=test, which is only to be repeated",
+        (f"resume={hydra.parent}", "-m"): "goes on with one run where it is: leave out -m",
+        (f"resume={hydra.parent}", "hydra.run.dir=y"): "leave out hydra.run.dir=y",
+        (f"resume={tmp_path}/none",): "there is no such folder",
+        (f"resume={tmp_path}",): "a sweep goes on by its own command with resume=auto",
+        (f"resume={hydra}",): "which has its options in .hydra/overrides.yaml",
+        (f"resume={hydra}/overrides.yaml",): f"give the folder of the run, {tmp_path}",
+    }
+    for arguments, message in refused.items():
+        with pytest.raises(LabError, match=message):
+            go_on(arguments)
+
+
+def test_a_second_signal_does_not_wait(monkeypatch) -> None:
+    now = iter([10.0, 10.1, 10.2, 13.0])
+    monkeypatch.setattr(signals.time, "monotonic", lambda: next(now))
+    with signals.stopping(), signals.Waiting() as waiting:
+        signal.raise_signal(signal.SIGTERM)
+        assert waiting.signum == signal.SIGTERM
+        signal.raise_signal(signal.SIGINT)  # as a terminal and a parent may both send one
+        assert waiting.signum == signal.SIGTERM
+        signal.raise_signal(signal.SIGTERM)  # as `timeout` sends one to the program, and one to its group
+        with pytest.raises(Stopped):
+            signal.raise_signal(signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+def test_handlers_of_others_stay_and_so_do_those_of_other_threads(monkeypatch) -> None:
+    seen: list[int] = []
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    before = signal.signal(signal.SIGTERM, lambda signum, _: seen.append(signum))
+    try:
+        with signals.stopping(), signals.Waiting() as waiting:
+            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGUSR1)
+        assert (seen, waiting.signum) == ([signal.SIGTERM], signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    thread = threading.Thread(target=lambda: signals.stopping().__enter__())
+    thread.start()
+    thread.join()
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_slurm_is_asked_to_start_the_job_again(monkeypatch) -> None:
+    calls: list[list[str]] = []
+    monkeypatch.setattr(signals.subprocess, "run", lambda command, check: calls.append(command))
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    signals.requeue()
+    monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "5")
+    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "2")
+    signals.requeue()
+    assert calls == [["scontrol", "requeue", "7"], ["scontrol", "requeue", "5_2"]]

@@ -1,0 +1,194 @@
+"""What ends a run of several processes while it starts, and what does not."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attention_lab.errors import Stopped
+from attention_lab.interruption import exit_messages, signals, startup_watchdog
+from attention_lab.interruption.signals import FIRST, Waiting, stopping
+from attention_lab.interruption.startup_watchdog import Starting
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def codes(monkeypatch) -> list[int]:
+    """The exit statuses with which the process would have ended."""
+    found: list[int] = []
+
+    def stop(stopped: Stopped, folder: Path, training: bool) -> None:
+        assert training
+        raise SystemExit(128 + stopped.signum)
+
+    monkeypatch.setattr(startup_watchdog.os, "_exit", found.append)
+    monkeypatch.setattr(startup_watchdog, "GRACE", 0.3)
+    monkeypatch.setattr(startup_watchdog, "TICK", 0.02)
+    monkeypatch.setattr(exit_messages, "stop", stop)
+    monkeypatch.setenv(FIRST, "0")  # and as it was, afterwards
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+    return found
+
+
+@pytest.fixture
+def other() -> Iterator["subprocess.Popen[bytes]"]:
+    """Another process of the run."""
+    with subprocess.Popen(["sleep", "60"]) as process:
+        yield process
+        process.kill()
+
+
+def _wait(codes: list[int], seconds: float = 20) -> list[int]:
+    end = time.monotonic() + seconds
+    while not codes and time.monotonic() < end:
+        time.sleep(0.01)
+    return codes
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_all_processes(signum: signal.Signals, codes, other, tmp_path: Path) -> None:
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    with stopping(), Waiting() as waiting, Starting(waiting, lambda: [other], tmp_path):
+        os.kill(os.getpid(), signum)
+        assert _wait(codes) == [128 + signum]
+        assert waiting.signum == signum
+    assert other.wait(20) in (0, -signal.SIGKILL)
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == mask
+    assert signal.set_wakeup_fd(-1) == -1
+
+
+def test_a_signal_just_before_the_training_is_left_to_it(codes, other, tmp_path: Path) -> None:
+    with stopping(), Waiting() as waiting, Starting(waiting, lambda: [other], tmp_path):
+        assert signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+        signal.raise_signal(signal.SIGTERM)
+        waiting.begin()
+        assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+        other.kill()
+        assert _wait(codes, seconds=0.6) == []
+        assert waiting.signum == signal.SIGTERM
+
+
+@pytest.mark.parametrize(
+    ("program", "told", "code", "text"),
+    [
+        ("os.kill(os.getpid(), 9)", False, 1, "Error: another process of this run was killed"),
+        ("os.kill(os.getpid(), 15)", False, 143, ""),
+        ("sys.exit(130)", False, 130, ""),
+        ("sys.exit(0)", False, 1, "Error: another process of this run was killed"),
+        ("sys.exit(1)", True, 1, ""),
+    ],
+)
+def test_the_end_of_another_process_ends_this_one(
+    program: str, told: bool, code: int, text: str, codes, tmp_path: Path, capsys
+) -> None:
+    reason = tmp_path / "error.txt"
+    with (
+        subprocess.Popen([sys.executable, "-c", f"import os, sys; {program}"]) as ends,
+        stopping(),
+        Waiting() as waiting,
+        Starting(waiting, lambda: [ends], tmp_path) as begins,
+    ):
+        if told:
+            reason.write_text("the disk is full\n")
+            os.utime(reason, (begins.since + 1, begins.since + 1))
+        assert _wait(codes) == [code]
+    errors = capsys.readouterr().err
+    assert errors.startswith(text)
+    assert errors.count("\n") == bool(text)
+    assert reason.is_file() == (told or bool(text))
+
+
+def test_a_process_without_its_first_one_ends(monkeypatch) -> None:
+    monkeypatch.setattr(signals.sys, "platform", "other")  # the system is to do nothing
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    monkeypatch.setenv(FIRST, str(os.getppid()))
+    signals.follow_parent()
+    monkeypatch.setenv(FIRST, str(os.getpid()))
+    with pytest.raises(SystemExit):
+        signals.follow_parent()
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    signals.follow_parent()
+
+
+def _below(process: int) -> list[int]:
+    try:
+        children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    return [one for child in map(int, children) for one in (child, *_below(child))]
+
+
+def _lives(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def _start(folder: Path, *before: str) -> "subprocess.Popen[str]":
+    """A run of two processes, which would take minutes."""
+    options = ["model=multihead", "trainer.devices=2", "trainer.accelerator=cpu", "threads=1"]
+    return subprocess.Popen(
+        [*before, sys.executable, str(REPOSITORY / "train.py"), *options, f"hydra.run.dir={folder}"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [0.1, 1.5, 4.0])
+@pytest.mark.parametrize("to", ["all", "first", "second"])
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_start_ends_soon(signum: signal.Signals, to: str, after: float, tmp_path: Path) -> None:
+    """Seconds are those since the second process has been started, when the first begins to wait for it."""
+    process: Any = _start(tmp_path)
+    while not _below(process.pid) and process.poll() is None:
+        time.sleep(0.02)
+    time.sleep(after)
+    group = [process.pid, *_below(process.pid)]
+    if to == "all":
+        os.killpg(process.pid, signum)
+    else:
+        os.kill(group[0] if to == "first" else group[-1], signum)
+    try:
+        _, errors = process.communicate(timeout=20)  # a busy machine's: it takes one or two
+    finally:
+        end = time.monotonic() + 5  # one that has closed its output may take a moment to be gone
+        while any(map(_lives, group)) and time.monotonic() < end:
+            time.sleep(0.05)
+        left = [one for one in group if _lives(one)]
+        for one in left:
+            os.kill(one, signal.SIGKILL)
+    if signum != signal.SIGKILL:
+        assert process.returncode == 128 + signum, errors
+        assert errors.startswith(f"Stopped by {signum.name}; it goes on by")
+    elif to == "second":
+        assert process.returncode == 1, errors
+        assert errors.startswith("Error: another process of this run was killed")
+    else:
+        assert process.returncode == -signum
+    assert errors.count("\n") == (signum != signal.SIGKILL or to == "second")
+    assert left == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [2, 4, 6, 8, 10, 12])
+def test_the_end_of_a_time_limit(seconds: int, tmp_path: Path) -> None:
+    """`timeout` sends one signal to the program and one to all of its processes."""
+    process = _start(tmp_path, "timeout", str(seconds))
+    began = time.monotonic()
+    _, errors = process.communicate(timeout=seconds + 20)
+    assert process.returncode == 124, errors
+    assert time.monotonic() - began < seconds + 15
+    assert errors.count("\n") <= 1  # none before there is a folder
+    assert "Traceback" not in errors

@@ -1,0 +1,81 @@
+"""What ends a training of several processes when one of them is gone."""
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import pytorch_lightning as pl
+import torch
+
+from attention_lab.data.reading.batches import ClassificationBatch
+from attention_lab.errors import LabError
+from attention_lab.interruption.signals import Waiting
+from attention_lab.interruption.training_guard import Guard
+
+GONE = [
+    "[/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:60032. This is typically caused",
+    "[/gloo/transport/tcp/pair.cc:537] Read error [127.0.0.1]:54972: Connection reset by peer.",
+]
+
+
+def _end(folder: Path, error: Exception, first: bool = True, age: float | None = None) -> None:
+    guard = Guard(Waiting(), folder)
+    if age is not None:
+        reason = folder / "error.txt"
+        reason.write_text("the disk is full\n")
+        os.utime(reason, (guard.created - age, guard.created - age))
+    trainer: Any = SimpleNamespace(loggers=[], is_global_zero=first)
+    guard.on_exception(trainer, SimpleNamespace(), error)  # type: ignore[arg-type]
+
+
+def test_a_checkpoint_is_not_saved_if_another_process_has_a_loss_that_is_no_number(
+    tmp_path: Path, monkeypatch
+) -> None:
+    """It alone may know: an infinite loss can have finite gradients. All ask, or one would wait for ever."""
+    monkeypatch.setattr(torch.distributed, "all_reduce", lambda votes: votes.add_(1))
+
+    def gather(reasons: list[tuple[str | None, None]], own: tuple[str | None, None]) -> None:
+        reasons[:] = [own, ("the loss is inf", None)]
+
+    monkeypatch.setattr(torch.distributed, "all_gather_object", gather)
+    strategy = SimpleNamespace(root_device=torch.device("cpu"))
+    trainer: Any = SimpleNamespace(world_size=2, is_global_zero=True, strategy=strategy)
+    with pytest.raises(LabError, match="the loss is inf"):
+        Guard(Waiting(), tmp_path).on_save_checkpoint(trainer, pl.LightningModule(), {})
+
+
+@pytest.mark.parametrize("text", GONE)
+@pytest.mark.parametrize("age", [None, 60.0], ids=["no reason", "the reason of an earlier part"])
+def test_the_first_process_tells_that_another_was_killed(text: str, age: float | None, tmp_path) -> None:
+    with pytest.raises(LabError, match=r"another process of this run was killed.* resume="):
+        _end(tmp_path, RuntimeError(text), age=age)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_the_one_that_failed_has_told_why(first: bool, tmp_path: Path, capsys) -> None:
+    with pytest.raises(SystemExit) as end:
+        _end(tmp_path, RuntimeError(GONE[0]), first, age=-1.0)
+    assert end.value.code == 1
+    assert capsys.readouterr() == ("", "")
+
+
+def test_other_errors_stay_what_they_are(tmp_path: Path, capsys) -> None:
+    _end(tmp_path, RuntimeError("shapes do not fit"))
+    _end(tmp_path, LabError("reset by peer"))
+    assert capsys.readouterr() == ("", "")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("texts", [(), ("a text", "another")])
+def test_of_a_batch_with_texts_the_tensors_are_kept(texts: tuple[str, ...], tmp_path: Path) -> None:
+    guard = Guard(Waiting(), tmp_path)
+    two = torch.tensor([1, 2])
+    guard.batch, guard.fresh = ClassificationBatch(two.unsqueeze(1), two, two, texts), True
+    optimizer = SimpleNamespace(param_groups=[{"lr": 0.1}])
+    trainer: Any = SimpleNamespace(world_size=1, global_rank=0, global_step=3, gradient_clip_val=None)
+    trainer.optimizers = [optimizer]
+    with pytest.raises(LabError, match="the loss is nan at step 3"):
+        guard.on_before_backward(trainer, SimpleNamespace(codec=None), torch.tensor(torch.nan))  # type: ignore[arg-type]
+    assert list(torch.load(tmp_path / "bad_batch.pt")) == ["inputs", "lengths", "labels"]

@@ -1,0 +1,279 @@
+"""`stage=leaderboard`: from any folders of runs to a table, its files and its picture."""
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from folders import RATE, make_run, make_sweep
+from PIL import Image
+
+from attention_lab.leaderboard.settings import cells, varied
+from attention_lab.runs.run_folder import ERROR, PRUNED, find_runs, read_job
+
+Command = Callable[..., Any]
+NASTY = "=1+1|[red]x[/red]\n<b>\x1b[31m`"
+RATES = {"dot": [0.10, 0.11, 0.12], "general": [0.11, 0.10, 0.125], "constant": [0.7, 0.71, 0.72]}
+WORDS = (
+    "best by test/token_error_rate (lowest): dot; not distinguishable from it at 95%: general; "
+    "worse: constant"
+)
+
+
+def _table(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+
+
+def test_a_sweep_is_ranked_in_words_and_in_files(command: Command, tmp_path: Path) -> None:
+    folder = make_sweep(tmp_path / "sweep", RATES)
+    done = command("stage=leaderboard", f"run={folder}")
+    assert (done.status, done.err) == (0, "")
+    assert WORDS in done.out and "Leaderboard: sweep/leaderboard.{csv,md,png}" in done.out
+    rows = _table(folder / "leaderboard.csv")
+    assert [(row["scoring"], row["n"], row["verdict"]) for row in rows] == [
+        ("dot", "3", "best"), ("general", "3", "tied"), ("constant", "3", "worse")
+    ]  # fmt: skip
+    assert float(rows[2]["difference"]) == pytest.approx(0.6)
+    assert float(rows[0]["parameters"]) == 1000 and float(rows[0]["fit/steps_per_second"]) == 22
+    markdown = (folder / "leaderboard.md").read_text()
+    assert WORDS in markdown and "| dot | 3 | 0.1100 ± 0.01 | 0.0852 to 0.135 | best |" in markdown
+    with Image.open(folder / "leaderboard.png") as picture:
+        assert picture.size[0] > 500
+
+
+def test_folders_lists_and_patterns_are_put_together(command: Command, tmp_path: Path) -> None:
+    make_sweep(tmp_path / "logs" / "a", {"dot": [0.1, 0.2]})
+    make_sweep(tmp_path / "logs" / "b", {"general": [0.3, 0.4]})
+    make_run(tmp_path / "logs" / "c" / "single", {RATE: 0.3}, seed=3, choices={"scoring": "dot"})
+    for given in ('run="logs/*"', "run=[logs/a,logs/b,logs/c]", "run=[logs/a,logs]"):
+        done = command("stage=leaderboard", given)
+        assert done.status == 0, done.err
+        rows = _table(done.folder / "leaderboard.csv")
+        assert [(row["scoring"], row["n"]) for row in rows] == [("dot", "3"), ("general", "2")]
+
+
+def test_failed_and_interrupted_runs_are_listed_with_their_reasons(command: Command, tmp_path: Path) -> None:
+    folder = make_sweep(tmp_path / "sweep", {"dot": [0.1, 0.2]})
+    (make_run(folder / "failed", overrides=["scoring=cosine"]) / ERROR).write_text("no memory\nTraceback")
+    make_run(folder / "killed", overrides=["scoring=linear"])
+    (make_run(folder / "stopped", overrides=["scoring=general"]) / PRUNED).write_text("0.9 at step 5\n")
+    make_run(folder / "predicted", stage="predict")
+    done = command("stage=leaderboard", f"run={folder}")
+    assert done.status == 0
+    assert "failed: scoring=cosine: no memory  failed" in done.out
+    assert "interrupted: scoring=linear: no metrics.json: it was stopped or killed, or is still" in done.out
+    assert "pruned: scoring=general: 0.9 at step 5" in done.out
+    assert done.out.count("failed: ") == 1
+    assert "- failed: `scoring=cosine`: no memory (`failed`)" in (folder / "leaderboard.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("metrics", "said"),
+    [
+        ("{", "metrics.json cannot be read"),
+        ("[1]", "metrics.json holds no metrics"),
+        ("{}", "metrics.json holds no metrics"),
+        ('{"test/token_error_rate": "low"}', "test/token_error_rate is 'low', not a number"),
+        ('{"a": true}', "a is 'True', not a number"),
+        ('{"a": null}', "a is 'None', not a number"),
+        ('{"a": 1' + "0" * 400 + "}", "too large"),
+        ("[" * 100_000, "metrics.json cannot be read"),
+        ("\ud800", "metrics.json cannot be read"),
+    ],
+)
+def test_damaged_metrics_are_a_listed_failure(metrics: str, said: str, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    (run / "metrics.json").write_bytes(metrics.encode("utf-8", "surrogatepass"))
+    error = read_job(run).error
+    assert error is not None and said in error and "\n" not in error
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ("a: [", "config.yaml cannot be read"),
+        ("- 1", "config.yaml holds no options"),
+        ("\x00", "config.yaml cannot be read"),
+        ("a: !!python/object/apply:os.system [exit]", "config.yaml cannot be read"),
+        ("model: &model\n  inner: *model\n", "config.yaml cannot be read: it has references"),
+    ],
+)
+def test_a_damaged_configuration_is_a_listed_failure(
+    config: str, said: str, command: Command, tmp_path: Path
+) -> None:
+    run = make_run(tmp_path / "run", {RATE: 0.1})
+    (run / "config.yaml").write_text(config)
+    error = read_job(run).error
+    assert error is not None and said in error and "\n" not in error
+    done = command("stage=leaderboard", f"run={tmp_path}/run")
+    assert done.status == 0 and said in done.out
+
+
+def test_strange_files_read_as_plain_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET", "told")
+    run = make_run(tmp_path / "run", {RATE: 0.1}, options={"model": {"name": "${oc.env:SECRET}", 3: [1]}})
+    assert read_job(run).value("model.name") == "${oc.env:SECRET}"
+    (run / "config.yaml").write_text("stage: fit\ntrainer: 3\n")
+    (run / ".hydra" / "overrides.yaml").write_text("{")
+    (run / ".hydra" / "hydra.yaml").write_text("hydra: 3")
+    job = read_job(run)
+    assert job.error is None and job.choices == {} and job.overrides == {}
+    assert varied([job, job]) == []
+    (run / "config.yaml").unlink()
+    (run / ".hydra" / "config.yaml").unlink()
+    assert read_job(run).error == "config.yaml is missing"
+
+
+def test_hostile_names_stay_text(command: Command, tmp_path: Path) -> None:
+    for seed, (name, rate) in enumerate([(NASTY, 0.2), (NASTY, 0.3), ("dot", 0.1), ("dot", 0.1)]):
+        metrics = {RATE: rate, f"test/{NASTY}": 1.0, NASTY: 2.0}
+        make_run(tmp_path / "runs" / str(seed), metrics, seed=seed % 2, choices={"scoring": name})
+    (make_run(tmp_path / "runs" / "bad", overrides=[f"x={NASTY}"]) / ERROR).write_text(NASTY)
+    done = command("stage=leaderboard", f"run={tmp_path}/runs")
+    assert (done.status, done.err) == (0, "")
+    assert "\x1b" not in done.out and "[red]x[/red]" in done.out
+    with (tmp_path / "runs" / "leaderboard.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.reader(file))
+    assert len(rows) == 3 and rows[2][0].startswith("'=1+1|[red]")
+    assert not any(cell.startswith(("=", "@", "+")) for row in rows for cell in row)
+    lines = (tmp_path / "runs" / "leaderboard.md").read_text().splitlines()
+    table = [line for line in lines if line.startswith("|")]
+    assert len(table) == 4 and len({line.replace("\\|", "").count("|") for line in table}) == 1
+    assert "<b>" not in "".join(table) and "\\[red\\]" in table[-1]
+    assert (tmp_path / "runs" / "leaderboard.png").is_file()
+
+
+def test_runs_without_overrides_are_told_apart_by_their_configurations(tmp_path: Path) -> None:
+    for rate in (0.1, 0.2):
+        for seed in (1, 2):
+            options = {"data": {"seed": seed, "size": 5}, "optimizer": {"lr": rate, "eps": 1.0}}
+            make_run(tmp_path / f"{rate}_{seed}", {RATE: rate}, seed=seed, options=options)
+    jobs = find_runs([tmp_path])
+    assert varied(jobs) == ["optimizer.lr"]  # not data.seed, which is the seed, nor its own folder
+    assert [len(cell.jobs) for cell in cells(jobs, varied(jobs))] == [2, 2]
+
+
+def test_a_test_has_the_seed_of_the_run_whose_checkpoint_it_tests(tmp_path: Path) -> None:
+    trained = make_run(tmp_path / "trained", {RATE: 0.1}, seed=7)
+    options = {"ckpt_path": str(trained / "checkpoints" / "best.ckpt")}
+    tested = make_run(tmp_path / "tested", {RATE: 0.1}, stage="test", options=options)
+    assert read_job(tested).seed == "7"
+    both = {"ckpt_path": [options["ckpt_path"]] * 2}
+    ensemble = make_run(tmp_path / "ensemble", {RATE: 0.05}, stage="test", options=both)
+    jobs = [read_job(one) for one in (tested, ensemble)]
+    assert varied(jobs) == ["ckpt_path"]
+
+
+def test_runs_on_different_data_are_not_compared(command: Command, tmp_path: Path) -> None:
+    for data, rate in (("reverse", 0.1), ("copy", 0.5)):
+        for scoring in ("dot", "general"):
+            choices = {"data": data, "scoring": scoring}
+            make_run(tmp_path / "runs" / f"{data}{scoring}", {RATE: rate}, choices=choices)
+    make_sweep(tmp_path / "runs" / "other", {"general": [0.5, 0.6], "dot": [0.7, 0.8]}, "test/accuracy")
+    for path in (tmp_path / "runs" / "other").glob("*/.hydra/hydra.yaml"):
+        path.write_text(path.read_text().replace("reverse", "digits"))
+    done = command("stage=leaderboard", f"run={tmp_path}/runs", f"hydra.callbacks.comparison.y={RATE}")
+    assert (
+        done.out.count(f"best by {RATE}") == 2
+        and "best by test/accuracy (highest): dot" in done.out
+        and done.out.startswith("2 runs · data=copy ")
+        and "\n4 runs · data=digits" in done.out
+    )
+    rows = _table(tmp_path / "runs" / "leaderboard.csv")
+    assert [row["section"] for row in rows] == [
+        f"data={name}" for name in ("copy", "copy", "reverse", "reverse", *["digits"] * 2)
+    ]
+    assert "## data=reverse" in (tmp_path / "runs" / "leaderboard.md").read_text()
+
+
+def test_along_an_axis_each_value_has_its_best(command: Command, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    for size, best in ((10, "dot"), (20, "general")):
+        for scoring in ("dot", "general"):
+            for seed in (1, 2, 3):
+                rate = (0.1 if scoring == best else 0.5) + seed / 1000
+                options = {"data": {"train_size": size}}
+                path = tmp_path / "runs" / f"{size}{scoring}{seed}"
+                make_run(path, {RATE: rate}, seed=seed, options=options, choices={"scoring": scoring})
+    compare = "hydra.callbacks.comparison"
+    axes = [f"{compare}.x=data.train_size", f"{compare}.y={RATE}", f"{compare}.group=scoring"]
+    done = command("stage=leaderboard", f"run={tmp_path}/runs", *axes)
+    assert (done.status, done.err) == (0, "")
+    for size, best, other in ((10, "dot", "general"), (20, "general", "dot")):
+        line = f"data.train_size={size}: best by {RATE} (lowest): {best}; worse: {other}"
+        assert line in done.out
+    assert (tmp_path / "runs" / "comparison.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([], "stage=leaderboard needs run=<folder of runs>"),
+        (["run=missing"], "run=missing is no folder"),
+        (['run="missing/*"'], "run=missing/*: no folder fits"),
+        (["run=[]"], "run=[]: give a folder of runs, or a list of them"),
+        (["run=empty"], "run=empty: there is no run"),
+        (["run=some", "hydra.callbacks.comparison.y=test/no"], "no job has the metric test/no: choose"),
+        (
+            ["run=some", "+hydra.callbacks.comparison.z=1"],
+            "hydra.callbacks.comparison.z is unknown: choose x",
+        ),
+    ],
+)
+def test_what_is_no_folder_of_runs_is_said_in_one_line(
+    given: list[str], said: str, command: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "empty").mkdir()
+    make_run(tmp_path / "some" / "run", {RATE: 0.1})
+    done = command("stage=leaderboard", *given)
+    assert done.status == 1
+    assert said in done.err and done.err.count("\n") == 1
+
+
+def test_a_run_alone_keeps_the_reason_of_its_failure_until_it_runs_again(command: Command) -> None:
+    nw = ["model=nw", "trainer.max_epochs=1", "pictures=0", "logger=none"]
+    failed = command(*nw, "trainer.devices=0")
+    assert failed.status == 1
+    assert (failed.folder / ERROR).read_text().startswith("trainer.devices=0: choose a number")
+    (job,) = find_runs([failed.folder])
+    assert job.error is not None and job.error.startswith("trainer.devices=0")
+    assert command(*nw, folder=failed.folder).status == 0
+    (job,) = find_runs([failed.folder])
+    assert job.error is None and job.metrics == json.loads((failed.folder / "metrics.json").read_text())
+
+
+def test_a_test_has_the_choices_of_the_run_whose_checkpoint_it_tests(tmp_path: Path) -> None:
+    trained = make_run(tmp_path / "trained", choices={"data": "sort", "scoring": "dot", "trainer": "ddp"})
+    options = {"ckpt_path": str(trained / "checkpoints" / "best.ckpt")}
+    now = {"data": "copy", "scoring": "additive", "trainer": "default"}
+    tested = make_run(tmp_path / "tested", stage="test", options=options, choices=now)
+    assert read_job(tested).choices == {"data": "sort", "scoring": "dot", "trainer": "default"}
+    other = make_run(tmp_path / "o", stage="test", options=options, choices=now, overrides=["data=copy"])
+    assert read_job(other).choices == {"data": "copy", "scoring": "dot", "trainer": "default"}
+    moved = {"ckpt_path": "moved.ckpt", "data": {"_target_": "attention_lab.data.toy.Reverse"}}
+    unknown = read_job(make_run(tmp_path / "u", stage="test", options=moved, choices=now))
+    assert unknown.choices == {"trainer": "default"} and unknown.value("data") == "Reverse"
+
+
+def test_a_table_tells_its_runs_and_whole_numbers_and_no_rate_that_there_is_not(
+    command: Command, tmp_path: Path
+) -> None:
+    accuracy = "test/accuracy"
+    for seed, value in ((1, 0.7), (2, 0.9)):
+        metrics = {accuracy: value, "parameters": 1.0}
+        make_run(tmp_path / "runs" / str(seed), metrics, seed=seed, choices={"data": "karate"})
+    options = {"data": {"test_size": 20}}
+    make_run(tmp_path / "runs" / "other", {RATE: 0.5}, choices={"data": "reverse"}, options=options)
+    done = command("stage=leaderboard", f"run={tmp_path}/runs")
+    assert done.status == 0, done.err
+    assert done.out.startswith("2 runs · data=karate ")
+    assert "1 run · data=reverse data.test_size=20" in done.out and "=null" not in done.out
+    lines = (tmp_path / "runs" / "leaderboard.md").read_text().splitlines()
+    (row,) = (line for line in lines if line.startswith("| 2 |"))
+    assert row == "| 2 | 0.8000 ± 0.14 | 0 to 1 | best | 1 |"
+    (kept,) = (
+        one for one in _table(tmp_path / "runs" / "leaderboard.csv") if one["section"] == "data=karate"
+    )
+    assert (float(kept[f"{accuracy} low"]), float(kept[f"{accuracy} high"])) == (0, 1)

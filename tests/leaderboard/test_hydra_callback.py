@@ -1,0 +1,238 @@
+"""The comparison after a sweep: its numbers, its files, and the jobs that failed."""
+
+import csv
+import json
+import math
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from omegaconf import OmegaConf
+from scipy import stats
+
+import attention_lab
+from attention_lab.leaderboard.board import View, write_board
+from attention_lab.leaderboard.settings import cells, headlines, varied
+from attention_lab.leaderboard.significance import Estimate, estimate
+from attention_lab.leaderboard.tables import number
+from attention_lab.runs.run_folder import Job, find_runs
+
+REPOSITORY = Path(__file__).parents[2]
+NW = ["-m", "model=nw", "trainer.max_epochs=1", "pictures=0", "logger=none"]
+
+
+def test_an_interval_worked_out_by_hand() -> None:
+    found = estimate([1.0, 2.0, 3.0])
+    assert found == Estimate(3, 2.0, 1.0, pytest.approx(4.30265 / math.sqrt(3), rel=1e-5))
+
+
+@pytest.mark.parametrize("values", [[0.5, 0.7], [0.91, 0.88, 0.93, 0.9, 0.9], [1e6, 1e6 + 1, 1e6 + 3]])
+def test_an_interval_is_that_of_student(values: list[float]) -> None:
+    n, mean, sd, half = estimate(values)
+    low, high = stats.t.interval(0.95, n - 1, loc=sum(values) / n, scale=stats.sem(values))
+    assert sd == pytest.approx(stats.tstd(values))
+    assert (mean - half, mean + half) == pytest.approx((low, high))
+
+
+def test_one_value_has_no_interval_and_a_diverged_one_no_mean() -> None:
+    assert estimate([0.25])[:2] == (1, 0.25)
+    assert math.isnan(estimate([0.25]).sd) and math.isnan(estimate([0.25]).half)
+    assert math.isnan(estimate([0.25, math.nan]).mean)
+
+
+def _job(number: int, metrics: dict[str, float], **overrides: object) -> Job:
+    config = OmegaConf.create({"seed": 1, "monitor": {"metric": None, "mode": "max"}, "data": {}})
+    for key, value in overrides.items():
+        OmegaConf.update(config, key.replace("__", "."), value)
+    given = {key.replace("__", "."): str(value) for key, value in overrides.items()}
+    plain = OmegaConf.to_container(config)
+    choices = {"model": given.get("model", "nw")}
+    return Job(Path(str(number)), given, choices, plain, metrics, None, str(plain["seed"]))
+
+
+def test_jobs_that_differ_in_more_than_the_seed_are_not_averaged() -> None:
+    jobs = [
+        _job(number, {"test/mse": float(number)}, model=model, data__size=size, seed=seed)
+        for number, (model, size, seed) in enumerate(
+            (model, size, seed) for model in ("a", "b") for size in (10, 20) for seed in (1, 2, 3)
+        )
+    ]
+    assert varied(jobs) == ["model", "data.size"]
+    rows = cells(jobs, varied(jobs))
+    assert [(*row.options.values(), len(row.jobs)) for row in rows] == [
+        ("a", 10, 3), ("a", 20, 3), ("b", 10, 3), ("b", 20, 3)
+    ]  # fmt: skip
+    assert [row.estimate("test/mse") for row in rows] == [estimate([x, x + 1, x + 2]) for x in (0, 3, 6, 9)]
+    assert rows[0].estimate("test/other") is None
+
+
+def test_the_headline_is_that_of_the_monitored_metric() -> None:
+    metrics = {"test/loss": 1.0, "test/a_rate": 2.0, "test/b_rate": 3.0, "fit/seconds": 1.0}
+    assert headlines([_job(0, metrics)]) == ["test/a_rate", "test/b_rate"]
+    assert headlines([_job(0, metrics, monitor__metric="validation/b_rate")]) == [
+        "test/b_rate",
+        "test/a_rate",
+    ]
+    assert headlines([_job(0, {"test/loss": 1.0})]) == ["test/loss"]
+    assert headlines([_job(0, {"error": 1.0})]) == ["error"]
+
+
+def test_numbers() -> None:
+    shown = [number(value) for value in (0.91234, 0.5, 12345.6, 101322.0, 3.0, 1e-5)]
+    assert shown == ["0.9123", "0.5000", "12,346", "101,322", "3", "1.000e-05"]
+
+
+def test_a_sweep_ends_in_a_table_and_goes_on_after_a_failed_job(command) -> None:
+    done = command(*NW, "scoring=gaussian,additive", "seed=1,2", "trainer.devices=1,0")
+    assert done.status == 1
+    assert done.err == "Error: 4 of 8 jobs failed\n"
+    assert "Results" not in done.out
+    lines = done.out.splitlines()
+    assert lines[0] == f"Sweep: {done.folder}"
+    assert lines[1].startswith("1/8  scoring=gaussian seed=1 trainer.devices=1  mse 0.")
+    assert lines[2].startswith(
+        "2/8  scoring=gaussian seed=1 trainer.devices=0  failed: trainer.devices=0: choose"
+    )
+    table = list(csv.DictReader((done.folder / "leaderboard.csv").read_text().splitlines()))
+    # The kernel is better than a network of random weights, and so comes first.
+    assert [(row["scoring"], row["n"]) for row in table] == [("gaussian", "2"), ("additive", "2")]
+    for row in table:
+        jobs = done.folder.glob(f"*scoring={row['scoring']}*/metrics.json")
+        values = [json.loads(job.read_text())["test/mse"] for job in jobs]
+        found = estimate(values)
+        assert float(row["test/mse"]) == pytest.approx(found.mean)
+        assert float(row["test/mse sd"]) == pytest.approx(found.sd)
+        assert float(row["test/mse high"]) == pytest.approx(found.mean + found.half)
+    markdown = (done.folder / "leaderboard.md").read_text()
+    assert "| gaussian | 2 |" in markdown
+    assert markdown.count("- failed: `scoring=") == 4
+    assert "- failed: `scoring=additive seed=2 trainer.devices=0`: trainer.devices=0: choose" in markdown
+    assert not (done.folder / "comparison.png").exists()
+    assert [job.error is None for job in find_runs([done.folder])] == [True, False] * 4
+
+
+def test_a_failed_job_that_is_mended_fails_no_more(command, tmp_path: Path) -> None:
+    folder = tmp_path / "sweep"
+    name = "hydra.sweep.subdir=${seed}"
+    assert command(*NW, "seed=1,2", "trainer.devices=0", name, folder=folder).status == 1
+    done = command(*NW, "seed=1,2", name, folder=folder)
+    assert (done.status, done.err) == (0, "")
+    assert "failed:" not in done.out
+
+
+def test_an_unforeseen_error_keeps_its_traceback(command, monkeypatch) -> None:
+    from attention_lab.experiment import stages
+
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("by nothing")
+
+    monkeypatch.setattr(stages, "make_task", broken)
+    done = command(*NW, "seed=1,2")
+    assert done.status == 1
+    assert "Traceback" not in done.out + done.err
+    (first, *_) = sorted(done.folder.glob("*/error.txt"))
+    reason, *rest = first.read_text().splitlines()
+    assert reason == "ZeroDivisionError: by nothing"
+    assert rest[0].startswith("Traceback")
+
+
+def test_a_sweep_with_axes_draws_a_picture(command) -> None:
+    pytest.importorskip("matplotlib")
+    compare = "hydra.callbacks.comparison"
+    axes = [f"{compare}.x=data.train_size", f"{compare}.y=test/mse", f"{compare}.group=scoring"]
+    done = command(*NW, "scoring=gaussian,boxcar", "data.train_size=20,50", *axes, f"{compare}.title=Kernels")
+    assert (done.status, done.err) == (0, "")
+    assert "Kernels" in done.out
+    picture = (done.folder / "comparison.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    bubbles = [f"{compare}.x=fit/steps", f"{compare}.y=test/mse", f"{compare}.group=scoring"]
+    again = command(*NW, "scoring=gaussian,boxcar", *bubbles, f"{compare}.size=fit/seconds")
+    assert (again.folder / "comparison.png").read_bytes() != picture
+
+
+def test_without_matplotlib_one_line_says_how_to_get_it(command, monkeypatch) -> None:
+    monkeypatch.setattr("attention_lab.leaderboard.board.is_available", lambda: False)
+    compare = "hydra.callbacks.comparison"
+    done = command(*NW, "seed=1,2", f"{compare}.x=seed", f"{compare}.y=test/mse")
+    assert done.status == 0
+    assert "pip install 'attention-lab[plot]'" in done.out
+    assert not (done.folder / "comparison.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["x=scoring"], "x needs y"),
+        (["x=data.trainsize", "y=test/mse"], "data.trainsize is no option, no group and no metric"),
+        (["x=scoring", "y=test/accuracy"], "no job has the metric test/accuracy: choose fit/"),
+    ],
+)
+def test_a_wrong_column_is_named_in_one_line(options: list[str], said: str, command) -> None:
+    done = command(*NW, "seed=1,2", *(f"hydra.callbacks.comparison.{option}" for option in options))
+    assert done.status == 1
+    (line,) = done.err.splitlines()
+    assert line.startswith("Error: hydra.callbacks.comparison") and said in line
+    assert "Traceback" not in done.out
+
+
+def test_a_run_alone_is_told_in_full_and_measured(command) -> None:
+    done = command("model=nw", "trainer.max_epochs=4")
+    assert "Results" in done.out and "Samples" in done.out
+    metrics = json.loads((done.folder / "metrics.json").read_text())
+    assert metrics["fit/steps_per_second"] > 4 / metrics["fit/seconds"]
+    assert (done.folder / "attention").is_dir()
+
+
+@pytest.mark.parametrize("experiment", ["crossover", "efficiency"])
+def test_an_experiment_sweeps_by_itself_and_takes_other_values(
+    experiment: str, command, tmp_path: Path
+) -> None:
+    small = {
+        "crossover": ["model=multihead", "data.train_size=20,40", "seed=1"],
+        "efficiency": ["mechanism=linear,band", "data.max_length=20", "data.train_size=8"],
+    }[experiment]
+    small += ["trainer.max_steps=2", "trainer.val_check_interval=2", f"hydra.sweep.dir={tmp_path}/sweep"]
+    done = command(f"experiment={experiment}", *small)
+    assert (done.status, done.err) == (0, "")
+    jobs = find_runs([tmp_path / "sweep"])
+    assert len(jobs) == 2
+    assert all("test/accuracy" in job.metrics and job.metrics["fit/steps"] == 2 for job in jobs)
+    if experiment == "efficiency":
+        assert [(job.choices["scoring"], job.choices["window"]) for job in jobs] == [
+            ("linear", "global"), ("scaled_dot", "band")
+        ]  # fmt: skip
+
+
+def test_scores_are_compared_in_models_of_one_size(command, tmp_path: Path) -> None:
+    small = ["scoring=dot,additive", "seed=1", "data.train_size=64", "data.test_size=20"]
+    small += ["trainer.max_steps=2", "model.parameters=40000", "model.hidden_size=32"]
+    done = command("experiment=compare_scores", *small, f"hydra.sweep.dir={tmp_path}/sweep")
+    assert (done.status, done.err) == (0, "")
+    jobs = find_runs([tmp_path / "sweep"])
+    assert [job.choices["scoring"] for job in jobs] == ["dot", "additive"]
+    assert all(job.metrics["parameters"] == pytest.approx(40000, rel=0.005) for job in jobs)
+    assert "best by test/token_error_rate (lowest): " in done.out
+    trained = attention_lab.load(next((tmp_path / "sweep").glob("*/checkpoints/last.ckpt")))
+    assert len(trained.predict(["a b"])) == 1
+
+
+def test_a_comparison_needs_no_torch() -> None:
+    script = "import sys, attention_lab.leaderboard.hydra_callback; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], cwd=REPOSITORY, check=False).returncode == 0
+
+
+def test_a_sweep_in_which_all_jobs_failed_has_a_list_of_them_alone(tmp_path: Path, capsys) -> None:
+    jobs = [replace(_job(seed, {}, seed=seed), error=f"reason {seed}") for seed in (1, 2)]
+    write_board(tmp_path, jobs, View())
+    assert "interrupted: seed=1: reason 1" in capsys.readouterr().out
+    assert "- interrupted: `seed=2`: reason 2" in (tmp_path / "leaderboard.md").read_text()
+    assert not (tmp_path / "leaderboard.png").exists()
+
+
+def test_pictures_can_be_left_out(command) -> None:
+    done = command("model=nw", "trainer.max_epochs=1", "pictures=0")
+    assert done.status == 0
+    assert not (done.folder / "attention").exists()
+    assert command("model=nw", "pictures=-1").err == "Error: pictures=-1: choose 0 or more\n"

@@ -1,0 +1,75 @@
+"""Connectionist temporal classification of the encoder's annotations, against a sum over all frames."""
+
+import math
+from itertools import groupby, product
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from attention_lab.attention import Mechanism, ScaledDot
+from attention_lab.errors import LabError
+from attention_lab.models import Seq2Seq, Transformer
+from attention_lab.models.parts.tagger import Tagger
+from attention_lab.sizes import EOS, PAD, TransductionSizes
+
+SIZE, VOCABULARY, FRAMES = 3, 7, 2
+
+
+def _tagger(dropout: float = 0.0) -> Tagger:
+    torch.manual_seed(0)
+    return Tagger(SIZE, VOCABULARY, FRAMES, dropout)
+
+
+def _likelihood(probabilities: list[list[float]], written: list[int]) -> float:
+    """The sum over all ways to fill the frames that leave `written`, repetitions merged and blanks out."""
+    total = 0.0
+    for path in product(range(VOCABULARY), repeat=len(probabilities)):
+        if [symbol for symbol, _ in groupby(path) if symbol != PAD] == written:
+            total += math.prod(frame[symbol] for frame, symbol in zip(probabilities, path, strict=True))
+    return total
+
+
+@pytest.mark.parametrize("written", [[4, 5], [4, 4], [6], []], ids=str)
+def test_it_is_the_likelihood_summed_over_all_frames(written: list[int]) -> None:
+    tagger, annotations = _tagger(), torch.randn(1, 2, SIZE)
+    assert tagger(annotations).shape == (1, 2 * FRAMES, VOCABULARY)
+    probabilities = tagger(annotations).softmax(-1)[0].tolist()
+    loss = tagger.loss(annotations, torch.ones(1, 1, 2, dtype=torch.bool), torch.tensor([[*written, EOS]]))
+    expected = -math.log(_likelihood(probabilities, written)) / max(len(written), 1)
+    assert loss.item() == pytest.approx(expected, rel=1e-5)
+
+
+def _loss(annotations: Tensor, lengths: list[int], target: list[list[int]]) -> Tensor:
+    mask = torch.arange(annotations.shape[1]) < torch.tensor(lengths)[:, None]
+    return _tagger().loss(annotations, mask.unsqueeze(1), torch.tensor(target))
+
+
+def test_padding_counts_for_nothing_and_the_impossible_neither() -> None:
+    annotations = torch.randn(2, 3, SIZE)
+    together = _loss(annotations, [3, 2], [[4, 5, EOS], [5, EOS, PAD]])
+    alone = [_loss(annotations[:1], [3], [[4, 5, EOS]]), _loss(annotations[1:, :2], [2], [[5, EOS]])]
+    torch.testing.assert_close(together, (alone[0] + alone[1]) / 2)
+    poisoned = annotations.clone()
+    poisoned[1, 2] = 1e9
+    assert _loss(poisoned, [3, 2], [[4, 5, EOS], [5, EOS, PAD]]) == together
+    # Three symbols do not fit into the two frames of one annotation.
+    assert _loss(annotations[:1], [1], [[4, 5, 6, EOS]]) == 0
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        (Seq2Seq, {"embedding_size": 3, "hidden_size": 4}),
+        (Transformer, {"d_model": 4, "heads": 2, "layers": 1, "feedforward": 4}),
+    ],
+)
+def test_models_have_one_where_asked_for(model: Any, options: dict[str, Any]) -> None:
+    sizes = TransductionSizes(7, VOCABULARY)
+    made = model(Mechanism(ScaledDot), sizes, **options, ctc_frames=FRAMES)
+    encoded = made.encode(torch.tensor([[4, EOS]]), torch.tensor([2]))
+    assert made.tagger(encoded.keys).shape == (1, 2 * FRAMES, VOCABULARY)
+    assert model(Mechanism(ScaledDot), sizes, **options).tagger is None
+    with pytest.raises(LabError, match=r"ctc_frames"):
+        model(Mechanism(ScaledDot), sizes, **options, ctc_frames=-1)

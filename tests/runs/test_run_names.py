@@ -1,0 +1,55 @@
+"""The name of a run's folder says what is in it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from folders import make_run
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
+
+from attention_lab.runs.run_names import name
+
+NOW = {"model": "seq2seq", "data": "cmudict", "scoring": "additive"}
+THEN = {"model": "transformer", "data": "reverse", "scoring": "dot"}
+
+
+def _checkpoint(folder: Path, choices: dict[str, str]) -> str:
+    return str(make_run(folder, choices=choices) / "checkpoints" / "best.ckpt")
+
+
+def test_a_training_is_named_after_its_choices() -> None:
+    assert name("fit", NOW, (), "elsewhere/best.ckpt") == "seq2seq/cmudict_additive"
+
+
+@pytest.mark.parametrize("stage", ["test", "predict"])
+def test_what_is_done_with_a_checkpoint_is_named_after_it(stage: str, tmp_path: Path) -> None:
+    checkpoint = _checkpoint(tmp_path / "run", THEN)
+    assert name(stage, NOW, (), checkpoint) == f"transformer/{stage}_reverse_dot"
+    assert name(stage, {**NOW, "data": "copy"}, {"data"}, checkpoint) == f"transformer/{stage}_copy_dot"
+
+
+def test_what_is_not_known_is_not_claimed(tmp_path: Path) -> None:
+    for checkpoint in (None, "nowhere/best.ckpt", str(tmp_path / "moved.ckpt"), ["a.ckpt", "b.ckpt"]):
+        assert name("test", NOW, (), checkpoint) == "test"
+    hostile = _checkpoint(tmp_path / "run", {**THEN, "scoring": "../../elsewhere"})
+    assert name("predict", NOW, (), hostile) == "predict"
+    for stage in ("report", "leaderboard", "theorem"):
+        assert name(stage, NOW, (), _checkpoint(tmp_path / stage, THEN)) == stage
+
+
+def test_the_jobs_of_a_sweep_are_named_after_what_differs(command: Any) -> None:
+    options = ["-m", "model=nw", "data.train_size=20", "trainer.max_epochs=1", "pictures=0", "seed=1,2"]
+    done = command(*options)
+    assert done.status == 0, done.err
+    assert sorted(path.name for path in done.folder.iterdir() if path.is_dir()) == ["0_seed=1", "1_seed=2"]
+    again = command(*options, "resume=auto", folder=done.folder)
+    assert again.status == 0 and "no checkpoint yet" not in again.err, again.err
+    assert sorted(path.name for path in done.folder.iterdir() if path.is_dir()) == ["0_seed=1", "1_seed=2"]
+    events = EventAccumulator(str(done.folder / "0_seed=1" / "tensorboard")).Reload()
+    content = events.summary_metadata["_hparams_/experiment"].plugin_data.content
+    columns = {one.name: one.differs for one in HParamsPluginData.FromString(content).experiment.hparam_infos}
+    assert {name for name, differs in columns.items() if differs} == {
+        *("seed", "model", "scoring", "data", "data.train_size")
+    }
+    assert "trainer.max_epochs" in columns and "data.kind" not in columns

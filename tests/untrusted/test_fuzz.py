@@ -1,0 +1,237 @@
+"""Files that a user is handed: whatever happened to them, they are read, or refused in one line."""
+
+import io
+import json
+import logging
+import random
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from struct import pack, unpack_from
+from zlib import crc32
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from damage import damaged, harmless, tampered
+from folders import make_run
+from google.protobuf.message import DecodeError
+from PIL import Image
+from tensorboard.backend.event_processing.data_provider import MultiplexerDataProvider
+from tensorboard.backend.event_processing.plugin_event_multiplexer import EventMultiplexer
+from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
+from tensorboard.plugins.base_plugin import TBContext
+from tensorboard.summary.writer.event_file_writer import EventFileWriter
+from werkzeug.test import Client
+
+from attention_lab.data import CSVRegression, DataModule, GraphFiles, ImageFiles, Labelled, Pairs, Text
+from attention_lab.data.images import read_picture
+from attention_lab.interruption import resume
+from attention_lab.leaderboard import board
+from attention_lab.runs import report_page, run_folder
+from attention_lab.tensorboard_plugin import AttentionRecord, decode, encode
+from attention_lab.tensorboard_plugin.plugin import AttentionPlugin
+from attention_lab.tensorboard_plugin.report import Run, make_page, read_log
+from attention_lab.tensorboard_plugin.writer import write_record
+
+COUNTS = [pytest.param(25, id="some"), pytest.param(250, id="many", marks=pytest.mark.slow)]
+PAIRS = [(a, b) for a in "abcdef" for b in "ghij"]
+TABLES: dict[str, tuple[str, Callable[[str], DataModule]]] = {
+    "pairs": ("".join(f"{a}{b}\t{b} {a}é\n" for a, b in PAIRS), lambda path: Pairs(file=path)),
+    "labelled": (
+        "".join(f"{'xy'[n % 2]}\t{a}{b} c\n" for n, (a, b) in enumerate(PAIRS)),
+        lambda path: Labelled(file=path, max_length=9),
+    ),
+    "csv": (
+        "x,y,z\n" + "".join(f'{n},{n / 2},"{n}"\n' for n in range(30)),
+        lambda path: CSVRegression(path, ["x", "y"], "z"),
+    ),
+    "nodes": (
+        "".join(f"n{n}\t{'ab'[n % 2]}\t{n}\t0.5\n" for n in range(30)),
+        lambda path: GraphFiles("edges", path),
+    ),
+    "edges": ("".join(f"n{n}\tn{n * 7 % 30}\n" for n in range(30)), lambda path: GraphFiles(path, "nodes")),
+    "text": ("the quick brown fox\n" * 15, lambda path: Text(file=path)),
+    "words": ("the quick brown fox\n" * 15, lambda path: Text(file=path, unit="words")),
+    "pictures": (
+        "".join(f"{n % 5}.png\t{a}{b}\n" for n, (a, b) in enumerate(PAIRS)),
+        lambda path: ImageFiles(file=path),
+    ),
+}
+
+
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("kind", TABLES)
+def test_data(kind: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, (text, _) in TABLES.items():
+        Path(name).write_text(text)
+    for number in range(5):
+        Image.new("L", (32, 16), number).save(f"{number}.png")
+    good, make = TABLES[kind]
+    make(kind).setup()
+    for content in damaged(good.encode(), count):
+        Path(kind).write_bytes(content)
+        with harmless(kind):
+            data = make(kind)
+            data.setup()
+            for part in data.parts:
+                part[torch.arange(min(2, len(part)))]
+
+
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("form", ["png", "jpeg", "gif", "tiff"])
+def test_pictures(form: str, count: int, tmp_path: Path) -> None:
+    path, file = tmp_path / "picture", io.BytesIO()
+    Image.fromarray(np.arange(512, dtype=np.uint8).reshape(16, 32)).save(file, form)
+    for content in damaged(file.getvalue(), count):
+        path.write_bytes(content)
+        with harmless("picture"):
+            read_picture(path, 16, 8, "list:1")
+
+
+def test_a_picture_that_claims_to_be_large_is_not_unpacked(tmp_path: Path) -> None:
+    path, file = tmp_path / "picture", io.BytesIO()
+    Image.new("L", (1, 1)).save(file, "png")
+    for size in (1 << 14, 1 << 30):
+        header = b"IHDR" + pack(">II", size, size) + file.getvalue()[24:29]
+        path.write_bytes(file.getvalue()[:12] + header + pack(">I", crc32(header)) + file.getvalue()[33:])
+        with harmless("picture") as said:
+            read_picture(path, 16, 8, "list:1")
+        assert "too many pixels" in said[0]
+
+
+FILES = ("config.yaml", "metrics.json", "predictions.tsv", "error.txt")
+HYDRA = (".hydra/overrides.yaml", ".hydra/hydra.yaml", ".hydra/config.yaml")
+
+
+@pytest.mark.parametrize("count", COUNTS)
+@pytest.mark.parametrize("name", [*FILES, *HYDRA])
+def test_a_run_folder(
+    name: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SECRET", "do not tell")
+    monkeypatch.setattr(board, "_draw", lambda *_: [])  # pictures have their own tests
+    metrics, options = {"test/token_error_rate": 0.25}, {"model": {"layers": 2, "sizes": [1, "x"]}}
+    good, bad = (
+        make_run(tmp_path / which, metrics, options=options, overrides=["model=seq2seq"], edits=[1, 0, 2, 1])
+        for which in ("good", "bad")
+    )
+    plain = yaml.safe_load((bad / "config.yaml").read_text())
+    path = bad / name
+    content = path.read_bytes() if path.exists() else b"ValueError: why\nTraceback\n"
+    readers: list[tuple[str, Callable[[], object]]] = [
+        (path.name, lambda: report_page._read(bad, "bad")),
+        (path.name, lambda: resume.go_on([f"resume={bad}"])),
+        ("", lambda: resume.check_same(bad, plain)),  # an option that differs is told, not a file
+        (path.name, lambda: resume.finished(bad)),
+    ]
+    whole = [b"- x: ${oc.env:SECRET}\n", b"'': ${oc.env:SECRET}\nseed: ${oc.env:SECRET}\ntrainer: {}\n"]
+    for number, one in enumerate((*whole, *damaged(content, count))):
+        path.write_bytes(one)
+        for named, read in readers:
+            with harmless(named):
+                assert "do not tell" not in str(read())
+        with harmless(""):
+            jobs = run_folder.find_runs([tmp_path])
+            if number % 8 == 0:
+                board.write_board(tmp_path, jobs, board.View())
+            page = make_page("x", report_page._about(bad), [])
+        assert [job.error for job in jobs if job.folder == good] == [None], "a good run is lost"
+        assert all(job.error is None or len(job.error.splitlines()) == 1 for job in jobs)
+        out = capsys.readouterr().out + (tmp_path / "leaderboard.md").read_text(encoding="utf-8") + page
+        assert "do not tell" not in out and "\x1b[2J" not in out and "<script>alert" not in out
+
+
+@pytest.fixture(scope="module")
+def record() -> tuple[bytes, bytes]:
+    weights = np.full((1, 2, 2), 0.5, np.float32)
+    return encode(AttentionRecord(weights, ["q", "r"], ["a", "b"], gold=np.array([0, 1])))
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """An event file with a curve and the records of three steps."""
+    logging.getLogger("tensorboard").setLevel(logging.CRITICAL)
+    events = EventFileWriter(str(tmp_path / "log"))
+
+    class Log:
+        def add_summary(self, summary: Summary, step: int) -> None:
+            events.add_event(Event(summary=summary, step=step, wall_time=1.0))
+
+    for step in range(3):
+        Log().add_summary(Summary(value=[Summary.Value(tag="loss", simple_value=1.0)]), step)
+        weights = np.full((1, 2, 2), 0.5, np.float32)
+        write_record(Log(), "example", AttentionRecord(weights, ["q", "r"], ["a", "b"]), step)
+    events.close()
+    return next((tmp_path / "log").iterdir())
+
+
+@pytest.mark.parametrize("count", [250])
+def test_records(record: tuple[bytes, bytes], count: int) -> None:
+    header, body = record
+    chance = random.Random(0)
+    changed = (json.dumps(tampered(json.loads(header), chance), default=str).encode() for _ in range(count))
+    for one in (*damaged(header, count), *changed):
+        with harmless(""), suppress(ValueError):
+            decode(one, body)
+
+
+def _frames(content: bytes) -> Iterator[bytes]:
+    """The events in an event file."""
+    while content:
+        (length,) = unpack_from("<Q", content)
+        yield content[12 : 12 + length]
+        content = content[16 + length :]
+
+
+def _framed(event: bytes) -> bytes:
+    length = pack("<Q", len(event))
+    return length + pack("<I", masked_crc32c(length)) + event + pack("<I", masked_crc32c(event))
+
+
+def _logs(log: Path, count: int) -> Iterator[bytes]:
+    """The event file damaged, and with damaged events whose checksums are right."""
+    content = log.read_bytes()
+    yield from damaged(content, count)
+    events = list(_frames(content))
+    for number in range(len(events)):
+        for one in damaged(events[number], count // len(events), seed=number):
+            yield b"".join(map(_framed, [*events[:number], one, *events[number + 1 :]]))
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_event_files(log: Path, count: int) -> None:
+    for number, content in enumerate(_logs(log, count)):
+        log.write_bytes(content)
+        with harmless(""):
+            curves, records = read_log(log.parent)
+            if number % 8 == 0:
+                make_page("x", "", [Run("x", curves=curves, records=records)])
+
+
+def test_events_around_a_damaged_one_are_not_lost(log: Path) -> None:
+    events = list(_frames(log.read_bytes()))
+    log.write_bytes(b"".join(map(_framed, [*events[:3], b"\xff\xff\x01", b"\xff", *events[3:]])))
+    curves, records = read_log(log.parent)
+    assert len(curves["loss"]) == len(records["example"]) == 3
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_the_tab(log: Path, count: int) -> None:
+    for content in _logs(log, count):
+        log.write_bytes(content)
+        events = EventMultiplexer({"run": str(log.parent)}, tensor_size_guidance={"tensors": 0})
+        with harmless(""):
+            with suppress(DecodeError):  # TensorBoard tells, and serves the other runs
+                events.Reload()
+            provider = MultiplexerDataProvider(events, str(log.parent))
+            plugin = AttentionPlugin(TBContext(data_provider=provider))
+            for path in ("/tags", "/record"):
+                app = plugin.get_plugin_apps()[path]
+                answer = Client(app).get(f"{path}?run=run&tag=example&step=1")
+                assert answer.status_code == 200 or 400 <= answer.status_code < 500
+                assert answer.status_code == 200 or answer.json["error"]
