@@ -25,6 +25,9 @@ FUSED = {"Dot", "ScaledDot", "General", "Gaussian", "Constant", "Cosine"}
 PLACED = {"Location", "Band", "LocalP"}  # what depends on where a key stands
 
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
+half_precision = pytest.mark.parametrize(
+    "dtype", [torch.bfloat16, torch.float16], ids=["bfloat16", "float16"]
+)
 
 
 def run(attention: Attention, inputs: list[torch.Tensor], mask: torch.Tensor | None = None) -> torch.Tensor:
@@ -125,15 +128,16 @@ def test_permuting_the_keys_permutes_the_weights(case: Case) -> None:
     assert torch.allclose(weights[..., order], permuted, atol=1e-12)
 
 
+@half_precision
 @every_case
-def test_bfloat16_is_near(case: Case) -> None:
+def test_half_precision_is_near(case: Case, dtype: torch.dtype) -> None:
     attention, inputs = case.make(2), tensors(2, torch.float32)
     if case.score == "Boxcar" or case.window == "LocalP":
         inputs = [tensor * 0.1 for tensor in inputs]  # keep every key away from the edge, where it drops out
     wanted = run(attention, inputs)
     likely = attention.weights(inputs[0], attention.remember(inputs[1], inputs[2]))
-    context = run(attention.bfloat16(), [tensor.bfloat16() for tensor in inputs])
-    assert context.dtype == torch.bfloat16
+    context = run(attention.to(dtype), [tensor.to(dtype) for tensor in inputs])
+    assert context.dtype == dtype
     if case.pooling == "Soft":
         # The logarithm of Epanechnikov's kernel is steep at the edge of its support.
         assert torch.allclose(context.float(), wanted, atol=4e-2 if case.score == "Epanechnikov" else 2e-2)
@@ -142,6 +146,24 @@ def test_bfloat16_is_near(case: Case) -> None:
         chosen = distance.argmin(-1, keepdim=True)
         assert (distance.gather(-1, chosen) <= 2e-2).all()
         assert (likely.gather(-1, chosen).squeeze(-1) >= likely.amax(-1) - 2e-2).all()
+
+
+@pytest.mark.parametrize(("size", "mask_name"), [(1.0, "padding"), (1.0, "empty rows"), (30.0, "none")])
+@half_precision
+@every_case
+def test_half_precision_is_finite(case: Case, dtype: torch.dtype, size: float, mask_name: str) -> None:
+    """Values and gradients on both paths, evaluated and trained, also where a key or a query is zero."""
+    attention, inputs = case.make(2).to(dtype), tensors(2, dtype)
+    query, key, value = (x.detach() * size for x in inputs)
+    query[:, :, -1] = 0
+    key[1, :, 2:] = value[1, :, 2:] = 0  # as padding has it
+    inputs = [x.requires_grad_() for x in (query, key, value)]
+    for training in (False, True) if case.pooling != "Soft" else (True,):
+        attention.train(training)
+        for compute in (run, by_weights):
+            context = compute(attention, inputs, masks()[mask_name])
+            assert context.dtype == dtype and context.isfinite().all()
+            assert all(x.isfinite().all() for x in gradients(context, attention, inputs))
 
 
 @every_case

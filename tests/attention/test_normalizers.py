@@ -63,6 +63,8 @@ def test_half_precision_neither_overflows_nor_changes_type() -> None:
     scores = torch.tensor([[6e4, 6e4, -6e4]], dtype=torch.float16)
     weights = masked_softmax(scores, torch.tensor([[True, True, True]]))
     assert weights.dtype == torch.float16 and weights.tolist() == [[0.5, 0.5, 0.0]]
+    small = torch.tensor([[600.0, 600.0, -600.0]], dtype=torch.float16)
+    assert masked_softmax(small, temperature=0.001).tolist() == [[0.5, 0.5, 0.0]]
 
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0])

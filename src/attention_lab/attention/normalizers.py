@@ -26,15 +26,15 @@ def masked_softmax(
     """
     if not scores.shape[-1]:
         return scores
+    dtype, working = scores.dtype, torch.promote_types(scores.dtype, torch.float32)
     if temperature != 1.0:
-        scores = scores / temperature
+        scores = scores.to(working) / temperature  # which may be more than float16 holds
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf)
     empty = scores.detach().amax(-1, keepdim=True) == -torch.inf
     # An empty row is replaced before the softmax, or its NaN would come back through the gradient.
-    working = torch.promote_types(scores.dtype, torch.float32)
     weights = torch.softmax(scores.masked_fill(empty, 0.0), dim=-1, dtype=working).masked_fill(empty, 0.0)
-    return weights.to(scores.dtype)
+    return weights.to(dtype)
 
 
 @runtime_checkable

@@ -127,11 +127,11 @@ class Cosine(Score):
 
     def keys(self, key: Tensor) -> Tensor:
         """`k / |k|`."""
-        return F.normalize(key, dim=-1)
+        return _unit(key)
 
     def features(self, query: Tensor, keys: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """`b q / |q|`, and the key at unit length."""
-        return F.normalize(query, dim=-1) * self.sharpness, keys
+        return _unit(query) * self.sharpness, keys
 
 
 class Linear(Score):
@@ -144,20 +144,22 @@ class Linear(Score):
     same_size = True
 
     def keys(self, key: Tensor) -> Tensor:
-        """`phi(k)`."""
-        return F.elu(key) + 1
+        """`phi(k)`, at least in float32: half precision rounds small features to zero."""
+        return _phi(key)
 
     def kernel_features(self, query: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
         """`phi(q)` and `phi(k)`."""
-        return F.elu(query) + 1, keys
+        return _phi(query), keys
 
     def forward(
         self, query: Float[Tensor, "... Q d"], keys: Float[Tensor, "... K d"]
     ) -> Float[Tensor, "... Q K"]:
         """`log(phi(q) . phi(k))`; -inf where the features have vanished."""
-        kernel = (F.elu(query) + 1) @ keys.mT
-        positive = kernel > 0
-        return torch.where(positive, kernel.where(positive, 1.0).log(), -torch.inf)
+        with torch.autocast(query.device.type, enabled=False):
+            kernel = _phi(query) @ keys.mT
+            positive = kernel > 0
+            scores = torch.where(positive, kernel.where(positive, 1.0).log(), -torch.inf)
+        return scores.to(query.dtype)
 
 
 class Location(Score):
@@ -274,3 +276,22 @@ class Concat(Additive):
     def projections(self) -> tuple[Tensor, Tensor]:
         """The columns of W for the query, and those for the key."""
         return self.weight[..., : self.query_size], self.weight[..., self.query_size :]
+
+
+def _phi(x: Tensor) -> Tensor:
+    """`elu(x) + 1`, at least in float32."""
+    return F.elu(x.to(torch.promote_types(x.dtype, torch.float32))) + 1
+
+
+def _unit(x: Tensor) -> Tensor:
+    """`x / |x|`; 0 for a zero vector.
+
+    Half precision is normalised in float32, and a vector too short for a normal number of its type is zero in
+    value and gradient: that gradient, of the order of `1 / |x|`, would overflow.
+    """
+    working = torch.promote_types(x.dtype, torch.float32)
+    if x.dtype == working:
+        return F.normalize(x, dim=-1)
+    wide = x.to(working)
+    short = wide.detach().norm(dim=-1, keepdim=True) < torch.finfo(x.dtype).tiny
+    return F.normalize(wide.masked_fill(short, 0.0), dim=-1).to(x.dtype)
