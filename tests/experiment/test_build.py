@@ -22,6 +22,9 @@ def trainer(**options: Any) -> Any:
         (ADAM, {"precision": "bf16-mixed", "world_size": 2}),
         (ADAM, {"precision": "16-mixed", "gradient_clip_val": None}),
         (ADAM | {"fused": False}, {"precision": "16-mixed"}),
+        (ADAM | {"eps": 1e-4}, {"precision": "16-true"}),
+        (ADAM, {"precision": "bf16-true"}),
+        ({"_target_": "torch.optim.SGD"}, {"precision": "16-true"}),
         ({"_target_": "torch.optim.LBFGS"}, {}),
         ({}, {}),
     ],
@@ -35,6 +38,8 @@ def test_what_optimiser_and_trainer_can_do_together(
 def test_what_they_cannot_is_refused() -> None:
     with pytest.raises(LabError, match=r"optimizer\.fused=false"):
         _check_optimizer(ADAM, trainer(precision="16-mixed"))
+    with pytest.raises(LabError, match=r"\+optimizer\.eps=1e-4"):
+        _check_optimizer(ADAM, trainer(precision="16-true"))
     with pytest.raises(LabError, match="optimizer=adam"):
         _check_optimizer({"_target_": "torch.optim.LBFGS"}, trainer(world_size=2))
 

@@ -167,6 +167,13 @@ def _check_optimizer(optimizer: Config, trainer: pl.Trainer) -> None:
             "trainer.precision=16-mixed scales gradients, which a fused optimiser hides from clipping: "
             "set optimizer.fused=false, or choose bf16-mixed"
         )
+    is_adam, eps = optimizer.get("_target_", "").endswith(("Adam", "AdamW")), optimizer.get("eps", 1e-8)
+    vanishes = isinstance(eps, float) and eps < torch.finfo(torch.float16).tiny
+    if is_adam and vanishes and trainer.precision == "16-true":
+        raise LabError(
+            "trainer.precision=16-true squares gradients in float16, where most become zero, and Adam then "
+            "divides by optimizer.eps alone: add +optimizer.eps=1e-4, or choose bf16-true or optimizer=sgd"
+        )
 
 
 def _is_of_use(callback: pl.Callback, options: Config, logged: bool) -> bool:
