@@ -127,7 +127,40 @@ def test_what_does_not_belong_together_is_refused(
         check_memory(key, value, mask, 4)
 
 
-@pytest.mark.parametrize("shape", [(1, 7), (5, 7), (2, 1, 7), (2, 5, 7), (1, 5, 7), (2, 1, 1), (3, 2, 5, 7)])
+HEADS = torch.zeros(2, 3, 7, 4)  # keys of two examples and three heads
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 7), (3, 1, 7), (3, 5, 7), (2, 5, 7)])
+@pytest.mark.parametrize("heads", [2, 3])
+def test_a_mask_that_could_be_for_examples_or_for_heads_is_refused(
+    shape: tuple[int, ...], heads: int
+) -> None:
+    attention, mask = Attention(Dot(4, 4)), torch.rand(shape) > 0.5
+    with pytest.raises(ValueError, match=r"\[2, 1, 1, 7\] hides padding, \[2, 1, Q, 7\]") as refused:
+        attention.remember(HEADS[:, :heads], mask=mask)
+    assert f"[1, {heads}, Q, 7]" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "shape", [(1, 7), (5, 7), (1, 1, 7), (1, 5, 7), (2, 1, 1, 7), (2, 1, 5, 7), (1, 3, 5, 7), (2, 3, 5, 7)]
+)
+def test_a_mask_with_heads_hides_what_it_says(shape: tuple[int, ...]) -> None:
+    attention = Attention(Dot(4, 4))
+    mask = torch.rand(shape, generator=torch.Generator().manual_seed(0)) > 0.5
+    query = torch.randn(2, 3, 5, 4)
+    memory = attention.remember(torch.randn(2, 3, 7, 4), mask=mask)
+    assert torch.equal(attention.weights(query, memory) > 0, mask.expand(2, 3, 5, 7))
+
+
+def test_a_mask_has_no_more_dimensions_than_the_keys() -> None:
+    attention, mask = Attention(Dot(4, 4)), torch.rand(2, 1, 5, 7) > 0.5
+    with pytest.raises(ValueError, match=r"\[2, 1, 5, 7\] for keys \[2, 7, 4\] has too many dimensions"):
+        attention.remember(KEYS, VALUES, mask)
+    memory = attention.remember(torch.randn(7, 4), mask=mask)  # keys that all share
+    assert torch.equal(attention.weights(torch.randn(2, 3, 5, 4), memory) > 0, mask.expand(2, 3, 5, 7))
+
+
+@pytest.mark.parametrize("shape", [(1, 7), (5, 7), (2, 1, 7), (2, 5, 7), (1, 5, 7), (2, 1, 1)])
 def test_whatever_broadcasts_to_the_weights_is_a_mask(shape: tuple[int, ...]) -> None:
     attention = Attention(Dot(4, 4))
     memory = attention.remember(KEYS, VALUES, torch.zeros(shape, dtype=torch.bool))

@@ -71,6 +71,12 @@ class Attention(nn.Module):
 
         What no query may see is set to zero, so that not even NaN or infinity in padding can leak.
 
+        A mask is `[Q, K]`, the same everywhere, or has as many dimensions as the keys, each of the size that it
+        has in the weights or 1. For keys `[B, K, dk]`, `[B, 1, K]` hides padding and `[B, Q, K]` masks each
+        query. For keys `[B, H, K, dk]` these are `[B, 1, 1, K]` and `[B, 1, Q, K]`, and `[1, H, Q, K]` differs
+        by head; three dimensions are refused there, as they could be meant for examples or for heads. Keys
+        `[K, dk]` take a mask of any number of dimensions.
+
         Args:
             key: keys.
             value: values.
@@ -78,7 +84,7 @@ class Attention(nn.Module):
             causal: let a query see only the keys up to its own position.
 
         Raises:
-            ValueError: for keys, values or a mask that do not belong together.
+            ValueError: for keys, values or a mask that do not belong together, and for an ambiguous mask.
         """
         value = key if value is None else value
         check_memory(key, value, mask, self.score.key_size)
@@ -115,7 +121,8 @@ class Attention(nn.Module):
 
         Args:
             query: the queries, at the positions `offset`, `offset + 1`, ...
-            memory: what `remember` has made of keys and values.
+            memory: what `remember` has made of keys and values; its mask `[..., Q, K]` has one row for
+                all queries or one for each.
             offset: position of the first query.
             bias: added to the scores, broadcastable to `[..., Q, K]`, as by relative positions.
 

@@ -44,7 +44,7 @@ def check_memory(key: Tensor, value: Tensor, mask: Tensor | None, size: int) -> 
     Args:
         key: `[..., K, dk]`.
         value: `[..., K, dv]`.
-        mask: boolean, broadcastable to `[..., Q, K]`.
+        mask: boolean, as `Attention.remember` says.
         size: dk, as the score was made for it.
     """
     if torch.compiler.is_compiling():  # a look at shapes would compile for each of them
@@ -58,6 +58,7 @@ def check_memory(key: Tensor, value: Tensor, mask: Tensor | None, size: int) -> 
         return
     if mask.dtype != torch.bool:
         raise ValueError(f"a mask is boolean, True = attend, got {mask.dtype}")
+    _check_leading(mask, key)
     pairs = zip(reversed(mask.shape[:-2]), reversed(batch), strict=False)
     fits = all(one == other or 1 in (one, other) for one, other in pairs)
     if mask.dim() < 2 or mask.shape[-1] not in (1, keys) or not fits:
@@ -75,3 +76,19 @@ def check_query(query: Tensor, memory: Memory, size: int) -> None:
         raise ValueError(f"the score was made for queries of size {size}, got {list(query.shape)}")
     if memory.mask is not None and memory.mask.shape[-2] not in (1, query.shape[-2]):
         raise ValueError(f"the mask {list(memory.mask.shape)} is not for queries {list(query.shape)}")
+
+
+def _check_leading(mask: Tensor, key: Tensor) -> None:
+    """Raise ValueError where a mask differs by examples or by heads, and its dimensions do not say which."""
+    if mask.dim() <= 2 or key.dim() <= 2 or mask.dim() == key.dim() or mask.shape[:-2].numel() <= 1:
+        return
+    given = f"a mask {list(mask.shape)} for keys {list(key.shape)}"
+    if mask.dim() > key.dim():
+        raise ValueError(f"{given} has too many dimensions: give as many as the keys have, [..., Q, K]")
+    *batch, keys, _ = key.shape
+    ones = ["1"] * (len(batch) - 1)
+    example, head = ", ".join([str(batch[0]), *ones]), ", ".join([*ones, str(batch[-1])])
+    raise ValueError(
+        f"{given} could differ by example or by head: [{example}, 1, {keys}] hides padding, "
+        f"[{example}, Q, {keys}] masks the queries of each example, [{head}, Q, {keys}] those of each head"
+    )
