@@ -89,6 +89,27 @@ def test_tensors_of_any_type(dtype: torch.dtype) -> None:
     assert np.array_equal(matrices(show_heatmaps(list(weights[0]))), expected[:3])
 
 
+def test_the_positional_call_of_the_textbooks() -> None:
+    """`show_heatmaps(matrices, xlabel, ylabel, titles, figsize, cmap)`, as in Dive into Deep Learning."""
+    figure = show_heatmaps(np.eye(10).reshape(1, 1, 10, 10), "Keys", "Queries")
+    (axes,) = panels(figure)
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("Keys", "Queries")
+    titles = ["Head 1", "Head 2", "Head 3"]
+    figure = show_heatmaps(torch.tensor(WEIGHTS), "Keys", "Queries", titles, (7, 3.5), "Reds")
+    named = show_heatmaps(
+        WEIGHTS, xlabel="Keys", ylabel="Queries", titles=titles, figsize=(7, 3.5), cmap="Reds"
+    )
+    for one in (figure, named):
+        assert rows_and_columns(one) == (2, 3)
+        assert tuple(one.get_size_inches()) == (7, 3.5)
+        assert {axes.images[0].cmap.name for axes in panels(one)} == {"Reds"}
+        assert [axes.get_title() for axes in panels(one)] == [*titles, "", "", ""]
+        assert {axes.get_xlabel() for axes in panels(one)} == {"", "Keys"}
+    assert figure._repr_png_() == named._repr_png_()  # type: ignore[attr-defined]
+    small = show_heatmaps(WEIGHTS[:1, :1], "Keys", "Queries", figsize=(2.5, 2.5), cmap="Reds")
+    assert tuple(small.get_size_inches()) == (2.5, 2.5)
+
+
 def test_matrices_of_different_sizes_keep_their_own_labels() -> None:
     wide = np.eye(3, 12)
     figure = show_heatmaps(

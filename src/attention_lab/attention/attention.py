@@ -71,10 +71,10 @@ class Attention(nn.Module):
 
         What no query may see is set to zero, so that not even NaN or infinity in padding can leak.
 
-        A mask is `[Q, K]`, the same everywhere, or has as many dimensions as the keys, each of the size that it
-        has in the weights or 1. For keys `[B, K, dk]`, `[B, 1, K]` hides padding and `[B, Q, K]` masks each
+        A mask is `[Q, K]`, the same everywhere, or has as many dimensions as the keys, each of the size that
+        it has in the weights or 1. For keys `[B, K, dk]`, `[B, 1, K]` hides padding and `[B, Q, K]` masks each
         query. For keys `[B, H, K, dk]` these are `[B, 1, 1, K]` and `[B, 1, Q, K]`, and `[1, H, Q, K]` differs
-        by head; three dimensions are refused there, as they could be meant for examples or for heads. Keys
+        by head. Three dimensions are refused there, as they could be meant for examples or for heads. Keys
         `[K, dk]` take a mask of any number of dimensions.
 
         Args:

@@ -1,8 +1,8 @@
 """Boolean masks: True = attend. One meaning everywhere; `normalizers` and `fast` read them.
 
-A mask broadcasts against weights `[..., Q, K]`. `[Q, K]` is shared by a batch; all others have a dimension for
-each of the weights: without heads, `[B, 1, K]` hides padding from every query, and with heads `[B, 1, 1, K]`
-does, which is `lengths_mask(lengths, K).unsqueeze(1)`. `Attention.remember` states the rule.
+A mask broadcasts against weights `[..., Q, K]`. `[Q, K]` is shared by a batch; all others have a dimension
+for each of the weights: without heads, `[B, 1, K]` hides padding from every query, and with heads
+`[B, 1, 1, K]` does, which is `lengths_mask(lengths, K).unsqueeze(1)`. `Attention.remember` states the rule.
 """
 
 import torch

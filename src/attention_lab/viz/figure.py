@@ -30,37 +30,40 @@ GREY = "#5b6470"
 
 def show_heatmaps(
     matrices: Any,
-    *,
-    titles: Sequence[str] | None = None,
     xlabel: str = "key",
     ylabel: str = "query",
+    titles: Sequence[str] | None = None,
+    figsize: tuple[float, float] | None = None,
+    cmap: "str | Colormap | None" = None,
+    *,
     queries: Labels | None = None,
     keys: Labels | None = None,
     columns: int | None = None,
-    cmap: "str | Colormap | None" = None,
     scale: Scale = "linear",
     shared: bool = True,
-    figsize: tuple[float, float] | None = None,
 ) -> "Figure":
     """Draw rows and columns of matrices, with a colour bar; the last expression of a notebook cell shows it.
 
     Colours go from 0 (or the least value, if that is negative) to the largest value. Cells that are NaN or
     infinite are magenta. Labels too many to be legible are thinned. pyplot is not touched.
 
+    Example:
+        show_heatmaps(weights, "Keys", "Queries", titles=["Head 1", "Head 2"], figsize=(5, 2.5), cmap="Reds")
+
     Args:
         matrices: an array `[rows, columns, Q, K]`, `[N, Q, K]` or `[Q, K]`, a list of matrices, which may be
             of different sizes, or a list of rows of them. NumPy arrays, or whatever NumPy makes an array of;
             PyTorch tensors of any type, device and with or without gradient.
-        titles: one for each matrix, or one for each column.
         xlabel: name of the K axis.
         ylabel: name of the Q axis.
+        titles: one for each matrix, or one for each column.
+        figsize: width and height in inches; by default as the matrices need it.
+        cmap: name of a matplotlib colour map, or one; by default that of the other pictures, light = 0.
         queries: a label for each row of a matrix, or such a list for each matrix.
         keys: a label for each column of a matrix, or such a list for each matrix.
         columns: panels in a row; by default as the array or the rows have it, or else about as many as rows.
-        cmap: name of a matplotlib colour map, or one; by default that of the other pictures, light = 0.
         scale: "sqrt" sets values near 0 apart.
         shared: one colour scale and one bar for all matrices, so that they compare; False: one for each.
-        figsize: width and height in inches; by default as the matrices need it.
 
     Returns:
         The figure: `figure.savefig("heads.pdf")` writes it to a file, `figure.axes` leads to its parts.
