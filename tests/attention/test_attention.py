@@ -10,11 +10,15 @@ from attention_lab.attention import (
     Dot,
     Gaussian,
     General,
+    Linear,
+    LocalP,
     Mechanism,
     ScaledDot,
+    Score,
     recording,
 )
 from attention_lab.attention.memory import check_memory
+from attention_lab.attention.windows import Band, Global, Window
 from attention_lab.errors import LabError
 
 
@@ -174,3 +178,17 @@ def test_queries_fit_score_and_mask() -> None:
     memory = attention.remember(KEYS, VALUES, torch.zeros(2, 6, 7, dtype=torch.bool))
     with pytest.raises(ValueError, match="not for queries"):
         attention(torch.zeros(2, 5, 4), memory)
+
+
+@pytest.mark.parametrize("window", [Global, Band, LocalP])
+@pytest.mark.parametrize("score", [Additive, Dot, Gaussian, Linear])
+def test_a_window_is_asked_once_a_call(score: type[Score], window: type[Window]) -> None:
+    """By calls of its public module: that of local-p runs a network."""
+    attention = Mechanism(score, window=window)(4, 4)
+    calls: list[None] = []
+    attention.window.register_forward_hook(lambda *_: calls.append(None))  # type: ignore[attr-defined]
+    mask = torch.rand(2, 1, 7, generator=torch.Generator().manual_seed(0)) > 0.3
+    query, memory = torch.randn(2, 5, 4), attention.remember(torch.randn(2, 7, 4), mask=mask)
+    attention(query, memory)
+    assert len(calls) <= 1
+    assert calls or window is Global  # a path by sums over the keys needs none

@@ -209,3 +209,19 @@ def test_an_encoder_computes_the_same_bits(
             sums = everything[name].sum(-1)[real.expand(3, 2, 200)]
             assert torch.allclose(sums, torch.ones_like(sums), atol=1e-5)
             assert not everything[name].masked_select(~real.unsqueeze(1)).any()
+
+
+def test_calls_are_joined_once_and_again_after_another_call() -> None:
+    attention = Mechanism(ScaledDot, window=partial(LocalP, width=2.0))(4, 4)
+    memory, query = attention.remember(torch.randn(2, 5, 4)), torch.randn(2, 3, 4)
+    with recording(attention) as seen:
+        for t in range(3):
+            attention(query[:, t : t + 1], memory, offset=t)
+        for of in (seen.__getitem__, seen.mask, seen.centre):
+            first, second = of(""), of("")
+            assert first is not None and second is not None
+            assert first.data_ptr() == second.data_ptr(), "joined again"
+        together = seen[""].clone()
+        attention(query[:, :1], memory)
+    assert seen[""].shape == (2, 1, 4, 5) and torch.equal(seen[""][:, :, :3], together)
+    assert torch.equal(seen.mask("")[:, :, 3], seen.mask("")[:, :, 0])

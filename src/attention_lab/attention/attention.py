@@ -72,10 +72,10 @@ class Attention(nn.Module):
         What no query may see is set to zero, so that not even NaN or infinity in padding can leak.
 
         A mask is `[Q, K]`, the same everywhere, or has as many dimensions as the keys, each of the size that
-        it has in the weights or 1. For keys `[B, K, dk]`, `[B, 1, K]` hides padding and `[B, Q, K]` masks each
-        query. For keys `[B, H, K, dk]` these are `[B, 1, 1, K]` and `[B, 1, Q, K]`, and `[1, H, Q, K]` differs
-        by head. Three dimensions are refused there, as they could be meant for examples or for heads. Keys
-        `[K, dk]` take a mask of any number of dimensions.
+        it has in the weights or 1. For keys `[B, K, dk]`, `[B, 1, K]` hides padding and `[B, Q, K]` masks
+        each query. For keys `[B, H, K, dk]` these are `[B, 1, 1, K]` and `[B, 1, Q, K]`, and `[1, H, Q, K]`
+        differs by head. Three dimensions are refused there, as they could be meant for examples or for
+        heads. Keys `[K, dk]` take a mask of any number of dimensions.
 
         Args:
             key: keys.
@@ -130,11 +130,13 @@ class Attention(nn.Module):
             ValueError: for queries that do not fit the score or the mask.
         """
         check_query(query, memory, self.score.query_size)
-        context = self._fast(query, memory, offset, bias) if isinstance(self.pooling, Soft) else None
+        context, span = None, None
+        if isinstance(self.pooling, Soft):
+            context, span = self._fast(query, memory, offset, bias)
         if context is not None:
             self.look(query, memory, offset=offset, bias=bias)
             return context
-        span = self._span(query, memory, offset)
+        span = self._span(query, memory, offset) if span is None else span
         weights = self._weights(query, memory, span, bias)
         if self.record is not None:
             self.record.add(weights, span.mask, span.centre)
@@ -188,13 +190,15 @@ class Attention(nn.Module):
             return span
         return span._replace(mask=mask if span.mask is None else mask & span.mask)
 
-    def _fast(self, query: Tensor, memory: Memory, offset: int, bias: Tensor | None) -> Tensor | None:
-        """The context by a path that never holds all weights; None if there is none."""
+    def _fast(
+        self, query: Tensor, memory: Memory, offset: int, bias: Tensor | None
+    ) -> tuple[Tensor | None, Span | None]:
+        """The context by a path that never holds all weights, None if there is none; and the span if made."""
         blocks = self._blocks(query, memory, offset) if bias is None else None
         if blocks is not None:
-            return self._within_band(query, memory, blocks)
+            return self._within_band(query, memory, blocks), None
         scale = self.normalizer.scale
-        return None if scale is None else self._without_weights(query, memory, offset, bias, scale)
+        return (None, None) if scale is None else self._without_weights(query, memory, offset, bias, scale)
 
     def _blocks(self, query: Tensor, memory: Memory, offset: int) -> Blocks | None:
         """How to cut queries and keys if there is a band, and this is faster."""
@@ -223,27 +227,28 @@ class Attention(nn.Module):
 
     def _without_weights(
         self, query: Tensor, memory: Memory, offset: int, bias: Tensor | None, scale: float
-    ) -> Tensor | None:
-        """The context by a path that never holds the weights; None if there is none."""
+    ) -> tuple[Tensor | None, Span | None]:
+        """The context by a path that never holds the weights, None if there is none; and the span if made."""
         dropout = self.dropout.p if self.training else 0.0
         if scale == 1 and not dropout and bias is None and isinstance(self.window, Global):
             context = self._linear(query, memory, offset)
             if context is not None:
-                return context
-        mask = memory.mask
+                return context, None
+        mask, span = memory.mask, None
         plain = memory.causal and offset == 0 and query.shape[-2] == memory.keys.shape[-2]
         plain = plain and mask is None and bias is None and isinstance(self.window, Global)
         if not plain:
             span = self._span(query, memory, offset)
             if span.factor is not None:
-                return None
+                return None, span
             mask = span.mask
         features = self.score.features(query, memory.keys, memory.mask)
         if features is None:
-            return None
-        return fused_attention(
+            return None, span
+        context = fused_attention(
             *features, memory.value, mask, bias=bias, causal=plain, scale=scale, dropout=dropout
         )
+        return context, span
 
     def _linear(self, query: Tensor, memory: Memory, offset: int) -> Tensor | None:
         """The context by sums over the keys; None if the score or the mask is not made for it."""

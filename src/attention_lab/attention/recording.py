@@ -15,7 +15,7 @@ class Recording(Mapping[str, Tensor]):
     """The weights `[B, H, Q, K]` of every attention that ran, by module name, in order of execution.
 
     B counts the examples looked at. They are detached and before dropout. Several calls of one attention,
-    as by the steps of a decoder, are joined along the queries; a missing batch or head dimension is 1.
+    as by the steps of a decoder, are joined along the queries, once; a missing batch or head dimension is 1.
     """
 
     def __init__(self) -> None:
@@ -36,20 +36,27 @@ class Recording(Mapping[str, Tensor]):
 
     def mask(self, name: str) -> Tensor:
         """The mask under which `self[name]` came about, of the same shape, True = attended."""
-        return torch.cat(self._masks[name], dim=2)
+        return _joined(self._masks[name])
 
     def centre(self, name: str) -> Tensor | None:
         """The positions `[B, H, Q]` about which queries looked, if a window predicted them."""
-        return torch.cat(self._centres[name], dim=2).squeeze(-1) if name in self._centres else None
+        return _joined(self._centres[name]).squeeze(-1) if name in self._centres else None
 
     def __getitem__(self, name: str) -> Tensor:
-        return torch.cat(self._weights[name], dim=2)
+        return _joined(self._weights[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._weights)
 
     def __len__(self) -> int:
         return len(self._weights)
+
+
+def _joined(parts: list[Tensor]) -> Tensor:
+    """The parts in one, which takes their place."""
+    if len(parts) > 1:
+        parts[:] = [torch.cat(parts, dim=2)]
+    return parts[0]
 
 
 def _four(x: Tensor) -> Tensor:
