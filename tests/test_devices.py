@@ -137,7 +137,13 @@ TASKS: dict[str, tuple[type[Task], Part, object, Callable[[], object], dict[str,
             ),
             {"readout": name, "causal": sizes is VECTORS, "positions": "quadratic", **LAYERS},
         )
-        for name, sizes in (("mean", LABELS), ("max", VECTORS), ("attention", LABELS), ("cls", VECTORS))
+        for name, sizes in (
+            ("mean", LABELS),
+            ("max", VECTORS),
+            ("linear", VECTORS),
+            ("attention", LABELS),
+            ("cls", VECTORS),
+        )
     },
     "cnn": (
         Classification,

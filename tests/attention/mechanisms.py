@@ -15,6 +15,7 @@ from attention_lab.attention import (
     Epanechnikov,
     Kernel,
     Mechanism,
+    QueryFree,
     ScaledDot,
     Score,
     normalizers,
@@ -72,6 +73,8 @@ class Case(NamedTuple):
         attention = mechanism(D, D, heads)
         if isinstance(attention.score, Kernel):
             nn.init.uniform_(attention.score.width, 0.5, 0.8)
+        if isinstance(attention.score, QueryFree):  # all are 0 at the start
+            nn.init.normal_(attention.score.weight)
         return attention.eval()
 
 

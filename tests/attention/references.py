@@ -70,6 +70,7 @@ PAIRS: dict[str, Pair] = {
         ((_u(score, q, k, head) ** 2).sum() <= 1).to(q) + 0 * q.sum()
     ),
     "Constant": lambda score, q, k, head, j: 0 * (q.sum() + k.sum()),
+    "QueryFree": lambda score, q, k, head, j: _of_head(score.weight, head)[j] + 0 * (q.sum() + k.sum()),
 }
 """The score of one query and one key, the j-th."""
 

@@ -21,8 +21,8 @@ from mechanisms import (
 
 from attention_lab.attention import Attention, recording
 
-FUSED = {"Dot", "ScaledDot", "General", "Gaussian", "Constant", "Cosine"}
-PLACED = {"Location", "Band", "LocalP"}  # what depends on where a key stands
+FUSED = {"Dot", "ScaledDot", "General", "Gaussian", "Constant", "Cosine", "QueryFree"}
+PLACED = {"Location", "QueryFree", "Band", "LocalP"}  # what depends on where a key stands
 
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
 half_precision = pytest.mark.parametrize(

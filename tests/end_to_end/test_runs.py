@@ -275,15 +275,6 @@ def test_a_given_width_is_kept(command) -> None:
     assert _metrics(done.folder)["train/width"] == 1.5
 
 
-def test_the_classic_experiment_learns_from_width_one(command) -> None:
-    done = command("experiment=classic_nw")
-    events = EventAccumulator(str(done.folder / "tensorboard")).Reload()
-    losses = [event.value for event in events.Scalars("train/loss")]
-    assert len(losses) == 5
-    assert losses == sorted(losses, reverse=True)
-    assert _metrics(done.folder)["train/width"] > 1.2
-
-
 def test_a_sweep_gives_one_named_folder_for_each_job(command) -> None:
     done = command(
         "-m",

@@ -26,7 +26,7 @@ OPTIONS: dict[type[SequenceClassifier], dict[str, object]] = {
     ConvolutionalClassifier: {"layers": 2, "kernel_size": 3},
     RecurrentClassifier: {"layers": 2, "cell": "gru"},
 }
-READ = [(kind, readout) for kind in OPTIONS for readout in ("mean", "max", "attention")]
+READ = [(kind, readout) for kind in OPTIONS for readout in ("mean", "max", "linear", "attention")]
 READ.append((MultiHeadClassifier, "cls"))
 
 
@@ -71,7 +71,7 @@ def test_no_position_leaks_padding(
 
 
 @pytest.mark.parametrize("kind", OPTIONS)
-@pytest.mark.parametrize("readout", ["mean", "max", "attention"])
+@pytest.mark.parametrize("readout", ["mean", "max", "linear", "attention"])
 def test_vectors_with_anything_in_their_padding(kind: type[SequenceClassifier], readout: str) -> None:
     model = _classifier(kind, sizes=ClassificationSizes(classes=3, length=8, features=5), readout=readout)
     x, lengths = torch.randn(2, 8, 5, dtype=torch.float64), torch.tensor([8, 3])
@@ -139,14 +139,25 @@ def test_cls_does_not_move_the_pixels_of_a_grid() -> None:
 
 def test_pooling_without_layers_asks_no_query() -> None:
     x, lengths = torch.randint(4, 12, (2, 6)), torch.tensor([6, 4])
-    for readout in ("mean", "max"):
+    weight = torch.randn(8).double()
+    pools = {
+        "mean": lambda row: row.mean(0),
+        "max": lambda row: row.amax(0),
+        "linear": lambda row: sum(weight[i] * row[i] for i in range(len(row))),
+    }
+    for readout, pool in pools.items():
         model = _classifier(layers=0, positions="none", readout=readout)
+        if readout == "linear":
+            assert torch.equal(model.readout.weight.data, torch.full([8], 1 / 8, dtype=torch.float64))  # type: ignore[union-attr, operator]
+            model.readout.weight.data = weight  # type: ignore[union-attr]
         with recording(model) as weights:
             logits = model(x, lengths)
         assert list(weights) == []
         rows = [model.encoder.norm(model.embedding(x[i, :n])) for i, n in enumerate((6, 4))]  # type: ignore[operator]
-        pooled = torch.stack([row.mean(0) if readout == "mean" else row.amax(0) for row in rows])
+        pooled = torch.stack([pool(row) for row in rows])
         assert torch.allclose(logits, model.classify(pooled), atol=1e-12)
+    with pytest.raises(LabError, match=r"readout=linear has weights for 8 positions, and a sequence has 9"):
+        _classifier(readout="linear")(torch.full([1, 9], 4), torch.tensor([9]))
     with pytest.raises(LabError, match=r"readout=cls sees the sequence through the layers"):
         _classifier(layers=0, readout="cls")
 
@@ -207,7 +218,11 @@ def test_the_models_as_configured_have_equally_many_parameters() -> None:
 @pytest.mark.parametrize(
     ("kind", "options", "message"),
     [
-        (MultiHeadClassifier, {"readout": "sum"}, "readout=sum is unknown: choose mean, max, attention"),
+        (
+            MultiHeadClassifier,
+            {"readout": "sum"},
+            "readout=sum is unknown: choose mean, max, linear, attention",
+        ),
         (RecurrentClassifier, {"readout": "cls"}, "readout=cls needs model=multihead: choose mean, max"),
         (ConvolutionalClassifier, {"kernel_size": 4}, "kernel_size must be odd, .* got 4: choose 5"),
         (ConvolutionalClassifier, {"layers": 0}, "layers must be at least 1, got 0"),

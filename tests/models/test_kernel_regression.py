@@ -16,6 +16,7 @@ from attention_lab.attention import (
     Global,
     Laplacian,
     Mechanism,
+    QueryFree,
     Window,
     recording,
 )
@@ -59,6 +60,23 @@ def test_a_constant_kernel_is_average_pooling() -> None:
     model = _model(Constant)
     assert model.width is None
     assert torch.allclose(model(x), y.mean().expand(40, 1), atol=1e-5)
+
+
+def test_without_a_query_every_prediction_is_one_weighted_mean() -> None:
+    x, y = _data()
+    model = _model(QueryFree)
+    assert model.width is None
+    assert torch.allclose(model(x), y.mean().expand(40, 1), atol=1e-5)
+    numbers = torch.randn(64)
+    model.attention.score.weight.data = numbers  # type: ignore[union-attr]
+    kernel = numbers[:40].exp()
+    assert torch.allclose(model(x), ((kernel @ y) / kernel.sum()).expand(40, 1), atol=1e-5)
+    others = kernel.expand(40, 40) * (1 - torch.eye(40))
+    assert torch.allclose(model(x, torch.arange(40)), others @ y / others.sum(1, keepdim=True), atol=1e-5)
+    with pytest.raises(LabError, match=r"made for 39 positions, got 40: set scoring\.length=40 or more"):
+        _model(partial(QueryFree, length=39))(x)  # type: ignore[arg-type]
+    with pytest.raises(LabError, match=r"scoring\.length must be at least 1"):
+        _model(partial(QueryFree, length=0))  # type: ignore[arg-type]
 
 
 def test_a_query_that_no_kernel_reaches_is_zero() -> None:

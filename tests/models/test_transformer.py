@@ -17,6 +17,7 @@ from attention_lab.attention import (
     Linear,
     Location,
     Mechanism,
+    QueryFree,
     ScaledDot,
     recording,
 )
@@ -51,7 +52,7 @@ class Narrow(Band):
 MECHANISMS = [
     *(
         Mechanism(score)
-        for score in (ScaledDot, General, Additive, Cosine, Linear, Gaussian, Constant, Location)
+        for score in (ScaledDot, General, Additive, Cosine, Linear, Gaussian, Constant, Location, QueryFree)
     ),
     Mechanism(ScaledDot, window=Narrow),
     Mechanism(Additive, window=LocalP),

@@ -1,14 +1,18 @@
 """What the regression task shows of its training set."""
 
+import math
+
 import pytest
 import torch
 
 from attention_lab.attention import Gaussian, Mechanism
 from attention_lab.data.reading.batches import RegressionBatch
 from attention_lab.data.reading.codecs import RegressionCodec
+from attention_lab.errors import LabError
 from attention_lab.models import KernelRegression
 from attention_lab.sizes import RegressionSizes
 from attention_lab.tasks import Regression
+from attention_lab.tasks.regression import Reduction
 
 
 @pytest.mark.parametrize("features", [1, 2])
@@ -37,3 +41,25 @@ def test_a_curve_is_drawn_with_as_many_samples_as_can_be_seen() -> None:
     assert curve is not None
     assert (len(curve.inputs), curve.inputs[0], curve.inputs[-1]) == (10_000, 0, 1)
     assert torch.equal(curve.inputs, curve.targets)
+    assert curve.mean == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_the_loss_is_a_mean_or_a_sum(reduction: Reduction, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = KernelRegression(Mechanism(Gaussian), RegressionSizes(1, 1, 3))
+    x, y = torch.tensor([[0.0], [1], [2]]), torch.tensor([[1.0], [0], [4]])
+    model.memorize(x, y)
+    task = Regression(model, RegressionCodec(["x"], "y", [0.0, 0.0], [1.0, 1.0]), reduction=reduction)
+    monkeypatch.setattr(task, "log", lambda *_, **__: None)  # there is no trainer to log to
+    loss = task.training_step(RegressionBatch(x, y, torch.arange(3)), 0)
+    near, far = math.exp(-1 / 2), math.exp(-4 / 2)
+    predicted = [4 * far / (near + far), (1 + 4) / 2, far / (near + far)]
+    total = sum((a - b) ** 2 for a, b in zip(predicted, [1, 0, 4], strict=True))
+    assert loss is not None
+    assert loss.item() == pytest.approx(total if reduction == "sum" else total / 3)
+
+
+def test_an_unknown_reduction_is_refused() -> None:
+    model = KernelRegression(Mechanism(Gaussian), RegressionSizes(1, 1, 3))
+    with pytest.raises(LabError, match=r"task\.reduction=none: choose mean or sum"):
+        Regression(model, RegressionCodec(["x"], "y", [0.0], [1.0]), reduction="none")  # type: ignore[arg-type]

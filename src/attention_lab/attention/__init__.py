@@ -6,7 +6,15 @@ shell of 1706.03762, `recording` the way to see weights.
 
 from attention_lab.attention.attention import Attention, Mechanism
 from attention_lab.attention.dropout import Dropout
-from attention_lab.attention.kernels import Boxcar, Constant, Epanechnikov, Gaussian, Kernel, Laplacian
+from attention_lab.attention.kernels import (
+    Boxcar,
+    Constant,
+    Epanechnikov,
+    Gaussian,
+    Kernel,
+    Laplacian,
+    QueryFree,
+)
 from attention_lab.attention.masks import adjacency_mask, band_mask, causal_mask, leave_out_mask, lengths_mask
 from attention_lab.attention.memory import Memory
 from attention_lab.attention.multihead import MultiHead
@@ -61,6 +69,7 @@ __all__ = [
     "Monotonic",
     "MultiHead",
     "Normalizer",
+    "QueryFree",
     "Recording",
     "ScaledDot",
     "Score",

@@ -1,7 +1,8 @@
 """Kernels of the distance as scores: Nadaraya-Watson regression is attention with one of these.
 
 `f(x) = sum_i K((x - x_i) w) y_i / sum_j K((x - x_j) w)` is a softmax over `log K`. The width `w` is
-the inverse of the bandwidth; it is a learnable parameter, one number or one for each feature.
+the inverse of the bandwidth; it is a learnable parameter, one number or one for each feature. Beside
+them stand the two scores that no query enters, `Constant` and `QueryFree`.
 """
 
 import torch
@@ -9,6 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attention_lab.attention.scores import Score
+from attention_lab.errors import LabError
 
 
 class Kernel(Score):
@@ -127,6 +129,43 @@ class Constant(Score):
     def features(self, query: Tensor, keys: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """One zero for every query and key, tied to them so that their gradients are zero, not absent."""
         return query.sum(-1, keepdim=True) * 0, keys.sum(-1, keepdim=True) * 0
+
+
+class QueryFree(Score):
+    """A learned number for each key position, `a_i = b_i`, whatever query and key hold.
+
+    Under a softmax this is a fully connected layer over the keys whose weights are positive and sum to one:
+    it has parameters, but no query. It starts as average pooling, all `b_i` being 0.
+
+    Args:
+        query_size: size of the query, which does not matter.
+        key_size: size of the key, which does not matter.
+        heads: one set of numbers for each head where given.
+        length: the most keys that there are numbers for.
+
+    Raises:
+        LabError: (when used) there are more keys.
+    """
+
+    is_placed = True
+
+    def __init__(self, query_size: int, key_size: int, heads: int | None = None, *, length: int = 64) -> None:
+        super().__init__(query_size, key_size, heads)
+        if length < 1:
+            raise LabError(f"scoring.length must be at least 1, got {length}")
+        self.length = length
+        self.weight = self.parameter(length, std=0.0)
+
+    def features(self, query: Tensor, keys: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """1 for each query and `b_i` for key i, tied to both: their gradients are zero, not absent."""
+        count = keys.shape[-2]
+        if count > self.length:
+            raise LabError(
+                f"scoring=query_free was made for {self.length} positions, got {count}: "
+                f"set scoring.length={count} or more"
+            )
+        number = self.weight[..., :count].unsqueeze(-1)
+        return query.sum(-1, keepdim=True) * 0 + 1, keys.sum(-1, keepdim=True) * 0 + number
 
 
 def distance(query: Tensor, key: Tensor, order: float) -> Tensor:

@@ -30,7 +30,10 @@ def curve_picture(task: Regression) -> Image | None:
     if curve is None:
         return None
     return draw_curve(
-        {"fitted": (curve.x.numpy(), curve.y.numpy())},
+        {
+            "fitted": (curve.x.numpy(), curve.y.numpy()),
+            "mean pooling, no query": (curve.x[[0, -1]].numpy(), [curve.mean] * 2),
+        },
         points={"training samples": (curve.inputs.numpy(), curve.targets.numpy())},
         title="Kernel regression" if task.width is None else f"Kernel regression, width {task.width:.4g}",
         x_label=task.codec.inputs[0],

@@ -28,7 +28,7 @@ REFUSALS = (
         ("cnn", "rnn"), "window", PLACES, "its one query reads the whole sequence and has no place in it"
     ),
     Refusal(("nw",), "scoring", ("location",), "the samples of a regression have no order"),
-    Refusal(("graph",), "scoring", ("location",), "the nodes of a graph have no order"),
+    Refusal(("graph",), "scoring", ("location", "query_free"), "the nodes of a graph have no order"),
     Refusal(("nw",), "normalizer", ("sigmoid",), "a kernel regression is a mean, whose weights sum to one"),
     Refusal(
         ("nw",),

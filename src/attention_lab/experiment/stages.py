@@ -34,6 +34,7 @@ from attention_lab.experiment.checkpoints import TrainedModel, find_checkpoints,
 from attention_lab.experiment.compiling import compiling
 from attention_lab.experiment.console import in_sweep, quiet
 from attention_lab.experiment.cost import Cost
+from attention_lab.experiment.loss_curve import save_losses
 from attention_lab.interruption import resume
 from attention_lab.interruption.signals import Waiting
 from attention_lab.interruption.startup_watchdog import Starting
@@ -243,6 +244,8 @@ def _test(
         mistakes = leave_mistakes(task, data.parts.test, folder, pictures)
     for logger in run_loggers(trainer):
         logger.close()
+        if pictures and isinstance(task, Regression):
+            save_losses(Path(logger.log_dir), folder / "attention", f"{task.reduction} of squared errors")
     results.write_metrics(folder, metrics)  # last: a run that has them is finished
     remove(folder / ERROR)  # of a part of the run before
     if not in_sweep():

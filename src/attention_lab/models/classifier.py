@@ -71,8 +71,9 @@ class MultiHeadClassifier(SequenceClassifier):
         causal: let a position attend to itself and earlier ones only.
         positions: sinusoidal, learned, rotary, alibi, quadratic or none; see `attention.positions`.
         scale_embedding: multiply token embeddings by sqrt(d_model).
-        readout: `mean` or `max` over the positions, `attention` of one learned query to them, or `cls`, a
-            learned vector put before them (1810.04805); under a causal mask it stands at the end.
+        readout: `mean` or `max` over the positions, `linear`, a learned weight for each of them, `attention`
+            of one learned query to them, or `cls`, a learned vector put before them (1810.04805); under a
+            causal mask it stands at the end.
         checkpointing: save memory in training and compute the layers twice; see `Encoder`.
     """
 
@@ -100,7 +101,7 @@ class MultiHeadClassifier(SequenceClassifier):
         reader = (
             ClassToken(d_model, at_end=causal)
             if readout == "cls"
-            else make_readout(readout, mechanism, d_model, attention_dropout)
+            else make_readout(readout, mechanism, d_model, sizes.length, attention_dropout)
         )
         encoder = Encoder(
             mechanism,
@@ -133,7 +134,8 @@ class ConvolutionalClassifier(SequenceClassifier):
         kernel_size: positions that each kernel spans; odd.
         dropout: on the embeddings and the output of each layer.
         attention_dropout: on the attention weights.
-        readout: `mean` or `max` over the positions, or `attention` of one learned query to them.
+        readout: `mean` or `max` over the positions, `linear`, a learned weight for each of them, or
+            `attention` of one learned query to them.
     """
 
     def __init__(
@@ -155,7 +157,7 @@ class ConvolutionalClassifier(SequenceClassifier):
             encoder=ConvolutionalEncoder(
                 d_model=d_model, layers=layers, kernel_size=kernel_size, dropout=dropout
             ),
-            readout=make_readout(readout, mechanism, d_model, attention_dropout),
+            readout=make_readout(readout, mechanism, d_model, sizes.length, attention_dropout),
         )
 
 
@@ -170,7 +172,8 @@ class RecurrentClassifier(SequenceClassifier):
         cell: `lstm` or `gru`.
         dropout: on the embeddings and the output of each layer.
         attention_dropout: on the attention weights.
-        readout: `mean` or `max` over the positions, or `attention` of one learned query to them.
+        readout: `mean` or `max` over the positions, `linear`, a learned weight for each of them, or
+            `attention` of one learned query to them.
     """
 
     def __init__(
@@ -190,5 +193,5 @@ class RecurrentClassifier(SequenceClassifier):
             sizes,
             d_model=d_model,
             encoder=BidirectionalEncoder(d_model=d_model, layers=layers, cell=cell, dropout=dropout),
-            readout=make_readout(readout, mechanism, d_model, attention_dropout),
+            readout=make_readout(readout, mechanism, d_model, sizes.length, attention_dropout),
         )

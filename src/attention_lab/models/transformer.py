@@ -3,7 +3,7 @@
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attention_lab.attention import Location, Mechanism, lengths_mask
+from attention_lab.attention import Location, Mechanism, QueryFree, lengths_mask
 from attention_lab.attention.positions import Learned
 from attention_lab.models.options import check_at_least
 from attention_lab.models.parts.embedding import ScaledEmbedding
@@ -103,7 +103,7 @@ class Transformer(nn.Module):
     @property
     def longest(self) -> int:
         """The most symbols that can be written: all, but for tables of so many positions."""
-        tables = [part.length for part in self.decoder.modules() if isinstance(part, Location)]
+        tables = [part.length for part in self.decoder.modules() if isinstance(part, Location | QueryFree)]
         tables += [len(part.table) for part in self.decoder.modules() if isinstance(part, Learned)]
         return min(tables, default=2**31)
 

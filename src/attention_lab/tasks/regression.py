@@ -1,6 +1,6 @@
 """Regression by attention to the training set."""
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 import torch.nn.functional as F
@@ -10,6 +10,7 @@ from torchmetrics import MeanSquaredError
 from attention_lab.attention import recording
 from attention_lab.data.reading.batches import RegressionBatch
 from attention_lab.data.reading.codecs import RegressionCodec
+from attention_lab.errors import LabError
 from attention_lab.models.kernel_regression import KernelRegression
 from attention_lab.tasks.observation import Observation
 from attention_lab.tasks.task import Task
@@ -18,15 +19,18 @@ LIMIT = 100
 """Most rows and columns of the weights that are shown."""
 POINTS = 10_000
 """Most samples that are drawn beside a fitted curve."""
+Reduction = Literal["mean", "sum"]
+"""How the errors of the samples make one loss."""
 
 
 class Curve(NamedTuple):
-    """A fitted function of one input, in the data's own units, with samples it was fitted to."""
+    """A fitted function of one input in the data's units, with samples it was fitted to and their mean."""
 
     x: Tensor
     y: Tensor
     inputs: Tensor
     targets: Tensor
+    mean: float
 
 
 class Regression(Task):
@@ -37,6 +41,8 @@ class Regression(Task):
     Args:
         model: the kernel regression.
         codec: numbers to standardised tensors and back.
+        reduction: `mean` or `sum` of the squared errors of a batch as the loss that is trained on; with a
+            sum, the steps of a given learning rate grow with the number of samples. Metrics are always means.
         options: see `Task`.
     """
 
@@ -44,8 +50,18 @@ class Regression(Task):
     codec: RegressionCodec
     headlines = ("test/mse", "train/loo_mse")
 
-    def __init__(self, model: KernelRegression, codec: RegressionCodec, **options: Any) -> None:
+    def __init__(
+        self,
+        model: KernelRegression,
+        codec: RegressionCodec,
+        *,
+        reduction: Reduction = "mean",
+        **options: Any,
+    ) -> None:
         super().__init__(model, codec, **options)
+        if reduction not in get_args(Reduction):
+            raise LabError(f"task.reduction={reduction}: choose mean or sum")
+        self.reduction = reduction
         # A key of a ModuleDict may not be the name of one of its methods, as `train` is.
         self.errors = nn.ModuleDict({f"{part}_mse": MeanSquaredError() for part in ("validation", "test")})
 
@@ -64,8 +80,8 @@ class Regression(Task):
             self.model.memorize(training.inputs, training.targets)
 
     def training_step(self, batch: RegressionBatch, batch_idx: int) -> Tensor | None:
-        """Mean squared leave-one-out error, in standardised units where the data has them."""
-        loss = F.mse_loss(self.model(batch.inputs, batch.index), batch.targets)
+        """Mean or sum of the squared leave-one-out errors, in standardised units where the data has them."""
+        loss = F.mse_loss(self.model(batch.inputs, batch.index), batch.targets, reduction=self.reduction)
         self.log("train/loss", loss.detach(), prog_bar=True, batch_size=len(batch.inputs))
         # A constant kernel has nothing to learn: there is no gradient to take.
         return loss if loss.requires_grad else None
@@ -135,7 +151,9 @@ class Regression(Task):
         inputs, targets = self.codec.restore_inputs, self.codec.restore_targets
         drawn = _spread(torch.arange(len(keys), device=keys.device), POINTS)
         pairs = (inputs(x), targets(self.model(x)), inputs(keys[drawn]), targets(values[drawn]))
-        return Curve(*(part.squeeze(-1).float().cpu() for part in pairs))
+        mean = float(targets(values.double().mean(0)))
+        x, y, drawn_x, drawn_y = (part.squeeze(-1).float().cpu() for part in pairs)
+        return Curve(x, y, drawn_x, drawn_y, mean)
 
     def _memorized(self, batch: RegressionBatch) -> Tensor:
         """The rows of the memory that samples are, -1 for those that the model was not fitted to."""

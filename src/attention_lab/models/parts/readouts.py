@@ -48,6 +48,34 @@ class Max(Readout):
         return largest.masked_fill(lengths.unsqueeze(-1) == 0, 0.0)
 
 
+class FullyConnected(Readout):
+    """A fully connected layer over the positions, one for all features: it has parameters, but no query.
+
+    It starts as the mean of a sequence of the full length.
+
+    Args:
+        length: the most positions of a sequence.
+    """
+
+    def __init__(self, length: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.full([length], 1 / length))
+
+    def forward(self, x: Float[Tensor, "B L d"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B d"]:
+        """`sum_i w_i x_i`; zero for a sequence of no position.
+
+        Raises:
+            LabError: there are more positions than weights.
+        """
+        count, most = x.shape[1], len(self.weight)
+        if count > most:
+            raise LabError(
+                f"model.readout=linear has weights for {most} positions, and a sequence has {count}"
+            )
+        visible = lengths_mask(lengths, count).mT
+        return self.weight[:count] @ x.masked_fill(~visible, 0.0)
+
+
 class ClassToken(Readout):
     """A learned vector CLS that the encoder sees among the positions, and that is read (1810.04805).
 
@@ -106,15 +134,19 @@ class Attentive(Readout):
         return context.squeeze(1)
 
 
-def make_readout(name: str, mechanism: Mechanism, size: int, dropout: float) -> Readout:
-    """The readout called `name` that asks nothing of the encoder: mean, max or attention."""
+def make_readout(name: str, mechanism: Mechanism, size: int, length: int, dropout: float) -> Readout:
+    """The readout called `name` that asks nothing of the encoder: mean, max, linear or attention."""
     match name:
         case "mean":
             return Mean()
         case "max":
             return Max()
+        case "linear":
+            return FullyConnected(length)
         case "attention":
             return Attentive(mechanism, size, dropout)
         case "cls":
-            raise LabError("model.readout=cls needs model=multihead: choose mean, max or attention")
-    raise LabError(f"model.readout={name} is unknown: choose mean, max, attention or, with multihead, cls")
+            raise LabError("model.readout=cls needs model=multihead: choose mean, max, linear or attention")
+    raise LabError(
+        f"model.readout={name} is unknown: choose mean, max, linear, attention or, with multihead, cls"
+    )

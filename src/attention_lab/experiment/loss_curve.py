@@ -1,0 +1,35 @@
+"""A picture of the losses that a run has logged."""
+
+from pathlib import Path
+
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from attention_lab.viz import draw_curve, to_png
+from attention_lab.writing import write_atomically
+
+TAG = "train/loss"
+
+
+def save_losses(log: Path, folder: Path, label: str) -> Path | None:
+    """Draw the training loss of each logged step into `folder`; None if the log has less than two of them.
+
+    The log is read, and not what this process remembers, so that a resumed run shows all of its steps.
+
+    Args:
+        log: the folder of the run's event files.
+        folder: where `loss.png` is written.
+        label: what the loss is.
+    """
+    if not log.is_dir():
+        return None
+    events = EventAccumulator(str(log), size_guidance={"scalars": 0, "tensors": 1, "images": 1}).Reload()
+    if TAG not in events.Tags()["scalars"]:
+        return None
+    losses = events.Scalars(TAG)
+    if len(losses) < 2:
+        return None
+    series = ([event.step + 1 for event in losses], [event.value for event in losses])
+    picture = draw_curve({label: series}, title="Training loss", x_label="step", y_label="loss")
+    path = folder / "loss.png"
+    write_atomically(path, to_png(picture))
+    return path
