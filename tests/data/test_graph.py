@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 
 from attention_lab.data import GraphFiles, Karate, NodeBatch, NodeCodec
 from attention_lab.data.graph import Graph8, GraphData
@@ -10,6 +11,7 @@ from attention_lab.data.reading.splits import Split
 from attention_lab.errors import LabError
 from attention_lab.sizes import GraphSizes
 
+CONF = Path(__file__).parents[2] / "conf"
 NODES = "ann\tx\t1\t7\nbob\t\t3\t7\ncid\ty\t5\t7\ndee\tx\t3\t7\neve\ty\t3\t7\nfay\tx\t3\t7\ngus\ty\t3\t7\n"
 EDGES = "ann\tbob\nbob\tcid\ndee\teve\n"
 
@@ -43,17 +45,17 @@ def test_graph8() -> None:
     data.setup()
     assert data.sizes == GraphSizes(classes=2, features=2)
     train, validation, test = members(data)
-    assert train == {"a": "left", "c": "left", "e": "right", "h": "right"}
-    assert validation == {"b": "left", "g": "right"}
-    assert test == {"d": "left", "f": "right"}
+    assert train == {"3": "right", "4": "right", "6": "left", "8": "left"}
+    assert validation == {"1": "left", "5": "right"}
+    assert test == {"2": "right", "7": "left"}
     batch = whole(data.parts.train)
-    assert batch.edges.shape == (2, 13)
-    degrees = torch.bincount(batch.edges.flatten(), minlength=8)
-    assert degrees.tolist() == [3, 3, 3, 4, 4, 3, 3, 3]
-    own = batch.features.argmax(-1)
-    assert [data.codec.names[i] for i in range(8) if own[i] != i // 4] == ["c", "f"]
-    votes = own.bincount(minlength=2)
-    assert votes.tolist() == [4, 4]
+    names = data.codec.names
+    edges = [f"{names[one]}-{names[other]}" for one, other in batch.edges.mT.tolist()]
+    assert edges == ["1-8", "1-6", "1-7", "6-7", "6-5", "5-4", "5-3", "3-2"]
+    assert OmegaConf.load(CONF / "experiment" / "graph_equivalence.yaml").theorem.edges == edges
+    says = [data.codec.labels[column] for column in batch.features.argmax(-1).tolist()]
+    known = {**train, **validation, **test}
+    assert [name for name, said in zip(names, says, strict=True) if said != known[name]] == ["3", "7"]
 
 
 def test_karate() -> None:

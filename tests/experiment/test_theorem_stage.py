@@ -62,7 +62,10 @@ def test_without_matplotlib_the_finding_is_still_there(command, monkeypatch: pyt
         (["experiment=scaling", "theorem.sizes=[8]"], "give two sizes or more"),
         (["experiment=conv_equivalence", "+theorem.paddings=[half]"], "half is unknown: choose valid"),
         (["experiment=hard_gradients", "theorem.samples=[4]"], "theorem.samples must contain 1"),
-        (["experiment=graph_equivalence", "+theorem.edges=[abc]"], "give pairs of letters"),
+        (
+            ["experiment=graph_equivalence", "theorem.edges=[1-8,abc]"],
+            "'abc' is no edge: give pairs of nodes",
+        ),
         (["experiment=scaling", "theorem._target_=builtins.dict"], "is no theorem: it has no run(seed)"),
         (["experiment=scaling", "seed=-1"], "seed=-1: choose 0 or more"),
         (["experiment=scaling", "theorem._target_=attention_lab.viz.Heatmap"], "Error: theorem: "),

@@ -21,10 +21,10 @@ def test_the_graph_is_one_example() -> None:
     data, task = _task()
     batch = data.probe(4)
     (observation,) = task.observe(batch)
-    assert observation.input == "b g"
+    assert observation.input == "1 5"
     assert observation.expected == "left, right"
     assert observation.output == ", ".join(task.answer(batch))
-    assert list(observation.queries) == list(observation.keys) == list("abcdefgh")
+    assert list(observation.queries) == list(observation.keys) == list("12345678")
     assert len(observation.weights) == 2
     mask = adjacency_mask(batch.edges, 8)
     for name, weights in observation.weights.items():
@@ -35,8 +35,8 @@ def test_the_graph_is_one_example() -> None:
 
 def test_without_labels_nothing_is_expected() -> None:
     data, task = _task()
-    (observation,) = task.observe(data.codec.encode(["h"]))
-    assert (observation.input, observation.expected) == ("h", "")
+    (observation,) = task.observe(data.codec.encode(["8"]))
+    assert (observation.input, observation.expected) == ("8", "")
 
 
 def test_answers_are_those_of_the_nodes_asked_for() -> None:
@@ -44,8 +44,8 @@ def test_answers_are_those_of_the_nodes_asked_for() -> None:
     logits = task.model(*data.codec.tensors)
     labels = [data.codec.labels[label] for label in logits.argmax(-1).tolist()]
     assert len(set(labels)) == 2
-    assert task.answer(data.codec.encode(list("abcdefgh"))) == labels
-    assert task.answer(data.codec.encode(list("hca"))) == [labels[7], labels[2], labels[0]]
+    assert task.answer(data.codec.encode(list("12345678"))) == labels
+    assert task.answer(data.codec.encode(list("831"))) == [labels[7], labels[2], labels[0]]
 
 
 def test_the_labels_of_other_nodes_do_not_enter_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,6 +53,6 @@ def test_the_labels_of_other_nodes_do_not_enter_the_loss(monkeypatch: pytest.Mon
     monkeypatch.setattr(task, "log", lambda *_, **__: None)  # there is no trainer to log to
     batch = data.parts.train[torch.arange(4)]
     loss = task.training_step(batch, 0)
-    logits = task.model(batch.features, batch.edges)[[0, 2, 4, 7]]
-    expected = torch.nn.functional.cross_entropy(logits, torch.tensor([0, 0, 1, 1]))
+    logits = task.model(batch.features, batch.edges)[[2, 3, 5, 7]]
+    expected = torch.nn.functional.cross_entropy(logits, torch.tensor([1, 1, 0, 0]))
     assert loss.item() == expected.item()

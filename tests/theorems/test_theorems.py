@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -33,7 +34,7 @@ SMALL: dict[str, Callable[[], Theorem]] = {
     "convolution": lambda: ConvolutionEquivalence(kernels=(1, 3), grid=(5, 4), sweep=(1, 10)),
     "scaling": lambda: Scaling(sizes=(4, 64, 256), draws=300),
     "recurrence": lambda: LinearRecurrence(length=70, size=4, batch=2, lengths=(8, 64), repeats=3),
-    "graph": lambda: GraphEquivalence(random=((10, 0.2),), size=3, heads=2),
+    "graph": lambda: GraphEquivalence(("1-2", "2-10", "1-3"), random=((10, 0.2),), size=3, heads=2),
     "kernels": lambda: KernelEquivalence(samples=20, queries=10, widths=(1.0, 3.0)),
     "gradients": lambda: HardGradients(repetitions=10000, samples=(1, 4), temperatures=(0.5, 2.0)),
     "reach": lambda: ReceptiveField(distances=(1, 3, 8), depths=3),
@@ -111,6 +112,17 @@ def test_a_missing_edge_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     complete = graph._directed
     monkeypatch.setattr(graph, "_directed", lambda one: complete(one)[:, 1:])
     assert not SMALL["graph"]().run(1).holds
+
+
+@pytest.mark.parametrize("edges", ["1-2", None, 5, [], [12], ["12"], ["1-"], ["-2"], ["1-2-3"], [[1, 2]]])
+def test_what_is_no_edge_is_refused(edges: Any) -> None:
+    with pytest.raises(LabError, match=r"theorem\.edges.*give pairs of nodes") as refused:
+        GraphEquivalence(edges)
+    assert "\n" not in str(refused.value)
+
+
+def test_nodes_stand_in_the_order_of_their_numbers() -> None:
+    assert GraphEquivalence(("10-2", "1 - 2")).names == ["1", "2", "10"]
 
 
 def test_the_wrong_kernel_is_seen() -> None:

@@ -48,30 +48,31 @@ class GraphData(DataModule):
 
 
 class Graph8(GraphData):
-    """Eight nodes in two communities, small enough to follow every weight by eye.
+    r"""Eight nodes and eight edges, small enough to follow every weight by eye.
 
-        a --- b         f --- g
-        |  X  |         |  X  |
-        c --- d ------- e --- h
+        8 --- 1 --- 7     4
+               \   /      |
+                \ /       |
+                 6 ------ 5 --- 3 --- 2
 
-    All of a, b, c, d know each other, and all of e, f, g, h; d knows e. Each node says of itself whether
-    it is left, (1, 0), or right, (0, 1), but c and f say the wrong thing: only their neighbours tell.
-    Training has a, c, e, h, validation b, g, and test d, f.
+    1, 6, 7, 8 are the left side, 2, 3, 4, 5 the right. Each node says of itself whether it is left, (1, 0),
+    or right, (0, 1), but 7 and 3 say the wrong thing: only their neighbours tell. Training has 3, 4, 6, 8,
+    validation 1, 5, and test 2, 7.
     """
+
+    EDGES = ((1, 8), (1, 6), (1, 7), (6, 7), (6, 5), (5, 4), (5, 3), (3, 2))
 
     def graph(self) -> LabelledGraph:
         """See `GraphData`."""
-        names = list("abcdefgh")
-        edges = ["ab", "ac", "ad", "bc", "bd", "cd", "de", "ef", "eg", "eh", "fg", "fh", "gh"]
-        says_left = "abdf"
+        nodes, left, says_left = range(1, 9), {1, 6, 7, 8}, {1, 3, 6, 8}
         codec = NodeCodec(
-            names,
+            [str(node) for node in nodes],
             labels=["left", "right"],
-            edges=[[names.index(name) for name in edge] for edge in edges],
-            features=[[1.0, 0.0] if name in says_left else [0.0, 1.0] for name in names],
+            edges=[[one - 1, other - 1] for one, other in self.EDGES],
+            features=[[1.0, 0.0] if node in says_left else [0.0, 1.0] for node in nodes],
         )
-        parts = Parts("aceh", "bg", "df").map(lambda part: [names.index(name) for name in part])
-        return LabelledGraph(codec, [0] * 4 + [1] * 4, parts)
+        parts = Parts([3, 4, 6, 8], [1, 5], [2, 7]).map(lambda part: [node - 1 for node in part])
+        return LabelledGraph(codec, [0 if node in left else 1 for node in nodes], parts)
 
 
 class Karate(GraphData):

@@ -21,9 +21,6 @@ from attention_lab.errors import LabError
 from attention_lab.theorems.finding import Cell, Figure, Finding, apart, seeded
 from attention_lab.viz import Heatmap, draw_heatmaps
 
-TWO_COMMUNITIES = ("ab", "ac", "ad", "bc", "bd", "cd", "de", "ef", "eg", "eh", "fg", "fh", "gh")
-"""Two groups of four nodes, all of each acquainted, with one edge between them."""
-
 
 class Graph(NamedTuple):
     """A graph with a name.
@@ -59,7 +56,7 @@ class GraphEquivalence:
     score for each edge, then a softmax and a sum over the edges that end in the same node.
 
     Args:
-        edges: pairs of letters, a graph of its own; by default eight nodes in two communities.
+        edges: of a graph of its own, each two names of nodes with a hyphen between, as in `1-8`.
         random: pairs of a number of nodes and the probability of an edge, a random graph each.
         size: of a node's vector in each head.
         heads: H.
@@ -68,17 +65,19 @@ class GraphEquivalence:
 
     def __init__(
         self,
-        edges: Sequence[str] = TWO_COMMUNITIES,
+        edges: Sequence[str],
         random: Sequence[Sequence[float]] = ((12, 0.3), (40, 0.1), (120, 0.03)),
         size: int = 6,
         heads: int = 3,
         tolerance: float = 1e-10,
     ) -> None:
-        if any(len(edge) != 2 for edge in edges) or not edges:
-            raise LabError("theorem.edges: give pairs of letters, as [ab,bc]")
+        self.pairs = _named_pairs(edges)
+        self.names = sorted(
+            {node for pair in self.pairs for node in pair}, key=lambda name: (len(name), name)
+        )
         if any(nodes < 1 or not 0 <= probability <= 1 for nodes, probability in random):
             raise LabError("theorem.random: give pairs of nodes and probability, as [[40,0.1]]")
-        self.edges, self.random = edges, random
+        self.random = random
         self.size, self.heads, self.tolerance = size, heads, tolerance
 
     def run(self, seed: int) -> Finding:
@@ -123,9 +122,7 @@ class GraphEquivalence:
         )
 
     def _graphs(self) -> list[Graph]:
-        names = sorted(set("".join(self.edges)))
-        pairs = torch.tensor([[names.index(node) for node in edge] for edge in self.edges]).mT
-        found = [Graph(f"{len(names)} nodes, given", pairs, len(names), self_loops=True)]
+        found = [self._given()]
         for count, probability in self.random:
             nodes = int(count)
             drawn = (torch.rand(nodes, nodes) < probability).triu(1).nonzero().mT
@@ -133,6 +130,10 @@ class GraphEquivalence:
                 kind = "" if self_loops else ", no loops"
                 found.append(Graph(f"random, {nodes} nodes{kind}", drawn, nodes, self_loops))
         return found
+
+    def _given(self) -> Graph:
+        edges = torch.tensor([[self.names.index(node) for node in pair] for pair in self.pairs]).mT
+        return Graph(f"{len(self.names)} nodes, given", edges, len(self.names), self_loops=True)
 
     def _both(self, graph: Graph, make: Callable[..., Score]) -> tuple[Outcome, Outcome]:
         attention = Mechanism(make)(self.size, self.size, self.heads).double()
@@ -143,12 +144,29 @@ class GraphEquivalence:
         )
 
     def _draw(self, masked: Outcome, listed: Outcome) -> Image:
-        names = sorted(set("".join(self.edges)))
-        mask = masked.weights[0].numpy() > 0
-        shown = (("attention under the mask", masked), ("softmax over the edges", listed))
-        maps = [Heatmap(one.weights[0].numpy(), title, names, names, mask) for title, one in shown]
-        title = "Weights of the first head: two ways to compute them, one result"
+        mask = _mask(self._given()).numpy()
+        shown = {
+            "adjacency mask, with loops": mask.astype("float32"),
+            "attention under the mask": masked.weights[0].numpy(),
+            "softmax over the edges": listed.weights[0].numpy(),
+        }
+        maps = [Heatmap(values, title, self.names, self.names, mask) for title, values in shown.items()]
+        title = "A graph as a mask, and the weights of the first head: two ways to compute them, one result"
         return draw_heatmaps(maps, title=title)
+
+
+def _named_pairs(edges: Sequence[str]) -> list[tuple[str, str]]:
+    """The names of the two nodes of each edge. Raises LabError for anything else."""
+    form = "give pairs of nodes, as in 'theorem.edges=[1-8,1-6]'"
+    if isinstance(edges, str) or not isinstance(edges, Sequence) or not edges:
+        raise LabError(f"theorem.edges={edges}: {form}")
+    pairs = []
+    for edge in edges:
+        ends = [end.strip() for end in edge.split("-")] if isinstance(edge, str) else []
+        if len(ends) != 2 or not all(ends):
+            raise LabError(f"theorem.edges: {edge!r} is no edge: {form}")
+        pairs.append((ends[0], ends[1]))
+    return pairs
 
 
 def _outcome(
