@@ -7,6 +7,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import attention_lab
+from attention_lab.data.sentences import words_of_the_grammar
 
 MODEL = ["model=lm", "model.d_model=8", "model.heads=2", "model.feedforward=8", "trainer.max_epochs=1"]
 WORDS = [*MODEL, "data=words", "data.size=64", "data.validation_size=20", "data.test_size=20"]
@@ -43,6 +44,24 @@ def test_a_run_leaves_heatmaps_samples_and_embeddings(data: str, command, tmp_pa
         if data == "words"
         else ["<s>", "</s>", "<unk>", "\\t", "\\n", "␣", *"benort"]
     )
+
+
+def test_the_projector_shows_words(command) -> None:
+    done = command(
+        *MODEL, "data=sentences", "data.train_size=64", "data.validation_size=8", "data.test_size=8"
+    )
+    assert done.status == 0, done.err
+    assert done.err == ""
+    (labels,) = (done.folder / "tensorboard").rglob("metadata.tsv")
+    assert labels.read_text().splitlines() == ["<s>", "</s>", "<unk>", *words_of_the_grammar()]
+    vectors = (labels.parent / "tensors.tsv").read_text().splitlines()
+    assert len(vectors) == 3 + len(words_of_the_grammar())
+    checkpoint = f"ckpt_path={done.folder}/checkpoints/best.ckpt"
+    predicted = command("stage=predict", checkpoint, "inputs=[the girl walks,'']")
+    assert predicted.status == 0, predicted.err
+    assert predicted.out.startswith("the girl walks\tthe girl walks")
+    refused = command("stage=test", checkpoint, "data=words")
+    assert refused.err == "Error: the model needs data=sentences, and this is data=words\n"
 
 
 def test_prompts_are_continued_as_the_command_line_says(command) -> None:
@@ -101,7 +120,7 @@ def test_a_line_of_predictions_stays_one(command, tmp_path: Path) -> None:
         (["data=text", "data.file=none.txt"], "none.txt: No such file or directory"),
         (
             ["data=cmudict"],
-            "model=lm needs language data, and data=cmudict is transduction data: choose data=text, w",
+            "model=lm needs language data, and data=cmudict is transduction data: choose data=sentences, t",
         ),
         (["task.top_k=0"], "task.top_k must be at least 1, or null, got 0"),
         (["model.heads=3"], "model.d_model=8 must be a multiple of model.heads=3"),

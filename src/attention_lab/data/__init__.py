@@ -26,6 +26,7 @@ from attention_lab.data.reading.codecs import (
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.language_codec import LanguageCodec
 from attention_lab.data.regression import CSVRegression, Diabetes, RegressionData, Sine
+from attention_lab.data.sentences import Sentences
 from attention_lab.data.strips import DigitStrips, ImageFiles
 from attention_lab.data.toy import Copy, Repeat, Reverse, Sort, ToyTransduction
 from attention_lab.data.transduction import TransductionData
@@ -61,6 +62,7 @@ __all__ = [
     "RegressionData",
     "Repeat",
     "Reverse",
+    "Sentences",
     "Sine",
     "Sort",
     "Text",

@@ -148,7 +148,7 @@ class Text(LanguageData):
 def _form(codec: LanguageCodec) -> str:
     """What a model and its data must have in common, as the options that bring it about."""
     if codec.ends:
-        return "data=words"
+        return "data=sentences" if codec.tokenizer.notation.split == "spaces" else "data=words"
     return (
         f"data=text with data.unit={'words' if codec.tokenizer.notation.split == 'spaces' else 'characters'}"
     )
