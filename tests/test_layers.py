@@ -26,11 +26,12 @@ class Rules(NamedTuple):
     bans: set[str]
 
 
-LEAVES = {"errors", "sizes", "writing"}
+LEAVES = {"errors", "sizes", "reading", "writing"}
 ROOMS = {
     "": Rules({"attention", "experiment"}, TORCH | LIGHTNING | HYDRA),  # attention_lab/__init__.py: lazily
     "errors": Rules(set(), TORCH | LIGHTNING | HYDRA),
     "sizes": Rules(set(), TORCH | LIGHTNING | HYDRA),
+    "reading": Rules(set(), TORCH | LIGHTNING | HYDRA),
     "writing": Rules({"errors"}, TORCH | LIGHTNING | HYDRA),
     "attention": Rules(LEAVES, LIGHTNING | HYDRA | PICTURES | {"torch.utils.tensorboard"}),
     "models": Rules(LEAVES | {"attention"}, LIGHTNING | HYDRA | PICTURES | {"torch.utils.tensorboard"}),
@@ -40,7 +41,9 @@ ROOMS = {
     # matplotlib only inside of a function: see test_pictures_import_no_matplotlib
     "viz": Rules({"errors"}, TORCH | LIGHTNING | HYDRA | (PICTURES - {"matplotlib"})),
     # TensorBoard imports it when it starts
-    "tensorboard_plugin": Rules(set(), TORCH | LIGHTNING | HYDRA | (PICTURES - {"tensorboard"})),
+    "tensorboard_plugin": Rules(
+        {"errors", "reading"}, TORCH | LIGHTNING | HYDRA | (PICTURES - {"tensorboard"})
+    ),
     "callbacks": Rules(
         LEAVES | {"attention", "metrics", "data", "tasks", "viz", "tensorboard_plugin"}, HYDRA
     ),

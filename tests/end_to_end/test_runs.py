@@ -145,7 +145,7 @@ def test_predicting_rebuilds_everything_from_the_checkpoint(command, tmp_path: P
     words.write_text("abc\nzzz\n")
     from_file = command("stage=predict", f"ckpt_path={moved}", f"inputs={words}")
     assert from_file.out.splitlines() == lines[:2]
-    monkeypatch.setattr(sys, "stdin", io.StringIO(words.read_text()))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(words.read_bytes())))
     assert command("stage=predict", f"ckpt_path={moved}", "inputs=-").out == from_file.out
     trained = attention_lab.load(moved)
     assert trained.predict(["abc", "zzz"]) == [line.split("\t")[1] for line in lines[:2]]

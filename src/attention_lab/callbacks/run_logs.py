@@ -1,6 +1,7 @@
 """How far a run's log files have come, and setting them back to there: no step is logged twice."""
 
 import csv
+import io
 import os
 import warnings
 from collections.abc import Iterable, Mapping
@@ -9,6 +10,7 @@ from pathlib import Path
 from pytorch_lightning.loggers import CSVLogger, Logger
 
 from attention_lab.callbacks.tensorboard import RunLogger
+from attention_lab.reading import open_regular
 from attention_lab.writing import remove
 
 Marks = dict[str, int]
@@ -56,5 +58,5 @@ def _table(logger: CSVLogger) -> Path:
 
 def _rows(table: Path) -> list[dict[str, float]]:
     """The rows of the table, without the fields that are empty in them."""
-    with table.open(encoding="utf-8", newline="") as file:
+    with io.TextIOWrapper(open_regular(table), encoding="utf-8", newline="") as file:
         return [{key: value for key, value in row.items() if value} for row in csv.DictReader(file)]  # type: ignore[misc]

@@ -18,11 +18,14 @@ from torch import Tensor
 from attention_lab.data.reading.batches import TransductionBatch, unlabelled
 from attention_lab.data.reading.vocabulary import Ids, Tokenizer
 from attention_lab.errors import LabError
+from attention_lab.reading import open_regular
 from attention_lab.sizes import ImageSizes
 
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
 """Of pictures. Others, such as PostScript, are programs."""
 LONGEST = 4096  # columns of pixels: beyond it a picture is no line of text
+MOST = 1 << 28
+"""Most bytes of a picture file."""
 
 
 class Images:
@@ -57,13 +60,13 @@ def read_picture(path: Path, height: int, cell: int, place: str) -> Tensor:
     """A picture file in grey, dark ink on light paper, scaled to `height` pixels.
 
     Raises:
-        LabError: naming `place`, if there is no such file, it is no picture, or it is too wide.
+        LabError: naming `place`, if there is no such file, it is no picture, or it is too large or wide.
     """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of damaged files
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            with Image.open(path, formats=FORMATS) as file:
+            with open_regular(path, MOST) as opened, Image.open(opened, formats=FORMATS) as file:
                 width = max(1, round(file.width * height / file.height))
                 if width > LONGEST:
                     raise LabError(

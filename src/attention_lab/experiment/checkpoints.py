@@ -21,6 +21,7 @@ from attention_lab.data.reading.codecs import Codec
 from attention_lab.errors import LabError
 from attention_lab.experiment.build import Config, kept_config, rebuild
 from attention_lab.models import Ensemble
+from attention_lab.reading import open_regular
 from attention_lab.runs.path_patterns import expand
 from attention_lab.tasks import RECIPE, Observation, Task, Transduction
 from attention_lab.untrusted.plain_files import UNFIT
@@ -74,7 +75,7 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
 
 def _check_archive(path: Path) -> int:
     """The bytes of what is no tensor; raises if the file is none that PyTorch saves, or would grow."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         if not file.read(4).startswith(b"PK"):  # PyTorch would read older forms too, which claim any size
             raise EOFError if file.tell() < 4 else pickle.UnpicklingError
     with zipfile.ZipFile(path) as archive:

@@ -18,7 +18,6 @@ from attention_lab.callbacks.resumable import STATE, Resumable
 from attention_lab.callbacks.run_logs import rewind
 from attention_lab.callbacks.tensorboard import run_loggers
 from attention_lab.data.reading.datamodule import DataModule
-from attention_lab.data.reading.files import read_text
 from attention_lab.errors import LabError, Stopped
 from attention_lab.experiment import machine_failures
 from attention_lab.experiment.build import (
@@ -35,6 +34,7 @@ from attention_lab.experiment.compiling import compiling
 from attention_lab.experiment.console import in_sweep, quiet
 from attention_lab.experiment.cost import Cost
 from attention_lab.experiment.loss_curve import save_losses
+from attention_lab.experiment.inputs import read_inputs
 from attention_lab.interruption import resume
 from attention_lab.interruption.signals import Waiting
 from attention_lab.interruption.startup_watchdog import Starting
@@ -187,7 +187,7 @@ def predict(config: DictConfig) -> None:
     """Print the output for each of `inputs`; write `predictions.tsv` and the heatmaps of the first ones."""
     plain, folder = _prepare(config)
     trained, _ = _from_checkpoint(plain)
-    lines = _read_inputs(plain["inputs"])
+    lines = read_inputs(plain["inputs"])
     outputs = trained.predict(lines)
     rows = zip(lines, (output.translate(results.ESCAPES) for output in outputs), strict=True)
     table = "".join(f"{line}\t{output}\n" for line, output in rows)
@@ -282,18 +282,3 @@ def _with_overrides(kept: Config, plain: Config) -> Config:
         elif part in REBUILT and part != "data":
             raise LabError(f"stage={plain['stage']} takes {part} from the checkpoint: leave out {part}=...")
     return to_plain(merged)
-
-
-def _read_inputs(inputs: Any) -> list[str]:
-    """The lines to predict for: a list, the lines of a file, or those of standard input."""
-    if inputs is None:
-        raise LabError(
-            "stage=predict needs inputs: 'inputs=[one,two]', inputs=file.txt, or inputs=- for standard input"
-        )
-    if isinstance(inputs, list):
-        return [str(line) for line in inputs]
-    text = sys.stdin.read() if inputs == "-" else read_text(str(inputs))
-    lines = text.removesuffix("\n").split("\n") if text else []
-    if not lines:
-        raise LabError(f"inputs={inputs}: there is nothing to predict for")
-    return lines

@@ -18,7 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.errors import LabError, Stopped
 from attention_lab.interruption.signals import OWNED, by_srun
-from attention_lab.runs.run_folder import PRUNED, read_failure
+from attention_lab.runs.run_folder import PRUNED, read_failure, read_metrics
 
 INHERITED = (
     *("MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "LOCAL_RANK", "RANK", "WORLD_SIZE", "PL_GLOBAL_SEED"),
@@ -108,5 +108,4 @@ def run_in_own_process() -> float | None:
         return None
     if status or not results.is_file():
         raise LabError(read_failure(folder) or f"the run in {folder} failed with exit status {status}")
-    best = json.loads(results.read_text(encoding="utf-8")).get("fit/best")
-    return None if best is None else float(best)
+    return read_metrics(results).get("fit/best")

@@ -80,7 +80,7 @@ def _config(path: Path) -> dict[str, str]:
 
 
 def _metrics(path: Path) -> dict[str, float]:
-    if not path.is_file():
+    if not path.exists():
         return {}
     read = read_json(path, str(path))
     try:

@@ -10,6 +10,7 @@ from typing import Any
 
 from attention_lab.commandline.option_paths import below, is_target, leaves, placeless
 from attention_lab.errors import LabError
+from attention_lab.reading import open_regular
 from attention_lab.untrusted.plain_files import in_one_line, read_json, read_yaml
 from attention_lab.writing import write_atomically
 
@@ -227,10 +228,8 @@ def _seed(config: Mapping[str, Any], folder: Path) -> str:
 def first_line(path: Path) -> str:
     """The first line of `error.txt` or `pruned.txt`. Raises LabError if it cannot be read."""
     try:
-        if not path.is_file():
-            raise LabError(f"{path.name} cannot be read: it is no file")
-        with path.open(encoding="utf-8", errors="replace") as file:
-            line = file.readline(_LONGEST).strip()
+        with open_regular(path) as file:
+            line = file.readline(_LONGEST).decode("utf-8", "replace").strip()
         return in_one_line(line) if line else "it does not say why"
     except OSError as error:
         raise LabError(f"{path.name} cannot be read: {error.strerror}") from None

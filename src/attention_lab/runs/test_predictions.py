@@ -6,11 +6,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from attention_lab.reading import read_regular
 from attention_lab.runs.results import ESCAPES
 from attention_lab.runs.run_folder import Job
 
 RATES = ("test/token_error_rate", "test/sequence_error_rate")
 """The metrics that are ratios of sums over the examples of `predictions.tsv`."""
+_MOST = 1 << 28  # bytes of a table
 _HEADER = ["source", "output", "reference", "edits"]
 _UNESCAPED = {escape: chr(character) for character, escape in ESCAPES.items()}
 
@@ -48,10 +50,7 @@ def read_outcomes(job: Job, metric: str) -> Outcomes | None:
 def _read(job: Job) -> tuple[tuple[str, ...], Sequence[str], npt.NDArray[Any]] | None:
     """Sources, references and edits; None where there is no such table, or a damaged one."""
     try:
-        path = job.folder / "predictions.tsv"
-        if not path.is_file():  # to open a pipe may take for ever
-            return None
-        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        lines = read_regular(job.folder / "predictions.tsv", _MOST).decode().removesuffix("\n").split("\n")
         header, *rows = (line.split("\t") for line in lines)
         if header != _HEADER or not rows or any(len(row) != len(_HEADER) for row in rows):
             return None

@@ -19,6 +19,8 @@ from typing import Any, TypeVar
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from attention_lab.errors import LabError
+from attention_lab.reading import check_regular
 from attention_lab.tensorboard_plugin import PLUGIN
 from attention_lab.tensorboard_plugin.record import decode
 
@@ -34,6 +36,7 @@ _IMPORT = re.compile(r'^import (?:\{([^}]*)\}|\* as (\w+)) from "([^"]+)";$', re
 _EXPORT = re.compile(r"^export ((?:async )?function|class|const) (\w+)", re.MULTILINE)
 
 _DAMAGED = 10_000  # most events that are passed over
+_MOST = 1 << 32  # bytes of an event file
 Point = tuple[int, float]
 Blobs = tuple[bytes, bytes]
 T = TypeVar("T")
@@ -59,7 +62,16 @@ class Run:
 
 
 def read_log(folder: Path) -> tuple[dict[str, list[Point]], dict[str, dict[int, Blobs]]]:
-    """The curves and the attention records in the event files of a folder; what is no record is left out."""
+    """The curves and the attention records in the event files of a folder; what is no record is left out.
+
+    Raises:
+        LabError: an event file is no regular file, or too large.
+    """
+    for path in sorted(folder.glob("*tfevents*")):  # which TensorBoard opens, whatever they are
+        try:
+            check_regular(path, _MOST)
+        except OSError as error:
+            raise LabError(f"{path} cannot be read: {error.strerror}; move it out of the folder") from None
     accumulator = EventAccumulator(str(folder), size_guidance={"scalars": 0, "tensors": 0, "images": 1})
     for _ in range(_DAMAGED):
         try:

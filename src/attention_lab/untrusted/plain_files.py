@@ -12,6 +12,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from attention_lab.errors import LabError
+from attention_lab.reading import read_regular
 
 LARGEST = 4 << 20
 """Most bytes of a file."""
@@ -32,20 +33,16 @@ def read_small(path: Path, name: str | None = None) -> str:
         name: what messages call it; None: its last part.
 
     Raises:
-        LabError: it is missing, no file, too large or not UTF-8.
+        LabError: it is missing, no regular file, too large or not UTF-8.
     """
     name = path.name if name is None else name
     try:
-        if path.exists() and not path.is_file():  # to open a pipe may take for ever
-            raise LabError(f"{name} cannot be read: it is no file")
-        with path.open("rb") as file:
-            content = file.read(LARGEST + 1)
-        if len(content) > LARGEST:
-            raise LabError(f"{name} cannot be read: it has more than {LARGEST >> 20} MB")
-        return content.decode("utf-8-sig")
+        return read_regular(path, LARGEST).decode("utf-8-sig")
     except FileNotFoundError:
         raise LabError(f"{name} is missing") from None
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise LabError(f"{name} cannot be read: {error.strerror}") from None
+    except ValueError as error:
         raise LabError(f"{name} cannot be read: {in_one_line(error)}") from None
 
 

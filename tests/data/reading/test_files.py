@@ -30,7 +30,7 @@ def test_unreadable_files(file: Path, tmp_path: Path, columns: list[str] | None)
     assert refusal(file, "x\ty".encode("utf-16"), columns).startswith(":1: not UTF-8")
     with pytest.raises(LabError, match=r"absent\.tsv: No such file or directory \(looked for it from /"):
         read_text(str(tmp_path / "absent.tsv"))
-    with pytest.raises(LabError, match="Is a directory"):
+    with pytest.raises(LabError, match="it is a directory, not a regular file"):
         read_text(str(tmp_path))
 
 

@@ -11,22 +11,32 @@ from typing import NamedTuple, TypeVar
 
 from attention_lab.data.reading.parts import Parts, check_fractions, partition
 from attention_lab.errors import LabError
+from attention_lab.reading import read_regular
 
 T = TypeVar("T")
 
 LARGEST = 3.4e38  # of float32
+MOST = 1 << 30
+"""Most bytes of a data file: as symbols, they take some ten times as much memory."""
 
 
 def read_text(path: str) -> str:
     """The text of a UTF-8 file, without a byte order mark, with LF line ends, without blank lines at its end.
 
     Raises:
-        LabError: the file is missing, unreadable, empty or not UTF-8.
+        LabError: the file is missing, unreadable, no regular file, too large, empty or not UTF-8.
     """
     try:
-        text = Path(path).read_bytes().decode("utf-8-sig")
+        content = read_regular(path, MOST)
     except OSError as error:
         raise LabError(f"{path}: {error.strerror} (looked for it from {Path.cwd()})") from None
+    return decode_text(content, path)
+
+
+def decode_text(content: bytes, path: str) -> str:
+    """The text of a file's content; see `read_text`. Raises LabError, naming `path`."""
+    try:
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise LabError(f"{path}:{line}: not UTF-8; save the file with the encoding UTF-8") from None

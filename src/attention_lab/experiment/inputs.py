@@ -1,0 +1,51 @@
+"""The lines that `stage=predict` answers: from the command line, a file or standard input."""
+
+import re
+import sys
+from typing import Any
+
+from attention_lab.data.reading.files import MOST, decode_text, read_text
+from attention_lab.errors import LabError
+from attention_lab.reading import read_up_to
+
+STREAM = re.compile(r"-|/dev/stdin|/dev/fd/(\d+)|/proc/self/fd/(\d+)")
+"""Standard input, and what a shell makes of `inputs=<(command)`: the only inputs that may be pipes."""
+
+
+def read_inputs(inputs: Any) -> list[str]:
+    """The lines to predict for: a list, the lines of a file, or those of standard input.
+
+    A stream that was handed to this program (`-`, `/dev/stdin`, `/dev/fd/63`) is read until whoever writes
+    it ends; any other path has to be that of a regular file. Both are UTF-8, whatever the locale says.
+
+    Raises:
+        LabError: there are no lines, or they cannot be read.
+    """
+    if inputs is None:
+        raise LabError(
+            "stage=predict needs inputs: 'inputs=[one,two]', inputs=file.txt, or inputs=- for standard input"
+        )
+    if isinstance(inputs, list):
+        lines = [str(line) for line in inputs]
+    else:
+        stream = STREAM.fullmatch(str(inputs))
+        text = read_text(str(inputs)) if stream is None else _read_stream(str(inputs), stream)
+        lines = text.split("\n")
+    if not lines:
+        raise LabError(f"inputs={inputs}: there is nothing to predict for")
+    return lines
+
+
+def _read_stream(name: str, stream: re.Match[str]) -> str:
+    number = next((int(one) for one in stream.groups() if one is not None), 0)
+    try:
+        if number == 0:
+            content = read_up_to(sys.stdin.buffer, MOST, name)
+        else:
+            with open(number, "rb", closefd=False) as file:  # a number is no path
+                content = read_up_to(file, MOST, name)
+    except OSError as error:
+        raise LabError(f"inputs={name}: {error.strerror}") from None
+    if not content.strip():
+        raise LabError(f"inputs={name}: there is nothing to predict for")
+    return decode_text(content, f"inputs={name}")

@@ -1,0 +1,71 @@
+"""Regular files opened for reading, and nothing else: a pipe, a device or a socket may never answer."""
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+_KINDS = {
+    stat.S_IFDIR: "directory",
+    stat.S_IFIFO: "pipe",
+    stat.S_IFSOCK: "socket",
+    stat.S_IFCHR: "device",
+    stat.S_IFBLK: "device",
+}
+_CHUNK = 1 << 20
+
+
+def open_regular(path: str | Path, most: int | None = None) -> BinaryIO:
+    """Open a regular file, or a link to one, for reading; never waits for anybody to write.
+
+    Args:
+        path: of the file.
+        most: the most bytes that it may have; None: any number.
+
+    Raises:
+        OSError: it is missing, unreadable, too large or of another kind; `strerror` says which.
+    """
+    check_regular(path, most)  # before it is opened: some devices act on that alone
+    number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    try:
+        _check(os.fstat(number), path, most)  # another file may have taken its place
+        return os.fdopen(number, "rb")
+    except BaseException:
+        os.close(number)
+        raise
+
+
+def read_regular(path: str | Path, most: int) -> bytes:
+    """The content of a regular file of at most `most` bytes. Raises OSError; see `open_regular`."""
+    with open_regular(path, most) as file:
+        return read_up_to(file, most, path)
+
+
+def read_up_to(file: BinaryIO, most: int, path: str | Path) -> bytes:
+    """All that is left of an open file. Raises OSError, naming `path`, if that is more than `most` bytes."""
+    chunks, left = [], most
+    while chunk := file.read(_CHUNK):  # some files of the system say that they are empty, and have no end
+        chunks.append(chunk)
+        left -= len(chunk)
+        if left < 0:
+            raise _too_large(most, path)
+    return b"".join(chunks)
+
+
+def check_regular(path: str | Path, most: int | None = None) -> None:
+    """Raise the OSError that `open_regular` would, for files that a library opens by itself."""
+    _check(Path(path).stat(), path, most)
+
+
+def _check(status: os.stat_result, path: str | Path, most: int | None) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(status.st_mode), "special file")
+        raise OSError(errno.EINVAL, f"it is a {kind}, not a regular file", str(path))
+    if most is not None and status.st_size > most:
+        raise _too_large(most, path)
+
+
+def _too_large(most: int, path: str | Path) -> OSError:
+    size = f"{most >> 20} MiB" if most >> 20 else f"{most} bytes"
+    return OSError(errno.EINVAL, f"it has more than {size}", str(path))
