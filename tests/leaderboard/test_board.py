@@ -145,6 +145,19 @@ def test_hostile_names_stay_text(command: Command, tmp_path: Path) -> None:
     assert (tmp_path / "runs" / "leaderboard.png").is_file()
 
 
+def test_no_cell_of_the_csv_file_is_a_formula(command: Command, tmp_path: Path) -> None:
+    metric = "=1+1"
+    monitor = {"monitor": {"metric": metric, "mode": "min"}}
+    for name in (" =1+1", "\uff1d1+1", ";=1+1", "-0.5"):
+        make_run(tmp_path / "runs" / name, {metric: -0.5}, choices={"scoring": name}, options=monitor)
+    view = f"hydra.callbacks.comparison.y='{metric}'"
+    assert command("stage=leaderboard", f"run={tmp_path}/runs", view).status == 0
+    rows = _table(tmp_path / "runs" / "leaderboard.csv")
+    assert {row["scoring"] for row in rows} == {"' =1+1", "'\uff1d1+1", ";'=1+1", "-0.5"}
+    assert {row["compared by"] for row in rows} == {"'=1+1"}
+    assert {row["'=1+1"] for row in rows} == {"-0.5"}
+
+
 def test_runs_without_overrides_are_told_apart_by_their_configurations(tmp_path: Path) -> None:
     for rate in (0.1, 0.2):
         for seed in (1, 2):

@@ -1,7 +1,5 @@
 """A comparison as a table: on the console, as Markdown and as CSV. Whatever names hold, it stays a table."""
 
-import csv
-import io
 import math
 import unicodedata
 from collections.abc import Collection, Sequence
@@ -12,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from attention_lab.experiment.spreadsheets import csv_text
 from attention_lab.leaderboard.ranking import Block, Ranked, in_words
 from attention_lab.leaderboard.settings import COSTS, Cell, shown
 from attention_lab.leaderboard.significance import Estimate
@@ -29,8 +28,6 @@ _WIDEST = 400
 """Most characters of a line of a table in a file."""
 _COMPARED = 5
 """Columns after the options that are shown on the narrowest console; more as far as there is room."""
-_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
-"""First characters of what a spreadsheet would compute."""
 
 
 @dataclass(frozen=True)
@@ -227,27 +224,23 @@ def to_csv(sections: Sequence[Section]) -> str:
 
     Then what it is compared by, its difference to the best with the ends of its interval, p and the verdict.
     """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     keys = list(dict.fromkeys(key for section in sections for key in section.keys))
     metrics = list(dict.fromkeys(metric for section in sections for metric in section.metrics))
     ends = [f"{metric}{end}" for metric in metrics for end in ("", " sd", " low", " high")]
     versus = ["compared by", "difference", "difference low", "difference high", "p", "verdict"]
     named = ["section"] if any(section.name for section in sections) else []
-    writer.writerow([_safe(name) for name in (*named, *keys, "n", *ends, *versus)])
+    rows: list[list[Any]] = [[*named, *keys, "n", *ends, *versus]]
     for section in sections:
         for row in section.rows:
             found = [or_nan(row.cell.estimate(metric)) for metric in metrics]
             ranges = [row.cell.interval(metric) for metric in metrics]
             values = [(one.mean, one.sd, *ends) for one, ends in zip(found, ranges, strict=True)]
             filled = [_filled(value) for four in values for value in four]
-            where = [_safe(section.name)] if named else []
-            options = [_safe(row.cell.options.get(key, "")) for key in keys]
+            where = [section.name] if named else []
+            options = [row.cell.options.get(key, "") for key in keys]
             n = or_nan(row.cell.estimate(section.metrics[0])).n
-            writer.writerow(
-                [*where, *options, n, *filled, section.metrics[0], *_difference(row), row.verdict]
-            )
-    return text.getvalue()
+            rows.append([*where, *options, n, *filled, section.metrics[0], *_difference(row), row.verdict])
+    return csv_text([[visible(one) if isinstance(one, str) else one for one in row] for row in rows])
 
 
 def _difference(row: Ranked) -> list[float | str]:
@@ -258,15 +251,3 @@ def _difference(row: Ranked) -> list[float | str]:
 
 def _filled(value: float) -> float | str:
     return "" if math.isnan(value) else value
-
-
-def _safe(value: Any) -> Any:
-    """A cell that no spreadsheet takes for a formula."""
-    if not isinstance(value, str):
-        return value
-    shown = visible(value) if not value.startswith(_FORMULAS) else f"'{visible(value)}"
-    try:
-        float(value)  # a number may begin with its sign
-    except ValueError:
-        return shown
-    return value

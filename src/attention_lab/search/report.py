@@ -1,7 +1,5 @@
 """What a search ends in: a table of its trials, and the best of them as an experiment."""
 
-import csv
-import io
 import shlex
 import sys
 from collections import Counter
@@ -15,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from attention_lab.experiment.spreadsheets import csv_text
 from attention_lab.leaderboard.tables import number
 from attention_lab.search.space import APART, Space, write
 from attention_lab.search.study import REASON, SharedStudy, describe
@@ -42,7 +41,7 @@ def report(config: DictConfig, study: SharedStudy, space: Space, folder: Path) -
     for row in rows:
         if row[1] == "failed":
             console.print(f"failed: trial {row[0]}: {row[-1]}", markup=False, highlight=False, soft_wrap=True)
-    write_atomically(folder / "trials.csv", _csv([[*header, "why"], *rows]))
+    write_atomically(folder / "trials.csv", csv_text([[*header, "why"], *rows]))
     print(f"Trials: {folder / 'trials.csv'}")
     best = study.best()
     if best is None:
@@ -76,12 +75,6 @@ def _row(trial: FrozenTrial, space: Space) -> list[str]:
     shown = [f"{one:.4g}" if isinstance(one, float) else str(one) for one in params]
     why = "" if state == "complete" else str(trial.user_attrs.get(REASON, ""))
     return [str(trial.number), state, value, *shown, why]
-
-
-def _csv(rows: list[list[str]]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue()
 
 
 def as_experiment(config: DictConfig, space: Space, best: FrozenTrial) -> tuple[str, list[str]]:

@@ -1,0 +1,88 @@
+"""No cell of a CSV file is a formula, however a spreadsheet reads it; numbers stay numbers."""
+
+import csv
+import io
+import re
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attention_lab.experiment.spreadsheets import csv_text, safe_cell
+
+HIDDEN = "\t\r\n\x00\ufeff\u200b\u00a0\u2060\u00ad\u034f\ufe0f\u2028 \u3000\u3164\u2800\ufffd\"'"
+SIGNS = "=+-@|＝＋－＠｜﹦﹢﹣﹫⁼⁺⁻₌₊₋−⩵"
+SEPARATORS = ",;|\t；，"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(" =1+1", "＝1+1", "=1+1", "\x00=1+1", "\ufeff=1+1", "\u200b=1+1"),
+        *("+1+1", "-1+1", "@SUM(A1)", "|calc", "=cmd|' /C calc'!A0", '"=1+1', "-", "- 1", "-inf", "+nan"),
+        *("\u3000＋1＋1", "−1+1", "⁼1", "\u00a0\u034f-1+1", "--1", "-1,5", "-１", "-1_000", "- 0.5", "-0x1"),
+    ],
+)
+def test_what_a_spreadsheet_would_compute_gets_an_apostrophe(text: str) -> None:
+    assert safe_cell(text) == f"'{text}"
+
+
+@pytest.mark.parametrize(
+    ("text", "safe"),
+    [
+        (";=1+1", ";'=1+1"),
+        ("\t=1+1", "'\t'=1+1"),
+        ("\r\n=1+1", "'\r\n'=1+1"),
+        ("a;=1+1", "a;'=1+1"),
+        ("a, =1;\ufeff＝1", "a,' =1;'\ufeff＝1"),
+        ("a\t@b|+c", "a\t'@b|'+c"),
+    ],
+)
+def test_so_does_what_follows_a_separator(text: str, safe: str) -> None:
+    assert safe_cell(text) == safe
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("-0.5", "+0.5", "-1", "1e-3", "-.5", "-5.", "-1.5E+10", "0", ""),
+        *("dot", "lr=0.1", "a-b", "a = b", "x@y", "encoder|decoder", "[1,2]", "(-1)", "1-1", "a, b", "日本"),
+        *(-0.5, 3, None, True),
+    ],
+)
+def test_honest_values_stay_as_they_are(value: object) -> None:
+    assert safe_cell(value) == value
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False) | st.integers())
+def test_every_number_stays_a_number(number: float) -> None:
+    assert safe_cell(number) == number
+    assert safe_cell(str(number)) == str(number)
+
+
+def _computes(field: str) -> bool:
+    """Whether a careless spreadsheet would take a field for a formula: its own rules, in another way."""
+    plain = unicodedata.normalize("NFKC", field)
+    shown = re.sub(rf"^[\s{re.escape(HIDDEN.replace(chr(39), ''))}\u0300-\u036f]+", "", plain)
+    number = re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", field, re.ASCII)
+    return shown[:1] in tuple("=+-@|\u2212") and not number
+
+
+ALPHABET = st.sampled_from(HIDDEN + SIGNS + SEPARATORS + "1a.e")
+TEXTS = st.text(ALPHABET, max_size=12) | st.text(max_size=12)
+
+
+@given(TEXTS)
+def test_no_text_is_a_formula_wherever_it_is_parted(text: str) -> None:
+    safe = safe_cell(text)
+    number = re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", text, re.ASCII)
+    fields = [safe] if number else re.split(r"[,;|\t\r\n；，｜]", safe)
+    assert not any(map(_computes, fields))
+    assert re.sub("'", "", safe) == re.sub("'", "", text)  # nothing else has changed
+
+
+@given(st.lists(st.lists(TEXTS, min_size=1, max_size=4), min_size=1, max_size=4))
+def test_a_file_has_the_same_cells_for_who_reads_commas(rows: list[list[str]]) -> None:
+    read = list(csv.reader(io.StringIO(csv_text(rows), newline="")))
+    assert read == [[safe_cell(re.sub("[\r\n]", " ", cell)) for cell in row] for row in rows]
