@@ -63,3 +63,16 @@ def test_an_unknown_reduction_is_refused() -> None:
     model = KernelRegression(Mechanism(Gaussian), RegressionSizes(1, 1, 3))
     with pytest.raises(LabError, match=r"task\.reduction=none: choose mean or sum"):
         Regression(model, RegressionCodec(["x"], "y", [0.0], [1.0]), reduction="none")  # type: ignore[arg-type]
+
+
+def test_errors_are_exact_for_targets_far_from_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    codec = RegressionCodec(["x"], "y", mean=[0.0, 1.6e9], deviation=[1.0, 2.0])  # seconds of our time
+    model = KernelRegression(Mechanism(Gaussian), RegressionSizes(1, 1, 2))
+    model.memorize(torch.tensor([[0.0], [1.0]]), torch.tensor([[0.5], [0.5]]))
+    task = Regression(model, codec)
+    logged: dict[str, object] = {}
+    monkeypatch.setattr(task, "log", lambda name, value, **_: logged.update({name: value}))
+    task.test_step(RegressionBatch(torch.tensor([[0.0]]), torch.tensor([[0.75]]), torch.tensor([-1])), 0)
+    assert task.errors["test_mse"].compute().item() == pytest.approx(0.25)  # (2 * 0.25)^2
+    task.on_test_epoch_end()
+    assert float(logged["train/loo_mse"]) == pytest.approx(0)  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 import torch
@@ -39,9 +40,17 @@ class RegressionData(DataModule):
     def table(self) -> Table:
         """Read or draw the data."""
 
+    def naming(self) -> AbstractContextManager[None]:
+        """A context that puts the name of the file, if there is one, before what is wrong in it."""
+        return nullcontext()
+
     def build(self) -> Parts[Split]:
         """See `DataModule`."""
         inputs, target, rows = self.table()
+        with self.naming():
+            return self._build(inputs, target, rows)
+
+    def _build(self, inputs: list[str], target: str, rows: Parts[Tensor]) -> Parts[Split]:
         codec = self.given(RegressionCodec) or RegressionCodec.of(
             inputs, target, rows.train, self.standardize
         )
@@ -143,6 +152,10 @@ class CSVRegression(RegressionData):
         self.inputs = [inputs] if isinstance(inputs, str) else [str(name) for name in inputs]
         if not self.inputs:
             raise LabError("data.inputs is empty; name at least one column of the file")
+
+    def naming(self) -> AbstractContextManager[None]:
+        """See `RegressionData`."""
+        return naming(self.file)
 
     def table(self) -> Table:
         """Read the file."""

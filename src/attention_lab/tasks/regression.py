@@ -109,7 +109,7 @@ class Regression(Task):
     def _log_leave_one_out(self) -> None:
         index = torch.arange(len(self.model.keys), device=self.device)
         predicted, targets = self.model(self.model.keys, index), self.model.values
-        error = F.mse_loss(self.codec.restore_targets(predicted), self.codec.restore_targets(targets))
+        error = F.mse_loss(self.codec.scale_targets(predicted), self.codec.scale_targets(targets))
         self.log("train/loo_mse", error, prog_bar=True)
         if self.width is not None:
             self.log("train/width", self.width)
@@ -176,7 +176,7 @@ class Regression(Task):
 
     def _update(self, part: str, name: str, batch: RegressionBatch, predicted: Tensor) -> None:
         metric = self.errors[f"{part}_mse"]
-        metric.update(self.codec.restore_targets(predicted), self.codec.restore_targets(batch.targets))  # type: ignore[operator]
+        metric.update(self.codec.scale_targets(predicted), self.codec.scale_targets(batch.targets))  # type: ignore[operator]
         self.log(f"{part}/{name}", metric, on_step=False, on_epoch=True, prog_bar=True)  # type: ignore[arg-type]
 
 

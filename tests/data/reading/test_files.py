@@ -81,7 +81,10 @@ def test_csv_columns_are_found_by_name(file: Path) -> None:
         (b"x,y\n1,\n", ":2: column 'y': '' should be a finite number, such as 1.5"),
         (b"x,y\n1,nan\n", ":2: column 'y': 'nan' should be a finite number, such as 1.5"),
         (b"x,y\n-inf,1\n", ":2: column 'x': '-inf' should be a finite number, such as 1.5"),
-        (b"x,y\n1e39,1\n", ":2: column 'x': '1e39' should be a finite number, such as 1.5"),
+        (
+            b"x,y\n1e39,1\n",
+            ":2: column 'x': '1e39' is too large: give numbers below 3.4e+38, in a larger unit",
+        ),
         (b"x,y\n", ":2: no rows below the header"),
         (b'x,y\n1,2\n"3,4\n', ":3: unexpected end of data; every quote should be closed"),
     ],

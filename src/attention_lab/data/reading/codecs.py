@@ -23,6 +23,7 @@ from attention_lab.data.reading.files import LARGEST, parse_number
 from attention_lab.data.reading.language_codec import LanguageCodec
 from attention_lab.data.reading.ragged import Ragged
 from attention_lab.data.reading.vocabulary import Ids, Tokenizer
+from attention_lab.data.standardizing import check_sizes, check_spreads, moments
 from attention_lab.errors import LabError
 from attention_lab.sizes import EOS, ClassificationSizes, TransductionSizes
 
@@ -39,21 +40,39 @@ class RegressionCodec:
 
     @classmethod
     def of(cls, inputs: Sequence[str], target: str, train: Tensor, standardize: bool) -> Self:
-        """The codec of `train` [N, d + 1]; a constant column is only shifted."""
+        """The codec of `train` [N, d + 1]; a constant column is only shifted.
+
+        Raises:
+            LabError: the numbers of a column are too small or too large for float32.
+        """
         mean, deviation = torch.zeros(train.shape[1]), torch.ones(train.shape[1])
         if standardize:
-            constant = train.amin(0) == train.amax(0)
-            mean, deviation = train.mean(0), train.std(0, correction=0).masked_fill(constant, 1.0)
+            mean, deviation = moments(train)
+        names = [*inputs, target]
+        # The error of a standardised target, too, is given in the units of the data.
+        check_spreads(names, train, squared=[not standardize] * len(inputs) + [True])
         return cls(list(inputs), target, mean.tolist(), deviation.tolist())
 
     def standardize(self, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Standardised inputs [N, d] and targets [N, 1] in float32, of `values` [N, d + 1] in float64."""
+        """Standardised inputs [N, d] and targets [N, 1] in float32, of `values` [N, d + 1] in float64.
+
+        Raises:
+            LabError: a number is too large, in these units, for float32.
+        """
         scaled = (values - values.new_tensor(self.mean)) / values.new_tensor(self.deviation)
+        check_sizes([*self.inputs, self.target], values, scaled)
         return scaled[:, :-1].float(), scaled[:, -1:].float()
 
     def restore_inputs(self, inputs: Tensor) -> Tensor:
         """Inputs [.., d] in the units of the data."""
         return inputs * inputs.new_tensor(self.deviation[:-1]) + inputs.new_tensor(self.mean[:-1])
+
+    def scale_targets(self, targets: Tensor) -> Tensor:
+        """Targets or predictions [.., 1] less the mean, in the units of the data.
+
+        Their differences are exact where the mean is much larger than the deviation, as with years.
+        """
+        return targets * self.deviation[-1]
 
     def restore_targets(self, targets: Tensor) -> Tensor:
         """Targets or predictions [.., 1] in the units of the data."""

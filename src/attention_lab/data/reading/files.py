@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 import reprlib
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
@@ -60,7 +61,11 @@ def parse_number(text: str, place: str) -> float:
         value = float(text)
     except ValueError:
         value = float("nan")
-    if not abs(value) < LARGEST:
+    if math.isfinite(value) and abs(value) >= LARGEST:
+        raise LabError(
+            f"{place}: {reprlib.repr(text)} is too large: give numbers below {LARGEST:.2g}, in a larger unit"
+        )
+    if not math.isfinite(value):
         raise LabError(f"{place}: {reprlib.repr(text)} should be a finite number, such as 1.5")
     return value
 

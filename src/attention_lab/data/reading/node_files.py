@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import torch
 
-from attention_lab.data.reading.files import parse_number, read_text
+from attention_lab.data.reading.files import naming, parse_number, read_text
+from attention_lab.data.standardizing import check_sizes, check_spreads, moments
 from attention_lab.errors import LabError
 
 
@@ -25,7 +26,7 @@ def read_nodes(path: str, standardize: bool) -> Nodes:
 
     Raises:
         LabError: `read_text` does, a name is missing or comes twice, the features of a line are no finite
-            numbers or not as many as in the first line.
+            numbers or not as many as in the first line, or float32 cannot hold a column of them.
     """
     lines: dict[str, int] = {}
     labels: list[str] = []
@@ -44,13 +45,19 @@ def read_nodes(path: str, standardize: bool) -> Nodes:
         lines[name] = number
         labels.append(label)
         rows.append([parse_number(field, place) for field in numbers])
-    return Nodes(list(lines), labels, (_standard(rows) if standardize else rows) if rows[0] else None)
+    with naming(path):
+        features = _checked(rows, standardize) if rows[0] else None
+    return Nodes(list(lines), labels, features)
 
 
-def _standard(rows: list[list[float]]) -> list[list[float]]:
-    """Columns of mean 0 and deviation 1."""
+def _checked(rows: list[list[float]], standardize: bool) -> list[list[float]]:
+    """The features, standardised if that is wanted. Raises LabError if float32 cannot hold a column."""
     values = torch.tensor(rows, dtype=torch.float64)
-    constant = values.amin(0) == values.amax(0)
-    deviation = values.std(0, correction=0).masked_fill(constant, 1.0)
-    standard: list[list[float]] = ((values - values.mean(0)) / deviation).tolist()
+    names = [f"feature {number}" for number in range(1, values.shape[1] + 1)]
+    if not standardize:
+        check_sizes(names, values, values)
+        return rows
+    check_spreads(names, values, squared=[False] * len(names))
+    mean, deviation = moments(values)
+    standard: list[list[float]] = ((values - mean) / deviation).tolist()
     return standard

@@ -1,0 +1,71 @@
+"""Columns of numbers brought to mean 0 and deviation 1, where float32 can hold what comes of them."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from attention_lab.errors import LabError
+
+LIMIT = 1e18
+"""The largest number, and its inverse the smallest difference, whose square float32 holds with some room."""
+SMALLEST = torch.finfo(torch.float32).tiny
+"""The smallest difference that float32 holds with all its digits."""
+
+
+def moments(values: Tensor) -> tuple[Tensor, Tensor]:
+    """The mean and the standard deviation [d] of each column of `values` [N, d], which are float64.
+
+    A constant column has its value as the mean, and deviation 1. The distances from the mean are scaled
+    before they are squared, so the deviation is right for numbers as small as 1e-310 and as large as 1e300.
+    """
+    constant = values.amin(0) == values.amax(0)
+    mean = values.mean(0).where(~constant, values[0])
+    distances = values - mean
+    reach = distances.abs().amax(0).masked_fill(constant, 1.0)
+    deviation = reach * (distances / reach).square().mean(0).sqrt()
+    return mean, deviation.masked_fill(constant, 1.0)
+
+
+def check_spreads(names: Sequence[str], values: Tensor, squared: Sequence[bool]) -> None:
+    """Refuse columns of `values` [N, d] whose numbers differ, but by too little, or by too much.
+
+    Args:
+        names: of the columns.
+        values: of the training part.
+        squared: of each column, whether its differences are squared as they are, without standardisation.
+
+    Raises:
+        LabError: naming the first such column, and by what to multiply or divide it.
+    """
+    spreads = (values.amax(0) - values.amin(0)).tolist()
+    for name, spread, as_it_is in zip(names, spreads, squared, strict=True):
+        least, most = (1 / LIMIT, LIMIT) if as_it_is else (SMALLEST, math.inf)
+        if spread and not least <= spread <= most:
+            power = math.floor(math.log10(spread))
+            how = f"divide the column by 1e{power}" if power > 0 else f"multiply the column by 1e{-power}"
+            raise LabError(
+                f"column {name!r}: its numbers differ by up to {spread:.2g}, too "
+                f"{'much' if power > 0 else 'little'} for float32: {how}"
+            )
+
+
+def check_sizes(names: Sequence[str], values: Tensor, scaled: Tensor) -> None:
+    """Refuse numbers of `values` [N, d] that are too large in the units of `scaled` [N, d].
+
+    Raises:
+        LabError: naming the column of the first one.
+    """
+    places = (~(scaled.abs() <= LIMIT)).nonzero().tolist()
+    if not places:
+        return
+    row, column = places[0]
+    value, size = float(values[row, column]), float(scaled[row, column])
+    if value == size:  # as it is in the data
+        how = f"divide the column by 1e{math.floor(math.log10(abs(value)))}, or set data.standardize=true"
+        raise LabError(f"column {names[column]!r}: {value:.4g} is too large to be squared in float32: {how}")
+    raise LabError(
+        f"column {names[column]!r}: {value:.4g} is {abs(size):.2g} standard deviations from the mean of the "
+        "training part: correct it, or leave that row out"
+    )
