@@ -3,6 +3,7 @@
 from typing import Any
 
 import hydra
+from attention_lab.experiment.streams import prepare
 from omegaconf import DictConfig
 
 from attention_lab.commandline.groups import check_choices
@@ -21,6 +22,7 @@ def main(config: DictConfig) -> Any:
 
 
 if __name__ == "__main__":
+    prepare()
     take_up()
     check_choices("conf")
     main()

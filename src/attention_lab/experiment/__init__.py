@@ -33,7 +33,9 @@ def run(config: DictConfig) -> Any:
     signals.follow_parent()
     try:
         with signals.stopping(), machine_failures.told(config, folder):
-            return _run(config)
+            result = _run(config)
+            print(end="", flush=True)  # a full disk behind the console is a failure, too
+            return result
     except Stopped as stopped:
         exit_messages.stop(stopped, folder, training=config.stage == "fit")
     except PrunedError as pruned:

@@ -1,0 +1,94 @@
+"""However a program was started, its files are written and its exit status is that of its work."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from attention_lab.experiment.streams import Output
+from folders import RATE, make_run
+
+TRAIN = Path(__file__).parents[2] / "train.py"
+ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+STARTS: dict[str, tuple[str, dict[str, str]]] = {
+    "closed output": ('exec "$@" >&-', {}),
+    "all closed": ('exec "$@" <&- >&- 2>&-', {}),
+    "ASCII": ('exec "$@"', ASCII),
+    "ASCII, all closed": ('exec "$@" <&- >&- 2>&-', ASCII),
+    "Latin-1": ('exec "$@"', {"PYTHONIOENCODING": "latin-1"}),
+    "reader gone": ('"$@" 2>&1 | true; exit ${PIPESTATUS[0]}', {}),
+}
+
+
+def _start(script: str, *arguments: str | bytes, **variables: str) -> subprocess.CompletedProcess[bytes]:
+    """`python train.py` with these arguments, as a script of the shell starts it."""
+    command = [sys.executable, str(TRAIN), *arguments]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHONIO")}
+    return subprocess.run(
+        ["bash", "-c", script, "bash", *command],
+        env={**environment, **variables}, capture_output=True, check=False, timeout=300,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("start", [one for one in STARTS if one != "ASCII, all closed"])
+def test_a_stage_does_its_work_however_it_was_started(start: str, tmp_path: Path) -> None:
+    script, variables = STARTS[start]
+    make_run(tmp_path / "é→" / "run", {RATE: 0.1}, choices={"scoring": "é→"})
+    where = f"hydra.run.dir={tmp_path}/job"
+    done = _start(script, "stage=leaderboard", f'run="{tmp_path}/é→"', where, **variables)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert (tmp_path / "é→" / "leaderboard.csv").read_text(encoding="utf-8").count("\n") == 2
+    if start == "ASCII":
+        assert b"Leaderboard: " in done.stdout and rb"\xe9\u2192/leaderboard" in done.stdout
+    if start == "Latin-1":
+        assert rb"\u2192/leaderboard" in done.stdout and "é".encode("latin-1") in done.stdout
+
+
+def test_a_training_does_its_work_with_no_streams_and_in_ascii(tmp_path: Path) -> None:
+    script, variables = STARTS["ASCII, all closed"]
+    run = tmp_path / "é→"
+    options = ["model=nw", "data.train_size=5", "trainer.max_epochs=1", "pictures=1"]
+    done = _start(script, *options, f'hydra.run.dir="{run}"', **variables)
+    assert done.returncode == 0
+    assert "test/mse" in json.loads((run / "metrics.json").read_text())
+    assert (run / "checkpoints" / "best.ckpt").is_file() and any((run / "attention").iterdir())
+    assert "é→" in (run / "config.yaml").read_text(encoding="utf-8")
+
+
+def test_help_and_a_mistake_end_as_always() -> None:
+    shown = _start(STARTS["reader gone"][0], "--help")
+    assert (shown.returncode, shown.stderr) == (0, b"")
+    script, variables = STARTS["ASCII, all closed"]
+    assert _start(script, "scoring=é", **variables).returncode == 1
+
+
+def test_a_full_disk_behind_the_console_is_told_in_one_line(tmp_path: Path) -> None:
+    make_run(tmp_path / "run", {RATE: 0.1})
+    arguments = ("stage=leaderboard", f"run={tmp_path}/run", f"hydra.run.dir={tmp_path}/job")
+    done = _start('exec "$@" >/dev/full', *arguments)
+    assert done.returncode == 1
+    assert (
+        done.stderr.startswith(b"Error: cannot write <stdout>: No space left")
+        and done.stderr.count(b"\n") == 1
+    )
+
+
+def test_a_name_that_is_no_text_is_refused() -> None:
+    done = _start('exec "$@"', b"hydra.run.dir=logs/\xff")
+    assert done.returncode == 1
+    assert done.stderr == b"Error: hydra.run.dir=logs/\\udcff is not UTF-8: choose another name\n"
+
+
+def test_what_nobody_reads_goes_nowhere() -> None:
+    reads, writes = os.pipe()
+    try:
+        output = Output(writes, "wb", closefd=False)
+        assert output.write(b"read") == 4 and os.read(reads, 9) == b"read"
+        os.close(reads)
+        assert output.write(b"not read") == 8
+        assert output.write(b"nor this") == 8
+        assert os.fstat(writes).st_rdev == Path(os.devnull).stat().st_rdev
+    finally:
+        os.close(writes)
