@@ -6,6 +6,7 @@ from typing import Literal, get_args
 
 import torch
 
+from attention_lab.data.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.codecs import ClassificationCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.files import Row, TextParts
@@ -145,6 +146,10 @@ class Labelled(DataModule):
         rows = self.files.read(("label", "text"), key=lambda row: self.notation.tokens(row.second))
         codec = self.given(ClassificationCodec) or self._make_codec(rows)
         self.codec, self.sizes = codec, codec.sizes
+        keyed = rows.map(
+            lambda part: [Keyed(self.notation.tokens(row.second), row.first.strip()) for row in part]
+        )
+        self.shared = shared_examples(keyed, self.files.names, "label")
 
         def split(part: list[Row]) -> ClassificationSplit:
             tokens = Ragged([codec.tokens(row.second, row.place) for row in part])

@@ -8,6 +8,7 @@ from string import ascii_lowercase
 from typing import Literal, get_args
 
 from attention_lab.data.cmudict import dictionary_file, part_words, read_dictionary
+from attention_lab.data.overlaps import shared_passages
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.files import TextParts, read_text
 from attention_lab.data.reading.language_codec import LanguageCodec
@@ -122,6 +123,7 @@ class Text(LanguageData):
     def sequences(self) -> Parts[list[Symbols]]:
         """Read the files, part them and cut them into blocks."""
         parts = self.files.gather(lambda file: self.notation.tokens(read_text(file)), self._part)
+        self.shared = shared_passages(parts, self.files.names, self.unit)
         return parts.map(lambda symbols: list(self._blocks(symbols)))
 
     def make_codec(self, sequences: Parts[list[Symbols]]) -> LanguageCodec:

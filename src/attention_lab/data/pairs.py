@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import get_args
 
+from attention_lab.data.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.files import Row, TextParts
 from attention_lab.data.reading.parts import Parts, check_choice
@@ -57,8 +58,11 @@ class Pairs(TransductionData):
         def example(row: Row) -> Example:
             return Example(self.source.tokens(row.first), self.target.tokens(row.second))
 
-        parts = self.files.read(("source", "target"), key=lambda row: self.source.tokens(row.first))
-        return parts.map(lambda rows: [example(row) for row in rows])
+        rows = self.files.read(("source", "target"), key=lambda row: self.source.tokens(row.first))
+        parts = rows.map(lambda part: [example(row) for row in part])
+        keyed = parts.map(lambda part: [Keyed(tuple(one.source), tuple(one.target)) for one in part])
+        self.shared = shared_examples(keyed, self.files.names, "target")
+        return parts
 
     def make_codec(self, train: Sequence[Example]) -> TransductionCodec:
         """The symbols of the training part."""

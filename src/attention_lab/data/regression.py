@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attention_lab.data.overlaps import Keyed, part_names, shared_examples
 from attention_lab.data.reading.batches import Batch, RegressionBatch
 from attention_lab.data.reading.codecs import RegressionCodec
 from attention_lab.data.reading.datamodule import DataModule
@@ -162,7 +163,11 @@ class CSVRegression(RegressionData):
         rows = torch.tensor(read_csv(self.file, [*self.inputs, self.target]), dtype=torch.float64)
         with naming(self.file):
             numbers = partition(range(len(rows)), self.fractions, self.seed)
-        return Table(self.inputs, self.target, numbers.map(lambda part: rows[part]))
+        parts = numbers.map(lambda part: rows[part])
+        keyed = parts.map(lambda part: [Keyed(tuple(row[:-1]), row[-1]) for row in part.tolist()])
+        names = part_names(Parts(None, None, None), self.file)
+        self.shared = shared_examples(keyed, names, self.target)
+        return Table(self.inputs, self.target, parts)
 
 
 class Diabetes(RegressionData):

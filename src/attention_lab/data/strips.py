@@ -3,6 +3,7 @@
 import random
 from abc import abstractmethod
 from collections.abc import Sequence
+from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple, get_args
 
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from attention_lab.data.classification import digit_parts
 from attention_lab.data.images import ImageCodec, Images, read_picture, whole_cells
+from attention_lab.data.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.files import Row, TextParts
 from attention_lab.data.reading.parts import Parts, check_at_least, check_choice
@@ -171,6 +173,11 @@ class DigitStrips(ImageTransductionData):
         return [rows * column + row for column in across for row in down]
 
 
+def _content(picture: Tensor) -> tuple[int, bytes]:
+    """What two pictures [H, W] have in common only if they are equal, whatever files they are from."""
+    return picture.shape[1], blake2b(picture.numpy().tobytes(), digest_size=16).digest()
+
+
 def _centres(start: int, cell: int) -> range:
     """The cells, along one side, whose centre lies within a digit that begins at pixel `start`."""
     first = -(-(2 * start - cell) // (2 * cell))  # the least c with cell * (c + 1/2) >= start
@@ -223,8 +230,11 @@ class ImageFiles(ImageTransductionData):
             picture = read_picture(path, self.height, self.cell, row.place)
             return Pictured(picture, self.notation.tokens(row.second))
 
-        parts = self.files.read(("picture", "text"), key=lambda row: row.first.strip())
-        return parts.map(lambda rows: [example(row) for row in rows])
+        rows = self.files.read(("picture", "text"), key=lambda row: row.first.strip())
+        parts = rows.map(lambda part: [example(row) for row in part])
+        keyed = parts.map(lambda part: [Keyed(_content(one.picture), tuple(one.target)) for one in part])
+        self.shared = shared_examples(keyed, self.files.names, "text")
+        return parts
 
     def make_tokenizer(self, train: Sequence[Pictured]) -> Tokenizer:
         """The symbols of the training part."""

@@ -2,10 +2,17 @@
 
 import logging
 import os
+import sys
 import warnings
+from typing import TYPE_CHECKING
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
+
+from attention_lab.interruption.signals import leads
+
+if TYPE_CHECKING:  # it would import torch
+    from attention_lab.data.reading.datamodule import DataModule
 
 QUIET = ("pytorch_lightning", "lightning", "lightning_fabric", "lightning.pytorch", "lightning.fabric")
 IGNORED = (
@@ -30,6 +37,13 @@ def quiet() -> None:
     for message in IGNORED:
         warnings.filterwarnings("ignore", message=message)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+
+def tell_shared(data: "DataModule") -> None:
+    """Say in one line, once in a sweep, that examples are in several parts of the data."""
+    first = not in_sweep() or HydraConfig.get().job.num == 0
+    if data.shared and first and leads():
+        print(f"Warning: {data.shared}", file=sys.stderr)
 
 
 def in_sweep() -> bool:

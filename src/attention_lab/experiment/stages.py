@@ -31,7 +31,7 @@ from attention_lab.experiment.build import (
 from attention_lab.experiment.build_errors import of_options
 from attention_lab.experiment.checkpoints import TrainedModel, find_checkpoints, load, read_checkpoint
 from attention_lab.experiment.compiling import compiling
-from attention_lab.experiment.console import in_sweep, quiet
+from attention_lab.experiment.console import in_sweep, quiet, tell_shared
 from attention_lab.experiment.cost import Cost
 from attention_lab.experiment.loss_curve import save_losses
 from attention_lab.experiment.inputs import read_inputs
@@ -74,6 +74,7 @@ def _fit(plain: Config, folder: Path) -> float | None:
     begun = own if own is not None else _given_checkpoint(plain["ckpt_path"])
     read = None if begun is None else read_checkpoint(begun)
     data = make_data(plain)
+    tell_shared(data)
     task = make_task(plain, data.sizes, data.codec, trainable=True)
     if read is not None:
         _check_same(begun, read[RECIPE], task.recipe)
@@ -176,6 +177,7 @@ def test(config: DictConfig) -> None:
     trained, plain = _from_checkpoint(plain)
     with of_options(plain):
         data = make_data(plain, trained.codec)
+        tell_shared(data)
         trainer = make_trainer(_console(plain))
     results.write_config(folder, plain)
     if isinstance(trained.model, Ensemble) and trainer.is_global_zero and not in_sweep():

@@ -26,6 +26,10 @@ class DataModule(pl.LightningDataModule, ABC):
 
     Args:
         batch_size: examples in a batch, None for the whole part at once.
+
+    Attributes:
+        shared: after `setup`, a line about examples in the user's files that are in several parts; empty if
+            there are none.
     """
 
     codec: Codec
@@ -36,6 +40,7 @@ class DataModule(pl.LightningDataModule, ABC):
         if batch_size is not None:
             check_at_least(1, batch_size=batch_size)
         self.batch_size = batch_size
+        self.shared = ""
         self._parts: Parts[Split] | None = None
 
     @abstractmethod

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from attention_lab.data.overlaps import part_names
 from attention_lab.data.reading.parts import Parts, check_fractions, partition
 from attention_lab.errors import LabError
 from attention_lab.reading import read_regular
@@ -133,6 +134,11 @@ class TextParts:
 
     def __post_init__(self) -> None:
         check_fractions(self.fractions, every_part=True)
+
+    @property
+    def names(self) -> Parts[str]:
+        """What messages call the parts."""
+        return part_names(Parts(self.train_file, self.validation_file, self.test_file), self.file)
 
     def read(self, names: tuple[str, str], key: Callable[[Row], Hashable]) -> Parts[list[Row]]:
         """The rows of each part; when one file is parted, rows of equal `key` stay together.

@@ -1,0 +1,118 @@
+"""Examples that are in more than one part of a data set, where a test is partly one of memory."""
+
+from collections.abc import Hashable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from attention_lab.data.reading.parts import Parts
+
+PASSAGE = 50
+"""Symbols of a passage of a text: of this length Lee et al. (2107.06499) look for what a text repeats."""
+_CHUNK = 1 << 21  # symbols of a text that are looked at at once
+T = TypeVar("T")
+_Hashes = npt.NDArray[np.uint64]
+_BASE = 0x9E3779B97F4A7C15
+
+
+class Keyed(NamedTuple):
+    """An example as it is compared: what a model is given, and what it is to answer."""
+
+    given: Hashable
+    answer: Hashable
+
+
+E = TypeVar("E", bound=Sequence[Keyed])
+S = TypeVar("S", bound=Sequence[str])
+
+
+def part_names(files: Parts[str | None], file: str | None = None) -> Parts[str]:
+    """What messages call the parts: their files where each has its own; otherwise file and part.
+
+    Args:
+        files: of the parts.
+        file: one file that is parted, in place of them.
+    """
+    named = files.map(lambda own: str(own if file is None else file))
+    if len(set(named)) == len(named):
+        return named
+    return Parts(
+        *(f"{path} ({part})" for path, part in zip(named, ("training", *Parts._fields[1:]), strict=True))
+    )
+
+
+def shared_examples(parts: Parts[E], names: Parts[str], other: str) -> str:
+    """How many examples of validation and test are in an earlier part; empty if none is.
+
+    Args:
+        parts: the examples.
+        names: of the parts; see `part_names`.
+        other: what an answer is called: the same input with another one is counted apart.
+    """
+    found = []
+    for (here, one), (there, earlier) in _pairs(parts, names):
+        known, inputs = set(earlier), {example.given for example in earlier}
+        same = sum(example in known for example in one)
+        also = sum(example.given in inputs for example in one) - same
+        if same:
+            more = f", and {also:,} more with another {other}" if also else ""
+            found.append(f"{same:,} of {len(one):,} examples in {here} are also in {there}{more}")
+        elif also:
+            found.append(f"{also:,} of {len(one):,} examples in {here} are in {there} with another {other}")
+    return "; ".join(found)
+
+
+def shared_passages(parts: Parts[S], names: Parts[str], unit: str) -> str:
+    """How many passages of validation and test texts are anywhere in an earlier part; empty if none is.
+
+    Each text is cut into passages of `PASSAGE` symbols; what is left at its end is not counted. They are
+    compared by polynomial hashes modulo 2^64, in time linear in the lengths (Karp and Rabin 1987).
+
+    Args:
+        parts: the symbols of each text.
+        names: of the parts; see `part_names`.
+        unit: what a symbol is, in the plural.
+    """
+    numbers: dict[str, int] = {}
+    texts = parts.map(
+        lambda text: np.fromiter((numbers.setdefault(one, len(numbers)) for one in text), np.int64, len(text))
+    )
+    codes = np.random.default_rng(0).integers(0, 2**64, len(numbers), np.uint64)
+    found = []
+    for (here, one), (there, earlier) in _pairs(texts, names):
+        wanted = np.concatenate([codes[:0], *_windows(codes[one])])[::PASSAGE]
+        count = _count(wanted, _windows(codes[earlier]))
+        if count:
+            said = f"{count:,} of {len(wanted):,} passages of {PASSAGE} {unit}"
+            found.append(f"{said} in {here} are also in {there}")
+    return "; ".join(found)
+
+
+def _pairs(parts: Parts[T], names: Parts[str]) -> Iterator[tuple[tuple[str, T], tuple[str, T]]]:
+    """Each part that is evaluated, with each that comes before it."""
+    for here, there in (("validation", "train"), ("test", "train"), ("test", "validation")):
+        yield (getattr(names, here), getattr(parts, here)), (getattr(names, there), getattr(parts, there))
+
+
+def _windows(codes: _Hashes) -> Iterator[_Hashes]:
+    """The hash of `PASSAGE` codes from each place on, `sum_j codes[place + j] BASE^j`, in chunks."""
+    places = min(_CHUNK, len(codes)) + PASSAGE
+    powers = np.cumprod(np.full(places, _BASE, np.uint64))
+    inverse = np.cumprod(np.full(places, pow(_BASE, -1, 2**64), np.uint64))
+    for start in range(0, len(codes) - PASSAGE + 1, _CHUNK):
+        piece = codes[start : start + _CHUNK + PASSAGE - 1]
+        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(piece * powers[: len(piece)])])
+        yield (sums[PASSAGE:] - sums[:-PASSAGE]) * inverse[: len(sums) - PASSAGE]
+
+
+def _count(wanted: _Hashes, offered: Iterator[_Hashes]) -> int:
+    """How many of the hashes, each as often as it is there, are among those offered."""
+    different, places = np.unique(wanted, return_inverse=True)
+    if not len(different):
+        return 0
+    met = np.zeros(len(different), bool)
+    for hashes in offered:
+        nearest = np.searchsorted(different, hashes).clip(max=len(different) - 1)
+        met[nearest[different[nearest] == hashes]] = True
+    return int(met[places].sum())

@@ -1,0 +1,166 @@
+"""Examples in several parts are counted and told in a line, for all data that are read from files."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attention_lab.data.overlaps import PASSAGE, Keyed, part_names, shared_examples, shared_passages
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from attention_lab.data import (
+    CSVRegression,
+    DataModule,
+    GraphFiles,
+    ImageFiles,
+    Labelled,
+    Pairs,
+    Text,
+    overlaps,
+)
+from attention_lab.data.reading.parts import Parts
+
+FILES = {"train_file": "train", "validation_file": "dev", "test_file": "test"}
+NAMES = Parts("train", "dev", "test")
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def _told(make: Callable[..., DataModule], *texts: str, **options: Any) -> str:
+    for name, text in zip(FILES.values(), texts, strict=True):
+        Path(name).write_text(text, encoding="utf-8")
+    data = make(**FILES, **options)
+    data.setup()
+    return data.shared
+
+
+def test_pairs_count_pairs_and_sources() -> None:
+    told = _told(Pairs, "a\tx\nb\ty\nc\tz\n", "a\tx\na\tx\nb\tq\nd\tx\n", "e\te\nd\tx\n")
+    assert told == (
+        "2 of 4 examples in dev are also in train, and 1 more with another target; "
+        "1 of 2 examples in test are also in dev"
+    )
+    assert _told(Pairs, "a\tx\n", "a\ty\n", "b\tx\n") == (
+        "1 of 1 examples in dev are in train with another target"
+    )
+    assert _told(Pairs, "a\tx\n", "b\tx\n", "c\tx\n") == ""
+
+
+def test_what_is_read_counts_and_not_how_it_is_written() -> None:
+    spelled = ("\u00e9 b\tx\n", "e\u0301  b\tx\n", "q\tx\n")
+    assert _told(Pairs, *spelled) == ""
+    normal = {"source_split": "spaces", "source_normalization": "NFC"}
+    assert _told(Pairs, *spelled, **normal) == "1 of 1 examples in dev are also in train"
+
+
+def test_labelled_texts() -> None:
+    told = _told(Labelled, "p\tone two\nn\tthree\n", "p\tone  two\np\tthree\n", "n\tthree\n")
+    assert told.startswith("1 of 2 examples in dev are also in train, and 1 more with another label; ")
+    assert told.count(";") == 2
+
+
+def test_one_file_that_is_parted_shares_nothing_but_rows_of_numbers() -> None:
+    Path("all").write_text("".join(f"{n % 10}\t{n}\n" for n in range(40)))
+    for make in (Pairs, Labelled):
+        data = make(file="all")
+        data.setup()
+        assert data.shared == ""
+    Path("all").write_text("x,y\n" + "1,2\n" * 10)
+    table = CSVRegression("all")
+    table.setup()
+    assert table.shared == (
+        "1 of 1 examples in all (validation) are also in all (training); "
+        "1 of 1 examples in all (test) are also in all (training); "
+        "1 of 1 examples in all (test) are also in all (validation)"
+    )
+    Path("all").write_text("x,y\n" + "".join(f"1,{n}\n" for n in range(10)))
+    table = CSVRegression("all", fractions=[0.9, 0.1, 0])
+    table.setup()
+    assert table.shared == "1 of 1 examples in all (validation) are in all (training) with another y"
+
+
+def test_pictures_are_compared_by_what_they_show() -> None:
+    for number, ink in enumerate((0, 0, 128)):
+        Image.new("L", (16, 16), ink).save(f"{number}.png")
+    told = _told(ImageFiles, "0.png\ta\n", "1.png\ta\n2.png\ta\n", "1.png\tb\n", height=16, cell=8)
+    assert told == (
+        "1 of 2 examples in dev are also in train; 1 of 1 examples in test are in train with another text; "
+        "1 of 1 examples in test are in dev with another text"
+    )
+
+
+def test_the_same_file_for_several_parts() -> None:
+    Path("one").write_text("a\tx\nb\ty\n")
+    data = Pairs(train_file="one", validation_file="one", test_file="one")
+    data.setup()
+    assert data.shared.startswith("2 of 2 examples in one (validation) are also in one (training); ")
+
+
+def test_nodes_are_in_one_part_only() -> None:
+    Path("edges").write_text("0\t1\n")
+    Path("nodes").write_text("".join(f"{n}\t{'ab'[n % 2]}\n" for n in range(20)))
+    graph = GraphFiles("edges", "nodes")
+    graph.setup()
+    assert graph.shared == ""
+
+
+def _letters(count: int, seed: int) -> str:
+    return "".join(random.Random(seed).choices("abcdefgh ", k=count))
+
+
+def test_passages_of_a_text_are_found_wherever_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    train, own = _letters(1000, 0), _letters(PASSAGE, 1)
+    validation = train[333 : 333 + 2 * PASSAGE] + own + "rest"
+    said = f"passages of {PASSAGE} characters in dev are also in train"
+    told = [f"2 of 3 {said}"]
+    for chunk in (7, PASSAGE, 999, 1 << 21):
+        monkeypatch.setattr(overlaps, "_CHUNK", chunk)
+        told.append(_told(Text, train, validation, _letters(200, 2)))
+    assert set(told) == {told[0]}
+    assert _told(Text, train, train[: PASSAGE - 1], own) == ""
+
+
+def test_words_are_the_symbols_of_words() -> None:
+    words = " ".join(_letters(2000, 0).split())
+    part = " ".join(words.split()[5 : 5 + PASSAGE])
+    told = _told(Text, words, part.replace(" ", "\n"), "other words here", unit="words", min_count=1)
+    assert told == f"1 of 1 passages of {PASSAGE} words in dev are also in train"
+
+
+ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)).map(lambda one: Keyed(*one)), max_size=8)
+
+
+@given(ROWS, ROWS)
+def test_counts_are_those_of_a_plain_comparison(train: list[Keyed], one: list[Keyed]) -> None:
+    same = sum(any(row == other for other in train) for row in one)
+    either = sum(any(row.given == other.given for other in train) for row in one)
+    told = shared_examples(Parts(train, one, []), NAMES, "answer")
+    if not either:
+        assert told == ""
+    elif not same:
+        assert told == f"{either} of {len(one)} examples in dev are in train with another answer"
+    else:
+        more = f", and {either - same} more with another answer" if either > same else ""
+        assert told == f"{same} of {len(one)} examples in dev are also in train{more}"
+
+
+@given(st.text("ab", min_size=60, max_size=200), st.text("ab", min_size=60, max_size=200), st.integers(0, 99))
+def test_passages_are_those_of_a_plain_search(train: str, other: str, start: int) -> None:
+    one = other + train[start:]
+    pieces = [one[place : place + PASSAGE] for place in range(0, len(one) - PASSAGE + 1, PASSAGE)]
+    count = sum(piece in train for piece in pieces)
+    told = shared_passages(Parts(train, one, ""), NAMES, "letters")
+    said = f"passages of {PASSAGE} letters in dev are also in train"
+    assert told == (f"{count} of {len(pieces)} {said}" if count else "")
+
+
+def test_names_of_parts() -> None:
+    assert part_names(Parts("a", "b", "c")) == ("a", "b", "c")
+    assert part_names(Parts("a", "b", "b")) == ("a (training)", "b (validation)", "b (test)")
+    assert part_names(Parts(None, None, None), "f") == ("f (training)", "f (validation)", "f (test)")

@@ -1,0 +1,22 @@
+"""Examples that several files share are told in one line: in a training, in a test, once in a sweep."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Command = Callable[..., Any]
+SMALL = ["model.embedding_size=4", "model.hidden_size=4", "trainer.max_epochs=1", "pictures=0", "logger=none"]
+
+
+def test_they_are_told_in_one_line(command: Command, tmp_path: Path) -> None:
+    for name, rows in {"train": "ab", "dev": "bc", "test": "d"}.items():
+        (tmp_path / f"{name}.tsv").write_text("".join(f"{row}x\t{row}\n" for row in rows))
+    files = ["train_file=train", "validation_file=dev", "test_file=test"]
+    data = ["data=pairs", *(f"data.{one}.tsv" for one in files)]
+    said = "Warning: 1 of 2 examples in dev.tsv are also in train.tsv\n"
+    done = command("model=seq2seq", *data, *SMALL)
+    assert (done.status, done.err) == (0, said)
+    tested = command("stage=test", f"ckpt_path={done.folder}/checkpoints/best.ckpt", "pictures=0")
+    assert (tested.status, tested.err) == (0, said)
+    swept = command("-m", "model=seq2seq", *data, *SMALL, "seed=1,2")
+    assert (swept.status, swept.err) == (0, said)
