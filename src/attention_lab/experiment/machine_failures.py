@@ -48,6 +48,8 @@ def told(config: Mapping[str, Any], folder: Path) -> Iterator[None]:
     except OSError as error:  # of a log file: the thread that writes it fails, and it is raised here
         if error.errno not in _UNWRITABLE:
             raise
+        if error.filename in ("<stdout>", "<stderr>"):
+            raise LabError(f"cannot write to {error.filename.strip('<>')}: {error.strerror}") from None
         raise cannot_write(error.filename or folder, error) from None
     finally:
         threading.excepthook = hook
