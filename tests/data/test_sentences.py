@@ -3,6 +3,7 @@
 import math
 import random
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 import torch
@@ -49,7 +50,7 @@ def test_a_noun_at_the_front_agrees_with_its_verb() -> None:
 def test_an_stands_before_vowels_and_nowhere_else() -> None:
     after = {word: set[str]() for word in ("a", "an")}
     for words, _ in _drawn(5000):
-        for word, following in zip(words, words[1:], strict=False):
+        for word, following in pairwise(words):
             if word in after:
                 after[word].add(following[0])
     assert after["an"] and after["an"] <= set("aeiou")
@@ -100,7 +101,7 @@ def test_a_model_of_other_symbols_is_refused(tmp_path) -> None:
     text.setup()
     data = Sentences(20, 5, 5)
     data.codec = text.codec
-    with pytest.raises(LabError, match="needs data=text with data.unit=words, and this is data=sentences"):
+    with pytest.raises(LabError, match=r"needs data=text with data\.unit=words, and this is data=sentences"):
         data.setup()
 
 

@@ -1,4 +1,4 @@
-"""English sentences from a small grammar, word by word: a language model's data with categories one can see."""
+"""English sentences from a small grammar, word by word: data for a language model with kinds of words to see."""
 
 import math
 import random
@@ -29,12 +29,14 @@ WHEN = on DAY | every DAY | in MONTH | in the morning | in the evening | today |
 ONE = a | the | every | this | my | your
 SOME = the | these | my | your | many | two | three | four | five | ten
 PERSON = girl | boy | woman | man | teacher | doctor | farmer | sailor | painter | king | queen | child
-PEOPLE = girls | boys | women | men | teachers | doctors | farmers | sailors | painters | kings | queens | children
+PEOPLE = girls | boys | women | men | teachers | doctors | farmers | sailors | painters | kings | queens
+    | children
 ANIMAL = dog | cat | horse | cow | rabbit | fox | mouse | bird | duck | wolf | bear | elephant
 ANIMALS = dogs | cats | horses | cows | rabbits | foxes | mice | birds | ducks | wolves | bears | elephants
 FOOD = bread | cheese | soup | rice | cake | honey | meat | fruit | butter | salad | corn | fish
 DRINK = water | milk | tea | coffee | juice | wine
-PLACE = garden | forest | park | market | kitchen | school | river | field | village | castle | bridge | island
+PLACE = garden | forest | park | market | kitchen | school | river | field | village | castle | bridge
+    | island
 THING = boat | house | car | train | bicycle | tent | lamp | table | clock | ball | umbrella | box
 GOES = walks | runs | goes | hurries | travels | wanders | strolls | climbs | jumps | crawls
 GO = walk | run | go | hurry | travel | wander | stroll | climb | jump | crawl
@@ -52,9 +54,10 @@ MOOD = happy | sad | angry | tired | hungry | brave | old | young
 COLOUR = red | blue | green | white | black | brown | grey | yellow | orange
 TASTE = sweet | salty | fresh | warm | cold
 DAY = monday | tuesday | wednesday | thursday | friday | saturday | sunday
-MONTH = january | february | march | april | may | june | july | august | september | october | november | december
+MONTH = january | february | march | april | may | june | july | august | september | october | november
+    | december
 """
-"""One rule a line: a name in capitals, and what it may be, each as likely as the others; small letters are words.
+"""A rule is a name in capitals and what it may be, each as likely as the others; small letters are words.
 
 A noun and its verb agree in number over the words between them, and verbs take objects that suit them: so a
 word tells of its kind, and of those that come after it.
@@ -62,7 +65,7 @@ word tells of its kind, and of those that come after it.
 
 GRAMMAR: dict[str, list[list[str]]] = {
     name: [choice.split() for choice in choices.split(" | ")]
-    for name, choices in (line.split(" = ") for line in RULES.strip().splitlines())
+    for name, choices in (line.split(" = ") for line in RULES.replace("\n    ", " ").strip().splitlines())
 }
 
 
@@ -105,8 +108,8 @@ def words_of_the_grammar() -> list[str]:
 class Sentences(LanguageData):
     """English sentences from a grammar of some 240 words: people, animals, food, places, verbs of motion, ...
 
-    Validation and test sentences are all different and none is in training; training can repeat one. They do not
-    change with `train_size`.
+    Validation and test sentences are all different and none is in training; training can repeat one. They do
+    not change with `train_size`.
 
     Args:
         train_size: sentences for training; validation_size and test_size: likewise.
