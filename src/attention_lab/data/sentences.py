@@ -1,4 +1,4 @@
-"""English sentences from a small grammar, word by word: data for a language model with kinds of words to see."""
+"""English sentences from a small grammar, word by word, so that a language model learns kinds of words."""
 
 import math
 import random
