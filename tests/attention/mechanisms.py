@@ -23,6 +23,7 @@ from attention_lab.attention import (
     windows,
 )
 from attention_lab.attention.scores import ACTIVATIONS
+from attention_lab.attention.windows import FALLOFFS
 
 B, Q, K, D = 2, 4, 5, 3
 
@@ -46,6 +47,12 @@ NARROW: dict[str, dict[str, Any]] = {"Band": {"width": 1}, "LocalP": {"width": 2
 """Options with which a window leaves something out of a few keys."""
 
 
+def _other_falloffs(window: type[nn.Module]) -> list[str]:
+    """What a window takes as fall-off but its default; nothing for one that has no such option."""
+    option = inspect.signature(window).parameters.get("falloff")
+    return [] if option is None else [name for name in FALLOFFS if name != option.default]
+
+
 class Case(NamedTuple):
     """A choice of parts by name, with options of the score."""
 
@@ -54,6 +61,7 @@ class Case(NamedTuple):
     window: str = "Global"
     pooling: str = "Soft"
     activation: str | None = None
+    falloff: str | None = None
 
     def __str__(self) -> str:
         """Where it differs from scaled dot product attention."""
@@ -64,11 +72,12 @@ class Case(NamedTuple):
         """The attention, in evaluation mode, its parameters drawn from a seed."""
         torch.manual_seed(0)
         options = {} if self.activation is None else {"activation": self.activation}
+        falloff = {} if self.falloff is None else {"falloff": self.falloff}
         mechanism = Mechanism(
             partial(SCORES[self.score], **options),
             partial(NORMALIZERS[self.normalizer], temperature),
             POOLINGS[self.pooling],
-            partial(WINDOWS[self.window], **NARROW.get(self.window, {})),
+            partial(WINDOWS[self.window], **NARROW.get(self.window, {}), **falloff),
         )
         attention = mechanism(D, D, heads)
         if isinstance(attention.score, Kernel):
@@ -93,6 +102,7 @@ CASES = [
         if normalizer != "Softmax"
     ),
     *(Case(window=window) for window in WINDOWS if window != "Global"),
+    *(Case(window=name, falloff=other) for name, kind in WINDOWS.items() for other in _other_falloffs(kind)),
     *(Case(pooling=pooling) for pooling in POOLINGS if pooling != "Soft"),
 ]
 """Every part there is, the others as usual; normalisers also with a kernel that leaves keys out itself."""

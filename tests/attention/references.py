@@ -115,19 +115,26 @@ NORMALIZERS: dict[str, Callable[[Tensor], Tensor]] = {
 """The weights of a row of scores over temperature, of the keys that it may attend to."""
 
 
+def _falloff(window: Any, distance: Tensor) -> Tensor:
+    sigma = window.width / 2
+    gaussian = torch.exp(-(distance**2) / (2 * sigma**2)) if sigma else torch.ones_like(distance)
+    return {"none": torch.ones_like(distance), "gaussian": gaussian}[window.falloff]
+
+
+def _band(window: Any, q: Tensor, head: int | None, t: int, seen: int) -> Callable[[int], Tensor | None]:
+    return lambda j: _falloff(window, q.new_tensor(j - t)) if abs(j - t) <= window.width else None
+
+
 def _local_p(window: Any, q: Tensor, head: int | None, t: int, seen: int) -> Callable[[int], Tensor | None]:
     hidden = torch.tanh(_of_head(window.weight, head) @ q)
     p = seen / (1 + torch.exp(-(_of_head(window.vector, head).squeeze(-1) * hidden).sum()))
-    sigma = window.width / 2
     centre = float(p.detach())
-    return lambda j: torch.exp(-((j - p) ** 2) / (2 * sigma**2)) if abs(j - centre) <= window.width else None
+    return lambda j: _falloff(window, j - p) if abs(j - centre) <= window.width else None
 
 
 WINDOWS: dict[str, Callable[..., Callable[[int], Tensor | None]]] = {
     "Global": lambda window, q, head, t, seen: lambda j: torch.ones_like(q[0]),
-    "Band": lambda window, q, head, t, seen: (
-        lambda j: torch.ones_like(q[0]) if t - window.width <= j <= t + window.width else None
-    ),
+    "Band": _band,
     "LocalP": _local_p,
 }
 """For the query at position t that may see a number of keys: the factor of key j, or None outside."""

@@ -82,8 +82,10 @@ def test_takes_the_fused_path_exactly_when_it_can(case: Case, monkeypatch: pytes
     monkeypatch.setattr(
         torch.nn.functional, "scaled_dot_product_attention", lambda *a, **k: calls.append(1) or fused(*a, **k)
     )
-    run(case.make(2), tensors(2, torch.float32))
-    plain = case.normalizer == "Softmax" and case.pooling == "Soft" and case.window != "LocalP"
+    attention, inputs = case.make(2), tensors(2, torch.float32)
+    run(attention, inputs)
+    plain = case.normalizer == "Softmax" and case.pooling == "Soft"
+    plain = plain and attention.window(inputs[0], K, None, 0).factor is None
     assert bool(calls) == (plain and case.score in FUSED)
 
 

@@ -62,6 +62,7 @@ def _drawn(seed: int, *shapes: tuple[int, ...], dtype: torch.dtype = torch.float
     score=st.sampled_from(["ScaledDot", "General", "Cosine", "Gaussian", "Additive", "Laplacian", "Linear"]),
     normalizer=st.sampled_from(sorted(NORMALIZERS)),
     single=st.booleans(),
+    falloff=st.sampled_from(["none", "gaussian"]),
 )
 def test_equals_the_mask_over_all_pairs(
     queries: int,
@@ -74,12 +75,15 @@ def test_equals_the_mask_over_all_pairs(
     score: str,
     normalizer: str,
     single: bool,
+    falloff: str,
 ) -> None:
     """Contexts and gradients, of parameters too, to 1e-10 in float64 and to 1e-5 in float32."""
     torch.manual_seed(0)
     heads = 3 if len(leading) == 2 and leading[1] == 3 else None
     mechanism = Mechanism(
-        SCORES[score], partial(NORMALIZERS[normalizer], 1.3), window=partial(Band, width=width)
+        SCORES[score],
+        partial(NORMALIZERS[normalizer], 1.3),
+        window=partial(Band, width=width, falloff=falloff if width else "none"),
     )
     attention = mechanism(4, 4, heads).double()
     inputs = _drawn(1, (*leading, queries, 4), (*leading, keys, 4), (*leading, keys, 3))
@@ -181,9 +185,10 @@ class _Sizes(nn.Module):
         return weights
 
 
+@pytest.mark.parametrize("falloff", ["none", "gaussian"])
 @pytest.mark.parametrize("causal", [False, True])
-def test_the_scores_grow_with_the_length_not_with_its_square(causal: bool) -> None:
-    attention = Attention(Dot(2, 2), _Sizes(), window=Band(2, width=8))
+def test_the_scores_grow_with_the_length_not_with_its_square(causal: bool, falloff: str) -> None:
+    attention = Attention(Dot(2, 2), _Sizes(), window=Band(2, width=8, falloff=falloff))
     assert isinstance(attention.normalizer, _Sizes)
     seen = []
     for length in (256, 512, 1024):
@@ -227,6 +232,13 @@ def test_strips_are_taken_where_they_save(monkeypatch: pytest.MonkeyPatch) -> No
         (500, 500, 5, 505),
     ):
         assert make_blocks(queries, keys, width, causal=False, offset=offset) is None
+
+
+def test_a_band_that_falls_off_never_holds_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    attention = Attention(SCORES["ScaledDot"](2, 2), window=Band(2, width=8, falloff="gaussian"))
+    monkeypatch.setattr(Band, "forward", lambda *a: pytest.fail("the mask of all pairs was made"))
+    x = torch.randn(4, 500, 2)
+    assert attention(x, attention.remember(x)).isfinite().all()
 
 
 @pytest.mark.parametrize("causal", [False, True])

@@ -65,10 +65,62 @@ def test_the_predicted_position_is_learned_through_the_factor() -> None:
     assert window.vector.grad is not None and window.vector.grad.any()
 
 
-@pytest.mark.parametrize("make", [lambda: Band(1, width=-1), lambda: LocalP(1, width=0.0)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Band(1, width=-1),
+        lambda: LocalP(1, width=0.0),
+        lambda: Band(1, width=0, falloff="gaussian"),
+        lambda: LocalP(1, width=float("nan")),
+    ],
+)
 def test_widths_out_of_range(make) -> None:
     with pytest.raises(LabError, match=r"window\.width"):
         make()
+
+
+@pytest.mark.parametrize("kind", [Band, LocalP])
+def test_an_unknown_falloff_is_refused(kind) -> None:
+    with pytest.raises(LabError, match=r"window\.falloff=linear is unknown: choose none, gaussian"):
+        kind(1, width=2, falloff="linear")
+
+
+def test_a_band_that_falls_off_sums_below_one() -> None:
+    """By hand, with a score of zero for every key: softmax over the window, then the factor."""
+    attention = Attention(Dot(2, 2), window=Band(2, width=2, falloff="gaussian"))
+    memory = attention.remember(torch.zeros(5, 2))
+    weights = attention.weights(torch.ones(5, 2), memory)
+    near, far = math.exp(-1 / 2), math.exp(-2)  # sigma = 1
+    assert weights[2].tolist() == pytest.approx([x / 5 for x in (far, near, 1, near, far)])
+    assert weights[0].tolist() == pytest.approx([1 / 3, near / 3, far / 3, 0, 0])
+    assert (weights.sum(-1) < 1).all()
+    torch.testing.assert_close(attention.weights(torch.ones(1, 2), memory, offset=2), weights[2:3])
+
+
+@pytest.mark.parametrize("make", [Band, LocalP])
+def test_a_falloff_multiplies_the_weights_of_the_window_without(make) -> None:
+    torch.manual_seed(0)
+    query, key = torch.randn(2, 6, 4).double(), torch.randn(2, 6, 4).double()
+    weights = {}
+    for falloff in ("none", "gaussian"):
+        torch.manual_seed(1)
+        attention = Attention(Dot(4, 4), window=make(4, width=2, falloff=falloff)).double()
+        weights[falloff] = attention.weights(query, attention.remember(key))
+    position = torch.arange(6).double()
+    centre = position.unsqueeze(-1) if make is Band else attention.window.position(query, 6, None)
+    factor = torch.exp(-((position - centre) ** 2) / 2)
+    torch.testing.assert_close(weights["gaussian"], weights["none"] * factor)
+    inside = weights["none"].sum(-1)
+    torch.testing.assert_close(inside, torch.ones_like(inside))
+
+
+def test_windows_fall_off_by_default_as_they_did() -> None:
+    query = torch.randn(3, 4)
+    assert Band(4, width=2)(query, 6, None, 0).factor is None
+    window = LocalP(4, width=2.0)
+    distance = torch.arange(6) - window.position(query, 6, None)
+    span = window(query, 6, None, 0)
+    assert torch.equal(span.factor, torch.exp(distance.square() * (-2 / 2.0**2)))
 
 
 def test_a_predicted_position_keeps_its_digits_under_autocast() -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from jaxtyping import Bool, Float
@@ -195,8 +196,9 @@ class Attention(nn.Module):
     ) -> tuple[Tensor | None, Span | None]:
         """The context by a path that never holds all weights, None if there is none; and the span if made."""
         blocks = self._blocks(query, memory, offset) if bias is None else None
-        if blocks is not None:
-            return self._within_band(query, memory, blocks), None
+        if blocks is not None and isinstance(self.window, Band):
+            factor = self.window.factor(blocks.distances(query.device), query.dtype)
+            return self._within_band(query, memory, blocks, factor), None
         scale = self.normalizer.scale
         return (None, None) if scale is None else self._without_weights(query, memory, offset, bias, scale)
 
@@ -210,18 +212,23 @@ class Attention(nn.Module):
             return None
         return make_blocks(queries, keys, self.window.width, causal=memory.causal, offset=offset)
 
-    def _within_band(self, query: Tensor, memory: Memory, blocks: Blocks) -> Tensor:
-        """The context by strips of keys."""
+    def _within_band(self, query: Tensor, memory: Memory, blocks: Blocks, factor: Tensor | None) -> Tensor:
+        """The context by strips of keys, whose weights are multiplied by `factor` `[b, s]`."""
         keys, value, mask, _ = memory
         scale = self.normalizer.scale
-        features = None if scale is None else self.score.features(query, keys, mask)
+        held = scale is None or factor is not None  # the fused kernel normalises and pools in one
+        features = None if held else self.score.features(query, keys, mask)
         if scale is None or features is None:
-            return by_strips(self._pooled, query, keys, value, mask, blocks)
+            pooled = partial(self._pooled, factor=factor)
+            return by_strips(pooled, query, keys, value, mask, blocks)
         dropout = self.dropout.p if self.training else 0.0
         return band_attention(*features, value, mask, blocks, scale=scale, dropout=dropout)
 
-    def _pooled(self, query: Tensor, keys: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+    def _pooled(
+        self, query: Tensor, keys: Tensor, value: Tensor, mask: Tensor, *, factor: Tensor | None
+    ) -> Tensor:
         weights = self.normalizer(self.score(query, keys), mask)
+        weights = weights if factor is None else weights * factor
         pooled: Tensor = self.pooling(self.dropout(weights), value)
         return pooled
 

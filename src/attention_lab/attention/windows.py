@@ -3,11 +3,14 @@
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attention_lab.attention.masks import band_mask
+from attention_lab.attention.masks import distances
 from attention_lab.errors import LabError
+
+FALLOFFS = ("none", "gaussian")
+"""How the weights of a window with a centre depend on the distance from it; see `falloff_factor`."""
 
 
 class Span(NamedTuple):
@@ -35,6 +38,25 @@ class Window(Protocol):
         """The span of every query."""
 
 
+def falloff_factor(distance: Float[Tensor, "..."], width: int | float, falloff: str) -> Tensor | None:
+    """What the weights of a window `|distance| <= D` are multiplied by; None for a factor of 1.
+
+    `gaussian` is `exp(-distance^2 / (2 sigma^2))` with `sigma = D / 2` (1508.04025, eq. 10): 1 in the centre,
+    `exp(-2)` at the edge. It comes after normalisation, so that a row then sums to less than 1.
+    """
+    return None if falloff == "none" else torch.exp(distance.square() * (-2 / width**2))
+
+
+def check_falloff(falloff: str, width: int | float) -> None:
+    """Raise LabError for an unknown fall-off, or for one whose sigma would be 0."""
+    if falloff not in FALLOFFS:
+        raise LabError(f"window.falloff={falloff} is unknown: choose {', '.join(FALLOFFS)}")
+    if falloff != "none" and width == 0:
+        raise LabError(
+            f"window.falloff={falloff} has sigma = width / 2: window.width must be above 0, got {width}"
+        )
+
+
 class Global(nn.Module):
     """No window: every key is inside."""
 
@@ -50,23 +72,41 @@ class Band(nn.Module):
     """The keys around the query's own position t: `|j - t| <= D`.
 
     In a decoder this is the monotonic local attention, local-m, with `p_t = t` (1508.04025, section
-    3.2); in an encoder the band of windowed self-attention (2004.05150, section 3.1).
+    3.2); in an encoder the band of windowed self-attention (2004.05150, section 3.1). There all keys of
+    the band count alike. With `falloff=gaussian` they are weaker the farther away, as in local-p:
+
+        a_t(j) exp(-(j - t)^2 / (2 (D/2)^2))
+
+    after the weights have been normalised over the band, so that a row sums to less than 1, unless it has
+    one key alone and that is its own.
 
     Args:
         query_size: unused, as the window depends on positions alone.
         heads: unused.
         width: D, a whole number of positions to either side.
+        falloff: `none` or `gaussian`.
     """
 
-    def __init__(self, query_size: int, heads: int | None = None, *, width: int = 5) -> None:
+    def __init__(
+        self, query_size: int, heads: int | None = None, *, width: int = 5, falloff: str = "none"
+    ) -> None:
         super().__init__()
-        if width < 0:
+        if not width >= 0:
             raise LabError(f"window.width must be at least 0, got {width}")
-        self.width = width
+        check_falloff(falloff, width)
+        self.width, self.falloff = width, falloff
 
     def forward(self, query: Tensor, keys: int, visible: Tensor | None, offset: int) -> Span:
-        """The keys of the band, at their own weight."""
-        return Span(band_mask(query.shape[-2], keys, self.width, query.device, offset=offset))
+        """The keys of the band, at their own weight or weaker the farther away."""
+        distance = distances(query.shape[-2], keys, query.device, offset=offset)
+        return Span(distance.abs() <= self.width, self.factor(distance, query.dtype))
+
+    def factor(self, distance: Int[Tensor, "..."], dtype: torch.dtype) -> Float[Tensor, "..."] | None:
+        """The factor of weights at these distances, never in half precision; None if it is 1."""
+        if self.falloff == "none":
+            return None
+        wide = distance.to(torch.promote_types(dtype, torch.float32))
+        return falloff_factor(wide, self.width, self.falloff)
 
 
 class LocalP(nn.Module):
@@ -77,17 +117,29 @@ class LocalP(nn.Module):
     with S the number of keys that the query may see. The weights are normalised over the window and
     then multiplied, so that a row sums below one. Keys count from 0.
 
+    With `falloff=none` the keys of the window count alike and rows sum to one. Nothing then tells the
+    predictor where to move: it has no gradient, and the windows stay where they were drawn.
+
     Args:
         query_size: size of h_t.
         heads: a predictor for each head where given.
         width: D.
+        falloff: `gaussian` or `none`.
     """
 
-    def __init__(self, query_size: int, heads: int | None = None, *, width: int | float = 2.0) -> None:
+    def __init__(
+        self,
+        query_size: int,
+        heads: int | None = None,
+        *,
+        width: int | float = 2.0,
+        falloff: str = "gaussian",
+    ) -> None:
         super().__init__()
         if not width > 0:
             raise LabError(f"window.width must be above 0, got {width}")
-        self.width = width
+        check_falloff(falloff, width)
+        self.width, self.falloff = width, falloff
         leading = () if heads is None else (heads,)
         self.weight = nn.Parameter(torch.randn(*leading, query_size, query_size) * query_size**-0.5)
         self.vector = nn.Parameter(torch.randn(*leading, query_size, 1) * query_size**-0.5)
@@ -103,8 +155,8 @@ class LocalP(nn.Module):
         return share * (keys if visible is None else visible.sum(-1, keepdim=True).to(dtype))
 
     def forward(self, query: Tensor, keys: int, visible: Tensor | None, offset: int) -> Span:
-        """The keys about the predicted position, weaker the farther from it."""
+        """The keys about the predicted position, by default weaker the farther from it."""
         centre = self.position(query, keys, visible)
         distance = torch.arange(keys, device=query.device, dtype=centre.dtype) - centre
-        factor = torch.exp(distance.square() * (-2 / self.width**2))
+        factor = falloff_factor(distance, self.width, self.falloff)
         return Span(distance.abs() <= self.width, factor, centre)

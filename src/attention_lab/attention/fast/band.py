@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from attention_lab.attention.fast.fused import fitted, fused_attention
@@ -71,13 +71,17 @@ class Blocks:
         self, visible: Bool[Tensor, "... 1 K"] | None, device: torch.device
     ) -> Bool[Tensor, "... n b s"]:
         """Which key of its strip a query may attend to."""
-        row = torch.arange(self.size, device=device).unsqueeze(-1)
-        distance = torch.arange(self.strip, device=device) - row  # of the first key that the row sees
-        band = (distance >= 0) & (distance <= self.before + self.after)
+        distance = self.distances(device)
+        band = (distance >= -self.before) & (distance <= self.after)
         if visible is None:
             visible = torch.ones(1, self.keys, dtype=torch.bool, device=device)
         exists = F.pad(visible.squeeze(-2), self._margins).unfold(-1, self.strip, self.size)
         return band & exists.unsqueeze(-2)
+
+    def distances(self, device: torch.device) -> Int[Tensor, "b s"]:
+        """`j - t` of each key of a strip and each query of its block, the same in every block."""
+        row = torch.arange(self.size, device=device).unsqueeze(-1)
+        return torch.arange(self.strip, device=device) - row - self.before
 
     def joined(self, x: Float[Tensor, "... n b d"]) -> Float[Tensor, "... Q d"]:
         """Undo `of_queries`."""
