@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
-from attention_lab.attention import Mechanism, Monotonic
+from attention_lab.attention import Global, Mechanism, Monotonic
 from attention_lab.errors import LabError
 from attention_lab.models.parts.bidirectional import RecurrentEncoder
 from attention_lab.models.parts.decoder import AttentiveDecoder, DecoderState, check_options
@@ -125,7 +125,7 @@ class Seq2Seq(EncoderDecoder):
         mechanism: the attention of the decoder.
         sizes: the vocabularies.
         embedding_size: size of the embeddings on both sides.
-        hidden_size: size of annotations and decoder states; even.
+        hidden_size: size of annotations and decoder states; even if the encoder is bidirectional.
         layers: layers of the encoder, and of the decoder.
         cell: `lstm` or `gru`.
         wiring: `bahdanau`, attend before the recurrent step, or `luong`, after it; see `AttentiveDecoder`.
@@ -135,9 +135,13 @@ class Seq2Seq(EncoderDecoder):
         residual: add each source symbol's own embedding to its value; see `RecurrentEncoder`.
         ctc_frames: frames of each annotation in a `Tagger`, which learns to write the target from them; 0 for
             no tagger.
+        bidirectional: whether the encoder reads from both ends, or from left to right alone.
+        memory: `annotations` of all symbols, or the encoder's `final` state alone: no attention; see
+            `RecurrentEncoder`.
 
     Raises:
-        LabError: for a choice that there is not, an odd `hidden_size` or no layer.
+        LabError: for an unknown choice, an odd `hidden_size` of two directions or no layer; for a window or a
+            tagger without annotations.
     """
 
     def __init__(
@@ -155,10 +159,10 @@ class Seq2Seq(EncoderDecoder):
         attention_dropout: float = 0.0,
         residual: bool = True,
         ctc_frames: int = 0,
+        bidirectional: bool = True,
+        memory: str = "annotations",
     ) -> None:
         check_options(cell, wiring, embedding_size=embedding_size, hidden_size=hidden_size, layers=layers)
-        if hidden_size % 2:
-            raise LabError(f"model.hidden_size must be even, a half for each direction, got {hidden_size}")
         decoder = MonotonicDecoder if isinstance(mechanism.pooling(), Monotonic) else AttentiveDecoder
         encoder = RecurrentEncoder(
             sizes.source_vocabulary,
@@ -168,6 +172,8 @@ class Seq2Seq(EncoderDecoder):
             cell=cell,
             dropout=dropout,
             residual=residual,
+            bidirectional=bidirectional,
+            memory=memory,
         )
         super().__init__(
             encoder,
@@ -185,3 +191,12 @@ class Seq2Seq(EncoderDecoder):
             ),
             Tagger(hidden_size, sizes.target_vocabulary, ctc_frames, dropout) if ctc_frames else None,
         )
+        if memory == "final":
+            self._check_final()
+
+    def _check_final(self) -> None:
+        """Raise LabError for what needs annotations."""
+        if self.tagger is not None:
+            raise LabError("model.memory=final has no annotations for a tagger: set model.ctc_frames=0")
+        if not isinstance(self.decoder.attention.window, Global):
+            raise LabError("model.memory=final leaves one position to attend to: choose window=global")

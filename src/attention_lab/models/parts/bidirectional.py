@@ -1,4 +1,4 @@
-"""Bidirectional recurrent encoders, of symbols for a decoder and of vectors for a classifier."""
+"""Recurrent encoders, of symbols for a decoder and of vectors for a classifier."""
 
 import torch
 from jaxtyping import Float, Int
@@ -55,26 +55,63 @@ class Bidirectional(nn.Module):
         return x, finals
 
 
+class OneWay(nn.Module):
+    """Annotations `h_j` that have read the sequence up to j (1409.3215), layer upon layer.
+
+    Args:
+        input_size: size of the vectors of a sequence.
+        hidden_size: size of the annotations.
+        layers: number of layers.
+        cell: `lstm` or `gru`.
+        dropout: on the input and between layers.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, *, layers: int, cell: str, dropout: float) -> None:
+        super().__init__()
+        sizes = [input_size] + [hidden_size] * (layers - 1)
+        self.forwards = nn.ModuleList(recurrent_layers(cell, size, hidden_size) for size in sizes)
+        self.dropout = Dropout(dropout)
+
+    def forward(
+        self, x: Float[Tensor, "B S d"], lengths: Int[Tensor, " B"]
+    ) -> tuple[Float[Tensor, "B S h"], list[Float[Tensor, "B h"]]]:
+        """Annotations, meaningless beyond the lengths, and each layer's last state."""
+        rows, finals = torch.arange(len(x), device=x.device), []
+        for onward in self.forwards:
+            x, _ = onward(self.dropout(x))
+            finals.append(x[rows, lengths - 1])
+        return x, finals
+
+
 def _reorder(x: Float[Tensor, "B S d"], order: Int[Tensor, " BS"]) -> Float[Tensor, "B S d"]:
     """The vectors of all sequences in another order: whole rows move, three times faster than by `gather`."""
     return x.flatten(0, 1).index_select(0, order).view(x.shape)
 
 
 class RecurrentEncoder(nn.Module):
-    """Bidirectional encoder: annotations `[forward h_j; backward h_j]` (1409.0473, eq. 7).
+    """Encoder of symbols, by default of both directions: `[forward h_j; backward h_j]` (1409.0473, eq. 7).
 
     Annotations are keys. As values they have, with `residual`, `W e_j` of the symbol's own embedding added
     (1512.03385). Without it the states of a neighbour tell as much of a symbol as its own do, and a model
     that writes perfectly may well attend next to where it reads.
 
+    With `memory=final` there is nothing to choose from: the one key and value is the top layer's last state,
+    in the place of the last symbol. Every context is that state, as in encoder-decoders without attention
+    (1406.1078).
+
     Args:
         vocabulary: number of source symbols.
         embedding_size: size of their embeddings.
-        hidden_size: size of the annotations; even.
+        hidden_size: size of the annotations; even if there are two directions.
         layers: number of layers, each over the annotations of the one below.
         cell: `lstm` or `gru`.
         dropout: on embeddings and between layers.
-        residual: add the projected embedding of each symbol to its value.
+        residual: add the projected embedding of each symbol to its value, where there are annotations.
+        bidirectional: read from both ends; otherwise from left to right alone.
+        memory: `annotations` of all symbols, or the `final` state alone.
+
+    Raises:
+        LabError: for an unknown memory, or an odd `hidden_size` that two directions cannot share.
     """
 
     def __init__(
@@ -87,20 +124,33 @@ class RecurrentEncoder(nn.Module):
         cell: str,
         dropout: float,
         residual: bool,
+        bidirectional: bool = True,
+        memory: str = "annotations",
     ) -> None:
         super().__init__()
+        if memory not in ("annotations", "final"):
+            raise LabError(f"model.memory={memory} is unknown: choose annotations or final")
+        if bidirectional and hidden_size % 2:
+            raise LabError(f"model.hidden_size must be even, a half for each direction, got {hidden_size}")
+        self.has_annotations = memory == "annotations"
         self.embedding = nn.Embedding(vocabulary, embedding_size)
-        self.layers = Bidirectional(embedding_size, hidden_size, layers=layers, cell=cell, dropout=dropout)
+        kind = Bidirectional if bidirectional else OneWay
+        self.layers = kind(embedding_size, hidden_size, layers=layers, cell=cell, dropout=dropout)
         self.dropout = Dropout(dropout)
+        residual = residual and self.has_annotations
         self.residual = nn.Linear(embedding_size, hidden_size, bias=False) if residual else None
         if self.residual is not None:
             nn.init.normal_(self.residual.weight, std=embedding_size**-0.5)  # as large as the embedding
 
     def forward(self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"]) -> Encoded:
-        """Annotations as keys, values, and each layer's last states both ways."""
+        """Keys and values, and each layer's last states."""
         embedded = self.embedding(source)
         own = None if self.residual is None else self.residual(self.dropout(embedded))
         x, finals = self.layers(embedded, lengths)
+        if not self.has_annotations:
+            summary = finals[-1].unsqueeze(1).expand_as(x)
+            last = torch.arange(source.shape[1], device=source.device) == (lengths - 1).unsqueeze(-1)
+            return Encoded(summary, summary, last.unsqueeze(1), finals)
         mask = lengths_mask(lengths, source.shape[1])
         return Encoded(x, x if own is None else x + own, mask, finals)
 
