@@ -15,6 +15,14 @@ SMALL = {
     "graph_equivalence": ["theorem.random=[[5,0.5]]"],
     "kernel_equivalence": ["theorem.samples=10"],
     "hard_gradients": ["theorem.repetitions=5000", "theorem.samples=[1,4]"],
+    "early_information": [
+        "theorem.length=4",
+        "theorem.symbols=30",
+        "theorem.hidden_size=12",
+        "theorem.others=[]",
+        "theorem.steps=60",
+        "+theorem.learning_rate=0.05",
+    ],
     "receptive_field": ["theorem.distances=[1,4]", "theorem.depths=2"],
 }
 CONF = Path(__file__).parents[2] / "conf" / "experiment"

@@ -14,6 +14,7 @@ from attention_lab.attention.pooling import Hard
 from attention_lab.errors import LabError
 from attention_lab.theorems import (
     ConvolutionEquivalence,
+    EarlyInformation,
     Finding,
     GraphEquivalence,
     HardGradients,
@@ -22,6 +23,7 @@ from attention_lab.theorems import (
     ReceptiveField,
     Scaling,
     Theorem,
+    early,
     gradients,
     graph,
     latent_key,
@@ -37,6 +39,7 @@ SMALL: dict[str, Callable[[], Theorem]] = {
     "graph": lambda: GraphEquivalence(("1-2", "2-10", "1-3"), random=((10, 0.2),), size=3, heads=2),
     "kernels": lambda: KernelEquivalence(samples=20, queries=10, widths=(1.0, 3.0)),
     "gradients": lambda: HardGradients(repetitions=10000, samples=(1, 4), temperatures=(0.5, 2.0)),
+    "early": lambda: EarlyInformation(4, 30, 12, (), steps=60, learning_rate=0.05),
     "reach": lambda: ReceptiveField(distances=(1, 3, 8), depths=3),
 }
 
@@ -158,7 +161,54 @@ def test_what_cannot_be_compared_is_never_equal() -> None:
         apart(torch.zeros(2), torch.zeros(2, 1))
 
 
-@pytest.mark.parametrize("make", [lambda: ReceptiveField(kernel_size=4), lambda: Scaling(sizes=(8,))])
+def test_nothing_is_lost_where_both_hand_on_the_last_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = EarlyInformation._model
+    monkeypatch.setattr(
+        EarlyInformation, "_model", lambda self, arm: model(self, arm._replace(memory="final"))
+    )
+    finding = EarlyInformation(4, 5, 6, (), steps=2, seeds=2).run(1)
+    assert not finding.holds
+    assert "backwards 0.00 ± 0.00, forwards 0.00 ± 0.00" in finding.notes[0]
+
+
+@pytest.mark.parametrize("order", early.ORDERS)
+def test_an_accuracy_stands_at_the_number_of_symbols_read_after_it(
+    order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model that knows the symbol read first, and nothing else."""
+
+    def knows_the_first(self: EarlyInformation, model: object, source: Tensor, target: Tensor) -> Tensor:
+        right = torch.nn.functional.one_hot(target, 10).float()
+        place = -1 if order == "backwards" else 0
+        assert torch.equal(target[:, place], source[:, 0])
+        only = torch.zeros_like(right)
+        only[:, place] = right[:, place]
+        return only  # elsewhere the likeliest is id 0, which is no symbol
+
+    monkeypatch.setattr(EarlyInformation, "_logits", knows_the_first)
+    monkeypatch.setattr(EarlyInformation, "_train", lambda *a: None)
+    found = EarlyInformation(6, 6)._accuracies(early.Arm(order, "final", 4), 1)
+    assert found == [0, 0, 0, 0, 0, 1]
+
+
+def test_the_interval_of_a_mean_over_seeds() -> None:
+    """By hand: t = 4.3027 for two degrees of freedom, standard deviation 1."""
+    found = early.measured([1.0, 2.0, 3.0])
+    assert found.mean == 2
+    assert found.half == pytest.approx(4.302653 / math.sqrt(3))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ReceptiveField(kernel_size=4),
+        lambda: Scaling(sizes=(8,)),
+        lambda: EarlyInformation(length=3),
+        lambda: EarlyInformation(others=(0,)),
+        lambda: EarlyInformation(learning_rate=math.nan),
+        lambda: EarlyInformation(seeds=1),
+    ],
+)
 def test_an_option_out_of_range_is_refused(make: Callable[[], Theorem]) -> None:
     with pytest.raises(LabError, match="theorem"):
         make()

@@ -5,6 +5,7 @@ the claim, a table, figures, and whether the numbers bear the claim out.
 """
 
 from attention_lab.theorems.convolution import ConvolutionEquivalence
+from attention_lab.theorems.early import EarlyInformation
 from attention_lab.theorems.finding import Figure, Finding, Theorem
 from attention_lab.theorems.gradients import HardGradients
 from attention_lab.theorems.graph import GraphEquivalence
@@ -15,6 +16,7 @@ from attention_lab.theorems.scaling import Scaling
 
 __all__ = [
     "ConvolutionEquivalence",
+    "EarlyInformation",
     "Figure",
     "Finding",
     "GraphEquivalence",

@@ -1,0 +1,263 @@
+"""How much of what was read early a decoder still gets right, with and without attention."""
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from itertools import chain
+from statistics import mean, stdev
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from PIL.Image import Image
+from torch import Tensor, nn
+
+from attention_lab.attention import Dot, Mechanism
+from attention_lab.errors import LabError
+from attention_lab.models.seq2seq import Seq2Seq
+from attention_lab.sizes import TransductionSizes
+from attention_lab.theorems.finding import Figure, Finding, seeded
+from attention_lab.viz.panels import Line, Lines, Panel, draw_panels
+
+SPECIAL = 4
+"""Ids that stand for no symbol."""
+TESTED = 2000
+"""Sequences on which a trained model is measured."""
+ORDERS = ("backwards", "forwards")
+"""In which order a sequence is written."""
+MEMORIES = {"annotations": "attention", "final": "last state"}
+
+
+class Arm(NamedTuple):
+    """A model that is trained.
+
+    Attributes:
+        order: of writing, see `ORDERS`.
+        memory: of `Seq2Seq`: `annotations` to attend to, or the `final` state alone.
+        hidden_size: of encoder and decoder.
+    """
+
+    order: str
+    memory: str
+    hidden_size: int
+
+
+class Measured(NamedTuple):
+    """A mean over seeds and half the width of its 95% interval, by Student's t."""
+
+    mean: float
+    half: float
+
+    def __str__(self) -> str:
+        """As in a table."""
+        return f"{self.mean:.2f} ± {self.half:.2f}"
+
+
+class EarlyInformation:
+    """What was read early is lost in a recurrent encoder without attention (1409.0473, section 1).
+
+    A recurrent encoder reads random symbols, all equally likely and independent of each other, and the
+    decoder writes them again. It is given either the encoder's last state alone, as start and as every
+    context (1406.1078), or all annotations to attend to. Encoder, decoder, number of parameters, data
+    and training are the same; the score has no parameters. Measured is the accuracy of each symbol, given the
+    right ones before it, which tell nothing of it, against how many symbols were read after it.
+
+    They are written backwards, the last symbol first, and forwards. Backwards, what was read early has the
+    longest way from reading to writing (1409.3215, section 3.3, shortens ways by turning the source round);
+    forwards, every symbol has the same. Only both together show whether it is reading early or writing
+    late that a state without attention does not stand.
+
+    Args:
+        length: symbols in a sequence.
+        symbols: different ones.
+        hidden_size: of the models that are compared.
+        others: further sizes for which the model without attention is trained, backwards.
+        steps: of training, each on a batch of new sequences.
+        batch_size: sequences in a batch.
+        learning_rate: largest, of Adam on a cosine with warm-up.
+        seeds: repetitions, with new weights and sequences.
+    """
+
+    def __init__(
+        self,
+        length: int = 20,
+        symbols: int = 8,
+        hidden_size: int = 32,
+        others: Sequence[int] = (16, 64),
+        steps: int = 800,
+        batch_size: int = 64,
+        learning_rate: float = 0.01,
+        seeds: int = 3,
+    ) -> None:
+        if length < 4 or symbols < 2 or min(hidden_size, steps, batch_size, *others) < 1:
+            raise LabError(
+                "theorem: length must be at least 4, symbols at least 2, and hidden_size, others, steps and "
+                "batch_size at least 1"
+            )
+        if not 0 < learning_rate < math.inf:
+            raise LabError(f"theorem.learning_rate={learning_rate} must be a number above 0")
+        if seeds < 2:
+            raise LabError(f"theorem.seeds={seeds}: an interval needs two seeds or more")
+        self.length, self.symbols, self.hidden_size, self.others = length, symbols, hidden_size, others
+        self.steps, self.batch_size, self.learning_rate, self.seeds = steps, batch_size, learning_rate, seeds
+
+    def run(self, seed: int) -> Finding:
+        """Train every model with the seeds `seed`, `seed + 1`, ..."""
+        pairs = [
+            [Arm(order, memory, self.hidden_size) for memory in ("annotations", "final")] for order in ORDERS
+        ]
+        arms = [*chain(*pairs), *(Arm("backwards", "final", size) for size in self.others)]
+        runs = {arm: [self._accuracies(arm, seed + more) for more in range(self.seeds)] for arm in arms}
+        quarter = self.length // 4
+        early = {arm: [mean(one[-quarter:]) for one in found] for arm, found in runs.items()}
+        late = {arm: [mean(one[:quarter]) for one in found] for arm, found in runs.items()}
+        lost = {blind.order: measured(_minus(early[seeing], early[blind])) for seeing, blind in pairs}
+        falls = {blind.order: measured(_minus(late[blind], early[blind])) for _, blind in pairs}
+        curves = {arm: [measured(at) for at in zip(*found, strict=True)] for arm, found in runs.items()}
+        return Finding(
+            title="Early information is lost without attention",
+            claim="An encoder that hands on its last state alone loses much of what it read first; a decoder "
+            "that attends to all annotations loses little of it, however long ago it was read.",
+            source="1409.0473, section 1",
+            columns=("symbols read after it", *(_name(arm) for arm in arms)),
+            rows=[
+                *([str(at), *(str(curve[at]) for curve in curves.values())] for at in self._shown()),
+                [f"first {quarter} read", *(str(measured(found)) for found in early.values())],
+                [f"last {quarter} read", *(str(measured(found)) for found in late.values())],
+            ],
+            criterion=f"of the {quarter} symbols read first fewer are right without attention than with it, "
+            "backwards and forwards: both differences are above 0 with their 95% intervals over "
+            f"{self.seeds} seeds",
+            holds=all(found.mean - found.half > 0 for found in lost.values()),
+            figures=(Figure("early_information", partial(self._draw, curves)),),
+            notes=(
+                f"lost of the {quarter} read first: "
+                + ", ".join(f"{order} {found}" for order, found in lost.items()),
+                *(self._early_or_late(order, found) for order, found in falls.items()),
+                self._setting(),
+            ),
+        )
+
+    def _accuracies(self, arm: Arm, seed: int) -> list[float]:
+        """Accuracy of the symbols after which 0, 1, 2, ... others were read, of one trained model."""
+        with seeded(seed):
+            model = self._model(arm)
+            self._train(model, arm.order)
+            model.eval()
+            with torch.no_grad():
+                source, target = self._sequences(arm.order, TESTED)
+                right = (self._logits(model, source, target).argmax(-1) == target).double().mean(0)
+        accuracies: list[float] = (right if arm.order == "backwards" else right.flip(0)).tolist()
+        return accuracies
+
+    def _model(self, arm: Arm) -> Seq2Seq:
+        vocabulary = SPECIAL + self.symbols
+        return Seq2Seq(
+            Mechanism(Dot),
+            TransductionSizes(vocabulary, vocabulary),
+            embedding_size=arm.hidden_size,
+            hidden_size=arm.hidden_size,
+            cell="gru",  # whose state is handed on as a whole, where an LSTM has a cell besides
+            wiring="luong",
+            residual=False,
+            bidirectional=False,
+            memory=arm.memory,
+        )
+
+    def _sequences(self, order: str, number: int) -> tuple[Tensor, Tensor]:
+        """New sequences, and what is to be written."""
+        source = torch.randint(SPECIAL, SPECIAL + self.symbols, (number, self.length))
+        return source, source.flip(1) if order == "backwards" else source
+
+    def _logits(self, model: Seq2Seq, source: Tensor, target: Tensor) -> Tensor:
+        logits: Tensor = model(source, torch.full((len(source),), self.length), target)
+        return logits
+
+    def _train(self, model: Seq2Seq, order: str) -> None:
+        optimizer = torch.optim.Adam(model.parameters(), self.learning_rate)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(
+            optimizer, self.learning_rate, self.steps, pct_start=0.1, cycle_momentum=False
+        )
+        for _ in range(self.steps):
+            source, target = self._sequences(order, self.batch_size)
+            loss = F.cross_entropy(self._logits(model, source, target).flatten(0, 1), target.flatten())
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            schedule.step()
+
+    def _shown(self) -> list[int]:
+        """Where the curves are written down."""
+        return sorted({*range(0, self.length, max(1, self.length // 8)), self.length - 1})
+
+    def _early_or_late(self, order: str, fall: Measured) -> str:
+        """Whether the first symbols read are lost more than the last ones, without attention."""
+        if fall.mean - fall.half > 0:
+            verdict = "the earlier read the more is lost"
+        elif fall.mean + fall.half < 0:
+            verdict = "what was read first is kept better than what was read last"
+        else:
+            verdict = "no difference between first and last is seen"
+        return f"{order}, without attention: {verdict} (last read minus first read: {fall})"
+
+    def _setting(self) -> str:
+        """What was trained, for whoever reads the table alone."""
+        sizes = {memory: self._model(Arm(ORDERS[0], memory, self.hidden_size)) for memory in MEMORIES}
+        parameters = [sum(p.numel() for p in model.parameters()) for model in sizes.values()]
+        return (
+            f"{self.length} of {self.symbols} symbols, of which guessing gets {1 / self.symbols:.3g}; "
+            f"one-way GRUs, parameters {' and '.join(f'{n:,}' for n in parameters)} at hidden "
+            f"{self.hidden_size}; {self.steps:,} steps of {self.batch_size}; {self.seeds} seeds, each tested "
+            f"on {TESTED:,} sequences"
+        )
+
+    def _draw(self, curves: dict[Arm, list[Measured]]) -> Image:
+        def line(name: str, arm: Arm, colour: int) -> Line:
+            after, curve = list(range(self.length)), curves[arm]
+            return Line(name, after, [at.mean for at in curve], [at.half for at in curve], colour=colour)
+
+        guess = Line("guessing", [0, self.length - 1], [1 / self.symbols] * 2, style="dashed")
+        panels: list[Panel] = [
+            Lines(
+                [
+                    *(
+                        line(name, Arm(order, memory, self.hidden_size), colour)
+                        for colour, (memory, name) in enumerate(MEMORIES.items())
+                    ),
+                    guess,
+                ],
+                f"Written {order}",
+                x_label="symbols read after it",
+                y_label="accuracy" if order == ORDERS[0] else "",
+            )
+            for order in ORDERS
+        ]
+        of_sizes = [
+            line(
+                f"hidden {size}",
+                Arm("backwards", "final", size),
+                1 if size == self.hidden_size else 2 + place,
+            )
+            for place, size in enumerate(sorted({self.hidden_size, *self.others}))
+        ]
+        panels.append(Lines([*of_sizes, guess], "Last state alone, backwards", "symbols read after it"))
+        note = f"{self.length} random symbols of {self.symbols}; hidden {self.hidden_size}; "
+        note += f"means of {self.seeds} seeds, 95% intervals"
+        return draw_panels(panels, title="What is still right of what was read early", note=note)
+
+
+def measured(values: Sequence[float]) -> Measured:
+    """The mean of two or more independent values, and half of its 95% interval."""
+    from scipy.special import stdtrit
+
+    count = len(values)
+    return Measured(mean(values), float(stdtrit(count - 1, 0.975)) * stdev(values) / math.sqrt(count))
+
+
+def _minus(values: Sequence[float], others: Sequence[float]) -> list[float]:
+    return [one - other for one, other in zip(values, others, strict=True)]
+
+
+def _name(arm: Arm) -> str:
+    return f"{MEMORIES[arm.memory]} {arm.hidden_size}, {arm.order}"
