@@ -65,7 +65,7 @@ def test_without_matplotlib_the_finding_is_still_there(command, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["stage=theorem"], "choose experiment=conv_equivalence, graph_equivalence"),
+        (["stage=theorem"], "choose experiment=conv_equivalence, early_information, graph"),
         (["experiment=receptive_field", "theorem.kernel_size=4"], "theorem.kernel_size=4 must be odd"),
         (["experiment=scaling", "theorem.sizes=[8]"], "give two sizes or more"),
         (["experiment=conv_equivalence", "+theorem.paddings=[half]"], "half is unknown: choose valid"),

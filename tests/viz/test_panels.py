@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from attention_lab.viz.panels import Cells, Dots, Line, Lines, draw_panels
+from attention_lab.viz.panels import Cells, Dots, Line, Lines, _intervals, draw_panels
 from attention_lab.viz.plot import COLOURS
 
 
@@ -21,6 +21,15 @@ def test_every_line_is_drawn_in_its_colour() -> None:
     image = np.asarray(draw_panels([Lines(lines, log_x=True)], title="title", note="note"))
     drawn = [pixels_of(colour, image) > 50 for colour in COLOURS]
     assert drawn == [True, False, False, True, False, False, False]
+
+
+def test_an_interval_stays_within_what_there_can_be() -> None:
+    line = Line("", [0, 1, 2], [0.98, 0.5, 0.02], halves=[0.05, 0.1, 0.05])
+    assert _intervals(line, None) == [[0.05, 0.1, 0.05]] * 2
+    below, above = _intervals(line, (0.0, 1.0)) or [[], []]
+    assert below == pytest.approx([0.05, 0.1, 0.02])
+    assert above == pytest.approx([0.02, 0.1, 0.05])
+    assert _intervals(Line("", [0], [1]), (0.0, 1.0)) is None
 
 
 def test_panels_stand_side_by_side_and_are_the_same_every_time() -> None:

@@ -1,5 +1,6 @@
 """Plots side by side, for findings: lines over numbers, dots with intervals for names, or shaded cells."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -49,6 +50,7 @@ class Lines:
         log_x: whether x is on a logarithmic axis.
         log_y: whether y is.
         ticks: where x is marked; by default matplotlib's own choice.
+        within: the least and the largest y there can be: the range of the axis, which no interval leaves.
     """
 
     lines: Sequence[Line]
@@ -58,6 +60,7 @@ class Lines:
     log_x: bool = False
     log_y: bool = False
     ticks: Sequence[float] = ()
+    within: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -155,6 +158,9 @@ def _draw_lines(axes: "Axes", panel: Lines) -> None:
         axes.set_xscale("log")
     if panel.log_y:
         _log_y(axes, panel)
+    if panel.within is not None:
+        low, high = panel.within
+        axes.set_ylim(low, high + 0.03 * (high - low))  # room for the markers of the largest
     if panel.ticks:
         axes.set_xticks(panel.ticks, [f"{tick:g}" for tick in panel.ticks])
         axes.set_xticks([], minor=True)
@@ -164,7 +170,7 @@ def _draw_lines(axes: "Axes", panel: Lines) -> None:
         axes.errorbar(
             line.x,
             line.y,
-            yerr=line.halves,
+            yerr=_intervals(line, panel.within),
             label=line.name or "_",
             color=QUIET if theory else COLOURS[number % len(COLOURS)],
             linestyle={"dashed": (0, (4, 3)), "dots": "none"}.get(line.style, "-"),
@@ -179,6 +185,15 @@ def _draw_lines(axes: "Axes", panel: Lines) -> None:
         )
     if any(line.name for line in panel.lines):
         axes.legend(frameon=False, fontsize=9.5, labelcolor=INK, handlelength=2.2, borderaxespad=0.2)
+
+
+def _intervals(line: Line, within: tuple[float, float] | None) -> list[list[float]] | None:
+    """How far the interval of each y reaches below and above it."""
+    if line.halves is None:
+        return None
+    low, high = (-math.inf, math.inf) if within is None else within
+    pairs = list(zip(line.y, line.halves, strict=True))
+    return [[min(half, y - low) for y, half in pairs], [min(half, high - y) for y, half in pairs]]
 
 
 def _log_y(axes: "Axes", panel: Lines) -> None:
