@@ -186,7 +186,8 @@ def test_a_window_is_asked_once_a_call(score: type[Score], window: type[Window])
     """By calls of its public module: that of local-p runs a network."""
     attention = Mechanism(score, window=window)(4, 4)
     calls: list[None] = []
-    attention.window.register_forward_hook(lambda *_: calls.append(None))  # type: ignore[attr-defined]
+    assert isinstance(attention.window, nn.Module)
+    attention.window.register_forward_hook(lambda *_: calls.append(None))
     mask = torch.rand(2, 1, 7, generator=torch.Generator().manual_seed(0)) > 0.3
     query, memory = torch.randn(2, 5, 4), attention.remember(torch.randn(2, 7, 4), mask=mask)
     attention(query, memory)

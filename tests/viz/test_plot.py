@@ -15,8 +15,8 @@ from attention_lab.viz.plot import Measured, draw_bubbles, draw_lines, spread_ou
 
 NAN = math.nan
 ROWS = [
-    Measured("first", [10, 100, 1000], [0.2, 0.5, 0.9], [0.1, 0.05, NAN]),
-    Measured("second", [10, 100, 1000], [0.3, 0.6, 0.8], [NAN, NAN, NAN]),
+    Measured("first", [10, 100, 1000], [0.2, 0.5, 0.9], [(0.1, 0.3), (0.45, 0.52), (NAN, NAN)]),
+    Measured("second", [10, 100, 1000], [0.3, 0.6, 0.8], [(NAN, NAN)] * 3),
 ]
 
 
@@ -52,27 +52,32 @@ def test_values_over_decades_get_a_logarithmic_axis_with_the_values_as_ticks(axe
     assert [label.get_text() for label in axes[0].get_xticklabels()] == ["10", "100", "1,000"]
     assert axes[0].get_title(loc="left") == "Title"
     assert {"note", "first", "second"} <= {text.get_text() for text in axes[0].texts}
-    draw_lines([Measured("", [1, 2, 3], [1.0, 2.0, 3.0], [NAN] * 3)])
+    draw_lines([Measured("", [1, 2, 3], [1.0, 2.0, 3.0], [(NAN, NAN)] * 3)])
     assert axes[1].get_xscale() == "linear"
 
 
-def test_all_bars_are_inside(axes) -> None:
+def test_bars_reach_from_end_to_end_of_the_intervals_and_are_inside(axes) -> None:
     draw_lines(ROWS)
+    first = axes[0].containers[0][2][0].get_segments()
+    assert [bar[:, 1].tolist() for bar in first[:2]] == [
+        pytest.approx([0.1, 0.3]),
+        pytest.approx([0.45, 0.52]),
+    ]
     low, high = axes[0].get_ylim()
     assert low < 0.1
     assert high > 0.9
 
 
 def test_categories_stand_in_the_order_given(axes) -> None:
-    draw_lines([Measured("a", ["x", "z", "y"], [1.0, 2.0, 3.0], [0.1] * 3)])
+    draw_lines([Measured("a", ["x", "z", "y"], [1.0, 2.0, 3.0], [(0.5, 3.5)] * 3)])
     assert [label.get_text() for label in axes[0].get_xticklabels()] == ["x", "z", "y"]
     assert all(line.get_linestyle() == "None" for line in axes[0].lines)
 
 
 def test_a_bubble_s_area_is_its_number(axes) -> None:
     rows = [
-        Measured("small", [1.0], [0.5], [0.01], x_halves=[0.1], areas=[100.0]),
-        Measured("large", [30.0], [0.6], [0.02], x_halves=[NAN], areas=[400.0]),
+        Measured("small", [1.0], [0.5], [(0.49, 0.51)], x_intervals=[(0.9, 1.1)], areas=[100.0]),
+        Measured("large", [30.0], [0.6], [(0.58, 0.62)], x_intervals=[(NAN, NAN)], areas=[400.0]),
     ]
     draw_bubbles(rows, x_label="speed")
     small, large = (one.get_sizes()[0] for one in axes[0].collections if hasattr(one, "get_sizes"))
@@ -90,4 +95,6 @@ def test_pictures_are_the_same_each_time_and_not_empty() -> None:
 
 
 def test_a_row_of_nothing_but_nan_is_drawn_as_nothing() -> None:
-    assert draw_lines([*ROWS, Measured("diverged", [10, 100, 1000], [NAN] * 3, [NAN] * 3)]).size[0] > 1000
+    assert (
+        draw_lines([*ROWS, Measured("diverged", [10, 100, 1000], [NAN] * 3, [(NAN, NAN)] * 3)]).size[0] > 1000
+    )

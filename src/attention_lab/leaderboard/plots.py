@@ -46,11 +46,13 @@ def draw_axes(cells: Sequence[Cell], x: str, y: str, *, size: str | None, title:
 
 
 def _measured(name: str, cells: Sequence[Cell], x: str, y: str, size: str | None) -> Measured:
-    found = [or_nan(cell.estimate(y)) for cell in cells]
-    means, halves = [one.mean for one in found], [one.half for one in found]
-    areas = [or_nan(cell.estimate(size)).mean for cell in cells] if size else None
+    means, intervals = _means(cells, y), [cell.interval(y) for cell in cells]
+    areas = _means(cells, size) if size else None
     if x in cells[0].options:
-        return Measured(name, [cell.options[x] for cell in cells], means, halves, areas=areas)
-    across = [or_nan(cell.estimate(x)) for cell in cells]
-    x_halves = [one.half for one in across]
-    return Measured(name, [one.mean for one in across], means, halves, x_halves=x_halves, areas=areas)
+        return Measured(name, [cell.options[x] for cell in cells], means, intervals, areas=areas)
+    across = [cell.interval(x) for cell in cells]
+    return Measured(name, _means(cells, x), means, intervals, x_intervals=across, areas=areas)
+
+
+def _means(cells: Sequence[Cell], metric: str) -> list[float]:
+    return [or_nan(cell.estimate(metric)).mean for cell in cells]

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import chain
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from PIL import Image
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ MARKERS = ("o", "s", "D", "^", "v", "P", "X")
 INK, QUIET, GRID = "#1B222C", "#626A75", "#E5E8EC"
 _APART = 5.0  # points between the markers of two lines at one x, so that their bars do not cover each other
 
+Interval = tuple[float, float]
+
 _LINE_HEIGHT = 0.062  # of a name, as a share of the height of the axes
 
 
@@ -32,16 +36,16 @@ class Measured:
         name: what is written beside it.
         x: numbers, or anything else as categories.
         y: as many numbers.
-        halves: half the width of each interval of y; NaN: none.
-        x_halves: likewise of x.
+        intervals: the lower and upper end of each interval of y; NaN: none.
+        x_intervals: likewise of x.
         areas: what the area of a bubble is in proportion to.
     """
 
     name: str
     x: Sequence[Any]
     y: Sequence[float]
-    halves: Sequence[float]
-    x_halves: Sequence[float] | None = None
+    intervals: Sequence[Interval]
+    x_intervals: Sequence[Interval] | None = None
     areas: Sequence[float] | None = None
 
 
@@ -84,7 +88,7 @@ def draw_lines(
             xs,
             [row.y[i] for i in order],
             place,
-            yerr=[row.halves[i] for i in order],
+            intervals=[row.intervals[i] for i in order],
             line=numeric,
             shift=(place - (len(rows) - 1) / 2) * _APART * (1 if numeric else 2.4),
         )
@@ -110,7 +114,16 @@ def draw_bubbles(
     bubbles: list[_Bubble] = []
     largest = max((area for row in rows for area in row.areas or () if isfinite(area)), default=0.0)
     for place, row in enumerate(rows):
-        _bars(axes, row.x, row.y, place, yerr=row.halves, xerr=row.x_halves, line=False, marker=False)
+        _bars(
+            axes,
+            row.x,
+            row.y,
+            place,
+            intervals=row.intervals,
+            x_intervals=row.x_intervals,
+            line=False,
+            marker=False,
+        )
         shown = row.areas if row.areas and largest > 0 else [0.06] * len(row.x)
         areas = [one / (largest or 1.0) * 1400 for one in shown]
         colour = COLOURS[place % len(COLOURS)]
@@ -170,8 +183,8 @@ def _bars(
     ys: Sequence[float],
     place: int,
     *,
-    yerr: Sequence[float],
-    xerr: Sequence[float] | None = None,
+    intervals: Sequence[Interval],
+    x_intervals: Sequence[Interval] | None = None,
     line: bool,
     marker: bool = True,
     shift: float = 0.0,
@@ -183,8 +196,8 @@ def _bars(
     axes.errorbar(
         xs,
         ys,
-        yerr=None if not np.isfinite(yerr).any() else yerr,
-        xerr=None if xerr is None or not np.isfinite(xerr).any() else xerr,
+        yerr=_lengths(ys, intervals),
+        xerr=None if x_intervals is None else _lengths(xs, x_intervals),
         marker=MARKERS[place % len(MARKERS)] if marker else "none",
         linestyle="-" if line else "none",
         color=COLOURS[place % len(COLOURS)],
@@ -199,15 +212,17 @@ def _bars(
     )
 
 
+def _lengths(means: Sequence[float], intervals: Sequence[Interval]) -> npt.NDArray[np.float64] | None:
+    """The bars `[2, N]` below and above the means, None if there is none."""
+    middle, ends = np.asarray(means, dtype=float), np.asarray(intervals, dtype=float)
+    lengths = np.stack([middle - ends[:, 0], ends[:, 1] - middle])
+    return lengths if np.isfinite(lengths).any() else None
+
+
 def _widen(axes: "Axes", rows: Sequence[Measured], space: float = 0.06) -> None:
     """The limits of y: shifted markers do not widen them by themselves."""
-    ends = [
-        y + sign * (half if isfinite(half) else 0.0)
-        for row in rows
-        for y, half in zip(row.y, row.halves, strict=True)
-        for sign in (-1, 1)
-        if isfinite(y)
-    ]
+    drawn = [value for row in rows for value in (*row.y, *chain.from_iterable(row.intervals))]
+    ends = [value for value in drawn if isfinite(value)]
     if ends:
         space *= (max(ends) - min(ends)) or abs(max(ends)) or 1.0
         axes.set_ylim(min(ends) - space, max(ends) + space)
