@@ -65,3 +65,29 @@ def test_a_record_of_each_attention_stands_beside_its_picture(
     assert (record.queries, record.keys) == (["x", "y", "</s>"], ["a", "b"])
     assert (record.module, record.input, record.output) == ("encoder.layers.0.attention", "ab", "x y")
     assert record.gold is not None and record.gold.tolist() == [0, 1, -1]
+
+
+def test_the_steps_of_a_run_share_a_scale_which_only_grows(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    drawn: list[float] = []
+    original = attention_maps.record_pictures
+    monkeypatch.setattr(
+        attention_maps, "record_pictures", lambda *given: drawn.append(given[-1]) or original(*given)
+    )
+    logger = RunLogger(str(tmp_path))
+    trainer: Any = SimpleNamespace(
+        sanity_checking=False, loggers=[logger], is_global_zero=True, global_step=0
+    )
+    callback = AttentionMaps(examples=1)
+    for largest in (0.15, 0.05, 0.3, 0.9, 0.1):
+        seen = [_observation(torch.full((2, 3, 2), largest))]
+        monkeypatch.setattr(attention_maps, "observe_probe", lambda *_, seen=seen: seen)
+        callback.on_validation_end(trainer, pl.LightningModule())
+        resumed = AttentionMaps(examples=1)
+        resumed.load_state_dict(callback.state_dict())
+        callback = resumed
+    logger.close()
+    assert drawn == [0.16, 0.16, 0.16, 0.16, 0.3, 0.3, 1.0, 1.0, 1.0, 1.0]  # of two attentions each
+    callback.load_state_dict({"validations": 1, "tops": {"decoder": 7.0, "encoder layer 1": "x"}})
+    assert callback.tops == {}

@@ -1,11 +1,14 @@
 """From observations to named pictures and files."""
 
+from io import BytesIO
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
 
+from attention_lab.callbacks import pictures
 from attention_lab.callbacks.pictures import attention_pictures, attention_records, readable, save_pictures
 from attention_lab.tasks import Observation
 from attention_lab.tasks.observation import Picture
@@ -28,6 +31,11 @@ def _observation(text: str = "ab") -> Observation:
     )
 
 
+def _drawn(observation: Observation) -> list[tuple[str, Image.Image]]:
+    records = list(attention_records(observation))
+    return list(attention_pictures(records, pictures.scale_tops([records])))
+
+
 @pytest.mark.parametrize(
     ("module", "place"),
     [
@@ -42,7 +50,7 @@ def test_places_have_readable_names(module: str, place: str) -> None:
 
 
 def test_one_picture_for_each_attention() -> None:
-    assert [place for place, _ in attention_pictures(_observation())] == ["encoder layer 1", "decoder"]
+    assert [place for place, _ in _drawn(_observation())] == ["encoder layer 1", "decoder"]
 
 
 @pytest.mark.parametrize("text", ["ab", "a/b\\c:../..", "", "\x00", "word " * 2000, "日本語", "<script>"])
@@ -74,7 +82,7 @@ def test_attention_to_a_picture_is_drawn_over_it(tmp_path: Path) -> None:
         gold=torch.tensor([[0, 1], [4, -1], [-1, -1]]),
         picture=Picture(torch.rand(4, 8), cell=2),
     )
-    drawn = dict(attention_pictures(observation))
+    drawn = dict(_drawn(observation))
     assert list(drawn) == ["decoder head 1", "decoder head 2", "encoder"]
     assert [picture.mode for picture in drawn.values()] == ["RGB", "RGB", "P"]  # in colour, or a heatmap
     records = dict(attention_records(observation))
@@ -93,3 +101,23 @@ def test_numbers_on_one_axis_are_kept_as_numbers() -> None:
     for _, record in attention_records(_observation()._replace(x=x)):
         assert record.kind == "regression" and record.x is not None
         assert [side.tolist() for side in record.x] == [[0.5, 1, 2], [-1.25, 3]]
+
+
+def test_pictures_of_one_attention_share_a_scale_that_fits_its_weights(tmp_path: Path) -> None:
+    """Small weights are dark; a decoder whose weights are large keeps the scale to 1."""
+    small, first = torch.full((2, 3, 2), 0.05), torch.full((2, 3, 2), 0.05)
+    first[0, 0, 0] = 0.15
+    large = torch.full((1, 3, 2), 0.6)
+    names = "encoder.layers.0.attention.attention", "decoder.attention"
+    observations = [
+        _observation()._replace(weights=dict(zip(names, (weights, large), strict=True)))
+        for weights in (first, small)
+    ]
+    records = [list(attention_records(observation)) for observation in observations]
+    assert pictures.scale_tops(records) == {"encoder layer 1": 0.16, "decoder": 1.0}
+    paths = save_pictures(observations, tmp_path)
+    shared = np.asarray(Image.open(BytesIO(paths[2].read_bytes())).convert("L"))
+    (_, alone), _ = _drawn(observations[1])
+    left = slice(0, shared.shape[1] // 2)  # of the colour bar
+    scales = [np.sort(np.asarray(x)[60:110, left].ravel()) for x in (shared, alone.convert("L"))]
+    assert not np.array_equal(*scales) and scales[0].mean() > scales[1].mean(), "it has the scale of both"

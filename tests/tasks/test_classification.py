@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from attention_lab.attention import Additive, Mechanism
-from attention_lab.callbacks.pictures import attention_pictures
+from attention_lab.callbacks.pictures import attention_records
 from attention_lab.data import ClassificationBatch, ClassificationCodec
 from attention_lab.data.reading.ragged import Ragged
 from attention_lab.data.reading.splits import ClassificationSplit
@@ -35,7 +35,7 @@ def test_every_attention_has_its_own_labels(readout: str) -> None:
             assert queries == (["[readout]"] if name == "readout.attention" else positions)
             assert keys == positions
         assert ("readout.attention" in observation.weights) == (readout == "attention")
-        places = [place for place, _ in attention_pictures(observation)]
+        places = [place for place, _ in attention_records(observation)]
         assert places == ["encoder layer 1", *["readout"] * (readout == "attention")]
 
 

@@ -8,8 +8,9 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning.utilities import move_data_to_device
 from torch import Tensor
+from torch.utils.tensorboard import SummaryWriter
 
-from attention_lab.callbacks.pictures import attention_records, readable, record_pictures
+from attention_lab.callbacks.pictures import attention_records, readable, record_pictures, scale_tops
 from attention_lab.callbacks.tensorboard import add_picture, run_writer
 from attention_lab.errors import LabError
 from attention_lab.metrics import attention_entropy, monotonicity
@@ -28,7 +29,8 @@ class AttentionMaps(pl.Callback):
 
     Every layer and head is written for the Attention tab, which this package adds to TensorBoard, and drawn
     from the same record for the Images tab, which needs no plugin. Both show the weights before dropout,
-    recorded in a pass of their own: training itself stays on the fast path.
+    recorded in a pass of their own: training itself stays on the fast path. All pictures of an attention,
+    also those of different steps, share one scale, which ends at 1, or lower while no weight is above 0.5.
 
     Args:
         examples: number of examples of the validation part to look at.
@@ -43,14 +45,18 @@ class AttentionMaps(pl.Callback):
         self.examples = examples
         self.every = every
         self.validations = 0
+        self.tops: dict[str, float] = {}
 
     def state_dict(self) -> dict[str, Any]:
-        """The number of validations so far."""
-        return {"validations": self.validations}
+        """The number of validations so far, and the scales of the pictures."""
+        return {"validations": self.validations, "tops": dict(self.tops)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on counting where a checkpoint stopped."""
+        """Continue where a checkpoint stopped."""
         self.validations = state_dict["validations"]
+        tops = state_dict.get("tops")
+        known = tops.items() if isinstance(tops, dict) else ()
+        self.tops = {str(name): top for name, top in known if isinstance(top, float) and 0 < top <= 1}
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Log the probe batch; on the writing process only, and not before training has begun."""
@@ -62,11 +68,7 @@ class AttentionMaps(pl.Callback):
             return
         step = trainer.global_step
         observations = observe_probe(trainer, pl_module, self.examples)
-        for number, observation in enumerate(observations, start=1):
-            for place, record in attention_records(observation):
-                write_record(writer, f"example {number}/{place}", record, step)
-                for name, picture in record_pictures(place, record):
-                    add_picture(writer, f"attention/example {number}/{name}", picture, step)
+        self._write_maps(writer, observations, step)
         for module in observations[0].weights:
             for measure, of in MEASURES.items():
                 heads = torch.stack([of(one.weights[module]) for one in observations]).nanmean(0)
@@ -74,6 +76,17 @@ class AttentionMaps(pl.Callback):
                     if not isnan(value):  # one row does not move
                         writer.add_scalar(f"{measure}/{readable(module)} head {head}", value, step)
         writer.add_text("samples", _table(observations), step)
+
+    def _write_maps(self, writer: SummaryWriter, observations: list[Observation], step: int) -> None:
+        """Records for the Attention tab, and pictures of them."""
+        examples = [list(attention_records(observation)) for observation in observations]
+        for place, top in scale_tops(examples).items():
+            self.tops[place] = max(top, self.tops.get(place, 0.0))
+        for number, records in enumerate(examples, start=1):
+            for place, record in records:
+                write_record(writer, f"example {number}/{place}", record, step)
+                for name, picture in record_pictures(place, record, self.tops[place]):
+                    add_picture(writer, f"attention/example {number}/{name}", picture, step)
 
 
 def _table(observations: list[Observation]) -> str:

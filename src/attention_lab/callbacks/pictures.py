@@ -1,15 +1,17 @@
 """From what a task observed to records of attention, and from these to pictures."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy.typing as npt
 from PIL.Image import Image
 
 from attention_lab.tasks import Observation
 from attention_lab.tensorboard_plugin.record import AttentionRecord
 from attention_lab.tensorboard_plugin.writer import ink
-from attention_lab.viz import Heatmap, Overlay, draw_heatmaps, draw_overlays, to_png
+from attention_lab.viz import Heatmap, Overlay, draw_heatmaps, draw_overlays, rounded_top, to_png
 from attention_lab.writing import write_atomically
 
 
@@ -38,16 +40,30 @@ def attention_records(observation: Observation) -> Iterator[tuple[str, Attention
         )
 
 
-def attention_pictures(observation: Observation) -> Iterator[tuple[str, Image]]:
+Records = Sequence[tuple[str, AttentionRecord]]
+"""Of an example, with the places of their modules as names."""
+
+
+def scale_tops(examples: Iterable[Records]) -> dict[str, float]:
+    """The weight of the darkest colour for each place: see `rounded_top`; all heads and examples share it."""
+    maps: dict[str, list[npt.NDArray[Any]]] = {}
+    for records in examples:
+        for place, record in records:
+            maps.setdefault(place, []).append(record.weights[record.attended])
+    return {place: rounded_top(weights) for place, weights in maps.items()}
+
+
+def attention_pictures(records: Records, tops: Mapping[str, float]) -> Iterator[tuple[str, Image]]:
     """The pictures of each attention module, with the names of what they show."""
-    for place, record in attention_records(observation):
-        yield from record_pictures(place, record)
+    for place, record in records:
+        yield from record_pictures(place, record, tops[place])
 
 
-def record_pictures(place: str, record: AttentionRecord) -> Iterator[tuple[str, Image]]:
+def record_pictures(place: str, record: AttentionRecord, top: float) -> Iterator[tuple[str, Image]]:
     """One picture of a record, a panel for each head, with the module's place as its name.
 
-    Over the cells of a picture there is one for each head, with a panel for each query.
+    Over the cells of a picture there is one for each head, with a panel for each query. `top` is the weight
+    of the darkest colour.
     """
     title = f"{_short(record.input)} → {_short(record.output)}"
     many = len(record.weights) > 1
@@ -55,7 +71,8 @@ def record_pictures(place: str, record: AttentionRecord) -> Iterator[tuple[str, 
         pixels, cell = record.picture
         for number, head in enumerate(record.weights, start=1):
             overlay = Overlay(pixels / 255, cell, head, record.queries, record.gold)
-            yield f"{place} head {number}" if many else place, draw_overlays(overlay, title=title)
+            drawn = draw_overlays(overlay, title=title, maximum=top)
+            yield f"{place} head {number}" if many else place, drawn
         return
     heads = [
         Heatmap(
@@ -68,7 +85,7 @@ def record_pictures(place: str, record: AttentionRecord) -> Iterator[tuple[str, 
         )
         for number, (head, mask) in enumerate(zip(record.weights, record.attended, strict=True), start=1)
     ]
-    yield place, draw_heatmaps(heads, title=title)
+    yield place, draw_heatmaps(heads, title=title, maximum=top)
 
 
 def readable(module: str) -> str:
@@ -78,10 +95,15 @@ def readable(module: str) -> str:
 
 
 def save_pictures(observations: list[Observation], folder: Path) -> list[Path]:
-    """Write every attention of every example to `folder` as PNG files; returns their paths."""
+    """Write every attention of every example to `folder` as PNG files; returns their paths.
+
+    The pictures of one attention share a scale.
+    """
     paths = []
-    for number, observation in enumerate(observations, start=1):
-        for place, picture in attention_pictures(observation):
+    examples = [list(attention_records(observation)) for observation in observations]
+    tops = scale_tops(examples)
+    for number, (observation, records) in enumerate(zip(observations, examples, strict=True), start=1):
+        for place, picture in attention_pictures(records, tops):
             parts = (f"{number:02d}", _file_name(observation.input), _file_name(place, 100))
             path = folder / f"{'_'.join(part for part in parts if part)}.png"
             write_atomically(path, to_png(picture))

@@ -6,6 +6,7 @@ from attention_lab.viz.figure import show_heatmaps
 from attention_lab.viz.heatmap import draw_heatmaps
 from attention_lab.viz.overlay import Overlay, draw_overlays
 from attention_lab.viz.png import to_png
+from attention_lab.viz.tops import rounded_top
 
 __all__ = [
     "Heatmap",
@@ -15,6 +16,7 @@ __all__ = [
     "draw_curve",
     "draw_heatmaps",
     "draw_overlays",
+    "rounded_top",
     "show_heatmaps",
     "to_png",
 ]
