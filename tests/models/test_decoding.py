@@ -46,6 +46,7 @@ class Scripted:
 def _seq2seq(seed: int, **options: Any) -> Seq2Seq:
     torch.manual_seed(seed)
     sizes = TransductionSizes(source_vocabulary=8, target_vocabulary=SYMBOLS)
+    options = {"wiring": "bahdanau"} | options
     model = Seq2Seq(Mechanism(Additive), sizes, embedding_size=4, hidden_size=6, **options)
     torch.nn.init.normal_(model.decoder.output.weight, std=2.0)  # far from uniform
     return model.double().eval()

@@ -21,6 +21,7 @@ TARGET = torch.tensor([[4, 5, EOS], [6, EOS, PAD], [5, 5, 5]])
 
 def _seq2seq(seed: int, mechanism: Mechanism, **options: object) -> Seq2Seq:
     torch.manual_seed(seed)
+    options = {"wiring": "bahdanau"} | options
     model = Seq2Seq(mechanism, SIZES, embedding_size=4, hidden_size=6, **options)
     torch.nn.init.normal_(model.decoder.output.weight, std=2.0)  # far from uniform
     return model.double().eval()

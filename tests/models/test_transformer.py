@@ -252,7 +252,14 @@ def test_as_many_layers_on_either_side_unless_told() -> None:
 def test_learns_to_reverse() -> None:
     torch.manual_seed(0)
     model = Transformer(
-        Mechanism(ScaledDot), SIZES, d_model=32, heads=2, layers=1, feedforward=64, dropout=0.0
+        Mechanism(ScaledDot),
+        SIZES,
+        d_model=32,
+        heads=2,
+        layers=1,
+        feedforward=64,
+        dropout=0.0,
+        positions="sinusoidal",
     )
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
     lengths = torch.full((64,), 5)

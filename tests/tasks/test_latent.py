@@ -35,7 +35,8 @@ def _model(pooling: Hard | Exact, **options: Any) -> Seq2Seq:
     torch.manual_seed(0)
     sizes = TransductionSizes(7, 7)
     mechanism = Mechanism(Additive, pooling=lambda: pooling)
-    return Seq2Seq(mechanism, sizes, embedding_size=3, hidden_size=4, **options).double().train()
+    options = {"embedding_size": 3, "hidden_size": 4, "dropout": 0.0} | options
+    return Seq2Seq(mechanism, sizes, **options).double().train()
 
 
 def _all_draws(

@@ -65,7 +65,7 @@ class Words(LanguageData):
         size: int | None = 30_000,
         validation_size: int = 1_000,
         test_size: int = 2_000,
-        batch_size: int | None = 64,
+        batch_size: int | None = 128,
     ) -> None:
         super().__init__(batch_size)
         check_at_least(1, validation_size=validation_size, test_size=test_size)

@@ -86,7 +86,7 @@ class MultiHeadClassifier(SequenceClassifier):
         heads: int,
         layers: int,
         feedforward: int,
-        dropout: float = 0.1,
+        dropout: float = 0.2,
         attention_dropout: float = 0.0,
         causal: bool = False,
         positions: str = "sinusoidal",
@@ -146,7 +146,7 @@ class ConvolutionalClassifier(SequenceClassifier):
         d_model: int,
         layers: int,
         kernel_size: int,
-        dropout: float = 0.1,
+        dropout: float = 0.2,
         attention_dropout: float = 0.0,
         readout: str = "attention",
     ) -> None:
@@ -184,7 +184,7 @@ class RecurrentClassifier(SequenceClassifier):
         d_model: int,
         layers: int,
         cell: str = "lstm",
-        dropout: float = 0.1,
+        dropout: float = 0.2,
         attention_dropout: float = 0.0,
         readout: str = "attention",
     ) -> None:

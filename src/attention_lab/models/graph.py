@@ -39,8 +39,8 @@ class GraphClassifier(nn.Module):
         heads: int,
         layers: int,
         feedforward: int,
-        dropout: float = 0.1,
-        attention_dropout: float = 0.0,
+        dropout: float = 0.5,
+        attention_dropout: float = 0.5,
         self_loops: bool = True,
     ) -> None:
         super().__init__()

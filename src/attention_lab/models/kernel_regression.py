@@ -46,7 +46,7 @@ class KernelRegression(nn.Module):
         mechanism: Mechanism,
         sizes: RegressionSizes,
         *,
-        scan: bool = False,
+        scan: bool = True,
         tolerance: float | None = 1e-6,
     ) -> None:
         super().__init__()

@@ -61,7 +61,7 @@ class Transformer(nn.Module):
         feedforward: int = 512,
         dropout: float = 0.1,
         attention_dropout: float = 0.0,
-        positions: str = "sinusoidal",
+        positions: str = "rotary",
         scale_embedding: bool = True,
         tie_embedding: bool = True,
         ctc_frames: int = 0,

@@ -132,7 +132,7 @@ class ImageToSequence(EncoderDecoder):
         cell: str = "lstm",
         wiring: str = "bahdanau",
         input_feeding: bool = False,
-        dropout: float = 0.0,
+        dropout: float = 0.1,
         attention_dropout: float = 0.0,
     ) -> None:
         check_options(
