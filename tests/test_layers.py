@@ -26,9 +26,10 @@ class Rules(NamedTuple):
     bans: set[str]
 
 
-LEAVES = {"errors", "sizes", "reading", "writing"}
+LEAVES = {"constructor_options", "errors", "sizes", "reading", "writing"}
 ROOMS = {
     "": Rules({"attention", "experiment"}, TORCH | LIGHTNING | HYDRA),  # attention_lab/__init__.py: lazily
+    "constructor_options": Rules(set(), TORCH | LIGHTNING | HYDRA),
     "errors": Rules(set(), TORCH | LIGHTNING | HYDRA),
     "sizes": Rules(set(), TORCH | LIGHTNING | HYDRA),
     "reading": Rules(set(), TORCH | LIGHTNING | HYDRA),

@@ -70,7 +70,11 @@ def _check_refused(done, *parts: str) -> None:
             ["data.target=x is among data.inputs"],
         ),
         ([*TOY, "+data.sise=1"], ["data.sise is no option of Reverse", "leave it out"]),
-        ([*TOY, "+scoring.hiden_size=1"], ["scoring.hiden_size is no option of Additive"]),
+        (
+            [*TOY, "+scoring.hiden_size=1"],
+            ["scoring.hiden_size is no option of Additive", "scoring.hidden_size?"],
+        ),
+        ([*TOY, "+model.input_feding=true"], ["no option of Seq2Seq", "did you mean model.input_feeding?"]),
         ([*TOY, *SMALL, "+optimizer.eps=-1"], ["optimizer.eps=-1: ValueError: Invalid epsilon value"]),
         ([*TOY, "model._target_=missing.Model"], ["model._target_=missing.Model: there is no such class"]),
         (

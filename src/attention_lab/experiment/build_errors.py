@@ -1,5 +1,6 @@
 """What the making of a part of an experiment fails with, in one line that names its option."""
 
+import inspect
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -7,9 +8,11 @@ from types import FrameType
 from typing import Any
 
 from hydra.errors import InstantiationException
+from hydra.utils import get_object
 from lightning_fabric.utilities.exceptions import MisconfigurationException
 
 from attention_lab.commandline.option_paths import below, is_target, leaves
+from attention_lab.constructor_options import closest
 from attention_lab.errors import LabError
 from attention_lab.experiment.machine_failures import is_of_memory
 from attention_lab.untrusted.plain_files import UNFIT, in_one_line
@@ -87,6 +90,18 @@ def _unknown(text: str) -> str | None:
     return found and found[1]
 
 
+def _options(target: str) -> set[str]:
+    """The options of a class, with those that it passes on to the classes that it extends."""
+    names: set[str] = set()
+    made = get_object(target)
+    for kind in made.__mro__ if isinstance(made, type) else (made,):
+        parameters = inspect.signature(kind).parameters
+        names |= parameters.keys()
+        if not any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+            break
+    return names
+
+
 def _is_in_own(error: BaseException, target: str) -> bool:
     """Whether an error was raised in the code of the user's own class, whose traceback is of use."""
     package = target.partition(".")[0]
@@ -101,8 +116,10 @@ def _told(error: BaseException, part: str, config: Mapping[str, Any], target: st
     unknown = _unknown(text)
     if unknown:
         option = f"{part}.{unknown}"
+        near = closest(unknown, _options(target))
+        hint = f"did you mean {part}.{near}? Or " if near else ""
         name = target.rpartition(".")[2]
-        return f"{option} is no option of {name}: leave it out, or remove that of conf/ by ~{option}"
+        return f"{option} is no option of {name}: {hint}leave it out, or remove that of conf/ by ~{option}"
     words = re.split(r"[^\w.+-]+|[.]$|[.] ", text)
     named = [
         f"{part}.{path}={'null' if value is None else value}"

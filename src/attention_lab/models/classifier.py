@@ -4,13 +4,14 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from attention_lab.attention import Mechanism
-from attention_lab.errors import LabError
+from attention_lab.constructor_options import options_of, shared
 from attention_lab.models.options import check_at_least
 from attention_lab.models.parts.bidirectional import BidirectionalEncoder
 from attention_lab.models.parts.convolution import ConvolutionalEncoder
 from attention_lab.models.parts.embedding import ScaledEmbedding
 from attention_lab.models.parts.encoder import Encoder
 from attention_lab.models.parts.readouts import ClassToken, Readout, make_readout
+from attention_lab.models.specs import EncoderSpec, MultiHeadSpec
 from attention_lab.sizes import ClassificationSizes
 
 
@@ -62,64 +63,29 @@ class MultiHeadClassifier(SequenceClassifier):
     Args:
         mechanism: the attention in every head.
         sizes: classes, and tokens or vectors to read.
-        d_model: size of the representations.
-        heads: heads in each layer.
-        layers: number of layers; 0 pools the embedded positions themselves.
-        feedforward: hidden size of the feed-forward networks.
-        dropout: on the embeddings and the output of each sublayer.
-        attention_dropout: on the attention weights.
-        causal: let a position attend to itself and earlier ones only.
-        positions: sinusoidal, learned, rotary, alibi, quadratic or none; see `attention.positions`.
-        scale_embedding: multiply token embeddings by sqrt(d_model).
-        readout: `mean` or `max` over the positions, `linear`, a learned weight for each of them, `attention`
-            of one learned query to them, or `cls`, a learned vector put before them (1810.04805); under a
-            causal mask it stands at the end.
-        checkpointing: save memory in training and compute the layers twice; see `Encoder`.
+        options: see `MultiHeadSpec`.
     """
 
-    def __init__(
-        self,
-        mechanism: Mechanism,
-        sizes: ClassificationSizes,
-        *,
-        d_model: int,
-        heads: int,
-        layers: int,
-        feedforward: int,
-        dropout: float = 0.2,
-        attention_dropout: float = 0.0,
-        causal: bool = False,
-        positions: str = "sinusoidal",
-        scale_embedding: bool = True,
-        readout: str = "mean",
-        checkpointing: bool = False,
-    ) -> None:
-        check_at_least(1, d_model=d_model, heads=heads, feedforward=feedforward)
-        check_at_least(0, layers=layers)
-        if readout == "cls" and layers == 0:
-            raise LabError("model.readout=cls sees the sequence through the layers: set model.layers above 0")
+    @options_of(MultiHeadSpec)
+    def __init__(self, mechanism: Mechanism, sizes: ClassificationSizes, spec: MultiHeadSpec) -> None:
         reader = (
-            ClassToken(d_model, at_end=causal)
-            if readout == "cls"
-            else make_readout(readout, mechanism, d_model, sizes.length, attention_dropout)
+            ClassToken(spec.d_model, at_end=spec.causal)
+            if spec.readout == "cls"
+            else make_readout(spec.readout, mechanism, spec.d_model, sizes.length, spec.attention_dropout)
         )
         encoder = Encoder(
             mechanism,
-            d_model=d_model,
-            heads=heads,
-            layers=layers,
-            feedforward=feedforward,
-            dropout=dropout,
-            attention_dropout=attention_dropout,
-            causal=causal,
-            positions=positions,
+            **shared(spec, EncoderSpec),
             length=sizes.length + 1,
             prefix=reader.prefix,
             grid=sizes.grid,
-            checkpointing=checkpointing,
         )
         super().__init__(
-            sizes, d_model=d_model, encoder=encoder, readout=reader, scale_embedding=scale_embedding
+            sizes,
+            d_model=spec.d_model,
+            encoder=encoder,
+            readout=reader,
+            scale_embedding=spec.scale_embedding,
         )
 
 

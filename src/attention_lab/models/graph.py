@@ -4,8 +4,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attention_lab.attention import Dropout, Mechanism, adjacency_mask
-from attention_lab.models.options import check_at_least
+from attention_lab.constructor_options import options_of
 from attention_lab.models.parts.encoder import EncoderLayer
+from attention_lab.models.specs import GraphSpec
 from attention_lab.sizes import GraphSizes
 
 
@@ -21,39 +22,19 @@ class GraphClassifier(nn.Module):
     Args:
         mechanism: the attention in every head.
         sizes: classes, numbers of a node, and whether edges have a direction.
-        d_model: size of the representations.
-        heads: heads in each layer.
-        layers: number of layers: how many edges away a node sees.
-        feedforward: hidden size of the feed-forward networks.
-        dropout: on the embedded nodes and the output of each sublayer.
-        attention_dropout: on the attention weights, so that a node sees a sample of its neighbours.
-        self_loops: let every node attend to itself.
+        options: see `GraphSpec`.
     """
 
-    def __init__(
-        self,
-        mechanism: Mechanism,
-        sizes: GraphSizes,
-        *,
-        d_model: int,
-        heads: int,
-        layers: int,
-        feedforward: int,
-        dropout: float = 0.5,
-        attention_dropout: float = 0.5,
-        self_loops: bool = True,
-    ) -> None:
+    @options_of(GraphSpec)
+    def __init__(self, mechanism: Mechanism, sizes: GraphSizes, spec: GraphSpec) -> None:
         super().__init__()
-        check_at_least(1, d_model=d_model, heads=heads, layers=layers, feedforward=feedforward)
-        self.directed, self.self_loops = sizes.directed, self_loops
-        self.embedding = nn.Linear(sizes.features, d_model)
-        self.dropout = Dropout(dropout)
-        self.layers = nn.ModuleList(
-            EncoderLayer(mechanism, d_model, heads, feedforward, dropout, attention_dropout)
-            for _ in range(layers)
-        )
-        self.norm = nn.LayerNorm(d_model)
-        self.classify = nn.Linear(d_model, sizes.classes)
+        self.directed, self.self_loops = sizes.directed, spec.self_loops
+        self.embedding = nn.Linear(sizes.features, spec.d_model)
+        self.dropout = Dropout(spec.dropout)
+        parts = (spec.d_model, spec.heads, spec.feedforward, spec.dropout, spec.attention_dropout)
+        self.layers = nn.ModuleList(EncoderLayer(mechanism, *parts) for _ in range(spec.layers))
+        self.norm = nn.LayerNorm(spec.d_model)
+        self.classify = nn.Linear(spec.d_model, sizes.classes)
 
     def forward(self, features: Float[Tensor, "N d"], edges: Int[Tensor, "2 E"]) -> Float[Tensor, "N C"]:
         """Logits of the classes for every node of one graph."""

@@ -4,9 +4,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attention_lab.attention import Mechanism
-from attention_lab.models.options import check_at_least
+from attention_lab.constructor_options import options_of, shared
 from attention_lab.models.parts.embedding import ScaledEmbedding
 from attention_lab.models.parts.encoder import Encoder, EncoderState
+from attention_lab.models.specs import EncoderSpec, LanguageSpec
 from attention_lab.sizes import LanguageSizes
 
 
@@ -21,55 +22,19 @@ class LanguageModel(nn.Module):
     Args:
         mechanism: the attention in every head.
         sizes: the number of symbols, and the most that are read at once.
-        d_model: size of the representations.
-        heads: heads in each layer.
-        layers: number of layers.
-        feedforward: hidden size of the feed-forward networks.
-        dropout: on the embeddings and the output of each sublayer.
-        attention_dropout: on the attention weights.
-        positions: see `Encoder`.
-        scale_embedding: multiply embeddings by sqrt(d_model).
-        tie_embedding: let W be the table of the embeddings (1608.05859; 1706.03762, section 3.4).
-        checkpointing: save memory in training and compute the layers twice; see `Encoder`.
+        options: see `LanguageSpec`.
 
     Attributes:
         length: the most symbols that are read at once.
     """
 
-    def __init__(
-        self,
-        mechanism: Mechanism,
-        sizes: LanguageSizes,
-        *,
-        d_model: int,
-        heads: int,
-        layers: int,
-        feedforward: int,
-        dropout: float = 0.1,
-        attention_dropout: float = 0.0,
-        positions: str = "sinusoidal",
-        scale_embedding: bool = True,
-        tie_embedding: bool = True,
-        checkpointing: bool = False,
-    ) -> None:
+    @options_of(LanguageSpec)
+    def __init__(self, mechanism: Mechanism, sizes: LanguageSizes, spec: LanguageSpec) -> None:
         super().__init__()
-        check_at_least(1, d_model=d_model, heads=heads, layers=layers, feedforward=feedforward)
         self.length = sizes.length
-        self.embedding = ScaledEmbedding(sizes.vocabulary, d_model, scale_embedding)
-        self.encoder = Encoder(
-            mechanism,
-            d_model=d_model,
-            heads=heads,
-            layers=layers,
-            feedforward=feedforward,
-            dropout=dropout,
-            attention_dropout=attention_dropout,
-            causal=True,
-            positions=positions,
-            length=sizes.length,
-            checkpointing=checkpointing,
-        )
-        self.output = None if tie_embedding else nn.Linear(d_model, sizes.vocabulary, bias=False)
+        self.embedding = ScaledEmbedding(sizes.vocabulary, spec.d_model, spec.scale_embedding)
+        self.encoder = Encoder(mechanism, **shared(spec, EncoderSpec), causal=True, length=sizes.length)
+        self.output = None if spec.tie_embedding else nn.Linear(spec.d_model, sizes.vocabulary, bias=False)
 
     def forward(self, tokens: Int[Tensor, "B L"]) -> Float[Tensor, "B L V"]:
         """Logits of what follows each symbol."""

@@ -6,12 +6,14 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
 
 from attention_lab.attention import Global, Mechanism, Monotonic
+from attention_lab.constructor_options import options_of
 from attention_lab.errors import LabError
 from attention_lab.models.parts.bidirectional import RecurrentEncoder
-from attention_lab.models.parts.decoder import AttentiveDecoder, DecoderState, check_options
+from attention_lab.models.parts.decoder import AttentiveDecoder, DecoderState
 from attention_lab.models.parts.encoded import Encoded
 from attention_lab.models.parts.monotonic import MonotonicDecoder
 from attention_lab.models.parts.tagger import Tagger
+from attention_lab.models.specs import Seq2SeqSpec
 from attention_lab.sizes import BOS, TransductionSizes
 
 
@@ -124,74 +126,33 @@ class Seq2Seq(EncoderDecoder):
     Args:
         mechanism: the attention of the decoder.
         sizes: the vocabularies.
-        embedding_size: size of the embeddings on both sides.
-        hidden_size: size of annotations and decoder states; even if the encoder is bidirectional.
-        layers: layers of the encoder, and of the decoder.
-        cell: `lstm` or `gru`.
-        wiring: `bahdanau`, attend before the recurrent step, or `luong`, after it; see `AttentiveDecoder`.
-        input_feeding: feed the attentional vector to the next step.
-        dropout: on embeddings, between layers and before the logits.
-        attention_dropout: on attention weights.
-        residual: add each source symbol's own embedding to its value; see `RecurrentEncoder`.
-        ctc_frames: frames of each annotation in a `Tagger`, which learns to write the target from them; 0 for
-            no tagger.
-        bidirectional: whether the encoder reads from both ends, or from left to right alone.
-        memory: `annotations` of all symbols, or the encoder's `final` state alone: no attention; see
-            `RecurrentEncoder`.
+        options: see `Seq2SeqSpec`.
 
     Raises:
-        LabError: for an unknown choice, an odd `hidden_size` of two directions or no layer; for a window or a
-            tagger without annotations.
+        LabError: for a window or a tagger without annotations, which `memory=final` has not.
     """
 
-    def __init__(
-        self,
-        mechanism: Mechanism,
-        sizes: TransductionSizes,
-        *,
-        embedding_size: int = 128,
-        hidden_size: int = 256,
-        layers: int = 1,
-        cell: str = "lstm",
-        wiring: str = "luong",
-        input_feeding: bool = False,
-        dropout: float = 0.2,
-        attention_dropout: float = 0.0,
-        residual: bool = True,
-        ctc_frames: int = 0,
-        bidirectional: bool = True,
-        memory: str = "annotations",
-    ) -> None:
-        check_options(cell, wiring, embedding_size=embedding_size, hidden_size=hidden_size, layers=layers)
+    @options_of(Seq2SeqSpec)
+    def __init__(self, mechanism: Mechanism, sizes: TransductionSizes, spec: Seq2SeqSpec) -> None:
+        size, vocabulary = spec.hidden_size, sizes.target_vocabulary
         decoder = MonotonicDecoder if isinstance(mechanism.pooling(), Monotonic) else AttentiveDecoder
         encoder = RecurrentEncoder(
             sizes.source_vocabulary,
-            embedding_size=embedding_size,
-            hidden_size=hidden_size,
-            layers=layers,
-            cell=cell,
-            dropout=dropout,
-            residual=residual,
-            bidirectional=bidirectional,
-            memory=memory,
+            embedding_size=spec.embedding_size,
+            hidden_size=size,
+            layers=spec.layers,
+            cell=spec.cell,
+            dropout=spec.dropout,
+            residual=spec.residual,
+            bidirectional=spec.bidirectional,
+            memory=spec.memory,
         )
         super().__init__(
             encoder,
-            decoder(
-                mechanism,
-                sizes.target_vocabulary,
-                embedding_size=embedding_size,
-                hidden_size=hidden_size,
-                layers=layers,
-                cell=cell,
-                wiring=wiring,
-                input_feeding=input_feeding,
-                dropout=dropout,
-                attention_dropout=attention_dropout,
-            ),
-            Tagger(hidden_size, sizes.target_vocabulary, ctc_frames, dropout) if ctc_frames else None,
+            decoder(mechanism, vocabulary, spec),
+            Tagger(size, vocabulary, spec.ctc_frames, spec.dropout) if spec.ctc_frames else None,
         )
-        if memory == "final":
+        if spec.memory == "final":
             self._check_final()
 
     def _check_final(self) -> None:

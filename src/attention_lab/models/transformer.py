@@ -1,17 +1,20 @@
 """The Transformer: encoder and decoder of attention alone (1706.03762), with any mechanism in its heads."""
 
+from dataclasses import replace
+
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attention_lab.attention import Location, Mechanism, QueryFree, lengths_mask
 from attention_lab.attention.positions import Learned
-from attention_lab.models.options import check_at_least
+from attention_lab.constructor_options import options_of, shared
 from attention_lab.models.parts.embedding import ScaledEmbedding
 from attention_lab.models.parts.encoded import Encoded
 from attention_lab.models.parts.encoder import Encoder
 from attention_lab.models.parts.tagger import Tagger
 from attention_lab.models.parts.transformer_decoder import TransformerDecoder, TransformerState
 from attention_lab.models.seq2seq import shifted
+from attention_lab.models.specs import EncoderSpec, TransformerSpec
 from attention_lab.sizes import TransductionSizes
 
 
@@ -25,19 +28,7 @@ class Transformer(nn.Module):
     Args:
         mechanism: the attention in every head, of either side and between them.
         sizes: the vocabularies.
-        d_model: size of the representations.
-        heads: heads in each layer.
-        layers: layers of the encoder.
-        decoder_layers: layers of the decoder; None for as many.
-        feedforward: hidden size of the feed-forward networks.
-        dropout: on the embeddings, the output of each sublayer and in the feed-forward networks.
-        attention_dropout: on the attention weights.
-        positions: of either side; see `Encoder`. None stand between target and source.
-        scale_embedding: multiply embeddings by sqrt(d_model).
-        tie_embedding: let the logits be products with the table of the target's embeddings (1608.05859).
-        ctc_frames: frames of each annotation in a `Tagger`, which learns to write the target from them; 0 for
-            no tagger.
-        checkpointing: save memory in training and compute the layers of both sides twice; see `Encoder`.
+        options: see `TransformerSpec`.
 
     Attributes:
         latent: None, as no single attended position is a latent variable of the training.
@@ -49,55 +40,15 @@ class Transformer(nn.Module):
 
     latent: None = None
 
-    def __init__(
-        self,
-        mechanism: Mechanism,
-        sizes: TransductionSizes,
-        *,
-        d_model: int = 128,
-        heads: int = 4,
-        layers: int = 2,
-        decoder_layers: int | None = None,
-        feedforward: int = 512,
-        dropout: float = 0.1,
-        attention_dropout: float = 0.0,
-        positions: str = "rotary",
-        scale_embedding: bool = True,
-        tie_embedding: bool = True,
-        ctc_frames: int = 0,
-        checkpointing: bool = False,
-    ) -> None:
+    @options_of(TransformerSpec)
+    def __init__(self, mechanism: Mechanism, sizes: TransductionSizes, spec: TransformerSpec) -> None:
         super().__init__()
-        decoder_layers = layers if decoder_layers is None else decoder_layers
-        check_at_least(1, d_model=d_model, heads=heads, layers=layers, decoder_layers=decoder_layers)
-        check_at_least(1, feedforward=feedforward)
-        self.encoder_embedding = ScaledEmbedding(sizes.source_vocabulary, d_model, scale_embedding)
-        self.encoder = Encoder(
-            mechanism,
-            d_model=d_model,
-            heads=heads,
-            layers=layers,
-            feedforward=feedforward,
-            dropout=dropout,
-            attention_dropout=attention_dropout,
-            positions=positions,
-            checkpointing=checkpointing,
-        )
-        self.decoder = TransformerDecoder(
-            mechanism,
-            sizes.target_vocabulary,
-            d_model=d_model,
-            heads=heads,
-            layers=decoder_layers,
-            feedforward=feedforward,
-            dropout=dropout,
-            attention_dropout=attention_dropout,
-            positions=positions,
-            scale_embedding=scale_embedding,
-            tie_embedding=tie_embedding,
-            checkpointing=checkpointing,
-        )
-        self.tagger = Tagger(d_model, sizes.target_vocabulary, ctc_frames, dropout) if ctc_frames else None
+        vocabulary, size = sizes.target_vocabulary, spec.d_model
+        decoder_layers = spec.layers if spec.decoder_layers is None else spec.decoder_layers
+        self.encoder_embedding = ScaledEmbedding(sizes.source_vocabulary, size, spec.scale_embedding)
+        self.encoder = Encoder(mechanism, **shared(spec, EncoderSpec))
+        self.decoder = TransformerDecoder(mechanism, vocabulary, replace(spec, layers=decoder_layers))
+        self.tagger = Tagger(size, vocabulary, spec.ctc_frames, spec.dropout) if spec.ctc_frames else None
         self.alignment = f"decoder.layers.{decoder_layers - 1}.cross.attention"
 
     @property

@@ -9,10 +9,11 @@ from torch import Tensor, nn
 
 from attention_lab.attention import Dropout, Mechanism, lengths_mask
 from attention_lab.attention.positions import sinusoids
-from attention_lab.models.options import check_at_least
-from attention_lab.models.parts.decoder import AttentiveDecoder, check_options
+from attention_lab.constructor_options import options_of
+from attention_lab.models.parts.decoder import AttentiveDecoder
 from attention_lab.models.parts.encoded import Encoded
 from attention_lab.models.seq2seq import EncoderDecoder
+from attention_lab.models.specs import ImageToSequenceSpec
 from attention_lab.sizes import ImageSizes
 
 
@@ -106,58 +107,16 @@ class ImageToSequence(EncoderDecoder):
     Args:
         mechanism: the attention of the decoder.
         sizes: height and cell of the pictures, and the vocabulary.
-        channels: of the first convolution; see `GridEncoder`.
-        embedding_size: size of the embeddings of the target symbols.
-        hidden_size: size of annotations and decoder states.
-        layers: layers of the decoder.
-        cell: `lstm` or `gru`.
-        wiring: `bahdanau`, attend before the recurrent step, or `luong`, after it; see `AttentiveDecoder`.
-        input_feeding: feed the attentional vector to the next step.
-        dropout: on features, on embeddings, between layers and before the logits.
-        attention_dropout: on attention weights.
-
-    Raises:
-        LabError: for a choice that there is not, or a size below its least.
+        options: see `ImageToSequenceSpec`.
     """
 
-    def __init__(
-        self,
-        mechanism: Mechanism,
-        sizes: ImageSizes,
-        *,
-        channels: int = 16,
-        embedding_size: int = 32,
-        hidden_size: int = 128,
-        layers: int = 1,
-        cell: str = "lstm",
-        wiring: str = "bahdanau",
-        input_feeding: bool = False,
-        dropout: float = 0.1,
-        attention_dropout: float = 0.0,
-    ) -> None:
-        check_options(
-            cell,
-            wiring,
-            channels=channels,
-            embedding_size=embedding_size,
-            hidden_size=hidden_size,
-            layers=layers,
+    @options_of(ImageToSequenceSpec)
+    def __init__(self, mechanism: Mechanism, sizes: ImageSizes, spec: ImageToSequenceSpec) -> None:
+        encoder = GridEncoder(
+            sizes.cell,
+            channels=spec.channels,
+            hidden_size=spec.hidden_size,
+            layers=spec.layers,
+            dropout=spec.dropout,
         )
-        check_at_least(2, hidden_size=hidden_size)
-        super().__init__(
-            GridEncoder(
-                sizes.cell, channels=channels, hidden_size=hidden_size, layers=layers, dropout=dropout
-            ),
-            AttentiveDecoder(
-                mechanism,
-                sizes.target_vocabulary,
-                embedding_size=embedding_size,
-                hidden_size=hidden_size,
-                layers=layers,
-                cell=cell,
-                wiring=wiring,
-                input_feeding=input_feeding,
-                dropout=dropout,
-                attention_dropout=attention_dropout,
-            ),
-        )
+        super().__init__(encoder, AttentiveDecoder(mechanism, sizes.target_vocabulary, spec))

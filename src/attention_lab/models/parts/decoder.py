@@ -9,10 +9,9 @@ from torch import Tensor, nn
 
 from attention_lab.attention import Dropout, Mechanism, Memory
 from attention_lab.attention.pooling import probabilities
-from attention_lab.errors import LabError
-from attention_lab.models.options import check_at_least
 from attention_lab.models.parts.encoded import Encoded
 from attention_lab.models.parts.recurrent import CellState, LateCell, late_cell, recurrent_layers
+from attention_lab.models.specs import RecurrentSpec
 
 
 class DecoderState(NamedTuple):
@@ -65,52 +64,31 @@ class AttentiveDecoder(nn.Module):
     Args:
         mechanism: the attention.
         vocabulary: number of target symbols.
-        embedding_size: size of their embeddings.
-        hidden_size: size h of states, annotations and readouts.
-        layers: number of layers.
-        cell: `lstm` or `gru`.
-        wiring: `bahdanau` or `luong`.
-        input_feeding: feed the readout to the next step.
-        dropout: on embeddings, between layers and on the readout that makes the logits.
-        attention_dropout: on attention weights.
+        spec: its options.
     """
 
-    def __init__(
-        self,
-        mechanism: Mechanism,
-        vocabulary: int,
-        *,
-        embedding_size: int,
-        hidden_size: int,
-        layers: int,
-        cell: str,
-        wiring: str,
-        input_feeding: bool,
-        dropout: float,
-        attention_dropout: float,
-    ) -> None:
+    def __init__(self, mechanism: Mechanism, vocabulary: int, spec: RecurrentSpec) -> None:
         super().__init__()
-        self.attends_first = wiring == "bahdanau"
-        self.input_feeding = input_feeding
+        cell, size, embedding_size = spec.cell, spec.hidden_size, spec.embedding_size
+        self.attends_first = spec.wiring == "bahdanau"
+        self.input_feeding = spec.input_feeding
         self.embedding = nn.Embedding(vocabulary, embedding_size)
-        self.attention = mechanism(hidden_size, hidden_size, dropout=attention_dropout)
+        self.attention = mechanism(size, size, dropout=spec.attention_dropout)
         self.bridges = nn.ModuleList(
-            nn.Linear(hidden_size, hidden_size * (2 if cell == "lstm" else 1)) for _ in range(layers)
+            nn.Linear(size, size * (2 if cell == "lstm" else 1)) for _ in range(spec.layers)
         )
         self.whole = None
         self.cells = nn.ModuleList()
-        late = hidden_size * (self.attends_first + input_feeding)
+        late = size * (self.attends_first + self.input_feeding)
         if late:
-            self.cells.append(late_cell(cell, embedding_size, late, hidden_size))
-            self.cells.extend(late_cell(cell, 0, hidden_size, hidden_size) for _ in range(layers - 1))
+            self.cells.append(late_cell(cell, embedding_size, late, size))
+            self.cells.extend(late_cell(cell, 0, size, size) for _ in range(spec.layers - 1))
         else:
-            self.whole = recurrent_layers(cell, embedding_size, hidden_size, layers, dropout)
-        self.readout = nn.Linear(2 * hidden_size, hidden_size)
-        self.readout_embedding = (
-            nn.Linear(embedding_size, hidden_size, bias=False) if self.attends_first else None
-        )
-        self.output = nn.Linear(hidden_size, vocabulary)
-        self.dropout = Dropout(dropout)
+            self.whole = recurrent_layers(cell, embedding_size, size, spec.layers, spec.dropout)
+        self.readout = nn.Linear(2 * size, size)
+        self.readout_embedding = nn.Linear(embedding_size, size, bias=False) if self.attends_first else None
+        self.output = nn.Linear(size, vocabulary)
+        self.dropout = Dropout(spec.dropout)
 
     @property
     def steps_are_independent(self) -> bool:
@@ -218,12 +196,3 @@ class AttentiveDecoder(nn.Module):
         """The readout, for any number of steps; `share` is what the embeddings contribute."""
         x = self.readout(torch.cat([hidden, context], -1))
         return torch.tanh(x if share is None else x + share)
-
-
-def check_options(cell: str, wiring: str, **sizes: int) -> None:
-    """Raise LabError for a cell or wiring that there is not, or a size below 1."""
-    if cell not in ("lstm", "gru"):
-        raise LabError(f"model.cell={cell} is unknown: choose lstm or gru")
-    if wiring not in ("bahdanau", "luong"):
-        raise LabError(f"model.wiring={wiring} is unknown: choose bahdanau or luong")
-    check_at_least(1, **sizes)

@@ -1,6 +1,5 @@
 """Multi-head self-attention encoder (1706.03762), whole sequences at once or step by step."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from jaxtyping import Bool, Float, Int
@@ -11,8 +10,10 @@ from attention_lab.attention.fast.packed import Packing, make_packing
 from attention_lab.attention.masks import keeps_all
 from attention_lab.attention.multihead import check_heads
 from attention_lab.attention.positions import Relative, make_absolute, make_relative
+from attention_lab.constructor_options import options_of
 from attention_lab.models.parts.checkpointing import run_layer
 from attention_lab.models.parts.feed_forward import FeedForward
+from attention_lab.models.specs import EncoderSpec
 
 
 class EncoderLayer(nn.Module):
@@ -81,57 +82,31 @@ class Encoder(nn.Module):
 
     Args:
         mechanism: the attention in every head.
-        d_model: size of the representations.
-        heads: heads in each layer.
-        layers: number of layers; with none there are positions and norm only.
-        feedforward: hidden size of the feed-forward network.
-        dropout: on the input, the output of each sublayer and in the feed-forward network.
-        attention_dropout: on the attention weights.
-        causal: let a position attend to itself and earlier ones only.
-        positions: sinusoidal, learned, rotary, alibi, quadratic or none; see `attention.positions`.
-        length: usual number of positions; learned positions have no more.
-        prefix: how many leading positions stand before the sequence, as a CLS token does.
-        grid: rows and columns if the sequence is a picture read line by line.
-        checkpointing: in training keep only the input of each layer, and compute the rest once more in the
-            backward pass (1604.06174).
+        options: see `EncoderSpec`.
     """
 
-    def __init__(
-        self,
-        mechanism: Mechanism,
-        *,
-        d_model: int,
-        heads: int,
-        layers: int,
-        feedforward: int,
-        dropout: float = 0.1,
-        attention_dropout: float = 0.0,
-        causal: bool = False,
-        positions: str = "none",
-        length: int = 1024,
-        prefix: int = 0,
-        grid: Sequence[int] | None = None,
-        checkpointing: bool = False,
-    ) -> None:
+    @options_of(EncoderSpec)
+    def __init__(self, mechanism: Mechanism, spec: EncoderSpec) -> None:
         super().__init__()
-        check_heads(d_model, heads)
-        self.causal = causal
-        self.checkpointing = checkpointing
-        self.positions = make_absolute(positions, d_model, length)
-        self.dropout = Dropout(dropout)
+        size, heads = spec.d_model, spec.heads
+        check_heads(size, heads)
+        self.causal = spec.causal
+        self.checkpointing = spec.checkpointing
+        self.positions = make_absolute(spec.positions, size, spec.length)
+        self.dropout = Dropout(spec.dropout)
         self.layers = nn.ModuleList(
             EncoderLayer(
                 mechanism,
-                d_model,
+                size,
                 heads,
-                feedforward,
-                dropout,
-                attention_dropout,
-                make_relative(positions, heads, d_model // heads, prefix=prefix, grid=grid),
+                spec.feedforward,
+                spec.dropout,
+                spec.attention_dropout,
+                make_relative(spec.positions, heads, size // heads, prefix=spec.prefix, grid=spec.grid),
             )
-            for _ in range(layers)
+            for _ in range(spec.layers)
         )
-        self.norm = nn.LayerNorm(d_model)
+        self.norm = nn.LayerNorm(size)
 
     def forward(
         self, x: Float[Tensor, "B L d"], lengths: Int[Tensor, " B"] | None = None

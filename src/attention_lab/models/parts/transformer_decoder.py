@@ -11,6 +11,10 @@ from attention_lab.attention.positions import Relative, make_absolute, make_rela
 from attention_lab.models.parts.checkpointing import run_layer
 from attention_lab.models.parts.embedding import ScaledEmbedding
 from attention_lab.models.parts.feed_forward import FeedForward
+from attention_lab.models.specs import WriterSpec
+
+LENGTH = 1024
+"""The most symbols that learned positions are made for."""
 
 
 class DecoderLayer(nn.Module):
@@ -81,56 +85,31 @@ class TransformerDecoder(nn.Module):
     Args:
         mechanism: the attention in every head.
         vocabulary: number of target symbols.
-        d_model: size of the representations.
-        heads: heads in each layer.
-        layers: number of layers.
-        feedforward: hidden size of the feed-forward networks.
-        dropout: on the embeddings, the output of each sublayer and in the feed-forward networks.
-        attention_dropout: on the attention weights.
-        positions: see `Encoder`.
-        length: learned positions have no more.
-        scale_embedding: multiply embeddings by sqrt(d_model).
-        tie_embedding: let the logits be products with the table of the embeddings.
-        checkpointing: see `Encoder`.
+        spec: its options.
     """
 
-    def __init__(
-        self,
-        mechanism: Mechanism,
-        vocabulary: int,
-        *,
-        d_model: int,
-        heads: int,
-        layers: int,
-        feedforward: int,
-        dropout: float,
-        attention_dropout: float,
-        positions: str,
-        scale_embedding: bool,
-        tie_embedding: bool,
-        length: int = 1024,
-        checkpointing: bool = False,
-    ) -> None:
+    def __init__(self, mechanism: Mechanism, vocabulary: int, spec: WriterSpec) -> None:
         super().__init__()
-        check_heads(d_model, heads)
-        self.checkpointing = checkpointing
-        self.embedding = ScaledEmbedding(vocabulary, d_model, scale_embedding)
-        self.positions = make_absolute(positions, d_model, length)
-        self.dropout = Dropout(dropout)
+        size, heads = spec.d_model, spec.heads
+        check_heads(size, heads)
+        self.checkpointing = spec.checkpointing
+        self.embedding = ScaledEmbedding(vocabulary, size, spec.scale_embedding)
+        self.positions = make_absolute(spec.positions, size, LENGTH)
+        self.dropout = Dropout(spec.dropout)
         self.layers = nn.ModuleList(
             DecoderLayer(
                 mechanism,
-                d_model,
+                size,
                 heads,
-                feedforward,
-                dropout,
-                attention_dropout,
-                make_relative(positions, heads, d_model // heads),
+                spec.feedforward,
+                spec.dropout,
+                spec.attention_dropout,
+                make_relative(spec.positions, heads, size // heads),
             )
-            for _ in range(layers)
+            for _ in range(spec.layers)
         )
-        self.norm = nn.LayerNorm(d_model)
-        self.output = None if tie_embedding else nn.Linear(d_model, vocabulary, bias=False)
+        self.norm = nn.LayerNorm(size)
+        self.output = None if spec.tie_embedding else nn.Linear(size, vocabulary, bias=False)
 
     def start(self, source: Float[Tensor, "B S d"], mask: Bool[Tensor, "B 1 S"]) -> TransformerState:
         """The state before the first symbol, for a source as the encoder gives it."""

@@ -1,0 +1,87 @@
+"""Constructors whose options are the fields of a dataclass: declared, documented and given defaults once."""
+
+import difflib
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import fields
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
+
+Options = ParamSpec("Options")
+Spec_co = TypeVar("Spec_co", covariant=True)
+Self = TypeVar("Self")
+First = TypeVar("First")
+Second = TypeVar("Second")
+
+
+class Decorator(Protocol[Spec_co, Options]):
+    """Replaces the last parameter of a constructor, a spec, by the options that make one."""
+
+    @overload
+    def __call__(
+        self, init: Callable[[Self, Spec_co], None], /
+    ) -> Callable[Concatenate[Self, Options], None]: ...
+
+    @overload
+    def __call__(
+        self, init: Callable[[Self, First, Spec_co], None], /
+    ) -> Callable[Concatenate[Self, First, Options], None]: ...
+
+    @overload
+    def __call__(
+        self, init: Callable[[Self, First, Second, Spec_co], None], /
+    ) -> Callable[Concatenate[Self, First, Second, Options], None]: ...
+
+
+def options_of(spec: Callable[Options, Spec_co]) -> Decorator[Spec_co, Options]:
+    """Let a constructor take the fields of the dataclass `spec` as options, and get them as one object.
+
+    Type checkers, editors and `help` show the options with their types and defaults.
+
+    Example:
+        class Model(nn.Module):
+            @options_of(ModelSpec)
+            def __init__(self, mechanism: Mechanism, spec: ModelSpec) -> None: ...
+
+        Model(mechanism, d_model=8)  # spec is ModelSpec(d_model=8)
+
+    Args:
+        spec: the dataclass.
+
+    Raises:
+        TypeError: in the constructor, for an unknown option, naming the one that was probably meant, or for
+            one that is missing.
+    """
+    make: Callable[..., Spec_co] = spec
+
+    def decorate(init: Callable[..., None]) -> Callable[..., None]:
+        *own, _ = inspect.signature(init).parameters.values()
+        names = [parameter.name for parameter in own]
+        signature = inspect.Signature([*own, *inspect.signature(spec).parameters.values()])
+
+        @wraps(init)
+        def __init__(self: Any, *args: Any, **options: Any) -> None:  # noqa: N807  (as tracebacks name it)
+            try:
+                given = signature.bind(self, *args, **options).arguments
+            except TypeError as error:
+                unknown = [option for option in options if option not in signature.parameters]
+                near = closest(unknown[0], signature.parameters) if unknown else None
+                hint = f"; did you mean {near!r}?" if near else ""
+                raise TypeError(f"{type(self).__name__}.__init__() {error}{hint}") from None
+            before = [given.pop(name) for name in names]
+            init(*before, make(**given))
+
+        __init__.__signature__ = signature  # type: ignore[attr-defined]
+        return __init__
+
+    return decorate
+
+
+def closest(name: str, options: Iterable[str]) -> str | None:
+    """The option that was probably meant by an unknown name; None if none is like it."""
+    return next(iter(difflib.get_close_matches(name, options, 1, cutoff=0.75)), None)
+
+
+def shared(spec: Any, kind: type[Any]) -> dict[str, Any]:
+    """The options of a spec that a spec of another `kind` has too, by name."""
+    return {field.name: getattr(spec, field.name) for field in fields(kind) if hasattr(spec, field.name)}

@@ -1,0 +1,83 @@
+"""Options that a class takes flat, and gets as one dataclass."""
+
+import inspect
+from dataclasses import dataclass
+
+import pytest
+from attention_lab.constructor_options import options_of, shared
+
+
+@dataclass(frozen=True, kw_only=True)
+class Small:
+    size: int
+    heads: int = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Large(Small):
+    heads: int = 4
+    positions: str = "none"
+
+
+class Model:
+    @options_of(Large)
+    def __init__(self, mechanism: str, spec: Large) -> None:
+        self.mechanism, self.spec = mechanism, spec
+
+
+class Derived(Model):
+    pass
+
+
+def test_options_make_the_spec() -> None:
+    model = Model("dot", size=8, positions="rotary")
+    assert model.mechanism == "dot"
+    assert model.spec == Large(size=8, positions="rotary")
+    assert Model(mechanism="dot", size=8).spec == Large(size=8)  # type: ignore[call-arg]
+
+
+def test_the_signature_shows_options_and_defaults() -> None:
+    parameters = inspect.signature(Model).parameters
+    assert list(parameters) == ["mechanism", "size", "heads", "positions"]
+    assert parameters["size"].default is inspect.Parameter.empty
+    assert parameters["heads"].default == 4
+    assert parameters["positions"].annotation is str
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"size": 8, "head": 2}, "got an unexpected keyword argument 'head'; did you mean 'heads'?"),
+        ({"size": 8, "colour": 2}, "got an unexpected keyword argument 'colour'"),
+        ({"heads": 8}, "missing a required argument: 'size'"),
+    ],
+)
+def test_a_wrong_option_is_named_with_the_class(options: dict[str, int], message: str) -> None:
+    with pytest.raises(TypeError) as error:
+        Derived("dot", **options)  # type: ignore[arg-type]
+    # Python 3.12 says "keyword-only argument"
+    assert str(error.value).replace("keyword-only ", "") == f"Derived.__init__() {message}"
+
+
+def test_a_wrong_option_of_a_spec_is_its_own_error() -> None:
+    class Checked:
+        @options_of(Positive)
+        def __init__(self, spec: Positive) -> None:
+            raise AssertionError("not reached")
+
+    with pytest.raises(ValueError, match="above 0"):
+        Checked(size=0)
+
+
+@dataclass(frozen=True)
+class Positive:
+    size: int
+
+    def __post_init__(self) -> None:
+        if self.size <= 0:
+            raise ValueError("size must be above 0")
+
+
+def test_shared_options() -> None:
+    assert shared(Large(size=8, positions="rotary"), Small) == {"size": 8, "heads": 4}
+    assert shared(Small(size=8), Large) == {"size": 8, "heads": 2}
