@@ -1,12 +1,12 @@
 """Data sets for the classification of sequences: Digits and Labelled."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import torch
 
 from attention_lab.data.overlaps import Keyed, shared_examples
+from attention_lab.constructor_options import options_of
 from attention_lab.data.reading.codecs import ClassificationCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.files import Row, TextParts
@@ -105,41 +105,40 @@ def _smaller(rows: list[int], classes: list[int], size: int, seed: int) -> list[
     return [rows[place] for place in sorted(sorted(rank, key=rank.__getitem__)[:size])]
 
 
+@dataclass(frozen=True, kw_only=True)
+class LabelledSpec(TextParts):
+    """The options of `Labelled`.
+
+    Attributes:
+        unit: "characters" or "words", what a token is.
+        max_length: the most tokens a text can have, also in prediction; None is as many as the data has.
+    """
+
+    unit: TextUnit = "words"
+    max_length: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice(get_args(TextUnit), unit=self.unit)
+        if self.max_length is not None:
+            check_at_least(1, max_length=self.max_length)
+
+
 class Labelled(DataModule):
     """Files of `label<TAB>text` lines (UTF-8), or one file that is parted at random by its texts.
 
     Args:
-        train_file: path; validation_file and test_file: likewise, all three or none.
-        file: path of one file in place of the three.
-        fractions: shares of the parts in `file`, each above 0.
-        seed: of the split of `file`.
-        unit: "characters" or "words", what a token is.
-        max_length: the most tokens a text can have, also in prediction; None is as many as the data has.
-        batch_size: see `DataModule`.
+        options: see `LabelledSpec`.
     """
 
     codec: ClassificationCodec
     sizes: ClassificationSizes
 
-    def __init__(
-        self,
-        train_file: str | None = None,
-        validation_file: str | None = None,
-        test_file: str | None = None,
-        file: str | None = None,
-        fractions: Sequence[float] = (0.8, 0.1, 0.1),
-        seed: int = 0,
-        unit: TextUnit = "words",
-        max_length: int | None = None,
-        batch_size: int | None = 64,
-    ) -> None:
-        super().__init__(batch_size)
-        check_choice(get_args(TextUnit), unit=unit)
-        if max_length is not None:
-            check_at_least(1, max_length=max_length)
-        self.files = TextParts(train_file, validation_file, test_file, file, fractions, seed)
-        self.notation = Notation("characters" if unit == "characters" else "spaces")
-        self.max_length = max_length
+    @options_of(LabelledSpec)
+    def __init__(self, spec: LabelledSpec) -> None:
+        super().__init__(spec.batch_size)
+        self.files, self.max_length = spec, spec.max_length
+        self.notation = Notation("characters" if spec.unit == "characters" else "spaces")
 
     def build(self) -> Parts[Split]:
         """See `DataModule`."""

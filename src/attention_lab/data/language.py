@@ -3,14 +3,16 @@
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from string import ascii_lowercase
 from typing import Literal, get_args
 
+from attention_lab.constructor_options import options_of
 from attention_lab.data.cmudict import dictionary_file, part_words, read_dictionary
 from attention_lab.data.overlaps import shared_passages
 from attention_lab.data.reading.datamodule import DataModule
-from attention_lab.data.reading.files import TextParts, read_text
+from attention_lab.data.reading.files import FileSpec, read_text
 from attention_lab.data.reading.language_codec import LanguageCodec
 from attention_lab.data.reading.parts import Parts, check_at_least, check_choice
 from attention_lab.data.reading.splits import LanguageSplit, Split
@@ -84,6 +86,28 @@ class Words(LanguageData):
         return LanguageCodec(tokenizer, 1 + max(map(len, chain(*sequences))), ends=True)
 
 
+@dataclass(frozen=True, kw_only=True)
+class TextSpec(FileSpec):
+    """The options of `Text`.
+
+    Attributes:
+        unit: "characters" or "words" (what is between white space, line breaks being no more than that).
+        block_size: symbols in a block; the last of a part may be shorter.
+        min_count: symbols that training has less often are all read as one, the unknown symbol.
+    """
+
+    unit: TextUnit = "characters"
+    block_size: int = 128
+    min_count: int = 2
+    batch_size: int | None = 32
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice(get_args(TextUnit), unit=self.unit)
+        check_at_least(1, min_count=self.min_count)
+        check_at_least(2, block_size=self.block_size)
+
+
 class Text(LanguageData):
     """Text files (UTF-8), or one file that is parted by position: its first part is for training.
 
@@ -91,34 +115,15 @@ class Text(LanguageData):
     without memory of the one before it: so the first symbols of a block are harder to foresee than the rest.
 
     Args:
-        train_file: path; validation_file and test_file: likewise, all three or none.
-        file: path of one file in place of the three.
-        fractions: shares of the parts in `file`, each above 0.
-        unit: "characters" or "words" (what is between white space, line breaks being no more than that).
-        block_size: symbols in a block; the last of a part may be shorter.
-        min_count: symbols that training has less often are all read as one, the unknown symbol.
-        batch_size: see `DataModule`.
+        options: see `TextSpec`.
     """
 
-    def __init__(
-        self,
-        train_file: str | None = None,
-        validation_file: str | None = None,
-        test_file: str | None = None,
-        file: str | None = None,
-        fractions: Sequence[float] = (0.8, 0.1, 0.1),
-        unit: TextUnit = "characters",
-        block_size: int = 128,
-        min_count: int = 2,
-        batch_size: int | None = 32,
-    ) -> None:
-        super().__init__(batch_size)
-        check_choice(get_args(TextUnit), unit=unit)
-        check_at_least(1, min_count=min_count)
-        check_at_least(2, block_size=block_size)
-        self.files = TextParts(train_file, validation_file, test_file, file, fractions, seed=0)
-        self.notation = Notation("characters" if unit == "characters" else "spaces")
-        self.unit, self.block_size, self.min_count = unit, block_size, min_count
+    @options_of(TextSpec)
+    def __init__(self, spec: TextSpec) -> None:
+        super().__init__(spec.batch_size)
+        self.files, self.unit = spec, spec.unit
+        self.notation = Notation("characters" if spec.unit == "characters" else "spaces")
+        self.block_size, self.min_count = spec.block_size, spec.min_count
 
     def sequences(self) -> Parts[list[Symbols]]:
         """Read the files, part them and cut them into blocks."""

@@ -1,14 +1,40 @@
 """The user's own pairs of sequences."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import get_args
 
 from attention_lab.data.overlaps import Keyed, shared_examples
+from attention_lab.constructor_options import options_of
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.files import Row, TextParts
 from attention_lab.data.reading.parts import Parts, check_choice
 from attention_lab.data.reading.vocabulary import Cut, Normalization, Notation, Tokenizer
 from attention_lab.data.transduction import Example, TransductionData
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairsSpec(TextParts):
+    """The options of `Pairs`.
+
+    Attributes:
+        source_split: "characters" or "spaces", what a source symbol is; target_split: likewise.
+        source_normalization: Unicode form "none", "NFC", "NFD" or "NFKD"; target_normalization: likewise.
+    """
+
+    source_split: Cut = "characters"
+    target_split: Cut = "characters"
+    source_normalization: Normalization = "none"
+    target_normalization: Normalization = "none"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice(get_args(Cut), source_split=self.source_split, target_split=self.target_split)
+        check_choice(
+            get_args(Normalization),
+            source_normalization=self.source_normalization,
+            target_normalization=self.target_normalization,
+        )
 
 
 class Pairs(TransductionData):
@@ -18,39 +44,15 @@ class Pairs(TransductionData):
     is read as unknown.
 
     Args:
-        train_file: path; validation_file and test_file: likewise, all three or none.
-        file: path of one file in place of the three.
-        fractions: shares of the parts in `file`, each above 0.
-        seed: of the split of `file`.
-        source_split: "characters" or "spaces", what a source symbol is; target_split: likewise.
-        source_normalization: Unicode form "none", "NFC", "NFD" or "NFKD"; target_normalization: likewise.
-        batch_size: see `DataModule`.
+        options: see `PairsSpec`.
     """
 
-    def __init__(
-        self,
-        train_file: str | None = None,
-        validation_file: str | None = None,
-        test_file: str | None = None,
-        file: str | None = None,
-        fractions: Sequence[float] = (0.8, 0.1, 0.1),
-        seed: int = 0,
-        source_split: Cut = "characters",
-        target_split: Cut = "characters",
-        source_normalization: Normalization = "none",
-        target_normalization: Normalization = "none",
-        batch_size: int | None = 64,
-    ) -> None:
-        super().__init__(batch_size)
-        check_choice(get_args(Cut), source_split=source_split, target_split=target_split)
-        check_choice(
-            get_args(Normalization),
-            source_normalization=source_normalization,
-            target_normalization=target_normalization,
-        )
-        self.files = TextParts(train_file, validation_file, test_file, file, fractions, seed)
-        self.source = Notation(source_split, source_normalization)
-        self.target = Notation(target_split, target_normalization)
+    @options_of(PairsSpec)
+    def __init__(self, spec: PairsSpec) -> None:
+        super().__init__(spec.batch_size)
+        self.files = spec
+        self.source = Notation(spec.source_split, spec.source_normalization)
+        self.target = Notation(spec.target_split, spec.target_normalization)
 
     def examples(self) -> Parts[list[Example]]:
         """Read the files."""

@@ -4,12 +4,14 @@ import random
 from abc import abstractmethod
 from collections.abc import Sequence
 from hashlib import blake2b
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, get_args
 
 import torch
 from torch import Tensor
 
+from attention_lab.constructor_options import options_of
 from attention_lab.data.classification import digit_parts
 from attention_lab.data.images import ImageCodec, Images, read_picture, whole_cells
 from attention_lab.data.overlaps import Keyed, shared_examples
@@ -184,6 +186,28 @@ def _centres(start: int, cell: int) -> range:
     return range(first, first + DIGIT // cell)
 
 
+@dataclass(frozen=True, kw_only=True)
+class ImageFilesSpec(TextParts):
+    """The options of `ImageFiles`.
+
+    Attributes:
+        target_split: "characters" or "spaces", what a symbol is.
+        target_normalization: Unicode form "none", "NFC", "NFD" or "NFKD".
+        height: see `ImageTransductionData`; cell: likewise.
+    """
+
+    target_split: Cut = "characters"
+    target_normalization: Normalization = "none"
+    height: int = 32
+    cell: int = 8
+    batch_size: int | None = 32
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice(get_args(Cut), target_split=self.target_split)
+        check_choice(get_args(Normalization), target_normalization=self.target_normalization)
+
+
 class ImageFiles(ImageTransductionData):
     """Files of `picture<TAB>text` lines (UTF-8), or one file that is parted at random by its pictures.
 
@@ -192,35 +216,14 @@ class ImageFiles(ImageTransductionData):
     read as unknown.
 
     Args:
-        train_file: path; validation_file and test_file: likewise, all three or none.
-        file: path of one file in place of the three.
-        fractions: shares of the parts in `file`, each above 0.
-        seed: of the split of `file`.
-        target_split: "characters" or "spaces", what a symbol is.
-        target_normalization: Unicode form "none", "NFC", "NFD" or "NFKD".
-        height: see `ImageTransductionData`; cell: likewise.
-        batch_size: see `DataModule`.
+        options: see `ImageFilesSpec`.
     """
 
-    def __init__(
-        self,
-        train_file: str | None = None,
-        validation_file: str | None = None,
-        test_file: str | None = None,
-        file: str | None = None,
-        fractions: Sequence[float] = (0.8, 0.1, 0.1),
-        seed: int = 0,
-        target_split: Cut = "characters",
-        target_normalization: Normalization = "none",
-        height: int = 32,
-        cell: int = 8,
-        batch_size: int | None = 32,
-    ) -> None:
-        super().__init__(height, cell, batch_size)
-        check_choice(get_args(Cut), target_split=target_split)
-        check_choice(get_args(Normalization), target_normalization=target_normalization)
-        self.files = TextParts(train_file, validation_file, test_file, file, fractions, seed)
-        self.notation = Notation(target_split, target_normalization)
+    @options_of(ImageFilesSpec)
+    def __init__(self, spec: ImageFilesSpec) -> None:
+        super().__init__(spec.height, spec.cell, spec.batch_size)
+        self.files = spec
+        self.notation = Notation(spec.target_split, spec.target_normalization)
 
     def examples(self) -> Parts[list[Pictured]]:
         """Read the files and the pictures that they name."""

@@ -6,7 +6,7 @@ import math
 import reprlib
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -122,15 +122,26 @@ def read_columns(path: str, names: tuple[str, str]) -> list[Row]:
 
 
 @dataclass(frozen=True)
-class TextParts:
-    """The options that say where text is: three files, or one and how to part it."""
+class FileSpec:
+    """Options of data that is read from three files, or from one that is parted.
 
-    train_file: str | None
-    validation_file: str | None
-    test_file: str | None
-    file: str | None
-    fractions: Sequence[float]
-    seed: int
+    Attributes:
+        train_file: path; validation_file and test_file: likewise, all three or none.
+        file: path of one file in place of the three.
+        fractions: shares of the parts in `file`, each above 0.
+        batch_size: see `DataModule`.
+
+    Raises:
+        LabError: the fractions are not shares with sum 1.
+    """
+
+    train_file: str | None = None
+    validation_file: str | None = None
+    test_file: str | None = None
+    file: str | None = None
+    fractions: Sequence[float] = (0.8, 0.1, 0.1)
+    _: KW_ONLY
+    batch_size: int | None = 64
 
     def __post_init__(self) -> None:
         check_fractions(self.fractions, every_part=True)
@@ -139,20 +150,6 @@ class TextParts:
     def names(self) -> Parts[str]:
         """What messages call the parts."""
         return part_names(Parts(self.train_file, self.validation_file, self.test_file), self.file)
-
-    def read(self, names: tuple[str, str], key: Callable[[Row], Hashable]) -> Parts[list[Row]]:
-        """The rows of each part; when one file is parted, rows of equal `key` stay together.
-
-        Raises:
-            LabError: files are missing among the options, or `read_columns` or `partition` does.
-        """
-
-        def part(rows: list[Row]) -> Parts[list[Row]]:
-            with naming(str(self.file)):
-                numbers = partition([key(row) for row in rows], self.fractions, self.seed)
-            return numbers.map(lambda chosen: [rows[number] for number in chosen])
-
-        return self.gather(lambda file: read_columns(file, names), part)
 
     def gather(self, read: Callable[[str], T], part: Callable[[T], Parts[T]]) -> Parts[T]:
         """What `read` finds in each of three files, or in one file, which `part` then cuts up.
@@ -173,3 +170,28 @@ class TextParts:
                 f"{' and '.join(missing)} missing: give all three files, or data.file to be parted"
             )
         return files.map(lambda file: read(str(file)))
+
+
+@dataclass(frozen=True)
+class TextParts(FileSpec):
+    """Options of data that is read line by line; one file is parted at random.
+
+    Attributes:
+        seed: of the split of `file`.
+    """
+
+    seed: int = 0
+
+    def read(self, names: tuple[str, str], key: Callable[[Row], Hashable]) -> Parts[list[Row]]:
+        """The rows of each part; when one file is parted, rows of equal `key` stay together.
+
+        Raises:
+            LabError: files are missing among the options, or `read_columns` or `partition` does.
+        """
+
+        def part(rows: list[Row]) -> Parts[list[Row]]:
+            with naming(str(self.file)):
+                numbers = partition([key(row) for row in rows], self.fractions, self.seed)
+            return numbers.map(lambda chosen: [rows[number] for number in chosen])
+
+        return self.gather(lambda file: read_columns(file, names), part)
