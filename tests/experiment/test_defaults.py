@@ -71,6 +71,17 @@ def test_conf_and_python_have_the_same_defaults(group: str) -> None:
     assert {name: options for name, options in found.items() if options} == {}
 
 
+@pytest.mark.parametrize("group", ["model", "data"])
+def test_conf_lists_every_option(group: str) -> None:
+    """So the command line knows each one, its type too, without a +."""
+    missing = {}
+    for path in (CONF / group).glob("*.yaml"):
+        node = OmegaConf.load(path)[group]
+        options = inspect.signature(get_object(node["_target_"])).parameters
+        missing[path.stem] = options.keys() - node.keys() - {"mechanism", "sizes"}
+    assert {name: options for name, options in missing.items() if options} == {}
+
+
 def test_conf_and_theorems_have_the_same_defaults() -> None:
     found = {name: differences({"theorem": _composed(f"experiment={name}")["theorem"]}) for name in THEOREMS}
     assert {name: options for name, options in found.items() if options} == {}

@@ -15,7 +15,7 @@ from typing import Any
 from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, Override, QuotedString, Sweep
-from hydra.errors import CompactHydraException, HydraException
+from hydra.errors import CompactHydraException, ConfigCompositionException, HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -25,6 +25,8 @@ EITHER = ("every_seconds", "heartbeat", "val_check_interval")
 """Options that may have a part of one, though their default is whole."""
 ANY = ("trainer.devices",)
 """Options that take more than what their default is."""
+RARE = {"mechanism": "experiment=efficiency", "task": "model=seq2seq, transformer or image2seq"}
+"""Groups that only some models or experiments have, and which."""
 Known = Mapping[str, Any]
 
 
@@ -41,10 +43,20 @@ def check_arguments(arguments: Sequence[str], root: Path) -> None:
     given = [_parsed(one) for one in arguments if not one.startswith("-")]
     chosen = [one for one in given if _is_group(one, root)]
     options = [one for one in given if one not in chosen and not one.is_hydra_override()]
-    if not options:
+    rare = [one for one in chosen if one.key_or_group in RARE]
+    if not options and not rare:
         return
     try:
         known = _defaults(root, *(_one_of(one) for one in chosen))
+    except ConfigCompositionException as error:
+        for one in rare:
+            if f"Could not override '{one.key_or_group}'" in str(error):
+                group = one.key_or_group
+                raise LabError(
+                    f"{one.input_line}: there is no {group} to choose here: "
+                    f"leave it out, or choose {RARE[group]}"
+                ) from None
+        return
     except (CompactHydraException, OmegaConfBaseException, HydraException):
         return  # a choice that Hydra will refuse
     for one in options:
