@@ -24,6 +24,7 @@ from attention_lab.models import Ensemble
 from attention_lab.reading import open_regular
 from attention_lab.runs.path_patterns import expand
 from attention_lab.tasks import RECIPE, Observation, Task, Transduction
+from attention_lab.untrusted.archives import check_archive
 from attention_lab.untrusted.plain_files import UNFIT
 
 Paths = str | Path | Sequence[str | Path]
@@ -57,11 +58,13 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
     if not path.is_file():
         raise LabError(f"ckpt_path={path}: no such file; a run's checkpoints are in its folder checkpoints/")
     try:
-        values = _check_archive(path)
+        values = check_archive(path)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what torch says of a strange file, we say in one line
             checkpoint = torch.load(path, map_location="cpu", weights_only=True)
         whole = _is_plain(checkpoint, values)
+    except LabError as error:
+        raise LabError(f"ckpt_path={path}: {error}: not loaded") from None
     except pickle.UnpicklingError:
         raise LabError(f"ckpt_path={path}: {_NOT_OURS}, or it holds code: not loaded") from None
     except (*UNFIT, OSError, EOFError, MemoryError, struct.error, zipfile.BadZipFile):
@@ -71,21 +74,6 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
     if not whole:
         raise LabError(f"ckpt_path={path}: it holds more than plain values and whole tensors: not loaded")
     return checkpoint
-
-
-def _check_archive(path: Path) -> int:
-    """The bytes of what is no tensor; raises if the file is none that PyTorch saves, or would grow."""
-    with open_regular(path) as file:
-        if not file.read(4).startswith(b"PK"):  # PyTorch would read older forms too, which claim any size
-            raise EOFError if file.tell() < 4 else pickle.UnpicklingError
-    with zipfile.ZipFile(path) as archive:
-        parts = archive.infolist()
-    grows = sum(part.file_size for part in parts) > path.stat().st_size
-    if grows or any(part.compress_type != zipfile.ZIP_STORED for part in parts):
-        raise LabError(
-            f"ckpt_path={path}: it is compressed, which no checkpoint of attention-lab is: not loaded"
-        )
-    return sum(part.file_size for part in parts if part.filename.endswith("/data.pkl"))
 
 
 def _is_plain(content: object, most: int) -> bool:

@@ -1,1 +1,1 @@
-"""Files from others: read as plain values, and checked before anything in them is used."""
+"""Files from others: what a checkpoint, a configuration or a run's folder may hold is checked before use."""

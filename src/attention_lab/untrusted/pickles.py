@@ -1,0 +1,208 @@
+"""What a checkpoint's pickle would build, found out without building it.
+
+`torch.load(weights_only=True)` calls a fixed list of functions only, but some of them allocate any size that
+they are given (`bytearray(2**30)`), and it builds views of a storage without looking at its length. So the
+instructions are followed here first, on numbers and texts alone. What no checkpoint of ours needs is refused.
+"""
+
+import pickle
+import pickletools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from attention_lab.errors import LabError
+
+MOST = 2_000_000
+"""Most instructions. Each builds one small value at most, so that this bounds the memory too."""
+MOST_CALLS = 200_000
+"""Most tensors and ordered dictionaries, which are the largest of these values."""
+LARGEST_KEY = 1 << 20
+"""Of a dictionary: others may be chosen so that all of them fall on one place of its table."""
+BYTES = {
+    **dict.fromkeys(("Byte", "Char", "Bool"), 1),
+    **dict.fromkeys(("Half", "BFloat16", "Short"), 2),
+    **dict.fromkeys(("Float", "Int"), 4),
+    **dict.fromkeys(("Double", "Long", "ComplexFloat"), 8),
+    "ComplexDouble": 16,
+}
+"""Of an element, by the kind of the storage."""
+
+
+class _Global(NamedTuple):
+    name: str
+
+
+class _Storage(NamedTuple):
+    elements: int
+
+
+class _Built(NamedTuple):
+    """A value whose content is of no interest here: a list, a dictionary, a tensor."""
+
+    kind: str
+
+
+_LIST, _DICT, _ORDERED = _Built("list"), _Built("dict"), _Built("ordered")
+_TENSOR, _SIZE = _Built("tensor"), _Built("size")
+
+
+def check_pickle(content: bytes, records: Mapping[str, int]) -> None:
+    """Refuse a pickle that builds more than plain values, and tensors that lie within their records.
+
+    Args:
+        content: the pickle.
+        records: the bytes of each storage in the archive, by its name.
+
+    Raises:
+        pickle.UnpicklingError: it would call, or make, what no checkpoint of this project needs.
+        LabError: a tensor claims more numbers than there are.
+        ValueError, LookupError, TypeError: it is damaged, or a size in it is not that of its record.
+    """
+    _Machine(records).run(content)
+
+
+class _Machine:
+    """Follows the instructions of a pickle of protocol 2."""
+
+    def __init__(self, records: Mapping[str, int]) -> None:
+        self.records = records
+        self.stack: list[Any] = []
+        self.below: list[list[Any]] = []  # stacks under a mark
+        self.memo: dict[int, Any] = {}
+        self.calls = 0
+
+    def run(self, content: bytes) -> None:
+        for number, (instruction, argument, _) in enumerate(pickletools.genops(content)):
+            if number > MOST:
+                raise pickle.UnpicklingError(f"more than {MOST} values")
+            self._follow(instruction.name, argument)
+
+    def _follow(self, name: str, argument: Any) -> None:
+        stack = self.stack
+        if name in _PLAIN:
+            if name == "LONG1" and not -(2**63) <= argument < 2**63:
+                raise pickle.UnpicklingError("a number of more than 8 bytes")
+            stack.append(_PLAIN[name](argument))
+        elif name in ("BINPUT", "LONG_BINPUT"):
+            self.memo[argument] = stack[-1]
+        elif name in ("BINGET", "LONG_BINGET"):
+            stack.append(self.memo[argument])
+        elif name == "GLOBAL":
+            stack.append(_global(argument))
+        elif name in ("TUPLE1", "TUPLE2", "TUPLE3"):
+            stack.append(tuple(self._pop(int(name[-1]))))
+        elif name == "MARK":
+            self.below.append(stack)
+            self.stack = []
+        elif name in _OF_MARK:
+            self.stack = self.below.pop()
+            self._gather(name, stack)
+        elif name == "APPEND":
+            stack.pop()
+            _expect(stack[-1], _LIST)
+        elif name == "SETITEM":
+            self._gather("SETITEMS", self._pop(2))
+        elif name == "REDUCE":
+            self._call()
+        elif name == "BINPERSID":
+            stack.append(self._storage(stack.pop()))
+        elif name == "BUILD":
+            _expect(stack.pop(), _DICT, _ORDERED)
+            _expect(stack[-1], _ORDERED)
+        elif name not in ("PROTO", "STOP"):
+            raise pickle.UnpicklingError(f"the instruction {name}")
+
+    def _pop(self, count: int) -> list[Any]:
+        if len(self.stack) < count:
+            raise ValueError("a value is missing")
+        values = self.stack[-count:]
+        del self.stack[-count:]
+        return values
+
+    def _gather(self, name: str, values: Sequence[Any]) -> None:
+        """Make a tuple of the values since a mark, or put them into the list or dictionary below it."""
+        if name == "TUPLE":
+            self.stack.append(tuple(values))
+        elif name == "APPENDS":
+            _expect(self.stack[-1], _LIST)
+        else:
+            _expect(self.stack[-1], _DICT, _ORDERED)
+            for key in values[::2]:
+                if type(key) is not str and not (type(key) is int and 0 <= key < LARGEST_KEY):
+                    raise pickle.UnpicklingError("a key that is neither a text nor a small number")
+
+    def _call(self) -> None:
+        self.calls += 1
+        if self.calls > MOST_CALLS:
+            raise pickle.UnpicklingError(f"more than {MOST_CALLS} tensors")
+        function, arguments = self._pop(2)
+        if type(function) is not _Global or function.name not in _CALLED or type(arguments) is not tuple:
+            raise pickle.UnpicklingError("it calls what no checkpoint needs")
+        self.stack.append(_CALLED[function.name](*arguments))
+
+    def _storage(self, identity: Any) -> _Storage:
+        word, kind, key, _, elements = identity
+        if word != "storage" or type(kind) is not _Global or type(elements) is not int:
+            raise pickle.UnpicklingError("a reference to something else than a storage")
+        size = BYTES[kind.name.removeprefix("torch.").removesuffix("Storage")]
+        if self.records[key] != elements * size:
+            raise ValueError(f"the record {key} has {self.records[key]} bytes, not {elements} times {size}")
+        return _Storage(elements)
+
+
+def _global(argument: str) -> _Global:
+    name = argument.replace(" ", ".")
+    kind = name.removeprefix("torch.").removesuffix("Storage")
+    if name not in _CALLED and not (kind in BYTES and name == f"torch.{kind}Storage"):
+        raise pickle.UnpicklingError(name)
+    return _Global(name)
+
+
+def _expect(value: Any, *kinds: _Built) -> None:
+    if not any(value is kind for kind in kinds):
+        raise pickle.UnpicklingError("an instruction for another kind of value")
+
+
+def _tensor(storage: Any, offset: Any, size: Any, stride: Any, *_: Any) -> _Built:
+    """A view of a storage: all of it within, and no more numbers than the storage has."""
+    size = _counts(size)
+    steps = _counts(stride)
+    count, last = 1, _counts((offset,))[0]
+    for length, step in zip(size, steps, strict=True):
+        count *= length
+        last += (length - 1) * step
+    if type(storage) is not _Storage:
+        raise pickle.UnpicklingError("a tensor without storage")
+    if count > storage.elements or (count and last >= storage.elements):
+        raise LabError("it holds more than plain values and whole tensors")
+    return _TENSOR
+
+
+def _counts(values: Any) -> tuple[int, ...]:
+    if type(values) is not tuple or any(type(one) is not int or one < 0 for one in values):
+        raise pickle.UnpicklingError("a size that is no count")
+    return values
+
+
+def _parameter(tensor: Any, *_: Any) -> _Built:
+    _expect(tensor, _TENSOR)
+    return _TENSOR
+
+
+def _shape(values: Any = ()) -> _Built:
+    _counts(values)
+    return _SIZE
+
+
+_PLAIN: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT", "BINUNICODE"), lambda value: value),
+    **{"NONE": lambda _: None, "NEWTRUE": lambda _: True, "NEWFALSE": lambda _: False},
+    **{"EMPTY_TUPLE": lambda _: (), "EMPTY_LIST": lambda _: _LIST, "EMPTY_DICT": lambda _: _DICT},
+}
+_OF_MARK = ("TUPLE", "APPENDS", "SETITEMS")
+_CALLED: dict[str, Callable[..., _Built]] = {
+    "torch._utils._rebuild_tensor_v2": _tensor,
+    "torch._utils._rebuild_parameter": _parameter,
+    "torch.Size": _shape,
+    "collections.OrderedDict": lambda: _ORDERED,
+}

@@ -1,0 +1,194 @@
+"""A checkpoint's archive: of PyTorch's form, intact, and not one byte larger in memory than on the disk."""
+
+import io
+import pickle
+import random
+import struct
+import zipfile
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from attention_lab.untrusted.archives import check_archive
+from attention_lab.untrusted.pickles import MOST, check_pickle
+from torch import nn
+
+from attention_lab.errors import LabError
+
+REFUSED = (
+    *(pickle.UnpicklingError, LabError, zipfile.BadZipFile, zipfile.LargeZipFile),
+    *(ValueError, LookupError, EOFError, OSError, struct.error, NotImplementedError, RuntimeError),
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A small checkpoint of every kind of value that ours have."""
+    model = nn.GRU(3, 4)
+    optimizer = torch.optim.Adam(model.parameters())
+    model(torch.ones(2, 3))[0].sum().backward()
+    optimizer.step()
+    kinds = (torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.uint8, torch.bool)
+    content = {
+        "state_dict": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "parameter": nn.Parameter(torch.ones(2)),
+        "kinds": [torch.ones(2, 3, dtype=kind) for kind in kinds],
+        "shapes": [torch.tensor(1.0), torch.ones(0, 3), torch.ones(3, 2).T, torch.ones(2, 2).shape],
+        "plain": {"a": [None, True, -(2**40), 1e-9, "é"], 1: ((), (1,), OrderedDict(x=1))},
+    }
+    torch.save(content, tmp_path / "mine.ckpt")
+    return tmp_path / "mine.ckpt"
+
+
+def test_what_we_save_passes(path: Path) -> None:
+    assert check_archive(path) > 1000
+    assert len(torch.load(path, weights_only=True)) == 6
+
+
+def test_no_flipped_bits_pass(path: Path) -> None:
+    content, chance = path.read_bytes(), random.Random(0)
+    with zipfile.ZipFile(path) as archive:
+        part = next(one for one in archive.infolist() if one.filename.endswith("/data/0"))
+        weights = part.header_offset + content[part.header_offset :].index(archive.read(part))
+    torch.load(path, weights_only=True)
+    for number in range(60):
+        flipped = bytearray(content)
+        for _ in range(1 if number < 50 else 50):
+            # The first ones in the weights, where PyTorch itself would see nothing.
+            place = (
+                weights + chance.randrange(part.file_size) if number < 30 else chance.randrange(len(flipped))
+            )
+            flipped[place] ^= 1 << chance.randrange(8)
+        path.write_bytes(flipped)
+        if number < 30:
+            torch.load(path, weights_only=True)
+        try:
+            check_archive(path)
+        except REFUSED:
+            continue
+        # A bit that neither reader looks at: what is read is what was saved.
+        path.write_bytes(content)
+        before = str(torch.load(path, weights_only=True))
+        path.write_bytes(flipped)
+        assert str(torch.load(path, weights_only=True)) == before
+        assert number >= 30
+
+
+def _rewritten(path: Path, change: Callable[[dict[str, bytes]], Any], comment: bytes = b"") -> None:
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    change(parts)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        archive.comment = comment
+        for name, part in parts.items():
+            archive.writestr(name, part)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda parts: parts.update({"mine/DATA.pkl": b"."}),
+        lambda parts: parts.update({"other/data.pkl": b"."}),
+        lambda parts: parts.update({"mine/data/0": parts["mine/data/0"] + b"1234"}),
+        lambda parts: parts.pop("mine/data/0"),
+        lambda parts: parts.pop("mine/data.pkl"),
+    ],
+)
+def test_odd_archives(change: Callable[[dict[str, bytes]], Any], path: Path) -> None:
+    _rewritten(path, lambda parts: None)
+    check_archive(path)
+    _rewritten(path, change)
+    with pytest.raises(REFUSED):
+        check_archive(path)
+
+
+def test_nothing_stands_before_or_after(path: Path) -> None:
+    content = path.read_bytes()
+    for odd in (b"PK" + content, content + b"x", content + content, content[:-2] + b"\x01\x00x"):
+        path.write_bytes(odd)
+        with pytest.raises(REFUSED):
+            check_archive(path)
+
+
+class _Calls:
+    """Pickles to a call."""
+
+    def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
+        self.call = function, arguments
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return self.call
+
+
+def _equal_hashes(count: int) -> dict[Any, int]:
+    """Keys that all fall on one place: hash(-1) == hash(-2)."""
+    keys: list[Any] = [-1, -2]
+    while len(keys) < count:
+        keys = [(one, two) for one in (-1, -2) for two in keys]
+    return dict.fromkeys(keys, 0)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [_Calls(bytearray, 2**30)] * 5,
+        _Calls(bytearray, 2**30),
+        b"bytes" * 10,
+        {1, 2},
+        _Calls(torch._utils._rebuild_tensor_v2, 1, 0, (2**40,), (1,), False, OrderedDict()),
+        _Calls(OrderedDict, [("x", 1)] * 3),
+        2**100,
+        {2**40: 1},
+        {1.5: 1},
+        _equal_hashes(64),
+        torch.device("cpu"),
+        torch.float32,
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_no_checkpoint_needs(value: Any) -> None:
+    with pytest.raises((pickle.UnpicklingError, ValueError, TypeError)):
+        check_pickle(pickle.dumps({"x": value}, protocol=2), {})
+
+
+def test_many_values() -> None:
+    with pytest.raises(pickle.UnpicklingError, match="more than"):
+        check_pickle(b"\x80\x02" + b"]" * (MOST + 1) + b".", {})
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\x80\x02", b"\x80\x02u.", b"\x80\x02}(u", b"\x80\x02R.", b"\x80\x02h\x07."]
+)
+def test_a_damaged_pickle(content: bytes) -> None:
+    with pytest.raises((pickle.UnpicklingError, ValueError, LookupError)):
+        check_pickle(content, {})
+        raise ValueError("ends without an answer") if not content.endswith(b".") else AssertionError
+
+
+@pytest.mark.parametrize(
+    ("size", "stride"), [((10**12,), (0,)), ((10**9,), (1,)), ((2, 2), (1, 3)), ((2, 2), (4, 1))]
+)
+def test_a_tensor_lies_within_its_storage(size: tuple[int, ...], stride: tuple[int, ...]) -> None:
+    content = io.BytesIO()
+    torch.save(torch.ones(4), content)
+    with zipfile.ZipFile(content) as archive:
+        pickled = archive.read(f"{archive.namelist()[0].partition('/')[0]}/data.pkl")
+    check_pickle(pickled, {"0": 16})
+    with pytest.raises(ValueError, match="bytes"):
+        check_pickle(pickled, {"0": 12})
+    small = b"K\x04\x85q" in pickled
+    assert small
+    parts = (pickle.dumps(one, protocol=2)[2:-1] for one in (size, stride))
+    with pytest.raises(LabError, match="whole tensors"):
+        check_pickle(_with(pickled, *parts), {"0": 16})
+
+
+def _with(pickled: bytes, size: bytes, stride: bytes) -> bytes:
+    """The pickle of a tensor of four numbers with another size and stride."""
+    start = pickled.index(b"K\x04\x85q")
+    end = pickled.index(b"K\x01\x85q", start)
+    return pickled[:start] + size + stride + pickled[end + 5 :]
