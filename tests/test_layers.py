@@ -46,7 +46,7 @@ ROOMS = {
         {"errors", "reading"}, TORCH | LIGHTNING | HYDRA | (PICTURES - {"tensorboard"})
     ),
     "callbacks": Rules(
-        LEAVES | {"attention", "metrics", "data", "tasks", "viz", "tensorboard_plugin"}, HYDRA
+        LEAVES | {"attention", "metrics", "data", "tasks", "viz", "tensorboard_plugin", "untrusted"}, HYDRA
     ),
     "theorems": Rules(LEAVES | {"attention", "models", "viz"}, LIGHTNING | HYDRA | PICTURES),
     "commandline": Rules(LEAVES, TORCH | LIGHTNING | PICTURES),

@@ -1,6 +1,7 @@
 """Checkpoints on the disk: each whole or not at all, and of the last one its predecessor too."""
 
 import io
+import os
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,8 @@ import torch
 from lightning_fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning_fabric.utilities.types import _PATH
 
-from attention_lab.writing import write_atomically
+from attention_lab.untrusted.archives import load_archive
+from attention_lab.writing import remove, write_atomically
 
 LAST = "last.ckpt"
 """What a run that was interrupted goes on from."""
@@ -17,7 +19,18 @@ PREVIOUS = "previous.ckpt"
 
 
 class CheckpointFiles(TorchCheckpointIO):
-    """Writes checkpoints atomically; a new `last.ckpt` leaves the one before it as `previous.ckpt`."""
+    """Writes checkpoints atomically; a new `last.ckpt` leaves the one before it as `previous.ckpt`.
+
+    It reads none that was altered, and removes only files that it wrote itself or that lie in its folder.
+
+    Args:
+        folder: the run's.
+    """
+
+    def __init__(self, folder: str) -> None:
+        super().__init__()
+        self.folder = folder
+        self.written: set[str] = set()
 
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: _PATH, storage_options: Any | None = None
@@ -28,3 +41,22 @@ class CheckpointFiles(TorchCheckpointIO):
         torch.save(checkpoint, content)
         previous = target.with_name(PREVIOUS) if target.name == LAST else None
         write_atomically(target, content.getbuffer(), previous)
+        self.written.add(os.path.realpath(target))
+
+    def load_checkpoint(
+        self,
+        path: _PATH,
+        map_location: Any = lambda storage, _: storage,
+        weights_only: bool | None = None,
+    ) -> dict[str, Any]:
+        """Read a checkpoint. Raises LabError if it is damaged, or holds more than values and tensors."""
+        content: dict[str, Any] = load_archive(Path(path))
+        return content
+
+    def remove_checkpoint(self, path: _PATH) -> None:
+        """Remove a checkpoint of this run. What else a path may mean (a folder, a URL) is left alone."""
+        real = os.path.realpath(path)
+        if real in self.written or Path(real).is_relative_to(os.path.realpath(self.folder)):
+            if os.path.isfile(path):  # noqa: PTH113
+                remove(Path(path))
+            self.written.discard(real)

@@ -17,6 +17,7 @@ from attention_lab.callbacks.randomness import random_states, restore_random_sta
 from attention_lab.callbacks.run_logs import mark
 from attention_lab.data.reading.loading import BucketBatches
 from attention_lab.errors import LabError, Stopped
+from attention_lab.untrusted.restored import check_random, of_interruption, of_metric
 
 STATE = "attention_lab_state"
 """Key of a checkpoint under which stands what is needed to go on in the middle of a training."""
@@ -59,9 +60,8 @@ class Resumable(pl.Callback):
     ) -> None:
         """Take what `on_save_checkpoint` has put there, for the first batch."""
         if trainer.state.fn == TrainerFn.FITTING and STATE in checkpoint:
-            self._to_restore = checkpoint[STATE]
-            if self.resuming:
-                _move(checkpoint["callbacks"], str(self.path.parent))
+            state = checkpoint[STATE]
+            self._to_restore = of_interruption(state) if self.resuming else state
             # Lightning knows when the last epoch is done, but not that another one was.
             trainer.should_stop = self.resuming and checkpoint[STATE]["done"]
 
@@ -90,7 +90,12 @@ class Resumable(pl.Callback):
         if self._sums:
             results: dict[str, Any] = trainer._results or {}
             for key in self._sums.keys() & results.keys():
-                _add(results[key], self._sums.pop(key))
+                now = results[key].metric_state
+                try:
+                    before = of_metric(self._sums.pop(key), now, key)
+                except ValueError as error:
+                    raise LabError(f"{self.path}: training cannot go on from it: {error}") from None
+                _add(results[key], before)
 
     def on_exception(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
@@ -150,22 +155,15 @@ class Resumable(pl.Callback):
         own = state["processes"][trainer.global_rank]
         modules = dict(module.named_modules())
         for name, values in own["metrics"].items():
-            for attribute, value in move_data_to_device(values, module.device).items():
-                setattr(modules[name], attribute, value)
-        self._sums = own["sums"]
+            metric = modules[name]
+            if not isinstance(metric, Metric):
+                raise ValueError(f"{name} is no metric")
+            sums = of_metric(values, metric._defaults, name)
+            for attribute, value in move_data_to_device(sums, module.device).items():
+                setattr(metric, attribute, value)
+        self._sums = dict(own["sums"])
+        check_random(own["random"])
         restore_random_states(own["random"])
-
-
-def _move(callbacks: dict[str, dict[str, Any]], folder: str) -> None:
-    """Let the best checkpoint be in this folder, should the run have been moved here."""
-    for state in callbacks.values():
-        before = state.get("dirpath")
-        if before and "best_model_path" in state:
-            for key in ("dirpath", "best_model_path", "kth_best_model_path", "last_model_path"):
-                state[key] = str(state[key]).replace(str(before), folder)
-            state["best_k_models"] = {
-                path.replace(str(before), folder): score for path, score in state["best_k_models"].items()
-            }
 
 
 def _of_all(own: dict[str, Any]) -> list[dict[str, Any]]:

@@ -1,10 +1,5 @@
 """Checkpoints: found, read safely, and made into a model that predicts."""
 
-import pickle
-import struct
-import warnings
-import zipfile
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,12 +19,10 @@ from attention_lab.models import Ensemble
 from attention_lab.reading import open_regular
 from attention_lab.runs.path_patterns import expand
 from attention_lab.tasks import RECIPE, Observation, Task, Transduction
-from attention_lab.untrusted.archives import check_archive
+from attention_lab.untrusted.archives import NOT_OURS, load_archive
 from attention_lab.untrusted.plain_files import UNFIT
 
 Paths = str | Path | Sequence[str | Path]
-_NOT_OURS = "not a checkpoint of attention-lab"
-_DEEPEST = 100  # levels of values within values
 _MORE = 16_000_000  # numbers that a model may have and a checkpoint not, such as tables of positions
 
 
@@ -57,62 +50,10 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
     path = Path(path)
     if not path.is_file():
         raise LabError(f"ckpt_path={path}: no such file; a run's checkpoints are in its folder checkpoints/")
-    try:
-        values = check_archive(path)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what torch says of a strange file, we say in one line
-            checkpoint = torch.load(path, map_location="cpu", weights_only=True)
-        whole = _is_plain(checkpoint, values)
-    except LabError as error:
-        raise LabError(f"ckpt_path={path}: {error}: not loaded") from None
-    except pickle.UnpicklingError:
-        raise LabError(f"ckpt_path={path}: {_NOT_OURS}, or it holds code: not loaded") from None
-    except (*UNFIT, OSError, EOFError, MemoryError, struct.error, zipfile.BadZipFile):
-        raise LabError(f"ckpt_path={path}: the file is damaged or cut short") from None
+    checkpoint = load_archive(path, f"ckpt_path={path}")
     if not isinstance(checkpoint, dict) or RECIPE not in checkpoint or "state_dict" not in checkpoint:
-        raise LabError(f"ckpt_path={path}: {_NOT_OURS}")
-    if not whole:
-        raise LabError(f"ckpt_path={path}: it holds more than plain values and whole tensors: not loaded")
+        raise LabError(f"ckpt_path={path}: {NOT_OURS}")
     return checkpoint
-
-
-def _is_plain(content: object, most: int) -> bool:
-    """Whether all is plain values and whole tensors, with no more than `most` values, each time it is met.
-
-    Values that are shared, which take no room in the file, could otherwise be nested without end.
-    """
-    waiting = [(content, 0)]
-    for _ in range(most):
-        if not waiting:
-            return True
-        value, depth = waiting.pop()
-        if type(value) in (dict, OrderedDict):
-            assert isinstance(value, dict)
-            if not getattr(value, "__dict__", {}).keys() <= {"_metadata"}:  # more would stand for methods
-                return False
-            waiting += ((part, depth + 1) for pair in value.items() for part in pair)
-        elif type(value) in (list, tuple, set, torch.Size):
-            assert isinstance(value, Sequence | set)
-            waiting += ((part, depth + 1) for part in value)
-        elif isinstance(value, Tensor):
-            if not _is_whole(value):
-                return False
-        elif type(value) not in (bool, int, float, str, bytes, type(None)):
-            return False
-        if depth > _DEEPEST:
-            return False
-    return not waiting
-
-
-def _is_whole(tensor: Tensor) -> bool:
-    """Whether its numbers are all there; a view may repeat one without end."""
-    return (
-        type(tensor) in (Tensor, nn.Parameter)
-        and tensor.layout == torch.strided
-        and tensor.device.type == "cpu"
-        and not tensor.is_quantized
-        and tensor.numel() * tensor.element_size() <= tensor.untyped_storage().nbytes()
-    )
 
 
 BATCH = 256

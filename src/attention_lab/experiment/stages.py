@@ -14,6 +14,7 @@ from pytorch_lightning.callbacks import ModelCheckpoint
 from attention_lab.callbacks.attention_maps import observe_probe
 from attention_lab.callbacks.fitted_curve import save_curve
 from attention_lab.callbacks.pictures import save_pictures
+from attention_lab.callbacks.restoring import Restoring
 from attention_lab.callbacks.resumable import STATE, Resumable
 from attention_lab.callbacks.run_logs import rewind
 from attention_lab.callbacks.tensorboard import run_loggers
@@ -46,6 +47,7 @@ from attention_lab.runs.run_folder import ERROR
 from attention_lab.runs.run_names import columns, said_first
 from attention_lab.tasks import RECIPE, Regression, Task, Transduction
 from attention_lab.untrusted.plain_files import UNFIT
+from attention_lab.untrusted.restored import of_interruption
 from attention_lab.writing import remove, write_atomically
 
 PICTURES = 20
@@ -77,10 +79,13 @@ def _fit(plain: Config, folder: Path) -> float | None:
     tell_shared(data)
     task = make_task(plain, data.sizes, data.codec, trainable=True)
     if read is not None:
+        if not isinstance(read.get("callbacks"), dict):
+            raise LabError(f"ckpt_path={begun}: it has weights, and no state of a training that goes on")
         _check_same(begun, read[RECIPE], task.recipe)
     cost, waiting = Cost(), Waiting()
     guard = Guard(waiting, folder)
-    trainer = make_trainer(_console(plain), guard, cost, *compiling(plain["compile"]))
+    restoring = Restoring(resuming=own is not None)
+    trainer = make_trainer(_console(plain), restoring, guard, cost, *compiling(plain["compile"]))
     cost.resuming = own is not None
     for callback in trainer.callbacks:  # type: ignore[attr-defined]
         if isinstance(callback, Resumable):
@@ -131,7 +136,9 @@ def _begin_files(trainer: pl.Trainer, plain: Config, task: Task, folder: Path, o
     results.write_config(folder, plain)
     if plain["resume"] == resume.AUTO:
         resume.clean(folder)
-        rewind(trainer.loggers, (own or {}).get(STATE, {}).get("logs", {}))
+        rewind(
+            trainer.loggers, {} if own is None or STATE not in own else of_interruption(own[STATE])["logs"]
+        )
     if own is not None:
         return
     hydra = HydraConfig.get()

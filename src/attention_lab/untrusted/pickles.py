@@ -78,39 +78,38 @@ class _Machine:
             self._follow(instruction.name, argument)
 
     def _follow(self, name: str, argument: Any) -> None:
-        stack = self.stack
         if name in _PLAIN:
             if name == "LONG1" and not -(2**63) <= argument < 2**63:
                 raise pickle.UnpicklingError("a number of more than 8 bytes")
-            stack.append(_PLAIN[name](argument))
-        elif name in ("BINPUT", "LONG_BINPUT"):
-            self.memo[argument] = stack[-1]
-        elif name in ("BINGET", "LONG_BINGET"):
-            stack.append(self.memo[argument])
-        elif name == "GLOBAL":
-            stack.append(_global(argument))
-        elif name in ("TUPLE1", "TUPLE2", "TUPLE3"):
-            stack.append(tuple(self._pop(int(name[-1]))))
-        elif name == "MARK":
-            self.below.append(stack)
-            self.stack = []
+            self.stack.append(_PLAIN[name](argument))
         elif name in _OF_MARK:
-            self.stack = self.below.pop()
-            self._gather(name, stack)
-        elif name == "APPEND":
-            stack.pop()
-            _expect(stack[-1], _LIST)
-        elif name == "SETITEM":
-            self._gather("SETITEMS", self._pop(2))
-        elif name == "REDUCE":
-            self._call()
-        elif name == "BINPERSID":
-            stack.append(self._storage(stack.pop()))
-        elif name == "BUILD":
-            _expect(stack.pop(), _DICT, _ORDERED)
-            _expect(stack[-1], _ORDERED)
+            values, self.stack = self.stack, self.below.pop()
+            self._gather(name, values)
+        elif name in _STEPS:
+            _STEPS[name](self, argument)
         elif name not in ("PROTO", "STOP"):
             raise pickle.UnpicklingError(f"the instruction {name}")
+
+    def _put(self, place: int) -> None:
+        self.memo[place] = self.stack[-1]
+
+    def _get(self, place: int) -> None:
+        self.stack.append(self.memo[place])
+
+    def _mark(self, _: None) -> None:
+        self.below.append(self.stack)
+        self.stack = []
+
+    def _append(self, _: None) -> None:
+        self._gather("APPENDS", self._pop(1))
+
+    def _set(self, _: None) -> None:
+        self._gather("SETITEMS", self._pop(2))
+
+    def _build(self, _: None) -> None:
+        """Attributes of an ordered dictionary, which are looked at when it is there."""
+        _expect(self._pop(1)[0], _DICT, _ORDERED)
+        _expect(self.stack[-1], _ORDERED)
 
     def _pop(self, count: int) -> list[Any]:
         if len(self.stack) < count:
@@ -131,7 +130,7 @@ class _Machine:
                 if type(key) is not str and not (type(key) is int and 0 <= key < LARGEST_KEY):
                     raise pickle.UnpicklingError("a key that is neither a text nor a small number")
 
-    def _call(self) -> None:
+    def _call(self, _: None) -> None:
         self.calls += 1
         if self.calls > MOST_CALLS:
             raise pickle.UnpicklingError(f"more than {MOST_CALLS} tensors")
@@ -140,14 +139,14 @@ class _Machine:
             raise pickle.UnpicklingError("it calls what no checkpoint needs")
         self.stack.append(_CALLED[function.name](*arguments))
 
-    def _storage(self, identity: Any) -> _Storage:
-        word, kind, key, _, elements = identity
+    def _refer(self, _: None) -> None:
+        word, kind, key, _place, elements = self._pop(1)[0]
         if word != "storage" or type(kind) is not _Global or type(elements) is not int:
             raise pickle.UnpicklingError("a reference to something else than a storage")
         size = BYTES[kind.name.removeprefix("torch.").removesuffix("Storage")]
         if self.records[key] != elements * size:
             raise ValueError(f"the record {key} has {self.records[key]} bytes, not {elements} times {size}")
-        return _Storage(elements)
+        self.stack.append(_Storage(elements))
 
 
 def _global(argument: str) -> _Global:
@@ -196,8 +195,12 @@ def _shape(values: Any = ()) -> _Built:
 
 _PLAIN: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT", "BINUNICODE"), lambda value: value),
-    **{"NONE": lambda _: None, "NEWTRUE": lambda _: True, "NEWFALSE": lambda _: False},
-    **{"EMPTY_TUPLE": lambda _: (), "EMPTY_LIST": lambda _: _LIST, "EMPTY_DICT": lambda _: _DICT},
+    "NONE": lambda _: None,
+    "NEWTRUE": lambda _: True,
+    "NEWFALSE": lambda _: False,
+    "EMPTY_TUPLE": lambda _: (),
+    "EMPTY_LIST": lambda _: _LIST,
+    "EMPTY_DICT": lambda _: _DICT,
 }
 _OF_MARK = ("TUPLE", "APPENDS", "SETITEMS")
 _CALLED: dict[str, Callable[..., _Built]] = {
@@ -205,4 +208,16 @@ _CALLED: dict[str, Callable[..., _Built]] = {
     "torch._utils._rebuild_parameter": _parameter,
     "torch.Size": _shape,
     "collections.OrderedDict": lambda: _ORDERED,
+}
+_STEPS: dict[str, Callable[[_Machine, Any], None]] = {
+    **dict.fromkeys(("BINPUT", "LONG_BINPUT"), _Machine._put),
+    **dict.fromkeys(("BINGET", "LONG_BINGET"), _Machine._get),
+    **{f"TUPLE{n}": lambda machine, _, n=n: machine._gather("TUPLE", machine._pop(n)) for n in (1, 2, 3)},
+    "GLOBAL": lambda machine, argument: machine.stack.append(_global(argument)),
+    "MARK": _Machine._mark,
+    "APPEND": _Machine._append,
+    "SETITEM": _Machine._set,
+    "REDUCE": _Machine._call,
+    "BINPERSID": _Machine._refer,
+    "BUILD": _Machine._build,
 }

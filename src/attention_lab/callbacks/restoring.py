@@ -1,0 +1,119 @@
+"""What a training takes over from a checkpoint is checked before Lightning restores it."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
+
+from attention_lab.callbacks.resumable import STATE
+from attention_lab.tasks import RECIPE
+from attention_lab.untrusted.restored import (
+    LEGACY,
+    alike,
+    as_rates,
+    is_count,
+    names_place,
+    of_another_run,
+    of_best,
+    of_optimizer,
+)
+
+
+class Restoring(pl.Callback):
+    """Leaves of a checkpoint what fits the training; it stands before all callbacks that have a state.
+
+    Of another run's checkpoint the training takes weights, optimiser, schedule and counts, and nothing that
+    names a file. Of the run's own it takes the callbacks' states too, with files of the run's folder alone.
+
+    Args:
+        resuming: whether the checkpoint is the run's own.
+    """
+
+    def __init__(self, resuming: bool) -> None:
+        self.resuming = resuming
+        self._checkpoint: dict[str, Any] | None = None
+
+    def on_load_checkpoint(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        """Change the checkpoint in place.
+
+        Raises:
+            ValueError: a part has not the form that it has here.
+        """
+        if trainer.state.fn != "fit":
+            return
+        if self.resuming:
+            states = checkpoint["callbacks"]
+            checkpoint["callbacks"] = _of_callbacks(trainer, states if isinstance(states, Mapping) else {})
+            for key in LEGACY:
+                checkpoint.pop(key, None)
+        else:
+            more = {RECIPE: checkpoint.get(RECIPE)}
+            if STATE in checkpoint:
+                batch = checkpoint[STATE]["batch"]
+                if not is_count(batch):
+                    raise ValueError(f"the number of the batch is {str(batch)[:40]!r}")
+                more[STATE] = {"batch": batch, "done": False}
+            kept = of_another_run(checkpoint, more)
+            checkpoint.clear()
+            checkpoint.update(kept)
+        now = {"fit_loop": trainer.fit_loop.state_dict()}
+        checkpoint["loops"] = alike(now, checkpoint["loops"], "loops")
+        self._checkpoint = checkpoint
+        if trainer.strategy.restore_checkpoint_after_setup:
+            self._check_steps(trainer)
+
+    def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Compare the states of optimiser, schedule and scaler, which are there only now."""
+        if self._checkpoint is not None:
+            self._check_steps(trainer)
+
+    def _check_steps(self, trainer: pl.Trainer) -> None:
+        checkpoint, self._checkpoint = self._checkpoint, None
+        assert checkpoint is not None
+        states = checkpoint["optimizer_states"]
+        if not trainer.strategy.restore_checkpoint_after_setup:
+            if len(states) != len(trainer.optimizers):
+                raise ValueError(
+                    f"it has {len(states)} optimisers, and training has {len(trainer.optimizers)}"
+                )
+            pairs = zip(trainer.optimizers, states, strict=True)
+            checkpoint["optimizer_states"] = [of_optimizer(*pair) for pair in pairs]
+        now = [_of_schedule(config.scheduler.state_dict()) for config in trainer.lr_scheduler_configs]
+        checkpoint["lr_schedulers"] = alike(now, checkpoint["lr_schedulers"], "lr_schedulers")
+        plugin = trainer.precision_plugin
+        key = type(plugin).__qualname__
+        if key in checkpoint:
+            checkpoint[key] = alike(plugin.state_dict(), checkpoint[key], key)
+
+
+def _of_schedule(state: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: as_rates(value) if key in ("base_lrs", "_last_lr") else value for key, value in state.items()
+    }
+
+
+def _of_callbacks(trainer: pl.Trainer, states: Mapping[str, Any]) -> dict[str, Any]:
+    """The states of the callbacks that the training has, with files of its own folder alone."""
+    kept = {}
+    for callback in trainer.callbacks:  # type: ignore[attr-defined]
+        key = callback.state_key
+        if key not in states:
+            continue
+        if isinstance(callback, ModelCheckpoint):
+            found = None if callback.dirpath is None else of_best(states[key], Path(callback.dirpath))
+            if found is not None:
+                kept[key] = found
+            elif trainer.is_global_zero:
+                sys.stderr.write(
+                    "Resume: the best checkpoint so far is not in the run's folder: a new one counts\n"
+                )
+        elif isinstance(callback, EarlyStopping) or type(callback).__module__.startswith("attention_lab."):
+            kept[key] = alike(callback.state_dict(), states[key], key)
+        elif not names_place(states[key]):  # of a class that the user has named, whatever it keeps
+            kept[key] = states[key]
+    return kept
