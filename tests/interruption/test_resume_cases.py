@@ -17,6 +17,7 @@ from attention_lab.interruption.resume import alone, go_on
 from attention_lab.interruption.training_guard import Guard
 from attention_lab.tasks import Regression, Transduction
 
+CONF = Path(__file__).parents[2] / "conf"
 NW = ["model=nw", "data.train_size=10", "trainer.max_epochs=3", "pictures=0"]
 TOY = [
     "data.train_size=20",
@@ -200,33 +201,34 @@ def test_one_run_at_a_time_in_a_folder(tmp_path: Path) -> None:
 def test_the_command_line_of_a_run_is_taken_up(tmp_path: Path) -> None:
     hydra = tmp_path / "a run" / ".hydra"
     hydra.mkdir(parents=True)
-    (hydra / "overrides.yaml").write_text("- model=nw\n- resume=auto\n- 'data.columns=[a,b]'\n")
-    (hydra / "hydra.yaml").write_text("hydra:\n  overrides:\n    hydra:\n    - hydra.run.dir=x\n")
-    place = f'hydra.run.dir="{hydra.parent}"'
+    (hydra.parent / "config.yaml").write_text("stage: fit\n")
+    (hydra / "hydra.yaml").write_text(
+        "hydra:\n  runtime:\n    choices:\n      model: nw\n      sweep: optuna\n"
+    )
     expected = [
         "model=nw",
-        "data.columns=[a,b]",
         "pictures=0",
-        place,
+        f'hydra.run.dir="{hydra.parent}"',
         "hydra.output_subdir=null",
-        "resume=auto",
+        f'resume="{hydra.parent}"',
     ]
-    assert go_on([f"resume={hydra.parent}", "pictures=0"]) == expected
-    assert go_on(expected) == expected
-    assert go_on(["model=nw"]) == ["model=nw"]
-    (hydra / "overrides.yaml").write_text("- stage=test\n")
+    assert go_on([f"resume={hydra.parent}", "pictures=0"], CONF) == expected
+    assert go_on(expected, CONF) == expected
+    assert go_on(["model=nw"], CONF) == ["model=nw"]
+    (tmp_path / "early" / ".hydra").mkdir(parents=True)
     refused = {
-        (f"resume={hydra.parent}",): "that was stage=test, which is only to be repeated",
+        (f"resume={hydra.parent}", "stage=test"): "goes on with a training: leave out stage=test",
         (f"resume={hydra.parent}", "-m"): "goes on with one run where it is: leave out -m",
         (f"resume={hydra.parent}", "hydra.run.dir=y"): "leave out hydra.run.dir=y",
         (f"resume={tmp_path}/none",): "there is no such folder",
         (f"resume={tmp_path}",): "a sweep goes on by its own command with resume=auto",
-        (f"resume={hydra}",): "which has its options in .hydra/overrides.yaml",
-        (f"resume={hydra}/overrides.yaml",): f"give the folder of the run, {tmp_path}",
+        (f"resume={tmp_path}/early",): "stopped before it began: give its command again",
+        (f"resume={hydra}",): "which has its options in config.yaml",
+        (f"resume={hydra.parent}/config.yaml",): f"give the folder of the run, {hydra.parent}",
     }
     for arguments, message in refused.items():
         with pytest.raises(LabError, match=message):
-            go_on(arguments)
+            go_on(arguments, CONF)
 
 
 def test_a_second_signal_does_not_wait(monkeypatch) -> None:

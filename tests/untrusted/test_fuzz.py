@@ -125,7 +125,8 @@ def test_a_run_folder(
     content = path.read_bytes() if path.exists() else b"ValueError: why\nTraceback\n"
     readers: list[tuple[str, Callable[[], object]]] = [
         (path.name, lambda: report_page._read(bad, "bad")),
-        (path.name, lambda: resume.go_on([f"resume={bad}"])),
+        (path.name, lambda: resume.go_on([f"resume={bad}"], bad)),
+        ("config.yaml", lambda: resume.saved(bad, "bad")),
         ("", lambda: resume.check_same(bad, plain)),  # an option that differs is told, not a file
         (path.name, lambda: resume.finished(bad)),
     ]

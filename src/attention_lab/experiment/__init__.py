@@ -26,12 +26,13 @@ def run(config: DictConfig) -> Any:
     # slower whenever another program wants a core; threads that sleep at once, 1.6 times slower always.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     from attention_lab.experiment import machine_failures
-    from attention_lab.interruption import exit_messages, signals
+    from attention_lab.interruption import exit_messages, resume, signals
     from attention_lab.runs import run_folder
 
     folder = Path(HydraConfig.get().runtime.output_dir)
     signals.follow_parent()
     try:
+        config = resume.rebuilt(config)
         with signals.stopping(), machine_failures.told(config, folder):
             result = _run(config)
             print(end="", flush=True)  # a full disk behind the console is a failure, too
@@ -57,7 +58,7 @@ def run(config: DictConfig) -> Any:
 def _run(config: DictConfig) -> Any:
     """What `run` does, with errors as they come."""
     from attention_lab.commandline.groups import check_mix
-    from attention_lab.interruption import own_process
+    from attention_lab.interruption import own_process, resume
 
     if config.stage not in STAGES:
         raise LabError(f"stage={config.stage} is unknown: choose {', '.join(STAGES)}")
@@ -84,6 +85,8 @@ def _run(config: DictConfig) -> Any:
         return own_process.run_in_own_process()
     from attention_lab.experiment.lightning_import import import_lightning
 
+    if config.stage == "fit":
+        resume.note(Path(HydraConfig.get().runtime.output_dir), config)
     import_lightning()
     from attention_lab.experiment import stages
 

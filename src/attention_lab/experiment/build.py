@@ -1,8 +1,5 @@
 """From a configuration to objects."""
 
-import importlib
-import re
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
@@ -23,14 +20,17 @@ from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.errors import LabError
 from attention_lab.sizes import Sizes
 from attention_lab.tasks import Task
+from attention_lab.untrusted.configuration import check_targets, check_values, checked_packages
 from attention_lab.untrusted.plain_files import UNFIT
 
 Config = Mapping[str, Any]
 
 REBUILT = ("model", "task", "scoring", "normalizer", "pooling", "window", "data")
 """The parts of a configuration that a checkpoint keeps, to be rebuilt from it alone."""
-
-
+ROOMS = {"model": "models", "task": "tasks", "data": "data"} | dict.fromkeys(
+    ("scoring", "normalizer", "pooling", "window"), "attention"
+)
+"""The package in which the classes of each part are."""
 VERSION = 1
 """Of the recipe in a checkpoint."""
 
@@ -94,9 +94,14 @@ def kept_config(recipe: Any, allow: Sequence[str] = ()) -> dict[str, Any]:
     for part in kept.values():
         if type(part) is not dict or "_target_" not in part:
             raise LabError("the checkpoint's recipe is incomplete")
-    check_targets(kept, "the checkpoint", _checked(allow))
+    check_targets(kept, "the checkpoint", checked_packages(allow))
+    check_values(kept, "the checkpoint")
     if not isinstance(kept["data"].get("kind"), str):
         raise LabError("the checkpoint's recipe is incomplete")
+    for part, room in ROOMS.items():
+        target = str(kept[part]["_target_"])
+        if target.startswith("attention_lab.") and not target.startswith(f"attention_lab.{room}."):
+            raise LabError(f"the checkpoint names {target[:200]!r} as its {part}: it is not loaded")
     return kept
 
 
@@ -193,73 +198,3 @@ def _make(node: Config, without: str = "") -> Any:
     """The target of a node with its options, still to be called with what is no configuration."""
     options = {key: value for key, value in node.items() if key != without}
     return instantiate(options, _partial_=True, _convert_="all")
-
-
-def check_targets(node: Any, whose: str, allow: Sequence[str] = ()) -> None:
-    """Refuse, anywhere in a node, what could run code or read more than it holds.
-
-    That is a `_target_` that is no class of this package or of those allowed, any other key that Hydra takes
-    as an instruction, an interpolation, and any type but the plain ones (Hydra reads tuples as lists).
-    """
-    if type(node) is dict:
-        for key, value in node.items():
-            if type(key) is not str or (key.startswith("_") and key not in ("_target_", "_partial_")):
-                raise LabError(f"{whose} has the option {key!r}, which is none: it is not loaded")
-            if key == "_target_" and not (is_own_class(value) or _is_allowed(value, allow)):
-                raise LabError(
-                    f"{whose} names {str(value)[:200]!r}, no part of attention-lab: it is not loaded"
-                    f"{_how_to_allow(value)}"
-                )
-            check_targets(value, whose, allow)
-    elif type(node) is list:
-        for item in node:
-            check_targets(item, whose, allow)
-    elif not (node is None or type(node) in (bool, int, float) or (type(node) is str and "${" not in node)):
-        raise LabError(f"{whose} has the value {str(node)[:60]!r}, not a plain one: it is not loaded")
-
-
-def is_own_class(target: object) -> bool:
-    """Whether a target is a class that is defined in one of our rooms."""
-    found = re.fullmatch(
-        r"(attention_lab\.(?:attention|data|models|tasks)(?:\.\w+)*)\.([A-Z]\w*)", str(target)
-    )
-    return found is not None and _is_class(found[1], found[2], "attention_lab")
-
-
-def _is_allowed(target: object, allow: Sequence[str]) -> bool:
-    """Whether a target is a class that is defined in a package that the user allows."""
-    found = re.fullmatch(r"(\w+(?:\.\w+)*)\.(\w+)", str(target))
-    package = (
-        None if found is None else next((one for one in allow if f"{found[1]}.".startswith(f"{one}.")), None)
-    )
-    return found is not None and package is not None and _is_class(found[1], found[2], package)
-
-
-def _is_class(module: str, name: str, package: str) -> bool:
-    """Whether a module has a class of that name that is defined in the package, not only imported there."""
-    try:
-        part = getattr(importlib.import_module(module), name, None)
-    except ImportError:
-        return False
-    return isinstance(part, type) and f"{part.__module__}.".startswith(f"{package}.")
-
-
-def _checked(allow: Any) -> Sequence[str]:
-    """The packages that a user allows. Raises LabError for anything but a list of their names."""
-    if not isinstance(allow, Sequence) or isinstance(allow, str):
-        raise LabError(f"allow={allow}: give a list of packages, as in 'allow=[my_package]'")
-    for package in allow:
-        if not re.fullmatch(r"[A-Za-z_]\w*(\.\w+)*", str(package)):
-            raise LabError(f"allow: {str(package)!r} is no name of a package, such as my_package")
-        try:
-            importlib.import_module(package)
-        except ImportError as error:
-            raise LabError(f"allow: {package} cannot be imported: {error}") from None
-    return allow
-
-
-def _how_to_allow(target: object) -> str:
-    package = str(target).partition(".")[0]
-    if not package.isidentifier() or package in ("attention_lab", *sys.stdlib_module_names, "torch"):
-        return ""
-    return f"; if that package is yours, add 'allow=[{package}]'"

@@ -65,7 +65,8 @@ def fit(config: DictConfig) -> float | None:
             results = resume.finished(folder)
             if results is not None:
                 return results.get("fit/best")
-            resume.check_same(folder, plain)
+            if resume.has_begun(folder):
+                resume.check_same(folder, plain)
         elif plain["resume"] is not None:
             raise LabError("resume: choose auto, or a run's folder as resume=<folder> on the command line")
         return _fit(plain, folder)

@@ -1,13 +1,15 @@
 """Going on with a run that was interrupted: `resume=<run folder>`, or `resume=auto` in the folder itself.
 
-`resume=<folder>` becomes the command line of that run, with its folder and `resume=auto` added. This goes on
-from the run's last whole checkpoint, or begins where there is none yet; a finished run stays as it is. It
-serves, too, where the same command is started again: by a cluster, or for what is left of a sweep.
+`resume=<folder>` becomes the command line of a run in that folder, and `rebuilt` then puts the configuration
+that the run has saved, checked, in the place of the one that this command line composes. It goes on from the
+run's last whole checkpoint, or begins where there is none yet; a finished run stays as it is. `resume=auto`
+does the same where the same command is started again: by a cluster, or for what is left of a sweep.
 """
 
 import fcntl
 import json
 import os
+import re
 import shlex
 import sys
 import tempfile
@@ -16,12 +18,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import DictConfig, OmegaConf
+
 from attention_lab.commandline.option_paths import leaves, placeless
 from attention_lab.errors import LabError
+from attention_lab.experiment.lightning_import import import_lightning
 from attention_lab.interruption.signals import leads
-from attention_lab.runs.run_folder import read_metrics
-from attention_lab.untrusted.kept_overrides import kept_overrides
+from attention_lab.runs.run_folder import read_choices, read_metrics
 from attention_lab.untrusted.plain_files import read_yaml
+from attention_lab.untrusted.runs import CHECKPOINTS, check_links, check_run
 from attention_lab.writing import PART, remove
 
 AUTO = "auto"
@@ -32,37 +39,119 @@ TRAINING = (
 """The parts of a configuration that a run has to go on with as it began."""
 SHOWING = ("trainer.enable_progress_bar", "callbacks.progress_bar", "callbacks.resumable.every_seconds")
 """What may change within them."""
+GROUPS = (
+    *("trainer", "callbacks", "logger", "optimizer", "schedule", "normalizer", "window", "pooling"),
+    *("scoring", "data", "model"),
+)
+"""Groups of `conf/` of which a run has one choice each."""
+_KEY = "resume="
 RESULTS = "metrics.json"
 """The file that is written last: a run that has it is finished."""
 
 
-def go_on(arguments: Sequence[str]) -> list[str]:
-    """The command line of a run with `resume=<folder>` taken up, or the arguments as they are.
+def go_on(arguments: Sequence[str], conf: Path | None = None) -> list[str]:
+    """The command line that goes on with a run in its folder, for `resume=<folder>`; else the arguments.
+
+    The run's choices of groups are said again, so that options within them are known; for what they hold see
+    `rebuilt`.
+
+    Args:
+        arguments: the command line.
+        conf: the folder with the configuration; None: beside the program.
 
     Raises:
         LabError: the folder is none of a training, or what else is said does not go with it.
     """
-    key = "resume="
-    given = [one.removeprefix(key).strip("\"'") for one in arguments if one.startswith(key)]
-    if not given or given[-1] in (AUTO, "null", ""):
+    given = _folder_said(arguments)
+    if given is None:
         return list(arguments)
-    folder = Path(given[-1]).resolve()
-    others = [one for one in arguments if not one.startswith(key)]
+    folder = Path(given).resolve()
+    place = f"hydra.run.dir={json.dumps(str(folder), ensure_ascii=False)}"
+    if place in arguments:  # said before: this is another process of the run
+        return list(arguments)
+    others = [one for one in arguments if not one.startswith(_KEY)]
     unfit = next((one for one in others if one in ("-m", "--multirun") or one.startswith("hydra")), None)
     if unfit is not None and not unfit.startswith("hydra.searchpath="):
         raise LabError(f"resume=<folder> goes on with one run where it is: leave out {unfit}")
-    file = folder / ".hydra" / "overrides.yaml"
-    if not file.is_file():
-        raise LabError(f"resume={given[-1]}: {_what_it_is(folder)}")
-    overrides = kept_overrides(folder, given[-1], others)
-    stage = next((one for one in reversed(overrides) if one.startswith("stage=")), "stage=fit")
-    if stage != "stage=fit":
-        raise LabError(f"resume={given[-1]}: that was {stage}, which is only to be repeated")
-    place = json.dumps(str(folder), ensure_ascii=False)
-    return [
-        *(*overrides, *others),
-        *(f"hydra.run.dir={place}", "hydra.output_subdir=null", f"{key}{AUTO}"),
+    stage = next((one for one in others if one.lstrip("+").startswith("stage=")), None)
+    if stage is not None:
+        raise LabError(f"resume=<folder> goes on with a training: leave out {stage}")
+    if not (folder / "config.yaml").is_file():
+        raise LabError(f"resume={given}: {_what_it_is(folder)}")
+    check_links(folder)  # here: Hydra is about to write there
+    conf = Path(sys.argv[0]).resolve().parent / "conf" if conf is None else conf
+    said = {one.partition("=")[0] for one in others}
+    choices = [
+        f"{group}={choice}"
+        for group, choice in read_choices(folder).items()
+        if group in GROUPS and group not in said and _is_choice(conf / group, choice)
     ]
+    named = json.dumps(str(folder), ensure_ascii=False)
+    return [*choices, *others, place, "hydra.output_subdir=null", f"{_KEY}{named}"]
+
+
+def _folder_said(arguments: Sequence[str]) -> str | None:
+    """The folder of `resume=<folder>`, if that is on the command line."""
+    given = [one.removeprefix(_KEY).strip("\"'") for one in arguments if one.startswith(_KEY)]
+    return None if not given or given[-1] in (AUTO, "null", "") else given[-1]
+
+
+def _is_choice(folder: Path, choice: str) -> bool:
+    return re.fullmatch(r"[\w-]+", choice) is not None and (folder / f"{choice}.yaml").is_file()
+
+
+def saved(folder: Path, name: str, allow: Sequence[str] = ()) -> dict[str, Any]:
+    """The configuration that a run has saved, checked, with its places in its present folder.
+
+    Raises:
+        LabError: it is damaged, names code that is not allowed, or a place outside of the folder.
+    """
+    file = f"{name}/config.yaml"
+    return check_run(read_yaml(folder / "config.yaml", file), folder, file, allow)
+
+
+def rebuilt(config: DictConfig) -> DictConfig:
+    """The configuration that the run in `resume=<folder>` has saved, with what is said now; or the one given.
+
+    Raises:
+        LabError: see `saved`.
+    """
+    given = config.get("resume")
+    if config.get("stage") != "fit" or not isinstance(given, str) or given == AUTO:
+        return config
+    folder = Path(given)
+    if str(folder.resolve()) != str(Path(HydraConfig.get().runtime.output_dir).resolve()):
+        raise LabError("resume: choose auto, or a run's folder as resume=<folder> on the command line")
+    import_lightning()  # which the classes that are looked up need
+    allow: Any = OmegaConf.to_container(config)["allow"]  # type: ignore[index, call-overload]
+    found = OmegaConf.create(saved(folder, given, allow))
+    choices = read_choices(folder)
+    parser = OverridesParser.create()
+    for override in parser.parse_overrides(list(HydraConfig.get().overrides.task)):
+        key = override.key_or_group
+        if key == "resume" or (key in GROUPS and choices.get(key) == override.value()):
+            continue
+        if override.is_delete():
+            _leave_out(found, key)
+        else:
+            OmegaConf.update(found, key, OmegaConf.select(config, key), merge=False, force_add=True)
+    found.resume, found.allow = AUTO, config.allow
+    return found
+
+
+def note(folder: Path, config: DictConfig) -> None:
+    """Save the configuration of a run that begins, so that it can go on whenever it is stopped."""
+    from attention_lab.runs.results import write_config
+
+    if leads() and not (folder / "config.yaml").exists():
+        write_config(folder, {str(key): value for key, value in config.items()})
+
+
+def _leave_out(config: DictConfig, key: str) -> None:
+    above, _, last = key.rpartition(".")
+    node = OmegaConf.select(config, above) if above else config
+    if OmegaConf.is_dict(node) and last in node:
+        del node[last]
 
 
 def take_up() -> None:
@@ -92,10 +181,17 @@ def _what_it_is(folder: Path) -> str:
     if not folder.exists():
         return "there is no such folder"
     if folder.is_file():
-        return f"give the folder of the run, {folder.parent.parent}"
+        return f"give the folder of the run, {folder.parent}"
     if (folder / "multirun.yaml").exists() or any(folder.glob("*/.hydra")):
         return "a sweep goes on by its own command with resume=auto hydra.sweep.dir=<that folder> added"
-    return "that is no folder of a run, which has its options in .hydra/overrides.yaml"
+    if (folder / ".hydra").is_dir():
+        return "that run was stopped before it began: give its command again"
+    return "that is no folder of a run, which has its options in config.yaml"
+
+
+def has_begun(folder: Path) -> bool:
+    """Whether a run has a checkpoint; before, other options are no other training."""
+    return any((folder / CHECKPOINTS).glob("*.ckpt"))
 
 
 def check_same(folder: Path, plain: Mapping[str, Any]) -> None:
@@ -140,7 +236,7 @@ def last_checkpoint(folder: Path) -> Path | None:
     from attention_lab.callbacks.checkpoint_files import LAST, PREVIOUS
     from attention_lab.experiment.checkpoints import read_checkpoint
 
-    place, damaged = folder / "checkpoints", []
+    place, damaged = folder / CHECKPOINTS, []
     for path in (place / LAST, place / PREVIOUS):
         if not path.is_file():
             continue
@@ -163,7 +259,7 @@ def _say(*parts: str) -> None:
 
 def clean(folder: Path) -> None:
     """Remove what a killed run has left half-written."""
-    for place in (folder, folder / "checkpoints", folder / "attention"):
+    for place in (folder, folder / CHECKPOINTS, folder / "attention"):
         for path in place.glob(f".*{PART}"):
             remove(path)
 

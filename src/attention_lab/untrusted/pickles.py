@@ -212,7 +212,9 @@ _CALLED: dict[str, Callable[..., _Built]] = {
 _STEPS: dict[str, Callable[[_Machine, Any], None]] = {
     **dict.fromkeys(("BINPUT", "LONG_BINPUT"), _Machine._put),
     **dict.fromkeys(("BINGET", "LONG_BINGET"), _Machine._get),
-    **{f"TUPLE{n}": lambda machine, _, n=n: machine._gather("TUPLE", machine._pop(n)) for n in (1, 2, 3)},
+    "TUPLE1": lambda machine, _: machine._gather("TUPLE", machine._pop(1)),
+    "TUPLE2": lambda machine, _: machine._gather("TUPLE", machine._pop(2)),
+    "TUPLE3": lambda machine, _: machine._gather("TUPLE", machine._pop(3)),
     "GLOBAL": lambda machine, argument: machine.stack.append(_global(argument)),
     "MARK": _Machine._mark,
     "APPEND": _Machine._append,

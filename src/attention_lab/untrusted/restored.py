@@ -245,11 +245,14 @@ def of_metric(states: Any, defaults: Mapping[str, Any], name: str) -> dict[str, 
         elif isinstance(now, list):
             fits = isinstance(value, list) and all(isinstance(one, Tensor) for one in value)
         else:
-            fits = isinstance(value, Tensor) and isinstance(now, Tensor)
-            fits = fits and (value.shape == now.shape or not now.numel())
+            fits = isinstance(value, Tensor) and isinstance(now, Tensor) and _is_shaped(value, now)
         if not fits:
             raise ValueError(f"{name}.{key} is not what is summed up")
     return dict(states)
+
+
+def _is_shaped(value: Tensor, now: Tensor) -> bool:
+    return value.shape == now.shape or not now.numel()  # what is empty at first may grow
 
 
 def check_random(states: Any) -> None:

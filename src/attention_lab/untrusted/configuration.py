@@ -1,0 +1,185 @@
+"""The one check of what a configuration from a file may name, before anything is made from it.
+
+A checkpoint's recipe and the configuration in a run's folder may come from anybody. They hold plain values;
+their classes are those of this package, and others only where they are listed or the user allows them; and
+each option has the type that its class declares, and is of a size that some machine could work with.
+"""
+
+import importlib
+import inspect
+import math
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from attention_lab.errors import LabError
+
+LARGEST = 10_000_000
+"""The largest count that an option may have."""
+SEEDS = 2**32
+"""Options whose name ends in seed count nothing, and are below this."""
+Known = Callable[[str], bool]
+
+
+def check_targets(node: Any, whose: str, allow: Sequence[str] = (), listed: Known | None = None) -> None:
+    """Refuse, anywhere in a node, what could run code or read more than it holds.
+
+    That is a `_target_` that is no class of this package, of those listed or of those allowed, any other key
+    that Hydra takes as an instruction, an interpolation, and any type but the plain ones (Hydra reads tuples
+    as lists).
+
+    Args:
+        node: a configuration, or a part of one.
+        whose: what messages call it.
+        allow: packages besides this one whose classes it may name.
+        listed: which other targets it may name; None: none.
+    """
+    if type(node) is dict:
+        for key, value in node.items():
+            if type(key) is not str or (key.startswith("_") and key not in ("_target_", "_partial_")):
+                raise LabError(f"{whose} has the option {key!r}, which is none: it is not loaded")
+            if key == "_target_" and not (
+                is_own_class(value)
+                or _is_allowed(value, allow)
+                or (listed is not None and listed(str(value)))
+            ):
+                raise LabError(
+                    f"{whose} names {str(value)[:200]!r}, no part of attention-lab: it is not loaded"
+                    f"{_how_to_allow(value)}"
+                )
+            check_targets(value, whose, allow, listed)
+    elif type(node) is list:
+        for item in node:
+            check_targets(item, whose, allow, listed)
+    elif not (node is None or type(node) in (bool, int, float) or (type(node) is str and "${" not in node)):
+        raise LabError(f"{whose} has the value {str(node)[:60]!r}, not a plain one: it is not loaded")
+
+
+def check_values(node: Any, whose: str, name: str = "") -> None:
+    """Refuse, in a node whose targets are checked, options of another type or size than their classes take.
+
+    Numbers are finite and no booleans; counts are at most `LARGEST`.
+    """
+    if isinstance(node, list):
+        for item in node:
+            check_values(item, whose, name)
+    elif isinstance(node, Mapping):
+        hints = _hints(str(node["_target_"])) if "_target_" in node else {}
+        for key, value in node.items():
+            path = f"{name}.{key}" if name else str(key)
+            if key in hints and not _admits(hints[key], value):
+                raise LabError(f"{whose} has {path}={_shown(value)}: it must be {_told(hints[key])}")
+            check_values(value, whose, path)
+    elif type(node) is int and not -LARGEST <= node <= _largest(name):
+        raise LabError(f"{whose} has {name}={str(node)[:30]}: choose at most {_largest(name)}")
+    elif type(node) is float and not math.isfinite(node):
+        raise LabError(f"{whose} has {name}={node}: it must be a finite number")
+
+
+def _largest(name: str) -> int:
+    """Steps and epochs may be any number: a training can be stopped."""
+    return SEEDS if name.endswith("seed") else 2**53 if name.startswith("trainer.") else LARGEST
+
+
+@cache
+def _hints(target: str) -> Mapping[str, Any]:
+    """The types of the options of a class, with those that it hands on to the classes it is made from."""
+    module, _, name = target.rpartition(".")
+    found = getattr(importlib.import_module(module), name)
+    hints: dict[str, Any] = {}
+    for base in found.__mro__ if isinstance(found, type) else (found,):
+        function = base.__dict__.get("__init__") if isinstance(base, type) else base
+        if not inspect.isfunction(function):
+            continue
+        try:
+            own = get_type_hints(function)
+        except (NameError, TypeError):  # of a type that is imported for the type checker alone
+            own = {}
+        parameters = inspect.signature(function).parameters.values()
+        hints = {one.name: own[one.name] for one in parameters if one.name in own} | hints
+        if not any(one.kind is one.VAR_KEYWORD for one in parameters):
+            break
+    return hints
+
+
+def _admits(hint: Any, value: Any) -> bool:
+    """Whether a plain value is one that an annotation allows; what is no plain annotation allows any."""
+    origin, options = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return any(_admits(option, value) for option in options)
+    if origin is Literal:
+        return value in options
+    if origin in (list, tuple, Sequence):
+        return isinstance(value, list) and all(_admits(options[0], item) for item in value)
+    if hint is float:
+        return type(value) is int or (type(value) is float and math.isfinite(value))
+    if hint in (int, bool, str, NoneType):
+        return type(value) is hint
+    return True
+
+
+def _told(hint: Any) -> str:
+    names = {int: "a whole number", float: "a finite number", bool: "true or false", str: "a text"}
+    parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    return " or ".join("null" if one is NoneType else names.get(one, str(one)) for one in parts)
+
+
+def _shown(value: Any) -> str:
+    return str(value).lower()[:60] if isinstance(value, bool) else str(value)[:60]
+
+
+def is_own_class(target: object) -> bool:
+    """Whether a target is a class that is defined in one of our rooms, and can be made."""
+    found = re.fullmatch(
+        r"(attention_lab\.(?:attention|data|models|tasks)(?:\.\w+)*)\.([A-Z]\w*)", str(target)
+    )
+    return found is not None and is_class(found[1], found[2], "attention_lab")
+
+
+def _is_allowed(target: object, allow: Sequence[str]) -> bool:
+    """Whether a target is a class that is defined in a package that the user allows."""
+    found = re.fullmatch(r"(\w+(?:\.\w+)*)\.(\w+)", str(target))
+    package = (
+        None if found is None else next((one for one in allow if f"{found[1]}.".startswith(f"{one}.")), None)
+    )
+    return found is not None and package is not None and is_class(found[1], found[2], package)
+
+
+def is_class(module: str, name: str, package: str) -> bool:
+    """Whether a module has a class of that name that is defined in the package, not only imported there.
+
+    An abstract one is none: nothing can be made of it.
+    """
+    try:
+        part = getattr(importlib.import_module(module), name, None)
+    except ImportError:
+        return False
+    return (
+        isinstance(part, type)
+        and f"{part.__module__}.".startswith(f"{package}.")
+        and not any(getattr(getattr(part, one, None), "__isabstractmethod__", False) for one in dir(part))
+    )
+
+
+def checked_packages(allow: Any) -> Sequence[str]:
+    """The packages that a user allows. Raises LabError for anything but a list of their names."""
+    if not isinstance(allow, Sequence) or isinstance(allow, str):
+        raise LabError(f"allow={allow}: give a list of packages, as in 'allow=[my_package]'")
+    for package in allow:
+        if not re.fullmatch(r"[A-Za-z_]\w*(\.\w+)*", str(package)):
+            raise LabError(f"allow: {str(package)!r} is no name of a package, such as my_package")
+        try:
+            importlib.import_module(package)
+        except ImportError as error:
+            raise LabError(f"allow: {package} cannot be imported: {error}") from None
+    return allow
+
+
+def _how_to_allow(target: object) -> str:
+    package = str(target).partition(".")[0]
+    if not package.isidentifier() or package in ("attention_lab", *sys.stdlib_module_names, "torch"):
+        return ""
+    return f"; if that package is yours, add 'allow=[{package}]'"

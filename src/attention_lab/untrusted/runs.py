@@ -1,0 +1,138 @@
+"""The configuration that a run's folder keeps: training goes on with it, and writes in this folder alone."""
+
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attention_lab.errors import LabError
+from attention_lab.untrusted.configuration import check_targets, check_values, checked_packages
+
+LISTED = (
+    *("pytorch_lightning.Trainer", "pytorch_lightning.loggers.CSVLogger"),
+    *(
+        f"pytorch_lightning.callbacks.{one}"
+        for one in ("EarlyStopping", "LearningRateMonitor", "ModelCheckpoint")
+    ),
+    *(f"attention_lab.tasks.schedules.{one}" for one in ("constant", "cosine", "inverse_sqrt")),
+)
+"""Other people's classes that `conf/` names, and functions of ours."""
+_LISTED = re.compile(r"(torch\.optim|attention_lab\.callbacks)\.[A-Z]\w*")
+WRITING = ("trainer", "callbacks", "logger")
+"""The parts of a configuration whose options may say where to write."""
+CHECKPOINTS = "checkpoints"
+FORBIDDEN = ("plugins", "profiler", "logger", "callbacks", "model_registry", "barebones", "fast_dev_run")
+"""Options of the trainer that the program sets itself, or that write elsewhere."""
+MOST_FILES = 100_000
+"""In a run's folder; thousands are many."""
+MOST_PROCESSES = 256
+
+
+def check_run(found: Any, folder: Path, name: str, allow: Sequence[str] = ()) -> dict[str, Any]:
+    """The resolved configuration of a run, whose places are in this folder.
+
+    Args:
+        found: what its `config.yaml` holds.
+        folder: the run's, where it is now.
+        name: what messages call the file.
+        allow: packages whose classes it may name besides ours.
+
+    Raises:
+        LabError: it is no training's, names code that is not allowed, or a place outside of the folder.
+    """
+    if not isinstance(found, dict) or not isinstance(found.get("trainer"), dict):
+        raise LabError(f"{name} holds no options of a training")
+    if found.get("stage") != "fit":
+        raise LabError(f"{name} is of stage={str(found.get('stage'))[:40]}, which is only to be repeated")
+    if isinstance(found.get("callbacks"), dict) and "pruning" in found["callbacks"]:
+        raise LabError(f"{name} is of a trial of a search: give the command of the search again")
+    check_targets(found, name, checked_packages(allow), _is_listed)
+    check_values(found, name)
+    _check_trainer(found["trainer"], name)
+    root = found["trainer"].get("default_root_dir")
+    kept = {part: found.get(part) for part in WRITING}
+    for part in WRITING:
+        if not isinstance(kept[part], dict):
+            raise LabError(f"{name} has no {part}")
+        kept[part] = _moved(kept[part], part, root, folder, name)
+    return {**found, **kept, **dict.fromkeys(("run", "inputs", "theorem"))}
+
+
+def _is_listed(target: str) -> bool:
+    return target in LISTED or _LISTED.fullmatch(target) is not None
+
+
+def _check_trainer(trainer: Mapping[str, Any], name: str) -> None:
+    if trainer.get("_target_") != "pytorch_lightning.Trainer":
+        raise LabError(
+            f"{name} has trainer._target_={str(trainer.get('_target_'))[:60]}, which is no trainer"
+        )
+    for option, value in trainer.items():
+        if option in FORBIDDEN or isinstance(value, dict | list):
+            raise LabError(
+                f"{name} has trainer.{option}: give that option on the command line, if you want it"
+            )
+    for option in ("devices", "num_nodes"):
+        count = trainer.get(option)
+        if isinstance(count, int) and count > MOST_PROCESSES:
+            raise LabError(f"{name} has trainer.{option}={count}: choose at most {MOST_PROCESSES}")
+    started = any(one in os.environ for one in ("WORLD_SIZE", "SLURM_NTASKS", "NODE_RANK"))
+    if trainer.get("num_nodes", 1) not in (None, 1) and not started:
+        raise LabError(f"{name} has trainer.num_nodes={trainer['num_nodes']}: start it by torchrun or srun")
+
+
+def _moved(node: Any, path: str, root: Any, folder: Path, name: str) -> Any:
+    """A part of the configuration with the places below the run's former folder put below its present one."""
+    if isinstance(node, dict):
+        return {key: _moved(value, f"{path}.{key}", root, folder, name) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_moved(value, path, root, folder, name) for value in node]
+    if not isinstance(node, str):
+        return node
+    if node == root:
+        return str(folder)
+    if node == f"{root}/{CHECKPOINTS}":
+        return str(folder / CHECKPOINTS)
+    last = path.rpartition(".")[2]
+    is_place = last in ("dirpath", "folder", "save_dir", "default_root_dir") or node.startswith(("/", "~"))
+    if is_place or any(one in node for one in ("..", "\\", "://", "\0")):
+        raise LabError(
+            f"{name} has {path}={node[:200]!r}, which is not in the run's folder: "
+            f"give {path}=... on the command line, if you want it"
+        )
+    if last in ("name", "version", "filename") and re.sub(r"{[^{}]*}", "", node).count("/"):
+        raise LabError(f"{name} has {path}={node[:200]!r}, which is no name of a file")
+    return node
+
+
+def check_links(folder: Path) -> None:
+    """Refuse a run's folder with anything in it through which another place would be written to.
+
+    Raises:
+        LabError: a link leads out of it, a file has a second name, or something in it is no file.
+    """
+    real = Path(os.path.realpath(folder))
+    for number, entry in enumerate(_entries(folder)):
+        if number > MOST_FILES:
+            raise LabError(f"{folder} has more than {MOST_FILES} files, which no run has")
+        if entry.is_symlink():
+            if not Path(os.path.realpath(entry.path)).is_relative_to(real):
+                raise LabError(f"{entry.path} is a link out of the run's folder: put what it leads to there")
+            continue
+        mode = entry.stat(follow_symlinks=False)
+        if not (stat.S_ISREG(mode.st_mode) or stat.S_ISDIR(mode.st_mode)):
+            raise LabError(f"{entry.path} is neither a file nor a folder: remove it")
+        if stat.S_ISREG(mode.st_mode) and mode.st_nlink > 1:
+            raise LabError(f"{entry.path} has a second name elsewhere: go on in a copy of the folder (cp -r)")
+
+
+def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
+    waiting = [str(folder)]
+    while waiting:
+        with os.scandir(waiting.pop()) as found:
+            for entry in found:
+                yield entry
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)

@@ -1,0 +1,208 @@
+"""What the folder of a run that is gone on with may say: where it writes and what it names."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from attention_lab.untrusted.configuration import check_targets, check_values
+from attention_lab.untrusted.runs import check_links, check_run
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from attention_lab.errors import LabError
+from attention_lab.interruption.resume import go_on, saved
+from attention_lab.runs.run_names import register
+
+CONF = Path(__file__).parents[2] / "conf"
+FIT: dict[str, Any] = {
+    "stage": "fit",
+    "trainer": {"_target_": "pytorch_lightning.Trainer", "default_root_dir": "/old/run", "devices": 1},
+    "callbacks": {
+        "resumable": {"_target_": "attention_lab.callbacks.Resumable", "dirpath": "/old/run/checkpoints"},
+        "checkpoint": {
+            "_target_": "pytorch_lightning.callbacks.ModelCheckpoint",
+            "dirpath": "/old/run/checkpoints",
+            "filename": "best-{validation/mse:.2f}",
+            "monitor": "validation/mse",
+        },
+    },
+    "logger": {
+        "csv": {"_target_": "pytorch_lightning.loggers.CSVLogger", "save_dir": "/old/run", "name": ""}
+    },
+    "optimizer": {"_target_": "torch.optim.RMSprop", "_partial_": True, "lr": 0.1},
+    "model": {"_target_": "attention_lab.models.KernelRegression", "scan": True},
+    "data": {"_target_": "attention_lab.data.CSVRegression", "path": "/data/mine.csv"},
+}
+
+
+def _with(path: str, value: Any) -> dict[str, Any]:
+    found: Any = OmegaConf.create(FIT)
+    OmegaConf.update(found, path, value, force_add=True)
+    plain: dict[str, Any] = OmegaConf.to_container(found)  # type: ignore[assignment]
+    return plain
+
+
+def test_places_are_those_of_the_present_folder() -> None:
+    found = check_run(FIT, Path("/new/place"), "x/config.yaml")
+    assert found["trainer"]["default_root_dir"] == "/new/place"
+    assert {one["dirpath"] for one in found["callbacks"].values()} == {"/new/place/checkpoints"}
+    assert found["logger"]["csv"]["save_dir"] == "/new/place"
+    assert found["data"]["path"] == "/data/mine.csv"  # is read
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        ("callbacks.checkpoint.dirpath", "/etc", "not in the run's folder"),
+        ("callbacks.checkpoint.dirpath", "local:///etc", "not in the run's folder"),
+        ("callbacks.checkpoint.dirpath", "elsewhere", "not in the run's folder"),
+        ("callbacks.checkpoint.dirpath", "/old/run/checkpoints/../../etc", "not in the run's folder"),
+        ("callbacks.checkpoint.filename", "../../etc/x", "not in the run's folder"),
+        ("callbacks.checkpoint.filename", "/etc/x", "not in the run's folder"),
+        ("callbacks.checkpoint.filename", "a/b", "no name of a file"),
+        ("callbacks.resumable.dirpath", "~/x", "not in the run's folder"),
+        ("logger.csv.save_dir", "/tmp/x", "not in the run's folder"),
+        ("logger.csv.version", "../x", "not in the run's folder"),
+        ("logger.csv.name", "/tmp", "not in the run's folder"),
+        ("trainer.profiler", "simple", "give that option on the command line"),
+        ("trainer.plugins", [], "give that option on the command line"),
+        ("trainer.devices", 10**6, "at most"),
+        ("trainer.num_nodes", 2, "torchrun or srun"),
+        ("trainer._target_", "attention_lab.models.KernelRegression", "no trainer"),
+        ("trainer._target_", "os.mkdir", r"names 'os.mkdir'"),
+        ("callbacks.mine", {"_target_": "my_package.Mine"}, r"add 'allow=\[my_package\]'"),
+        ("callbacks.mine", {"a": [{"_target_": "pytorch_lightning.callbacks.LambdaCallback"}]}, "names"),
+        ("callbacks.pruning", {"study": {"storage": "sqlite:////etc/x"}}, "command of the search"),
+        ("model._target_", "attention_lab.data.reading.files.Path", "names"),
+        ("model.scan", 3, "true or false"),
+        ("data._args_", ["x"], "has the option '_args_'"),
+        ("optimizer.lr", float("nan"), "finite"),
+        ("optimizer._target_", "torch.load", "names"),
+        ("stage", "predict", "only to be repeated"),
+        ("stage", "leaderboard", "only to be repeated"),
+    ],
+)
+def test_refused(path: str, value: Any, said: str) -> None:
+    with pytest.raises(LabError, match=said) as caught:
+        check_run(_with(path, value), Path("/new/place"), "x/config.yaml")
+    assert str(caught.value).startswith("x/config.yaml") and len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("text", ["${oc.env:SECRET}", "${model.scan}", "${oc.create:{_target_:os.mkdir}}"])
+def test_nothing_is_resolved(text: str, tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump({**FIT, "inputs": text}))
+    with pytest.raises(LabError, match="not a plain one"):
+        saved(tmp_path, "x")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "a: [", "- x", "trainer: {}\n", "x: &a [*a]\n"])
+def test_no_configuration(text: str, tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(text)
+    with pytest.raises(LabError, match=r"x/config.yaml"):
+        saved(tmp_path, "x")
+
+
+def test_only_what_conf_has_is_chosen_again(tmp_path: Path) -> None:
+    choices = {
+        "model": "nw",
+        "data": "../../evil",
+        "scoring": "none_such",
+        "logger": "csv",
+        "experiment": "crossover",
+        "launcher": "slurm",
+        "hydra/launcher": "joblib",
+        "stage": "predict",
+    }
+    (tmp_path / ".hydra").mkdir()
+    hydra = {
+        "hydra": {"runtime": {"choices": choices}, "overrides": {"hydra": ["+optimizer@hydra.launcher=adam"]}}
+    }
+    (tmp_path / ".hydra" / "hydra.yaml").write_text(yaml.safe_dump(hydra))
+    overrides = ["hydra.run.dir=/etc", "++stage=predict", "+optimizer@hydra.launcher=adam", "run=/etc"]
+    (tmp_path / ".hydra" / "overrides.yaml").write_text(yaml.safe_dump(overrides))
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(FIT))
+    line = go_on([f"resume={tmp_path}", "pictures=0", "logger=none"], CONF)
+    place = f'hydra.run.dir="{tmp_path}"'
+    assert line == [
+        "model=nw",
+        "pictures=0",
+        "logger=none",
+        place,
+        "hydra.output_subdir=null",
+        f'resume="{tmp_path}"',
+    ]
+    assert go_on(line, CONF) == line
+
+
+def _outside(folder: Path, other: Path) -> None:
+    (folder / "train.log").symlink_to(other / "file")
+
+
+def _folder_outside(folder: Path, other: Path) -> None:
+    (folder / "tensorboard").symlink_to(other)
+
+
+def _through_a_link(folder: Path, other: Path) -> None:
+    (folder / "here").symlink_to(".")
+    (folder / "checkpoints").symlink_to(f"here/../{other.name}")
+
+
+def _dangling(folder: Path, other: Path) -> None:
+    (folder / "train.log").symlink_to(other / "not_yet")
+
+
+def _second_name(folder: Path, other: Path) -> None:
+    os.link(other / "file", folder / "train.log")
+
+
+def _pipe(folder: Path, _: Path) -> None:
+    os.mkfifo(folder / "train.log")
+
+
+@pytest.mark.parametrize(
+    "alter", [_outside, _folder_outside, _through_a_link, _dangling, _second_name, _pipe]
+)
+def test_links_out_of_the_folder(alter: Callable[[Path, Path], None], tmp_path: Path) -> None:
+    folder, other = tmp_path / "run", tmp_path / "canary"
+    folder.mkdir()
+    other.mkdir()
+    (other / "file").write_text("precious")
+    (folder / "config.yaml").write_text(yaml.safe_dump(FIT))
+    (folder / "checkpoints_kept").mkdir()
+    (folder / "latest").symlink_to("checkpoints_kept")
+    check_links(folder)
+    alter(folder, other)
+    with pytest.raises(LabError) as caught:
+        go_on([f"resume={folder}"], CONF)
+    assert str(folder) in str(caught.value) and len(str(caught.value).splitlines()) == 1
+
+
+def test_what_conf_composes_passes(tmp_path: Path) -> None:
+    register()
+    models = {path.stem for path in (CONF / "model").glob("*.yaml")}
+    chosen = [[f"model={one}"] for one in sorted(models)]
+    kinds = {"nw": "regression", "multihead": "classification", "seq2seq": "transduction"}
+    for path in sorted((CONF / "data").glob("*.yaml")):
+        kind = yaml.safe_load(path.read_text().replace("${", "x"))["data"]["kind"]
+        chosen += [[f"model={model}", f"data={path.stem}"] for model, one in kinds.items() if one == kind]
+    for group in ("scoring", "normalizer", "window", "pooling", "optimizer", "schedule", "callbacks"):
+        chosen += [[f"{group}={path.stem}"] for path in sorted((CONF / group).glob("*.yaml"))]
+    with initialize_config_dir(config_dir=str(CONF), version_base="1.3"):
+        for choices in chosen:
+            composed = compose("config", choices, return_hydra_config=True)
+            composed.hydra.runtime.output_dir = str(tmp_path)
+            OmegaConf.set_readonly(composed, False)
+            plain: Any = OmegaConf.to_container(composed, resolve=False)
+            plain = {key: value for key, value in plain.items() if key != "hydra"}
+            text = yaml.safe_dump(plain).replace("${hydra:runtime.output_dir}", str(tmp_path))
+            text = text.replace("${monitor.metric}", "validation/loss").replace("${monitor.mode}", "min")
+            found = yaml.safe_load(text)
+            if any("???" in str(one) for one in found["data"].values()):
+                found["data"] = {key: value for key, value in found["data"].items() if value != "???"}
+            assert check_run(found, tmp_path, "x")["stage"] == "fit", choices
+            recipe = {part: found[part] for part in ("model", "task", "scoring", "data")}
+            check_targets(recipe, "x")
+            check_values(recipe, "x")
