@@ -189,6 +189,14 @@ def test_length_penalty_by_hand() -> None:
     assert penalty(19, 0.5) == 2.0
 
 
+def test_a_beam_is_no_wider_than_there_are_hypotheses() -> None:
+    model, longest = _seq2seq(0), 3
+    source, lengths = (part[:1] for part in _batch())
+    wide = beam_search(model, source, lengths, longest, SYMBOLS**longest)
+    endless = beam_search(model, source, lengths, longest, 10**9)
+    assert all(map(torch.equal, wide, endless))
+
+
 def test_padding_and_begin_are_never_written_and_keep_their_share() -> None:
     script = {(): {PAD: 0.5, BOS: 0.3, A: 0.2}, (A,): {PAD: 0.9, EOS: 0.1}}
     source = torch.tensor([[A]])

@@ -98,6 +98,8 @@ LEAST = {
     "trainer.accumulate_grad_batches": 1,
 }
 """Options that Lightning takes below these, too, and does something else than they say, or breaks off."""
+MOST = {"pictures": 1000, "threads": 1024}
+"""Options of which more would take hours, or more than a machine gives."""
 LARGEST_SEED = 2**32 - 1
 """That NumPy takes."""
 SHARES = ("schedule.warmup", "model.dropout", "model.attention_dropout")
@@ -109,6 +111,10 @@ def _check_ranges(config: DictConfig) -> None:
         value = _number(config, key)
         if value is not None and not value >= least:
             raise LabError(f"{key}={value}: choose {least} or more")
+    for key, most in MOST.items():
+        value = _number(config, key)
+        if value is not None and not value <= most:
+            raise LabError(f"{key}={value}: choose at most {most}")
     for key in SHARES:
         value = _number(config, key)
         if value is not None and not 0 <= value <= 1:

@@ -1,11 +1,13 @@
 """Checkpoints: found, read safely, and made into a model that predicts."""
 
+import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
+from hydra.errors import InstantiationException
 from torch import Tensor, nn
 from torch.nn.modules.module import (
     register_module_buffer_registration_hook,
@@ -14,14 +16,16 @@ from torch.nn.modules.module import (
 
 from attention_lab.data.reading.codecs import Codec
 from attention_lab.errors import LabError
-from attention_lab.experiment.build import Config, kept_config, rebuild
+from attention_lab.experiment.build import Config, kept_config, make_task, rebuild
 from attention_lab.models import Ensemble
 from attention_lab.reading import open_regular
 from attention_lab.runs.path_patterns import expand
+from attention_lab.sizes import Sizes
 from attention_lab.tasks import RECIPE, Observation, Task, Transduction
 from attention_lab.untrusted.archives import NOT_OURS, load_archive
 from attention_lab.untrusted.plain_files import UNFIT
 
+_MOST_PARTS = 100_000  # parameters and buffers of any model
 Paths = str | Path | Sequence[str | Path]
 _MORE = 16_000_000  # numbers that a model may have and a checkpoint not, such as tables of positions
 
@@ -147,7 +151,7 @@ def _load(path: Path, adapt: Callable[[Config], Config] | None, allow: Sequence[
     config = kept if adapt is None else adapt(kept)
     try:
         _check_size(checkpoint[RECIPE], config, weights.values())
-        with _at_most(weights.values()):
+        with _at_most(*_room(weights.values())):
             task = rebuild(checkpoint[RECIPE], config)
         task.load_state_dict(weights)
     except LabError as error:
@@ -174,7 +178,7 @@ class _TooLargeError(LabError):
 def _check_size(recipe: Config, config: Config, weights: Collection[Tensor]) -> None:
     """Refuse a model that is far larger than its weights: it is made on a device without memory first."""
     try:
-        with _at_most(weights), torch.device("meta"):
+        with _at_most(*_room(weights)), torch.device("meta"):
             rebuild(recipe, config)
     except _TooLargeError:
         raise
@@ -182,10 +186,34 @@ def _check_size(recipe: Config, config: Config, weights: Collection[Tensor]) -> 
         return  # wrong in itself, which is told in a moment, or it needs values to be made
 
 
+def check_model(config: Config, sizes: Sizes, codec: Codec, checkpoint: Config | None) -> None:
+    """Refuse the model of a run's folder if it is far larger than the run's checkpoint, or than the machine.
+
+    Raises:
+        LabError: it is.
+    """
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    weights = None if checkpoint is None else _weights(checkpoint["state_dict"])
+    # Each parameter has four bytes, and as many for its gradient and twice for the optimiser.
+    room = (memory // 16, _MOST_PARTS) if weights is None else _room(weights.values())
+    try:
+        with torch.random.fork_rng(devices=[]), _at_most(*room), torch.device("meta"):
+            make_task(config, sizes, codec, trainable=False)
+    except _TooLargeError:
+        reason = "the weights do not fit the model" if weights else f"it needs more than {memory >> 30} GiB"
+        raise LabError(f"resume: the model of this run is too large: {reason}") from None
+    except (*UNFIT, LabError, InstantiationException):
+        return  # as above
+
+
+def _room(weights: Collection[Tensor]) -> tuple[int, int]:
+    """The most parameters and buffers of the model that weights are of: their numbers, and how many."""
+    return 2 * sum(map(Tensor.numel, weights)) + _MORE, 2 * len(weights) + 1_000
+
+
 @contextmanager
-def _at_most(weights: Collection[Tensor]) -> Iterator[None]:
-    """Refuse more parameters and buffers than some weights account for, as soon as a module has them."""
-    numbers, count = 2 * sum(map(Tensor.numel, weights)) + _MORE, 2 * len(weights) + 1_000
+def _at_most(numbers: int, count: int) -> Iterator[None]:
+    """Refuse more numbers in parameters and buffers, or more of these, as soon as a module has them."""
 
     def look(module: nn.Module, name: str, tensor: Tensor | None) -> None:
         nonlocal numbers, count
@@ -217,3 +245,22 @@ def _together(paths: Sequence[Path], tasks: Sequence[Task]) -> Task:
         members.append(task.model)
     first.model = Ensemble(members)
     return first
+
+
+def check_same_model(begun: Path | None, kept: Config, new: Config) -> None:
+    """Refuse to go on from a checkpoint of another model or of other symbols."""
+    try:
+        parts = {
+            part: (kept["config"][part], new["config"][part])
+            for part in ("model", "scoring", "normalizer", "window", "pooling")
+        }
+        parts |= {"data": ((kept["codec"], kept["sizes"]), (new["codec"], new["sizes"]))}
+        same = {part: bool(before == now) for part, (before, now) in parts.items()}
+    except UNFIT:
+        raise LabError(f"ckpt_path={begun}: the checkpoint's recipe is incomplete") from None
+    for part in parts:
+        if not same[part]:
+            raise LabError(
+                f"ckpt_path={begun}: the checkpoint has another {part}; "
+                "to go on, give the options it was made with"
+            )

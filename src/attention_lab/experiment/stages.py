@@ -30,7 +30,14 @@ from attention_lab.experiment.build import (
     to_plain,
 )
 from attention_lab.experiment.build_errors import of_options
-from attention_lab.experiment.checkpoints import TrainedModel, find_checkpoints, load, read_checkpoint
+from attention_lab.experiment.checkpoints import (
+    TrainedModel,
+    check_model,
+    check_same_model,
+    find_checkpoints,
+    load,
+    read_checkpoint,
+)
 from attention_lab.experiment.compiling import compiling
 from attention_lab.experiment.console import in_sweep, quiet, tell_shared
 from attention_lab.experiment.cost import Cost
@@ -46,7 +53,6 @@ from attention_lab.runs.error_analysis import leave_mistakes
 from attention_lab.runs.run_folder import ERROR
 from attention_lab.runs.run_names import columns, said_first
 from attention_lab.tasks import RECIPE, Regression, Task, Transduction
-from attention_lab.untrusted.plain_files import UNFIT
 from attention_lab.untrusted.restored import of_interruption
 from attention_lab.writing import remove, write_atomically
 
@@ -78,11 +84,13 @@ def _fit(plain: Config, folder: Path) -> float | None:
     read = None if begun is None else read_checkpoint(begun)
     data = make_data(plain)
     tell_shared(data)
+    if plain["resume"] == resume.AUTO:
+        check_model(plain, data.sizes, data.codec, None if own is None else read)
     task = make_task(plain, data.sizes, data.codec, trainable=True)
     if read is not None:
         if not isinstance(read.get("callbacks"), dict):
             raise LabError(f"ckpt_path={begun}: it has weights, and no state of a training that goes on")
-        _check_same(begun, read[RECIPE], task.recipe)
+        check_same_model(begun, read[RECIPE], task.recipe)
     cost, waiting = Cost(), Waiting()
     guard = Guard(waiting, folder)
     restoring = Restoring(resuming=own is not None)
@@ -158,25 +166,6 @@ def _best(trainer: pl.Trainer, folder: Path) -> tuple[str | None, float | None]:
     )
     score = callback.best_model_score
     return callback.best_model_path if own else None, None if score is None else float(score)
-
-
-def _check_same(begun: Path | None, kept: Config, new: Config) -> None:
-    """Refuse to go on from a checkpoint of another model or of other symbols."""
-    try:
-        parts = {
-            part: (kept["config"][part], new["config"][part])
-            for part in ("model", "scoring", "normalizer", "window", "pooling")
-        }
-        parts |= {"data": ((kept["codec"], kept["sizes"]), (new["codec"], new["sizes"]))}
-        same = {part: bool(before == now) for part, (before, now) in parts.items()}
-    except UNFIT:
-        raise LabError(f"ckpt_path={begun}: the checkpoint's recipe is incomplete") from None
-    for part in parts:
-        if not same[part]:
-            raise LabError(
-                f"ckpt_path={begun}: the checkpoint has another {part}; "
-                "to go on, give the options it was made with"
-            )
 
 
 def test(config: DictConfig) -> None:

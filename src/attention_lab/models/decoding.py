@@ -68,7 +68,8 @@ def beam_search(
 ) -> tuple[Int[Tensor, "B T"], Float[Tensor, " B"]]:
     """The best hypothesis found for each source, by `log p(Y | X) / lp(Y)` (1609.08144, eq. 14).
 
-    At each step the `beam_size` most probable continuations of a source's live hypotheses are kept. Those
+    At each step the `beam_size` most probable continuations of a source's live hypotheses are kept; while
+    there are fewer, as after the first step, all of them. Those
     that end leave the beam to compete for the best, the others live on. A source is done when none of its
     live hypotheses can win, whatever may follow: log-probabilities only fall, so the bound is the present
     one over the most favourable penalty still to come. With one beam this is greedy search.
@@ -88,11 +89,8 @@ def beam_search(
     limits = _limits(max_length, source_lengths)
     _check(beam_size=beam_size)
     beams = _Beams(limits, beam_size, length_penalty)
-    state = model.select(
-        model.start(source, source_lengths),
-        torch.arange(len(source), device=source.device).repeat_interleave(beam_size),
-    )
-    tokens = torch.full((len(source) * beam_size,), BOS, device=source.device)
+    state = model.start(source, source_lengths)
+    tokens = torch.full((len(source),), BOS, device=source.device)
     for _ in range(beams.longest):
         log_probabilities, state = _step(model, tokens, state)
         rows, tokens = beams.grow(log_probabilities)
@@ -112,8 +110,8 @@ class _Beams:
         length_penalty: alpha of `penalty`.
 
     Attributes:
-        written: `[B, size, t]`, the symbols of the hypotheses so far.
-        live: `[B, size]`, their log-probabilities, -inf for those that are dropped.
+        written: `[B, n, t]`, the symbols of the hypotheses so far; n is `size`, or all that there can be.
+        live: `[B, n]`, their log-probabilities, -inf for those that are dropped.
         best: `[B, T]`, the best that has ended, padded; its score is `best_score` `[B]`.
     """
 
@@ -121,23 +119,22 @@ class _Beams:
         self.limits, self.length_penalty = limits, length_penalty
         self.longest = int(limits.max())
         batch, device = len(limits), limits.device
-        self.first = torch.arange(batch, device=device) * size  # each source's first row of the state
-        self.written = torch.empty(batch, size, 0, dtype=torch.int64, device=device)
-        # All beams are one and the same hypothesis at first: only one of them counts.
-        self.live = torch.full((batch, size), -torch.inf, device=device)
-        self.live[:, 0] = 0.0
+        self.size = size
+        self.written = torch.empty(batch, 1, 0, dtype=torch.int64, device=device)
+        self.live = torch.zeros(batch, 1, device=device)  # the empty hypothesis
         self.best = torch.full((batch, self.longest), PAD, device=device)
         self.best_score = torch.full((batch,), -torch.inf, device=device)
 
     def grow(self, log_probabilities: Tensor) -> tuple[Tensor, Tensor]:
         """Keep the most probable continuations: the rows that are continued, and the symbols by which."""
-        batch, size = self.live.shape
-        grown = self.live.unsqueeze(-1) + log_probabilities.view(batch, size, -1)
+        batch, count = self.live.shape
+        grown = self.live.unsqueeze(-1) + log_probabilities.view(batch, count, -1)
         symbols = grown.shape[-1]
-        self.live, choice = grown.flatten(1).topk(size)
+        self.live, choice = grown.flatten(1).topk(min(self.size, count * symbols))
         origin, symbol = choice // symbols, choice % symbols
         self.written = torch.cat([_take(self.written, origin), symbol.unsqueeze(-1)], -1)
-        return (self.first.unsqueeze(-1) + origin).flatten(), symbol.flatten()
+        first = torch.arange(batch, device=origin.device) * count  # each source's first row of the state
+        return (first.unsqueeze(-1) + origin).flatten(), symbol.flatten()
 
     def compete(self) -> Tensor:
         """Let those that end compete for the best; `[B, size]`, True for what must grow no further."""

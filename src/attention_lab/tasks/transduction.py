@@ -22,6 +22,8 @@ from attention_lab.tasks.r_drop import check_dropout, divergence, twice
 from attention_lab.tasks.scored_examples import Judged, gathered, intervals, judge
 from attention_lab.tasks.task import Part, Task, check_label_smoothing
 
+MOST_BEAMS = 1000
+"""Hypotheses for each source; each takes as long as a greedy output."""
 ERRORS = {"sequence_error_rate": SequenceErrorRate, "token_error_rate": TokenErrorRate}
 
 
@@ -67,8 +69,8 @@ class Transduction(Task):
         **options: Any,
     ) -> None:
         super().__init__(model, codec, **options)
-        if beam_size < 1:
-            raise LabError(f"task.beam_size must be at least 1, got {beam_size}")
+        if not 1 <= beam_size <= MOST_BEAMS:
+            raise LabError(f"task.beam_size must be from 1 to {MOST_BEAMS}, got {beam_size}")
         check_label_smoothing(label_smoothing)
         _check_extras(model, r_drop=r_drop, ctc=ctc)
         self.label_smoothing = label_smoothing
