@@ -1,0 +1,66 @@
+"""Hostile checkpoints and run folders, against every way in which they are used.
+
+All of them, with a table of what came of them:
+
+    python -m pytest tests/untrusted/test_attack.py -m slow -n0 -s
+"""
+
+import random
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from forked import MEGABYTES, SECONDS, prepare, run
+from hostile import Case, cases
+
+import attention_lab.experiment.stages  # noqa: F401  # imported once, for all forked processes
+import attention_lab.leaderboard.board
+import attention_lab.runs.report_page
+
+SAMPLE = 14
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("attack")
+    prepare(folder)
+    return folder
+
+
+def _attack(root: Path, chosen: list[Case]) -> list[str]:
+    """The faults; prints a table of what came of the cases, by what they were used for."""
+    normal = max(
+        run(root, Case(base, base, lambda _: None, ["resume=run"])).megabytes for base in ("nw", "seq2seq")
+    )
+    table: Counter[tuple[str, str]] = Counter()
+    faults, longest, largest = [], 0.0, 0.0
+    for case in chosen:
+        outcome = run(root, case)
+        longest, largest = max(longest, outcome.seconds), max(largest, outcome.megabytes - normal)
+        fault = outcome.fault
+        if fault is None and outcome.seconds > SECONDS and outcome.status != 143:
+            fault = f"{outcome.seconds:.0f} s"
+        if fault is None and outcome.megabytes - normal > MEGABYTES:
+            fault = f"{outcome.megabytes - normal:.0f} MB"
+        came = "fault" if fault else {0: "works", 143: "trains on"}.get(outcome.status, "one line")
+        table[case.name.split(" ")[1], came] += 1
+        if fault:
+            faults.append(f"{case.name}: {fault}: {outcome.err[-600:]}")
+    for (use, came), count in sorted(table.items()):
+        sys.stdout.write(f"{use:20} {came:10} {count:4}\n")
+    most = f"{longest:.1f} s and {largest:.0f} MB beyond the normal {normal:.0f} MB at most"
+    sys.stdout.write(f"{len(chosen)} cases, {len(faults)} faults; {most}\n")
+    return faults
+
+
+def test_a_sample(root: Path) -> None:
+    found = cases(root)
+    assert len(found) >= 300
+    assert _attack(root, random.Random(0).sample(found, SAMPLE)) == []
+
+
+@pytest.mark.slow
+def test_all(root: Path) -> None:
+    faults = _attack(root, cases(root))
+    assert not faults, "\n".join(faults)
