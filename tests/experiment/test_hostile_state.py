@@ -59,18 +59,3 @@ def test_nothing_outside_is_removed(
     resumed = command(f"resume={done.folder}")
     assert resumed.err.count("\n") <= 1, resumed.err
     assert (canary / "kept.ckpt").read_text() == "precious"
-
-
-def test_files_of_the_run_are_found_where_it_was_moved(command) -> None:
-    done = command(*NW, "trainer.max_epochs=2")
-    (done.folder / "metrics.json").unlink()
-    path = done.folder / "checkpoints" / "last.ckpt"
-    content = torch.load(path, weights_only=True)
-    content["attention_lab_state"]["done"] = False
-    torch.save(content, path)
-    moved = done.folder.rename(done.folder.with_name("moved"))
-    resumed = command(f"resume={moved}")
-    assert resumed.status == 0, resumed.err
-    assert resumed.err == ""
-    last = torch.load(moved / "checkpoints" / "last.ckpt", weights_only=True)
-    assert _state(last)["best_model_path"] == str(moved / "checkpoints" / "best.ckpt")

@@ -53,7 +53,7 @@ from attention_lab.runs.error_analysis import leave_mistakes
 from attention_lab.runs.run_folder import ERROR
 from attention_lab.runs.run_names import columns, said_first
 from attention_lab.tasks import RECIPE, Regression, Task, Transduction
-from attention_lab.untrusted.restored import of_interruption
+from attention_lab.untrusted.restored import check_parts, of_interruption
 from attention_lab.writing import remove, write_atomically
 
 PICTURES = 20
@@ -88,8 +88,8 @@ def _fit(plain: Config, folder: Path) -> float | None:
         check_model(plain, data.sizes, data.codec, None if own is None else read)
     task = make_task(plain, data.sizes, data.codec, trainable=True)
     if read is not None:
-        if not isinstance(read.get("callbacks"), dict):
-            raise LabError(f"ckpt_path={begun}: it has weights, and no state of a training that goes on")
+        with machine_failures.of_checkpoint(begun, lambda: False):
+            check_parts(read)
         check_same_model(begun, read[RECIPE], task.recipe)
     cost, waiting = Cost(), Waiting()
     guard = Guard(waiting, folder)

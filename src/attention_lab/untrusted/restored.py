@@ -8,6 +8,7 @@ Errors are `ValueError`s, which the caller turns into one line with the checkpoi
 
 import math
 import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,21 @@ PLACES = ("best_model_path", "kth_best_model_path", "last_model_path")
 _WORDS = 624  # of the state of a Mersenne Twister
 RATES = ("lr", "initial_lr", "momentum", "betas")
 """Options of an optimiser that schedules change while it trains; all others are those given now."""
+
+
+def check_parts(checkpoint: Mapping[str, Any]) -> None:
+    """Refuse a checkpoint without the state of a training.
+
+    Raises:
+        ValueError: a part of it is missing, or has another form.
+    """
+    if not isinstance(checkpoint.get("callbacks"), dict):
+        raise ValueError("it has weights, and no state of a training")
+    version = str(checkpoint.get("pytorch-lightning_version"))[:40]
+    if not re.fullmatch(r"[2-9]\.\d+(\.\w+)*", version):
+        raise ValueError(f"it has the version {version}, which is none of Lightning's from 2.0")
+    if not all(is_count(checkpoint.get(key)) for key in ("epoch", "global_step")):
+        raise ValueError("its epoch or step is no count")
 
 
 def of_another_run(checkpoint: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
