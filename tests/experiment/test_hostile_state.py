@@ -1,6 +1,7 @@
 """What a checkpoint says of files: none outside of the run's own folder is touched."""
 
 import copy
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -59,3 +60,22 @@ def test_nothing_outside_is_removed(
     resumed = command(f"resume={done.folder}")
     assert resumed.err.count("\n") <= 1, resumed.err
     assert (canary / "kept.ckpt").read_text() == "precious"
+
+
+def test_one_flipped_bit_is_seen_by_every_stage(command) -> None:
+    done = command(*NW, "trainer.max_epochs=1")
+    best = done.folder / "checkpoints" / "best.ckpt"
+    content = bytearray(best.read_bytes())
+    with zipfile.ZipFile(best) as archive:
+        weights = next(one for one in archive.namelist() if one.endswith("/data/0"))
+        content[content.index(archive.read(weights))] ^= 1
+    best.write_bytes(content)
+    torch.load(best, weights_only=True)  # PyTorch sees nothing wrong in it
+    for stage in (["stage=test"], ["stage=predict", "inputs=['1']"], NW):
+        refused = command(*stage, f"ckpt_path={best}")
+        assert refused.status == 1
+        assert refused.err == f"Error: ckpt_path={best}: the file is damaged or cut short\n"
+    (done.folder / "metrics.json").unlink()
+    resumed = command(f"resume={done.folder}")  # its last weights are whole, and the best are to be tested
+    assert resumed.status == 1
+    assert resumed.err == f"Error: {best}: the file is damaged or cut short\n"

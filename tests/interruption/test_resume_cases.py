@@ -3,6 +3,7 @@
 import errno
 import signal
 import threading
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,12 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(command) -> None:
     done = command(*SEQ2SEQ)
     (done.folder / "metrics.json").unlink()
     last = done.folder / "checkpoints" / "last.ckpt"
-    last.write_bytes(last.read_bytes()[:2000])
+    content = bytearray(last.read_bytes())
+    with zipfile.ZipFile(last) as archive:
+        weights = next(one for one in archive.namelist() if one.endswith("/data/0"))
+        content[content.index(archive.read(weights))] ^= 1  # PyTorch sees nothing wrong in it
+    last.write_bytes(content)
+    torch.load(last, weights_only=True)
     again = command(f"resume={done.folder}")
     assert again.status == 0, again.err
     assert again.err == (

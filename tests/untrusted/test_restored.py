@@ -192,7 +192,8 @@ def test_an_optimiser_takes_its_own_state(kind: type[torch.optim.Optimizer]) -> 
 
 
 @pytest.mark.parametrize(
-    "value", [torch.ones(10**3), torch.ones(2, 3, 1), "x", float("nan"), 10**60, {"a": 1}, [torch.ones(7, 7)]]
+    "value",
+    [3, torch.ones(10**3), torch.ones(2, 3, 1), "x", float("nan"), 10**60, {"a": 1}, [torch.ones(7, 7)]],
 )
 def test_an_optimiser_takes_no_other(value: Any) -> None:
     optimizer = _trained(torch.optim.Adam, fused=True)

@@ -21,12 +21,20 @@ def of_checkpoint(path: Path | None, begun: Callable[[], bool]) -> Iterator[None
     try:
         yield
     except UNFIT as error:
-        if path is None or begun() or is_of_memory(error):
+        if path is None or (begun() and not _is_of_optimizer(error)) or is_of_memory(error):
             raise
         reason = in_one_line(error)[:200]
         raise LabError(
             f"ckpt_path={path}: training cannot go on from it: {type(error).__name__}: {reason}"
         ) from None
+
+
+def _is_of_optimizer(error: BaseException) -> bool:
+    """Whether PyTorch's optimiser itself raised an error: its state is what the first step finds out about."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    return place is not None and str(place.tb_frame.f_globals.get("__name__")).startswith("torch.optim.")
 
 
 def is_of_memory(error: BaseException) -> bool:

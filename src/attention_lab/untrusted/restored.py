@@ -187,6 +187,10 @@ def of_optimizer(optimizer: torch.optim.Optimizer, state: Any) -> dict[str, Any]
     for place, values in state["state"].items():
         if not is_count(place) or place >= len(parameters) or not isinstance(values, Mapping):
             raise ValueError("the optimiser has other parameters")
+        if type(optimizer).__module__.startswith("torch.optim.") and not isinstance(
+            optimizer, torch.optim.LBFGS
+        ):
+            _check_kinds(values)
         _check_values(values, parameters, place, exact=bool(taken[0].get("fused")))
         kept[place] = dict(values)
     return {"state": kept, "param_groups": taken}
@@ -204,6 +208,12 @@ def as_rates(values: Any) -> Any:
     if isinstance(values, list | tuple):
         return type(values)(map(as_rates, values))
     return float(values) if isinstance(values, int) else values
+
+
+def _check_kinds(values: Mapping[Any, Any]) -> None:
+    for name, value in values.items():
+        if not (isinstance(value, Tensor) or value is None or (name == "step" and is_number(value))):
+            raise ValueError(f"the optimiser's {str(name)[:40]} is {str(value)[:40]!r}, and no tensor")
 
 
 def _check_values(values: Mapping[Any, Any], parameters: list[Tensor], place: int, exact: bool) -> None:

@@ -1,0 +1,89 @@
+"""Recipes of checkpoints with values that no model has: refused in one line, and soon."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from damage import harmless
+
+import attention_lab
+from attention_lab.experiment.build import make_data, make_task
+from attention_lab.tasks import RECIPE
+
+PARTS = {"scoring": "Additive", "normalizer": "Softmax", "pooling": "Soft", "window": "Global"}
+CONFIG: dict[str, Any] = {
+    **{
+        part: {"_target_": f"attention_lab.attention.{name}", "_partial_": True}
+        for part, name in PARTS.items()
+    },
+    "model": {
+        "_target_": "attention_lab.models.Seq2Seq",
+        "needs": "transduction",
+        "layers": 1,
+        "dropout": 0.1,
+        "embedding_size": 4,
+        "hidden_size": 4,
+    },
+    "task": {"_target_": "attention_lab.tasks.Transduction", "beam_size": 1, "label_smoothing": 0.0},
+    "data": {
+        "_target_": "attention_lab.data.Reverse",
+        "kind": "transduction",
+        "train_size": 8,
+        "validation_size": 2,
+        "test_size": 2,
+        "max_length": 4,
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def content() -> dict[str, Any]:
+    """An untrained model of sequences, as its checkpoint keeps it."""
+    data = make_data(CONFIG)
+    task = make_task(CONFIG, data.sizes, data.codec, trainable=False)
+    return {"state_dict": task.state_dict(), RECIPE: task.recipe}
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("model.layers", 10**9, "choose at most"),
+        ("model.layers", 10**7, "far fewer"),
+        ("model.layers", True, "model.layers=true: it must be a whole number"),
+        ("model.layers", 1.5, "model.layers=1.5: it must be a whole number"),
+        ("model.layers", -1, ""),
+        ("model.layers", None, "it must be a whole number"),
+        ("model.hidden_size", 10**7, "far fewer"),
+        ("model.dropout", float("nan"), "it must be a finite number"),
+        ("model.dropout", float("inf"), "it must be a finite number"),
+        ("model.dropout", "x", "it must be a finite number"),
+        ("model.dropout", 7.0, ""),
+        ("model.input_feeding", 1, "it must be true or false"),
+        ("model.cell", 3, "it must be a text"),
+        ("task.beam_size", 10**9, "choose at most"),
+        ("task.beam_size", 10**6, "from 1 to 1000"),
+        ("task._target_", "attention_lab.tasks.Task", "names 'attention_lab.tasks.Task'"),
+        ("task._target_", "attention_lab.models.Seq2Seq", "as its task"),
+        ("model._target_", "attention_lab.data.Reverse", "as its model"),
+        ("data._target_", "attention_lab.data.reading.datamodule.DataModule", "names"),
+        ("data.train_size", 10**9, "choose at most"),
+        ("scoring.size", 10**9, "choose at most"),
+    ],
+)
+def test_refused_in_one_line(
+    option: str, value: Any, said: str, content: dict[str, Any], tmp_path: Path
+) -> None:
+    part, _, key = option.partition(".")
+    recipe = content[RECIPE]
+    config = {**recipe["config"], part: {**recipe["config"][part], key: value}}
+    torch.save({**content, RECIPE: {**recipe, "config": config}}, tmp_path / "mine.ckpt")
+    with harmless("mine.ckpt") as told:
+        attention_lab.load(tmp_path / "mine.ckpt")
+    assert told, "it was loaded"
+    assert said in told[0]
+
+
+def test_the_recipe_itself_is_loaded(content: dict[str, Any], tmp_path: Path) -> None:
+    torch.save(content, tmp_path / "mine.ckpt")
+    assert len(attention_lab.load(tmp_path / "mine.ckpt").predict(["abc"])) == 1
