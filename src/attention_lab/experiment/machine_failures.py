@@ -30,7 +30,7 @@ def of_checkpoint(path: Path | None, begun: Callable[[], bool]) -> Iterator[None
 
 
 def _is_of_optimizer(error: BaseException) -> bool:
-    """Whether PyTorch's optimiser itself raised an error: its state is what the first step finds out about."""
+    """Whether PyTorch's optimiser itself raised an error: only its first step finds out about its state."""
     place = error.__traceback__
     while place is not None and place.tb_next is not None:
         place = place.tb_next

@@ -97,7 +97,7 @@ def _folder_said(arguments: Sequence[str]) -> str | None:
 
 
 def _is_choice(folder: Path, choice: str) -> bool:
-    return re.fullmatch(r"[\w-]+", choice) is not None and (folder / f"{choice}.yaml").is_file()
+    return re.fullmatch(r"[\w-]{1,60}", choice) is not None and (folder / f"{choice}.yaml").is_file()
 
 
 def saved(folder: Path, name: str, allow: Sequence[str] = ()) -> dict[str, Any]:

@@ -16,6 +16,7 @@ UNSAID = ("data.kind", "model.needs")
 RESOLVER = "run_name"
 """Of the configuration: `${run_name:}` is what `name` gives."""
 _TESTS = ("test", "predict")
+_LONGEST = 60  # characters of a choice, as a folder names it
 _EXCLUDED = "hydra.job.config.override_dirname.exclude_keys"
 
 
@@ -44,7 +45,7 @@ def name(stage: str, choices: Any, given: Iterable[str] = (), checkpoint: Any = 
     trained = read_choices(Path(checkpoint).parent.parent)
     data = choices["data"] if "data" in given else trained.get("data")
     parts = [trained.get("model"), data, trained.get("scoring")]
-    if not all(part and part.replace("_", "").isalnum() for part in parts):
+    if not all(part and len(part) <= _LONGEST and part.replace("_", "").isalnum() for part in parts):
         return stage
     return f"{parts[0]}/{stage}_{parts[1]}_{parts[2]}"
 
