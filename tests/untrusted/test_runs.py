@@ -79,6 +79,7 @@ def test_places_are_those_of_the_present_folder() -> None:
         ("model._target_", "attention_lab.data.reading.files.Path", "names"),
         ("model.scan", 3, "true or false"),
         ("data._args_", ["x"], "has the option '_args_'"),
+        ("optimizer._partial_", "x", "true or false"),
         ("optimizer.lr", float("nan"), "finite"),
         ("optimizer._target_", "torch.load", "names"),
         ("stage", "predict", "only to be repeated"),

@@ -41,6 +41,10 @@ def check_targets(node: Any, whose: str, allow: Sequence[str] = (), listed: Know
         for key, value in node.items():
             if type(key) is not str or (key.startswith("_") and key not in ("_target_", "_partial_")):
                 raise LabError(f"{whose} has the option {key!r}, which is none: it is not loaded")
+            if key == "_partial_" and type(value) is not bool:
+                raise LabError(
+                    f"{whose} has _partial_={str(value)[:60]!r}, not true or false: it is not loaded"
+                )
             if key == "_target_" and not (
                 is_own_class(value)
                 or _is_allowed(value, allow)
