@@ -145,7 +145,10 @@ def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
         loggers = [_make(node)() for node in config["logger"].values()]
         callbacks = [_make(node)() for node in config["callbacks"].values()]
         callbacks = [one for one in callbacks if _is_of_use(one, options, bool(loggers))]
-        options["plugins"] = [*(options.get("plugins") or []), CheckpointFiles(options["default_root_dir"])]
+        options["plugins"] = [
+            *(options.get("plugins") or []),
+            CheckpointFiles(str(options.get("default_root_dir") or ".")),
+        ]
         trainer: pl.Trainer = _make(options)(
             callbacks=[*more, OwnNumbers(), *callbacks], logger=loggers or False
         )
