@@ -2,13 +2,15 @@
 
     python tests/attention/matrix.py     writes the page again
 
-A cell builds a small model in float64, takes what its attention was given and gave, and compares context,
+A cell builds a small model in float64, takes what its attentions were given and gave, and compares context,
 weights and all gradients with the formulas.
 """
 
 import importlib
 import itertools
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,12 +19,12 @@ from unittest.mock import patch
 import references
 import torch
 import yaml
+from small_models import ATTENTIONS, MODELS
 from torch import Tensor
 
-from attention_lab.attention import Attention, Mechanism, recording
+from attention_lab.attention import Attention, Mechanism
+from attention_lab.attention.memory import Memory
 from attention_lab.commandline.incompatible import REFUSALS, refusal
-from attention_lab.models import KernelRegression, MultiHeadClassifier, Seq2Seq
-from attention_lab.sizes import EOS, ClassificationSizes, RegressionSizes, TransductionSizes
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "mechanisms.md"
@@ -56,34 +58,17 @@ def names(group: str) -> list[str]:
     return sorted(path.stem for path in (ROOT / "conf" / group).glob("*.yaml"))
 
 
-def _seq2seq(mechanism: Mechanism) -> None:
-    model = Seq2Seq(mechanism, TransductionSizes(7, 7), embedding_size=3, hidden_size=4, wiring="luong")
-    source = torch.tensor([[4, 5, 6, EOS], [5, EOS, 0, 0]])
-    model.double().eval()(source, torch.tensor([4, 2]), torch.tensor([[6, 5, 4], [5, EOS, 0]]))
+@dataclass
+class Call:
+    """What an attention was given in a call, and what it gave."""
 
-
-def _multihead(mechanism: Mechanism) -> None:
-    sizes = ClassificationSizes(classes=2, length=4, vocabulary=7)
-    model = MultiHeadClassifier(mechanism, sizes, d_model=6, heads=2, layers=1, feedforward=4)
-    model.double().eval()(torch.tensor([[4, 5, 6, 0]]), torch.tensor([3]))
-
-
-def _nw(mechanism: Mechanism) -> Tensor:
-    """Give the prediction too: a Gaussian kernel goes round its attention unless it is recorded."""
-    model = KernelRegression(mechanism, RegressionSizes(features=2, targets=1, samples=5)).double().eval()
-    model.memorize(torch.randn(5, 2).double(), torch.randn(5, 1).double())
-    query, index = model.keys[:3] + 0, torch.tensor([0, 1, -1])
-    with recording(model):
-        model(query, index)
-    predicted: Tensor = model(query, index)
-    return predicted
-
-
-MODELS: dict[str, Callable[[Mechanism], Tensor | None]] = {
-    "seq2seq": _seq2seq,
-    "multihead": _multihead,
-    "nw": _nw,
-}
+    attention: Attention
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    visible: Tensor | None
+    weights: Tensor
+    context: Tensor | None
 
 
 def cells() -> Iterator[Cell]:
@@ -93,28 +78,49 @@ def cells() -> Iterator[Cell]:
 
 
 def error(cell: Cell) -> float:
-    """The largest difference between attention in the model and the formula, gradients included."""
+    """The largest difference between an attention in the model and the formula, gradients included."""
     torch.manual_seed(0)
     parts = {group: part(group, getattr(cell, group)) for group in GROUPS}
     mechanism = Mechanism(parts["scoring"], parts["normalizer"], parts["pooling"], parts["window"])
-    seen: dict[str, Any] = {"context": None}
+    with watched() as calls:
+        predicted = MODELS[cell.model](mechanism)
+    if predicted is not None:
+        calls[-1].context = predicted
+    assert len({id(call.attention) for call in calls}) == ATTENTIONS.get(cell.model, 1)
+    return max(map(_difference, calls))
+
+
+@contextmanager
+def watched() -> Iterator[list[Call]]:
+    """Collect the calls of every attention that runs inside."""
+    calls: list[Call] = []
+    sources: dict[int, tuple[Memory, Tensor, Tensor]] = {}
     remember, weights, forward = Attention.remember, Attention.weights, Attention.forward
 
     def watched_remember(
         self: Attention, key: Tensor, value: Any = None, mask: Any = None, **options: Any
-    ) -> Any:
-        seen.update(key=key, value=key if value is None else value, mask=mask)
-        return remember(self, key, value, mask, **options)
+    ) -> Memory:
+        memory = remember(self, key, value, mask, **options)
+        sources[id(memory.keys)] = memory, key, key if value is None else value
+        return memory
 
-    def watched_weights(self: Attention, query: Tensor, memory: Any, **options: Any) -> Tensor:
+    def keep(
+        self: Attention, query: Tensor, memory: Memory, found: Tensor, context: Tensor | None, **options: Any
+    ) -> None:
+        if not torch.is_grad_enabled():  # a search for a first width, which alters it afterwards
+            return
+        assert not options.get("offset") and options.get("bias") is None
+        _, key, value = sources[id(memory.keys)]
+        calls.append(Call(self, query, key, value, _visible(query, memory), found, context))
+
+    def watched_weights(self: Attention, query: Tensor, memory: Memory, **options: Any) -> Tensor:
         found = weights(self, query, memory, **options)
-        seen.update(attention=self, query=query, weights=found)
+        keep(self, query, memory, found, None, **options)
         return found
 
-    def watched_forward(self: Attention, query: Tensor, memory: Any, **options: Any) -> Tensor:
+    def watched_forward(self: Attention, query: Tensor, memory: Memory, **options: Any) -> Tensor:
         context = forward(self, query, memory, **options)
-        seen.update(context=context)
-        self.weights(query, memory, **options)
+        keep(self, query, memory, weights(self, query, memory, **options), context, **options)
         return context
 
     with (
@@ -122,33 +128,29 @@ def error(cell: Cell) -> float:
         patch.object(Attention, "weights", watched_weights),
         patch.object(Attention, "forward", watched_forward),
     ):
-        predicted = MODELS[cell.model](mechanism)
-    if predicted is not None:
-        seen.update(context=predicted)
-    return _difference(**seen)
+        yield calls
 
 
-def _difference(
-    attention: Attention,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    context: Tensor | None,
-    weights: Tensor,
-) -> float:
+def _visible(query: Tensor, memory: Memory) -> Tensor | None:
+    if not memory.causal:
+        return memory.mask
+    earlier = torch.ones(query.shape[-2], memory.keys.shape[-2], dtype=torch.bool).tril()
+    return earlier if memory.mask is None else earlier & memory.mask
+
+
+def _difference(call: Call) -> float:
+    attention, query, key, value = call.attention, call.query, call.key, call.value
     wide = [_four(x) for x in (query, key, value)]
-    visible = torch.ones(*wide[0].shape[:3], wide[1].shape[2], dtype=torch.bool)
+    everywhere = torch.ones(*wide[0].shape[:3], wide[1].shape[2], dtype=torch.bool)
+    visible = everywhere if call.visible is None else everywhere & _four(call.visible)
     scores = references.scores(attention.score, wide[0], wide[1])
-    wanted, wanted_weights = references.attend(
-        attention, scores, wide[0], wide[2], visible if mask is None else visible & _four(mask)
-    )
+    wanted, wanted_weights = references.attend(attention, scores, wide[0], wide[2], visible)
     leaves = [x for x in (query, key, value, *attention.parameters()) if x.requires_grad]
-    pairs = [(_four(weights), wanted_weights)]
-    pairs += zip(_gradients(_four(weights), leaves), _gradients(wanted_weights, leaves), strict=True)
-    if context is not None:
-        pairs.append((_four(context), wanted))
-        pairs += zip(_gradients(_four(context), leaves), _gradients(wanted, leaves), strict=True)
+    pairs = [(_four(call.weights), wanted_weights)]
+    pairs += zip(_gradients(_four(call.weights), leaves), _gradients(wanted_weights, leaves), strict=True)
+    if call.context is not None:
+        pairs.append((_four(call.context), wanted))
+        pairs += zip(_gradients(_four(call.context), leaves), _gradients(wanted, leaves), strict=True)
     return max(float((got - want).detach().abs().max()) for got, want in pairs)
 
 
@@ -208,14 +210,13 @@ def section(model: str, pooling: str) -> str:
 
 INTRODUCTION = """# Every mechanism in every model
 
-Each score, normaliser, window and pooling, with each other, inside the models. A number is a verified cell: a
-small model is built in float64, and context, weights and all gradients of its attention are compared with a
-reference written from the formulas (`tests/attention/references.py`); none differs by more than the number.
+Each score, normaliser, window and pooling, with each other, inside each of the nine models. A number is a
+verified cell: a small model is built in float64, and context, weights and all gradients of its attentions (a
+`transformer` has three) are compared with a reference written from the formulas
+(`tests/attention/references.py`); none differs by more than the number.
 Hard poolings are compared as they are evaluated, monotonic ones by their weights; their draws, paths and
 gradients have tests of their own.
 Columns are normaliser and window.
-
-`image2seq` has the attention of `seq2seq`; `transformer`, `lm`, `graph`, `cnn` and `rnn` that of `multihead`.
 
 The page is written by `python tests/attention/matrix.py`, and a test compares it with what it finds.
 
