@@ -3,6 +3,7 @@
 import csv
 import json
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from folders import RATE, make_run, make_sweep
 from PIL import Image
 
-from attention_lab.leaderboard.settings import cells, varied
+from attention_lab.leaderboard.settings import Cell, cells, varied
 from attention_lab.runs.run_folder import ERROR, PRUNED, find_runs, read_job
 
 Command = Callable[..., Any]
@@ -218,6 +219,36 @@ def test_along_an_axis_each_value_has_its_best(command: Command, tmp_path: Path)
         line = f"data.train_size={size}: best by {RATE} (lowest): {best}; worse: {other}"
         assert line in done.out
     assert (tmp_path / "runs" / "comparison.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_runs_on_different_data_are_drawn_in_a_plot_each(
+    command: Command, tmp_path: Path, monkeypatch
+) -> None:
+    pytest.importorskip("matplotlib")
+    drawn = []
+
+    def draw(rows: list[Cell], x: str, y: str, *, title: str, **_: Any) -> bytes:
+        drawn.append((title, [(cell.options[x], cell.values(y)) for cell in rows]))
+        return b"a picture"
+
+    monkeypatch.setattr("attention_lab.leaderboard.board.draw_axes", draw)
+    for data, size, seed in product(("copy", "../sort"), (10, 20), (1, 2)):
+        rate = 0.25 * seed + (0.5 if data == "copy" else 0.0)
+        path = tmp_path / "runs" / f"{data[-4:]}{size}{seed}"
+        make_run(
+            path, {RATE: rate}, seed=seed, options={"data": {"train_size": size}}, choices={"data": data}
+        )
+    compare = "hydra.callbacks.comparison"
+    axes = [f"{compare}.x=data.train_size", f"{compare}.y={RATE}", f"{compare}.title=Letters"]
+    done = command("stage=leaderboard", f"run={tmp_path}/runs", *axes)
+    assert (done.status, done.err) == (0, "")
+    assert drawn == [
+        (f"Letters: data={data}", [(size, {"1": low, "2": low + 0.25}) for size in (10, 20)])
+        for data, low in (("copy", 0.75), ("../sort", 0.25))
+    ]
+    names = {path.name for path in (tmp_path / "runs").glob("*.png")}
+    assert names == {"leaderboard.png", "comparison_copy.png", "comparison_sort.png"}
+    assert "![Letters](comparison_copy.png)" in (tmp_path / "runs" / "leaderboard.md").read_text()
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The leaderboard of any runs: after a sweep, and as a stage over folders of runs. It needs no torch."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,7 +99,8 @@ def write_board(folder: Path, jobs: Sequence[Job], view: View) -> None:
     """Print the leaderboard of some runs and write `leaderboard.csv`, `.md` and `.png`.
 
     Runs that differ only in their seed are one setting. Runs on different data are not compared; nor, where
-    `view.x` is an option, those that differ in it. Where `view` has both axes, `comparison.png` is drawn too.
+    `view.x` is an option, those that differ in it. Where `view` has both axes, `comparison.png` is drawn too;
+    for runs on different data, a `comparison_<data>.png` for each.
 
     Raises:
         LabError: no run has a metric that `view` names, or the folder cannot be written to.
@@ -185,12 +187,25 @@ def _draw(
     if not is_available():
         print(f"comparison.png: {MISSING}", flush=True)
         return pictures
-    keys = [key for section in sections for key in section.keys]
-    rows = cells(done, list(dict.fromkeys(keys)))
-    write_atomically(
-        folder / "comparison.png", draw_axes(rows, view.x, view.y, size=view.size, title=view.title)
-    )
-    return [*pictures, "comparison.png"]
+    groups = [jobs for _, jobs in _by_data(done)]
+    for section, jobs, name in zip(sections, groups, _plot_names(sections), strict=True):
+        rows = cells(jobs, section.keys)
+        shown = ": ".join(filter(None, (view.title, section.name)))
+        write_atomically(folder / name, draw_axes(rows, view.x, view.y, size=view.size, title=shown))
+        pictures.append(name)
+    return pictures
+
+
+def _plot_names(sections: Sequence[Section]) -> list[str]:
+    """A file for the plot of each section, named by its data if there are several."""
+    if len(sections) == 1:
+        return ["comparison.png"]
+    names: list[str] = []
+    for number, section in enumerate(sections, start=1):
+        words = re.findall("[A-Za-z0-9]+", section.name.removeprefix("data="))
+        name = f"comparison_{'_'.join(words)[:60]}.png"
+        names.append(name if name not in names else f"comparison_{number}.png")
+    return names
 
 
 def _short(path: Path, base: Path | None = None) -> str:
