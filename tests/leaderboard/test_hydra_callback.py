@@ -211,12 +211,12 @@ def test_a_run_alone_is_told_in_full_and_measured(command) -> None:
     assert (done.folder / "attention").is_dir()
 
 
-@pytest.mark.parametrize("experiment", ["crossover", "efficiency"])
+@pytest.mark.parametrize("experiment", ["crossover_digits", "efficiency"])
 def test_an_experiment_sweeps_by_itself_and_takes_other_values(
     experiment: str, command, tmp_path: Path
 ) -> None:
     small = {
-        "crossover": ["model=multihead", "data.train_size=20,40", "seed=1"],
+        "crossover_digits": ["model=multihead", "data.train_size=20,40", "seed=1"],
         "efficiency": ["mechanism=linear,band", "data.max_length=20", "data.train_size=8"],
     }[experiment]
     small += ["trainer.max_steps=2", "trainer.val_check_interval=2", f"hydra.sweep.dir={tmp_path}/sweep"]
@@ -229,6 +229,20 @@ def test_an_experiment_sweeps_by_itself_and_takes_other_values(
         assert [(job.choices["scoring"], job.choices["window"]) for job in jobs] == [
             ("linear", "global"), ("scaled_dot", "band")
         ]  # fmt: skip
+
+
+def test_encoders_of_the_crossover_have_one_size_and_each_data_a_plot(command, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    small = ["seed=1", "data.train_size=10", "data.validation_size=4", "data.test_size=4"]
+    small += ["trainer.max_steps=1", "trainer.val_check_interval=1", f"hydra.sweep.dir={tmp_path}/sweep"]
+    done = command("experiment=crossover", *small)
+    assert (done.status, done.err) == (0, "")
+    jobs = find_runs([tmp_path / "sweep"])
+    assert [job.choices["model"] for job in jobs] == ["multihead", "cnn", "rnn"] * 2
+    assert all(job.metrics["parameters"] == pytest.approx(6440, rel=0.01) for job in jobs)
+    assert all(job.config["data"]["seed"] == 1 for job in jobs)
+    names = {path.name for path in (tmp_path / "sweep").glob("comparison*.png")}
+    assert names == {"comparison_motifs.png", "comparison_far_pairs.png"}
 
 
 def test_scores_are_compared_in_models_of_one_size(command, tmp_path: Path) -> None:

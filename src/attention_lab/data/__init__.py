@@ -28,6 +28,7 @@ from attention_lab.data.reading.language_codec import LanguageCodec
 from attention_lab.data.regression import CSVRegression, Diabetes, RegressionData, Sine
 from attention_lab.data.sentences import Sentences
 from attention_lab.data.strips import DigitStrips, ImageFiles
+from attention_lab.data.synthetic import FarPairs, Motifs
 from attention_lab.data.toy import Copy, Repeat, Reverse, Sort, ToyTransduction
 from attention_lab.data.transduction import TransductionData
 
@@ -43,6 +44,7 @@ __all__ = [
     "Diabetes",
     "DigitStrips",
     "Digits",
+    "FarPairs",
     "Graph8",
     "GraphData",
     "GraphFiles",
@@ -54,6 +56,7 @@ __all__ = [
     "LanguageCodec",
     "LanguageData",
     "ListOps",
+    "Motifs",
     "NodeBatch",
     "NodeCodec",
     "Pairs",
