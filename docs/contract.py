@@ -54,7 +54,8 @@ def run(promise: Promise, folder: Path, threads: int) -> tuple[bool, str]:
     """Whether a promise holds, and what was seen."""
     program, *arguments = promise.command.split()
     if program == "python":
-        sweep = "experiment=crossover" in arguments or "experiment=efficiency" in arguments
+        sweeps = {f"experiment={name}" for name in ("crossover", "crossover_digits", "efficiency")}
+        sweep = not sweeps.isdisjoint(arguments)
         arguments.append(f"hydra.{'sweep' if sweep else 'run'}.dir={folder}")
         command = [sys.executable, *arguments]
     else:
