@@ -28,7 +28,8 @@ class ClassificationSizes:
     """`classes` labels for sequences of up to `length` tokens (`vocabulary`) or vectors (`features`).
 
     Exactly one of `vocabulary` and `features` is set. `grid` is the rows and columns of a picture whose
-    pixels are the sequence, line by line.
+    pixels are the sequence, line by line. With `answers` above 1, each of the last that many positions has a
+    label of its own; with 1, the sequence has one.
     """
 
     classes: int
@@ -36,6 +37,7 @@ class ClassificationSizes:
     vocabulary: int | None = None
     features: int | None = None
     grid: tuple[int, int] | None = None
+    answers: int = 1
 
 
 @dataclass(frozen=True)

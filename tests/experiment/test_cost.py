@@ -1,5 +1,7 @@
 """What a fit is said to cost."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import nn
@@ -50,3 +52,21 @@ def test_weights_gradients_and_state_are_held() -> None:
     module(torch.ones(1, 100)).sum().backward()
     Fit.optimizers[0].step()
     assert cost._held(Fit, module) == pytest.approx(4 * 40_000, abs=8)
+
+
+def test_first_epochs_of_shorter_sequences_cost_nothing() -> None:
+    class Trainer:
+        datamodule = SimpleNamespace(short_epochs=2)
+        is_last_batch = False
+        optimizers = ()
+        current_epoch = global_step = 0
+
+    one, module = cost.Cost(), SimpleNamespace(device=CPU, parameters=list)
+    for epoch in range(4):
+        Trainer.current_epoch = epoch
+        one.on_train_epoch_start(Trainer, module)
+        for _ in range(3):
+            Trainer.global_step += 1
+            one.on_train_batch_end(Trainer, module)
+        assert one.steps == [0, 0, 2, 5][epoch]  # the first of those that count makes the buffers
+    assert (one.seconds > 0) is True

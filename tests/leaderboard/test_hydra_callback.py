@@ -217,18 +217,23 @@ def test_an_experiment_sweeps_by_itself_and_takes_other_values(
 ) -> None:
     small = {
         "crossover_digits": ["model=multihead", "data.train_size=20,40", "seed=1"],
-        "efficiency": ["mechanism=linear,band", "data.max_length=20", "data.train_size=8"],
+        "efficiency": ["mechanism=linear,band,rnn", "data.length=24", "data.test_size=2"],
     }[experiment]
-    small += ["trainer.max_steps=2", "trainer.val_check_interval=2", f"hydra.sweep.dir={tmp_path}/sweep"]
+    small += {
+        "crossover_digits": ["trainer.val_check_interval=2"],
+        "efficiency": ["data.train_size=2", "data.short_epochs=0", "trainer.check_val_every_n_epoch=1"],
+    }[experiment]
+    small += ["trainer.max_steps=2", f"hydra.sweep.dir={tmp_path}/sweep"]
     done = command(f"experiment={experiment}", *small)
     assert (done.status, done.err) == (0, "")
     jobs = find_runs([tmp_path / "sweep"])
-    assert len(jobs) == 2
+    assert len(jobs) == (2 if experiment == "crossover" else 3)
     assert all("test/accuracy" in job.metrics and job.metrics["fit/steps"] == 2 for job in jobs)
     if experiment == "efficiency":
         assert [(job.choices["scoring"], job.choices["window"]) for job in jobs] == [
-            ("linear", "global"), ("scaled_dot", "band")
+            ("linear", "global"), ("scaled_dot", "band"), ("additive", "global")
         ]  # fmt: skip
+        assert [job.choices["model"] for job in jobs] == ["multihead", "multihead", "rnn"]
 
 
 def test_encoders_of_the_crossover_have_one_size_and_each_data_a_plot(command, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Classifiers: encoders and readouts, padding, sizes that compare, one step of training."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from attention_lab.models import (
     RecurrentClassifier,
     SequenceClassifier,
 )
+from attention_lab.models.parts.readouts import Last
 from attention_lab.sizes import PAD, ClassificationSizes
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -26,7 +28,7 @@ OPTIONS: dict[type[SequenceClassifier], dict[str, object]] = {
     ConvolutionalClassifier: {"layers": 2, "kernel_size": 3},
     RecurrentClassifier: {"layers": 2, "cell": "gru"},
 }
-READ = [(kind, readout) for kind in OPTIONS for readout in ("mean", "max", "linear", "attention")]
+READ = [(kind, readout) for kind in OPTIONS for readout in ("mean", "max", "last", "linear", "attention")]
 READ.append((MultiHeadClassifier, "cls"))
 
 
@@ -71,7 +73,7 @@ def test_no_position_leaks_padding(
 
 
 @pytest.mark.parametrize("kind", OPTIONS)
-@pytest.mark.parametrize("readout", ["mean", "max", "linear", "attention"])
+@pytest.mark.parametrize("readout", ["mean", "max", "last", "linear", "attention"])
 def test_vectors_with_anything_in_their_padding(kind: type[SequenceClassifier], readout: str) -> None:
     model = _classifier(kind, sizes=ClassificationSizes(classes=3, length=8, features=5), readout=readout)
     x, lengths = torch.randn(2, 8, 5, dtype=torch.float64), torch.tensor([8, 3])
@@ -221,7 +223,7 @@ def test_the_models_as_configured_have_equally_many_parameters() -> None:
         (
             MultiHeadClassifier,
             {"readout": "sum"},
-            "readout=sum is unknown: choose mean, max, linear, attention",
+            "readout=sum is unknown: choose mean, max, last, linear, attention",
         ),
         (RecurrentClassifier, {"readout": "cls"}, "readout=cls needs model=multihead: choose mean, max"),
         (ConvolutionalClassifier, {"kernel_size": 4}, "kernel_size must be odd, .* got 4: choose 5"),
@@ -234,3 +236,28 @@ def test_the_models_as_configured_have_equally_many_parameters() -> None:
 def test_wrong_options(kind: type[SequenceClassifier], options: dict[str, object], message: str) -> None:
     with pytest.raises(LabError, match=message):
         _classifier(kind, **options)  # type: ignore[arg-type]
+
+
+def test_the_last_positions_are_read() -> None:
+    x = torch.arange(12.0).view(2, 3, 2)
+    lengths = torch.tensor([3, 1])
+    assert Last()(x, lengths).tolist() == [[4.0, 5.0], [6.0, 7.0]]
+    assert Last(2)(x, lengths).tolist() == [[[2.0, 3.0], [4.0, 5.0]], [[0.0, 0.0], [6.0, 7.0]]]
+    assert Last()(x, torch.tensor([0, 2])).tolist() == [[0.0, 0.0], [8.0, 9.0]]
+
+
+@pytest.mark.parametrize("kind", OPTIONS)
+def test_each_of_the_last_positions_has_an_answer(kind: type[SequenceClassifier]) -> None:
+    several = replace(SIZES, answers=3)
+    model, one = _classifier(kind, sizes=several, readout="last"), _classifier(kind, readout="last")
+    one.load_state_dict(model.state_dict())
+    inputs, lengths = torch.randint(4, 12, (2, 8)), torch.tensor([8, 5])
+    logits = model(inputs, lengths)
+    assert logits.shape == (2, 3, 3)
+    assert torch.allclose(logits[:, -1], one(inputs, lengths))
+    alone = model(inputs[1:, :5], lengths[1:])
+    assert torch.allclose(logits[1:], alone)
+    readouts = ["mean", "max", "attention", *(["cls"] if kind is MultiHeadClassifier else [])]
+    for readout in readouts:
+        with pytest.raises(LabError, match=f"readout={readout} gives one answer, and the data asks for 3 "):
+            _classifier(kind, sizes=several, readout=readout)

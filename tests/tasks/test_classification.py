@@ -53,3 +53,29 @@ def test_a_text_is_shown_as_it_was_given() -> None:
     assert first.keys == ["<unk>", "<unk>", "is", "it"]  # what the model reads
     split = ClassificationSplit(Ragged([[4], [5, 4]]), [0, 1], ["odd", "it is"])
     assert split[torch.tensor([1])].texts == ("it is",)
+
+
+def test_several_answers_count_one_by_one() -> None:
+    letters = Tokenizer.of(Notation("characters"), ["abc"])
+    codec = ClassificationCodec(["no", "yes"], length=5, tokenizer=letters, answers=2)
+    model = MultiHeadClassifier(
+        Mechanism(Additive), codec.sizes, d_model=8, heads=2, layers=1, feedforward=8, readout="last"
+    )
+    task = Classification(model, codec, label_smoothing=0.1).eval()
+    task.log = lambda *_, **__: None  # type: ignore[method-assign]
+    batch = codec.encode(["abcab", "abc"])
+    classes = model(batch.inputs, batch.lengths).argmax(-1)
+    names = [" ".join(codec.labels[one] for one in row) for row in classes.tolist()]
+    assert task.answer(batch) == [observed.output for observed in task.observe(batch)] == names
+    assert [observed.expected for observed in task.observe(batch)] == ["", ""]
+    wrong = classes.clone()
+    wrong[0, 1] = 1 - wrong[0, 1]
+    gold = batch._replace(labels=wrong)
+    assert task.observe(gold)[1].expected == names[1]
+    assert task.observe(gold)[0].expected != names[0]
+    logits = model(batch.inputs, batch.lengths)
+    smooth = 0.9 * logits.log_softmax(-1).gather(-1, wrong.unsqueeze(-1)).squeeze(-1)
+    smooth = smooth + 0.1 * logits.log_softmax(-1).mean(-1)
+    assert torch.allclose(task.training_step(gold, 0), -smooth.mean())
+    task.test_step(gold, 0)
+    assert task.accuracy["test"].compute() == 0.75  # type: ignore[operator]

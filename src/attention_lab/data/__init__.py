@@ -25,6 +25,7 @@ from attention_lab.data.reading.codecs import (
 )
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.language_codec import LanguageCodec
+from attention_lab.data.recall import Recall
 from attention_lab.data.regression import CSVRegression, Diabetes, RegressionData, Sine
 from attention_lab.data.sentences import Sentences
 from attention_lab.data.strips import DigitStrips, ImageFiles
@@ -60,6 +61,7 @@ __all__ = [
     "NodeBatch",
     "NodeCodec",
     "Pairs",
+    "Recall",
     "RegressionBatch",
     "RegressionCodec",
     "RegressionData",

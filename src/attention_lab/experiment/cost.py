@@ -18,7 +18,8 @@ _PROCESS = Path("/proc/self")
 class Cost(pl.Callback):
     """Measures a fit from its second step on: in the first, libraries load and buffers are made.
 
-    Time is that of training alone: validation, and all that is done in it, is left out.
+    Time is that of training alone: validation, and all that is done in it, is left out, and so are first
+    epochs of shorter sequences (`DataModule.short_epochs`): every step that is measured computes as much.
 
     Memory is what the weights, their gradients and the optimiser's state take, and the peak above what else
     is in use between two steps: of the GPU as PyTorch allocates it; without one, of this process's resident
@@ -93,6 +94,9 @@ class Cost(pl.Callback):
 
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any) -> None:
         """Count the steps and the time since the last batch."""
+        data = getattr(trainer, "datamodule", None)
+        if data is not None and trainer.current_epoch < data.short_epochs:
+            return
         if trainer.is_last_batch and pl_module.device.type == "cuda":
             torch.cuda.synchronize(pl_module.device)
         if self.seen is None:

@@ -46,8 +46,10 @@ class SequenceClassifier(nn.Module):
         self.readout = readout
         self.classify = nn.Linear(d_model, sizes.classes)
 
-    def forward(self, inputs: Shaped[Tensor, "B L *d"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B C"]:
-        """Logits of the classes for token ids `[B, L]` or vectors `[B, L, d]`."""
+    def forward(
+        self, inputs: Shaped[Tensor, "B L *d"], lengths: Int[Tensor, " B"]
+    ) -> Float[Tensor, "B *A C"]:
+        """Logits of the classes for token ids `[B, L]` or vectors `[B, L, d]`, for each of A answers."""
         x, lengths = self.readout.extend(self.embedding(inputs), lengths)
         logits: Tensor = self.classify(self.readout(self.encoder(x, lengths), lengths))
         return logits
@@ -70,8 +72,8 @@ class MultiHeadClassifier(SequenceClassifier):
     def __init__(self, mechanism: Mechanism, sizes: ClassificationSizes, spec: MultiHeadSpec) -> None:
         reader = (
             ClassToken(spec.d_model, at_end=spec.causal)
-            if spec.readout == "cls"
-            else make_readout(spec.readout, mechanism, spec.d_model, sizes.length, spec.attention_dropout)
+            if spec.readout == "cls" and sizes.answers == 1
+            else make_readout(spec.readout, mechanism, spec.d_model, sizes, spec.attention_dropout)
         )
         encoder = Encoder(
             mechanism,
@@ -100,7 +102,7 @@ class ConvolutionalClassifier(SequenceClassifier):
         kernel_size: positions that each kernel spans; odd.
         dropout: on the embeddings and the output of each layer.
         attention_dropout: on the attention weights.
-        readout: `mean` or `max` over the positions, `linear`, a learned weight for each of them, or
+        readout: `mean` or `max` over the positions, the `last`, `linear`, a learned weight for each of them, or
             `attention` of one learned query to them.
     """
 
@@ -123,7 +125,7 @@ class ConvolutionalClassifier(SequenceClassifier):
             encoder=ConvolutionalEncoder(
                 d_model=d_model, layers=layers, kernel_size=kernel_size, dropout=dropout
             ),
-            readout=make_readout(readout, mechanism, d_model, sizes.length, attention_dropout),
+            readout=make_readout(readout, mechanism, d_model, sizes, attention_dropout),
         )
 
 
@@ -138,7 +140,7 @@ class RecurrentClassifier(SequenceClassifier):
         cell: `lstm` or `gru`.
         dropout: on the embeddings and the output of each layer.
         attention_dropout: on the attention weights.
-        readout: `mean` or `max` over the positions, `linear`, a learned weight for each of them, or
+        readout: `mean` or `max` over the positions, the `last`, `linear`, a learned weight for each of them, or
             `attention` of one learned query to them.
     """
 
@@ -159,5 +161,5 @@ class RecurrentClassifier(SequenceClassifier):
             sizes,
             d_model=d_model,
             encoder=BidirectionalEncoder(d_model=d_model, layers=layers, cell=cell, dropout=dropout),
-            readout=make_readout(readout, mechanism, d_model, sizes.length, attention_dropout),
+            readout=make_readout(readout, mechanism, d_model, sizes, attention_dropout),
         )

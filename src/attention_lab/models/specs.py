@@ -97,9 +97,9 @@ class MultiHeadSpec(SequenceSpec):
         layers: number of layers; 0 pools the embedded positions themselves.
         causal: let a position attend to itself and earlier ones only.
         scale_embedding: multiply token embeddings by sqrt(d_model).
-        readout: `mean` or `max` over the positions, `linear`, a learned weight for each of them, `attention`
-            of one learned query to them, or `cls`, a learned vector put before them (1810.04805); under a
-            causal mask it stands at the end.
+        readout: `mean` or `max` over the positions, the `last` one (the last ones where the data has a label
+            for each), `linear`, a learned weight for each of them, `attention` of one learned query to them,
+            or `cls`, a learned vector put before them (1810.04805); under a causal mask it stands at the end.
     """
 
     dropout: float = 0.2

@@ -47,7 +47,7 @@ class Classification(Task):
     def training_step(self, batch: ClassificationBatch, batch_idx: int) -> Tensor:
         """Cross entropy of the labels."""
         logits = self.model(batch.inputs, batch.lengths)
-        loss = F.cross_entropy(logits, batch.labels, label_smoothing=self.label_smoothing)
+        loss = _cross_entropy(logits, batch.labels, self.label_smoothing)
         self.log("train/loss", loss, prog_bar=True, batch_size=len(batch.labels))
         return loss
 
@@ -61,9 +61,9 @@ class Classification(Task):
 
     @torch.no_grad()
     def answer(self, batch: ClassificationBatch) -> list[str]:
-        """The likeliest label of each example."""
+        """The likeliest label of each example, or of each of its last positions."""
         classes = self.model(batch.inputs, batch.lengths).argmax(-1)
-        return [self.codec.labels[label] for label in classes.tolist()]
+        return [self.codec.decode(label) for label in classes.tolist()]
 
     @torch.no_grad()
     def observe(self, batch: ClassificationBatch) -> list[Observation]:
@@ -80,8 +80,8 @@ class Classification(Task):
             result.append(
                 Observation(
                     input=batch.texts[row] if batch.texts else " ".join(tokens),
-                    output=self.codec.labels[classes[row]],
-                    expected=self.codec.labels[label] if label >= 0 else "",
+                    output=self.codec.decode(classes[row]),
+                    expected=self.codec.decode(label) if (batch.labels[row] >= 0).all() else "",
                     weights={name: weights[name][shown].float().cpu() for name in weights},
                     masks={name: weights.mask(name)[shown].cpu() for name in weights},
                     queries=positions,
@@ -95,8 +95,13 @@ class Classification(Task):
 
     def _evaluate(self, batch: ClassificationBatch, part: Part) -> None:
         logits = self.model(batch.inputs, batch.lengths)
-        loss = F.cross_entropy(logits, batch.labels)
+        loss = _cross_entropy(logits, batch.labels)
         metric = self.accuracy[part]
-        metric.update(logits, batch.labels)  # type: ignore[operator]
+        metric.update(logits.flatten(0, -2), batch.labels.flatten())  # type: ignore[operator]
         self.log(f"{part}/loss", loss, batch_size=len(batch.labels), sync_dist=True)
         self.log(f"{part}/accuracy", metric, prog_bar=part == "validation")  # type: ignore[arg-type]
+
+
+def _cross_entropy(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> Tensor:
+    """The mean over all labels [B] or [B, A] of logits with a last dimension of classes."""
+    return F.cross_entropy(logits.flatten(0, -2), labels.flatten(), label_smoothing=smoothing)

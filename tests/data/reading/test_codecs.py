@@ -18,11 +18,12 @@ NUMBERS = RegressionCodec(["x", "z"], "y", mean=[1.0, 0.0, 10.0], deviation=[2.0
 LETTERS = Tokenizer(Notation("characters", "NFD", lowercase=True), Vocabulary(["a", "b", "é"]))
 PHONES = Tokenizer(Notation("spaces"), Vocabulary(["AH", "B"]))
 TRANSDUCTION = TransductionCodec(LETTERS, PHONES)
+SEVERAL = ClassificationCodec(["no", "yes"], length=4, tokenizer=LETTERS, answers=3)
 TEXTS = ClassificationCodec(["no", "yes"], length=4, tokenizer=LETTERS)
 VECTORS = ClassificationCodec(["0", "1", "2"], length=2, features=3, scale=2.0)
 
 
-@pytest.mark.parametrize("codec", [NUMBERS, TRANSDUCTION, TEXTS, VECTORS])
+@pytest.mark.parametrize("codec", [NUMBERS, TRANSDUCTION, TEXTS, SEVERAL, VECTORS])
 def test_a_codec_survives_a_checkpoint(codec: Codec, tmp_path: Path) -> None:
     torch.save(codec.state(), tmp_path / "codec.pt")
     state = torch.load(tmp_path / "codec.pt", weights_only=True)
@@ -32,6 +33,12 @@ def test_a_codec_survives_a_checkpoint(codec: Codec, tmp_path: Path) -> None:
 def test_an_unknown_kind_is_refused() -> None:
     with pytest.raises(LabError, match="'images'"):
         codec_from_state({"kind": "images"})
+
+
+@pytest.mark.parametrize("answers", [0, 5, 10**9])
+def test_more_answers_than_tokens_or_none_are_refused(answers: int) -> None:
+    with pytest.raises(LabError, match=f"the checkpoint's codec has {answers} answers for 4 tokens"):
+        codec_from_state(SEVERAL.state() | {"answers": answers})
 
 
 def test_standardisation_and_its_inverse() -> None:

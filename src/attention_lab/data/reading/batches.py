@@ -58,6 +58,7 @@ def unlabelled(source: Tensor, lengths: Tensor) -> TransductionBatch:
 class ClassificationBatch(NamedTuple):
     """`inputs` [B, L] token ids or [B, L, d] float32 vectors, `lengths` [B] and `labels` [B].
 
+    `labels` [B, A] where each of the last A positions has a label of its own.
     `texts`: where examples were texts, as they were given; the ids do not tell what is unknown.
     """
 

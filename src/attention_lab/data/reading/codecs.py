@@ -152,7 +152,8 @@ class TransductionCodec:
 class ClassificationCodec:
     """Labels, and sequences of up to `length` tokens (`tokenizer`) or of exactly `length` vectors.
 
-    Vectors have `features` numbers each, which are divided by `scale`.
+    Vectors have `features` numbers each, which are divided by `scale`. With `answers` above 1, each of the
+    last that many positions has a label of its own.
     """
 
     KIND: ClassVar = "classification"
@@ -161,28 +162,33 @@ class ClassificationCodec:
     tokenizer: Tokenizer | None = None
     features: int | None = None
     scale: float = 1.0
+    answers: int = 1
 
     @property
     def sizes(self) -> ClassificationSizes:
         """The number of classes and the shape of a sequence."""
         vocabulary = None if self.tokenizer is None else len(self.tokenizer.vocabulary)
-        return ClassificationSizes(len(self.labels), self.length, vocabulary, self.features)
+        return ClassificationSizes(
+            len(self.labels), self.length, vocabulary, self.features, answers=self.answers
+        )
 
     def encode(self, lines: Sequence[str], first: int = 1) -> ClassificationBatch:
         """Lines of text, or of `length * features` numbers apart by commas or white space; labels are -1."""
-        labels = torch.full([len(lines)], -1)
+        labels = torch.full([len(lines)] if self.answers == 1 else [len(lines), self.answers], -1)
         if self.tokenizer is None:
             vectors = torch.tensor([self._vectors(line, place) for place, line in _numbered(lines, first)])
-            return ClassificationBatch(vectors / self.scale, torch.full_like(labels, self.length), labels)
+            return ClassificationBatch(vectors / self.scale, torch.full([len(lines)], self.length), labels)
         tokens = Ragged([self.tokens(line, place) for place, line in _numbered(lines, first)])
         texts = tuple(line.strip("\r\n") for line in lines)
         return ClassificationBatch(tokens[torch.arange(len(lines))], tokens.lengths, labels, texts)
 
     def tokens(self, text: str, place: str) -> list[int]:
-        """The ids of one text. Raises LabError, naming `place`, if it is empty or too long."""
+        """The ids of one text. Raises LabError, naming `place`, if it is too short or too long."""
         if self.tokenizer is None:
             raise LabError(f"{place}: the model reads vectors of numbers, not text")
         ids = self.tokenizer.encode(text, place)
+        if len(ids) < self.answers:
+            raise LabError(f"{place}: {len(ids)} tokens; the last {self.answers} have an answer each")
         if len(ids) > self.length:
             unit = "characters" if self.tokenizer.notation.split == "characters" else "words"
             raise LabError(f"{place}: {len(ids)} {unit}; at most {self.length} fit (option data.max_length)")
@@ -196,9 +202,9 @@ class ClassificationCodec:
             )
         return self.labels.index(name)
 
-    def decode(self, label: int) -> str:
-        """The name of a label."""
-        return self.labels[label]
+    def decode(self, label: int | Sequence[int]) -> str:
+        """The name of a label, or of several, apart by spaces."""
+        return self.labels[label] if isinstance(label, int) else " ".join(self.labels[one] for one in label)
 
     def token_labels(self, inputs: Tensor | Sequence[int], length: int) -> list[str]:
         """A label for each of the `length` steps of one example [L] or [L, d]."""
@@ -209,7 +215,7 @@ class ClassificationCodec:
     def state(self) -> dict[str, Any]:
         """What `from_state` needs."""
         tokenizer = None if self.tokenizer is None else self.tokenizer.state()
-        fields = {name: getattr(self, name) for name in ("labels", "length", "features", "scale")}
+        fields = {name: getattr(self, name) for name in ("labels", "length", "features", "scale", "answers")}
         return {"kind": self.KIND, "tokenizer": tokenizer, **fields}
 
     @classmethod
@@ -250,6 +256,8 @@ def codec_from_state(state: dict[str, Any]) -> Codec:
     codec: Codec = kinds[state["kind"]].from_state(state)
     if not fits(codec, type(codec)):
         raise LabError(f"the checkpoint's codec of the kind {codec.KIND!r} has values that are none")
+    if isinstance(codec, ClassificationCodec) and not 1 <= codec.answers <= max(1, codec.length):
+        raise LabError(f"the checkpoint's codec has {codec.answers} answers for {codec.length} tokens")
     return codec
 
 

@@ -34,6 +34,8 @@ class DataModule(pl.LightningDataModule, ABC):
 
     codec: Codec
     sizes: Sizes
+    short_epochs = 0
+    """So many first epochs train on shorter sequences than the later ones; what they cost is not measured."""
 
     def __init__(self, batch_size: int | None) -> None:
         super().__init__()

@@ -82,6 +82,27 @@ class BucketBatches(Sampler[Tensor]):
         return [batches[number] for number in steps.flatten().tolist()]
 
 
+class GrowingBatches(BucketBatches):
+    """Batches of the rows before `short` in every epoch but the first ones, which have rows of their own.
+
+    Args:
+        lengths: of the rows of the later epochs.
+        short: the rows of each of the first epochs; they are cut into as many batches.
+        batch_size, rank, world_size: see `BucketBatches`.
+    """
+
+    def __init__(
+        self, lengths: Tensor, short: list[Tensor], batch_size: int | None, rank: int, world_size: int
+    ) -> None:
+        super().__init__(lengths, batch_size, shuffle=True, rank=rank, world_size=world_size)
+        self._short = short
+
+    def _shuffled(self) -> list[Tensor]:
+        if self._epoch < len(self._short):
+            return list(self._short[self._epoch].tensor_split(self._batches))
+        return super()._shuffled()
+
+
 def loader(
     split: Split, batch_size: int | None, shuffle: bool, rank: int = 0, world_size: int = 1
 ) -> DataLoader[Any]:

@@ -16,6 +16,7 @@ from attention_lab.data.reading.batches import (
     TransductionBatch,
 )
 from attention_lab.data.reading.ragged import Ragged
+from attention_lab.data.recall_split import RecallSplit
 
 PROMPT = 32
 """Most symbols of an example that are its prompt: few enough to show them with what follows in a line."""
@@ -129,4 +130,4 @@ class LanguageSplit(Dataset[LanguageBatch]):
         return LanguageBatch(self._tokens[index], lengths, prompts, index)
 
 
-Split = RegressionSplit | TransductionSplit | ClassificationSplit | NodeSplit | LanguageSplit
+Split = RegressionSplit | TransductionSplit | ClassificationSplit | NodeSplit | LanguageSplit | RecallSplit

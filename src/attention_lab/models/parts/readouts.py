@@ -10,10 +10,14 @@ from torch import Tensor, nn
 from attention_lab.attention import Mechanism, lengths_mask
 from attention_lab.attention.windows import Global
 from attention_lab.errors import LabError
+from attention_lab.sizes import ClassificationSizes
 
 
 class Readout(nn.Module):
-    """Reads `[B, L, d]` down to `[B, d]`; `extend` may put positions of its own into what is encoded."""
+    """Reads `[B, L, d]` down to `[B, d]`, or to `[B, A, d]` where the data has A answers.
+
+    `extend` may put positions of its own into what is encoded.
+    """
 
     prefix = 0
     """How many positions `extend` puts before the sequence."""
@@ -134,19 +138,53 @@ class Attentive(Readout):
         return context.squeeze(1)
 
 
-def make_readout(name: str, mechanism: Mechanism, size: int, length: int, dropout: float) -> Readout:
-    """The readout called `name` that asks nothing of the encoder: mean, max, linear or attention."""
+class Last(Readout):
+    """The last position of a sequence, or the last few: they are asked, all before them is what is known.
+
+    Args:
+        answers: how many are read.
+    """
+
+    def __init__(self, answers: int = 1) -> None:
+        super().__init__()
+        self.answers = answers
+
+    def forward(self, x: Float[Tensor, "B L d"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B *A d"]:
+        """`x_L`, or `[x_{L-A+1}, ..., x_L]` where A is above 1; zero before a sequence begins."""
+        places = lengths.unsqueeze(-1) - self.answers + torch.arange(self.answers, device=x.device)
+        rows = torch.arange(len(x), device=x.device).unsqueeze(-1)
+        read = x[rows, places.clamp_min(0)].masked_fill(places.unsqueeze(-1) < 0, 0.0)
+        return read.squeeze(1) if self.answers == 1 else read
+
+
+def make_readout(
+    name: str, mechanism: Mechanism, size: int, sizes: ClassificationSizes, dropout: float
+) -> Readout:
+    """The readout called `name` that asks nothing of the encoder: mean, max, last, linear or attention.
+
+    Raises:
+        LabError: it is unknown, or gives one answer where the data has several.
+    """
+    if sizes.answers > 1 and name != "last":
+        raise LabError(
+            f"model.readout={name} gives one answer, and the data asks for {sizes.answers} of each sequence: "
+            "choose model.readout=last"
+        )
     match name:
         case "mean":
             return Mean()
         case "max":
             return Max()
+        case "last":
+            return Last(sizes.answers)
         case "linear":
-            return FullyConnected(length)
+            return FullyConnected(sizes.length)
         case "attention":
             return Attentive(mechanism, size, dropout)
         case "cls":
-            raise LabError("model.readout=cls needs model=multihead: choose mean, max, linear or attention")
+            raise LabError(
+                "model.readout=cls needs model=multihead: choose mean, max, last, linear or attention"
+            )
     raise LabError(
-        f"model.readout={name} is unknown: choose mean, max, linear, attention or, with multihead, cls"
+        f"model.readout={name} is unknown: choose mean, max, last, linear, attention or, with multihead, cls"
     )
