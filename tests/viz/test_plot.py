@@ -86,6 +86,21 @@ def test_a_bubble_s_area_is_its_number(axes) -> None:
     assert {"small\n100", "large\n400"} <= {text.get_text() for text in axes[0].texts}
 
 
+def test_bubbles_with_texts_of_their_own_are_joined_and_named_below(axes) -> None:
+    rows = [
+        Measured("first", [1.0, 30.0], [0.5, 0.9], [NAN] * 2, areas=[100.0, 400.0], points=["10", "20"]),
+        Measured("second", [2.0, 20.0], [0.2, 0.3], [NAN] * 2, areas=[100.0, 100.0], points=["10", "20"]),
+    ]
+    draw_bubbles(rows)
+    assert {"10\n100", "20\n400"} <= {text.get_text() for text in axes[0].texts}
+    (legend,) = axes[0].figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["first", "second"]
+    colours = [line.get_color() for line in legend.get_lines()]
+    lines = [line for line in axes[0].lines if line.get_linestyle() == "-" and len(line.get_xdata()) == 2]
+    assert [line.get_color() for line in lines] == colours == list(plot.COLOURS[:2])
+    assert list(lines[0].get_xdata()) == [1.0, 30.0]
+
+
 def test_pictures_are_the_same_each_time_and_not_empty() -> None:
     for draw in (draw_lines, draw_bubbles):
         first, again = (np.asarray(draw(ROWS, title="T")) for _ in range(2))

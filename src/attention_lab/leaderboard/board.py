@@ -191,7 +191,8 @@ def _draw(
     for section, jobs, name in zip(sections, groups, _plot_names(sections), strict=True):
         rows = cells(jobs, section.keys)
         shown = ": ".join(filter(None, (view.title, section.name)))
-        write_atomically(folder / name, draw_axes(rows, view.x, view.y, size=view.size, title=shown))
+        picture = draw_axes(rows, view.x, view.y, size=view.size, title=shown, group=view.group)
+        write_atomically(folder / name, picture)
         pictures.append(name)
     return pictures
 

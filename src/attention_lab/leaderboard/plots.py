@@ -1,6 +1,7 @@
 """The pictures of a comparison: settings in order, and one quantity against another."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from attention_lab.leaderboard.ranking import Block, Ranked
 from attention_lab.leaderboard.settings import Cell, shown
@@ -28,21 +29,39 @@ def _bar(row: Ranked, block: Block) -> Bar:
     return Bar(block.name(row), mean, row.cell.interval(block.metric), points, row.verdict)
 
 
-def draw_axes(cells: Sequence[Cell], x: str, y: str, *, size: str | None, title: str) -> bytes:
-    """`comparison.png`: y against x, as lines over an option or as bubbles over a metric; by matplotlib."""
+def draw_axes(
+    cells: Sequence[Cell], x: str, y: str, *, size: str | None, title: str, group: str | None = None
+) -> bytes:
+    """`comparison.png`: y against x, as lines over an option or as bubbles over a metric; by matplotlib.
+
+    Bubbles that differ in more than `group` are joined: of a mechanism, those of every length.
+    """
     bubbles = x not in cells[0].options
     most = max(len(cell.values(y)) for cell in cells)
     spread = f"mean and 95% interval over {most} seeds" if most > 1 else "one run each"
     labels = {"title": title, "x_label": x, "y_label": y}
     lines: dict[str, list[Cell]] = {}
+    joined = bubbles and group in cells[0].options and len(cells[0].options) > 1
     for cell in cells:
-        named = [str(value) for key, value in cell.options.items() if key != x]
+        named = [
+            str(value) for key, value in cell.options.items() if key == group or (not joined and key != x)
+        ]
         lines.setdefault(" · ".join(named), []).append(cell)
     measured = [_measured(name, line, x, y, size) for name, line in lines.items()]
+    if joined:
+        measured = [
+            replace(row, points=[_rest(cell, group) for cell in line])
+            for row, line in zip(measured, lines.values(), strict=True)
+        ]
     if bubbles:
         note = f"{spread}; area: {size}" if size else spread
         return to_png(draw_bubbles(measured, note=note, **labels))
     return to_png(draw_lines(measured, note=spread, **labels))
+
+
+def _rest(cell: Cell, group: str | None) -> str:
+    """A setting by its options beside the group."""
+    return " · ".join(str(value) for key, value in cell.options.items() if key != group)
 
 
 def _measured(name: str, cells: Sequence[Cell], x: str, y: str, size: str | None) -> Measured:

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import chain
 from math import isfinite
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
+
+from attention_lab.viz.bubbles import Bubble, name_bubbles, show_legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,6 +41,7 @@ class Measured:
         intervals: the lower and upper end of each interval of y; NaN: none.
         x_intervals: likewise of x.
         areas: what the area of a bubble is in proportion to.
+        points: what stands beside each bubble in place of the name; the bubbles are then joined by a line.
     """
 
     name: str
@@ -47,16 +50,7 @@ class Measured:
     intervals: Sequence[Interval]
     x_intervals: Sequence[Interval] | None = None
     areas: Sequence[float] | None = None
-
-
-class _Bubble(NamedTuple):
-    """What stands beside a bubble at (x, y), whose radius is in points."""
-
-    text: str
-    x: float
-    y: float
-    radius: float
-    colour: str
+    points: Sequence[str] = ()
 
 
 def is_available() -> bool:
@@ -100,7 +94,10 @@ def draw_lines(
 def draw_bubbles(
     rows: Sequence[Measured], *, title: str = "", note: str = "", x_label: str = "x", y_label: str = "y"
 ) -> Image.Image:
-    """A bubble for each measurement, its name beside it, bars for the intervals of x and y."""
+    """A bubble for each measurement, its name beside it, bars for the intervals of x and y.
+
+    Names stand in a legend where the bubbles of a row have texts of their own.
+    """
     from matplotlib.ticker import LogLocator, NullLocator
 
     figure, axes = _paper(title, note, x_label, y_label)
@@ -111,9 +108,10 @@ def draw_bubbles(
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
         axes.xaxis.set_minor_locator(NullLocator())
-    bubbles: list[_Bubble] = []
+    bubbles: list[Bubble] = []
     largest = max((area for row in rows for area in row.areas or () if isfinite(area)), default=0.0)
     for place, row in enumerate(rows):
+        joined = bool(row.points)
         _bars(
             axes,
             row.x,
@@ -121,7 +119,7 @@ def draw_bubbles(
             place,
             intervals=row.intervals,
             x_intervals=row.x_intervals,
-            line=False,
+            line=joined,
             marker=False,
         )
         shown = row.areas if row.areas and largest > 0 else [0.06] * len(row.x)
@@ -129,13 +127,16 @@ def draw_bubbles(
         colour = COLOURS[place % len(COLOURS)]
         axes.scatter(row.x, row.y, s=areas, color=colour, alpha=0.55, linewidths=1.2, edgecolors=colour)
         for i, (x, y, area) in enumerate(zip(row.x, row.y, areas, strict=True)):
-            text = row.name if row.areas is None else f"{row.name}\n{row.areas[i]:,.0f}"
+            name = row.points[i] if joined else row.name
+            text = name if row.areas is None else f"{name}\n{row.areas[i]:,.0f}"
             if isfinite(x) and isfinite(y):
-                bubbles.append(_Bubble(text, x, y, area**0.5 / 2, colour))
+                bubbles.append(Bubble(text, x, y, area**0.5 / 2, colour))
     axes.margins(x=0.22)
     _widen(axes, rows, space=0.14)
+    if any(row.points for row in rows):
+        show_legend(axes, {row.name: COLOURS[place % len(COLOURS)] for place, row in enumerate(rows)})
     figure.canvas.draw()  # from here on it is known where everything is
-    _name_bubbles(axes, bubbles)
+    name_bubbles(axes, bubbles)
     return _image(figure)
 
 
@@ -252,42 +253,6 @@ def _name_ends(axes: "Axes", rows: Sequence[Measured], values: Sequence[Any], nu
             fontweight="bold",
             annotation_clip=False,
         )
-
-
-def _name_bubbles(axes: "Axes", bubbles: Sequence[_Bubble]) -> None:
-    """Names right of the bubbles, or where they cover no other one."""
-    from matplotlib.patheffects import withStroke
-    from matplotlib.transforms import Bbox
-
-    point = axes.figure.dpi / 72
-    centres = [axes.transData.transform((one.x, one.y)) for one in bubbles]
-    taken = [
-        Bbox([centre - one.radius * point, centre + one.radius * point])
-        for centre, one in zip(centres, bubbles, strict=True)
-    ]
-    paper = axes.get_window_extent()
-    for one in bubbles:
-        away = one.radius + 5
-        name = axes.annotate(
-            one.text,
-            (one.x, one.y),
-            (away, 0.0),
-            textcoords="offset points",
-            ha="left",
-            va="center",
-            color=one.colour,
-            fontsize=9.5,
-            path_effects=[withStroke(linewidth=3, foreground="white")],
-        )
-        places = [(away, 0.0, "left", "center"), (-away, 0.0, "right", "center")]
-        places += [(0.0, away, "center", "bottom"), (0.0, -away, "center", "top")]
-        for across, up, ha, va in [*places, places[0]]:  # where none is free, the first
-            name.set(position=(across, up), ha=ha, va=va)
-            box = name.get_window_extent()
-            inside = paper.x0 <= box.x0 and box.x1 <= paper.x1 and paper.y0 <= box.y0 and box.y1 <= paper.y1
-            if inside and not any(box.overlaps(other) for other in taken):
-                break
-        taken.append(name.get_window_extent())
 
 
 def spread_out(heights: Sequence[float], gap: float) -> list[float]:

@@ -1,0 +1,96 @@
+"""Draw docs/efficiency.png and print its table: accuracy of finished sweeps, speed and memory measured now.
+
+    python train.py -m experiment=efficiency seed=1,2,3
+    python docs/efficiency.py logs/efficiency_*
+
+A sweep measures the speed of its runs too, by the clock, which is right on a machine that does nothing else.
+Here the mechanisms take turns in one process with one thread, and CPU seconds are counted, as other programs
+disturb these less: medians of five samples.
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import mean
+
+import torch
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.mechanisms import MECHANISMS, ways  # noqa: E402
+
+from attention_lab.errors import LabError  # noqa: E402
+from attention_lab.leaderboard.plots import draw_axes  # noqa: E402
+from attention_lab.leaderboard.settings import Cell, cells  # noqa: E402
+from attention_lab.runs.run_folder import Job, find_runs  # noqa: E402
+from benchmarks.harness import Contest, Row, measure  # noqa: E402
+
+ACCURACY, SPEED, MEMORY = "test/accuracy", "steps per CPU second", "peak memory, MB"
+KEYS = ("mechanism", "data.length")
+
+
+def speeds(lengths: Sequence[int], mechanisms: Sequence[str]) -> dict[tuple[str, int], Row]:
+    """CPU seconds and memory of a step of each mechanism at each length."""
+    torch.set_num_threads(1)
+    found = {}
+    for length in lengths:
+        chosen = [way for way in ways(length, torch.device("cpu")) if way.name in mechanisms]
+        for row in measure(Contest(f"length {length}", chosen), 5, calm=float("inf")):
+            found[row.name, length] = row
+    return found
+
+
+def merged(job: Job, row: Row) -> Job:
+    """A run with its accuracy, and the cost that was measured beside it."""
+    costs = {SPEED: 1 / row.cpu, MEMORY: (row.memory or 0.0) / 1e6}
+    return replace(job, metrics={ACCURACY: job.metrics[ACCURACY], **costs})
+
+
+def table(found: Sequence[Cell], rows: Mapping[tuple[str, int], Row]) -> str:
+    """Markdown: a row for each length and mechanism."""
+    lines = [
+        "| length | mechanism | accuracy | seeds | steps per CPU second | times scaled_dot | peak MB |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    order = {name: place for place, name in enumerate(MECHANISMS)}
+    for cell in sorted(found, key=lambda one: (one.options["data.length"], order[one.options["mechanism"]])):
+        mechanism, length = (cell.options[key] for key in KEYS)
+        values = list(cell.values(ACCURACY).values())
+        spread = f" ({min(values):.3f} to {max(values):.3f})" if len(values) > 1 else ""
+        row, first = rows[mechanism, length], rows["scaled_dot", length]
+        memory = (row.memory or 0.0) / 1e6
+        lines.append(
+            f"| {length:,} | {mechanism} | {mean(values):.3f}{spread} | {len(values)} | "
+            f"{1 / row.cpu:.3g} | {first.cpu / row.cpu:.2g} | {memory:,.0f} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Read the sweeps named on the command line."""
+    try:
+        jobs = [job for job in find_runs([Path(name) for name in sys.argv[1:]]) if ACCURACY in job.metrics]
+        if not jobs:
+            raise LabError("name the folders of finished sweeps: python docs/efficiency.py logs/efficiency_*")
+        pairs = [tuple(job.value(key) for key in KEYS) for job in jobs]
+        rows = speeds(sorted({length for _, length in pairs}), ["scaled_dot", *{name for name, _ in pairs}])
+        found = cells([merged(job, rows[pair]) for job, pair in zip(jobs, pairs, strict=True)], KEYS)
+    except (LabError, KeyError) as error:
+        return _refuse(error)
+    picture = draw_axes(
+        found, SPEED, ACCURACY, size=MEMORY, title="Recall at lengths 1,000, 2,000 and 4,000", group=KEYS[0]
+    )
+    (ROOT / "docs" / "efficiency.png").write_bytes(picture)
+    print(table(found, rows))
+    return 0
+
+
+def _refuse(error: Exception) -> int:
+    print(f"Error: {error}", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
