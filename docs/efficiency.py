@@ -19,13 +19,12 @@ import torch
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.mechanisms import MECHANISMS, ways  # noqa: E402
-
 from attention_lab.errors import LabError  # noqa: E402
 from attention_lab.leaderboard.plots import draw_axes  # noqa: E402
 from attention_lab.leaderboard.settings import Cell, cells  # noqa: E402
 from attention_lab.runs.run_folder import Job, find_runs  # noqa: E402
 from benchmarks.harness import Contest, Row, measure  # noqa: E402
+from benchmarks.mechanisms import MECHANISMS, ways  # noqa: E402
 
 ACCURACY, SPEED, MEMORY = "test/accuracy", "steps per CPU second", "peak memory, MB"
 KEYS = ("mechanism", "data.length")

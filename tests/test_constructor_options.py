@@ -4,6 +4,7 @@ import inspect
 from dataclasses import dataclass
 
 import pytest
+
 from attention_lab.constructor_options import options_of, shared
 
 

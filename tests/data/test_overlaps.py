@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from attention_lab.data.overlaps import PASSAGE, Keyed, part_names, shared_examples, shared_passages
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
@@ -21,6 +20,7 @@ from attention_lab.data import (
     Text,
     overlaps,
 )
+from attention_lab.data.overlaps import PASSAGE, Keyed, part_names, shared_examples, shared_passages
 from attention_lab.data.reading.parts import Parts
 
 FILES = {"train_file": "train", "validation_file": "dev", "test_file": "test"}

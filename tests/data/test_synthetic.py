@@ -4,11 +4,11 @@ from math import comb
 
 import pytest
 import torch
-from attention_lab.data.synthetic import SyntheticClassification
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attention_lab.data import ClassificationBatch, FarPairs, ListOps, Motifs
+from attention_lab.data.synthetic import SyntheticClassification
 from attention_lab.errors import LabError
 from attention_lab.sizes import ClassificationSizes
 

@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from attention_lab.experiment.streams import Output
 from folders import RATE, make_run
+
+from attention_lab.experiment.streams import Output
 
 TRAIN = Path(__file__).parents[2] / "train.py"
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}

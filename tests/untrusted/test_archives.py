@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 import torch
-from attention_lab.untrusted.archives import check_archive
-from attention_lab.untrusted.pickles import MOST, check_pickle
 from torch import nn
 
 from attention_lab.errors import LabError
+from attention_lab.untrusted.archives import check_archive
+from attention_lab.untrusted.pickles import MOST, check_pickle
 
 REFUSED = (
     *(pickle.UnpicklingError, LabError, zipfile.BadZipFile, zipfile.LargeZipFile),

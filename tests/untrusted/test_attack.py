@@ -14,9 +14,10 @@ import pytest
 from forked import MEGABYTES, SECONDS, prepare, run
 from hostile import Case, cases
 
-import attention_lab.experiment.stages  # noqa: F401  # imported once, for all forked processes
+# imported once, for all forked processes
+import attention_lab.experiment.stages
 import attention_lab.leaderboard.board
-import attention_lab.runs.report_page
+import attention_lab.runs.report_page  # noqa: F401
 
 SAMPLE = 14
 

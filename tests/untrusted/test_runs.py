@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 import yaml
-from attention_lab.untrusted.configuration import check_targets, check_values
-from attention_lab.untrusted.runs import check_links, check_run
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from attention_lab.errors import LabError
 from attention_lab.interruption.resume import go_on, saved
 from attention_lab.runs.run_names import register
+from attention_lab.untrusted.configuration import check_targets, check_values
+from attention_lab.untrusted.runs import check_links, check_run
 
 CONF = Path(__file__).parents[2] / "conf"
 FIT: dict[str, Any] = {

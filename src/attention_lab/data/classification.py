@@ -5,8 +5,8 @@ from typing import Literal, get_args
 
 import torch
 
-from attention_lab.data.overlaps import Keyed, shared_examples
 from attention_lab.constructor_options import options_of
+from attention_lab.data.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.codecs import ClassificationCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.files import Row, TextParts

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from attention_lab.data.overlaps import Keyed, shared_examples
 from attention_lab.constructor_options import options_of
+from attention_lab.data.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.files import Row, TextParts
 from attention_lab.data.reading.parts import Parts, check_choice

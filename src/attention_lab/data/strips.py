@@ -3,8 +3,8 @@
 import random
 from abc import abstractmethod
 from collections.abc import Sequence
-from hashlib import blake2b
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple, get_args
 

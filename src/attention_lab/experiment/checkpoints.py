@@ -18,7 +18,6 @@ from attention_lab.data.reading.codecs import Codec
 from attention_lab.errors import LabError
 from attention_lab.experiment.build import Config, kept_config, make_task, rebuild
 from attention_lab.models import Ensemble
-from attention_lab.reading import open_regular
 from attention_lab.runs.path_patterns import expand
 from attention_lab.sizes import Sizes
 from attention_lab.tasks import RECIPE, Observation, Task, Transduction

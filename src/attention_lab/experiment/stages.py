@@ -41,8 +41,8 @@ from attention_lab.experiment.checkpoints import (
 from attention_lab.experiment.compiling import compiling
 from attention_lab.experiment.console import in_sweep, quiet, tell_shared
 from attention_lab.experiment.cost import Cost
-from attention_lab.experiment.loss_curve import save_losses
 from attention_lab.experiment.inputs import read_inputs
+from attention_lab.experiment.loss_curve import save_losses
 from attention_lab.interruption import resume
 from attention_lab.interruption.signals import Waiting
 from attention_lab.interruption.startup_watchdog import Starting

@@ -102,8 +102,8 @@ class ConvolutionalClassifier(SequenceClassifier):
         kernel_size: positions that each kernel spans; odd.
         dropout: on the embeddings and the output of each layer.
         attention_dropout: on the attention weights.
-        readout: `mean` or `max` over the positions, the `last`, `linear`, a learned weight for each of them, or
-            `attention` of one learned query to them.
+        readout: `mean` or `max` over the positions, the `last`, `linear`, a learned weight for each of them,
+            or `attention` of one learned query to them.
     """
 
     def __init__(
@@ -140,8 +140,8 @@ class RecurrentClassifier(SequenceClassifier):
         cell: `lstm` or `gru`.
         dropout: on the embeddings and the output of each layer.
         attention_dropout: on the attention weights.
-        readout: `mean` or `max` over the positions, the `last`, `linear`, a learned weight for each of them, or
-            `attention` of one learned query to them.
+        readout: `mean` or `max` over the positions, the `last`, `linear`, a learned weight for each of them,
+            or `attention` of one learned query to them.
     """
 
     def __init__(
