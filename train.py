@@ -5,8 +5,8 @@ from typing import Any
 import hydra
 from omegaconf import DictConfig
 
+from attention_lab.commandline.console_streams import prepare
 from attention_lab.commandline.groups import check_choices
-from attention_lab.experiment.streams import prepare
 from attention_lab.interruption.resume import take_up
 from attention_lab.runs.run_names import register
 

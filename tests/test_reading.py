@@ -14,15 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attention_lab.data import CSVRegression, GraphFiles, ImageFiles, Labelled, Pairs, Text
-from attention_lab.data.images import read_picture
+from attention_lab.data.reading.image_codec import read_picture
 from attention_lab.errors import LabError
-from attention_lab.experiment.checkpoints import read_checkpoint
 from attention_lab.experiment.inputs import read_inputs
 from attention_lab.reading import open_regular, read_regular, read_up_to
 from attention_lab.runs import report_page
 from attention_lab.runs.run_folder import ERROR, METRICS, first_line, read_job
 from attention_lab.runs.test_predictions import read_outcomes
 from attention_lab.tensorboard_plugin.report import read_log
+from attention_lab.untrusted.checkpoints import read_checkpoint
 from attention_lab.untrusted.plain_files import read_small
 
 SECONDS = 10

@@ -10,8 +10,8 @@ from PIL import Image
 from torch import Tensor
 
 from attention_lab.data import Digits, DigitStrips, ImageFiles, TransductionBatch
-from attention_lab.data.images import ImageCodec, Images
 from attention_lab.data.reading.codecs import codec_from_state
+from attention_lab.data.reading.image_codec import ImageCodec, Images
 from attention_lab.data.reading.splits import Split
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.errors import LabError

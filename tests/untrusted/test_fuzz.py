@@ -28,7 +28,7 @@ from tensorboard.summary.writer.event_file_writer import EventFileWriter
 from werkzeug.test import Client
 
 from attention_lab.data import CSVRegression, DataModule, GraphFiles, ImageFiles, Labelled, Pairs, Text
-from attention_lab.data.images import read_picture
+from attention_lab.data.reading.image_codec import read_picture
 from attention_lab.interruption import resume
 from attention_lab.leaderboard import board
 from attention_lab.runs import report_page, run_folder

@@ -6,8 +6,8 @@ import pytorch_lightning as pl
 from torch import Tensor, nn
 
 from attention_lab.callbacks.tensorboard import run_writer
-from attention_lab.data.images import ImageCodec
 from attention_lab.data.reading.codecs import ClassificationCodec, Codec, TransductionCodec
+from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.data.reading.language_codec import LanguageCodec
 from attention_lab.data.reading.vocabulary import Tokenizer
 from attention_lab.sizes import PAD

@@ -3,10 +3,8 @@
 from attention_lab.data.classification import Digits, Labelled
 from attention_lab.data.cmudict import CMUDict
 from attention_lab.data.graph import Graph8, GraphData, GraphFiles, Karate
-from attention_lab.data.images import ImageCodec
 from attention_lab.data.language import LanguageData, Text, Words
 from attention_lab.data.listops import ListOps
-from attention_lab.data.nodes import NodeCodec
 from attention_lab.data.pairs import Pairs
 from attention_lab.data.reading.batches import (
     Batch,
@@ -24,7 +22,9 @@ from attention_lab.data.reading.codecs import (
     codec_from_state,
 )
 from attention_lab.data.reading.datamodule import DataModule
+from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.data.reading.language_codec import LanguageCodec
+from attention_lab.data.reading.node_codec import NodeCodec
 from attention_lab.data.recall import Recall
 from attention_lab.data.regression import CSVRegression, Diabetes, RegressionData, Sine
 from attention_lab.data.sentences import Sentences

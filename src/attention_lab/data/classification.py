@@ -6,10 +6,10 @@ from typing import Literal, get_args
 import torch
 
 from attention_lab.constructor_options import options_of
-from attention_lab.data.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.codecs import ClassificationCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.files import Row, TextParts
+from attention_lab.data.reading.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.parts import Parts, check_at_least, check_choice
 from attention_lab.data.reading.ragged import Ragged
 from attention_lab.data.reading.splits import ClassificationSplit, Split

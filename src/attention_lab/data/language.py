@@ -10,10 +10,10 @@ from typing import Literal, get_args
 
 from attention_lab.constructor_options import options_of
 from attention_lab.data.cmudict import dictionary_file, part_words, read_dictionary
-from attention_lab.data.overlaps import shared_passages
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.files import FileSpec, read_text
 from attention_lab.data.reading.language_codec import LanguageCodec
+from attention_lab.data.reading.overlaps import shared_passages
 from attention_lab.data.reading.parts import Parts, check_at_least, check_choice
 from attention_lab.data.reading.splits import LanguageSplit, Split
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary

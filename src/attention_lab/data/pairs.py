@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import get_args
 
 from attention_lab.constructor_options import options_of
-from attention_lab.data.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.files import Row, TextParts
+from attention_lab.data.reading.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.parts import Parts, check_choice
 from attention_lab.data.reading.vocabulary import Cut, Normalization, Notation, Tokenizer
 from attention_lab.data.transduction import Example, TransductionData

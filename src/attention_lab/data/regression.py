@@ -8,11 +8,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attention_lab.data.overlaps import Keyed, part_names, shared_examples
 from attention_lab.data.reading.batches import Batch, RegressionBatch
 from attention_lab.data.reading.codecs import RegressionCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.files import naming, read_csv
+from attention_lab.data.reading.overlaps import Keyed, part_names, shared_examples
 from attention_lab.data.reading.parts import Parts, check_at_least, check_fractions, partition
 from attention_lab.data.reading.splits import RegressionSplit, Split
 from attention_lab.errors import LabError

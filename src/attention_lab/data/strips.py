@@ -13,10 +13,10 @@ from torch import Tensor
 
 from attention_lab.constructor_options import options_of
 from attention_lab.data.classification import digit_parts
-from attention_lab.data.images import ImageCodec, Images, read_picture, whole_cells
-from attention_lab.data.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.files import Row, TextParts
+from attention_lab.data.reading.image_codec import ImageCodec, Images, read_picture, whole_cells
+from attention_lab.data.reading.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.parts import Parts, check_at_least, check_choice
 from attention_lab.data.reading.splits import Split, TransductionSplit
 from attention_lab.data.reading.vocabulary import Cut, Normalization, Notation, Tokenizer, Vocabulary

@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import torch
 from hydra.errors import InstantiationException
@@ -21,7 +20,7 @@ from attention_lab.models import Ensemble
 from attention_lab.runs.path_patterns import expand
 from attention_lab.sizes import Sizes
 from attention_lab.tasks import RECIPE, Observation, Task, Transduction
-from attention_lab.untrusted.archives import NOT_OURS, load_archive
+from attention_lab.untrusted.checkpoints import read_checkpoint
 from attention_lab.untrusted.plain_files import UNFIT
 
 _MOST_PARTS = 100_000  # parameters and buffers of any model
@@ -40,23 +39,6 @@ def find_checkpoints(given: Paths) -> list[Path]:
     if not paths:
         raise LabError("ckpt_path=[] names no checkpoint; give one or more")
     return paths
-
-
-def read_checkpoint(path: str | Path) -> dict[str, Any]:
-    """The content of a checkpoint of this project, loaded with `weights_only=True`: no code can run.
-
-    It is of plain values and whole tensors, and takes no more memory than the file has bytes.
-
-    Raises:
-        LabError: there is no such file, it is damaged, holds code, or is of another project.
-    """
-    path = Path(path)
-    if not path.is_file():
-        raise LabError(f"ckpt_path={path}: no such file; a run's checkpoints are in its folder checkpoints/")
-    checkpoint = load_archive(path, f"ckpt_path={path}")
-    if not isinstance(checkpoint, dict) or RECIPE not in checkpoint or "state_dict" not in checkpoint:
-        raise LabError(f"ckpt_path={path}: {NOT_OURS}")
-    return checkpoint
 
 
 BATCH = 256

@@ -36,7 +36,6 @@ from attention_lab.experiment.checkpoints import (
     check_same_model,
     find_checkpoints,
     load,
-    read_checkpoint,
 )
 from attention_lab.experiment.compiling import compiling
 from attention_lab.experiment.console import in_sweep, quiet, tell_shared
@@ -53,6 +52,7 @@ from attention_lab.runs.error_analysis import leave_mistakes
 from attention_lab.runs.run_folder import ERROR
 from attention_lab.runs.run_names import columns, said_first
 from attention_lab.tasks import RECIPE, Regression, Task, Transduction
+from attention_lab.untrusted.checkpoints import read_checkpoint
 from attention_lab.untrusted.restored import check_parts, of_interruption
 from attention_lab.writing import remove, write_atomically
 

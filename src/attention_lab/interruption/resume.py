@@ -28,7 +28,7 @@ from attention_lab.experiment.lightning_import import import_lightning
 from attention_lab.interruption.signals import leads
 from attention_lab.runs.run_folder import read_choices, read_metrics
 from attention_lab.untrusted.plain_files import read_yaml
-from attention_lab.untrusted.runs import CHECKPOINTS, check_links, check_run
+from attention_lab.untrusted.run_configuration import CHECKPOINTS, check_links, check_run
 from attention_lab.writing import PART, remove
 
 AUTO = "auto"
@@ -234,7 +234,7 @@ def finished(folder: Path) -> dict[str, float] | None:
 def last_checkpoint(folder: Path) -> Path | None:
     """The last whole checkpoint to go on from; says so if a damaged one is passed over."""
     from attention_lab.callbacks.checkpoint_files import LAST, PREVIOUS
-    from attention_lab.experiment.checkpoints import read_checkpoint
+    from attention_lab.untrusted.checkpoints import read_checkpoint
 
     place, damaged = folder / CHECKPOINTS, []
     for path in (place / LAST, place / PREVIOUS):

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from attention_lab.callbacks.distributed import any_process
-from attention_lab.data.images import ImageCodec
 from attention_lab.data.reading.codecs import TransductionCodec
+from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.errors import LabError, Stopped
 from attention_lab.interruption.exit_messages import missed
 from attention_lab.interruption.signals import Waiting

@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from attention_lab.experiment.spreadsheets import csv_text
 from attention_lab.leaderboard.ranking import Block, Ranked, in_words
 from attention_lab.leaderboard.settings import COSTS, Cell, shown
 from attention_lab.leaderboard.significance import Estimate
+from attention_lab.text_tables import csv_text
 
 NOTE = (
     "Mean ± standard deviation over n seeds; interval of the mean by Student's t, within the values that the "

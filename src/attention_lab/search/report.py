@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from attention_lab.experiment.spreadsheets import csv_text
 from attention_lab.leaderboard.tables import number
 from attention_lab.search.space import APART, Space, write
 from attention_lab.search.study import REASON, SharedStudy, describe
+from attention_lab.text_tables import csv_text
 from attention_lab.writing import write_atomically
 
 ORDER = ("complete", "pruned", "failed", "killed", "running", "waiting")

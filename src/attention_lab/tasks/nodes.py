@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torchmetrics.classification import MulticlassAccuracy
 
 from attention_lab.attention import recording
-from attention_lab.data.nodes import NodeCodec
 from attention_lab.data.reading.batches import NodeBatch
+from attention_lab.data.reading.node_codec import NodeCodec
 from attention_lab.models.graph import GraphClassifier
 from attention_lab.tasks.observation import Observation
 from attention_lab.tasks.task import Part, Task

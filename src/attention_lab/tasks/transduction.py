@@ -8,9 +8,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attention_lab.attention import Exact, Hard, Recording, recording
-from attention_lab.data.images import ImageCodec
 from attention_lab.data.reading.batches import TransductionBatch
 from attention_lab.data.reading.codecs import TransductionCodec
+from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.errors import LabError
 from attention_lab.metrics import AlignmentMeasures, SequenceErrorRate, TokenErrorRate
 from attention_lab.models.decoding import Decodable, beam_search, greedy

@@ -11,8 +11,6 @@ from typing import Any, ClassVar, Literal, Self, cast, get_args, get_origin, get
 import torch
 from torch import Tensor
 
-from attention_lab.data.images import ImageCodec
-from attention_lab.data.nodes import NodeCodec
 from attention_lab.data.reading.batches import (
     ClassificationBatch,
     RegressionBatch,
@@ -20,10 +18,12 @@ from attention_lab.data.reading.batches import (
     unlabelled,
 )
 from attention_lab.data.reading.files import LARGEST, parse_number
+from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.data.reading.language_codec import LanguageCodec
+from attention_lab.data.reading.node_codec import NodeCodec
 from attention_lab.data.reading.ragged import Ragged
+from attention_lab.data.reading.standardizing import check_sizes, check_spreads, moments
 from attention_lab.data.reading.vocabulary import Ids, Tokenizer
-from attention_lab.data.standardizing import check_sizes, check_spreads, moments
 from attention_lab.errors import LabError
 from attention_lab.sizes import EOS, ClassificationSizes, TransductionSizes
 

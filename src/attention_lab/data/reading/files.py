@@ -10,7 +10,7 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from attention_lab.data.overlaps import part_names
+from attention_lab.data.reading.overlaps import part_names
 from attention_lab.data.reading.parts import Parts, check_fractions, partition
 from attention_lab.errors import LabError
 from attention_lab.reading import read_regular

@@ -7,14 +7,14 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from attention_lab.data.images import Images
-from attention_lab.data.nodes import NodeSplit
 from attention_lab.data.reading.batches import (
     ClassificationBatch,
     LanguageBatch,
     RegressionBatch,
     TransductionBatch,
 )
+from attention_lab.data.reading.image_codec import Images
+from attention_lab.data.reading.node_codec import NodeSplit
 from attention_lab.data.reading.ragged import Ragged
 from attention_lab.data.recall_split import RecallSplit
 

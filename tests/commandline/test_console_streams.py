@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from folders import RATE, make_run
 
-from attention_lab.experiment.streams import Output
+from attention_lab.commandline.console_streams import Output
 
 TRAIN = Path(__file__).parents[2] / "train.py"
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from attention_lab.data import CSVRegression, GraphFiles
 from attention_lab.data.reading.codecs import RegressionCodec
-from attention_lab.data.standardizing import moments
+from attention_lab.data.reading.standardizing import moments
 from attention_lab.errors import LabError
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attention_lab.experiment.spreadsheets import csv_text, safe_cell
+from attention_lab.text_tables import csv_text, safe_cell
 
 HIDDEN = "\t\r\n\x00\ufeff\u200b\u00a0\u2060\u00ad\u034f\ufe0f\u2028 \u3000\u3164\u2800\ufffd\"'"
 SIGNS = "=+-@|＝＋－＠｜﹦﹢﹣﹫⁼⁺⁻₌₊₋−⩵"

@@ -14,7 +14,7 @@ from attention_lab.errors import LabError
 from attention_lab.interruption.resume import go_on, saved
 from attention_lab.runs.run_names import register
 from attention_lab.untrusted.configuration import check_targets, check_values
-from attention_lab.untrusted.runs import check_links, check_run
+from attention_lab.untrusted.run_configuration import check_links, check_run
 
 CONF = Path(__file__).parents[2] / "conf"
 FIT: dict[str, Any] = {
