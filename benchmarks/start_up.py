@@ -40,7 +40,7 @@ def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
     )
 
 
-LEAN = "from attention_lab.experiment.lightning_import import import_lightning; import_lightning()"
+LEAN = "from attention_lab.lightning_import import import_lightning; import_lightning()"
 
 
 def _python(*arguments: str) -> Callable[[], Work]:

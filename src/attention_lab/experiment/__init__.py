@@ -83,7 +83,7 @@ def _run(config: DictConfig) -> Any:
         own_process.check_folder()
     if config.stage != "predict" and own_process.needs_own_process(config):
         return own_process.run_in_own_process()
-    from attention_lab.experiment.lightning_import import import_lightning
+    from attention_lab.lightning_import import import_lightning
 
     if config.stage == "fit":
         resume.note(Path(HydraConfig.get().runtime.output_dir), config)

@@ -20,7 +20,12 @@ from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.errors import LabError
 from attention_lab.sizes import Sizes
 from attention_lab.tasks import Task
-from attention_lab.untrusted.configuration import check_targets, check_values, checked_packages
+from attention_lab.untrusted.configuration import (
+    check_targets,
+    check_values,
+    checked_packages,
+    with_moved_classes,
+)
 from attention_lab.untrusted.plain_files import UNFIT
 
 Config = Mapping[str, Any]
@@ -88,7 +93,7 @@ def kept_config(recipe: Any, allow: Sequence[str] = ()) -> dict[str, Any]:
                 f"the checkpoint's recipe has version {str(recipe['version'])[:40]}, "
                 f"this program reads {VERSION}"
             )
-        kept = {part: recipe["config"][part] for part in REBUILT}
+        kept = {part: with_moved_classes(recipe["config"][part]) for part in REBUILT}
     except (KeyError, TypeError):
         raise LabError("the checkpoint's recipe is incomplete") from None
     for part in kept.values():

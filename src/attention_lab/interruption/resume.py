@@ -24,8 +24,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.commandline.option_paths import leaves, placeless
 from attention_lab.errors import LabError
-from attention_lab.experiment.lightning_import import import_lightning
 from attention_lab.interruption.signals import leads
+from attention_lab.lightning_import import import_lightning
 from attention_lab.runs.run_folder import read_choices, read_metrics
 from attention_lab.untrusted.plain_files import read_yaml
 from attention_lab.untrusted.run_configuration import CHECKPOINTS, check_links, check_run

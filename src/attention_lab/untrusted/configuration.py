@@ -21,7 +21,23 @@ LARGEST = 10_000_000
 """The largest count that an option may have."""
 SEEDS = 2**32
 """Options whose name ends in seed count nothing, and are below this."""
+MOVED = {
+    "attention_lab.models.matched.MatchedSeq2Seq": "attention_lab.models.parameter_matched.MatchedSeq2Seq"
+}
+"""Classes that older checkpoints name where they no longer are."""
 Known = Callable[[str], bool]
+
+
+def with_moved_classes(node: Any) -> Any:
+    """The configuration with the present name of every class that has moved."""
+    if isinstance(node, dict):
+        return {
+            key: MOVED.get(value, value)
+            if key == "_target_" and isinstance(value, str)
+            else with_moved_classes(value)
+            for key, value in node.items()
+        }
+    return [with_moved_classes(item) for item in node] if isinstance(node, list) else node
 
 
 def check_targets(node: Any, whose: str, allow: Sequence[str] = (), listed: Known | None = None) -> None:

@@ -8,7 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from attention_lab.errors import LabError
-from attention_lab.untrusted.configuration import check_targets, check_values, checked_packages
+from attention_lab.untrusted.configuration import (
+    check_targets,
+    check_values,
+    checked_packages,
+    with_moved_classes,
+)
 
 LISTED = (
     *("pytorch_lightning.Trainer", "pytorch_lightning.loggers.CSVLogger"),
@@ -48,6 +53,7 @@ def check_run(found: Any, folder: Path, name: str, allow: Sequence[str] = ()) ->
         raise LabError(f"{name} is of stage={str(found.get('stage'))[:40]}, which is only to be repeated")
     if isinstance(found.get("callbacks"), dict) and "pruning" in found["callbacks"]:
         raise LabError(f"{name} is of a trial of a search: give the command of the search again")
+    found = with_moved_classes(found)
     check_targets(found, name, checked_packages(allow), _is_listed)
     check_values(found, name)
     _check_trainer(found["trainer"], name)

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from attention_lab.experiment.lightning_import import _hidden, import_lightning
+from attention_lab.lightning_import import _hidden, import_lightning
 
 
 def test_what_is_hidden_looks_as_if_it_were_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,7 +34,7 @@ def test_nothing_is_hidden_where_it_is_imported_already(
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, package, object())
     hidden: list[str] = []
-    monkeypatch.setattr("attention_lab.experiment.lightning_import._hidden", lambda: hidden.append(package))
+    monkeypatch.setattr("attention_lab.lightning_import._hidden", lambda: hidden.append(package))
     import_lightning()
     assert not hidden
 
@@ -43,7 +43,7 @@ def test_nothing_is_hidden_where_it_is_imported_already(
 def test_lightning_comes_without_what_it_does_not_need() -> None:
     script = (
         "import sys\n"
-        "from attention_lab.experiment.lightning_import import import_lightning\n"
+        "from attention_lab.lightning_import import import_lightning\n"
         "import_lightning()\n"
         "assert 'pytorch_lightning' in sys.modules and not {'scipy', 'matplotlib'} & set(sys.modules)\n"
         "import scipy, matplotlib\n"
