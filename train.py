@@ -7,10 +7,10 @@ from omegaconf import DictConfig
 
 from attention_lab.commandline.console_streams import prepare
 from attention_lab.commandline.groups import check_choices
-from attention_lab.interruption.resume import take_up
-from attention_lab.runs.run_names import register
+from attention_lab.interruption.resume import resume_from_command_line
+from attention_lab.runs.run_names import register_resolver
 
-register()  # before Hydra names the run's folder
+register_resolver()  # before Hydra names the run's folder
 
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="config")
@@ -23,6 +23,6 @@ def main(config: DictConfig) -> Any:
 
 if __name__ == "__main__":
     prepare()
-    take_up()
+    resume_from_command_line()
     check_choices("conf")
     main()

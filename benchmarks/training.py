@@ -18,10 +18,10 @@ from torch import Tensor
 
 from attention_lab.callbacks import AttentionMaps, Progress
 from attention_lab.experiment.build import make_data, make_task, make_trainer
-from attention_lab.experiment.console import quiet
+from attention_lab.experiment.console import silence_libraries
 from attention_lab.experiment.cost import Cost
-from attention_lab.interruption.signals import Waiting
-from attention_lab.interruption.training_guard import Guard
+from attention_lab.interruption.signals import DeferredSignals
+from attention_lab.interruption.training_guard import TrainingGuard
 from benchmarks.harness import Contest, Way, Work
 from benchmarks.own_process import Another, Job, OwnProcess
 from benchmarks.plain_step import plain_step
@@ -44,7 +44,7 @@ TINY = (
 
 def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
     """All at the default configuration, with fewer words: an epoch is a piece of work."""
-    quiet()
+    silence_libraries()
     steps = 2 if quick else 40
     size = TINY if quick else (f"data.size={steps * BATCH}", "data.validation_size=500")
     options = (*size, "trainer.accelerator=cpu") if device.type == "cpu" else size
@@ -150,7 +150,7 @@ def _draw(options: Sequence[str], another: Another) -> None:
 
 def _train(options: Sequence[str], in_turn: _InTurn, *, bare: bool = False) -> None:
     """Train by our trainer, task and data as a run has them, until it is stopped."""
-    quiet()
+    silence_libraries()
     # The clock of the checkpoints would run on while others work.
     parts = ["callbacks.resumable.every_seconds=null"]
     if bare:
@@ -163,7 +163,7 @@ def _train(options: Sequence[str], in_turn: _InTurn, *, bare: bool = False) -> N
         task = make_task(plain, data.sizes, data.codec, trainable=True)
         for one in ("progress_bar", "checkpoint"):  # the latter acts, and complains, at validation only
             plain["callbacks"].pop(one, None)
-        more = [] if bare else [Guard(Waiting(), folder), Cost(), _Bar()]
+        more = [] if bare else [TrainingGuard(DeferredSignals(), folder), Cost(), _Bar()]
         make_trainer(plain, *more, in_turn).fit(task, datamodule=data)
 
 
@@ -199,7 +199,7 @@ def _forked(options: Sequence[str], processes: int) -> Work:
             plain["trainer"]["enable_progress_bar"] = False
             plain["trainer"]["strategy"] = FORKS
             del plain["callbacks"]["checkpoint"]  # acts, and complains, at validation only
-            trainer = make_trainer(plain, Guard(Waiting(), folder), Cost())
+            trainer = make_trainer(plain, TrainingGuard(DeferredSignals(), folder), Cost())
             trainer.fit(task, datamodule=data)
         return ()
 

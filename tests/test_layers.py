@@ -26,38 +26,37 @@ class Rules(NamedTuple):
     bans: set[str]
 
 
-LEAVES = {"constructor_options", "errors", "sizes", "reading", "writing"}
+LEAVES = {"constructor_options", "errors", "lightning_import", "reading", "sizes", "text_tables", "writing"}
+LIGHT = TORCH | LIGHTNING | HYDRA
 ROOMS = {
-    "": Rules({"attention", "experiment"}, TORCH | LIGHTNING | HYDRA),  # attention_lab/__init__.py: lazily
-    "constructor_options": Rules(set(), TORCH | LIGHTNING | HYDRA),
-    "errors": Rules(set(), TORCH | LIGHTNING | HYDRA),
-    "sizes": Rules(set(), TORCH | LIGHTNING | HYDRA),
-    "reading": Rules(set(), TORCH | LIGHTNING | HYDRA),
-    "writing": Rules({"errors"}, TORCH | LIGHTNING | HYDRA),
+    "": Rules({"attention", "experiment"}, LIGHT),  # attention_lab/__init__.py: lazily
+    "constructor_options": Rules(set(), LIGHT),
+    "errors": Rules(set(), LIGHT),
+    "lightning_import": Rules(set(), TORCH | HYDRA),
+    "reading": Rules(set(), LIGHT),
+    "sizes": Rules(set(), LIGHT),
+    "text_tables": Rules(set(), LIGHT),
+    "writing": Rules({"errors"}, LIGHT),
     "attention": Rules(LEAVES, LIGHTNING | HYDRA | PICTURES | {"torch.utils.tensorboard"}),
     "models": Rules(LEAVES | {"attention"}, LIGHTNING | HYDRA | PICTURES | {"torch.utils.tensorboard"}),
     "data": Rules(LEAVES, HYDRA | PICTURES),
     "metrics": Rules(LEAVES, LIGHTNING | HYDRA),
     "tasks": Rules(LEAVES | {"attention", "models", "metrics", "data"}, HYDRA),
     # matplotlib only inside of a function: see test_pictures_import_no_matplotlib
-    "viz": Rules({"errors"}, TORCH | LIGHTNING | HYDRA | (PICTURES - {"matplotlib"})),
+    "viz": Rules({"errors"}, LIGHT | (PICTURES - {"matplotlib"})),
     # TensorBoard imports it when it starts
-    "tensorboard_plugin": Rules(
-        {"errors", "reading"}, TORCH | LIGHTNING | HYDRA | (PICTURES - {"tensorboard"})
-    ),
+    "tensorboard_plugin": Rules({"errors", "reading"}, LIGHT | (PICTURES - {"tensorboard"})),
+    "untrusted": Rules(LEAVES | {"tasks"}, LIGHTNING | HYDRA | PICTURES),
     "callbacks": Rules(
         LEAVES | {"attention", "metrics", "data", "tasks", "viz", "tensorboard_plugin", "untrusted"}, HYDRA
     ),
     "theorems": Rules(LEAVES | {"attention", "models", "viz"}, LIGHTNING | HYDRA | PICTURES),
     "commandline": Rules(LEAVES, TORCH | LIGHTNING | PICTURES),
-    "untrusted": Rules(LEAVES | {"data", "tasks", "experiment"}, PICTURES),
     "runs": Rules(
         LEAVES | {"commandline", "untrusted", "metrics", "data", "tasks", "callbacks", "tensorboard_plugin"},
         PICTURES,
     ),
-    "interruption": Rules(
-        LEAVES | {"commandline", "untrusted", "runs", "data", "callbacks", "experiment"}, PICTURES
-    ),
+    "interruption": Rules(LEAVES | {"commandline", "untrusted", "runs", "data", "callbacks"}, PICTURES),
     "leaderboard": Rules(LEAVES | {"runs", "viz"}, TORCH | LIGHTNING | PICTURES),
     "search": Rules(LEAVES | {"commandline", "runs", "leaderboard"}, TORCH | LIGHTNING | PICTURES),
     # wires all the others
@@ -170,6 +169,11 @@ def test_light_modules_import_no_torch(module: str) -> None:
 def test_pictures_import_no_matplotlib() -> None:
     script = "import sys, attention_lab.viz; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], cwd=PACKAGE.parent, check=False).returncode == 0
+
+
+def test_no_folder_is_crowded() -> None:
+    counts = {str(folder): len(list(folder.glob("*.py"))) for folder in [PACKAGE, *PACKAGE.rglob("*/")]}
+    assert {folder: count for folder, count in counts.items() if count > 15} == {}
 
 
 def test_no_file_is_long() -> None:

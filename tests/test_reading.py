@@ -19,11 +19,11 @@ from attention_lab.errors import LabError
 from attention_lab.experiment.inputs import read_inputs
 from attention_lab.reading import open_regular, read_regular, read_up_to
 from attention_lab.runs import report_page
-from attention_lab.runs.run_folder import ERROR, METRICS, first_line, read_job
-from attention_lab.runs.test_predictions import read_outcomes
+from attention_lab.runs.run_folder import ERROR, METRICS, read_job, read_reason
+from attention_lab.runs.test_predictions import read_test_predictions
 from attention_lab.tensorboard_plugin.report import read_log
 from attention_lab.untrusted.checkpoints import read_checkpoint
-from attention_lab.untrusted.plain_files import read_small
+from attention_lab.untrusted.plain_files import read_small_text
 
 SECONDS = 10
 KINDS = ("pipe", "device", "socket", "directory")
@@ -74,10 +74,10 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "pictures": lambda path: ImageFiles(file=str(path)).setup(),
     "nodes": lambda path: GraphFiles("edges", str(path)).setup(),
     "picture": lambda path: read_picture(path, 16, 8, "list:1"),
-    "small file": lambda path: read_small(path),
+    "small file": lambda path: read_small_text(path),
     "inputs": lambda path: read_inputs(str(path)),
     "events": lambda path: read_log(path.parent),
-    "first line": first_line,
+    "first line": read_reason,
 }
 
 
@@ -110,9 +110,9 @@ def test_a_pipe_in_the_place_of_predictions_is_passed_over(
     put: Callable[[str, Path], Path], tmp_path: Path
 ) -> None:
     run = make_run(tmp_path / "run", {RATE: 0.125}, edits=[0, 1])
-    assert read_outcomes(read_job(run), RATE) is not None
+    assert read_test_predictions(read_job(run), RATE) is not None
     put("pipe", run / "predictions.tsv")
-    assert read_outcomes(read_job(run), RATE) is None
+    assert read_test_predictions(read_job(run), RATE) is None
 
 
 def test_a_pipe_as_a_checkpoint(put: Callable[[str, Path], Path], tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from attention_lab.attention import Attention, Mechanism
 from attention_lab.attention.memory import Memory
-from attention_lab.commandline.incompatible import REFUSALS, refusal
+from attention_lab.commandline.incompatible import INCOMPATIBLE, find_incompatibility
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "mechanisms.md"
@@ -168,7 +168,7 @@ def _four(x: Tensor) -> Tensor:
 
 def state(cell: Cell) -> str:
     """What the page says of a cell."""
-    if refusal(cell._asdict()) is not None:
+    if find_incompatibility(cell._asdict()) is not None:
         return "—"
     found = error(cell)
     bound = next((bound for bound in (1e-12, 1e-11, TOLERANCE) if found <= bound), None)
@@ -184,7 +184,7 @@ def header() -> str:
     """What stands above the tables."""
     lines = [*INTRODUCTION.splitlines(), ""]
     lines += ["| model | does not take | because |", "|---|---|---|"]
-    for one in REFUSALS:
+    for one in INCOMPATIBLE:
         taken = ", ".join(f"`{one.group}={choice}`" for choice in one.choices)
         lines.append(f"| {', '.join(f'`{model}`' for model in one.models)} | {taken} | {one.reason} |")
     return "\n".join(lines) + "\n"
@@ -222,7 +222,7 @@ The page is written by `python tests/attention/matrix.py`, and a test compares i
 
 ## Refused
 
-These mixes have no meaning and end in one line that says so; they are left out below."""
+These combinations have no meaning. They end in one line that says so, and are left out below."""
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import attention_lab
-from attention_lab.commandline.incompatible import refusal
+from attention_lab.commandline.incompatible import find_incompatibility
 
 CONF = Path(__file__).parents[2] / "conf"
 MECHANISMS = sorted(
@@ -189,7 +189,7 @@ def test_a_run_goes_on_from_a_checkpoint(command) -> None:
 )
 def test_any_mechanism_trains_in_any_model_or_is_refused(model: str, mechanism: str, command) -> None:
     done = command(*SMALL[model], mechanism, "trainer.max_epochs=1", "data.batch_size=256")
-    if refusal(dict([mechanism.split("=")], model=model)) is not None:
+    if find_incompatibility(dict([mechanism.split("=")], model=model)) is not None:
         assert done.status == 1
         assert f"model={model} does not take {mechanism}" in done.err
         return

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from pytorch_lightning.strategies import DDPStrategy
 
-from attention_lab.callbacks.randomness import OwnNumbers
+from attention_lab.callbacks.randomness import RankRandomness
 from attention_lab.errors import LabError
 from attention_lab.experiment.build import _check_optimizer, make_trainer
 
@@ -51,7 +51,7 @@ def test_gradients_lie_where_processes_sum_them(strategy: str) -> None:
     trainer = make_trainer({"trainer": node, "logger": {}, "callbacks": {}, "optimizer": None})
     assert isinstance(trainer.strategy, DDPStrategy)
     assert trainer.strategy._ddp_kwargs["gradient_as_bucket_view"]
-    assert any(isinstance(one, OwnNumbers) for one in trainer.callbacks)  # type: ignore[attr-defined]
+    assert any(isinstance(one, RankRandomness) for one in trainer.callbacks)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("strategy", ["ddp_fork", "ddp_notebook_find_unused_parameters_true"])

@@ -28,7 +28,12 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_job_of_its_own_does_not_take_itself_for_a_rank_of_its_launcher() -> None:
     found = own_process.own_environment({**TORCHRUN, **SLURM, "PATH": "/bin", "OMP_NUM_THREADS": "1"})
-    assert found == {"SLURM_JOB_ID": "17", "PATH": "/bin", "OMP_NUM_THREADS": "1", signals.OWNED: "1"}
+    assert found == {
+        "SLURM_JOB_ID": "17",
+        "PATH": "/bin",
+        "OMP_NUM_THREADS": "1",
+        signals.OWNED_BY_SWEEP: "1",
+    }
 
 
 @pytest.mark.usefixtures("alone")
@@ -50,7 +55,7 @@ def test_one_process_of_a_run_leads(
 ) -> None:
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert signals.leads() == leads
+    assert signals.is_rank_zero() == leads
 
 
 @pytest.mark.usefixtures("alone")
@@ -60,15 +65,15 @@ def test_processes_that_others_start_need_one_folder(
 ) -> None:
     hydra = OmegaConf.create({"run": {"dir": "logs/${now:%H}"}, "mode": RunMode.RUN})
     monkeypatch.setattr(own_process.HydraConfig, "get", lambda: hydra)
-    own_process.check_folder()
+    own_process.check_shared_folder()
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(
         LabError, match=r"the 2 processes of this run need one folder: add hydra\.run\.dir=logs/NAME"
     ):
-        own_process.check_folder()
+        own_process.check_shared_folder()
     hydra.run.dir = "logs/mine"
-    own_process.check_folder()
+    own_process.check_shared_folder()
 
 
 def test_a_job_of_a_sweep_runs_on_one_node(command) -> None:

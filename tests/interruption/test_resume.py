@@ -8,7 +8,7 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from attention_lab.interruption.training_guard import Guard
+from attention_lab.interruption.training_guard import TrainingGuard
 
 TOY = [
     "data.train_size=60",
@@ -37,15 +37,15 @@ class Killed(BaseException):
 
 def _kill_at(monkeypatch, *steps: int) -> None:
     """The training ends before the batch after so many steps; each time it gets there once."""
-    original, left = Guard.on_train_batch_start, list(steps)
+    original, left = TrainingGuard.on_train_batch_start, list(steps)
 
-    def start(guard: Guard, trainer: Any, module: Any, batch: Any, number: int) -> None:
+    def start(guard: TrainingGuard, trainer: Any, module: Any, batch: Any, number: int) -> None:
         original(guard, trainer, module, batch, number)
         if left and trainer.global_step == left[0]:
             left.pop(0)
             raise Killed
 
-    monkeypatch.setattr(Guard, "on_train_batch_start", start)
+    monkeypatch.setattr(TrainingGuard, "on_train_batch_start", start)
 
 
 def _resumed(command, monkeypatch, options: list[str], *steps: int) -> Any:

@@ -14,8 +14,8 @@ from attention_lab import writing
 from attention_lab.errors import LabError, Stopped
 from attention_lab.experiment import machine_failures
 from attention_lab.interruption import signals
-from attention_lab.interruption.resume import alone, go_on
-from attention_lab.interruption.training_guard import Guard
+from attention_lab.interruption.resume import expand_resume, lock_folder
+from attention_lab.interruption.training_guard import TrainingGuard
 from attention_lab.tasks import Regression, Transduction
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -68,15 +68,15 @@ def test_a_finished_run_says_so_and_stays_as_it_is(command) -> None:
 
 
 def test_a_signal_saves_between_two_batches_and_ends_with_its_status(command, monkeypatch) -> None:
-    original = Guard.on_before_backward
+    original = TrainingGuard.on_before_backward
 
-    def backward(guard: Guard, trainer: Any, module: Any, loss: Any) -> None:
+    def backward(guard: TrainingGuard, trainer: Any, module: Any, loss: Any) -> None:
         original(guard, trainer, module, loss)
         if trainer.global_step == 2:
             signal.raise_signal(signal.SIGTERM)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Guard, "on_before_backward", backward)
+        patch.setattr(TrainingGuard, "on_before_backward", backward)
         stopped = command(*SEQ2SEQ, "callbacks.resumable.every_seconds=null")
     assert stopped.status == 143
     assert stopped.err.startswith("Stopped by SIGTERM; it goes on by python train.py resume=")
@@ -89,7 +89,7 @@ def test_a_signal_saves_between_two_batches_and_ends_with_its_status(command, mo
 
 
 def test_a_signal_ends_a_sweep(command, monkeypatch) -> None:
-    monkeypatch.setattr(Guard, "on_train_start", lambda *_: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr(TrainingGuard, "on_train_start", lambda *_: signal.raise_signal(signal.SIGINT))
     stopped = command("-m", *NW, "seed=1,2")
     assert stopped.status == 130
     assert "the sweep by its command with resume=auto hydra.sweep.dir=" in stopped.err
@@ -165,18 +165,18 @@ def test_memory_that_is_used_up_names_the_option(error: Exception, tmp_path: Pat
     message = r"out of memory: lower data.batch_size \(now 128\)"
     with (
         pytest.raises(LabError, match=message),
-        machine_failures.told({"data": {"batch_size": 128}}, tmp_path),
+        machine_failures.explain_machine_failures({"data": {"batch_size": 128}}, tmp_path),
     ):
         raise error
 
 
 def test_other_errors_stay_what_they_are(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="shapes"), machine_failures.told({}, tmp_path):
+    with pytest.raises(RuntimeError, match="shapes"), machine_failures.explain_machine_failures({}, tmp_path):
         raise RuntimeError("shapes do not fit")
-    with pytest.raises(FileNotFoundError), machine_failures.told({}, tmp_path):
+    with pytest.raises(FileNotFoundError), machine_failures.explain_machine_failures({}, tmp_path):
         (tmp_path / "none").read_text()
     message = rf"cannot write {tmp_path}: .*go on with resume="
-    with pytest.raises(LabError, match=message), machine_failures.told({}, tmp_path):
+    with pytest.raises(LabError, match=message), machine_failures.explain_machine_failures({}, tmp_path):
         raise OSError(errno.ENOSPC, "No space left on device")
 
 
@@ -198,9 +198,9 @@ def test_a_full_disk_leaves_the_old_file_and_no_part(tmp_path: Path, monkeypatch
 
 
 def test_one_run_at_a_time_in_a_folder(tmp_path: Path) -> None:
-    with alone(tmp_path), pytest.raises(LabError, match="a run is going on in"), alone(tmp_path):
+    with lock_folder(tmp_path), pytest.raises(LabError, match="a run is going on in"), lock_folder(tmp_path):
         pass
-    with alone(tmp_path):
+    with lock_folder(tmp_path):
         pass
 
 
@@ -218,9 +218,9 @@ def test_the_command_line_of_a_run_is_taken_up(tmp_path: Path) -> None:
         "hydra.output_subdir=null",
         f'resume="{hydra.parent}"',
     ]
-    assert go_on([f"resume={hydra.parent}", "pictures=0"], CONF) == expected
-    assert go_on(expected, CONF) == expected
-    assert go_on(["model=nw"], CONF) == ["model=nw"]
+    assert expand_resume([f"resume={hydra.parent}", "pictures=0"], CONF) == expected
+    assert expand_resume(expected, CONF) == expected
+    assert expand_resume(["model=nw"], CONF) == ["model=nw"]
     (tmp_path / "early" / ".hydra").mkdir(parents=True)
     refused = {
         (f"resume={hydra.parent}", "stage=test"): "goes on with a training: leave out stage=test",
@@ -234,13 +234,13 @@ def test_the_command_line_of_a_run_is_taken_up(tmp_path: Path) -> None:
     }
     for arguments, message in refused.items():
         with pytest.raises(LabError, match=message):
-            go_on(arguments, CONF)
+            expand_resume(arguments, CONF)
 
 
 def test_a_second_signal_does_not_wait(monkeypatch) -> None:
     now = iter([10.0, 10.1, 10.2, 13.0])
     monkeypatch.setattr(signals.time, "monotonic", lambda: next(now))
-    with signals.stopping(), signals.Waiting() as waiting:
+    with signals.raise_on_signals(), signals.DeferredSignals() as waiting:
         signal.raise_signal(signal.SIGTERM)
         assert waiting.signum == signal.SIGTERM
         signal.raise_signal(signal.SIGINT)  # as a terminal and a parent may both send one
@@ -256,13 +256,13 @@ def test_handlers_of_others_stay_and_so_do_those_of_other_threads(monkeypatch) -
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     before = signal.signal(signal.SIGTERM, lambda signum, _: seen.append(signum))
     try:
-        with signals.stopping(), signals.Waiting() as waiting:
+        with signals.raise_on_signals(), signals.DeferredSignals() as waiting:
             signal.raise_signal(signal.SIGTERM)
             signal.raise_signal(signal.SIGUSR1)
         assert (seen, waiting.signum) == ([signal.SIGTERM], signal.SIGUSR1)
     finally:
         signal.signal(signal.SIGTERM, before)
-    thread = threading.Thread(target=lambda: signals.stopping().__enter__())
+    thread = threading.Thread(target=lambda: signals.raise_on_signals().__enter__())
     thread.start()
     thread.join()
     assert signal.getsignal(signal.SIGTERM) == before

@@ -13,8 +13,8 @@ import pytest
 
 from attention_lab.errors import Stopped
 from attention_lab.interruption import exit_messages, signals, startup_watchdog
-from attention_lab.interruption.signals import FIRST, Waiting, stopping
-from attention_lab.interruption.startup_watchdog import Starting
+from attention_lab.interruption.signals import FIRST_PROCESS, DeferredSignals, raise_on_signals
+from attention_lab.interruption.startup_watchdog import StartupWatchdog
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -32,7 +32,7 @@ def codes(monkeypatch) -> list[int]:
     monkeypatch.setattr(startup_watchdog, "GRACE", 0.3)
     monkeypatch.setattr(startup_watchdog, "TICK", 0.02)
     monkeypatch.setattr(exit_messages, "stop", stop)
-    monkeypatch.setenv(FIRST, "0")  # and as it was, afterwards
+    monkeypatch.setenv(FIRST_PROCESS, "0")  # and as it was, afterwards
     monkeypatch.delenv("LOCAL_RANK", raising=False)
     return found
 
@@ -55,7 +55,11 @@ def _wait(codes: list[int], seconds: float = 20) -> list[int]:
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_all_processes(signum: signal.Signals, codes, other, tmp_path: Path) -> None:
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, [])
-    with stopping(), Waiting() as waiting, Starting(waiting, lambda: [other], tmp_path):
+    with (
+        raise_on_signals(),
+        DeferredSignals() as waiting,
+        StartupWatchdog(waiting, lambda: [other], tmp_path),
+    ):
         os.kill(os.getpid(), signum)
         assert _wait(codes) == [128 + signum]
         assert waiting.signum == signum
@@ -65,7 +69,11 @@ def test_a_signal_ends_all_processes(signum: signal.Signals, codes, other, tmp_p
 
 
 def test_a_signal_just_before_the_training_is_left_to_it(codes, other, tmp_path: Path) -> None:
-    with stopping(), Waiting() as waiting, Starting(waiting, lambda: [other], tmp_path):
+    with (
+        raise_on_signals(),
+        DeferredSignals() as waiting,
+        StartupWatchdog(waiting, lambda: [other], tmp_path),
+    ):
         assert signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
         signal.raise_signal(signal.SIGTERM)
         waiting.begin()
@@ -91,9 +99,9 @@ def test_the_end_of_another_process_ends_this_one(
     reason = tmp_path / "error.txt"
     with (
         subprocess.Popen([sys.executable, "-c", f"import os, sys; {program}"]) as ends,
-        stopping(),
-        Waiting() as waiting,
-        Starting(waiting, lambda: [ends], tmp_path) as begins,
+        raise_on_signals(),
+        DeferredSignals() as waiting,
+        StartupWatchdog(waiting, lambda: [ends], tmp_path) as begins,
     ):
         if told:
             reason.write_text("the disk is full\n")
@@ -108,13 +116,13 @@ def test_the_end_of_another_process_ends_this_one(
 def test_a_process_without_its_first_one_ends(monkeypatch) -> None:
     monkeypatch.setattr(signals.sys, "platform", "other")  # the system is to do nothing
     monkeypatch.setenv("LOCAL_RANK", "1")
-    monkeypatch.setenv(FIRST, str(os.getppid()))
-    signals.follow_parent()
-    monkeypatch.setenv(FIRST, str(os.getpid()))
+    monkeypatch.setenv(FIRST_PROCESS, str(os.getppid()))
+    signals.exit_with_parent()
+    monkeypatch.setenv(FIRST_PROCESS, str(os.getpid()))
     with pytest.raises(SystemExit):
-        signals.follow_parent()
+        signals.exit_with_parent()
     monkeypatch.setenv("LOCAL_RANK", "0")
-    signals.follow_parent()
+    signals.exit_with_parent()
 
 
 def _below(process: int) -> list[int]:

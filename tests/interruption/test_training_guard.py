@@ -11,8 +11,8 @@ import torch
 
 from attention_lab.data.reading.batches import ClassificationBatch
 from attention_lab.errors import LabError
-from attention_lab.interruption.signals import Waiting
-from attention_lab.interruption.training_guard import Guard
+from attention_lab.interruption.signals import DeferredSignals
+from attention_lab.interruption.training_guard import TrainingGuard
 
 GONE = [
     "[/gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:60032. This is typically caused",
@@ -21,7 +21,7 @@ GONE = [
 
 
 def _end(folder: Path, error: Exception, first: bool = True, age: float | None = None) -> None:
-    guard = Guard(Waiting(), folder)
+    guard = TrainingGuard(DeferredSignals(), folder)
     if age is not None:
         reason = folder / "error.txt"
         reason.write_text("the disk is full\n")
@@ -43,7 +43,7 @@ def test_a_checkpoint_is_not_saved_if_another_process_has_a_loss_that_is_no_numb
     strategy = SimpleNamespace(root_device=torch.device("cpu"))
     trainer: Any = SimpleNamespace(world_size=2, is_global_zero=True, strategy=strategy)
     with pytest.raises(LabError, match="the loss is inf"):
-        Guard(Waiting(), tmp_path).on_save_checkpoint(trainer, pl.LightningModule(), {})
+        TrainingGuard(DeferredSignals(), tmp_path).on_save_checkpoint(trainer, pl.LightningModule(), {})
 
 
 @pytest.mark.parametrize("text", GONE)
@@ -70,7 +70,7 @@ def test_other_errors_stay_what_they_are(tmp_path: Path, capsys) -> None:
 
 @pytest.mark.parametrize("texts", [(), ("a text", "another")])
 def test_of_a_batch_with_texts_the_tensors_are_kept(texts: tuple[str, ...], tmp_path: Path) -> None:
-    guard = Guard(Waiting(), tmp_path)
+    guard = TrainingGuard(DeferredSignals(), tmp_path)
     two = torch.tensor([1, 2])
     guard.batch, guard.fresh = ClassificationBatch(two.unsqueeze(1), two, two, texts), True
     optimizer = SimpleNamespace(param_groups=[{"lr": 0.1}])

@@ -11,7 +11,7 @@ import pytest
 from folders import RATE, make_run, make_sweep
 from PIL import Image
 
-from attention_lab.leaderboard.settings import Cell, cells, varied
+from attention_lab.leaderboard.settings import Setting, group_runs, varied_options
 from attention_lab.runs.run_folder import ERROR, PRUNED, find_runs, read_job
 
 Command = Callable[..., Any]
@@ -121,7 +121,7 @@ def test_strange_files_read_as_plain_values(tmp_path: Path, monkeypatch: pytest.
     (run / ".hydra" / "hydra.yaml").write_text("hydra: 3")
     job = read_job(run)
     assert job.error is None and job.choices == {} and job.overrides == {}
-    assert varied([job, job]) == []
+    assert varied_options([job, job]) == []
     (run / "config.yaml").unlink()
     (run / ".hydra" / "config.yaml").unlink()
     assert read_job(run).error == "config.yaml is missing"
@@ -165,8 +165,8 @@ def test_runs_without_overrides_are_told_apart_by_their_configurations(tmp_path:
             options = {"data": {"seed": seed, "size": 5}, "optimizer": {"lr": rate, "eps": 1.0}}
             make_run(tmp_path / f"{rate}_{seed}", {RATE: rate}, seed=seed, options=options)
     jobs = find_runs([tmp_path])
-    assert varied(jobs) == ["optimizer.lr"]  # not data.seed, which is the seed, nor its own folder
-    assert [len(cell.jobs) for cell in cells(jobs, varied(jobs))] == [2, 2]
+    assert varied_options(jobs) == ["optimizer.lr"]  # not data.seed, which is the seed, nor its own folder
+    assert [len(cell.jobs) for cell in group_runs(jobs, varied_options(jobs))] == [2, 2]
 
 
 def test_a_test_has_the_seed_of_the_run_whose_checkpoint_it_tests(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_a_test_has_the_seed_of_the_run_whose_checkpoint_it_tests(tmp_path: Path
     both = {"ckpt_path": [options["ckpt_path"]] * 2}
     ensemble = make_run(tmp_path / "ensemble", {RATE: 0.05}, stage="test", options=both)
     jobs = [read_job(one) for one in (tested, ensemble)]
-    assert varied(jobs) == ["ckpt_path"]
+    assert varied_options(jobs) == ["ckpt_path"]
 
 
 def test_runs_on_different_data_are_not_compared(command: Command, tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ def test_runs_on_different_data_are_drawn_in_a_plot_each(
     pytest.importorskip("matplotlib")
     drawn = []
 
-    def draw(rows: list[Cell], x: str, y: str, *, title: str, **_: Any) -> bytes:
+    def draw(rows: list[Setting], x: str, y: str, *, title: str, **_: Any) -> bytes:
         drawn.append((title, [(cell.options[x], cell.values(y)) for cell in rows]))
         return b"a picture"
 

@@ -15,9 +15,9 @@ from omegaconf import OmegaConf
 from scipy import stats
 
 import attention_lab
-from attention_lab.leaderboard.board import View, write_board
+from attention_lab.leaderboard.board import View, write_leaderboard
 from attention_lab.leaderboard.plots import draw_axes
-from attention_lab.leaderboard.settings import cells, headlines, varied
+from attention_lab.leaderboard.settings import group_runs, headlines, varied_options
 from attention_lab.leaderboard.significance import Estimate, estimate
 from attention_lab.leaderboard.tables import number
 from attention_lab.runs.run_folder import Job, find_runs
@@ -63,8 +63,8 @@ def test_jobs_that_differ_in_more_than_the_seed_are_not_averaged() -> None:
             (model, size, seed) for model in ("a", "b") for size in (10, 20) for seed in (1, 2, 3)
         )
     ]
-    assert varied(jobs) == ["model", "data.size"]
-    rows = cells(jobs, varied(jobs))
+    assert varied_options(jobs) == ["model", "data.size"]
+    rows = group_runs(jobs, varied_options(jobs))
     assert [(*row.options.values(), len(row.jobs)) for row in rows] == [
         ("a", 10, 3), ("a", 20, 3), ("b", 10, 3), ("b", 20, 3)
     ]  # fmt: skip
@@ -82,7 +82,7 @@ def test_the_intervals_of_the_picture_are_those_of_the_table(x: str, monkeypatch
     drawn: list[Any] = []
     image = plot._image
     monkeypatch.setattr(plot, "_image", lambda figure: drawn.append(figure.axes[0]) or image(figure))
-    rows = cells(jobs, ["data.size"])
+    rows = group_runs(jobs, ["data.size"])
     draw_axes(rows, x, "test/accuracy", size=None, title="")
     bars = [bar for one in drawn[0].containers for lines in one[2] for bar in lines.get_segments()]
     found = sorted(tuple(bar[:, 1]) for bar in bars if bar[0, 1] != bar[1, 1])
@@ -270,7 +270,7 @@ def test_a_comparison_needs_no_torch() -> None:
 
 def test_a_sweep_in_which_all_jobs_failed_has_a_list_of_them_alone(tmp_path: Path, capsys) -> None:
     jobs = [replace(_job(seed, {}, seed=seed), error=f"reason {seed}") for seed in (1, 2)]
-    write_board(tmp_path, jobs, View())
+    write_leaderboard(tmp_path, jobs, View())
     assert "interrupted: seed=1: reason 1" in capsys.readouterr().out
     assert "- interrupted: `seed=2`: reason 2" in (tmp_path / "leaderboard.md").read_text()
     assert not (tmp_path / "leaderboard.png").exists()

@@ -7,24 +7,30 @@ import numpy as np
 import pytest
 from folders import RATE, make_run
 
-from attention_lab.leaderboard.ranking import Block, in_words, rank
-from attention_lab.leaderboard.settings import Cell, cells, distinct, more_is_better, varied
+from attention_lab.leaderboard.ranking import Block, rank, summarize
+from attention_lab.leaderboard.settings import (
+    Setting,
+    distinguishing_options,
+    group_runs,
+    higher_is_better,
+    varied_options,
+)
 from attention_lab.leaderboard.significance import compare
 from attention_lab.runs.run_folder import Job, read_job
-from attention_lab.runs.test_predictions import read_outcomes
+from attention_lab.runs.test_predictions import read_test_predictions
 
 METRIC = "test/accuracy"
 
 
-def _cell(name: str, values: dict[int, float]) -> Cell:
+def _cell(name: str, values: dict[int, float]) -> Setting:
     jobs = [
         Job(Path(f"{name}{seed}"), {}, {"scoring": name}, {}, {METRIC: value}, None, str(seed))
         for seed, value in values.items()
     ]
-    return Cell({"scoring": name}, jobs)
+    return Setting({"scoring": name}, jobs)
 
 
-def _rank(*found: Cell, largest: bool = True) -> Block:
+def _rank(*found: Setting, largest: bool = True) -> Block:
     return rank(found, METRIC, largest, {})
 
 
@@ -41,7 +47,7 @@ def test_each_setting_is_compared_with_the_best_and_p_counts_the_comparisons() -
     assert block.rows[2].versus == expected
     assert block.rows[2].p == pytest.approx(2 * expected.p)
     assert block.rows[1].p <= 1
-    assert in_words(block) == (
+    assert summarize(block) == (
         "best by test/accuracy (highest): good; not distinguishable from it at 95%: near; worse: bad"
     )
 
@@ -49,7 +55,7 @@ def test_each_setting_is_compared_with_the_best_and_p_counts_the_comparisons() -
 def test_where_less_is_better_the_order_turns() -> None:
     block = _rank(_cell("good", GOOD), _cell("bad", BAD), largest=False)
     assert [row.cell.options["scoring"] for row in block.rows] == ["bad", "good"]
-    assert "lowest" in in_words(block)
+    assert "lowest" in summarize(block)
 
 
 @pytest.mark.parametrize(
@@ -63,17 +69,17 @@ def test_where_less_is_better_the_order_turns() -> None:
 def test_what_cannot_be_compared_says_why(values: dict[int, float], why: str) -> None:
     block = _rank(_cell("good", GOOD), _cell("other", values))
     assert [row.verdict for row in block.rows] == ["best", "open"]
-    assert in_words(block).endswith(f"not compared ({why}): other")
+    assert summarize(block).endswith(f"not compared ({why}): other")
 
 
 def test_where_all_diverged_there_is_no_best() -> None:
-    assert in_words(_rank(_cell("a", {1: math.nan}), _cell("b", {}))) == "nothing to compare"
+    assert summarize(_rank(_cell("a", {1: math.nan}), _cell("b", {}))) == "nothing to compare"
 
 
 def test_only_common_seeds_are_paired_and_a_seed_that_ran_twice_is_one() -> None:
     cell = _cell("twice", {1: 0.8, 2: 0.7, 3: 0.75, 4: 0.99})
     again = _cell("twice", {1: 0.6})
-    both = Cell(cell.options, [*cell.jobs, *again.jobs])
+    both = Setting(cell.options, [*cell.jobs, *again.jobs])
     found = both.estimate(METRIC)
     assert found is not None and found.n == 4 and both.values(METRIC)["1"] == pytest.approx(0.7)
     (_, other) = _rank(_cell("good", GOOD), both).rows
@@ -104,24 +110,24 @@ def _jobs(folder: Path, edits: dict[str, list[list[int]]]) -> list[Job]:
 def test_predictions_let_one_seed_be_compared(tmp_path: Path) -> None:
     few, many = [0, 1] * 40, [1, 2] * 40
     jobs = _jobs(tmp_path, {"good": [few], "bad": [many]})
-    block = rank(cells(jobs, varied(jobs)), RATE, False, {})
+    block = rank(group_runs(jobs, varied_options(jobs)), RATE, False, {})
     assert [row.verdict for row in block.rows] == ["best", "worse"]
     versus = block.rows[1].versus
     assert versus is not None and versus.examples
-    assert in_words(block).endswith("worse: bad; of one seed this holds for these trained models alone")
+    assert summarize(block).endswith("worse: bad; of one seed this holds for these trained models alone")
     assert (versus.low, versus.high) == pytest.approx((0.25, 0.25))  # one edit of four more, everywhere
 
 
 def test_other_test_examples_are_not_compared(tmp_path: Path) -> None:
     jobs = _jobs(tmp_path, {"good": [[0, 1, 0, 0]], "bad": [[1, 2, 1, 1, 1]]})
-    block = rank(cells(jobs, varied(jobs)), RATE, False, {})
+    block = rank(group_runs(jobs, varied_options(jobs)), RATE, False, {})
     assert block.rows[1].why == "other test examples than the best"
 
 
 def test_a_seed_without_predictions_leaves_the_comparison_to_the_seeds(tmp_path: Path) -> None:
     jobs = _jobs(tmp_path, {"good": [[0, 1], [1, 1]], "bad": [[2, 3], [2, 2]]})
     (tmp_path / "bad2" / "predictions.tsv").unlink()
-    versus = rank(cells(jobs, varied(jobs)), RATE, False, {}).rows[1].versus
+    versus = rank(group_runs(jobs, varied_options(jobs)), RATE, False, {}).rows[1].versus
     assert versus is not None and not versus.examples and versus.n == 2
 
 
@@ -129,16 +135,16 @@ def test_a_table_is_used_only_if_it_gives_the_rate_that_was_reported(tmp_path: P
     edits = [1, 0, 2, 0]
     metrics = {RATE: 3 / 16, "test/sequence_error_rate": 0.5}
     job = read_job(make_run(tmp_path / "words", metrics, edits=edits))
-    found = read_outcomes(job, RATE)
+    found = read_test_predictions(job, RATE)
     assert found is not None
     assert found.numerators.tolist() == edits and found.denominators.tolist() == [4] * 4
-    wrong = read_outcomes(job, "test/sequence_error_rate")
+    wrong = read_test_predictions(job, "test/sequence_error_rate")
     assert wrong is not None and wrong.numerators.tolist() == [1, 0, 1, 0]
-    assert read_outcomes(job, "test/loss") is None
+    assert read_test_predictions(job, "test/loss") is None
     # as characters the references have 7 symbols each
-    letters = read_outcomes(read_job(make_run(tmp_path / "a", {RATE: 3 / 28}, edits=edits)), RATE)
+    letters = read_test_predictions(read_job(make_run(tmp_path / "a", {RATE: 3 / 28}, edits=edits)), RATE)
     assert letters is not None and letters.denominators.tolist() == [7] * 4
-    assert read_outcomes(read_job(make_run(tmp_path / "old", {RATE: 0.9}, edits=edits)), RATE) is None
+    assert read_test_predictions(read_job(make_run(tmp_path / "old", {RATE: 0.9}, edits=edits)), RATE) is None
 
 
 @pytest.mark.parametrize(
@@ -149,21 +155,21 @@ def test_a_table_is_used_only_if_it_gives_the_rate_that_was_reported(tmp_path: P
 def test_a_damaged_table_is_no_table(text: str, tmp_path: Path) -> None:
     job = read_job(make_run(tmp_path / "run", {RATE: 0.5}, edits=[1]))
     (job.folder / "predictions.tsv").write_text(text)
-    assert read_outcomes(job, RATE) is None
+    assert read_test_predictions(job, RATE) is None
 
 
 def test_the_direction_is_that_of_the_monitor_or_of_the_name() -> None:
     job = Job(Path(), {}, {}, {"monitor": {"metric": "validation/mystery", "mode": "max"}}, {}, None)
-    assert more_is_better("test/mystery", [job]) and not more_is_better("test/other", [job])
+    assert higher_is_better("test/mystery", [job]) and not higher_is_better("test/other", [job])
     for name in ("test/accuracy", "test/alignment_mass", "fit/steps_per_second"):
-        assert more_is_better(name, [])
+        assert higher_is_better(name, [])
     for name in ("test/mse", "test/loss", "test/token_error_rate", "test/perplexity", "fit/seconds"):
-        assert not more_is_better(name, [])
+        assert not higher_is_better(name, [])
 
 
 def test_settings_are_named_by_what_tells_them_apart() -> None:
     options = [("a", 1, None), ("b", 1, None), ("b", 2, None)]
-    found = [Cell({"scoring": a, "lr": b, "same": c}, []) for a, b, c in options]
-    assert distinct(found) == ["scoring", "lr"]
+    found = [Setting({"scoring": a, "lr": b, "same": c}, []) for a, b, c in options]
+    assert distinguishing_options(found) == ["scoring", "lr"]
     assert found[0].told(["same", "lr"]) == "lr=1 same=null"
-    assert distinct(found[:1]) == [] and found[0].told([]) == "all runs"
+    assert distinguishing_options(found[:1]) == [] and found[0].told([]) == "all runs"

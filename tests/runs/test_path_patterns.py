@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from attention_lab.errors import LabError
-from attention_lab.runs.path_patterns import expand
+from attention_lab.runs.path_patterns import expand_paths
 
 
 @pytest.fixture
@@ -18,15 +18,15 @@ def folder(tmp_path: Path) -> Path:
 
 def test_paths_and_patterns_each_once(folder: Path) -> None:
     given = [folder / "b", f"{folder}/*", str(folder / "nowhere")]
-    names = [path.name for path in expand(given, "run", "folder", Path.is_dir)]
+    names = [path.name for path in expand_paths(given, "run", "folder", Path.is_dir)]
     assert names == ["b", "[a]", "a", "nowhere"]
-    assert expand([f"{folder}/c*"], "ckpt_path", "file", Path.exists) == [folder / "c"]
+    assert expand_paths([f"{folder}/c*"], "ckpt_path", "file", Path.exists) == [folder / "c"]
 
 
 def test_a_path_may_look_like_a_pattern(folder: Path) -> None:
-    assert expand([folder / "[a]"], "run", "folder", Path.is_dir) == [folder / "[a]"]
+    assert expand_paths([folder / "[a]"], "run", "folder", Path.is_dir) == [folder / "[a]"]
 
 
 def test_a_pattern_that_nothing_fits(folder: Path) -> None:
     with pytest.raises(LabError, match=r"^run=.*/c\*: no folder fits$"):
-        expand([f"{folder}/c*"], "run", "folder", Path.is_dir)
+        expand_paths([f"{folder}/c*"], "run", "folder", Path.is_dir)

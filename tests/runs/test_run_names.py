@@ -8,7 +8,7 @@ from folders import make_run
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
-from attention_lab.runs.run_names import name
+from attention_lab.runs.run_names import folder_name
 
 NOW = {"model": "seq2seq", "data": "cmudict", "scoring": "additive"}
 THEN = {"model": "transformer", "data": "reverse", "scoring": "dot"}
@@ -19,23 +19,25 @@ def _checkpoint(folder: Path, choices: dict[str, str]) -> str:
 
 
 def test_a_training_is_named_after_its_choices() -> None:
-    assert name("fit", NOW, (), "elsewhere/best.ckpt") == "seq2seq/cmudict_additive"
+    assert folder_name("fit", NOW, (), "elsewhere/best.ckpt") == "seq2seq/cmudict_additive"
 
 
 @pytest.mark.parametrize("stage", ["test", "predict"])
 def test_what_is_done_with_a_checkpoint_is_named_after_it(stage: str, tmp_path: Path) -> None:
     checkpoint = _checkpoint(tmp_path / "run", THEN)
-    assert name(stage, NOW, (), checkpoint) == f"transformer/{stage}_reverse_dot"
-    assert name(stage, {**NOW, "data": "copy"}, {"data"}, checkpoint) == f"transformer/{stage}_copy_dot"
+    assert folder_name(stage, NOW, (), checkpoint) == f"transformer/{stage}_reverse_dot"
+    assert (
+        folder_name(stage, {**NOW, "data": "copy"}, {"data"}, checkpoint) == f"transformer/{stage}_copy_dot"
+    )
 
 
 def test_what_is_not_known_is_not_claimed(tmp_path: Path) -> None:
     for checkpoint in (None, "nowhere/best.ckpt", str(tmp_path / "moved.ckpt"), ["a.ckpt", "b.ckpt"]):
-        assert name("test", NOW, (), checkpoint) == "test"
+        assert folder_name("test", NOW, (), checkpoint) == "test"
     hostile = _checkpoint(tmp_path / "run", {**THEN, "scoring": "../../elsewhere"})
-    assert name("predict", NOW, (), hostile) == "predict"
+    assert folder_name("predict", NOW, (), hostile) == "predict"
     for stage in ("report", "leaderboard", "theorem"):
-        assert name(stage, NOW, (), _checkpoint(tmp_path / stage, THEN)) == stage
+        assert folder_name(stage, NOW, (), _checkpoint(tmp_path / stage, THEN)) == stage
 
 
 def test_the_jobs_of_a_sweep_are_named_after_what_differs(command: Any) -> None:

@@ -21,7 +21,7 @@ from optuna.trial import TrialState  # noqa: E402
 from attention_lab.errors import LabError  # noqa: E402
 from attention_lab.search import study as study_module  # noqa: E402
 from attention_lab.search.space import _distribution, write  # noqa: E402
-from attention_lab.search.study import SharedStudy, describe, storage_url  # noqa: E402
+from attention_lab.search.study import SharedStudy, state_name, storage_url  # noqa: E402
 
 CONF = Path(__file__).parents[2] / "conf"
 NW = ["sweep=optuna", "model=nw", "trainer.max_epochs=2", "pictures=0", "logger=none"]
@@ -81,7 +81,7 @@ def _join(folder: Path, wanted: int = 3, heartbeat: int = 60) -> SharedStudy:
 
 
 def _states(study: SharedStudy) -> list[str]:
-    return [describe(trial) for trial in study.trials()]
+    return [state_name(trial) for trial in study.trials()]
 
 
 def test_processes_share_the_trials(tmp_path: Path) -> None:

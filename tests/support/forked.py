@@ -153,7 +153,7 @@ def _main() -> int:
     train = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(train)
     try:
-        train.take_up()
+        train.resume_from_command_line()
         train.check_choices("conf")
         train.main()
     except SystemExit as end:

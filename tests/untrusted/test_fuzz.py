@@ -125,10 +125,10 @@ def test_a_run_folder(
     content = path.read_bytes() if path.exists() else b"ValueError: why\nTraceback\n"
     readers: list[tuple[str, Callable[[], object]]] = [
         (path.name, lambda: report_page._read(bad, "bad")),
-        (path.name, lambda: resume.go_on([f"resume={bad}"], bad)),
+        (path.name, lambda: resume.expand_resume([f"resume={bad}"], bad)),
         ("config.yaml", lambda: resume.saved(bad, "bad")),
-        ("", lambda: resume.check_same(bad, plain)),  # an option that differs is told, not a file
-        (path.name, lambda: resume.finished(bad)),
+        ("", lambda: resume.check_same_options(bad, plain)),  # an option that differs is told, not a file
+        (path.name, lambda: resume.finished_results(bad)),
     ]
     whole = [b"- x: ${oc.env:SECRET}\n", b"'': ${oc.env:SECRET}\nseed: ${oc.env:SECRET}\ntrainer: {}\n"]
     for number, one in enumerate((*whole, *damaged(content, count))):
@@ -139,7 +139,7 @@ def test_a_run_folder(
         with harmless(""):
             jobs = run_folder.find_runs([tmp_path])
             if number % 8 == 0:
-                board.write_board(tmp_path, jobs, board.View())
+                board.write_leaderboard(tmp_path, jobs, board.View())
             page = make_page("x", report_page._about(bad), [])
         assert [job.error for job in jobs if job.folder == good] == [None], "a good run is lost"
         assert all(job.error is None or len(job.error.splitlines()) == 1 for job in jobs)

@@ -11,8 +11,8 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from attention_lab.errors import LabError
-from attention_lab.interruption.resume import go_on, saved
-from attention_lab.runs.run_names import register
+from attention_lab.interruption.resume import expand_resume, saved
+from attention_lab.runs.run_names import register_resolver
 from attention_lab.untrusted.configuration import check_targets, check_values
 from attention_lab.untrusted.run_configuration import check_links, check_run
 
@@ -125,7 +125,7 @@ def test_only_what_conf_has_is_chosen_again(tmp_path: Path) -> None:
     overrides = ["hydra.run.dir=/etc", "++stage=predict", "+optimizer@hydra.launcher=adam", "run=/etc"]
     (tmp_path / ".hydra" / "overrides.yaml").write_text(yaml.safe_dump(overrides))
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(FIT))
-    line = go_on([f"resume={tmp_path}", "pictures=0", "logger=none"], CONF)
+    line = expand_resume([f"resume={tmp_path}", "pictures=0", "logger=none"], CONF)
     place = f'hydra.run.dir="{tmp_path}"'
     assert line == [
         "model=nw",
@@ -135,7 +135,7 @@ def test_only_what_conf_has_is_chosen_again(tmp_path: Path) -> None:
         "hydra.output_subdir=null",
         f'resume="{tmp_path}"',
     ]
-    assert go_on(line, CONF) == line
+    assert expand_resume(line, CONF) == line
 
 
 def _outside(folder: Path, other: Path) -> None:
@@ -177,12 +177,12 @@ def test_links_out_of_the_folder(alter: Callable[[Path, Path], None], tmp_path: 
     check_links(folder)
     alter(folder, other)
     with pytest.raises(LabError) as caught:
-        go_on([f"resume={folder}"], CONF)
+        expand_resume([f"resume={folder}"], CONF)
     assert str(folder) in str(caught.value) and len(str(caught.value).splitlines()) == 1
 
 
 def test_what_conf_composes_passes(tmp_path: Path) -> None:
-    register()
+    register_resolver()
     models = {path.stem for path in (CONF / "model").glob("*.yaml")}
     chosen = [[f"model={one}"] for one in sorted(models)]
     kinds = {"nw": "regression", "multihead": "classification", "seq2seq": "transduction"}

@@ -8,7 +8,7 @@ import pytorch_lightning as pl
 import torch
 
 
-class OwnNumbers(pl.Callback):
+class RankRandomness(pl.Callback):
     """Gives each process of a training random numbers of its own; the first keeps those of the seed.
 
     All are seeded alike, so that they begin with the same weights. Drawing on alike, they would drop the same

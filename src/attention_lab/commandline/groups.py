@@ -12,11 +12,11 @@ from typing import NoReturn
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 
-from attention_lab.commandline.incompatible import refusal
+from attention_lab.commandline.incompatible import find_incompatibility
 from attention_lab.commandline.option_checks import check_arguments
 from attention_lab.errors import LabError
 
-NEEDED = {
+REQUIRED_EXTRAS = {
     "sweep=optuna": ("optuna", "search"),
     "launcher=slurm": ("hydra_plugins.hydra_submitit_launcher", "slurm"),
     "launcher=submitit_local": ("hydra_plugins.hydra_submitit_launcher", "slurm"),
@@ -26,7 +26,7 @@ NEEDED = {
 """Choices that need more than the project does: a package, and the extra that brings it."""
 
 
-NONE = ("experiment=null", "launcher=null", "sweep=null")
+NULL_CHOICES = ("experiment=null", "launcher=null", "sweep=null")
 """Groups of which nothing may be chosen."""
 
 
@@ -49,18 +49,22 @@ def check_choices(folder: str, arguments: Sequence[str] | None = None) -> None:
             continue
         known = sorted(path.stem for path in (root / group).glob("*.yaml"))
         for choice in value.split(","):
-            if re.fullmatch(r"[\w-]+", choice) and choice not in known and f"{group}={choice}" not in NONE:
+            if (
+                re.fullmatch(r"[\w-]+", choice)
+                and choice not in known
+                and f"{group}={choice}" not in NULL_CHOICES
+            ):
                 near = difflib.get_close_matches(choice, known, 1)
                 hint = f" (did you mean {near[0]}?)" if near else ""
-                _stop(f"{group}={choice} is unknown{hint}: choose {', '.join(known)}")
+                _exit_with(f"{group}={choice} is unknown{hint}: choose {', '.join(known)}")
             try:
                 check_installed(group, choice)
             except LabError as error:
-                _stop(str(error))
+                _exit_with(str(error))
     try:
         check_arguments(arguments, root)
     except LabError as error:
-        _stop(str(error))
+        _exit_with(str(error))
 
 
 def check_installed(group: str, choice: str) -> None:
@@ -69,12 +73,12 @@ def check_installed(group: str, choice: str) -> None:
     Raises:
         LabError: saying how to install them.
     """
-    package, extra = NEEDED.get(f"{group}={choice}", (None, None))
+    package, extra = REQUIRED_EXTRAS.get(f"{group}={choice}", (None, None))
     if package is not None and find_spec(package) is None:
         raise LabError(f"{group}={choice} needs packages of its own: pip install -e '.[{extra}]'")
 
 
-def check_mix(config: DictConfig) -> None:
+def check_combination(config: DictConfig) -> None:
     """Refuse a model with data that it cannot learn, or a mechanism without meaning, naming what will do.
 
     Raises:
@@ -90,7 +94,7 @@ def check_mix(config: DictConfig) -> None:
     _check_mechanism(config)
 
 
-LEAST = {
+MINIMUMS = {
     "trainer.gradient_clip_val": 0,
     "trainer.log_every_n_steps": 0,
     "trainer.check_val_every_n_epoch": 1,
@@ -102,12 +106,12 @@ MOST = {"pictures": 1000, "threads": 1024}
 """Options of which more would take hours, or more than a machine gives."""
 LARGEST_SEED = 2**32 - 1
 """That NumPy takes."""
-SHARES = ("schedule.warmup", "model.dropout", "model.attention_dropout")
+FRACTIONS = ("schedule.warmup", "model.dropout", "model.attention_dropout")
 
 
 def _check_ranges(config: DictConfig) -> None:
     """Refuse what is plainly out of range, and is found late or never."""
-    for key, least in LEAST.items():
+    for key, least in MINIMUMS.items():
         value = _number(config, key)
         if value is not None and not value >= least:
             raise LabError(f"{key}={value}: choose {least} or more")
@@ -115,7 +119,7 @@ def _check_ranges(config: DictConfig) -> None:
         value = _number(config, key)
         if value is not None and not value <= most:
             raise LabError(f"{key}={value}: choose at most {most}")
-    for key in SHARES:
+    for key in FRACTIONS:
         value = _number(config, key)
         if value is not None and not 0 <= value <= 1:
             raise LabError(f"{key}={value}: choose a share from 0 to 1")
@@ -150,7 +154,7 @@ def _check_mechanism(config: DictConfig) -> None:
     from hydra.core.hydra_config import HydraConfig
 
     choices = HydraConfig.get().runtime.choices
-    found = refusal(choices)
+    found = find_incompatibility(choices)
     if config.stage == "fit" and found is not None:
         others = [name for name in _choices(found.group) if name not in found.choices]
         raise LabError(
@@ -166,10 +170,10 @@ def _choices(group: str) -> list[str]:
 
 def _choices_with(group: str, key: str, value: str) -> list[str]:
     """The choices of a group whose file sets `group.key` to `value`."""
-    return [name for name, file in files(group) if file.get(group, {}).get(key) == value]
+    return [name for name, file in group_files(group) if file.get(group, {}).get(key) == value]
 
 
-def files(group: str) -> Iterator[tuple[str, DictConfig]]:
+def group_files(group: str) -> Iterator[tuple[str, DictConfig]]:
     """The choices of a group and what their files say."""
     loader = GlobalHydra.instance().config_loader()
     for name in _choices(group):
@@ -184,5 +188,5 @@ def _chosen(group: str) -> str:
     return f"{group}={HydraConfig.get().runtime.choices[group]}"
 
 
-def _stop(message: str) -> NoReturn:
+def _exit_with(message: str) -> NoReturn:
     sys.exit(f"Error: {message}")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 
-class Refusal(NamedTuple):
+class Incompatibility(NamedTuple):
     """What is refused: the choices of a group in some models.
 
     Attributes:
@@ -20,37 +20,46 @@ class Refusal(NamedTuple):
     reason: str
 
 
-PLACES = ("band", "local_m", "local_p")
-REFUSALS = (
-    Refusal(("nw",), "window", PLACES, "the samples of a regression have no order"),
-    Refusal(("graph",), "window", PLACES, "the nodes of a graph have no order"),
-    Refusal(
-        ("cnn", "rnn"), "window", PLACES, "its one query reads the whole sequence and has no place in it"
+POSITIONAL_WINDOWS = ("band", "local_m", "local_p")
+INCOMPATIBLE = (
+    Incompatibility(("nw",), "window", POSITIONAL_WINDOWS, "the samples of a regression have no order"),
+    Incompatibility(("graph",), "window", POSITIONAL_WINDOWS, "the nodes of a graph have no order"),
+    Incompatibility(
+        ("cnn", "rnn"),
+        "window",
+        POSITIONAL_WINDOWS,
+        "its one query reads the whole sequence and has no place in it",
     ),
-    Refusal(("nw",), "scoring", ("location",), "the samples of a regression have no order"),
-    Refusal(("graph",), "scoring", ("location", "query_free"), "the nodes of a graph have no order"),
-    Refusal(("nw",), "normalizer", ("sigmoid",), "a kernel regression is a mean, whose weights sum to one"),
-    Refusal(
+    Incompatibility(("nw",), "scoring", ("location",), "the samples of a regression have no order"),
+    Incompatibility(("graph",), "scoring", ("location", "query_free"), "the nodes of a graph have no order"),
+    Incompatibility(
+        ("nw",), "normalizer", ("sigmoid",), "a kernel regression is a mean, whose weights sum to one"
+    ),
+    Incompatibility(
         ("nw",),
         "pooling",
         ("hard", "gumbel", "exact", "monotonic"),
         "a kernel regression is a mean, not one of the samples",
     ),
-    Refusal(
+    Incompatibility(
         ("multihead", "transformer", "cnn", "rnn", "lm", "graph"),
         "pooling",
         ("hard", "exact", "monotonic"),
         "it sums or draws the position of one symbol, and here no symbol is read at one position; "
         "pooling=gumbel draws hard here too",
     ),
-    Refusal(("image2seq",), "pooling", ("monotonic",), "the cells of a picture are not read in one order"),
-    Refusal(("image2seq",), "window", PLACES, "the cells of a picture are not read in one order"),
+    Incompatibility(
+        ("image2seq",), "pooling", ("monotonic",), "the cells of a picture are not read in one order"
+    ),
+    Incompatibility(
+        ("image2seq",), "window", POSITIONAL_WINDOWS, "the cells of a picture are not read in one order"
+    ),
 )
 
 
-def refusal(choices: Mapping[str, str]) -> Refusal | None:
+def find_incompatibility(choices: Mapping[str, str]) -> Incompatibility | None:
     """The first refusal of these choices, each by the name of its group; None if they go together."""
-    for one in REFUSALS:
+    for one in INCOMPATIBLE:
         if choices.get("model") in one.models and choices.get(one.group) in one.choices:
             return one
     return None

@@ -21,13 +21,13 @@ from omegaconf.errors import OmegaConfBaseException
 
 from attention_lab.errors import LabError
 
-EITHER = ("every_seconds", "heartbeat", "val_check_interval")
+FRACTION_ALLOWED = ("every_seconds", "heartbeat", "val_check_interval")
 """Options that may have a part of one, though their default is whole."""
-ANY = ("trainer.devices",)
+ANY_TYPE = ("trainer.devices",)
 """Options that take more than what their default is."""
 RARE = {"mechanism": "experiment=efficiency", "task": "model=seq2seq, transformer or image2seq"}
 """Groups that only some models or experiments have, and which."""
-Known = Mapping[str, Any]
+Defaults = Mapping[str, Any]
 
 
 def check_arguments(arguments: Sequence[str], root: Path) -> None:
@@ -47,7 +47,7 @@ def check_arguments(arguments: Sequence[str], root: Path) -> None:
     if not options and not rare:
         return
     try:
-        known = _defaults(root, *(_one_of(one) for one in chosen))
+        known = _defaults(root, *(_first_choice(one) for one in chosen))
     except ConfigCompositionException as error:
         for one in rare:
             if f"Could not override '{one.key_or_group}'" in str(error):
@@ -65,7 +65,7 @@ def check_arguments(arguments: Sequence[str], root: Path) -> None:
 
 
 @cache
-def _defaults(root: Path, *chosen: str) -> Known:
+def _defaults(root: Path, *chosen: str) -> Defaults:
     """The configuration with these groups."""
     with initialize_config_dir(config_dir=str(root), job_name="train", version_base="1.3"):
         composed: Any = OmegaConf.to_container(compose("config", list(chosen)), resolve=False)
@@ -96,7 +96,7 @@ def _is_group(one: Override, root: Path) -> bool:
     return "/" in key or (re.fullmatch(r"\w+", key) is not None and (root / key).is_dir())
 
 
-def _one_of(one: Override) -> str:
+def _first_choice(one: Override) -> str:
     """A choice as it was given; of several in a sweep, the first, as all must have the options given."""
     value = one.value()
     if isinstance(value, ChoiceSweep) and value.list:
@@ -104,7 +104,7 @@ def _one_of(one: Override) -> str:
     return str(one.input_line)
 
 
-def _check(one: Override, known: Known, options: Sequence[Override]) -> None:
+def _check(one: Override, known: Defaults, options: Sequence[Override]) -> None:
     key, top = one.key_or_group, one.key_or_group.partition(".")[0]
     others = [other for other in options if other is not one]
     made = any(key == other.key_or_group or key.startswith(f"{other.key_or_group}.") for other in others)
@@ -123,12 +123,12 @@ def _check(one: Override, known: Known, options: Sequence[Override]) -> None:
         for other in others
         if other.key_or_group.endswith("._target_")
     )  # of a class of the user's own, which may take other values
-    if found and not own and not one.is_delete() and key not in ANY:
+    if found and not own and not one.is_delete() and key not in ANY_TYPE:
         for value in _values(one):
             _check_value(key, value, default)
 
 
-def _select(known: Known, key: str) -> tuple[bool, Any]:
+def _select(known: Defaults, key: str) -> tuple[bool, Any]:
     """Whether there is an option, and its default."""
     node: Any = known
     for part in key.split("."):
@@ -138,7 +138,7 @@ def _select(known: Known, key: str) -> tuple[bool, Any]:
     return True, node
 
 
-def _no_option(key: str, known: Known, plus: bool) -> str:
+def _no_option(key: str, known: Defaults, plus: bool) -> str:
     """What to say of an option that there is none of; `plus`: whether it may be added."""
     node: Any = known
     before, rest = [], key.split(".")
@@ -182,24 +182,24 @@ def _check_value(key: str, value: Any, default: Any) -> None:
         return  # null is often "not at all", and what a class makes of it is its own affair
     if isinstance(default, bool):
         if not isinstance(value, bool) and value not in (0, 1):
-            raise LabError(f"{key}={_shown(value)} must be true or false")
+            raise LabError(f"{key}={_format_value(value)} must be true or false")
         return
-    whole = isinstance(default, int) and not key.endswith(EITHER)
+    whole = isinstance(default, int) and not key.endswith(FRACTION_ALLOWED)
     number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
     if not number or math.isnan(value):
         is_round = whole and isinstance(value, float) and value.is_integer()
         example = int(value) if is_round else default
         kind = "a whole number" if whole else "a number"
-        raise LabError(f"{key}={_shown(value)} must be {kind}, such as {example}")
+        raise LabError(f"{key}={_format_value(value)} must be {kind}, such as {example}")
 
 
-def _refuse_part(key: str, value: Any, default: Known) -> None:
+def _refuse_part(key: str, value: Any, default: Defaults) -> None:
     if value is None and key.startswith(("callbacks.", "logger.")):
         raise LabError(f"{key}=null: leave it out with ~{key}")
     names = ", ".join(f"{key}.{name}" for name in default if not str(name).startswith("_"))
-    raise LabError(f"{key}={_shown(value)}: {key} is no value, but options of its own: {names}")
+    raise LabError(f"{key}={_format_value(value)}: {key} is no value, but options of its own: {names}")
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """A value as on the command line."""
     return json.dumps(value) if value is None or isinstance(value, bool) else str(value)

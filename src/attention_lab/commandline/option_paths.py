@@ -4,28 +4,28 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 
-def leaves(config: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flatten(config: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """The path and the value of each option within nested ones, targets too."""
     for key, value in config.items():
         if isinstance(value, Mapping):
-            yield from leaves(value, f"{prefix}{key}.")
+            yield from flatten(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
 
 
-def below(found: Any, *keys: str) -> Any:
+def lookup(found: Any, *keys: str) -> Any:
     """What stands under these keys, one within the other; None if nothing does."""
     for key in keys:
         found = found.get(key) if isinstance(found, Mapping) else None
     return found
 
 
-def is_target(path: str) -> bool:
+def is_hydra_key(path: str) -> bool:
     """Whether a path is that of a `_target_` or another word of Hydra's."""
     return path.rpartition(".")[2].startswith("_")
 
 
-def placeless(options: Mapping[str, Any], own: Any) -> dict[str, Any]:
+def without_run_folder(options: Mapping[str, Any], own: Any) -> dict[str, Any]:
     """Options by path, with a dot in the place of the run's own folder: that of another run is another."""
     replaced = own if isinstance(own, str) and own else None
     return {

@@ -30,15 +30,15 @@ def run(config: DictConfig) -> Any:
     from attention_lab.runs import run_folder
 
     folder = Path(HydraConfig.get().runtime.output_dir)
-    signals.follow_parent()
+    signals.exit_with_parent()
     try:
         config = resume.rebuilt(config)
-        with signals.stopping(), machine_failures.told(config, folder):
+        with signals.raise_on_signals(), machine_failures.explain_machine_failures(config, folder):
             result = _run(config)
             print(end="", flush=True)  # a full disk behind the console is a failure, too
             return result
     except Stopped as stopped:
-        exit_messages.stop(stopped, folder, training=config.stage == "fit")
+        exit_messages.exit_after_signal(stopped, folder, training=config.stage == "fit")
     except PrunedError as pruned:
         from attention_lab.search.jobs import mark_pruned
 
@@ -57,7 +57,7 @@ def run(config: DictConfig) -> Any:
 
 def _run(config: DictConfig) -> Any:
     """What `run` does, with errors as they come."""
-    from attention_lab.commandline.groups import check_mix
+    from attention_lab.commandline.groups import check_combination
     from attention_lab.interruption import own_process, resume
 
     if config.stage not in STAGES:
@@ -74,13 +74,13 @@ def _run(config: DictConfig) -> Any:
         from attention_lab.leaderboard import board
 
         return board.leaderboard(config)
-    check_mix(config)
+    check_combination(config)
     OmegaConf.resolve(config)
     missing = sorted(OmegaConf.missing_keys(config))
     if missing and config.stage == "fit":
         raise LabError(f"{missing[0]} must be given: add {missing[0]}=... to the command line")
     if config.stage != "predict":
-        own_process.check_folder()
+        own_process.check_shared_folder()
     if config.stage != "predict" and own_process.needs_own_process(config):
         return own_process.run_in_own_process()
     from attention_lab.lightning_import import import_lightning

@@ -14,7 +14,7 @@ from pytorch_lightning.strategies import DDPStrategy, StrategyRegistry
 
 from attention_lab.attention import Mechanism
 from attention_lab.callbacks.checkpoint_files import CheckpointFiles
-from attention_lab.callbacks.randomness import OwnNumbers
+from attention_lab.callbacks.randomness import RankRandomness
 from attention_lab.data.reading.codecs import Codec, codec_from_state, fits
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.errors import LabError
@@ -26,7 +26,7 @@ from attention_lab.untrusted.configuration import (
     checked_packages,
     with_moved_classes,
 )
-from attention_lab.untrusted.plain_files import UNFIT
+from attention_lab.untrusted.plain_files import BAD_VALUE_ERRORS
 
 Config = Mapping[str, Any]
 
@@ -122,7 +122,7 @@ def rebuild(recipe: Config, config: Config) -> Task:
         if any(value is not None and vars(sizes)[name] != value for name, value in known.items()):
             raise LabError("the checkpoint's recipe cannot be read: its sizes are not those of its symbols")
         return make_task(config, sizes, codec, trainable=False)
-    except (*UNFIT, MemoryError, InstantiationException) as error:
+    except (*BAD_VALUE_ERRORS, MemoryError, InstantiationException) as error:
         cause = error.__cause__ if isinstance(error, InstantiationException) and error.__cause__ else error
         reason = (str(cause).splitlines() or [""])[0]
         raise LabError(f"the checkpoint's recipe cannot be read: {type(cause).__name__}: {reason}") from None
@@ -155,7 +155,7 @@ def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
             CheckpointFiles(str(options.get("default_root_dir") or ".")),
         ]
         trainer: pl.Trainer = _make(options)(
-            callbacks=[*more, OwnNumbers(), *callbacks], logger=loggers or False
+            callbacks=[*more, RankRandomness(), *callbacks], logger=loggers or False
         )
     except (MisconfigurationException, ValueError, TypeError) as error:
         # Lightning's messages may run over lines; the first says what is wrong.

@@ -11,21 +11,21 @@ from hydra.errors import InstantiationException
 from hydra.utils import get_object
 from lightning_fabric.utilities.exceptions import MisconfigurationException
 
-from attention_lab.commandline.option_paths import below, is_target, leaves
+from attention_lab.commandline.option_paths import flatten, is_hydra_key, lookup
 from attention_lab.constructor_options import closest
 from attention_lab.errors import LabError
-from attention_lab.experiment.machine_failures import is_of_memory
-from attention_lab.untrusted.plain_files import UNFIT, in_one_line
+from attention_lab.experiment.machine_failures import is_out_of_memory
+from attention_lab.untrusted.plain_files import BAD_VALUE_ERRORS, one_line
 
-MAKING = ("__init__", "__post_init__")
+CONSTRUCTORS = ("__init__", "__post_init__")
 """Functions in which a part is made; data also in its `setup`."""
-UNMADE = (*UNFIT, InstantiationException)
+BUILD_ERRORS = (*BAD_VALUE_ERRORS, InstantiationException)
 """What a class may raise at values it cannot use, and Hydra where it finds no class."""
 _OURS = ("attention_lab", "torch", "pytorch_lightning")
 
 
 @contextmanager
-def of_options(config: Mapping[str, Any]) -> Iterator[None]:
+def blame_option(config: Mapping[str, Any]) -> Iterator[None]:
     """Blame an option, or the part that it is of, for what is raised while that part is made.
 
     What is raised in the code of a class of the user's own, or while nothing is made, is left as it is.
@@ -34,16 +34,16 @@ def of_options(config: Mapping[str, Any]) -> Iterator[None]:
         yield
     except MisconfigurationException as error:  # Lightning's, of which the first line says what is wrong
         raise LabError(_metric(str(error)) or str(error).strip().splitlines()[0]) from None
-    except UNMADE as error:
+    except BUILD_ERRORS as error:
         metric = _metric(str(error))
         if metric:
             raise LabError(metric) from None
-        if is_of_memory(error):
+        if is_out_of_memory(error):
             raise
         cause = error
-        while isinstance(cause, InstantiationException) and isinstance(cause.__cause__, UNMADE):
+        while isinstance(cause, InstantiationException) and isinstance(cause.__cause__, BUILD_ERRORS):
             cause = cause.__cause__
-        targets = {path.rpartition(".")[0]: str(value) for path, value in leaves(config) if _is_class(path)}
+        targets = {path.rpartition(".")[0]: str(value) for path, value in flatten(config) if _is_class(path)}
         part = _part(error, cause, targets, config)
         if part is None or _is_in_own(cause, targets[part]):
             raise
@@ -74,12 +74,15 @@ def _part(
     if called and called[1] in names:
         return names[called[1]]
     unknown = _unknown(str(cause))
-    having = [part for part in targets if unknown in below(config, *part.split("."))]
+    having = [part for part in targets if unknown in lookup(config, *part.split("."))]
     if len(having) == 1:  # its class hands its options on
         return having[0]
     for frame in _frames(cause):
         part = names.get(type(frame.f_locals.get("self")).__name__)
-        if part is not None and frame.f_code.co_name in (*MAKING, *(("setup",) if part == "data" else ())):
+        if part is not None and frame.f_code.co_name in (
+            *CONSTRUCTORS,
+            *(("setup",) if part == "data" else ()),
+        ):
             return part
     return None
 
@@ -110,7 +113,7 @@ def _is_in_own(error: BaseException, target: str) -> bool:
 
 
 def _told(error: BaseException, part: str, config: Mapping[str, Any], target: str) -> str:
-    text = in_one_line(error)[:300]
+    text = one_line(error)[:300]
     if isinstance(error, InstantiationException):
         return f"{part}._target_={target}: there is no such class"
     unknown = _unknown(text)
@@ -123,8 +126,8 @@ def _told(error: BaseException, part: str, config: Mapping[str, Any], target: st
     words = re.split(r"[^\w.+-]+|[.]$|[.] ", text)
     named = [
         f"{part}.{path}={'null' if value is None else value}"
-        for path, value in leaves(below(config, *part.split(".")))
-        if not is_target(path)
+        for path, value in flatten(lookup(config, *part.split(".")))
+        if not is_hydra_key(path)
         and ("NoneType" in words if value is None else value not in (True, False) and str(value) in words)
     ]
     return f"{named[0] if len(named) == 1 else part}: {type(error).__name__}: {text}"

@@ -17,11 +17,11 @@ from attention_lab.data.reading.codecs import Codec
 from attention_lab.errors import LabError
 from attention_lab.experiment.build import Config, kept_config, make_task, rebuild
 from attention_lab.models import Ensemble
-from attention_lab.runs.path_patterns import expand
+from attention_lab.runs.path_patterns import expand_paths
 from attention_lab.sizes import Sizes
 from attention_lab.tasks import RECIPE, Observation, Task, Transduction
 from attention_lab.untrusted.checkpoints import read_checkpoint
-from attention_lab.untrusted.plain_files import UNFIT
+from attention_lab.untrusted.plain_files import BAD_VALUE_ERRORS
 
 _MOST_PARTS = 100_000  # parameters and buffers of any model
 Paths = str | Path | Sequence[str | Path]
@@ -35,7 +35,7 @@ def find_checkpoints(given: Paths) -> list[Path]:
         LabError: no file fits a pattern, or the list is empty.
     """
     several = [given] if isinstance(given, str | Path) else given
-    paths = expand(several, "ckpt_path", "file", Path.exists)
+    paths = expand_paths(several, "ckpt_path", "file", Path.exists)
     if not paths:
         raise LabError("ckpt_path=[] names no checkpoint; give one or more")
     return paths
@@ -119,7 +119,7 @@ def load(
     """
     paths = find_checkpoints(path)
     tasks = [_load(one, adapt, allow) for one in paths]
-    return TrainedModel(tasks[0] if len(tasks) == 1 else _together(paths, tasks))
+    return TrainedModel(tasks[0] if len(tasks) == 1 else _ensemble(paths, tasks))
 
 
 def _load(path: Path, adapt: Callable[[Config], Config] | None, allow: Sequence[str]) -> Task:
@@ -137,7 +137,7 @@ def _load(path: Path, adapt: Callable[[Config], Config] | None, allow: Sequence[
         task.load_state_dict(weights)
     except LabError as error:
         raise LabError(f"ckpt_path={path}: {error}") from None
-    except UNFIT as error:
+    except BAD_VALUE_ERRORS as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise LabError(f"ckpt_path={path}: the weights do not fit the model: {reason}") from None
     return task
@@ -183,7 +183,7 @@ def check_model(config: Config, sizes: Sizes, codec: Codec, checkpoint: Config |
     except _TooLargeError:
         reason = "the weights do not fit the model" if weights else f"it needs more than {memory >> 30} GiB"
         raise LabError(f"resume: the model of this run is too large: {reason}") from None
-    except (*UNFIT, LabError, InstantiationException):
+    except (*BAD_VALUE_ERRORS, LabError, InstantiationException):
         return  # as above
 
 
@@ -211,7 +211,7 @@ def _at_most(numbers: int, count: int) -> Iterator[None]:
             hook.remove()
 
 
-def _together(paths: Sequence[Path], tasks: Sequence[Task]) -> Task:
+def _ensemble(paths: Sequence[Path], tasks: Sequence[Task]) -> Task:
     """The first task with the models of all."""
     first, members = tasks[0], []
     for path, task in zip(paths, tasks, strict=True):
@@ -237,7 +237,7 @@ def check_same_model(begun: Path | None, kept: Config, new: Config) -> None:
         }
         parts |= {"data": ((kept["codec"], kept["sizes"]), (new["codec"], new["sizes"]))}
         same = {part: bool(before == now) for part, (before, now) in parts.items()}
-    except UNFIT:
+    except BAD_VALUE_ERRORS:
         raise LabError(f"ckpt_path={begun}: the checkpoint's recipe is incomplete") from None
     for part in parts:
         if not same[part]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 
-from attention_lab.interruption.signals import leads
+from attention_lab.interruption.signals import is_rank_zero
 
 if TYPE_CHECKING:  # it would import torch
     from attention_lab.data.reading.datamodule import DataModule
@@ -30,7 +30,7 @@ IGNORED = (
 )
 
 
-def quiet() -> None:
+def silence_libraries() -> None:
     """Silence what Lightning and its libraries say of themselves."""
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
@@ -42,7 +42,7 @@ def quiet() -> None:
 def tell_shared(data: "DataModule") -> None:
     """Say in one line, once in a sweep, that examples are in several parts of the data."""
     first = not in_sweep() or HydraConfig.get().job.num == 0
-    if data.shared and first and leads():
+    if data.shared and first and is_rank_zero():
         print(f"Warning: {data.shared}", file=sys.stderr)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_lab.errors import LabError
-from attention_lab.untrusted.plain_files import UNFIT, in_one_line
+from attention_lab.untrusted.plain_files import BAD_VALUE_ERRORS, one_line
 from attention_lab.writing import cannot_write
 
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EFBIG, errno.EIO)
@@ -16,14 +16,14 @@ _OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory",
 
 
 @contextmanager
-def of_checkpoint(path: Path | None, begun: Callable[[], bool]) -> Iterator[None]:
+def blame_checkpoint(path: Path | None, begun: Callable[[], bool]) -> Iterator[None]:
     """Blame the checkpoint that a training goes on from for what is raised before it has begun."""
     try:
         yield
-    except UNFIT as error:
-        if path is None or (begun() and not _is_of_optimizer(error)) or is_of_memory(error):
+    except BAD_VALUE_ERRORS as error:
+        if path is None or (begun() and not _is_of_optimizer(error)) or is_out_of_memory(error):
             raise
-        reason = in_one_line(error)[:200]
+        reason = one_line(error)[:200]
         raise LabError(
             f"ckpt_path={path}: training cannot go on from it: {type(error).__name__}: {reason}"
         ) from None
@@ -37,20 +37,20 @@ def _is_of_optimizer(error: BaseException) -> bool:
     return place is not None and str(place.tb_frame.f_globals.get("__name__")).startswith("torch.optim.")
 
 
-def is_of_memory(error: BaseException) -> bool:
+def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error says that the memory is used up."""
     return isinstance(error, MemoryError) or any(text in str(error) for text in _OUT_OF_MEMORY)
 
 
 @contextmanager
-def told(config: Mapping[str, Any], folder: Path) -> Iterator[None]:
+def explain_machine_failures(config: Mapping[str, Any], folder: Path) -> Iterator[None]:
     """Turn failures of the machine into a LabError that says what to do."""
     hook = threading.excepthook
     threading.excepthook = lambda args: None if isinstance(args.exc_value, OSError) else hook(args)
     try:
         yield
     except (MemoryError, RuntimeError) as error:
-        if not is_of_memory(error):
+        if not is_out_of_memory(error):
             raise
         raise LabError(_memory(config, str(error))) from None
     except OSError as error:  # of a log file: the thread that writes it fails, and it is raised here

@@ -29,7 +29,7 @@ from attention_lab.experiment.build import (
     make_trainer,
     to_plain,
 )
-from attention_lab.experiment.build_errors import of_options
+from attention_lab.experiment.build_errors import blame_option
 from attention_lab.experiment.checkpoints import (
     TrainedModel,
     check_model,
@@ -38,19 +38,19 @@ from attention_lab.experiment.checkpoints import (
     load,
 )
 from attention_lab.experiment.compiling import compiling
-from attention_lab.experiment.console import in_sweep, quiet, tell_shared
+from attention_lab.experiment.console import in_sweep, silence_libraries, tell_shared
 from attention_lab.experiment.cost import Cost
 from attention_lab.experiment.inputs import read_inputs
 from attention_lab.experiment.loss_curve import save_losses
 from attention_lab.interruption import resume
-from attention_lab.interruption.signals import Waiting
-from attention_lab.interruption.startup_watchdog import Starting
-from attention_lab.interruption.training_guard import Guard
+from attention_lab.interruption.signals import DeferredSignals
+from attention_lab.interruption.startup_watchdog import StartupWatchdog
+from attention_lab.interruption.training_guard import TrainingGuard
 from attention_lab.models import Ensemble
 from attention_lab.runs import results
-from attention_lab.runs.error_analysis import leave_mistakes
+from attention_lab.runs.error_analysis import write_error_analysis
 from attention_lab.runs.run_folder import ERROR
-from attention_lab.runs.run_names import columns, said_first
+from attention_lab.runs.run_names import hparam_columns, hparam_order
 from attention_lab.tasks import RECIPE, Regression, Task, Transduction
 from attention_lab.untrusted.checkpoints import read_checkpoint
 from attention_lab.untrusted.restored import check_parts, of_interruption
@@ -66,20 +66,20 @@ def fit(config: DictConfig) -> float | None:
     With `resume=auto`, what the folder has of the same run is gone on with; see `resume`.
     """
     plain, folder = _prepare(config)
-    with resume.alone(folder), of_options(plain):
+    with resume.lock_folder(folder), blame_option(plain):
         if plain["resume"] == resume.AUTO:
-            results = resume.finished(folder)
+            results = resume.finished_results(folder)
             if results is not None:
                 return results.get("fit/best")
             if resume.has_begun(folder):
-                resume.check_same(folder, plain)
+                resume.check_same_options(folder, plain)
         elif plain["resume"] is not None:
             raise LabError("resume: choose auto, or a run's folder as resume=<folder> on the command line")
         return _fit(plain, folder)
 
 
 def _fit(plain: Config, folder: Path) -> float | None:
-    own = resume.last_checkpoint(folder) if plain["resume"] == resume.AUTO else None
+    own = resume.find_last_checkpoint(folder) if plain["resume"] == resume.AUTO else None
     begun = own if own is not None else _given_checkpoint(plain["ckpt_path"])
     read = None if begun is None else read_checkpoint(begun)
     data = make_data(plain)
@@ -88,11 +88,11 @@ def _fit(plain: Config, folder: Path) -> float | None:
         check_model(plain, data.sizes, data.codec, None if own is None else read)
     task = make_task(plain, data.sizes, data.codec, trainable=True)
     if read is not None:
-        with machine_failures.of_checkpoint(begun, lambda: False):
+        with machine_failures.blame_checkpoint(begun, lambda: False):
             check_parts(read)
         check_same_model(begun, read[RECIPE], task.recipe)
-    cost, waiting = Cost(), Waiting()
-    guard = Guard(waiting, folder)
+    cost, waiting = Cost(), DeferredSignals()
+    guard = TrainingGuard(waiting, folder)
     restoring = Restoring(resuming=own is not None)
     trainer = make_trainer(_console(plain), restoring, guard, cost, *compiling(plain["compile"]))
     cost.resuming = own is not None
@@ -100,13 +100,13 @@ def _fit(plain: Config, folder: Path) -> float | None:
         if isinstance(callback, Resumable):
             callback.resuming = own is not None
     if trainer.is_global_zero:
-        with machine_failures.of_checkpoint(own, lambda: False):
+        with machine_failures.blame_checkpoint(own, lambda: False):
             _begin_files(trainer, plain, task, folder, None if own is None else read)
     started = lambda: getattr(trainer.strategy.launcher, "procs", [])  # noqa: E731
     with (
         waiting,
-        Starting(waiting, started, folder),
-        machine_failures.of_checkpoint(begun, lambda: guard.begun),
+        StartupWatchdog(waiting, started, folder),
+        machine_failures.blame_checkpoint(begun, lambda: guard.begun),
     ):
         trainer.fit(task, datamodule=data, ckpt_path=begun, weights_only=True)
     if waiting.signum is not None:  # after the last batch
@@ -144,7 +144,7 @@ def _begin_files(trainer: pl.Trainer, plain: Config, task: Task, folder: Path, o
     """The run's configuration, also for the HPARAMS tab, and its logs as its last checkpoint knew them."""
     results.write_config(folder, plain)
     if plain["resume"] == resume.AUTO:
-        resume.clean(folder)
+        resume.remove_partial_files(folder)
         rewind(
             trainer.loggers, {} if own is None or STATE not in own else of_interruption(own[STATE])["logs"]
         )
@@ -152,7 +152,7 @@ def _begin_files(trainer: pl.Trainer, plain: Config, task: Task, folder: Path, o
         return
     hydra = HydraConfig.get()
     for logger in run_loggers(trainer):
-        logger.log_settings(columns(plain, hydra), task.headlines, said_first(hydra))
+        logger.log_settings(hparam_columns(plain, hydra), task.headlines, hparam_order(hydra))
 
 
 def _best(trainer: pl.Trainer, folder: Path) -> tuple[str | None, float | None]:
@@ -172,7 +172,7 @@ def test(config: DictConfig) -> None:
     """Test a checkpoint on its own data, or on data chosen on the command line; several as one model."""
     plain, folder = _prepare(config)
     trained, plain = _from_checkpoint(plain)
-    with of_options(plain):
+    with blame_option(plain):
         data = make_data(plain, trained.codec)
         tell_shared(data)
         trainer = make_trainer(_console(plain))
@@ -198,7 +198,7 @@ def predict(config: DictConfig) -> None:
 
 def _prepare(config: DictConfig) -> tuple[dict[str, Any], Path]:
     """The resolved configuration in plain values, and the run's folder; seeds and threads are set."""
-    quiet()
+    silence_libraries()
     plain = to_plain(config)
     if plain["threads"] is not None and plain["threads"] < 1:
         raise LabError(f"threads={plain['threads']}: choose 1 or more, or null")
@@ -240,7 +240,7 @@ def _test(
             save_curve(task, folder / "attention")
     mistakes = []
     if isinstance(task, Transduction):
-        mistakes = leave_mistakes(task, data.parts.test, folder, pictures)
+        mistakes = write_error_analysis(task, data.parts.test, folder, pictures)
     for logger in run_loggers(trainer):
         logger.close()
         if pictures and isinstance(task, Regression):
@@ -248,7 +248,7 @@ def _test(
     results.write_metrics(folder, metrics)  # last: a run that has them is finished
     remove(folder / ERROR)  # of a part of the run before
     if not in_sweep():
-        results.show_results(metrics, observations, mistakes, folder)
+        results.print_results(metrics, observations, mistakes, folder)
 
 
 def _from_checkpoint(plain: Config) -> tuple[TrainedModel, dict[str, Any]]:

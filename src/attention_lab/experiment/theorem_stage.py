@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from attention_lab.commandline.groups import files
+from attention_lab.commandline.groups import group_files
 from attention_lab.errors import LabError
 from attention_lab.leaderboard.tables import number
 from attention_lab.theorems import Finding, Theorem
@@ -31,7 +31,7 @@ def theorem(config: DictConfig) -> None:
         LabError: there is no theorem, or what was measured does not bear it out.
     """
     if config.theorem is None:
-        known = [name for name, file in files("experiment") if "theorem" in file]
+        known = [name for name, file in group_files("experiment") if "theorem" in file]
         raise LabError(f"stage=theorem needs a theorem: choose experiment={', '.join(known)}")
     if config.seed < 0:
         raise LabError(f"seed={config.seed}: choose 0 or more")

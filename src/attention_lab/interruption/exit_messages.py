@@ -14,16 +14,16 @@ from attention_lab.interruption import resume, signals
 from attention_lab.runs.run_folder import ERROR
 
 
-def stop(stopped: Stopped, folder: Path, training: bool) -> NoReturn:
+def exit_after_signal(stopped: Stopped, folder: Path, training: bool) -> NoReturn:
     """End the program, and a sweep with it, with the status that a signal gives, and say how to go on."""
-    if stopped.signum == 0 or not signals.is_first():  # the first process speaks for all
+    if stopped.signum == 0 or not signals.is_main_process():  # the first process speaks for all
         sys.exit(0)
     if training:
-        where = f"{resume.how(folder)}"
+        where = f"{resume.resume_command(folder)}"
         if HydraConfig.get().runtime.choices.get("sweep"):
             where = "the command of the search, which runs this trial again"
         elif HydraConfig.get().mode == RunMode.MULTIRUN:
-            sweep = resume.shown(Path(HydraConfig.get().sweep.dir).resolve())
+            sweep = resume.display_path(Path(HydraConfig.get().sweep.dir).resolve())
             where += f", and the sweep by its command with resume=auto hydra.sweep.dir={sweep}"
         print(f"Stopped by {signal.Signals(stopped.signum).name}; it goes on by {where}", file=sys.stderr)
     logging.getLogger("torch").setLevel(logging.WARNING)  # half imported, it ends with counts of a cache
@@ -32,7 +32,7 @@ def stop(stopped: Stopped, folder: Path, training: bool) -> NoReturn:
     sys.exit(128 + stopped.signum)
 
 
-def missed(folder: Path, since: float) -> LabError | None:
+def lost_process_error(folder: Path, since: float) -> LabError | None:
     """What there is to say of another process that has ended; None if that one has told why itself.
 
     Args:
@@ -44,5 +44,5 @@ def missed(folder: Path, since: float) -> LabError | None:
         return None
     return LabError(
         "another process of this run was killed, perhaps as the memory was used up; "
-        f"the run goes on by {resume.how(folder)}"
+        f"the run goes on by {resume.resume_command(folder)}"
     )

@@ -17,10 +17,10 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.errors import LabError, Stopped
-from attention_lab.interruption.signals import OWNED, by_srun
+from attention_lab.interruption.signals import OWNED_BY_SWEEP, started_by_srun
 from attention_lab.runs.run_folder import PRUNED, read_failure, read_metrics
 
-INHERITED = (
+RANK_VARIABLES = (
     *("MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "LOCAL_RANK", "RANK", "WORLD_SIZE", "PL_GLOBAL_SEED"),
     *("GROUP_RANK", "GROUP_WORLD_SIZE", "LOCAL_WORLD_SIZE", "ROLE_NAME", "ROLE_RANK", "ROLE_WORLD_SIZE"),
     *(
@@ -33,7 +33,7 @@ INHERITED = (
     ),
 )
 """Variables by which ranks find each other: those of this process are not those of the job."""
-ELASTIC = ("TORCHELASTIC_", "TORCH_NCCL_ASYNC_")
+TORCHRUN_PREFIXES = ("TORCHELASTIC_", "TORCH_NCCL_ASYNC_")
 """How the names of torchrun's other variables begin."""
 
 
@@ -53,14 +53,14 @@ def needs_own_process(config: DictConfig) -> bool:
     return str(config.trainer.devices) != "1"
 
 
-def check_folder() -> None:
+def check_shared_folder() -> None:
     """Refuse a run whose processes, started by torchrun or srun, would each write into a folder of its own.
 
     Raises:
         LabError: its name has the time in it, which differs between them.
     """
     started = int(os.environ.get("WORLD_SIZE") or 1) if "TORCHELASTIC_RUN_ID" in os.environ else 1
-    started = max(started, int(os.environ["SLURM_NTASKS"]) if by_srun() else 1)
+    started = max(started, int(os.environ["SLURM_NTASKS"]) if started_by_srun() else 1)
     named = OmegaConf.to_container(HydraConfig.get().run, resolve=False)
     if started > 1 and HydraConfig.get().mode == RunMode.RUN and "${now:" in str(named):
         raise LabError(
@@ -73,8 +73,8 @@ def own_environment(variables: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in variables.items()
-        if name not in INHERITED and not name.startswith(ELASTIC)
-    } | {OWNED: "1"}
+        if name not in RANK_VARIABLES and not name.startswith(TORCHRUN_PREFIXES)
+    } | {OWNED_BY_SWEEP: "1"}
 
 
 def _program() -> str:

@@ -22,9 +22,9 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
-from attention_lab.commandline.option_paths import leaves, placeless
+from attention_lab.commandline.option_paths import flatten, without_run_folder
 from attention_lab.errors import LabError
-from attention_lab.interruption.signals import leads
+from attention_lab.interruption.signals import is_rank_zero
 from attention_lab.lightning_import import import_lightning
 from attention_lab.runs.run_folder import read_choices, read_metrics
 from attention_lab.untrusted.plain_files import read_yaml
@@ -37,7 +37,7 @@ TRAINING = (
     *("data", "task", "optimizer", "schedule", "trainer", "callbacks"),
 )
 """The parts of a configuration that a run has to go on with as it began."""
-SHOWING = ("trainer.enable_progress_bar", "callbacks.progress_bar", "callbacks.resumable.every_seconds")
+MAY_CHANGE = ("trainer.enable_progress_bar", "callbacks.progress_bar", "callbacks.resumable.every_seconds")
 """What may change within them."""
 GROUPS = (
     *("trainer", "callbacks", "logger", "optimizer", "schedule", "normalizer", "window", "pooling"),
@@ -49,7 +49,7 @@ RESULTS = "metrics.json"
 """The file that is written last: a run that has it is finished."""
 
 
-def go_on(arguments: Sequence[str], conf: Path | None = None) -> list[str]:
+def expand_resume(arguments: Sequence[str], conf: Path | None = None) -> list[str]:
     """The command line that goes on with a run in its folder, for `resume=<folder>`; else the arguments.
 
     The run's choices of groups are said again, so that options within them are known; for what they hold see
@@ -143,7 +143,7 @@ def note(folder: Path, config: DictConfig) -> None:
     """Save the configuration of a run that begins, so that it can go on whenever it is stopped."""
     from attention_lab.runs.results import write_config
 
-    if leads() and not (folder / "config.yaml").exists():
+    if is_rank_zero() and not (folder / "config.yaml").exists():
         write_config(folder, {str(key): value for key, value in config.items()})
 
 
@@ -154,10 +154,10 @@ def _leave_out(config: DictConfig, key: str) -> None:
         del node[last]
 
 
-def take_up() -> None:
+def resume_from_command_line() -> None:
     """Put the command line of a run in place of `resume=<folder>`; ends the program if that cannot be."""
     try:
-        sys.argv[1:] = go_on(sys.argv[1:])
+        sys.argv[1:] = expand_resume(sys.argv[1:])
         _check_writable(sys.argv[1:])
     except LabError as error:
         sys.exit(f"Error: {error}")
@@ -194,7 +194,7 @@ def has_begun(folder: Path) -> bool:
     return any((folder / CHECKPOINTS).glob("*.ckpt"))
 
 
-def check_same(folder: Path, plain: Mapping[str, Any]) -> None:
+def check_same_options(folder: Path, plain: Mapping[str, Any]) -> None:
     """Refuse to go on with other options than the run in a folder has begun with.
 
     Raises:
@@ -208,30 +208,31 @@ def check_same(folder: Path, plain: Mapping[str, Any]) -> None:
         raise LabError(f"{file} holds no options of a training")
     before, now = _options(kept), _options(plain)
     for key in dict.fromkeys([*before, *now]):
-        if before.get(key) != now.get(key) and not key.startswith(SHOWING):
+        if before.get(key) != now.get(key) and not key.startswith(MAY_CHANGE):
             raise LabError(
-                f"resume: the run in {shown(folder)} has {key}={before.get(key)}, and not {now.get(key)}: "
+                f"resume: the run in {display_path(folder)} has {key}={before.get(key)}, "
+                f"and not {now.get(key)}: "
                 "leave that option as it was, or begin another run, from its weights with ckpt_path=..."
             )
 
 
 def _options(config: Mapping[str, Any]) -> dict[str, Any]:
     """The options of the training by their dotted paths, the run's own folder written as a dot."""
-    found = dict(leaves({part: config.get(part) for part in TRAINING}))
-    return placeless(found, found.pop("trainer.default_root_dir", None))
+    found = dict(flatten({part: config.get(part) for part in TRAINING}))
+    return without_run_folder(found, found.pop("trainer.default_root_dir", None))
 
 
-def finished(folder: Path) -> dict[str, float] | None:
+def finished_results(folder: Path) -> dict[str, float] | None:
     """The results of a finished run, which is said on the console; None of another one."""
     file = folder / RESULTS
     if not file.is_file():
         return None
     results: dict[str, float] = read_metrics(file)
-    print(f"The run is finished: its results are in {shown(file)}")
+    print(f"The run is finished: its results are in {display_path(file)}")
     return results
 
 
-def last_checkpoint(folder: Path) -> Path | None:
+def find_last_checkpoint(folder: Path) -> Path | None:
     """The last whole checkpoint to go on from; says so if a damaged one is passed over."""
     from attention_lab.callbacks.checkpoint_files import LAST, PREVIOUS
     from attention_lab.untrusted.checkpoints import read_checkpoint
@@ -253,11 +254,11 @@ def last_checkpoint(folder: Path) -> Path | None:
 
 
 def _say(*parts: str) -> None:
-    if leads():
+    if is_rank_zero():
         print(f"Resume: {'; '.join(parts)}", file=sys.stderr)
 
 
-def clean(folder: Path) -> None:
+def remove_partial_files(folder: Path) -> None:
     """Remove what a killed run has left half-written."""
     for place in (folder, folder / CHECKPOINTS, folder / "attention"):
         for path in place.glob(f".*{PART}"):
@@ -265,13 +266,13 @@ def clean(folder: Path) -> None:
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Keep a second run out of the folder while this one is in it.
 
     Raises:
         LabError: another one is.
     """
-    if not leads():  # the first process of the run has it
+    if not is_rank_zero():  # the first process of the run has it
         yield
         return
     place = os.open(folder, os.O_RDONLY)
@@ -280,7 +281,7 @@ def alone(folder: Path) -> Iterator[None]:
             fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise LabError(
-                f"a run is going on in {shown(folder)}: wait for its end, or stop it first"
+                f"a run is going on in {display_path(folder)}: wait for its end, or stop it first"
             ) from None
         except OSError:
             pass  # not every file system can
@@ -289,12 +290,12 @@ def alone(folder: Path) -> Iterator[None]:
         os.close(place)
 
 
-def shown(path: Path) -> str:
+def display_path(path: Path) -> str:
     """A path as it is shown: from here, if it is below."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
-def how(folder: Path) -> str:
+def resume_command(folder: Path) -> str:
     """The command by which a run goes on."""
-    return shlex.join(["python", "train.py", f"resume={shown(folder)}"])
+    return shlex.join(["python", "train.py", f"resume={display_path(folder)}"])

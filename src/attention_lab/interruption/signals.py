@@ -14,11 +14,11 @@ from typing import Any
 
 from attention_lab.errors import Stopped
 
-OWNED = "ATTENTION_LAB_OWNED"
+OWNED_BY_SWEEP = "ATTENTION_LAB_OWNED"
 """Variable of a process that a job of a sweep has started, and that is to end with it."""
-FIRST = "ATTENTION_LAB_FIRST"
+FIRST_PROCESS = "ATTENTION_LAB_FIRST"
 """Variable with the number of the process that starts the others of a run."""
-TOGETHER = 2.0
+SAME_SIGNAL_SECONDS = 2.0
 """Seconds within which signals of one kind are one: `timeout` sends two, and a parent its own."""
 _IN_SLURM = "SLURM_JOB_ID"
 
@@ -39,11 +39,11 @@ def _stop(signum: int, _: FrameType | None) -> None:
 
 
 @contextmanager
-def stopping() -> Iterator[None]:
+def raise_on_signals() -> Iterator[None]:
     """A signal raises `Stopped` at once; a process that another one of its run has started just ends."""
-    ours: Any = signal.SIG_DFL if is_started() else _stop
+    ours: Any = signal.SIG_DFL if is_child_process() else _stop
     before = {one: signal.signal(one, ours) for one in _ours()}
-    if is_started():
+    if is_child_process():
         signal.pthread_sigmask(signal.SIG_UNBLOCK, before)
     try:
         yield
@@ -52,7 +52,7 @@ def stopping() -> Iterator[None]:
             signal.signal(one, handler)
 
 
-class Waiting:
+class DeferredSignals:
     """A context in which the first signal is only noted, for a training to stop at a good place.
 
     Attributes:
@@ -72,7 +72,7 @@ class Waiting:
         self._handlers: dict[int, Any] = {}
         self._before: dict[int, Any] = {}
 
-    def __enter__(self) -> "Waiting":
+    def __enter__(self) -> "DeferredSignals":
         self.ours = _ours()
         everything = [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1]
         self._before = {one: signal.getsignal(one) for one in everything if signal.getsignal(one) is not None}
@@ -112,50 +112,54 @@ class Waiting:
         now = time.monotonic()
         if self.signum is None:
             self.signum, self._came = signum, now
-        elif self.signum == signum and now - self._came > TOGETHER and OWNED not in os.environ:
+        elif (
+            self.signum == signum
+            and now - self._came > SAME_SIGNAL_SECONDS
+            and OWNED_BY_SWEEP not in os.environ
+        ):
             raise Stopped(signum)
 
 
-def is_first() -> bool:
+def is_main_process() -> bool:
     """Whether this is the only process of a run on this machine, or the one that started the others."""
     return int(os.environ.get("LOCAL_RANK") or 0) == 0
 
 
-def by_srun() -> bool:
+def started_by_srun() -> bool:
     """Whether SLURM has started this process as one of its tasks, as Lightning sees it."""
     return "SLURM_NTASKS" in os.environ and os.environ.get("SLURM_JOB_NAME") not in ("bash", "interactive")
 
 
-def leads() -> bool:
+def is_rank_zero() -> bool:
     """Whether this is the first process of a run, on whatever machine: the one that writes."""
     rank = os.environ.get("RANK")  # torchrun's
-    if rank is None and by_srun():
+    if rank is None and started_by_srun():
         rank = os.environ.get("SLURM_PROCID")
     if rank is not None:
         return int(rank) == 0
-    return is_first() and int(os.environ.get("NODE_RANK") or 0) == 0
+    return is_main_process() and int(os.environ.get("NODE_RANK") or 0) == 0
 
 
-def follow_parent() -> None:
+def exit_with_parent() -> None:
     """End with the process that has started this one, where this is one of several of a run (Linux only).
 
     Lightning's other processes would wait for the first one; that of a job, for nobody.
     """
-    if sys.platform.startswith("linux") and (OWNED in os.environ or not is_first()):
+    if sys.platform.startswith("linux") and (OWNED_BY_SWEEP in os.environ or not is_main_process()):
         end_with_parent = 1  # PR_SET_PDEATHSIG
-        ctypes.CDLL(None).prctl(end_with_parent, signal.SIGTERM if is_first() else signal.SIGKILL)
+        ctypes.CDLL(None).prctl(end_with_parent, signal.SIGTERM if is_main_process() else signal.SIGKILL)
     if is_orphan():  # since before that
         sys.exit(1)
 
 
-def is_started() -> bool:
+def is_child_process() -> bool:
     """Whether another process of this run has started this one."""
-    return FIRST in os.environ and not is_first()
+    return FIRST_PROCESS in os.environ and not is_main_process()
 
 
 def is_orphan() -> bool:
     """Whether the process that has started this one, of the same run, has ended."""
-    return is_started() and os.environ[FIRST] != str(os.getppid())
+    return is_child_process() and os.environ[FIRST_PROCESS] != str(os.getppid())
 
 
 def requeue() -> None:

@@ -18,17 +18,23 @@ from typing import Any
 
 from attention_lab.errors import LabError, Stopped
 from attention_lab.interruption import exit_messages
-from attention_lab.interruption.signals import FIRST, Waiting, is_first, is_orphan, is_started
+from attention_lab.interruption.signals import (
+    FIRST_PROCESS,
+    DeferredSignals,
+    is_child_process,
+    is_main_process,
+    is_orphan,
+)
 from attention_lab.runs.run_folder import record_failure
 
 TICK = 0.1
 GRACE = 0.8
 """Seconds that a process has to begin the training after all, or to fail by itself."""
-LONGER = 3.0
+CHILD_GRACE = 3.0
 """The same for all but the first process, which is to speak for them."""
 
 
-class Starting:
+class StartupWatchdog:
     """A context that ends this process, and those it has started, until `waiting` knows that it has begun.
 
     Args:
@@ -38,19 +44,19 @@ class Starting:
     """
 
     def __init__(
-        self, waiting: Waiting, started: Callable[[], list["subprocess.Popen[bytes]"]], folder: Path
+        self, waiting: DeferredSignals, started: Callable[[], list["subprocess.Popen[bytes]"]], folder: Path
     ) -> None:
         self.waiting, self.started, self.folder = waiting, started, folder
         self.since = time.time()
         self._ends: tuple[int, int] | None = None
 
-    def __enter__(self) -> "Starting":
-        if is_first():
-            os.environ[FIRST] = str(os.getpid())
+    def __enter__(self) -> "StartupWatchdog":
+        if is_main_process():
+            os.environ[FIRST_PROCESS] = str(os.getpid())
         if threading.current_thread() is threading.main_thread():
             self._listen()
         threading.Thread(target=self._watch, name="starting", daemon=True).start()
-        if self._ends is not None and is_first():
+        if self._ends is not None and is_main_process():
             self.waiting.hold_back()
         return self
 
@@ -88,7 +94,9 @@ class Starting:
                 found = self._found() if status is None else None
             if found is not None:
                 status = found
-                ending = time.monotonic() + (GRACE if is_first() or not is_started() else LONGER)
+                ending = time.monotonic() + (
+                    GRACE if is_main_process() or not is_child_process() else CHILD_GRACE
+                )
         with self.waiting.lock:  # which from now on cannot begin
             if not self.waiting.begun:
                 self._end(status)
@@ -116,13 +124,13 @@ class Starting:
         code: Any = 1
         if -status in self.waiting.ours:
             code = 128 - status
-            if is_first():
+            if is_main_process():
                 try:
-                    exit_messages.stop(Stopped(-status), self.folder, training=True)
+                    exit_messages.exit_after_signal(Stopped(-status), self.folder, training=True)
                 except SystemExit as end:
                     code = end.code
-        elif is_first():
-            self._tell(exit_messages.missed(self.folder, self.since))
+        elif is_main_process():
+            self._tell(exit_messages.lost_process_error(self.folder, self.since))
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)  # the main thread may be where no exception reaches it

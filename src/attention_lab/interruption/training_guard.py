@@ -15,18 +15,18 @@ from attention_lab.callbacks.distributed import any_process
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.errors import LabError, Stopped
-from attention_lab.interruption.exit_messages import missed
-from attention_lab.interruption.signals import Waiting
+from attention_lab.interruption.exit_messages import lost_process_error
+from attention_lab.interruption.signals import DeferredSignals
 from attention_lab.writing import write_atomically
 
 BATCH = "bad_batch"
 """Name of the files with the batch whose loss is not finite: tensors, and the same as text."""
 
-LEFT_ALONE = re.compile(r"gloo.*(by peer|Broken pipe)", re.DOTALL)
+PEER_LOST = re.compile(r"gloo.*(by peer|Broken pipe)", re.DOTALL)
 """What is raised where another process has ended in the middle of a step."""
 
 
-class Guard(pl.Callback):
+class TrainingGuard(pl.Callback):
     """Stops all processes of a training between the same two batches. It has to be the first callback.
 
     A loss that is NaN or infinite ends the training before it reaches the weights, and weights that are not
@@ -39,7 +39,7 @@ class Guard(pl.Callback):
         folder: the run's, for the batch.
     """
 
-    def __init__(self, waiting: Waiting, folder: Path) -> None:
+    def __init__(self, waiting: DeferredSignals, folder: Path) -> None:
         self.waiting, self.folder = waiting, folder
         self.created = time.time()
         self.batch: Any = None
@@ -85,11 +85,11 @@ class Guard(pl.Callback):
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
     ) -> None:
         """Leave it to the process that failed to say why: where it is missed, only a connection broke."""
-        if not (isinstance(exception, RuntimeError) and LEFT_ALONE.search(str(exception))):
+        if not (isinstance(exception, RuntimeError) and PEER_LOST.search(str(exception))):
             return
         for logger in trainer.loggers:
             logger.finalize("failed")  # as Lightning does after this
-        error = missed(self.folder, self.created)
+        error = lost_process_error(self.folder, self.created)
         if trainer.is_global_zero and error is not None:
             raise error from None
         sys.exit(1)

@@ -12,9 +12,16 @@ from omegaconf import DictConfig, OmegaConf
 from attention_lab.errors import LabError
 from attention_lab.leaderboard.plots import draw_axes, draw_board
 from attention_lab.leaderboard.ranking import rank
-from attention_lab.leaderboard.settings import COSTS, cells, headlines, more_is_better, varied
-from attention_lab.leaderboard.tables import Failure, Section, counted, show, to_csv, to_markdown
-from attention_lab.runs.path_patterns import expand
+from attention_lab.leaderboard.settings import COSTS, group_runs, headlines, higher_is_better, varied_options
+from attention_lab.leaderboard.tables import (
+    Failure,
+    Section,
+    count_runs,
+    print_leaderboard,
+    to_csv,
+    to_markdown,
+)
+from attention_lab.runs.path_patterns import expand_paths
 from attention_lab.runs.run_folder import SEED, Job, find_runs
 from attention_lab.viz.plot import MISSING, is_available
 from attention_lab.writing import write_atomically
@@ -74,7 +81,7 @@ def leaderboard(config: DictConfig) -> None:
             f"run={_given(config.run)}: there is no run; a run's folder has config.yaml and metrics.json"
         )
     target = folders[0] if len(folders) == 1 else Path(HydraConfig.get().runtime.output_dir)
-    write_board(target, jobs, View.of(HydraConfig.get().callbacks.get("comparison") or {}))
+    write_leaderboard(target, jobs, View.of(HydraConfig.get().callbacks.get("comparison") or {}))
 
 
 def _folders(given: Any) -> list[Path]:
@@ -82,7 +89,7 @@ def _folders(given: Any) -> list[Path]:
         raise LabError(
             "stage=leaderboard needs run=<folder of runs>, as in run=logs/sweep_..., or several: 'run=[a,b]'"
         )
-    folders = expand(list(given) if OmegaConf.is_list(given) else [given], "run", "folder", Path.is_dir)
+    folders = expand_paths(list(given) if OmegaConf.is_list(given) else [given], "run", "folder", Path.is_dir)
     if not folders:
         raise LabError(f"run={_given(given)}: give a folder of runs, or a list of them")
     for folder in folders:
@@ -95,7 +102,7 @@ def _given(given: Any) -> str:
     return str(list(given) if OmegaConf.is_list(given) else given)
 
 
-def write_board(folder: Path, jobs: Sequence[Job], view: View) -> None:
+def write_leaderboard(folder: Path, jobs: Sequence[Job], view: View) -> None:
     """Print the leaderboard of some runs and write `leaderboard.csv`, `.md` and `.png`.
 
     Runs that differ only in their seed are one setting. Runs on different data are not compared; nor, where
@@ -108,14 +115,14 @@ def write_board(folder: Path, jobs: Sequence[Job], view: View) -> None:
     done = [job for job in jobs if job.error is None]
     _check(done, view)
     sections = [make_section(name, group, view) for name, group in _by_data(done)]
-    distinct = [*varied(jobs), SEED]
+    distinct = [*varied_options(jobs), SEED]
     failed = [
         Failure(job.end, job.label(distinct), _short(job.folder, folder), str(job.error))
         for job in jobs
         if job.error
     ]
-    title = view.title or counted(len(done))
-    show(view.title, sections, failed)
+    title = view.title or count_runs(len(done))
+    print_leaderboard(view.title, sections, failed)
     pictures = _draw(folder, sections, done, view, title)
     write_atomically(folder / f"{NAME}.csv", to_csv(sections))
     write_atomically(folder / f"{NAME}.md", to_markdown(title, sections, failed, pictures))
@@ -127,7 +134,7 @@ def _by_data(jobs: Sequence[Job]) -> list[tuple[str, list[Job]]]:
     """The runs that were tested on the same data, under its name; no name where all were."""
     tested = dict.fromkeys(key for job in jobs for key in job.leaves if key.startswith("data.test"))
     keys = ["data", *(key for key in tested if len({str(job.value(key)) for job in jobs}) > 1)]
-    found = cells(jobs, keys)
+    found = group_runs(jobs, keys)
     # Runs of data that have no such option are not told by it.
     names = [cell.told(["data", *(key for key in keys if key in cell.jobs[0].leaves)]) for cell in found]
     return [
@@ -139,12 +146,12 @@ def make_section(name: str, jobs: Sequence[Job], view: View) -> Section:
     """The table of runs on the same data."""
     metrics = _metrics(jobs, view)
     keys = [key for key in (view.group, view.x) if key is not None and key not in metrics]
-    keys += [key for key in varied(jobs) if key not in keys]
+    keys += [key for key in varied_options(jobs) if key not in keys]
     apart = [view.x] if view.x in keys else []
-    largest = more_is_better(metrics[0], jobs)
+    largest = higher_is_better(metrics[0], jobs)
     blocks = [
-        rank(cells(cell.jobs, keys), metrics[0], largest, cell.options)
-        for cell in cells(jobs, [key for key in apart if key is not None])
+        rank(group_runs(cell.jobs, keys), metrics[0], largest, cell.options)
+        for cell in group_runs(jobs, [key for key in apart if key is not None])
     ]
     aside = {"fit/seconds", *headlines(jobs)[3:]} - {metrics[0], view.x, view.size, *view.also}
     return Section(name, keys, metrics, blocks, aside)
@@ -189,7 +196,7 @@ def _draw(
         return pictures
     groups = [jobs for _, jobs in _by_data(done)]
     for section, jobs, name in zip(sections, groups, _plot_names(sections), strict=True):
-        rows = cells(jobs, section.keys)
+        rows = group_runs(jobs, section.keys)
         shown = ": ".join(filter(None, (view.title, section.name)))
         picture = draw_axes(rows, view.x, view.y, size=view.size, title=shown, group=view.group)
         write_atomically(folder / name, picture)

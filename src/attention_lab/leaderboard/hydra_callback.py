@@ -17,9 +17,9 @@ from hydra.types import RunMode, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.errors import LabError
-from attention_lab.leaderboard.board import OPTIONS, View, write_board
+from attention_lab.leaderboard.board import OPTIONS, View, write_leaderboard
 from attention_lab.leaderboard.settings import headlines
-from attention_lab.leaderboard.tables import number, visible
+from attention_lab.leaderboard.tables import number, printable
 from attention_lab.runs.run_folder import (
     ERROR,
     SEED,
@@ -29,13 +29,13 @@ from attention_lab.runs.run_folder import (
     read_job,
     record_failure,
 )
-from attention_lab.runs.run_names import leave_out
+from attention_lab.runs.run_names import exclude_from_names
 
 
-class Comparison(Callback):
+class LeaderboardCallback(Callback):
     """A callback of Hydra: a line for each job of a sweep, and a leaderboard when all are done.
 
-    Jobs that differ only in their seed are one setting; `leaderboard.write_board` tells what is shown of the
+    Jobs that differ only in their seed are one setting; `board.write_leaderboard` tells what is shown of the
     settings and where. A job that fails stops no other; it is listed with its reason, and the sweep ends with
     status 1. Of a run alone, too, the reason of a failure is kept in its folder.
 
@@ -65,7 +65,7 @@ class Comparison(Callback):
         self.swept = [*swept, SEED]
         self.total = math.prod(count for count in counts.values() if count is not None)
         if swept:
-            leave_out(config, [key for key in counts if key not in swept])
+            exclude_from_names(config, [key for key in counts if key not in swept])
         print(f"Sweep: {config.hydra.sweep.dir}", flush=True)
 
     def on_job_start(self, config: DictConfig, *, task_function: TaskFunction, **kwargs: Any) -> None:
@@ -78,7 +78,7 @@ class Comparison(Callback):
         (folder / "metrics.json").unlink(missing_ok=True)
         self.start = time.perf_counter()
         count = f"/{self.total}" if self.total else ""
-        label = visible(read_job(folder).label(self.swept))
+        label = printable(read_job(folder).label(self.swept))
         print(f"{int(config.hydra.job.num) + 1}{count}  {label}", end="  ", flush=True)
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
@@ -91,9 +91,9 @@ class Comparison(Callback):
                 # A sweeper takes an exception for the end of everything, and NaN for one bad job.
                 job_return.status, job_return.return_value = JobStatus.COMPLETED, math.nan
             # What a process of the job's own has written says more than that it failed.
-            reason = read_failure(folder) or record_failure(folder, error, _told(error))
+            reason = read_failure(folder) or record_failure(folder, error, _error_line(error))
             if not alone:
-                print(f"failed: {visible(reason)}  {_name(folder, config)}", flush=True)
+                print(f"failed: {printable(reason)}  {_name(folder, config)}", flush=True)
         elif not alone:
             job = read_job(folder)
             shown = [f"{name.removeprefix('test/')} {number(job.metrics[name])}" for name in headlines([job])]
@@ -107,7 +107,7 @@ class Comparison(Callback):
         measured = [job for job in jobs if job.measures or job.failed]
         if measured:
             try:
-                write_board(folder, measured, self.view)
+                write_leaderboard(folder, measured, self.view)
             except LabError as error:
                 sys.exit(f"Error: {error}")
         failed = sum(job.error is not None for job in measured)
@@ -115,7 +115,7 @@ class Comparison(Callback):
             sys.exit(f"Error: {failed} of {len(jobs)} jobs failed")
 
 
-def _told(error: BaseException) -> str:
+def _error_line(error: BaseException) -> str:
     """The one line of an error of the user's; nothing of an unforeseen one, whose traceback is kept."""
     if not isinstance(error, CompactHydraException):
         return ""

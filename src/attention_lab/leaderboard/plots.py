@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from attention_lab.leaderboard.ranking import Block, Ranked
-from attention_lab.leaderboard.settings import Cell, shown
+from attention_lab.leaderboard.settings import Setting, format_value
 from attention_lab.leaderboard.tables import Section, or_nan
 from attention_lab.viz import to_png
 from attention_lab.viz.plot import Measured, draw_bubbles, draw_lines
@@ -18,7 +18,7 @@ def draw_board(title: str, sections: Sequence[Section]) -> bytes:
 
 
 def _panel(section: Section, block: Block) -> Panel:
-    where = [section.name, *(f"{key}={shown(value)}" for key, value in block.options.items())]
+    where = [section.name, *(f"{key}={format_value(value)}" for key, value in block.options.items())]
     axis = f"{block.metric} ({'more' if block.largest else 'less'} is better)"
     return Panel(" · ".join(filter(None, where)), axis, [_bar(row, block) for row in block.rows])
 
@@ -30,7 +30,7 @@ def _bar(row: Ranked, block: Block) -> Bar:
 
 
 def draw_axes(
-    cells: Sequence[Cell], x: str, y: str, *, size: str | None, title: str, group: str | None = None
+    cells: Sequence[Setting], x: str, y: str, *, size: str | None, title: str, group: str | None = None
 ) -> bytes:
     """`comparison.png`: y against x, as lines over an option or as bubbles over a metric; by matplotlib.
 
@@ -40,7 +40,7 @@ def draw_axes(
     most = max(len(cell.values(y)) for cell in cells)
     spread = f"mean and 95% interval over {most} seeds" if most > 1 else "one run each"
     labels = {"title": title, "x_label": x, "y_label": y}
-    lines: dict[str, list[Cell]] = {}
+    lines: dict[str, list[Setting]] = {}
     joined = bubbles and group in cells[0].options and len(cells[0].options) > 1
     for cell in cells:
         named = [
@@ -59,12 +59,12 @@ def draw_axes(
     return to_png(draw_lines(measured, note=spread, **labels))
 
 
-def _rest(cell: Cell, group: str | None) -> str:
+def _rest(cell: Setting, group: str | None) -> str:
     """A setting by its options beside the group."""
     return " · ".join(str(value) for key, value in cell.options.items() if key != group)
 
 
-def _measured(name: str, cells: Sequence[Cell], x: str, y: str, size: str | None) -> Measured:
+def _measured(name: str, cells: Sequence[Setting], x: str, y: str, size: str | None) -> Measured:
     means, intervals = _means(cells, y), [cell.interval(y) for cell in cells]
     areas = _means(cells, size) if size else None
     if x in cells[0].options:
@@ -73,5 +73,5 @@ def _measured(name: str, cells: Sequence[Cell], x: str, y: str, size: str | None
     return Measured(name, _means(cells, x), means, intervals, x_intervals=across, areas=areas)
 
 
-def _means(cells: Sequence[Cell], metric: str) -> list[float]:
+def _means(cells: Sequence[Setting], metric: str) -> list[float]:
     return [or_nan(cell.estimate(metric)).mean for cell in cells]

@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from attention_lab.leaderboard.settings import Cell, bounds, distinct, shown
+from attention_lab.leaderboard.settings import Setting, bounds, distinguishing_options, format_value
 from attention_lab.leaderboard.significance import LEVEL, Array, Difference, compare, resample
 from attention_lab.runs.run_folder import Job
-from attention_lab.runs.test_predictions import Outcomes, read_outcomes
+from attention_lab.runs.test_predictions import TestPredictions, read_test_predictions
 
 Verdict = Literal["best", "tied", "worse", "open"]
 """Of a setting against the best: not distinguishable from it is `tied`, not to be compared `open`."""
@@ -29,7 +29,7 @@ class Ranked:
         why: why it could not be compared.
     """
 
-    cell: Cell
+    cell: Setting
     verdict: Verdict
     versus: Difference | None = None
     p: float = math.nan
@@ -48,12 +48,12 @@ class Block:
     @cached_property
     def keys(self) -> list[str]:
         """The options that tell its settings apart."""
-        return distinct([row.cell for row in self.rows])
+        return distinguishing_options([row.cell for row in self.rows])
 
     def name(self, row: Ranked) -> str:
         """A setting by what tells it from the others; where that is one option, by its value alone."""
         if len(self.keys) == 1:
-            return shown(row.cell.options[self.keys[0]])
+            return format_value(row.cell.options[self.keys[0]])
         return row.cell.told(self.keys)
 
     def named(self, verdict: Verdict) -> list[Ranked]:
@@ -61,7 +61,7 @@ class Block:
         return [row for row in self.rows if row.verdict == verdict]
 
 
-def rank(cells: Sequence[Cell], metric: str, largest: bool, options: Mapping[str, Any]) -> Block:
+def rank(cells: Sequence[Setting], metric: str, largest: bool, options: Mapping[str, Any]) -> Block:
     """Order the settings by their mean and compare each with the best one, paired over common seeds.
 
     The best is the one with the best mean. Each of the other k settings is compared with it by `compare`, and
@@ -98,10 +98,10 @@ def rank(cells: Sequence[Cell], metric: str, largest: bool, options: Mapping[str
 
 
 def _versus(
-    cell: Cell,
-    best: Cell,
+    cell: Setting,
+    best: Setting,
     metric: str,
-    outcomes: Mapping[int, Outcomes],
+    outcomes: Mapping[int, TestPredictions],
     drawn: Mapping[int, Array],
     comparisons: int,
 ) -> Ranked:
@@ -131,12 +131,12 @@ def _rates(jobs: Sequence[Job], drawn: Mapping[int, Array]) -> Array:
     return rates
 
 
-def _outcomes(jobs: Sequence[Job], metric: str) -> dict[int, Outcomes]:
-    found = {id(job): read_outcomes(job, metric) for job in jobs}
+def _outcomes(jobs: Sequence[Job], metric: str) -> dict[int, TestPredictions]:
+    found = {id(job): read_test_predictions(job, metric) for job in jobs}
     return {name: outcomes for name, outcomes in found.items() if outcomes is not None}
 
 
-def _drawn(outcomes: Mapping[int, Outcomes]) -> dict[int, Array]:
+def _drawn(outcomes: Mapping[int, TestPredictions]) -> dict[int, Array]:
     """The rates of all runs on resamples of their examples; runs with the same examples share them."""
     tests: dict[tuple[str, ...], list[int]] = {}
     for job, one in outcomes.items():
@@ -152,7 +152,7 @@ def _drawn(outcomes: Mapping[int, Outcomes]) -> dict[int, Array]:
     return drawn
 
 
-def _mean(cell: Cell, metric: str) -> float:
+def _mean(cell: Setting, metric: str) -> float:
     found = cell.estimate(metric)
     return math.nan if found is None else found.mean
 
@@ -161,9 +161,9 @@ def _place(mean: float, largest: bool) -> float:
     return math.inf if not math.isfinite(mean) else -mean if largest else mean
 
 
-def in_words(block: Block) -> str:
+def summarize(block: Block) -> str:
     """What the block says, in one line."""
-    where = " ".join(f"{key}={shown(value)}" for key, value in block.options.items())
+    where = " ".join(f"{key}={format_value(value)}" for key, value in block.options.items())
     if not block.rows or block.rows[0].verdict != "best":
         return f"{where}: nothing to compare".removeprefix(": ")
     best = block.rows[0]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from attention_lab.leaderboard.significance import Estimate, estimate
-from attention_lab.runs.results import is_end
+from attention_lab.runs.results import is_interval_end
 from attention_lab.runs.run_folder import SEED, Job
 
 GROUPS = (
@@ -16,7 +16,7 @@ GROUPS = (
 """The groups of `conf/` whose choice may tell runs apart that were told nothing different."""
 COSTS = ("parameters", "fit/steps_per_second", "fit/peak_memory_mb")
 """What training takes, beside any result."""
-UPWARDS = ("accuracy", "mass", "monotonicity", "per_second")
+HIGHER_IS_BETTER = ("accuracy", "mass", "monotonicity", "per_second")
 """Ends of the names of metrics of which more is better; of all others less is."""
 BOUNDS = {
     **dict.fromkeys(("accuracy", "sequence_error_rate"), (0.0, 1.0)),
@@ -27,7 +27,7 @@ BOUNDS = {
 
 
 @dataclass(frozen=True)
-class Cell:
+class Setting:
     """The runs that differ in nothing but the seed, and in what they agree."""
 
     options: Mapping[str, Any]
@@ -40,7 +40,7 @@ class Cell:
 
     def told(self, keys: Collection[str]) -> str:
         """Those of its options that are in `keys`, as on the command line."""
-        own = {key: shown(value) for key, value in self.options.items() if key in keys}
+        own = {key: format_value(value) for key, value in self.options.items() if key in keys}
         return " ".join(f"{key}={value}" for key, value in own.items()) or "all runs"
 
     def by_seed(self, metric: str) -> dict[str, list[Job]]:
@@ -80,7 +80,7 @@ def bounds(metric: str) -> tuple[float, float]:
     return next((ends for end, ends in BOUNDS.items() if metric.endswith(end)), (-math.inf, math.inf))
 
 
-def varied(jobs: Sequence[Job]) -> list[str]:
+def varied_options(jobs: Sequence[Job]) -> list[str]:
     """The options in which the runs differ, the seed aside, as few as tell them all apart.
 
     First come those that were given for some of them; then, if some still differ that have all these in
@@ -92,22 +92,22 @@ def varied(jobs: Sequence[Job]) -> list[str]:
     for key in (*GROUPS, *leaves):
         if key in keys or all(str(job.value(key)) == job.seed for job in jobs):
             continue  # as in data.seed=${seed}
-        if any(len({str(job.value(key)) for job in cell.jobs}) > 1 for cell in cells(jobs, keys)):
+        if any(len({str(job.value(key)) for job in cell.jobs}) > 1 for cell in group_runs(jobs, keys)):
             keys.append(key)
     return keys
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A value as it is written on the command line."""
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def distinct(found: Sequence[Cell]) -> list[str]:
+def distinguishing_options(found: Sequence[Setting]) -> list[str]:
     """As few of the settings' options as tell all of them apart, the first ones first."""
     keys: list[str] = []
     parts = 1 if found else 0
     for key in found[0].options if found else ():
-        now = len({tuple(shown(cell.options[one]) for one in (*keys, key)) for cell in found})
+        now = len({tuple(format_value(cell.options[one]) for one in (*keys, key)) for cell in found})
         if now > parts:
             keys, parts = [*keys, key], now
     return keys
@@ -118,19 +118,23 @@ def _said(job: Job, key: str) -> str:
     return str(job.overrides.get(key) if value is None else value)
 
 
-def cells(jobs: Sequence[Job], keys: Sequence[str]) -> list[Cell]:
+def group_runs(jobs: Sequence[Job], keys: Sequence[str]) -> list[Setting]:
     """The jobs with equal values of `keys` together, in the order in which each first comes."""
     found: dict[tuple[str, ...], list[Job]] = {}
     for job in jobs:
         found.setdefault(tuple(str(job.value(key)) for key in keys), []).append(job)
-    return [Cell({key: group[0].value(key) for key in keys}, group) for group in found.values()]
+    return [Setting({key: group[0].value(key) for key in keys}, group) for group in found.values()]
 
 
 def headlines(jobs: Sequence[Job], most: int = 4) -> list[str]:
     """The metrics of the test by which jobs are compared, the monitored one first; any without a test."""
     known = sorted({name for job in jobs for name in job.metrics})
     tested = [name for name in known if name.startswith("test/")]
-    names = [name for name in tested if name != "test/loss" and not is_end(name, tested)] or tested or known
+    names = (
+        [name for name in tested if name != "test/loss" and not is_interval_end(name, tested)]
+        or tested
+        or known
+    )
     monitored = {_tested(job.value("monitor.metric")) for job in jobs}
     names.sort(
         key=lambda name: (
@@ -142,12 +146,12 @@ def headlines(jobs: Sequence[Job], most: int = 4) -> list[str]:
     return names[:most]
 
 
-def more_is_better(metric: str, jobs: Sequence[Job]) -> bool:
+def higher_is_better(metric: str, jobs: Sequence[Job]) -> bool:
     """The direction of a metric: `monitor.mode` of the run that watched it, or else by its name."""
     for job in jobs:
         if _tested(job.value("monitor.metric")) == metric and job.value("monitor.mode") in ("min", "max"):
             return bool(job.value("monitor.mode") == "max")
-    return metric.endswith(UPWARDS)
+    return metric.endswith(HIGHER_IS_BETTER)
 
 
 def _tested(monitored: Any) -> str:

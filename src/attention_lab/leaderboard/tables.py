@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from attention_lab.leaderboard.ranking import Block, Ranked, in_words
-from attention_lab.leaderboard.settings import COSTS, Cell, shown
+from attention_lab.leaderboard.ranking import Block, Ranked, summarize
+from attention_lab.leaderboard.settings import COSTS, Setting, format_value
 from attention_lab.leaderboard.significance import Estimate
 from attention_lab.text_tables import csv_text
 
@@ -56,12 +56,12 @@ class Section:
     @property
     def count(self) -> str:
         """How many runs it is of."""
-        return counted(sum(len(row.cell.jobs) for row in self.rows))
+        return count_runs(sum(len(row.cell.jobs) for row in self.rows))
 
     @property
     def words(self) -> list[str]:
         """What each block with more than one setting says."""
-        return [in_words(block) for block in self.blocks if len(block.rows) > 1]
+        return [summarize(block) for block in self.blocks if len(block.rows) > 1]
 
     @property
     def note(self) -> str:
@@ -80,7 +80,7 @@ class Failure:
     reason: str
 
 
-def counted(runs: int) -> str:
+def count_runs(runs: int) -> str:
     """A number of runs, with the word."""
     return f"{runs:,} run" if runs == 1 else f"{runs:,} runs"
 
@@ -108,7 +108,7 @@ def tabulate(section: Section, *, brief: bool = False) -> tuple[list[str], list[
     lines = []
     for row in section.rows:
         n = or_nan(row.cell.estimate(first)).n
-        named = [shown(row.cell.options[key]) for key in section.keys]
+        named = [format_value(row.cell.options[key]) for key in section.keys]
         further = [_mean(row.cell, name, bare=brief or name in COSTS) for name in others]
         interval = _range(*row.cell.interval(first))
         lines.append([*named, str(n), _mean(row.cell, first), interval, *_against(row), *further])
@@ -122,7 +122,7 @@ def _brief(name: str) -> str:
     return short if short == name else short.replace("_per_second", "/s").replace("_", " ")
 
 
-def _mean(cell: Cell, metric: str, *, bare: bool = False) -> str:
+def _mean(cell: Setting, metric: str, *, bare: bool = False) -> str:
     found = or_nan(cell.estimate(metric))
     if not found.n:
         return ""
@@ -145,13 +145,13 @@ def _against(row: Ranked) -> tuple[str, str]:
     return f"{versus.mean:+.2g} ({versus.low:.2g} to {versus.high:.2g})", p
 
 
-def visible(text: str, most: int = 300) -> str:
+def printable(text: str, most: int = 300) -> str:
     """A text in one line, without characters that would move the cursor or hide something."""
     shown = "".join("\ufffd" if unicodedata.category(one) in _UNSEEN else one for one in text)
     return shown if len(shown) <= most else shown[: most - 1] + "…"
 
 
-def show(title: str, sections: Sequence[Section], failed: Sequence[Failure]) -> None:
+def print_leaderboard(title: str, sections: Sequence[Section], failed: Sequence[Failure]) -> None:
     """Print the tables, as many columns as there is room for, what they say, and the runs that failed."""
     terminal = Console()
     # A file has no width.
@@ -165,9 +165,9 @@ def show(title: str, sections: Sequence[Section], failed: Sequence[Failure]) -> 
                 break
         console.print(table)
         for words in section.words:
-            console.print(visible(words, 3000), markup=False, highlight=False, soft_wrap=True)
+            console.print(printable(words, 3000), markup=False, highlight=False, soft_wrap=True)
     for one in failed:
-        text = f"{one.kind}: {visible(one.label)}: {visible(one.reason)}  {visible(one.folder)}"
+        text = f"{one.kind}: {printable(one.label)}: {printable(one.reason)}  {printable(one.folder)}"
         console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -182,7 +182,7 @@ def _table(title: str, header: Sequence[str], lines: Sequence[Sequence[str]]) ->
 
 
 def _plain(text: str) -> str:
-    return escape(visible(text))
+    return escape(printable(text))
 
 
 def to_markdown(
@@ -209,14 +209,14 @@ def to_markdown(
 
 def _marked(text: str, most: int = 300) -> str:
     r"""A text that Markdown shows as it is: `|` as `\|`, and no HTML or links."""
-    shown = visible(text, most)
+    shown = printable(text, most)
     for character in ("\\", "|", "[", "]", "`", "*"):
         shown = shown.replace(character, f"\\{character}")
     return shown.replace("&", "&amp;").replace("<", "&lt;")
 
 
 def _code(text: str) -> str:
-    return f"`{visible(text).replace('`', chr(39))}`"
+    return f"`{printable(text).replace('`', chr(39))}`"
 
 
 def to_csv(sections: Sequence[Section]) -> str:
@@ -240,7 +240,7 @@ def to_csv(sections: Sequence[Section]) -> str:
             options = [row.cell.options.get(key, "") for key in keys]
             n = or_nan(row.cell.estimate(section.metrics[0])).n
             rows.append([*where, *options, n, *filled, section.metrics[0], *_difference(row), row.verdict])
-    return csv_text([[visible(one) if isinstance(one, str) else one for one in row] for row in rows])
+    return csv_text([[printable(one) if isinstance(one, str) else one for one in row] for row in rows])
 
 
 def _difference(row: Ranked) -> list[float | str]:

@@ -10,9 +10,9 @@ from pytorch_lightning.utilities import move_data_to_device
 from attention_lab.callbacks.pictures import save_pictures
 from attention_lab.data.reading.splits import Split
 from attention_lab.metrics import Confusion, confusions
-from attention_lab.runs.results import ESCAPES, MISTAKES
+from attention_lab.runs.results import ERROR_COLUMNS, ESCAPES
 from attention_lab.tasks import Transduction
-from attention_lab.tasks.scored_examples import Judged
+from attention_lab.tasks.scored_examples import ScoredExample
 from attention_lab.writing import write_atomically
 
 CONSOLE, LISTED, WORST = 10, 100, 20
@@ -20,7 +20,7 @@ CONSOLE, LISTED, WORST = 10, 100, 20
 Row = tuple[str, str, str]
 
 
-def leave_mistakes(task: Transduction, split: Split, folder: Path, pictures: int) -> list[Row]:
+def write_error_analysis(task: Transduction, split: Split, folder: Path, pictures: int) -> list[Row]:
     """Write `predictions.tsv`, `errors.md` and heatmaps of the worst examples of a test.
 
     Args:
@@ -52,13 +52,13 @@ def leave_mistakes(task: Transduction, split: Split, folder: Path, pictures: int
     return rows[:CONSOLE]
 
 
-def _by_row(judged: Sequence[Judged], split: Split) -> dict[int, Judged]:
+def _by_row(judged: Sequence[ScoredExample], split: Split) -> dict[int, ScoredExample]:
     """The examples by their row in the data; they were tested in the order of their lengths."""
     rows = split.lengths.argsort(stable=True)[: len(judged)].tolist()
     return dict(sorted(zip(rows, judged, strict=True)))
 
 
-def _texts(task: Transduction, one: Judged) -> tuple[str, str, str, str]:
+def _texts(task: Transduction, one: ScoredExample) -> tuple[str, str, str, str]:
     return one.source, task.codec.decode(one.output), task.codec.decode(one.reference), str(one.edits)
 
 
@@ -71,12 +71,12 @@ def _visible(task: Transduction, symbol: int) -> str:
     return "␣" if text.isspace() else text
 
 
-def _example(task: Transduction, one: Judged) -> str:
+def _example(task: Transduction, one: ScoredExample) -> str:
     return f"{one.source}: {task.codec.decode(one.output)} ({task.codec.decode(one.reference)})"
 
 
 def _markdown(
-    judged: Mapping[int, Judged],
+    judged: Mapping[int, ScoredExample],
     found: Sequence[Confusion],
     rows: Sequence[Row],
     worst: Sequence[Sequence[str]],
@@ -94,7 +94,7 @@ def _markdown(
         f"{symbols:,} symbols, and it takes {kinds.total():,} edits from them to the outputs: {named}.",
     ]
     if rows:
-        parts += ["## The commonest", _table(MISTAKES, rows[:LISTED])]
+        parts += ["## The commonest", _table(ERROR_COLUMNS, rows[:LISTED])]
         if len(rows) > LISTED:
             parts.append(f"And {len(rows) - LISTED:,} more.")
         parts += [

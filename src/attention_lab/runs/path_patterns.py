@@ -7,7 +7,9 @@ from pathlib import Path
 from attention_lab.errors import LabError
 
 
-def expand(given: Sequence[str | Path], option: str, kind: str, is_one: Callable[[Path], bool]) -> list[Path]:
+def expand_paths(
+    given: Sequence[str | Path], option: str, kind: str, is_one: Callable[[Path], bool]
+) -> list[Path]:
     """The paths that are meant, each once; those that fit a pattern (`logs/*/best.ckpt`) sorted.
 
     Args:

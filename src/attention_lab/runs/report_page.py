@@ -9,9 +9,9 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.errors import LabError
-from attention_lab.runs.results import flat
+from attention_lab.runs.results import flatten_options
 from attention_lab.tensorboard_plugin.report import Run, make_page, read_log
-from attention_lab.untrusted.plain_files import in_one_line, read_json, read_yaml
+from attention_lab.untrusted.plain_files import one_line, read_json, read_yaml
 from attention_lab.writing import write_atomically
 
 FILE = "report.html"
@@ -75,7 +75,7 @@ def _config(path: Path) -> dict[str, str]:
     plain = read_yaml(path, str(path))
     if not isinstance(plain, Mapping):
         raise LabError(f"{path} holds no options")
-    options = flat({str(key): value for key, value in plain.items()})
+    options = flatten_options({str(key): value for key, value in plain.items()})
     return {name: str(value) for name, value in options.items()}
 
 
@@ -86,7 +86,7 @@ def _metrics(path: Path) -> dict[str, float]:
     try:
         return {str(name): float(value) for name, value in read.items()}
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
-        raise LabError(f"{path} cannot be read: {in_one_line(error)}") from None
+        raise LabError(f"{path} cannot be read: {one_line(error)}") from None
 
 
 def _about(folder: Path) -> str:

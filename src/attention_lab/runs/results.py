@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from attention_lab.commandline.option_paths import is_target, leaves
+from attention_lab.commandline.option_paths import flatten, is_hydra_key
 from attention_lab.writing import write_atomically
 
 if TYPE_CHECKING:  # it would import torch, and a comparison needs none
@@ -25,9 +25,9 @@ HEADLINES = (
     "fit/peak_memory_mb",
     "parameters",
 )
-MISTAKES = ("expected → written", "times", "example: output (reference)")
+ERROR_COLUMNS = ("expected → written", "times", "example: output (reference)")
 """The columns of a table of mistakes."""
-ENDS = ("_low", "_high")
+INTERVAL_ENDS = ("_low", "_high")
 """Ends of the names of a metric's 95% interval."""
 ESCAPES = str.maketrans({"\n": "\\n", "\t": "\\t"})
 """How a line of a table in a file shows what would break it."""
@@ -43,16 +43,16 @@ def write_config(folder: Path, config: Mapping[str, Any]) -> None:
     write_atomically(folder / "config.yaml", OmegaConf.to_yaml(OmegaConf.create(dict(config))))
 
 
-def flat(config: Mapping[str, Any]) -> dict[str, Any]:
+def flatten_options(config: Mapping[str, Any]) -> dict[str, Any]:
     """Nested options as `{"model.layers": 2, ...}`, without targets: the columns of the HPARAMS tab."""
     return {
         path: value if isinstance(value, bool | int | float | str) else str(value)
-        for path, value in leaves(config)
-        if not is_target(path)
+        for path, value in flatten(config)
+        if not is_hydra_key(path)
     }
 
 
-def show_results(
+def print_results(
     metrics: Mapping[str, float],
     observations: Sequence["Observation"],
     mistakes: Sequence[Sequence[str]],
@@ -63,7 +63,7 @@ def show_results(
     numbers = Table("metric", "value", title="Results", title_justify="left", title_style="bold")
     numbers.columns[1].justify = "right"
     for name in metrics:
-        if name.startswith(HEADLINES) and not is_end(name, metrics):
+        if name.startswith(HEADLINES) and not is_interval_end(name, metrics):
             numbers.add_row(name, _value(name, metrics))
     console.print(numbers)
     if observations:
@@ -74,7 +74,7 @@ def show_results(
             samples.add_row(*(escape(_cut(text)) for text in (one.input, one.output, one.expected)))
         console.print(samples)
     if mistakes:
-        common = Table(*MISTAKES, title="Commonest errors", title_justify="left", title_style="bold")
+        common = Table(*ERROR_COLUMNS, title="Commonest errors", title_justify="left", title_style="bold")
         common.columns[1].justify = "right"
         for row in mistakes:
             common.add_row(*(escape(_cut(text)) for text in row))
@@ -91,15 +91,15 @@ def show_results(
         console.print(f"{'TensorBoard':<12} tensorboard --logdir {folder}", soft_wrap=True, highlight=False)
 
 
-def is_end(name: str, metrics: Container[str]) -> bool:
+def is_interval_end(name: str, metrics: Container[str]) -> bool:
     """Whether a name is that of an end of the interval of another metric."""
-    return any(name.endswith(end) and name.removesuffix(end) in metrics for end in ENDS)
+    return any(name.endswith(end) and name.removesuffix(end) in metrics for end in INTERVAL_ENDS)
 
 
 def _value(name: str, metrics: Mapping[str, float]) -> str:
     """The value of a metric, with its interval if it has one."""
     value = metrics[name]
-    low, high = (metrics.get(name + end) for end in ENDS)
+    low, high = (metrics.get(name + end) for end in INTERVAL_ENDS)
     text = f"{value:,.0f}" if float(value).is_integer() and value > 1 else f"{value:.4g}"
     return text if low is None or high is None else f"{text} [{low:.3g}, {high:.3g}]"
 

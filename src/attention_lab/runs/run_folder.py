@@ -8,10 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from attention_lab.commandline.option_paths import below, is_target, leaves, placeless
+from attention_lab.commandline.option_paths import flatten, is_hydra_key, lookup, without_run_folder
 from attention_lab.errors import LabError
 from attention_lab.reading import open_regular
-from attention_lab.untrusted.plain_files import in_one_line, read_json, read_yaml
+from attention_lab.untrusted.plain_files import one_line, read_json, read_yaml
 from attention_lab.writing import write_atomically
 
 ERROR = "error.txt"
@@ -31,7 +31,7 @@ PARTS = (
 """The parts of a configuration that decide what a run gives."""
 TRAINED = ("model", "scoring", "normalizer", "window", "pooling", "data")
 """Those of them that a test takes from its checkpoint."""
-SHOWING = (
+DISPLAY_ONLY = (
     *("trainer.default_root_dir", "trainer.enable_progress_bar", "trainer.enable_model_summary"),
     *("trainer.log_every_n_steps", "trainer.num_sanity_val_steps"),
 )
@@ -100,12 +100,14 @@ class Job:
     @cached_property
     def leaves(self) -> dict[str, Any]:
         """The options that decide what it gives, by dotted path; its own folder is written as a dot."""
-        own = below(self.config, "trainer", "default_root_dir")
-        chosen = leaves({part: self.config[part] for part in PARTS if part in self.config})
-        found = {path: _simple(value) for path, value in chosen if not is_target(path)}
+        own = lookup(self.config, "trainer", "default_root_dir")
+        chosen = flatten({part: self.config[part] for part in PARTS if part in self.config})
+        found = {path: _simple(value) for path, value in chosen if not is_hydra_key(path)}
         if isinstance(self.config.get("ckpt_path"), list):  # one model made of several is another setting
             found["ckpt_path"] = str(self.config["ckpt_path"])
-        return placeless({key: value for key, value in found.items() if key not in SHOWING}, own)
+        return without_run_folder(
+            {key: value for key, value in found.items() if key not in DISPLAY_ONLY}, own
+        )
 
 
 def record_failure(folder: Path, error: BaseException, reason: str = "") -> str:
@@ -128,7 +130,7 @@ def record_failure(folder: Path, error: BaseException, reason: str = "") -> str:
 def read_failure(folder: Path) -> str | None:
     """Why a run failed, as it is kept in its folder; None if it did not."""
     path = folder / ERROR
-    return first_line(path) if path.is_file() else None
+    return read_reason(path) if path.is_file() else None
 
 
 def find_runs(folders: Sequence[Path], *, every: bool = False) -> list[Job]:
@@ -158,22 +160,22 @@ def _candidates(folder: Path) -> Iterator[Path]:
 
 def _order(folder: Path) -> tuple[str, float, str]:
     """By sweep, then by Hydra's number of the job, then by name."""
-    number = below(_lenient(folder / ".hydra" / "hydra.yaml"), "hydra", "job", "num")
+    number = lookup(_yaml_or_none(folder / ".hydra" / "hydra.yaml"), "hydra", "job", "num")
     return str(folder.parent), number if isinstance(number, int) else float("inf"), folder.name
 
 
 def read_job(folder: Path) -> Job:
     """Read a run's folder, finished or not; what is missing or damaged becomes its `error`."""
     hydra = folder / ".hydra"
-    given = _lenient(hydra / "overrides.yaml")
+    given = _yaml_or_none(hydra / "overrides.yaml")
     parts = [str(one).lstrip("+").partition("=") for one in given] if isinstance(given, list) else []
     metrics: dict[str, float] = {}
     error = None
-    config = _lenient(hydra / "config.yaml")
+    config = _yaml_or_none(hydra / "config.yaml")
     try:
         error = read_failure(folder)
         if error is None and (folder / PRUNED).is_file():
-            error = first_line(folder / PRUNED)
+            error = read_reason(folder / PRUNED)
         # The run's own file has every value resolved; a job that failed early has only Hydra's.
         if (folder / "config.yaml").is_file() or not isinstance(config, Mapping):
             config = _options(folder / "config.yaml")
@@ -209,7 +211,7 @@ def _own_choices(folder: Path, config: Mapping[str, Any], given: Collection[str]
 
 def read_choices(folder: Path) -> dict[str, str]:
     """What was chosen of each group of `conf/`, as Hydra tells in a run's folder; nothing if it does not."""
-    found = below(_lenient(folder / ".hydra" / "hydra.yaml"), "hydra", "runtime", "choices")
+    found = lookup(_yaml_or_none(folder / ".hydra" / "hydra.yaml"), "hydra", "runtime", "choices")
     pairs = found.items() if isinstance(found, Mapping) else ()
     named = ((str(group), "null" if choice is None else str(choice)) for group, choice in pairs)
     return {group: choice for group, choice in named if "/" not in group}
@@ -219,23 +221,23 @@ def _seed(config: Mapping[str, Any], folder: Path) -> str:
     """Of the training; without one, what no other run has."""
     tested = config.get("ckpt_path")
     if config.get("stage") == "test" and isinstance(tested, str):
-        trained = _lenient(Path(tested).parent.parent / "config.yaml")
+        trained = _yaml_or_none(Path(tested).parent.parent / "config.yaml")
         if isinstance(trained, Mapping) and SEED in trained:
             return str(trained[SEED])
     return str(config[SEED]) if SEED in config else f"? {folder}"
 
 
-def first_line(path: Path) -> str:
+def read_reason(path: Path) -> str:
     """The first line of `error.txt` or `pruned.txt`. Raises LabError if it cannot be read."""
     try:
         with open_regular(path) as file:
             line = file.readline(_LONGEST).decode("utf-8", "replace").strip()
-        return in_one_line(line) if line else "it does not say why"
+        return one_line(line) if line else "it does not say why"
     except OSError as error:
         raise LabError(f"{path.name} cannot be read: {error.strerror}") from None
 
 
-def _lenient(path: Path) -> Any:
+def _yaml_or_none(path: Path) -> Any:
     """What a YAML file holds; None if it cannot be read."""
     try:
         return read_yaml(path)
@@ -259,7 +261,7 @@ def read_metrics(path: Path) -> dict[str, float]:
         raise LabError(f"{path.name} holds no metrics")
     for name, value in read.items():
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise LabError(f"{path.name}: {in_one_line(name)} is {str(value)[:40]!r}, not a number")
+            raise LabError(f"{path.name}: {one_line(name)} is {str(value)[:40]!r}, not a number")
     try:
         return {name: float(value) for name, value in read.items()}
     except OverflowError:

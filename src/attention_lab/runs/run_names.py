@@ -9,9 +9,9 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from attention_lab.runs.run_folder import SEED, TRAINED, read_choices
 
-SHOWN = (SEED, *TRAINED, "task", "optimizer", "schedule", "trainer")
+HPARAM_PARTS = (SEED, *TRAINED, "task", "optimizer", "schedule", "trainer")
 """The parts of a configuration that the HPARAMS tab shows."""
-UNSAID = ("data.kind", "model.needs")
+HPARAM_HIDDEN = ("data.kind", "model.needs")
 """What of them only says which models go with which data."""
 RESOLVER = "run_name"
 """Of the configuration: `${run_name:}` is what `name` gives."""
@@ -20,18 +20,18 @@ _LONGEST = 60  # characters of a choice, as a folder names it
 _EXCLUDED = "hydra.job.config.override_dirname.exclude_keys"
 
 
-def register() -> None:
+def register_resolver() -> None:
     """Let the configuration use `${run_name:}`."""
 
     def run_name(*, _root_: DictConfig) -> str:
         hydra = _root_.hydra
         given = _keys(hydra.overrides.task)
-        return name(str(_root_.stage), hydra.runtime.choices, given, _root_.ckpt_path)
+        return folder_name(str(_root_.stage), hydra.runtime.choices, given, _root_.ckpt_path)
 
     OmegaConf.register_new_resolver(RESOLVER, run_name, replace=True)
 
 
-def name(stage: str, choices: Any, given: Iterable[str] = (), checkpoint: Any = None) -> str:
+def folder_name(stage: str, choices: Any, given: Iterable[str] = (), checkpoint: Any = None) -> str:
     """The name, without the time: `model/data_scoring` of a training.
 
     `seq2seq/test_reverse_dot` for the test of a checkpoint that lies in its run's folder, with the model and
@@ -50,16 +50,16 @@ def name(stage: str, choices: Any, given: Iterable[str] = (), checkpoint: Any = 
     return f"{parts[0]}/{stage}_{parts[1]}_{parts[2]}"
 
 
-def columns(config: Mapping[str, Any], hydra: Any) -> dict[str, Any]:
+def hparam_columns(config: Mapping[str, Any], hydra: Any) -> dict[str, Any]:
     """What the HPARAMS tab shows of a run: the choices, and the options within these parts."""
-    from attention_lab.runs.results import flat  # it would slow --help down
+    from attention_lab.runs.results import flatten_options  # it would slow --help down
 
-    choices = {part: hydra.runtime.choices[part] for part in SHOWN if part in hydra.runtime.choices}
-    options = flat({part: config[part] for part in SHOWN if config.get(part) is not None})
-    return choices | {path: value for path, value in options.items() if path not in UNSAID}
+    choices = {part: hydra.runtime.choices[part] for part in HPARAM_PARTS if part in hydra.runtime.choices}
+    options = flatten_options({part: config[part] for part in HPARAM_PARTS if config.get(part) is not None})
+    return choices | {path: value for path, value in options.items() if path not in HPARAM_HIDDEN}
 
 
-def said_first(hydra: Any) -> list[str]:
+def hparam_order(hydra: Any) -> list[str]:
     """The options by which a run is told from others: what a sweep varies, choices, what else was given."""
     given = _keys(hydra.overrides.task)
     constant = set(hydra.job.config.override_dirname.exclude_keys)
@@ -67,7 +67,7 @@ def said_first(hydra: Any) -> list[str]:
     return list(dict.fromkeys([*varied, "model", "scoring", "data", "seed", *given]))
 
 
-def leave_out(config: DictConfig, constant: Iterable[str]) -> None:
+def exclude_from_names(config: DictConfig, constant: Iterable[str]) -> None:
     """Leave options that are the same for all jobs of a sweep out of the names of their folders.
 
     A job is composed anew, with `hydra.overrides.hydra`: nothing else that is set here would reach it.

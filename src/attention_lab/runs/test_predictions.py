@@ -17,7 +17,7 @@ _HEADER = ["source", "output", "reference", "edits"]
 _UNESCAPED = {escape: chr(character) for character, escape in ESCAPES.items()}
 
 
-class Outcomes(NamedTuple):
+class TestPredictions(NamedTuple):
     """A rate's numerator and denominator for each example, in the order of the data."""
 
     sources: tuple[str, ...]
@@ -25,7 +25,7 @@ class Outcomes(NamedTuple):
     denominators: npt.NDArray[np.int64]
 
 
-def read_outcomes(job: Job, metric: str) -> Outcomes | None:
+def read_test_predictions(job: Job, metric: str) -> TestPredictions | None:
     """The outcomes behind a metric of a run; None unless they give the very value of its `metrics.json`.
 
     How many symbols a reference has depends on how the data writes them: as words with spaces between, or as
@@ -43,7 +43,7 @@ def read_outcomes(job: Job, metric: str) -> Outcomes | None:
         lengths = np.array([length(reference) for reference in references], np.int64)
         # the reported value is a float32
         if lengths.sum() and abs(edits.sum() / lengths.sum() - job.metrics[metric]) <= 1e-6:
-            return Outcomes(sources, edits, lengths)
+            return TestPredictions(sources, edits, lengths)
     return None
 
 

@@ -10,7 +10,7 @@ from hydra.types import RunMode, TaskFunction
 from omegaconf import DictConfig
 
 from attention_lab.errors import PrunedError
-from attention_lab.leaderboard.hydra_callback import Comparison
+from attention_lab.leaderboard.hydra_callback import LeaderboardCallback
 from attention_lab.runs.run_folder import PRUNED
 from attention_lab.writing import write_atomically
 
@@ -20,7 +20,7 @@ def mark_pruned(folder: Path, why: PrunedError) -> None:
     write_atomically(folder / PRUNED, f"{why}\n")
 
 
-class SearchJobs(Comparison):
+class SearchJobs(LeaderboardCallback):
     """In the place of the comparison after a sweep: keeps why a trial failed, and prints nothing."""
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:

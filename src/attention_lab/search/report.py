@@ -15,7 +15,7 @@ from rich.table import Table
 
 from attention_lab.leaderboard.tables import number
 from attention_lab.search.space import APART, Space, write
-from attention_lab.search.study import REASON, SharedStudy, describe
+from attention_lab.search.study import REASON, SharedStudy, state_name
 from attention_lab.text_tables import csv_text
 from attention_lab.writing import write_atomically
 
@@ -62,13 +62,13 @@ def _last(name: str) -> str:
 
 
 def _place(trial: FrozenTrial, largest: bool) -> tuple[int, float, int]:
-    state = describe(trial)
+    state = state_name(trial)
     value = float(trial.values[0]) if state == "complete" else 0.0
     return ORDER.index(state), -value if largest else value, trial.number
 
 
 def _row(trial: FrozenTrial, space: Space) -> list[str]:
-    state = describe(trial)
+    state = state_name(trial)
     # A pruned trial has a value too, that of where it stopped.
     value = number(float(trial.values[0])) if trial.values else ""
     params = [trial.params.get(key, "") for key in space.searched]

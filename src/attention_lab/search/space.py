@@ -15,7 +15,7 @@ from optuna.distributions import (
     IntDistribution,
 )
 
-from attention_lab.commandline.groups import files
+from attention_lab.commandline.groups import group_files
 from attention_lab.errors import LabError
 
 APART = ("sweep", "launcher", "hydra", "logger", "threads", "compile", "pictures")
@@ -65,7 +65,7 @@ def read_space(config: DictConfig, given: Sequence[str], loader: ConfigLoader) -
         LabError: there is no such space, nothing is searched, or a range is not one.
     """
     name = str(config.sweep.space or config.hydra.runtime.choices.model)
-    known = dict(files("search"))
+    known = dict(group_files("search"))
     if config.sweep.space is not None and name not in known:
         raise LabError(f"sweep.space={name} is unknown: choose {', '.join(sorted(known))}")
     own: DictConfig = known.get(name, OmegaConf.create())

@@ -78,7 +78,7 @@ def open_study(name: str, storage: str, pruner: BasePruner) -> Study:
         LabError: the storage cannot be reached.
     """
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    with quiet():
+    with without_warnings():
         return optuna.load_study(study_name=name, storage=connect(storage), pruner=pruner)
 
 
@@ -118,7 +118,7 @@ class SharedStudy:
         self.url, self.wanted, self.largest = url, wanted, largest
         self.distributions = dict(distributions)
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        with self.lock, quiet():
+        with self.lock, without_warnings():
             self.storage = connect(url, heartbeat)
             self.study: Study = optuna.create_study(
                 study_name=name,
@@ -150,7 +150,7 @@ class SharedStudy:
 
     def claim(self) -> Trial | None:
         """A trial to run: one that waits, or else a new one; None if enough are done or running."""
-        with self.lock, quiet():
+        with self.lock, without_warnings():
             self._fail_dead()
             found = Counter(trial.state for trial in self.trials())
             done = found[TrialState.COMPLETE] + found[TrialState.PRUNED] + found[TrialState.RUNNING]
@@ -176,7 +176,7 @@ class SharedStudy:
             with get_heartbeat_thread(trial._trial_id, self.study._storage):
                 yield
         except BaseException:
-            with quiet():
+            with without_warnings():
                 if self.finish(trial, KILLED):
                     RetryHeartbeatStaleTrialCallback()(self.study, self.storage.get_trial(trial._trial_id))
             raise
@@ -210,7 +210,7 @@ class SharedStudy:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def without_warnings() -> Iterator[None]:
     """Without Optuna's warnings: that heartbeats are experimental, and made for its own loop."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
@@ -218,7 +218,7 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def describe(trial: FrozenTrial) -> str:
+def state_name(trial: FrozenTrial) -> str:
     """The state of a trial in a word; a failed one without a reason was killed."""
     if trial.state == TrialState.FAIL and REASON not in trial.user_attrs:
         return KILLED

@@ -16,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from attention_lab.commandline.groups import check_installed
 from attention_lab.errors import LabError
 from attention_lab.leaderboard.tables import number
-from attention_lab.runs.run_folder import ERROR, PRUNED, first_line
+from attention_lab.runs.run_folder import ERROR, PRUNED, read_reason
 
 if TYPE_CHECKING:
     from optuna.trial import Trial
@@ -73,7 +73,7 @@ def _check(config: DictConfig) -> None:
 
 
 def _open(config: DictConfig, space: "Space", folder: Path) -> "SharedStudy":
-    from attention_lab.search.study import SharedStudy, quiet, storage_url
+    from attention_lab.search.study import SharedStudy, storage_url, without_warnings
 
     # A model without a metric of its own may get one from its space or from the command line.
     given = space.fixed.get("monitor.metric"), space.fixed.get("monitor.mode")
@@ -83,7 +83,7 @@ def _open(config: DictConfig, space: "Space", folder: Path) -> "SharedStudy":
     )
     if metric is None:
         raise LabError("sweep=optuna needs a metric: add monitor.metric=validation/loss, say")
-    with quiet():
+    with without_warnings():
         sampler, pruner = instantiate(config.sweep.sampler), instantiate(config.sweep.pruner)
     study = SharedStudy(
         name=str(config.sweep.study),
@@ -153,7 +153,7 @@ def read_result(job: JobReturn) -> Result:
     folder = Path(str(OmegaConf.select(job.hydra_cfg, "hydra.runtime.output_dir")))
     for name, state in ((ERROR, "failed"), (PRUNED, "pruned")):
         if (folder / name).is_file():
-            return Result(state, reason=first_line(folder / name))
+            return Result(state, reason=read_reason(folder / name))
     value = job.return_value
     if not isinstance(value, float | int):
         return Result("failed", reason="no checkpoint has a value of the metric: choose callbacks=default")

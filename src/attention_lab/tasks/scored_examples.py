@@ -11,7 +11,7 @@ from torch import Tensor
 from attention_lab.metrics import bootstrap_interval, nearest, sequence_lengths
 
 
-class Judged(NamedTuple):
+class ScoredExample(NamedTuple):
     """One example: what was written, and the nearest of what was right.
 
     Attributes:
@@ -32,7 +32,7 @@ class Judged(NamedTuple):
         return self.edits / max(len(self.reference), 1)
 
 
-def judge(sources: Sequence[str], outputs: Tensor, references: Tensor) -> list[Judged]:
+def score_examples(sources: Sequence[str], outputs: Tensor, references: Tensor) -> list[ScoredExample]:
     """The examples of a batch: `outputs` `[B, T]` against `references` `[B, R, U]`, of which each has one."""
     found = nearest(outputs, references)
     chosen = references[torch.arange(len(references), device=references.device), found.slot]
@@ -40,23 +40,23 @@ def judge(sources: Sequence[str], outputs: Tensor, references: Tensor) -> list[J
         [row[:length] for row, length in zip(ids.tolist(), sequence_lengths(ids).tolist(), strict=True)]
         for ids in (outputs, chosen)
     )
-    return [Judged(*fields) for fields in zip(sources, *sides, found.distance.tolist(), strict=True)]
+    return [ScoredExample(*fields) for fields in zip(sources, *sides, found.distance.tolist(), strict=True)]
 
 
-def gathered(batches: list[list[Judged]]) -> list[Judged]:
+def gather_examples(batches: list[list[ScoredExample]]) -> list[ScoredExample]:
     """The examples of all processes, in the order in which one process alone would have them.
 
     The batches were dealt to the processes one after the other.
     """
     if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
         return list(chain.from_iterable(batches))
-    everyones: list[list[list[Judged]]] = [[] for _ in range(torch.distributed.get_world_size())]
+    everyones: list[list[list[ScoredExample]]] = [[] for _ in range(torch.distributed.get_world_size())]
     torch.distributed.all_gather_object(everyones, batches)
     rounds = zip_longest(*everyones, fillvalue=())
     return [one for batch in chain.from_iterable(rounds) for one in batch]
 
 
-def intervals(judged: Sequence[Judged]) -> dict[str, float]:
+def error_rate_intervals(judged: Sequence[ScoredExample]) -> dict[str, float]:
     """The ends of the 95% intervals of both error rates; see `bootstrap_interval`. None of no examples."""
     if not judged:
         return {}

@@ -19,7 +19,12 @@ from attention_lab.sizes import BOS, PAD
 from attention_lab.tasks.latent import enumerated_loss, monte_carlo_loss
 from attention_lab.tasks.observation import Observation, Picture
 from attention_lab.tasks.r_drop import check_dropout, divergence, twice
-from attention_lab.tasks.scored_examples import Judged, gathered, intervals, judge
+from attention_lab.tasks.scored_examples import (
+    ScoredExample,
+    error_rate_intervals,
+    gather_examples,
+    score_examples,
+)
 from attention_lab.tasks.task import Part, Task, check_label_smoothing
 
 MOST_BEAMS = 1000
@@ -81,8 +86,8 @@ class Transduction(Task):
             {f"{part}_{name}": metric() for part in ("validation", "test") for name, metric in ERRORS.items()}
         )
         self.alignments = nn.ModuleDict({part: AlignmentMeasures() for part in ("validation", "test")})
-        self.judged: list[Judged] = []
-        self._batches: list[list[Judged]] = []
+        self.judged: list[ScoredExample] = []
+        self._batches: list[list[ScoredExample]] = []
 
     def training_step(self, batch: TransductionBatch, batch_idx: int) -> Tensor:
         """Cross entropy of the target under teacher forcing; for hard attention see `latent`."""
@@ -117,7 +122,7 @@ class Transduction(Task):
     def test_step(self, batch: TransductionBatch, batch_idx: int) -> None:
         """Loss under teacher forcing, and error rates of decoding with `beam_size`."""
         outputs = self._evaluate(batch, "test", self.beam_size)
-        self._batches.append(judge(self._source_texts(batch), outputs, batch.references))
+        self._batches.append(score_examples(self._source_texts(batch), outputs, batch.references))
 
     def decode(self, batch: TransductionBatch, beam_size: int | None = None) -> Tensor:
         """Output ids `[B, T]`: greedy for one beam, else the best hypothesis of a beam search."""
@@ -234,8 +239,8 @@ class Transduction(Task):
     def on_test_epoch_end(self) -> None:
         """Log how the weights agree with the gold alignment, and the intervals of the error rates."""
         self._log_alignments("test")
-        self.judged, self._batches = gathered(self._batches), []
-        ends = intervals(self.judged)
+        self.judged, self._batches = gather_examples(self._batches), []
+        ends = error_rate_intervals(self.judged)
         self.log_dict({f"test/{name}": value for name, value in ends.items()}, sync_dist=True)
 
     def _log_alignments(self, part: Part) -> None:

@@ -14,18 +14,26 @@ import yaml  # type: ignore[import-untyped]
 from attention_lab.errors import LabError
 from attention_lab.reading import read_regular
 
-LARGEST = 4 << 20
+MAX_BYTES = 4 << 20
 """Most bytes of a file."""
-DEEPEST = 100
+MAX_DEPTH = 100
 """Most levels of options within options; the parser, in C, ends the program at some thousands."""
-UNFIT = (LookupError, TypeError, ValueError, AttributeError, RuntimeError, ArithmeticError, AssertionError)
+BAD_VALUE_ERRORS = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    RuntimeError,
+    ArithmeticError,
+    AssertionError,
+)
 """What values raise that are not what they should be."""
 _LONGEST = 300  # characters of a reason
 _NUMBER = re.compile(r"[-+]?[0-9][0-9a-zA-Z_:.+-]{99,}")  # 1:1:1:... takes time without end, 0xfff... no text
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def read_small(path: Path, name: str | None = None) -> str:
+def read_small_text(path: Path, name: str | None = None) -> str:
     """The text of a small file (UTF-8, with or without a byte order mark).
 
     Args:
@@ -37,38 +45,38 @@ def read_small(path: Path, name: str | None = None) -> str:
     """
     name = path.name if name is None else name
     try:
-        return read_regular(path, LARGEST).decode("utf-8-sig")
+        return read_regular(path, MAX_BYTES).decode("utf-8-sig")
     except FileNotFoundError:
         raise LabError(f"{name} is missing") from None
     except OSError as error:
         raise LabError(f"{name} cannot be read: {error.strerror}") from None
     except ValueError as error:
-        raise LabError(f"{name} cannot be read: {in_one_line(error)}") from None
+        raise LabError(f"{name} cannot be read: {one_line(error)}") from None
 
 
 def read_yaml(path: Path, name: str | None = None) -> Any:
     """What a YAML file holds, as plain values. Raises LabError if it cannot be read; see `read_small`."""
-    text = read_small(path, name)
+    text = read_small_text(path, name)
     name = path.name if name is None else name
     try:
         _check_events(text, name)
         # This loader makes plain values only, and resolves no interpolation: a file can run nothing.
         return yaml.load(text, Loader=_LOADER)
     except (ValueError, TypeError, LookupError, RecursionError, yaml.YAMLError) as error:
-        raise LabError(f"{name} cannot be read: {in_one_line(error)}") from None
+        raise LabError(f"{name} cannot be read: {one_line(error)}") from None
 
 
 def read_json(path: Path, name: str | None = None) -> Any:
     """What a JSON file holds. Raises LabError if it cannot be read; see `read_small`."""
-    text = read_small(path, name)
+    text = read_small_text(path, name)
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         name = path.name if name is None else name
-        raise LabError(f"{name} cannot be read: {in_one_line(error)}") from None
+        raise LabError(f"{name} cannot be read: {one_line(error)}") from None
 
 
-def in_one_line(error: object) -> str:
+def one_line(error: object) -> str:
     """A message in one line."""
     text = " ".join(str(error).split())[:_LONGEST]
     return (
@@ -85,8 +93,8 @@ def _check_events(text: str, name: str) -> None:
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
-        if depth > DEEPEST:
-            raise LabError(f"{name} cannot be read: more than {DEEPEST} levels of options")
+        if depth > MAX_DEPTH:
+            raise LabError(f"{name} cannot be read: more than {MAX_DEPTH} levels of options")
         if isinstance(event, yaml.AliasEvent):
             raise LabError(f"{name} cannot be read: it has references (*{event.anchor[:40]})")
         if getattr(event, "tag", None) not in (None, "!"):
