@@ -192,7 +192,7 @@ def test_no_file_is_long() -> None:
         (
             "attention_lab.attention.scores",
             "from ..models import encoder",
-            "attention_lab.models.parts.encoder",
+            "attention_lab.models.encoder",
         ),
         ("attention_lab.models.seq2seq", "from attention_lab import data", "attention_lab.data"),
         (
