@@ -27,8 +27,8 @@ from attention_lab.sizes import (
     TransductionSizes,
 )
 
-SIZES = ClassificationSizes(classes=2, length=4, vocabulary=7)
-SEQUENCE = torch.tensor([[4, 5, 6, 0]]), torch.tensor([3])
+SIZES = ClassificationSizes(classes=2, length=3, vocabulary=7)
+SEQUENCE = torch.tensor([[4, 5, 0]]), torch.tensor([2])
 
 
 def _seq2seq(mechanism: Mechanism) -> None:
@@ -70,9 +70,9 @@ def _rnn(mechanism: Mechanism) -> None:
 
 
 def _lm(mechanism: Mechanism) -> None:
-    sizes, positions = LanguageSizes(vocabulary=7, length=4), "sinusoidal"
+    sizes, positions = LanguageSizes(vocabulary=7, length=3), "sinusoidal"
     model = LanguageModel(mechanism, sizes, d_model=4, heads=1, layers=1, feedforward=4, positions=positions)
-    model.double().eval()(torch.tensor([[1, 4, 5, 6]]))
+    model.double().eval()(torch.tensor([[1, 4, 5]]))
 
 
 def _graph(mechanism: Mechanism) -> None:
