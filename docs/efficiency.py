@@ -10,7 +10,7 @@ disturb these less: medians of five samples.
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from math import nan
 from pathlib import Path
 from statistics import mean
 
@@ -20,13 +20,14 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from attention_lab.errors import LabError  # noqa: E402
-from attention_lab.leaderboard.plots import draw_axes  # noqa: E402
 from attention_lab.leaderboard.settings import Cell, cells  # noqa: E402
-from attention_lab.runs.run_folder import Job, find_runs  # noqa: E402
+from attention_lab.runs.run_folder import find_runs  # noqa: E402
+from attention_lab.viz import to_png  # noqa: E402
+from attention_lab.viz.plot import Measured, draw_bubbles  # noqa: E402
 from benchmarks.harness import Contest, Row, measure  # noqa: E402
 from benchmarks.mechanisms import MECHANISMS, ways  # noqa: E402
 
-ACCURACY, SPEED, MEMORY = "test/accuracy", "steps per CPU second", "peak memory, MB"
+ACCURACY = "test/accuracy"
 KEYS = ("mechanism", "data.length")
 
 
@@ -41,10 +42,39 @@ def speeds(lengths: Sequence[int], mechanisms: Sequence[str]) -> dict[tuple[str,
     return found
 
 
-def merged(job: Job, row: Row) -> Job:
-    """A run with its accuracy, and the cost that was measured beside it."""
-    costs = {SPEED: 1 / row.cpu, MEMORY: (row.memory or 0.0) / 1e6}
-    return replace(job, metrics={ACCURACY: job.metrics[ACCURACY], **costs})
+def picture(found: Sequence[Cell], rows: Mapping[tuple[str, int], Row]) -> bytes:
+    """A line of bubbles for each mechanism: mean accuracy against speed, memory as area."""
+    lines: dict[str, list[Cell]] = {}
+    for cell in found:
+        lines.setdefault(cell.options["mechanism"], []).append(cell)
+    measured = []
+    for name, line in lines.items():
+        lengths = [cell.options["data.length"] for cell in line]
+        costs = [rows[name, length] for length in lengths]
+        measured.append(
+            Measured(
+                name,
+                [1 / row.cpu for row in costs],
+                [mean(cell.values(ACCURACY).values()) for cell in line],
+                [nan] * len(line),
+                areas=[megabytes(row) for row in costs],
+                points=[f"{length:,}" for length in lengths],
+            )
+        )
+    return to_png(
+        draw_bubbles(
+            measured,
+            title="Associative recall: accuracy, speed and memory",
+            note="mean over the seeds; beside each bubble the length and, as its area, the peak memory in MB",
+            x_label="training steps per CPU second, one sequence a step",
+            y_label="test/accuracy",
+        )
+    )
+
+
+def megabytes(row: Row) -> float:
+    """The peak of memory."""
+    return (row.memory or 0.0) / 1e6
 
 
 def table(found: Sequence[Cell], rows: Mapping[tuple[str, int], Row]) -> str:
@@ -53,16 +83,14 @@ def table(found: Sequence[Cell], rows: Mapping[tuple[str, int], Row]) -> str:
         "| length | mechanism | accuracy | seeds | steps per CPU second | times scaled_dot | peak MB |",
         "|---|---|---|---|---|---|---|",
     ]
-    order = {name: place for place, name in enumerate(MECHANISMS)}
-    for cell in sorted(found, key=lambda one: (one.options["data.length"], order[one.options["mechanism"]])):
+    for cell in sorted(found, key=lambda one: int(one.options["data.length"])):
         mechanism, length = (cell.options[key] for key in KEYS)
         values = list(cell.values(ACCURACY).values())
         spread = f" ({min(values):.3f} to {max(values):.3f})" if len(values) > 1 else ""
         row, first = rows[mechanism, length], rows["scaled_dot", length]
-        memory = (row.memory or 0.0) / 1e6
         lines.append(
             f"| {length:,} | {mechanism} | {mean(values):.3f}{spread} | {len(values)} | "
-            f"{1 / row.cpu:.3g} | {first.cpu / row.cpu:.2g} | {memory:,.0f} |"
+            f"{1 / row.cpu:.3g} | {first.cpu / row.cpu:.2g} | {megabytes(row):,.0f} |"
         )
     return "\n".join(lines)
 
@@ -75,13 +103,11 @@ def main() -> int:
             raise LabError("name the folders of finished sweeps: python docs/efficiency.py logs/efficiency_*")
         pairs = [tuple(job.value(key) for key in KEYS) for job in jobs]
         rows = speeds(sorted({length for _, length in pairs}), ["scaled_dot", *{name for name, _ in pairs}])
-        found = cells([merged(job, rows[pair]) for job, pair in zip(jobs, pairs, strict=True)], KEYS)
+        order = [(name, length) for name in MECHANISMS for length in sorted({pair[1] for pair in pairs})]
+        found = sorted(cells(jobs, KEYS), key=lambda cell: order.index(tuple(cell.options.values())))
     except (LabError, KeyError) as error:
         return _refuse(error)
-    picture = draw_axes(
-        found, SPEED, ACCURACY, size=MEMORY, title="Recall at lengths 1,000, 2,000 and 4,000", group=KEYS[0]
-    )
-    (ROOT / "docs" / "efficiency.png").write_bytes(picture)
+    (ROOT / "docs" / "efficiency.png").write_bytes(picture(found, rows))
     print(table(found, rows))
     return 0
 

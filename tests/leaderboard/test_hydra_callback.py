@@ -15,9 +15,10 @@ from omegaconf import OmegaConf
 from scipy import stats
 
 import attention_lab
+from attention_lab.leaderboard import plots
 from attention_lab.leaderboard.board import View, write_leaderboard
 from attention_lab.leaderboard.plots import draw_axes
-from attention_lab.leaderboard.settings import group_runs, headlines, varied_options
+from attention_lab.leaderboard.settings import Setting, group_runs, headlines, varied_options
 from attention_lab.leaderboard.significance import Estimate, estimate
 from attention_lab.leaderboard.tables import number
 from attention_lab.runs.run_folder import Job, find_runs
@@ -281,3 +282,24 @@ def test_pictures_can_be_left_out(command) -> None:
     assert done.status == 0
     assert not (done.folder / "attention").exists()
     assert command("model=nw", "pictures=-1").err == "Error: pictures=-1: choose 0 or more\n"
+
+
+def test_bubbles_of_one_group_are_joined(monkeypatch) -> None:
+    pytest.importorskip("matplotlib")
+    drawn: list[Any] = []
+    monkeypatch.setattr(plots, "draw_bubbles", lambda rows, **labels: drawn.append((rows, labels)))
+    monkeypatch.setattr(plots, "to_png", lambda _: b"")
+    speeds = {("linear", 10): 9.0, ("linear", 20): 8.0, ("band", 10): 7.0}
+    found = [
+        Setting(
+            {"mechanism": name, "data.length": length}, [_job(1, {"test/accuracy": 1.0, "speed/s": speed})]
+        )
+        for (name, length), speed in speeds.items()
+    ]
+    plots.draw_axes(found, "speed/s", "test/accuracy", size=None, title="", group="mechanism")
+    ((rows, labels),) = drawn
+    assert [(row.name, row.x, row.points) for row in rows] == [
+        ("linear", [9.0, 8.0], ["10", "20"]),
+        ("band", [7.0], ["10"]),
+    ]
+    assert labels["note"] == "one run each; beside each bubble data.length"

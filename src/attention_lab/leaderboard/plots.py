@@ -53,8 +53,10 @@ def draw_axes(
             replace(row, points=[_rest(cell, group) for cell in line])
             for row, line in zip(measured, lines.values(), strict=True)
         ]
+        others = " · ".join(key for key in cells[0].options if key != group)
+        spread = f"{spread}; beside each bubble {others}"
     if bubbles:
-        note = f"{spread}; area: {size}" if size else spread
+        note = f"{spread}; area and number: {size}" if size else spread
         return to_png(draw_bubbles(measured, note=note, **labels))
     return to_png(draw_lines(measured, note=spread, **labels))
 

@@ -119,9 +119,11 @@ def draw_bubbles(
             place,
             intervals=row.intervals,
             x_intervals=row.x_intervals,
-            line=joined,
+            line=False,
             marker=False,
         )
+        if joined:
+            axes.plot(row.x, row.y, color=COLOURS[place % len(COLOURS)], linewidth=1.2, alpha=0.45, zorder=1)
         shown = row.areas if row.areas and largest > 0 else [0.06] * len(row.x)
         areas = [one / (largest or 1.0) * 1400 for one in shown]
         colour = COLOURS[place % len(COLOURS)]
