@@ -257,7 +257,7 @@ def test_every_metric_counts_where_it_is(metric: type[Metric], measured: Callabl
 @pytest.mark.usefixtures("_gpu")
 def test_what_is_left_on_the_cpu_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        windows, "band_mask", lambda queries, keys, width, *_, **__: torch.arange(keys) < width
+        windows, "distances", lambda queries, keys, *_, **__: torch.arange(keys).expand(queries, keys)
     )
     with pytest.raises(RuntimeError, match="same device"):
         test_every_score_and_every_window("Additive", "Band")

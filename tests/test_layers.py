@@ -64,7 +64,7 @@ ROOMS = {
         LEAVES
         | {"attention", "models", "metrics", "data", "tasks", "viz", "callbacks", "theorems"}
         | {"commandline", "untrusted", "runs", "interruption", "leaderboard", "search"},
-        PICTURES,
+        PICTURES - {"tensorboard"},
     ),
 }
 

@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 import traceback
+import warnings
 from pathlib import Path
 from typing import NamedTuple
 
@@ -138,6 +139,7 @@ def _be(place: Path, arguments: list[str]) -> None:
         sys.stdout, sys.stderr = os.fdopen(1, "w", buffering=1), os.fdopen(2, "w", buffering=1)
         sys.argv = [str(REPOSITORY / "train.py"), *arguments]
         os.environ["HYDRA_MAIN_MODULE"] = "__main__"
+        warnings.simplefilter("default")  # as in a program, and not as in tests
         status = _main()
     except BaseException:  # noqa: BLE001  # nothing may reach the process that was forked
         traceback.print_exc()

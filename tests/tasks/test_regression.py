@@ -46,7 +46,7 @@ def test_a_curve_is_drawn_with_as_many_samples_as_can_be_seen() -> None:
 
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 def test_the_loss_is_a_mean_or_a_sum(reduction: Reduction, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = KernelRegression(Mechanism(Gaussian), RegressionSizes(1, 1, 3))
+    model = KernelRegression(Mechanism(Gaussian), RegressionSizes(1, 1, 3), scan=False)
     x, y = torch.tensor([[0.0], [1], [2]]), torch.tensor([[1.0], [0], [4]])
     model.memorize(x, y)
     task = Regression(model, RegressionCodec(["x"], "y", [0.0, 0.0], [1.0, 1.0]), reduction=reduction)

@@ -88,8 +88,8 @@ def test_a_bubble_s_area_is_its_number(axes) -> None:
 
 def test_bubbles_with_texts_of_their_own_are_joined_and_named_below(axes) -> None:
     rows = [
-        Measured("first", [1.0, 30.0], [0.5, 0.9], [NAN] * 2, areas=[100.0, 400.0], points=["10", "20"]),
-        Measured("second", [2.0, 20.0], [0.2, 0.3], [NAN] * 2, areas=[100.0, 100.0], points=["10", "20"]),
+        Measured("first", [1.0, 30.0], [0.5, 0.9], [(NAN, NAN)] * 2, areas=[100, 400], points=["10", "20"]),
+        Measured("second", [2.0, 20.0], [0.2, 0.3], [(NAN, NAN)] * 2, areas=[100, 100], points=["10", "20"]),
     ]
     draw_bubbles(rows)
     assert {"10\n100", "20\n400"} <= {text.get_text() for text in axes[0].texts}

@@ -210,9 +210,8 @@ def check_same_options(folder: Path, plain: Mapping[str, Any]) -> None:
     for key in dict.fromkeys([*before, *now]):
         if before.get(key) != now.get(key) and not key.startswith(MAY_CHANGE):
             raise LabError(
-                f"resume: the run in {display_path(folder)} has {key}={before.get(key)}, "
-                f"and not {now.get(key)}: "
-                "leave that option as it was, or begin another run, from its weights with ckpt_path=..."
+                f"resume: the run in {display_path(folder)} has {key}={before.get(key)}, not {now.get(key)}: "
+                "leave that option as it was, or start another run from its weights with ckpt_path=..."
             )
 
 

@@ -119,7 +119,9 @@ def _hints(target: str) -> Mapping[str, Any]:
         except (NameError, TypeError):  # of a type that is imported for the type checker alone
             own = {}
         parameters = inspect.signature(function).parameters.values()
-        hints = {one.name: own[one.name] for one in parameters if one.name in own} | hints
+        # Options that come from a dataclass (`options_of`) are annotated in the signature alone.
+        typed = {one.name: own.get(one.name, one.annotation) for one in parameters}
+        hints = {name: hint for name, hint in typed.items() if hint is not inspect.Parameter.empty} | hints
         if not any(one.kind is one.VAR_KEYWORD for one in parameters):
             break
     return hints

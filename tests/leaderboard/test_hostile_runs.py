@@ -1,0 +1,113 @@
+"""A leaderboard of run folders that are damaged, or whose names are chosen to harm."""
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from folders import RATE, make_run
+
+from attention_lab.leaderboard.settings import varied_options
+from attention_lab.runs.run_folder import ERROR, read_job
+
+Command = Callable[..., Any]
+NASTY = "=1+1|[red]x[/red]\n<b>\x1b[31m`"
+RATES = {"dot": [0.10, 0.11, 0.12], "general": [0.11, 0.10, 0.125], "constant": [0.7, 0.71, 0.72]}
+WORDS = (
+    "best by test/token_error_rate (lowest): dot; not distinguishable from it at 95%: general; "
+    "worse: constant"
+)
+
+
+def _table(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+
+
+@pytest.mark.parametrize(
+    ("metrics", "said"),
+    [
+        ("{", "metrics.json cannot be read"),
+        ("[1]", "metrics.json holds no metrics"),
+        ("{}", "metrics.json holds no metrics"),
+        ('{"test/token_error_rate": "low"}', "test/token_error_rate is 'low', not a number"),
+        ('{"a": true}', "a is 'True', not a number"),
+        ('{"a": null}', "a is 'None', not a number"),
+        ('{"a": 1' + "0" * 400 + "}", "too large"),
+        ("[" * 100_000, "metrics.json cannot be read"),
+        ("\ud800", "metrics.json cannot be read"),
+    ],
+)
+def test_damaged_metrics_are_a_listed_failure(metrics: str, said: str, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    (run / "metrics.json").write_bytes(metrics.encode("utf-8", "surrogatepass"))
+    error = read_job(run).error
+    assert error is not None and said in error and "\n" not in error
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ("a: [", "config.yaml cannot be read"),
+        ("- 1", "config.yaml holds no options"),
+        ("\x00", "config.yaml cannot be read"),
+        ("a: !!python/object/apply:os.system [exit]", "config.yaml cannot be read"),
+        ("model: &model\n  inner: *model\n", "config.yaml cannot be read: it has references"),
+    ],
+)
+def test_a_damaged_configuration_is_a_listed_failure(
+    config: str, said: str, command: Command, tmp_path: Path
+) -> None:
+    run = make_run(tmp_path / "run", {RATE: 0.1})
+    (run / "config.yaml").write_text(config)
+    error = read_job(run).error
+    assert error is not None and said in error and "\n" not in error
+    done = command("stage=leaderboard", f"run={tmp_path}/run")
+    assert done.status == 0 and said in done.out
+
+
+def test_strange_files_read_as_plain_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET", "told")
+    run = make_run(tmp_path / "run", {RATE: 0.1}, options={"model": {"name": "${oc.env:SECRET}", 3: [1]}})
+    assert read_job(run).value("model.name") == "${oc.env:SECRET}"
+    (run / "config.yaml").write_text("stage: fit\ntrainer: 3\n")
+    (run / ".hydra" / "overrides.yaml").write_text("{")
+    (run / ".hydra" / "hydra.yaml").write_text("hydra: 3")
+    job = read_job(run)
+    assert job.error is None and job.choices == {} and job.overrides == {}
+    assert varied_options([job, job]) == []
+    (run / "config.yaml").unlink()
+    (run / ".hydra" / "config.yaml").unlink()
+    assert read_job(run).error == "config.yaml is missing"
+
+
+def test_hostile_names_stay_text(command: Command, tmp_path: Path) -> None:
+    for seed, (name, rate) in enumerate([(NASTY, 0.2), (NASTY, 0.3), ("dot", 0.1), ("dot", 0.1)]):
+        metrics = {RATE: rate, f"test/{NASTY}": 1.0, NASTY: 2.0}
+        make_run(tmp_path / "runs" / str(seed), metrics, seed=seed % 2, choices={"scoring": name})
+    (make_run(tmp_path / "runs" / "bad", overrides=[f"x={NASTY}"]) / ERROR).write_text(NASTY)
+    done = command("stage=leaderboard", f"run={tmp_path}/runs")
+    assert (done.status, done.err) == (0, "")
+    assert "\x1b" not in done.out and "[red]x[/red]" in done.out
+    with (tmp_path / "runs" / "leaderboard.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.reader(file))
+    assert len(rows) == 3 and rows[2][0].startswith("'=1+1|[red]")
+    assert not any(cell.startswith(("=", "@", "+")) for row in rows for cell in row)
+    lines = (tmp_path / "runs" / "leaderboard.md").read_text().splitlines()
+    table = [line for line in lines if line.startswith("|")]
+    assert len(table) == 4 and len({line.replace("\\|", "").count("|") for line in table}) == 1
+    assert "<b>" not in "".join(table) and "\\[red\\]" in table[-1]
+    assert (tmp_path / "runs" / "leaderboard.png").is_file()
+
+
+def test_no_cell_of_the_csv_file_is_a_formula(command: Command, tmp_path: Path) -> None:
+    metric = "=1+1"
+    monitor = {"monitor": {"metric": metric, "mode": "min"}}
+    for name in (" =1+1", "\uff1d1+1", ";=1+1", "-0.5"):
+        make_run(tmp_path / "runs" / name, {metric: -0.5}, choices={"scoring": name}, options=monitor)
+    view = f"hydra.callbacks.comparison.y='{metric}'"
+    assert command("stage=leaderboard", f"run={tmp_path}/runs", view).status == 0
+    rows = _table(tmp_path / "runs" / "leaderboard.csv")
+    assert {row["scoring"] for row in rows} == {"' =1+1", "'\uff1d1+1", ";'=1+1", "-0.5"}
+    assert {row["compared by"] for row in rows} == {"'=1+1"}
+    assert {row["'=1+1"] for row in rows} == {"-0.5"}
