@@ -77,9 +77,8 @@ def _lm(mechanism: Mechanism) -> None:
 
 def _graph(mechanism: Mechanism) -> None:
     """Of four nodes, the last one alone."""
-    model = GraphClassifier(
-        mechanism, GraphSizes(classes=2, features=3), d_model=4, heads=1, layers=1, feedforward=4
-    )
+    sizes, options = GraphSizes(classes=2, features=3), {"heads": 1, "layers": 1, "attention_dropout": 0.0}
+    model = GraphClassifier(mechanism, sizes, d_model=4, feedforward=4, **options)
     model.double().eval()(torch.randn(4, 3).double(), torch.tensor([[0, 1], [1, 2]]))
 
 

@@ -51,7 +51,7 @@ def test_a_finished_run_says_so_and_stays_as_it_is(command) -> None:
     done = done._replace(folder=done.folder.rename(done.folder.with_name("moved")))
     refused = command(f"resume={done.folder}", "trainer.max_epochs=4")
     assert refused.status == 1
-    assert "has trainer.max_epochs=3, and not 4: leave that option as it was" in refused.err
+    assert "has trainer.max_epochs=3, not 4: leave that option as it was" in refused.err
     assert refused.err.count("\n") == 1
     tested = command(f"resume={done.folder}", "pictures=1")
     assert tested.status == 0, tested.err
