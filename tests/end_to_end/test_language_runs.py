@@ -28,7 +28,8 @@ def _metrics(folder: Path) -> dict[str, float]:
 def test_a_run_leaves_heatmaps_samples_and_embeddings(data: str, command, tmp_path: Path) -> None:
     done = command(*(WORDS if data == "words" else _text(tmp_path)))
     assert done.status == 0, done.err
-    assert done.err == ""
+    # The text repeats itself, which is mentioned.
+    assert done.err == "" if data == "words" else done.err.startswith("Warning: 1 of 1 passages")
     assert "test/perplexity" in done.out
     assert 1 < _metrics(done.folder)["test/perplexity"] < 60
     events = EventAccumulator(str(done.folder / "tensorboard"), size_guidance={"images": 0}).Reload()
