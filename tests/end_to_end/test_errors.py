@@ -36,7 +36,10 @@ def _check_refused(done, *parts: str) -> None:
         ([*TOY, "scoring=location", "scoring.length=3"], ["made for 3 positions", "set scoring.length="]),
         ([*TOY, "scoring.activation=tanh2"], ["scoring.activation=tanh2", "tanh, relu"]),
         ([*TOY, "window=local_p", "window.width=0"], ["window.width must be above 0"]),
-        (["model=multihead", "data=sine"], ["model=multihead needs classification", "digits, far_pairs, labelled"]),
+        (
+            ["model=multihead", "data=sine"],
+            ["model=multihead needs classification", "digits, far_pairs, labelled"],
+        ),
         (["scoring=adtive"], ["scoring=adtive is unknown", "did you mean additive?", "scaled_dot"]),
         (["model=transformr"], ["model=transformr is unknown", "multihead, nw"]),
         (["trainer.devices=0"], ["trainer.devices=0", "from 1 up"]),

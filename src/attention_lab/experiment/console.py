@@ -14,7 +14,14 @@ from attention_lab.interruption.signals import is_rank_zero
 if TYPE_CHECKING:  # it would import torch
     from attention_lab.data.reading.datamodule import DataModule
 
-QUIET = ("pytorch_lightning", "lightning", "lightning_fabric", "lightning.pytorch", "lightning.fabric")
+QUIET = (
+    "pytorch_lightning",
+    "lightning",
+    "lightning_fabric",
+    "lightning.pytorch",
+    "lightning.fabric",
+    "tensorboard",
+)
 IGNORED = (
     r".*does not have many workers.*",  # the data is in memory: workers would only cost
     r".*`training_step` returned `None`.*",  # a model without parameters
