@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from attention_lab.errors import LabError  # noqa: E402
-from attention_lab.leaderboard.settings import Cell, cells  # noqa: E402
+from attention_lab.leaderboard.settings import Setting, group_runs  # noqa: E402
 from attention_lab.runs.run_folder import find_runs  # noqa: E402
 from attention_lab.viz import to_png  # noqa: E402
 from attention_lab.viz.plot import Measured, draw_bubbles  # noqa: E402
@@ -42,9 +42,9 @@ def speeds(lengths: Sequence[int], mechanisms: Sequence[str]) -> dict[tuple[str,
     return found
 
 
-def picture(found: Sequence[Cell], rows: Mapping[tuple[str, int], Row]) -> bytes:
+def picture(found: Sequence[Setting], rows: Mapping[tuple[str, int], Row]) -> bytes:
     """A line of bubbles for each mechanism: mean accuracy against speed, memory as area."""
-    lines: dict[str, list[Cell]] = {}
+    lines: dict[str, list[Setting]] = {}
     for cell in found:
         lines.setdefault(cell.options["mechanism"], []).append(cell)
     measured = []
@@ -77,7 +77,7 @@ def megabytes(row: Row) -> float:
     return (row.memory or 0.0) / 1e6
 
 
-def table(found: Sequence[Cell], rows: Mapping[tuple[str, int], Row]) -> str:
+def table(found: Sequence[Setting], rows: Mapping[tuple[str, int], Row]) -> str:
     """Markdown: a row for each length and mechanism."""
     lines = [
         "| length | mechanism | accuracy | seeds | steps per CPU second | times scaled_dot | peak MB |",
@@ -104,7 +104,7 @@ def main() -> int:
         pairs = [tuple(job.value(key) for key in KEYS) for job in jobs]
         rows = speeds(sorted({length for _, length in pairs}), ["scaled_dot", *{name for name, _ in pairs}])
         order = [(name, length) for name in MECHANISMS for length in sorted({pair[1] for pair in pairs})]
-        found = sorted(cells(jobs, KEYS), key=lambda cell: order.index(tuple(cell.options.values())))
+        found = sorted(group_runs(jobs, KEYS), key=lambda cell: order.index(tuple(cell.options.values())))
     except (LabError, KeyError) as error:
         return _refuse(error)
     (ROOT / "docs" / "efficiency.png").write_bytes(picture(found, rows))
