@@ -18,6 +18,7 @@ from attention_lab.callbacks.randomness import RankRandomness
 from attention_lab.data.reading.codecs import Codec, codec_from_state, fits
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.errors import LabError
+from attention_lab.runs.parts import MECHANISM, OPTIMIZATION, REBUILT
 from attention_lab.sizes import Sizes
 from attention_lab.tasks import Task
 from attention_lab.untrusted.configuration import (
@@ -30,11 +31,7 @@ from attention_lab.untrusted.plain_files import BAD_VALUE_ERRORS
 
 Config = Mapping[str, Any]
 
-REBUILT = ("model", "task", "scoring", "normalizer", "pooling", "window", "data")
-"""The parts of a configuration that a checkpoint keeps, to be rebuilt from it alone."""
-ROOMS = {"model": "models", "task": "tasks", "data": "data"} | dict.fromkeys(
-    ("scoring", "normalizer", "pooling", "window"), "attention"
-)
+ROOMS = {"model": "models", "task": "tasks", "data": "data"} | dict.fromkeys(MECHANISM, "attention")
 """The package in which the classes of each part are."""
 VERSION = 1
 """Of the recipe in a checkpoint."""
@@ -58,12 +55,7 @@ def make_data(config: Config, codec: Codec | None = None) -> DataModule:
 
 def make_task(config: Config, sizes: Sizes, codec: Codec, *, trainable: bool) -> Task:
     """The task with its model, for data of these sizes; `trainable` with optimiser and schedule."""
-    mechanism = Mechanism(
-        *(
-            instantiate(dict(config[part]), _convert_="all")
-            for part in ("scoring", "normalizer", "pooling", "window")
-        )
-    )
+    mechanism = Mechanism(*(instantiate(dict(config[part]), _convert_="all") for part in MECHANISM))
     model = _make(config["model"], without="needs")(mechanism, sizes)
     recipe = {
         "version": VERSION,
@@ -71,7 +63,7 @@ def make_task(config: Config, sizes: Sizes, codec: Codec, *, trainable: bool) ->
         "sizes": {"kind": type(sizes).__name__, **vars(sizes)},
         "codec": codec.state(),
     }
-    parts = {part: instantiate(config[part]) for part in ("optimizer", "schedule") if trainable}
+    parts = {part: instantiate(config[part]) for part in OPTIMIZATION if trainable}
     task: Task = _make(config["task"])(model, codec, recipe=recipe, **parts)
     return task
 

@@ -17,6 +17,7 @@ from attention_lab.data.reading.codecs import Codec
 from attention_lab.errors import LabError
 from attention_lab.experiment.build import Config, kept_config, make_task, rebuild
 from attention_lab.models import Ensemble
+from attention_lab.runs.parts import MECHANISM
 from attention_lab.runs.path_patterns import expand_paths
 from attention_lab.sizes import Sizes
 from attention_lab.tasks import RECIPE, Observation, Task, Transduction
@@ -231,10 +232,7 @@ def _ensemble(paths: Sequence[Path], tasks: Sequence[Task]) -> Task:
 def check_same_model(begun: Path | None, kept: Config, new: Config) -> None:
     """Refuse to go on from a checkpoint of another model or of other symbols."""
     try:
-        parts = {
-            part: (kept["config"][part], new["config"][part])
-            for part in ("model", "scoring", "normalizer", "window", "pooling")
-        }
+        parts = {part: (kept["config"][part], new["config"][part]) for part in ("model", *MECHANISM)}
         parts |= {"data": ((kept["codec"], kept["sizes"]), (new["codec"], new["sizes"]))}
         same = {part: bool(before == now) for part, (before, now) in parts.items()}
     except BAD_VALUE_ERRORS:

@@ -22,7 +22,6 @@ from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.errors import LabError, Stopped
 from attention_lab.experiment import machine_failures
 from attention_lab.experiment.build import (
-    REBUILT,
     Config,
     make_data,
     make_task,
@@ -49,6 +48,7 @@ from attention_lab.interruption.training_guard import TrainingGuard
 from attention_lab.models import Ensemble
 from attention_lab.runs import results
 from attention_lab.runs.error_analysis import write_error_analysis
+from attention_lab.runs.parts import REBUILT
 from attention_lab.runs.run_folder import ERROR
 from attention_lab.runs.run_names import hparam_columns, hparam_order
 from attention_lab.tasks import RECIPE, Regression, Task, Transduction

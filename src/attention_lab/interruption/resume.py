@@ -26,24 +26,13 @@ from attention_lab.commandline.option_paths import flatten, without_run_folder
 from attention_lab.errors import LabError
 from attention_lab.interruption.signals import is_rank_zero
 from attention_lab.lightning_import import import_lightning
+from attention_lab.runs.parts import GROUPS, MAY_CHANGE, RESUMED
 from attention_lab.runs.run_folder import read_choices, read_metrics
 from attention_lab.untrusted.plain_files import read_yaml
 from attention_lab.untrusted.run_configuration import CHECKPOINTS, check_links, check_run
 from attention_lab.writing import PART, remove
 
 AUTO = "auto"
-TRAINING = (
-    *("seed", "ckpt_path", "monitor", "model", "scoring", "normalizer", "window", "pooling"),
-    *("data", "task", "optimizer", "schedule", "trainer", "callbacks"),
-)
-"""The parts of a configuration that a run has to go on with as it began."""
-MAY_CHANGE = ("trainer.enable_progress_bar", "callbacks.progress_bar", "callbacks.resumable.every_seconds")
-"""What may change within them."""
-GROUPS = (
-    *("trainer", "callbacks", "logger", "optimizer", "schedule", "normalizer", "window", "pooling"),
-    *("scoring", "data", "model"),
-)
-"""Groups of `conf/` of which a run has one choice each."""
 _KEY = "resume="
 RESULTS = "metrics.json"
 """The file that is written last: a run that has it is finished."""
@@ -217,7 +206,7 @@ def check_same_options(folder: Path, plain: Mapping[str, Any]) -> None:
 
 def _options(config: Mapping[str, Any]) -> dict[str, Any]:
     """The options of the training by their dotted paths, the run's own folder written as a dot."""
-    found = dict(flatten({part: config.get(part) for part in TRAINING}))
+    found = dict(flatten({part: config.get(part) for part in RESUMED}))
     return without_run_folder(found, found.pop("trainer.default_root_dir", None))
 
 

@@ -21,8 +21,9 @@ from attention_lab.leaderboard.tables import (
     to_csv,
     to_markdown,
 )
+from attention_lab.runs.parts import SEED
 from attention_lab.runs.path_patterns import expand_paths
-from attention_lab.runs.run_folder import SEED, Job, find_runs
+from attention_lab.runs.run_folder import Job, find_runs
 from attention_lab.viz.plot import MISSING, is_available
 from attention_lab.writing import write_atomically
 

@@ -20,9 +20,9 @@ from attention_lab.errors import LabError
 from attention_lab.leaderboard.board import OPTIONS, View, write_leaderboard
 from attention_lab.leaderboard.settings import headlines
 from attention_lab.leaderboard.tables import number, printable
+from attention_lab.runs.parts import SEED
 from attention_lab.runs.run_folder import (
     ERROR,
-    SEED,
     STAGES,
     find_runs,
     read_failure,

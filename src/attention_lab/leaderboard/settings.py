@@ -6,14 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from attention_lab.leaderboard.significance import Estimate, estimate
+from attention_lab.runs.parts import COMPARED, SEED
 from attention_lab.runs.results import is_interval_end
-from attention_lab.runs.run_folder import SEED, Job
+from attention_lab.runs.run_folder import Job
 
-GROUPS = (
-    *("model", "data", "scoring", "normalizer", "window", "pooling"),
-    *("optimizer", "schedule", "callbacks"),
-)
-"""The groups of `conf/` whose choice may tell runs apart that were told nothing different."""
 COSTS = ("parameters", "fit/steps_per_second", "fit/peak_memory_mb")
 """What training takes, beside any result."""
 HIGHER_IS_BETTER = ("accuracy", "mass", "monotonicity", "per_second")
@@ -89,7 +85,7 @@ def varied_options(jobs: Sequence[Job]) -> list[str]:
     given = dict.fromkeys(key for job in jobs for key in job.overrides)
     keys = [key for key in given if key != SEED and len({_said(job, key) for job in jobs}) > 1]
     leaves = dict.fromkeys(key for job in jobs for key in job.leaves)
-    for key in (*GROUPS, *leaves):
+    for key in (*COMPARED, *leaves):
         if key in keys or all(str(job.value(key)) == job.seed for job in jobs):
             continue  # as in data.seed=${seed}
         if any(len({str(job.value(key)) for job in cell.jobs}) > 1 for cell in group_runs(jobs, keys)):

@@ -11,6 +11,7 @@ from typing import Any
 from attention_lab.commandline.option_paths import flatten, is_hydra_key, lookup, without_run_folder
 from attention_lab.errors import LabError
 from attention_lab.reading import open_regular
+from attention_lab.runs.parts import DECISIVE, DISPLAY_ONLY, SEED, TRAINED
 from attention_lab.untrusted.plain_files import one_line, read_json, read_yaml
 from attention_lab.writing import write_atomically
 
@@ -20,22 +21,8 @@ METRICS = "metrics.json"
 """What it measured: written last."""
 PRUNED = "pruned.txt"
 """In the folder of a run that a search stopped for its poor outlook: why."""
-SEED = "seed"
-"""The option over whose values results are averaged."""
 STAGES = ("fit", "test")
 """The stages that measure something."""
-PARTS = (
-    *("model", "scoring", "normalizer", "window", "pooling", "data", "task"),
-    *("optimizer", "schedule", "trainer", "callbacks", "monitor"),
-)
-"""The parts of a configuration that decide what a run gives."""
-TRAINED = ("model", "scoring", "normalizer", "window", "pooling", "data")
-"""Those of them that a test takes from its checkpoint."""
-DISPLAY_ONLY = (
-    *("trainer.default_root_dir", "trainer.enable_progress_bar", "trainer.enable_model_summary"),
-    *("trainer.log_every_n_steps", "trainer.num_sanity_val_steps"),
-)
-"""Options within these parts that change nothing but what is shown, or where."""
 _WITHOUT_RUNS = {".hydra", "checkpoints", "tensorboard", "attention", ".git"}
 _LONGEST = 300  # characters of a reason
 
@@ -101,7 +88,7 @@ class Job:
     def leaves(self) -> dict[str, Any]:
         """The options that decide what it gives, by dotted path; its own folder is written as a dot."""
         own = lookup(self.config, "trainer", "default_root_dir")
-        chosen = flatten({part: self.config[part] for part in PARTS if part in self.config})
+        chosen = flatten({part: self.config[part] for part in DECISIVE if part in self.config})
         found = {path: _simple(value) for path, value in chosen if not is_hydra_key(path)}
         if isinstance(self.config.get("ckpt_path"), list):  # one model made of several is another setting
             found["ckpt_path"] = str(self.config["ckpt_path"])

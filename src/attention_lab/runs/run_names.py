@@ -7,12 +7,9 @@ from typing import Any
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
-from attention_lab.runs.run_folder import SEED, TRAINED, read_choices
+from attention_lab.runs.parts import HPARAMS, HPARAMS_HIDDEN, SEED
+from attention_lab.runs.run_folder import read_choices
 
-HPARAM_PARTS = (SEED, *TRAINED, "task", "optimizer", "schedule", "trainer")
-"""The parts of a configuration that the HPARAMS tab shows."""
-HPARAM_HIDDEN = ("data.kind", "model.needs")
-"""What of them only says which models go with which data."""
 RESOLVER = "run_name"
 """Of the configuration: `${run_name:}` is what `name` gives."""
 _TESTS = ("test", "predict")
@@ -54,9 +51,9 @@ def hparam_columns(config: Mapping[str, Any], hydra: Any) -> dict[str, Any]:
     """What the HPARAMS tab shows of a run: the choices, and the options within these parts."""
     from attention_lab.runs.results import flatten_options  # it would slow --help down
 
-    choices = {part: hydra.runtime.choices[part] for part in HPARAM_PARTS if part in hydra.runtime.choices}
-    options = flatten_options({part: config[part] for part in HPARAM_PARTS if config.get(part) is not None})
-    return choices | {path: value for path, value in options.items() if path not in HPARAM_HIDDEN}
+    choices = {part: hydra.runtime.choices[part] for part in HPARAMS if part in hydra.runtime.choices}
+    options = flatten_options({part: config[part] for part in HPARAMS if config.get(part) is not None})
+    return choices | {path: value for path, value in options.items() if path not in HPARAMS_HIDDEN}
 
 
 def hparam_order(hydra: Any) -> list[str]:
@@ -64,7 +61,7 @@ def hparam_order(hydra: Any) -> list[str]:
     given = _keys(hydra.overrides.task)
     constant = set(hydra.job.config.override_dirname.exclude_keys)
     varied = [key for key in given if key not in constant] if hydra.mode == RunMode.MULTIRUN else []
-    return list(dict.fromkeys([*varied, "model", "scoring", "data", "seed", *given]))
+    return list(dict.fromkeys([*varied, "model", "scoring", "data", SEED, *given]))
 
 
 def exclude_from_names(config: DictConfig, constant: Iterable[str]) -> None:

@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from attention_lab.leaderboard.tables import number
+from attention_lab.runs.parts import SETTING
 from attention_lab.search.space import APART, Space, write
 from attention_lab.search.study import REASON, SharedStudy, state_name
 from attention_lab.text_tables import csv_text
@@ -21,8 +22,6 @@ from attention_lab.writing import write_atomically
 
 ORDER = ("complete", "pruned", "failed", "killed", "running", "waiting")
 """The states of trials, as the table shows them."""
-GROUPS = ("model", "data", "scoring", "normalizer", "window", "pooling", "optimizer", "schedule")
-"""The groups whose choices make the best trial what it is."""
 
 
 def report(config: DictConfig, study: SharedStudy, space: Space, folder: Path) -> None:
@@ -82,7 +81,7 @@ def as_experiment(config: DictConfig, space: Space, best: FrozenTrial) -> tuple[
 
     The groups' choices and the options given, but for what only the search needs.
     """
-    choices = {group: str(config.hydra.runtime.choices[group]) for group in GROUPS}
+    choices = {group: str(config.hydra.runtime.choices[group]) for group in SETTING}
     base = config.hydra.runtime.choices.get("experiment")
     values = OmegaConf.create()
     added: list[dict[str, str]] = []

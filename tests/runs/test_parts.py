@@ -1,0 +1,40 @@
+"""The list of a configuration's parts, against the configuration itself."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from attention_lab.attention import Mechanism
+from attention_lab.commandline.option_paths import flatten
+from attention_lab.runs import parts
+
+CONF = Path(__file__).parents[2] / "conf"
+
+
+def test_every_part_is_in_the_configuration() -> None:
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        config = OmegaConf.to_container(compose("config"), resolve=False)
+    assert isinstance(config, dict)
+    listed = {*parts.RESUMED, *parts.REBUILT, *parts.HPARAMS, *parts.GROUPS, *parts.COMPARED}
+    assert listed - set(config) == set()
+    known = dict(flatten(config))
+    assert {*parts.DISPLAY_ONLY, *parts.HPARAMS_HIDDEN} - set(known) == set()
+    assert all(any(path.startswith(key) for path in known) for key in parts.MAY_CHANGE)
+
+
+@pytest.mark.parametrize("group", parts.GROUPS)
+def test_every_group_has_choices(group: str) -> None:
+    assert list((CONF / group).glob("*.yaml"))
+
+
+def test_a_checkpoint_keeps_its_parts_in_the_order_of_older_ones() -> None:
+    order = ("model", "task", "scoring", "normalizer", "pooling", "window", "data")
+    assert order == parts.REBUILT
+
+
+def test_the_mechanism_is_in_the_order_of_its_class() -> None:
+    names = ["scoring" if field.name == "score" else field.name for field in fields(Mechanism)]
+    assert names == list(parts.MECHANISM)
