@@ -57,7 +57,7 @@ ROOMS = {
         PICTURES,
     ),
     "interruption": Rules(LEAVES | {"commandline", "untrusted", "runs", "data", "callbacks"}, PICTURES),
-    "leaderboard": Rules(LEAVES | {"runs", "viz"}, TORCH | LIGHTNING | PICTURES),
+    "leaderboard": Rules(LEAVES | {"commandline", "runs", "viz"}, TORCH | LIGHTNING | PICTURES),
     "search": Rules(LEAVES | {"commandline", "runs", "leaderboard"}, TORCH | LIGHTNING | PICTURES),
     # wires all the others
     "experiment": Rules(

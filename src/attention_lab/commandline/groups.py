@@ -14,6 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.commandline.incompatible import find_incompatibility
 from attention_lab.commandline.option_checks import check_arguments
+from attention_lab.commandline.overrides import listed_texts, parse
 from attention_lab.errors import LabError
 
 REQUIRED_EXTRAS = {
@@ -44,11 +45,15 @@ def check_choices(folder: str, arguments: Sequence[str] | None = None) -> None:
         return
     root = Path(sys.argv[0]).resolve().parent / folder
     for argument in arguments:
-        group, _, value = argument.partition("=")
+        try:
+            override = parse(argument)
+        except LabError:
+            continue  # a flag, or what `check_arguments` refuses
+        group = override.key_or_group
         if not re.fullmatch(r"\w+", group) or not (root / group).is_dir():
             continue
         known = sorted(path.stem for path in (root / group).glob("*.yaml"))
-        for choice in value.split(","):
+        for choice in listed_texts(override):
             if (
                 re.fullmatch(r"[\w-]+", choice)
                 and choice not in known

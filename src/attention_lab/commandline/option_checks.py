@@ -7,18 +7,18 @@ import difflib
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from hydra import compose, initialize_config_dir
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import ChoiceSweep, Override, QuotedString, Sweep
+from hydra.core.override_parser.types import Override, Sweep
 from hydra.errors import CompactHydraException, ConfigCompositionException, HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from attention_lab.commandline.overrides import listed_texts, listed_values, parse, part_of, write
 from attention_lab.errors import LabError
 
 FRACTION_ALLOWED = ("every_seconds", "heartbeat", "val_check_interval")
@@ -40,7 +40,7 @@ def check_arguments(arguments: Sequence[str], root: Path) -> None:
     """
     if any(one.startswith("-") and one not in ("-m", "--multirun") for one in arguments):
         return  # nothing is run
-    given = [_parsed(one) for one in arguments if not one.startswith("-")]
+    given = [parse(one) for one in arguments if not one.startswith("-")]
     chosen = [one for one in given if _is_group(one, root)]
     options = [one for one in given if one not in chosen and not one.is_hydra_override()]
     rare = [one for one in chosen if one.key_or_group in RARE]
@@ -72,25 +72,6 @@ def _defaults(root: Path, *chosen: str) -> Defaults:
     return composed  # type: ignore[no-any-return]
 
 
-def _parsed(argument: str) -> Override:
-    try:
-        return OverridesParser.create().parse_override(argument)
-    except HydraException:
-        pass
-    key, equals, value = argument.partition("=")
-    if not equals or not key:
-        raise LabError(f"{argument} is no option: write name=value, such as seed=2")
-    for opening, closing in ("[]", "{}"):
-        if value.startswith(opening) and not value.endswith(closing):
-            raise LabError(f"{argument}: a {closing} is missing at its end")
-    if value.startswith("["):
-        items = ", ".join(json.dumps(one.strip(), ensure_ascii=False) for one in value[1:-1].split(","))
-        right = f"{key}=[{items}]"
-    else:
-        right = f"{key}={json.dumps(value, ensure_ascii=False)}"
-    raise LabError(f"{argument} cannot be read: put quotes around what is no plain word, as in '{right}'")
-
-
 def _is_group(one: Override, root: Path) -> bool:
     key = one.key_or_group
     return "/" in key or (re.fullmatch(r"\w+", key) is not None and (root / key).is_dir())
@@ -98,14 +79,12 @@ def _is_group(one: Override, root: Path) -> bool:
 
 def _first_choice(one: Override) -> str:
     """A choice as it was given; of several in a sweep, the first, as all must have the options given."""
-    value = one.value()
-    if isinstance(value, ChoiceSweep) and value.list:
-        return f"{one.get_key_element()}={value.list[0]}"
-    return str(one.input_line)
+    choices = listed_texts(one)
+    return f"{one.get_key_element()}={choices[0]}" if choices else str(one.input_line)
 
 
 def _check(one: Override, known: Defaults, options: Sequence[Override]) -> None:
-    key, top = one.key_or_group, one.key_or_group.partition(".")[0]
+    key, top = one.key_or_group, part_of(one.key_or_group)
     others = [other for other in options if other is not one]
     made = any(key == other.key_or_group or key.startswith(f"{other.key_or_group}.") for other in others)
     found, default = _select(known, key)
@@ -124,7 +103,7 @@ def _check(one: Override, known: Defaults, options: Sequence[Override]) -> None:
         if other.key_or_group.endswith("._target_")
     )  # of a class of the user's own, which may take other values
     if found and not own and not one.is_delete() and key not in ANY_TYPE:
-        for value in _values(one):
+        for value in listed_values(one):
             _check_value(key, value, default)
 
 
@@ -161,16 +140,6 @@ def _no_option(key: str, known: Defaults, plus: bool) -> str:
     )
 
 
-def _values(one: Override) -> Iterator[Any]:
-    """The values that an option is to have, of a sweep those that it lists."""
-    value = one.value()
-    if isinstance(value, ChoiceSweep):
-        for item in value.list:
-            yield item.text if isinstance(item, QuotedString) else item
-    elif not isinstance(value, Sweep):
-        yield value
-
-
 def _check_value(key: str, value: Any, default: Any) -> None:
     if isinstance(value, Sweep) or (isinstance(value, str) and "${" in value):
         return
@@ -182,7 +151,7 @@ def _check_value(key: str, value: Any, default: Any) -> None:
         return  # null is often "not at all", and what a class makes of it is its own affair
     if isinstance(default, bool):
         if not isinstance(value, bool) and value not in (0, 1):
-            raise LabError(f"{key}={_format_value(value)} must be true or false")
+            raise LabError(f"{key}={write(value)} must be true or false")
         return
     whole = isinstance(default, int) and not key.endswith(FRACTION_ALLOWED)
     number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
@@ -190,16 +159,11 @@ def _check_value(key: str, value: Any, default: Any) -> None:
         is_round = whole and isinstance(value, float) and value.is_integer()
         example = int(value) if is_round else default
         kind = "a whole number" if whole else "a number"
-        raise LabError(f"{key}={_format_value(value)} must be {kind}, such as {example}")
+        raise LabError(f"{key}={write(value)} must be {kind}, such as {example}")
 
 
 def _refuse_part(key: str, value: Any, default: Defaults) -> None:
     if value is None and key.startswith(("callbacks.", "logger.")):
         raise LabError(f"{key}=null: leave it out with ~{key}")
     names = ", ".join(f"{key}.{name}" for name in default if not str(name).startswith("_"))
-    raise LabError(f"{key}={_format_value(value)}: {key} is no value, but options of its own: {names}")
-
-
-def _format_value(value: Any) -> str:
-    """A value as on the command line."""
-    return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
+    raise LabError(f"{key}={write(value)}: {key} is no value, but options of its own: {names}")

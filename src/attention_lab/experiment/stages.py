@@ -7,7 +7,6 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 from hydra.core.hydra_config import HydraConfig
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.callbacks import ModelCheckpoint
 
@@ -18,6 +17,7 @@ from attention_lab.callbacks.restoring import Restoring
 from attention_lab.callbacks.resumable import STATE, Resumable
 from attention_lab.callbacks.run_logs import rewind
 from attention_lab.callbacks.tensorboard import run_loggers
+from attention_lab.commandline.overrides import parse_all
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.errors import LabError, Stopped
 from attention_lab.experiment import machine_failures
@@ -267,7 +267,7 @@ def _from_checkpoint(plain: Config) -> tuple[TrainedModel, dict[str, Any]]:
 def _with_overrides(kept: Config, plain: Config) -> Config:
     """A checkpoint's configuration with what the command line says of `data` and `task`."""
     merged = OmegaConf.create(dict(kept))
-    for override in OverridesParser.create().parse_overrides(HydraConfig.get().overrides.task):
+    for override in parse_all(HydraConfig.get().overrides.task):
         part, _, option = override.key_or_group.partition(".")
         if part in ("data", "task") and option:
             OmegaConf.update(merged, override.key_or_group, override.value())

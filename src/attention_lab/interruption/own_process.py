@@ -5,7 +5,6 @@ the whole sweep, and the ranks would train different settings; in a process of i
 command line of its own.
 """
 
-import json
 import os
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
+from attention_lab.commandline.overrides import quote
 from attention_lab.errors import LabError, Stopped
 from attention_lab.interruption.signals import OWNED_BY_SWEEP, started_by_srun
 from attention_lab.runs.run_folder import PRUNED, read_failure, read_metrics
@@ -93,7 +93,7 @@ def run_in_own_process() -> float | None:
     hydra = HydraConfig.get()
     folder = Path(hydra.runtime.output_dir)
     command = [sys.executable, _program(), *hydra.overrides.task]
-    command += [f"hydra.run.dir={json.dumps(str(folder), ensure_ascii=False)}", "hydra.mode=RUN"]
+    command += [f"hydra.run.dir={quote(str(folder))}", "hydra.mode=RUN"]
     command += [f"hydra.job.num={hydra.job.num}"]  # by which it knows that it is one of several
     with subprocess.Popen(command, env=own_environment(os.environ)) as process:
         try:

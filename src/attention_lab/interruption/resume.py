@@ -7,7 +7,6 @@ does the same where the same command is started again: by a cluster, or for what
 """
 
 import fcntl
-import json
 import os
 import re
 import shlex
@@ -19,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.commandline.option_paths import flatten, without_run_folder
+from attention_lab.commandline.overrides import keys, parse_all, paths_given, quote, split
 from attention_lab.errors import LabError
 from attention_lab.interruption.signals import is_rank_zero
 from attention_lab.lightning_import import import_lightning
@@ -33,7 +32,6 @@ from attention_lab.untrusted.run_configuration import CHECKPOINTS, check_links, 
 from attention_lab.writing import PART, remove
 
 AUTO = "auto"
-_KEY = "resume="
 RESULTS = "metrics.json"
 """The file that is written last: a run that has it is finished."""
 
@@ -55,33 +53,31 @@ def expand_resume(arguments: Sequence[str], conf: Path | None = None) -> list[st
     if given is None:
         return list(arguments)
     folder = Path(given).resolve()
-    place = f"hydra.run.dir={json.dumps(str(folder), ensure_ascii=False)}"
+    place = f"hydra.run.dir={quote(str(folder))}"
     if place in arguments:  # said before: this is another process of the run
         return list(arguments)
-    others = [one for one in arguments if not one.startswith(_KEY)]
+    others = [one for one in arguments if split(one).key != "resume"]
     unfit = next((one for one in others if one in ("-m", "--multirun") or one.startswith("hydra")), None)
-    if unfit is not None and not unfit.startswith("hydra.searchpath="):
+    if unfit is not None and split(unfit).key != "hydra.searchpath":
         raise LabError(f"resume=<folder> goes on with one run where it is: leave out {unfit}")
-    stage = next((one for one in others if one.lstrip("+").startswith("stage=")), None)
+    stage = next((one for one in others if split(one).key == "stage"), None)
     if stage is not None:
         raise LabError(f"resume=<folder> goes on with a training: leave out {stage}")
     if not (folder / "config.yaml").is_file():
         raise LabError(f"resume={given}: {_what_it_is(folder)}")
     check_links(folder)  # here: Hydra is about to write there
     conf = Path(sys.argv[0]).resolve().parent / "conf" if conf is None else conf
-    said = {one.partition("=")[0] for one in others}
     choices = [
         f"{group}={choice}"
         for group, choice in read_choices(folder).items()
-        if group in GROUPS and group not in said and _is_choice(conf / group, choice)
+        if group in GROUPS and group not in keys(others) and _is_choice(conf / group, choice)
     ]
-    named = json.dumps(str(folder), ensure_ascii=False)
-    return [*choices, *others, place, "hydra.output_subdir=null", f"{_KEY}{named}"]
+    return [*choices, *others, place, "hydra.output_subdir=null", f"resume={quote(str(folder))}"]
 
 
 def _folder_said(arguments: Sequence[str]) -> str | None:
     """The folder of `resume=<folder>`, if that is on the command line."""
-    given = [one.removeprefix(_KEY).strip("\"'") for one in arguments if one.startswith(_KEY)]
+    given = paths_given(arguments, "resume")
     return None if not given or given[-1] in (AUTO, "null", "") else given[-1]
 
 
@@ -115,8 +111,7 @@ def rebuilt(config: DictConfig) -> DictConfig:
     allow: Any = OmegaConf.to_container(config)["allow"]  # type: ignore[index, call-overload]
     found = OmegaConf.create(saved(folder, given, allow))
     choices = read_choices(folder)
-    parser = OverridesParser.create()
-    for override in parser.parse_overrides(list(HydraConfig.get().overrides.task)):
+    for override in parse_all(HydraConfig.get().overrides.task):
         key = override.key_or_group
         if key == "resume" or (key in GROUPS and choices.get(key) == override.value()):
             continue
@@ -156,8 +151,7 @@ def _check_writable(arguments: Sequence[str]) -> None:
     """Refuse a folder in which Hydra, which says so in many lines, cannot make the run's own."""
     if any(one.startswith("--") for one in arguments):
         return  # nothing is written
-    keys = ("hydra.run.dir=", "hydra.sweep.dir=")
-    given = [one.partition("=")[2].strip("\"'") for one in arguments if one.startswith(keys)] or ["logs"]
+    given = paths_given(arguments, "hydra.run.dir", "hydra.sweep.dir") or ["logs"]
     folder = Path(given[-1].partition("${")[0]).absolute()
     there = next(path for path in (folder, *folder.parents) if path.exists())
     try:

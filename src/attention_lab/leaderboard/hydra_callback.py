@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from hydra.core.global_hydra import GlobalHydra
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.errors import CompactHydraException
 from hydra.experimental.callback import Callback
 from hydra.types import RunMode, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
+from attention_lab.commandline.overrides import parse_all, sweep_sizes
 from attention_lab.errors import LabError
 from attention_lab.leaderboard.board import OPTIONS, View, write_leaderboard
 from attention_lab.leaderboard.settings import headlines
@@ -126,13 +125,7 @@ def _counts(config: DictConfig) -> dict[str, int | None]:
     """How many values each option takes that the sweep was given: 0 where that is open, None if it is one."""
     params = OmegaConf.select(config, "hydra.sweeper.params") or {}
     given = [*(f"{key}={value}" for key, value in params.items()), *config.hydra.overrides.task]
-    parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())  # for glob(*)
-    parsed = {one.key_or_group: one for one in parser.parse_overrides(given)}
-    return {key: _count(one) if one.is_sweep_override() else None for key, one in parsed.items()}
-
-
-def _count(swept: Override) -> int:
-    return len(list(swept.sweep_string_iterator())) if swept.is_discrete_sweep() else 0
+    return sweep_sizes(parse_all(given, GlobalHydra.instance().config_loader()))
 
 
 def _name(folder: Path, config: DictConfig) -> str:

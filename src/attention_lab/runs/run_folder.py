@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_lab.commandline.option_paths import flatten, is_hydra_key, lookup, without_run_folder
+from attention_lab.commandline.overrides import split
 from attention_lab.errors import LabError
 from attention_lab.reading import open_regular
 from attention_lab.runs.parts import DECISIVE, DISPLAY_ONLY, SEED, TRAINED
@@ -155,7 +156,7 @@ def read_job(folder: Path) -> Job:
     """Read a run's folder, finished or not; what is missing or damaged becomes its `error`."""
     hydra = folder / ".hydra"
     given = _yaml_or_none(hydra / "overrides.yaml")
-    parts = [str(one).lstrip("+").partition("=") for one in given] if isinstance(given, list) else []
+    parts = [split(str(one)) for one in given] if isinstance(given, list) else []
     metrics: dict[str, float] = {}
     error = None
     config = _yaml_or_none(hydra / "config.yaml")
@@ -173,8 +174,8 @@ def read_job(folder: Path) -> Job:
     config = config if isinstance(config, Mapping) else {}
     return Job(
         folder=folder,
-        overrides={key: value for key, _, value in parts if not key.startswith(("hydra", "~"))},
-        choices=_own_choices(folder, config, {key for key, _, _ in parts}),
+        overrides={one.key: one.value for one in parts if not (one.removes or one.key.startswith("hydra"))},
+        choices=_own_choices(folder, config, {one.key for one in parts}),
         config=config,
         metrics=metrics,
         error=error,

@@ -7,6 +7,7 @@ from typing import Any
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
+from attention_lab.commandline.overrides import keys, quote
 from attention_lab.runs.parts import HPARAMS, HPARAMS_HIDDEN, SEED
 from attention_lab.runs.run_folder import read_choices
 
@@ -22,7 +23,7 @@ def register_resolver() -> None:
 
     def run_name(*, _root_: DictConfig) -> str:
         hydra = _root_.hydra
-        given = _keys(hydra.overrides.task)
+        given = keys(hydra.overrides.task)
         return folder_name(str(_root_.stage), hydra.runtime.choices, given, _root_.ckpt_path)
 
     OmegaConf.register_new_resolver(RESOLVER, run_name, replace=True)
@@ -58,7 +59,7 @@ def hparam_columns(config: Mapping[str, Any], hydra: Any) -> dict[str, Any]:
 
 def hparam_order(hydra: Any) -> list[str]:
     """The options by which a run is told from others: what a sweep varies, choices, what else was given."""
-    given = _keys(hydra.overrides.task)
+    given = keys(hydra.overrides.task)
     constant = set(hydra.job.config.override_dirname.exclude_keys)
     varied = [key for key in given if key not in constant] if hydra.mode == RunMode.MULTIRUN else []
     return list(dict.fromkeys([*varied, "model", "scoring", "data", SEED, *given]))
@@ -69,12 +70,7 @@ def exclude_from_names(config: DictConfig, constant: Iterable[str]) -> None:
 
     A job is composed anew, with `hydra.overrides.hydra`: nothing else that is set here would reach it.
     """
-    keys = [*config.hydra.job.config.override_dirname.exclude_keys, *constant]
-    quoted = ",".join(f"'{key}'" for key in dict.fromkeys(keys))
+    excluded = [*config.hydra.job.config.override_dirname.exclude_keys, *constant]
+    quoted = ",".join(quote(key) for key in dict.fromkeys(excluded))
     with read_write(config), open_dict(config):
         config.hydra.overrides.hydra.append(f"{_EXCLUDED}=[{quoted}]")
-
-
-def _keys(overrides: Iterable[str]) -> list[str]:
-    """The options of a command line, as Hydra's `exclude_keys` names them."""
-    return list(dict.fromkeys(str(one).lstrip("+~").partition("=")[0] for one in overrides))

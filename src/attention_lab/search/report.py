@@ -5,7 +5,6 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf
 from optuna.trial import FrozenTrial
@@ -13,9 +12,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from attention_lab.commandline.overrides import part_of, read_value, split, write
 from attention_lab.leaderboard.tables import number
 from attention_lab.runs.parts import SETTING
-from attention_lab.search.space import APART, Space, write
+from attention_lab.search.space import APART, Space
 from attention_lab.search.study import REASON, SharedStudy, state_name
 from attention_lab.text_tables import csv_text
 from attention_lab.writing import write_atomically
@@ -27,7 +27,7 @@ ORDER = ("complete", "pruned", "failed", "killed", "running", "waiting")
 def report(config: DictConfig, study: SharedStudy, space: Space, folder: Path) -> None:
     """Print the table of all trials, also those of other processes; write it and the best one."""
     trials = sorted(study.trials(), key=lambda trial: _place(trial, study.largest))
-    metric = str(study.study.user_attrs["options"]["monitor.metric"]).partition("=")[2]
+    metric = split(study.study.user_attrs["options"]["monitor.metric"]).value
     rows = [_row(trial, space) for trial in trials]
     counts = Counter(row[1] for row in rows)
     title = ", ".join(f"{counts[state]} {state}" for state in ORDER if counts[state])
@@ -87,7 +87,7 @@ def as_experiment(config: DictConfig, space: Space, best: FrozenTrial) -> tuple[
     added: list[dict[str, str]] = []
     left: list[str] = []
     for key, option in {**space.fixed, **space.searched}.items():
-        if key.partition(".")[0].partition("/")[0] in (*APART, "experiment"):
+        if part_of(key) in (*APART, "experiment"):
             continue
         value = _plain(option, space, best)
         if option.is_delete():
@@ -110,4 +110,4 @@ def _plain(option: Override, space: Space, best: FrozenTrial) -> object:
     key = option.key_or_group
     if key not in space.searched:
         return option.value()
-    return OverridesParser.create().parse_override(f"x={write(best.params[key])}").value()
+    return read_value(write(best.params[key]))

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from hydra.core.config_loader import ConfigLoader
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import IntervalSweep, Override, RangeSweep
 from omegaconf import DictConfig, OmegaConf
 from optuna.distributions import (
@@ -16,6 +15,7 @@ from optuna.distributions import (
 )
 
 from attention_lab.commandline.groups import group_files
+from attention_lab.commandline.overrides import parse_all, part_of, write
 from attention_lab.errors import LabError
 
 APART = ("sweep", "launcher", "hydra", "logger", "threads", "compile", "pictures")
@@ -46,16 +46,7 @@ class Space:
     def describe(self) -> dict[str, str]:
         """What makes the trials of two searches comparable: all options, but those of `APART`."""
         lines = {**self.fixed, **self.searched}
-        return {
-            key: str(one.input_line)
-            for key, one in sorted(lines.items())
-            if key.partition(".")[0].partition("/")[0] not in APART
-        }
-
-
-def write(value: Any) -> str:
-    """A value as Optuna proposes it, as one on the command line; choices are written so already."""
-    return repr(value) if isinstance(value, float) else str(value)
+        return {key: str(one.input_line) for key, one in sorted(lines.items()) if part_of(key) not in APART}
 
 
 def read_space(config: DictConfig, given: Sequence[str], loader: ConfigLoader) -> Space:
@@ -70,8 +61,7 @@ def read_space(config: DictConfig, given: Sequence[str], loader: ConfigLoader) -
         raise LabError(f"sweep.space={name} is unknown: choose {', '.join(sorted(known))}")
     own: DictConfig = known.get(name, OmegaConf.create())
     lines = [*(f"{key!s}={value}" for key, value in own.items()), *given]
-    parsed = OverridesParser.create(config_loader=loader).parse_overrides(lines)
-    options = {one.key_or_group: one for one in parsed}
+    options = {one.key_or_group: one for one in parse_all(lines, loader)}
     searched = {key: one for key, one in options.items() if one.is_sweep_override()}
     if not searched:
         raise LabError(

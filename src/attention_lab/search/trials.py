@@ -14,6 +14,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.commandline.groups import check_installed
+from attention_lab.commandline.overrides import quote
 from attention_lab.errors import LabError
 from attention_lab.leaderboard.tables import number
 from attention_lab.runs.run_folder import ERROR, PRUNED, read_reason
@@ -131,9 +132,7 @@ def _run_trial(
     started = time.perf_counter()
     # The job may run elsewhere and with other choices: it is told where its study is.
     own = {"study": config.sweep.study, "storage": study.url, "trial": trial.number}
-    overrides = space.overrides(trial.params) + [
-        f"sweep.{key}={_quoted(value)}" for key, value in own.items()
-    ]
+    overrides = space.overrides(trial.params) + [f"sweep.{key}={quote(value)}" for key, value in own.items()]
     with study.alive(trial):
         (job,) = launcher.launch([overrides], initial_job_idx=trial.number)
         result = read_result(job)
@@ -164,10 +163,3 @@ def read_result(job: JobReturn) -> Result:
 
 def _short(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _quoted(value: object) -> str:
-    """A value on a command line of Hydra's; text between quotes."""
-    if not isinstance(value, str):
-        return str(value)
-    return "'" + value.replace("'", "\\'") + "'"

@@ -1,0 +1,90 @@
+"""Overrides are read in one way, and what is written can be read back."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attention_lab.commandline import groups, overrides
+from attention_lab.errors import LabError
+
+CONF = Path(__file__).parents[2] / "conf"
+
+
+@pytest.mark.parametrize(
+    ("text", "sign", "key", "value"),
+    [
+        ("model.layers=2", "", "model.layers", "2"),
+        ("+size=64", "+", "size", "64"),
+        ("++seed=3", "++", "seed", "3"),
+        ("~callbacks.progress_bar", "~", "callbacks.progress_bar", ""),
+        ("inputs=a=b", "", "inputs", "a=b"),
+        ("-m", "", "-m", ""),
+        ("", "", "", ""),
+    ],
+)
+def test_split(text: str, sign: str, key: str, value: str) -> None:
+    assert overrides.split(text) == (sign, key, value)
+    assert overrides.split(text).removes == (sign == "~")
+
+
+def test_the_keys_of_a_command_line_come_once() -> None:
+    assert overrides.keys(["seed=1", "~a.b", "+seed=2", "model=lm"]) == ["seed", "a.b", "model"]
+
+
+def test_paths_lose_their_quotes() -> None:
+    given_ = ["resume='a b'", "resumed=x", 'resume="c=d"', "~resume", "resume=e"]
+    assert overrides.paths_given(given_, "resume") == ["a b", "c=d", "e"]
+
+
+@pytest.mark.parametrize("key", ["sweep", "sweep.trials", "sweep/sampler", "sweep/sampler.seed"])
+def test_the_part_of_an_option(key: str) -> None:
+    assert overrides.part_of(key) == "sweep"
+
+
+@given(st.text(st.characters(exclude_categories=["Cs", "Cc"])))
+def test_what_is_quoted_is_read_as_it_was(text: str) -> None:
+    assert overrides.read_value(overrides.quote(text)) == text
+
+
+@pytest.mark.parametrize("value", [None, True, False, 3, -2.5, 1e-20])
+def test_what_is_no_text_needs_no_quotes(value: object) -> None:
+    assert overrides.read_value(overrides.quote(value)) == value
+    assert overrides.quote(value) == overrides.write(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "texts", "size"),
+    [
+        ("model=lm", ["lm"], ["lm"], None),
+        ("model=lm,nw", ["lm", "nw"], ["lm", "nw"], 2),
+        ("model=choice(lm,nw)", ["lm", "nw"], ["lm", "nw"], 2),
+        ("a='x y',null,true,3", ["x y", None, True, 3], ["'x y'", "null", "true", "3"], 4),
+        ("seed=range(3)", [], [], 3),
+        ("optimizer.lr=interval(0,1)", [], [], 0),
+        ("experiment=null", [None], ["null"], None),
+        ("~model", [None], [], None),
+    ],
+)
+def test_the_values_of_an_option(text: str, values: list[object], texts: list[str], size: int | None) -> None:
+    parsed = overrides.parse(text)
+    assert overrides.listed_values(parsed) == values
+    assert overrides.listed_texts(parsed) == texts
+    assert overrides.sweep_sizes([parsed]) == {parsed.key_or_group: size}
+
+
+def test_what_hydra_cannot_read_is_refused_with_what_would_be_right() -> None:
+    with pytest.raises(LabError, match=r"""as in 'inputs=\["汉字", "a b"\]'"""):
+        overrides.parse("inputs=[汉字, a b]")
+
+
+@pytest.mark.parametrize(
+    "argument", ["model=sq2seq", "+model=sq2seq", "model=lm,sq2seq", "model=choice(sq2seq)"]
+)
+def test_an_unknown_choice_is_named_however_it_is_written(
+    argument: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", [str(CONF.parent / "train.py")])
+    with pytest.raises(SystemExit, match=r"^Error: model=sq2seq is unknown \(did you mean seq2seq\?\)"):
+        groups.check_choices("conf", [argument])
