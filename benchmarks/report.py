@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from attention_lab.text_tables import markdown_table
 from benchmarks.harness import CALM, Contest, Growth, Row
 
 NOTHING = "-"
@@ -47,9 +48,8 @@ def contest_table(contest: Contest, rows: Sequence[Row], ceiling: Mapping[str, f
     columns += ["CPU time"] if contest.children else ["extra memory"]
     columns += ["error"] if contest.reference else []
     columns += [contest.work[1]] if contest.work else []
-    lines = [_cells(columns), _cells(["---", *["---:"] * (len(columns) - 1)])]
-    lines += [_cells(_row(row, contest)) for row in rows]
-    return _with_remarks(contest.title, "\n".join(lines), contest.note, rows, ceiling)
+    table = markdown_table(columns, [_row(row, contest) for row in rows], numbers_from=1)
+    return _with_remarks(contest.title, table, contest.note, rows, ceiling)
 
 
 def _row(row: Row, contest: Contest) -> list[str]:
@@ -76,11 +76,11 @@ def growth_table(
 ) -> str:
     """A growth's heading, picture, table of time and memory at each size, note, and the machine's ceiling."""
     names = list(dict.fromkeys(row.name for _, rows in measured for row in rows))
-    lines = [_cells([growth.x, *names]), _cells(["---:"] * (len(names) + 1))]
+    lines = []
     for x, rows in measured:
         by_name = {row.name: row for row in rows}
-        lines.append(_cells([f"{x:,}", *(_grown(by_name.get(name)) for name in names)]))
-    table = "\n".join(lines)
+        lines.append([f"{x:,}", *(_grown(by_name.get(name)) for name in names)])
+    table = markdown_table([growth.x, *names], lines, numbers_from=0)
     if picture:
         table = f"![{growth.title}]({picture})\n\n{table}"
     return _with_remarks(
@@ -106,10 +106,6 @@ def _with_remarks(
             f"of {len(disturbed)} of {len(rows)} ways, though these were taken again."
         )
     return "\n\n".join([f"### {title}", table, "\n".join(one for one in remarks if one)]).rstrip()
-
-
-def _cells(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def number(value: float) -> str:

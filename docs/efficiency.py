@@ -22,6 +22,7 @@ sys.path.insert(0, str(ROOT))
 from attention_lab.errors import LabError  # noqa: E402
 from attention_lab.leaderboard.settings import Setting, group_runs  # noqa: E402
 from attention_lab.runs.run_folder import find_runs  # noqa: E402
+from attention_lab.text_tables import markdown_table  # noqa: E402
 from attention_lab.viz import to_png  # noqa: E402
 from attention_lab.viz.plot import Measured, draw_bubbles  # noqa: E402
 from benchmarks.harness import Contest, Row, measure  # noqa: E402
@@ -79,20 +80,24 @@ def megabytes(row: Row) -> float:
 
 def table(found: Sequence[Setting], rows: Mapping[tuple[str, int], Row]) -> str:
     """Markdown: a row for each length and mechanism."""
-    lines = [
-        "| length | mechanism | accuracy | seeds | steps per CPU second | times scaled_dot | peak MB |",
-        "|---|---|---|---|---|---|---|",
+    header = [
+        "length",
+        "mechanism",
+        "accuracy",
+        "seeds",
+        "steps per CPU second",
+        "times scaled_dot",
+        "peak MB",
     ]
+    lines = []
     for cell in sorted(found, key=lambda one: int(one.options["data.length"])):
         mechanism, length = (cell.options[key] for key in KEYS)
         values = list(cell.values(ACCURACY).values())
         spread = f" ({min(values):.3f} to {max(values):.3f})" if len(values) > 1 else ""
         row, first = rows[mechanism, length], rows["scaled_dot", length]
-        lines.append(
-            f"| {length:,} | {mechanism} | {mean(values):.3f}{spread} | {len(values)} | "
-            f"{1 / row.cpu:.3g} | {first.cpu / row.cpu:.2g} | {megabytes(row):,.0f} |"
-        )
-    return "\n".join(lines)
+        costs = [f"{1 / row.cpu:.3g}", f"{first.cpu / row.cpu:.2g}", f"{megabytes(row):,.0f}"]
+        lines.append([f"{length:,}", mechanism, f"{mean(values):.3f}{spread}", str(len(values)), *costs])
+    return markdown_table(header, lines)
 
 
 def main() -> int:

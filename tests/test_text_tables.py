@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attention_lab.text_tables import csv_text, safe_cell
+from attention_lab.text_tables import (
+    csv_text,
+    markdown_code,
+    markdown_table,
+    markdown_text,
+    printable,
+    safe_cell,
+)
 
 HIDDEN = "\t\r\n\x00\ufeff\u200b\u00a0\u2060\u00ad\u034f\ufe0f\u2028 \u3000\u3164\u2800\ufffd\"'"
 SIGNS = "=+-@|＝＋－＠｜﹦﹢﹣﹫⁼⁺⁻₌₊₋−⩵"
@@ -86,3 +93,22 @@ def test_no_text_is_a_formula_wherever_it_is_parted(text: str) -> None:
 def test_a_file_has_the_same_cells_for_who_reads_commas(rows: list[list[str]]) -> None:
     read = list(csv.reader(io.StringIO(csv_text(rows), newline="")))
     assert read == [[safe_cell(re.sub("[\r\n]", " ", cell)) for cell in row] for row in rows]
+
+
+@pytest.mark.parametrize("hidden", ["\n", "\x1b", "\u200b", "\u2028", "\ue000", "\ud800"])
+def test_what_is_printed_moves_no_cursor_and_hides_nothing(hidden: str) -> None:
+    assert printable(f"a{hidden}b") == "a\ufffdb"
+
+
+def test_what_is_printed_keeps_spaces_and_is_cut() -> None:
+    assert printable("汉\u3000字 é") == "汉\u3000字 é"
+    assert printable("abcdef", 4) == "abc…"
+
+
+def test_a_text_stays_in_its_cell() -> None:
+    cells = [markdown_text("a|b"), markdown_text("[x](y) *z* <b>&"), markdown_code("`|`"), "`plain | code`"]
+    assert markdown_table(["one", "two", "three", "four"], [cells], numbers_from=2).splitlines() == [
+        "| one | two | three | four |",
+        "| --- | --- | ---: | ---: |",
+        r"| a\|b | \[x\](y) \*z\* &lt;b>&amp; | `'\|'` | `plain \| code` |",
+    ]

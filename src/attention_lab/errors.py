@@ -1,4 +1,16 @@
-"""The exceptions that the command line tells in one line."""
+"""The exceptions that the command line tells in one line, and the one line of any other."""
+
+
+def first_line(error: object) -> str:
+    """The first line of what an error says; the name of its class if it says nothing."""
+    lines = (line.strip() for line in str(error).splitlines())
+    return next(filter(None, lines), type(error).__name__)
+
+
+def named_line(error: object) -> str:
+    """The first line of what an error says, after the name of its class."""
+    name, line = type(error).__name__, first_line(error)
+    return name if line == name else f"{name}: {line}"
 
 
 class LabError(Exception):

@@ -1,4 +1,7 @@
-"""CSV files that a spreadsheet shows and does not compute, whatever texts they hold."""
+"""Texts and numbers for tables: on a console, as Markdown, and as CSV that a spreadsheet does not compute.
+
+Whatever the texts hold, they move no cursor, hide nothing, and stay in their cells.
+"""
 
 import csv
 import io
@@ -15,6 +18,50 @@ _SEPARATES = ",;|\t\r\n"
 _NOT_SEEN = "\u115f\u1160\u2800\u3164\uffa0\ufffd"
 """Letters and symbols without ink, and what stands for characters that are not shown."""
 _QUOTES = "\"'`"
+
+
+def printable(text: str, most: int = 300) -> str:
+    """A text in one line, without characters that would move the cursor or hide something."""
+    shown = "".join(one if _is_visible(one) else "\N{REPLACEMENT CHARACTER}" for one in text)
+    return shown if len(shown) <= most else shown[: most - 1] + "…"
+
+
+def _is_visible(character: str) -> bool:
+    return character.isprintable() or unicodedata.category(character) == "Zs"  # a space, such as U+3000
+
+
+def number(value: float) -> str:
+    """Four digits, or all those before the point."""
+    return f"{value:,.0f}" if abs(value) >= 1000 or (value.is_integer() and value > 1) else f"{value:#.4g}"
+
+
+def markdown_text(text: str, most: int = 300) -> str:
+    r"""A text that Markdown shows as it is: `|` as `\|`, and no HTML or links."""
+    shown = printable(text, most)
+    for character in ("\\", "|", "[", "]", "`", "*"):
+        shown = shown.replace(character, f"\\{character}")
+    return shown.replace("&", "&amp;").replace("<", "&lt;")
+
+
+def markdown_code(text: str) -> str:
+    """A text that Markdown shows as code."""
+    return f"`{printable(text).replace('`', chr(39))}`"
+
+
+def markdown_table(
+    header: Sequence[str], rows: Iterable[Sequence[str]], numbers_from: int | None = None
+) -> str:
+    """A table of cells that are Markdown already: see `markdown_text`.
+
+    Args:
+        header: the names of the columns.
+        rows: the cells of each row.
+        numbers_from: the first of the columns that are aligned to the right; None: there is none.
+    """
+    left = len(header) if numbers_from is None else numbers_from
+    ruler = ["---"] * left + ["---:"] * (len(header) - left)
+    cells = ([re.sub(r"(?<!\\)\|", r"\|", cell) for cell in row] for row in [header, ruler, *rows])
+    return "\n".join(f"| {' | '.join(row)} |" for row in cells)
 
 
 def csv_text(rows: Iterable[Sequence[Any]]) -> str:

@@ -19,8 +19,8 @@ from attention_lab.leaderboard.board import View, write_leaderboard
 from attention_lab.leaderboard.plots import draw_axes
 from attention_lab.leaderboard.settings import Setting, group_runs, headlines, varied_options
 from attention_lab.leaderboard.significance import Estimate, estimate
-from attention_lab.leaderboard.tables import number
 from attention_lab.runs.run_folder import Job, find_runs
+from attention_lab.text_tables import number
 from attention_lab.viz import plot
 
 REPOSITORY = Path(__file__).parents[2]

@@ -16,6 +16,7 @@ from attention_lab.errors import LabError
 from attention_lab.metrics import attention_entropy, monotonicity
 from attention_lab.tasks import Observation, Task
 from attention_lab.tensorboard_plugin.writer import write_record
+from attention_lab.text_tables import markdown_code, markdown_table
 
 MEASURES: dict[str, Callable[[Tensor], Tensor]] = {
     "attention_entropy": lambda weights: attention_entropy(weights).mean(-1),
@@ -92,10 +93,9 @@ class AttentionMaps(pl.Callback):
 def _table(observations: list[Observation]) -> str:
     """Inputs, outputs and what was expected, as a Markdown table of code."""
     rows = [(one.input, one.output, one.expected) for one in observations]
-    cells = [["`" + text.replace("`", "'").replace("|", "/") + "`" for text in row] for row in rows]
-    return "\n".join(
-        ["| input | output | expected |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in cells)]
-    )
+    # TensorBoard shows `\|` within code as it is.
+    cells = [[markdown_code(text.replace("|", "/")) for text in row] for row in rows]
+    return markdown_table(("input", "output", "expected"), cells)
 
 
 def observe_probe(trainer: pl.Trainer, task: pl.LightningModule, examples: int) -> list[Observation]:

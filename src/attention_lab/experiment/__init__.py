@@ -12,7 +12,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from attention_lab.errors import LabError, PrunedError, Stopped
+from attention_lab.errors import LabError, PrunedError, Stopped, first_line
 
 STAGES = ("fit", "test", "predict", "report", "leaderboard", "theorem")
 
@@ -45,14 +45,14 @@ def run(config: DictConfig) -> Any:
         mark_pruned(folder, pruned)
         return None
     except (LabError, OmegaConfBaseException) as error:
-        message = f"Error: {str(error).splitlines()[0]}"
+        reason = first_line(error)
         if HydraConfig.get().mode == RunMode.RUN:
             if config.stage in run_folder.STAGES:
                 with suppress(LabError):  # it may be the disk that is full
-                    run_folder.record_failure(folder, error, message.removeprefix("Error: "))
-            sys.exit(message)
+                    run_folder.record_failure(folder, error, reason)
+            sys.exit(f"Error: {reason}")
         # A sweep goes on after this exception, and would not after SystemExit.
-        raise CompactHydraException(message) from None
+        raise CompactHydraException(f"Error: {reason}") from None
 
 
 def _run(config: DictConfig) -> Any:

@@ -17,7 +17,7 @@ from attention_lab.callbacks.checkpoint_files import CheckpointFiles
 from attention_lab.callbacks.randomness import RankRandomness
 from attention_lab.data.reading.codecs import Codec, codec_from_state, fits
 from attention_lab.data.reading.datamodule import DataModule
-from attention_lab.errors import LabError
+from attention_lab.errors import LabError, first_line, named_line
 from attention_lab.runs.parts import MECHANISM, OPTIMIZATION, REBUILT
 from attention_lab.sizes import Sizes
 from attention_lab.tasks import Task
@@ -116,8 +116,7 @@ def rebuild(recipe: Config, config: Config) -> Task:
         return make_task(config, sizes, codec, trainable=False)
     except (*BAD_VALUE_ERRORS, MemoryError, InstantiationException) as error:
         cause = error.__cause__ if isinstance(error, InstantiationException) and error.__cause__ else error
-        reason = (str(cause).splitlines() or [""])[0]
-        raise LabError(f"the checkpoint's recipe cannot be read: {type(cause).__name__}: {reason}") from None
+        raise LabError(f"the checkpoint's recipe cannot be read: {named_line(cause)}") from None
 
 
 def _sizes(kept: Config) -> Sizes:
@@ -151,7 +150,7 @@ def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
         )
     except (MisconfigurationException, ValueError, TypeError) as error:
         # Lightning's messages may run over lines; the first says what is wrong.
-        raise LabError(f"trainer: {str(error).strip().splitlines()[0]}") from None
+        raise LabError(f"trainer: {first_line(error)}") from None
     _check_optimizer(config["optimizer"] or {}, trainer)
     return trainer
 

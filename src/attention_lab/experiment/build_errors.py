@@ -13,7 +13,7 @@ from lightning_fabric.utilities.exceptions import MisconfigurationException
 
 from attention_lab.commandline.option_paths import flatten, is_hydra_key, lookup
 from attention_lab.constructor_options import closest
-from attention_lab.errors import LabError
+from attention_lab.errors import LabError, first_line
 from attention_lab.experiment.machine_failures import is_out_of_memory
 from attention_lab.untrusted.plain_files import BAD_VALUE_ERRORS, one_line
 
@@ -33,7 +33,7 @@ def blame_option(config: Mapping[str, Any]) -> Iterator[None]:
     try:
         yield
     except MisconfigurationException as error:  # Lightning's, of which the first line says what is wrong
-        raise LabError(_metric(str(error)) or str(error).strip().splitlines()[0]) from None
+        raise LabError(_metric(str(error)) or first_line(error)) from None
     except BUILD_ERRORS as error:
         metric = _metric(str(error))
         if metric:

@@ -14,7 +14,7 @@ from torch.nn.modules.module import (
 )
 
 from attention_lab.data.reading.codecs import Codec
-from attention_lab.errors import LabError
+from attention_lab.errors import LabError, first_line
 from attention_lab.experiment.build import Config, kept_config, make_task, rebuild
 from attention_lab.models import Ensemble
 from attention_lab.runs.parts import MECHANISM
@@ -139,8 +139,7 @@ def _load(path: Path, adapt: Callable[[Config], Config] | None, allow: Sequence[
     except LabError as error:
         raise LabError(f"ckpt_path={path}: {error}") from None
     except BAD_VALUE_ERRORS as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise LabError(f"ckpt_path={path}: the weights do not fit the model: {reason}") from None
+        raise LabError(f"ckpt_path={path}: the weights do not fit the model: {first_line(error)}") from None
     return task
 
 

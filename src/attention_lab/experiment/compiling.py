@@ -7,7 +7,7 @@ import pytorch_lightning as pl
 import torch
 from torch import Tensor, nn
 
-from attention_lab.errors import LabError
+from attention_lab.errors import LabError, first_line
 from attention_lab.models import Encoder, ImageToSequence, Seq2Seq
 from attention_lab.models.parts.transformer_decoder import TransformerDecoder
 from attention_lab.tasks import Task
@@ -90,8 +90,7 @@ def _check_compiler(device: torch.device) -> None:
     try:
         successor(torch.zeros(8, device=device))
     except (TorchDynamoException, RuntimeError) as error:
-        reason = str(error).strip().splitlines()[0]
         raise LabError(
-            f"compile=true: PyTorch finds no working compiler for {device.type} ({reason}): "
+            f"compile=true: PyTorch finds no working compiler for {device.type} ({first_line(error)}): "
             "install a C++ compiler such as g++ (on a GPU also the package triton), or leave compile=true out"
         ) from None

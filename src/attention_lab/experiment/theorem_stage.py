@@ -13,8 +13,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from attention_lab.commandline.groups import group_files
-from attention_lab.errors import LabError
-from attention_lab.leaderboard.tables import number
+from attention_lab.errors import LabError, first_line
+from attention_lab.text_tables import number
 from attention_lab.theorems import Finding, Theorem
 from attention_lab.theorems.finding import Cell
 from attention_lab.viz import to_png
@@ -41,7 +41,7 @@ def theorem(config: DictConfig) -> None:
     try:
         claim = instantiate(config.theorem, _partial_=True, _convert_="all")()
     except (InstantiationException, TypeError, ValueError) as error:
-        raise LabError(f"theorem: {str(error).splitlines()[0]}") from None
+        raise LabError(f"theorem: {first_line(error)}") from None
     if not isinstance(claim, Theorem):
         raise LabError(f"theorem._target_={config.theorem._target_} is no theorem: it has no run(seed)")
     folder = Path(HydraConfig.get().runtime.output_dir)

@@ -15,10 +15,9 @@ from hydra.types import RunMode, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.commandline.overrides import parse_all, sweep_sizes
-from attention_lab.errors import LabError
+from attention_lab.errors import LabError, first_line
 from attention_lab.leaderboard.board import OPTIONS, View, write_leaderboard
 from attention_lab.leaderboard.settings import headlines
-from attention_lab.leaderboard.tables import number, printable
 from attention_lab.runs.parts import SEED
 from attention_lab.runs.run_folder import (
     ERROR,
@@ -29,6 +28,7 @@ from attention_lab.runs.run_folder import (
     record_failure,
 )
 from attention_lab.runs.run_names import exclude_from_names
+from attention_lab.text_tables import number, printable
 
 
 class LeaderboardCallback(Callback):
@@ -118,7 +118,7 @@ def _error_line(error: BaseException) -> str:
     """The one line of an error of the user's; nothing of an unforeseen one, whose traceback is kept."""
     if not isinstance(error, CompactHydraException):
         return ""
-    return str(error).strip().partition("\n")[0].removeprefix("Error: ")
+    return first_line(error).removeprefix("Error: ")
 
 
 def _counts(config: DictConfig) -> dict[str, int | None]:

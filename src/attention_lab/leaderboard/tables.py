@@ -1,7 +1,6 @@
 """A comparison as a table: on the console, as Markdown and as CSV. Whatever names hold, it stays a table."""
 
 import math
-import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -13,7 +12,14 @@ from rich.table import Table
 from attention_lab.leaderboard.ranking import Block, Ranked, summarize
 from attention_lab.leaderboard.settings import COSTS, Setting, format_value
 from attention_lab.leaderboard.significance import Estimate
-from attention_lab.text_tables import csv_text
+from attention_lab.text_tables import (
+    csv_text,
+    markdown_code,
+    markdown_table,
+    markdown_text,
+    number,
+    printable,
+)
 
 NOTE = (
     "Mean ± standard deviation over n seeds; interval of the mean by Student's t, within the values that the "
@@ -23,7 +29,6 @@ NOTE = (
 RESAMPLED = "The intervals of differences are about other test examples too (paired bootstrap, Koehn 2004)."
 COUNTS = ("parameters", "fit/steps")
 """Metrics that count something."""
-_UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 _WIDEST = 400
 """Most characters of a line of a table in a file."""
 _COMPARED = 5
@@ -85,11 +90,6 @@ def count_runs(runs: int) -> str:
     return f"{runs:,} run" if runs == 1 else f"{runs:,} runs"
 
 
-def number(value: float) -> str:
-    """Four digits, or all those before the point."""
-    return f"{value:,.0f}" if abs(value) >= 1000 or (value.is_integer() and value > 1) else f"{value:#.4g}"
-
-
 def or_nan(found: Estimate | None) -> Estimate:
     """The estimate; from no value where there is none."""
     return Estimate(0, math.nan, math.nan, math.nan) if found is None else found
@@ -145,12 +145,6 @@ def _against(row: Ranked) -> tuple[str, str]:
     return f"{versus.mean:+.2g} ({versus.low:.2g} to {versus.high:.2g})", p
 
 
-def printable(text: str, most: int = 300) -> str:
-    """A text in one line, without characters that would move the cursor or hide something."""
-    shown = "".join("\ufffd" if unicodedata.category(one) in _UNSEEN else one for one in text)
-    return shown if len(shown) <= most else shown[: most - 1] + "…"
-
-
 def print_leaderboard(title: str, sections: Sequence[Section], failed: Sequence[Failure]) -> None:
     """Print the tables, as many columns as there is room for, what they say, and the runs that failed."""
     terminal = Console()
@@ -189,34 +183,23 @@ def to_markdown(
     title: str, sections: Sequence[Section], failed: Sequence[Failure], pictures: Sequence[str]
 ) -> str:
     """The tables as Markdown, with the failed runs and the pictures."""
-    parts = [f"# {_marked(title)}"]
+    parts = [f"# {markdown_text(title)}"]
     for section in sections:
-        parts += [f"## {_marked(section.name)}"] if section.name else []
-        parts += [_marked(words, 3000) for words in section.words]
+        parts += [f"## {markdown_text(section.name)}"] if section.name else []
+        parts += [markdown_text(words, 3000) for words in section.words]
         header, lines = tabulate(section)
-        ruler = ["---" if place < header.index("n") else "---:" for place in range(len(header))]
-        rows = [list(map(_marked, header)), ruler, *(list(map(_marked, line)) for line in lines)]
-        parts.append("\n".join(f"| {' | '.join(row)} |" for row in rows))
+        rows = [[markdown_text(cell) for cell in row] for row in (header, *lines)]
+        parts.append(markdown_table(rows[0], rows[1:], numbers_from=header.index("n")))
         parts.append(section.note)
     if failed:
-        listed = (
-            f"- {one.kind}: {_code(one.label)}: {_marked(one.reason)} ({_code(one.folder)})" for one in failed
-        )
-        parts.append("\n".join(["Without results:", "", *listed]))
-    parts += [f"![{_marked(title)}]({picture})" for picture in pictures]
+        parts.append("\n".join(["Without results:", "", *map(_listed, failed)]))
+    parts += [f"![{markdown_text(title)}]({picture})" for picture in pictures]
     return "\n\n".join(parts) + "\n"
 
 
-def _marked(text: str, most: int = 300) -> str:
-    r"""A text that Markdown shows as it is: `|` as `\|`, and no HTML or links."""
-    shown = printable(text, most)
-    for character in ("\\", "|", "[", "]", "`", "*"):
-        shown = shown.replace(character, f"\\{character}")
-    return shown.replace("&", "&amp;").replace("<", "&lt;")
-
-
-def _code(text: str) -> str:
-    return f"`{printable(text).replace('`', chr(39))}`"
+def _listed(one: Failure) -> str:
+    told = f"{one.kind}: {markdown_code(one.label)}: {markdown_text(one.reason)}"
+    return f"- {told} ({markdown_code(one.folder)})"
 
 
 def to_csv(sections: Sequence[Section]) -> str:

@@ -13,10 +13,13 @@ from attention_lab.metrics import Confusion, confusions
 from attention_lab.runs.results import ERROR_COLUMNS, ESCAPES
 from attention_lab.tasks import Transduction
 from attention_lab.tasks.scored_examples import ScoredExample
+from attention_lab.text_tables import markdown_table, markdown_text
 from attention_lab.writing import write_atomically
 
 CONSOLE, LISTED, WORST = 10, 100, 20
 """Most confusions on the console and in `errors.md`, and most of the worst examples there."""
+LONGEST = 3000
+"""Most characters of a cell of its tables."""
 Row = tuple[str, str, str]
 
 
@@ -105,6 +108,6 @@ def _markdown(
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    cells = ([cell.translate(ESCAPES).replace("|", "\\|") for cell in line] for line in lines)
-    return "\n".join(f"| {' | '.join(line)} |" for line in cells)
+    return markdown_table(
+        header, [[markdown_text(cell.translate(ESCAPES), LONGEST) for cell in row] for row in rows]
+    )

@@ -10,7 +10,7 @@ from typing import Any
 
 from attention_lab.commandline.option_paths import flatten, is_hydra_key, lookup, without_run_folder
 from attention_lab.commandline.overrides import split
-from attention_lab.errors import LabError
+from attention_lab.errors import LabError, named_line
 from attention_lab.reading import open_regular
 from attention_lab.runs.parts import DECISIVE, DISPLAY_ONLY, SEED, TRAINED
 from attention_lab.untrusted.plain_files import one_line, read_json, read_yaml
@@ -109,8 +109,7 @@ def record_failure(folder: Path, error: BaseException, reason: str = "") -> str:
     if reason:
         write_atomically(folder / ERROR, f"{reason}\n")
         return reason
-    first = str(error).strip().partition("\n")[0]
-    reason = f"{type(error).__name__}: {first}".rstrip(": ")
+    reason = named_line(error)
     write_atomically(folder / ERROR, f"{reason}\n{''.join(traceback.format_exception(error))}")
     return reason
 

@@ -13,11 +13,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from attention_lab.commandline.overrides import part_of, read_value, split, write
-from attention_lab.leaderboard.tables import number
 from attention_lab.runs.parts import SETTING
 from attention_lab.search.space import APART, Space
 from attention_lab.search.study import REASON, SharedStudy, state_name
-from attention_lab.text_tables import csv_text
+from attention_lab.text_tables import csv_text, number
 from attention_lab.writing import write_atomically
 
 ORDER = ("complete", "pruned", "failed", "killed", "running", "waiting")

@@ -17,7 +17,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 
-from attention_lab.errors import LabError
+from attention_lab.errors import LabError, first_line
 
 KILLED = "killed"
 STATES = {
@@ -68,7 +68,7 @@ def connect(url: str, heartbeat: int | None = None) -> RDBStorage:
             heartbeat_stale_trial_callback=RetryHeartbeatStaleTrialCallback(max_retry=2),
         )
     except (SQLAlchemyError, ImportError, OSError, RuntimeError, ValueError) as error:
-        raise LabError(f"sweep.storage={sqlite!r}: {str(error).strip().splitlines()[0]}") from None
+        raise LabError(f"sweep.storage={sqlite!r}: {first_line(error)}") from None
 
 
 def open_study(name: str, storage: str, pruner: BasePruner) -> Study:

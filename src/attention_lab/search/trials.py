@@ -15,9 +15,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.commandline.groups import check_installed
 from attention_lab.commandline.overrides import quote
-from attention_lab.errors import LabError
-from attention_lab.leaderboard.tables import number
+from attention_lab.errors import LabError, first_line
 from attention_lab.runs.run_folder import ERROR, PRUNED, read_reason
+from attention_lab.text_tables import number
 
 if TYPE_CHECKING:
     from optuna.trial import Trial
@@ -147,7 +147,7 @@ def _run_trial(
 def read_result(job: JobReturn) -> Result:
     """What came of a run, from what it returned and what it left in its folder."""
     if job.status != JobStatus.COMPLETED:
-        return Result("failed", reason=str(job._return_value).strip().partition("\n")[0])
+        return Result("failed", reason=first_line(job._return_value))
     assert job.hydra_cfg is not None
     folder = Path(str(OmegaConf.select(job.hydra_cfg, "hydra.runtime.output_dir")))
     for name, state in ((ERROR, "failed"), (PRUNED, "pruned")):

@@ -13,6 +13,7 @@ import yaml  # type: ignore[import-untyped]
 
 from attention_lab.errors import LabError
 from attention_lab.reading import read_regular
+from attention_lab.text_tables import printable
 
 MAX_BYTES = 4 << 20
 """Most bytes of a file."""
@@ -28,7 +29,6 @@ BAD_VALUE_ERRORS = (
     AssertionError,
 )
 """What values raise that are not what they should be."""
-_LONGEST = 300  # characters of a reason
 _NUMBER = re.compile(r"[-+]?[0-9][0-9a-zA-Z_:.+-]{99,}")  # 1:1:1:... takes time without end, 0xfff... no text
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -78,11 +78,7 @@ def read_json(path: Path, name: str | None = None) -> Any:
 
 def one_line(error: object) -> str:
     """A message in one line."""
-    text = " ".join(str(error).split())[:_LONGEST]
-    return (
-        "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
-        or type(error).__name__
-    )
+    return printable(" ".join(str(error).split())) or type(error).__name__
 
 
 def _check_events(text: str, name: str) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attention_lab.errors import named_line
+
 log = logging.getLogger(__name__)
 
 WORTH = 2**24
@@ -77,8 +79,7 @@ class Kernel:
             return None
         except _errors() as error:
             self.failed = True
-            lines = str(error).splitlines() or [""]
-            log.debug("not compiled: %s: %s", type(error).__name__, lines[0])
+            log.debug("not compiled: %s", named_line(error))
             return None
 
     def _compile(self, sample: Sequence[Tensor]) -> Callable[..., Sequence[Tensor]]:
