@@ -18,7 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from attention_lab.commandline.overrides import quote
 from attention_lab.errors import LabError, Stopped
 from attention_lab.interruption.signals import OWNED_BY_SWEEP, started_by_srun
-from attention_lab.runs.run_folder import PRUNED, read_failure, read_metrics
+from attention_lab.runs.run_folder import METRICS, PRUNED, read_failure, read_metrics
 
 RANK_VARIABLES = (
     *("MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "LOCAL_RANK", "RANK", "WORLD_SIZE", "PL_GLOBAL_SEED"),
@@ -103,7 +103,7 @@ def run_in_own_process() -> float | None:
             raise
     if status > 128:
         raise Stopped(status - 128)
-    results = folder / "metrics.json"
+    results = folder / METRICS
     if not status and (folder / PRUNED).is_file():
         return None
     if status or not results.is_file():

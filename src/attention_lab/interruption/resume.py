@@ -26,14 +26,12 @@ from attention_lab.errors import LabError
 from attention_lab.interruption.signals import is_rank_zero
 from attention_lab.lightning_import import import_lightning
 from attention_lab.runs.parts import GROUPS, MAY_CHANGE, RESUMED
-from attention_lab.runs.run_folder import read_choices, read_metrics
+from attention_lab.runs.run_folder import METRICS, read_choices, read_metrics
 from attention_lab.untrusted.plain_files import read_yaml
 from attention_lab.untrusted.run_configuration import CHECKPOINTS, check_links, check_run
 from attention_lab.writing import PART, remove
 
 AUTO = "auto"
-RESULTS = "metrics.json"
-"""The file that is written last: a run that has it is finished."""
 
 
 def expand_resume(arguments: Sequence[str], conf: Path | None = None) -> list[str]:
@@ -206,7 +204,7 @@ def _options(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def finished_results(folder: Path) -> dict[str, float] | None:
     """The results of a finished run, which is said on the console; None of another one."""
-    file = folder / RESULTS
+    file = folder / METRICS
     if not file.is_file():
         return None
     results: dict[str, float] = read_metrics(file)

@@ -23,7 +23,7 @@ from attention_lab.leaderboard.tables import (
 )
 from attention_lab.runs.parts import SEED
 from attention_lab.runs.path_patterns import expand_paths
-from attention_lab.runs.run_folder import Job, find_runs
+from attention_lab.runs.run_folder import METRICS, Job, find_runs
 from attention_lab.viz.plot import MISSING, is_available
 from attention_lab.writing import write_atomically
 
@@ -79,7 +79,7 @@ def leaderboard(config: DictConfig) -> None:
     jobs = find_runs(folders)
     if not jobs:
         raise LabError(
-            f"run={_given(config.run)}: there is no run; a run's folder has config.yaml and metrics.json"
+            f"run={_given(config.run)}: there is no run; a run's folder has config.yaml and {METRICS}"
         )
     target = folders[0] if len(folders) == 1 else Path(HydraConfig.get().runtime.output_dir)
     write_leaderboard(target, jobs, View.of(HydraConfig.get().callbacks.get("comparison") or {}))

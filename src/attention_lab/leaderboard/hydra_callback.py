@@ -21,6 +21,7 @@ from attention_lab.leaderboard.settings import headlines
 from attention_lab.runs.parts import SEED
 from attention_lab.runs.run_folder import (
     ERROR,
+    METRICS,
     STAGES,
     find_runs,
     read_failure,
@@ -74,7 +75,7 @@ class LeaderboardCallback(Callback):
             (folder / ERROR).unlink(missing_ok=True)
         if config.hydra.mode != RunMode.MULTIRUN:
             return
-        (folder / "metrics.json").unlink(missing_ok=True)
+        (folder / METRICS).unlink(missing_ok=True)
         self.start = time.perf_counter()
         count = f"/{self.total}" if self.total else ""
         label = printable(read_job(folder).label(self.swept))

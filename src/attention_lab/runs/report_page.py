@@ -10,6 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.errors import LabError
 from attention_lab.runs.results import flatten_options
+from attention_lab.runs.run_folder import METRICS
 from attention_lab.tensorboard_plugin.report import Run, make_page, read_log
 from attention_lab.untrusted.plain_files import one_line, read_json, read_yaml
 from attention_lab.writing import write_atomically
@@ -68,7 +69,7 @@ def _read(folder: Path, name: str) -> Run:
     """What a run left behind; where it wrote no log there are no curves and no attention."""
     log = folder / "tensorboard"
     curves, records = read_log(log) if log.is_dir() else ({}, {})
-    return Run(name, _config(folder / "config.yaml"), _metrics(folder / "metrics.json"), curves, records)
+    return Run(name, _config(folder / "config.yaml"), _metrics(folder / METRICS), curves, records)
 
 
 def _config(path: Path) -> dict[str, str]:

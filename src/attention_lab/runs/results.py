@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from attention_lab.commandline.option_paths import flatten, is_hydra_key
+from attention_lab.runs.run_folder import METRICS
 from attention_lab.writing import write_atomically
 
 if TYPE_CHECKING:  # it would import torch, and a comparison needs none
@@ -35,7 +36,7 @@ ESCAPES = str.maketrans({"\n": "\\n", "\t": "\\t"})
 
 def write_metrics(folder: Path, metrics: Mapping[str, float]) -> None:
     """`metrics.json`, its keys sorted."""
-    write_atomically(folder / "metrics.json", json.dumps(dict(sorted(metrics.items())), indent=2) + "\n")
+    write_atomically(folder / METRICS, json.dumps(dict(sorted(metrics.items())), indent=2) + "\n")
 
 
 def write_config(folder: Path, config: Mapping[str, Any]) -> None:

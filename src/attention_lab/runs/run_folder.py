@@ -19,7 +19,7 @@ from attention_lab.writing import write_atomically
 ERROR = "error.txt"
 """In the folder of a run that failed: the reason in the first line."""
 METRICS = "metrics.json"
-"""What it measured: written last."""
+"""What it measured: written last, so a run that has it is finished."""
 PRUNED = "pruned.txt"
 """In the folder of a run that a search stopped for its poor outlook: why."""
 STAGES = ("fit", "test")
