@@ -43,7 +43,8 @@ ROOMS = {
     "metrics": Rules(LEAVES, LIGHTNING | HYDRA),
     "tasks": Rules(LEAVES | {"attention", "models", "metrics", "data"}, HYDRA),
     # matplotlib only inside of a function: see test_pictures_import_no_matplotlib
-    "viz": Rules({"errors"}, LIGHT | (PICTURES - {"matplotlib"})),
+    # and the plugin for the colours that its pages share with pictures
+    "viz": Rules({"errors", "tensorboard_plugin"}, LIGHT | (PICTURES - {"matplotlib"})),
     # TensorBoard imports it when it starts
     "tensorboard_plugin": Rules({"errors", "reading"}, LIGHT | (PICTURES - {"tensorboard"})),
     "untrusted": Rules(LEAVES | {"tasks"}, LIGHTNING | HYDRA | PICTURES),

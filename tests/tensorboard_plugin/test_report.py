@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attention_lab.tensorboard_plugin import AttentionRecord, decode, encode
-from attention_lab.tensorboard_plugin.report import STATIC, STEPS, Run, bundle, make_page, spread
+from attention_lab.tensorboard_plugin import STATIC, AttentionRecord, decode, encode
+from attention_lab.tensorboard_plugin.report import STEPS, Run, bundle, make_page, spread
 
 HOSTILE = "</script><script>alert(1)</script><!-- \0 \ud800"
 

@@ -1,8 +1,10 @@
 """The colour map: light is 0, and equal steps of weight are equal steps of lightness."""
 
+import re
+
 import numpy as np
 
-from attention_lab.viz.canvas import BAD, GOLD, INK, PALETTE, PAPER, SHADES, Canvas, lightness
+from attention_lab.viz.canvas import BAD, GOLD, INK, PALETTE, PAPER, RAMP, SHADES, Canvas, lightness
 
 
 def test_lightness_of_known_colours() -> None:
@@ -40,3 +42,12 @@ def test_turned_text_reads_upwards() -> None:
     level.text("Leaf", (0, 0), anchor=(0.0, 0.0))
     upright.text("Leaf", (0, 80), anchor=(0.0, 1.0), turned=True)
     np.testing.assert_array_equal(np.rot90(level.pixels), upright.pixels)
+
+
+def test_the_palette_has_the_colours_of_the_attention_tab() -> None:
+    """Both read `ramp.js`: its ends are the first and the last shade, its ink and its gold those of text."""
+    named = re.findall(r'"([0-9a-f]{6})"', RAMP.read_text(encoding="utf-8"))
+    assert [bytes(colour).hex() for colour in PALETTE[[0, SHADES - 1, INK, GOLD]]] == [
+        named[0],
+        *named[-3:],
+    ]

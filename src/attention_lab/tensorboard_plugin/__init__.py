@@ -4,16 +4,19 @@ TensorBoard imports this package when it starts, so nothing is loaded before it 
 """
 
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from attention_lab.tensorboard_plugin.record import AttentionRecord, Ink, decode, encode
     from attention_lab.tensorboard_plugin.writer import add_attention, write_record
 
-__all__ = ["PLUGIN", "AttentionRecord", "Ink", "add_attention", "decode", "encode", "write_record"]
+__all__ = ["PLUGIN", "STATIC", "AttentionRecord", "Ink", "add_attention", "decode", "encode", "write_record"]
 
 PLUGIN = "attention_lab"
 """The plugin's name, in the logs and in the addresses of its requests."""
+STATIC = Path(__file__).parent / "static"
+"""The files of its pages."""
 
 _HOMES = {
     "AttentionRecord": "record",

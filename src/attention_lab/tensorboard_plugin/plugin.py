@@ -13,10 +13,9 @@ from tensorboard.data import provider
 from tensorboard.plugins import base_plugin
 from werkzeug import Request, Response
 
-from attention_lab.tensorboard_plugin import PLUGIN
+from attention_lab.tensorboard_plugin import PLUGIN, STATIC
 from attention_lab.tensorboard_plugin.record import decode
 
-STATIC = Path(__file__).parent / "static"
 TYPES = {
     ".js": "text/javascript",
     ".css": "text/css",

@@ -21,10 +21,9 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from attention_lab.errors import LabError
 from attention_lab.reading import check_regular
-from attention_lab.tensorboard_plugin import PLUGIN
+from attention_lab.tensorboard_plugin import PLUGIN, STATIC
 from attention_lab.tensorboard_plugin.record import decode
 
-STATIC = Path(__file__).parent / "static"
 POINTS = 1000
 """Most points of a curve."""
 STEPS = 25

@@ -1,9 +1,14 @@
 """A picture as an array of palette indices: one byte a pixel, quick to fill and to compress."""
 
+import json
+import re
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from attention_lab.tensorboard_plugin import STATIC
 from attention_lab.viz.fonts import label_mask
 
 Pixels = npt.NDArray[np.uint8]
@@ -16,10 +21,13 @@ INK = PAPER + 47
 GOLD = INK + 1
 BAD = GOLD + 1
 
-_ANCHORS = ("f4fafb", "cdeae5", "8fd0cf", "4aabc0", "2b7fb0", "25559a", "1e2f73", "0f1440")
-_INK_COLOUR = (27, 34, 44)
-_GOLD_COLOUR = (230, 110, 0)
-_BAD_COLOUR = (204, 60, 150)
+RAMP = STATIC / "viewer" / "ramp.js"
+"""The colours that these pictures and the Attention tab have in common."""
+_BAD_COLOUR = "cc3c96"
+
+
+def _rgb(colour: str) -> list[int]:
+    return list(bytes.fromhex(colour))
 
 
 def lightness(colours: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -33,9 +41,9 @@ def lightness(colours: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return result
 
 
-def _colour_map() -> npt.NDArray[np.float64]:
-    """[SHADES, 3]: through the anchors, spaced so that lightness falls in equal steps."""
-    anchors = np.array([list(bytes.fromhex(anchor)) for anchor in _ANCHORS], dtype=np.float64)
+def _colour_map(ramp: Sequence[str]) -> npt.NDArray[np.float64]:
+    """[SHADES, 3]: through the anchors of the ramp, spaced so that lightness falls in equal steps."""
+    anchors = np.array([_rgb(anchor) for anchor in ramp], dtype=np.float64)
     along = np.linspace(0, len(anchors) - 1, 4096)
     fine = np.stack([np.interp(along, np.arange(len(anchors)), channel) for channel in anchors.T], axis=1)
     darkness = -lightness(fine)
@@ -45,10 +53,12 @@ def _colour_map() -> npt.NDArray[np.float64]:
 
 
 def _palette() -> Pixels:
+    constants = re.findall(r"^export const (\w+) = (.*);$", RAMP.read_text(encoding="utf-8"), re.MULTILINE)
+    shared = {name: json.loads(value) for name, value in constants}
     colours = np.zeros((256, 3))
-    colours[:SHADES] = _colour_map()
-    colours[PAPER : INK + 1] = np.linspace((255, 255, 255), _INK_COLOUR, INK + 1 - PAPER)
-    colours[GOLD], colours[BAD] = _GOLD_COLOUR, _BAD_COLOUR
+    colours[:SHADES] = _colour_map(shared["ANCHORS"])
+    colours[PAPER : INK + 1] = np.linspace((255, 255, 255), _rgb(shared["INK"]), INK + 1 - PAPER)
+    colours[GOLD], colours[BAD] = _rgb(shared["GOLD"]), _rgb(_BAD_COLOUR)
     return np.rint(colours).astype(np.uint8)
 
 

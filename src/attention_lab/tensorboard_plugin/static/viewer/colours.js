@@ -1,6 +1,7 @@
 /** Colours of the maps and of what is drawn around them, for a light and a dark page. */
 
-const ANCHORS = ["f4fafb", "cdeae5", "8fd0cf", "4aabc0", "2b7fb0", "25559a", "1e2f73", "0f1440"];
+import { ANCHORS, GOLD, INK } from "./ramp.js";
+
 const DARK_ANCHORS = ["141c28", "1b2f4f", "1f4a7c", "2b74a4", "4aa3bb", "86cbc9", "c6e9e1", "f6fcfa"];
 const DIVERGING = {
   light: {
@@ -19,11 +20,11 @@ export const THEMES = {
   light: {
     dark: false,
     paper: "#ffffff",
-    ink: "#1b222c",
+    ink: `#${INK}`,
     quiet: "#626a75",
     line: "#c9d0d8",
     faint: "#e6eaee",
-    gold: "#e66e00",
+    gold: `#${GOLD}`,
     accent: "#0b6e99",
     hatch: ["#eef0f2", "#c3c9d0"],
     tag: "#ffffffee",
