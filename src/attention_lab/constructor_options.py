@@ -15,7 +15,7 @@ Second = TypeVar("Second")
 
 
 class Decorator(Protocol[Spec_co, Options]):
-    """Replaces the last parameter of a constructor, a spec, by the options that make one."""
+    """Replaces the last parameter of a constructor, a spec, with the options that make up the spec."""
 
     @overload
     def __call__(
@@ -34,7 +34,7 @@ class Decorator(Protocol[Spec_co, Options]):
 
 
 def options_of(spec: Callable[Options, Spec_co]) -> Decorator[Spec_co, Options]:
-    """Let a constructor take the fields of the dataclass `spec` as options, and get them as one object.
+    """Let a constructor take the fields of the dataclass `spec` as options and receive them as one object.
 
     Type checkers, editors and `help` show the options with their types and defaults.
 
@@ -49,8 +49,8 @@ def options_of(spec: Callable[Options, Spec_co]) -> Decorator[Spec_co, Options]:
         spec: the dataclass.
 
     Raises:
-        TypeError: in the constructor, for an unknown option, naming the one that was probably meant, or for
-            one that is missing.
+        TypeError: in the constructor, for a missing option, or for an unknown one; the message then suggests
+            the option that was probably meant.
     """
     make: Callable[..., Spec_co] = spec
 
@@ -78,10 +78,10 @@ def options_of(spec: Callable[Options, Spec_co]) -> Decorator[Spec_co, Options]:
 
 
 def closest(name: str, options: Iterable[str]) -> str | None:
-    """The option that was probably meant by an unknown name; None if none is like it."""
+    """The option that an unknown name probably means; None if no option is similar."""
     return next(iter(difflib.get_close_matches(name, options, 1, cutoff=0.75)), None)
 
 
 def shared(spec: Any, kind: type[Any]) -> dict[str, Any]:
-    """The options of a spec that a spec of another `kind` has too, by name."""
+    """The options of a spec, by name, that specs of another `kind` have too."""
     return {field.name: getattr(spec, field.name) for field in fields(kind) if hasattr(spec, field.name)}

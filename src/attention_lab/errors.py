@@ -1,4 +1,4 @@
-"""The exceptions that the command line tells in one line, and the one line of any other."""
+"""The exceptions that the command line reports in one line, and the one line of any other."""
 
 
 def first_line(error: object) -> str:
@@ -16,17 +16,17 @@ def named_line(error: object) -> str:
 class LabError(Exception):
     """Bad input: a file, a line, an option or a combination of options.
 
-    Its text is one line that names the place and says what would be right. The command line prints
-    that line alone and exits with status 1; from Python it is an ordinary exception.
+    Its message is one line that names the place and says what would be right. The command line prints
+    only that line and exits with status 1; in Python it is an ordinary exception.
     """
 
 
 class Stopped(BaseException):
-    """A signal asks the program to end. No error, so nothing that handles errors takes it for one.
+    """A signal asks the program to end. It is not an `Exception`, so that error handlers let it pass.
 
     Attributes:
         signum: the signal's number; the exit status is 128 more.
-        between_batches: whether a training was stopped, and all of its last batch is done.
+        between_batches: whether training was stopped, with its last batch complete.
     """
 
     def __init__(self, signum: int, between_batches: bool = False) -> None:
@@ -35,4 +35,4 @@ class Stopped(BaseException):
 
 
 class PrunedError(Exception):
-    """A search stops a run for its poor outlook, which is no failure; its text says what the outlook was."""
+    """A search stops an unpromising run. This is not a failure; the message says why."""

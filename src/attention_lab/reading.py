@@ -1,4 +1,4 @@
-"""Regular files opened for reading, and nothing else: a pipe, a device or a socket may never answer."""
+"""Open regular files for reading, and reject all others: a pipe, device or socket may block forever."""
 
 import errno
 import os
@@ -17,19 +17,19 @@ _CHUNK = 1 << 20
 
 
 def open_regular(path: str | Path, most: int | None = None) -> BinaryIO:
-    """Open a regular file, or a link to one, for reading; never waits for anybody to write.
+    """Open a regular file, or a link to one, for reading; never blocks waiting for a writer.
 
     Args:
-        path: of the file.
-        most: the most bytes that it may have; None: any number.
+        path: path of the file.
+        most: largest size allowed, in bytes; None for no limit.
 
     Raises:
-        OSError: it is missing, unreadable, too large or of another kind; `strerror` says which.
+        OSError: the file is missing, unreadable, too large or not a regular file; `strerror` says which.
     """
-    check_regular(path, most)  # before it is opened: some devices act on that alone
+    check_regular(path, most)  # before opening: merely opening some devices has side effects
     number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     try:
-        _check(os.fstat(number), path, most)  # another file may have taken its place
+        _check(os.fstat(number), path, most)  # again: the file may have been replaced in the meantime
         return os.fdopen(number, "rb")
     except BaseException:
         os.close(number)
@@ -43,9 +43,9 @@ def read_regular(path: str | Path, most: int) -> bytes:
 
 
 def read_up_to(file: BinaryIO, most: int, path: str | Path) -> bytes:
-    """All that is left of an open file. Raises OSError, naming `path`, if that is more than `most` bytes."""
+    """The rest of an open file. Raises OSError, naming `path`, if that is more than `most` bytes."""
     chunks, left = [], most
-    while chunk := file.read(_CHUNK):  # some files of the system say that they are empty, and have no end
+    while chunk := file.read(_CHUNK):  # some system files claim to be empty but never end
         chunks.append(chunk)
         left -= len(chunk)
         if left < 0:
@@ -54,7 +54,7 @@ def read_up_to(file: BinaryIO, most: int, path: str | Path) -> bytes:
 
 
 def check_regular(path: str | Path, most: int | None = None) -> None:
-    """Raise the OSError that `open_regular` would, for files that a library opens by itself."""
+    """Raise the OSError that `open_regular` would raise, for files that a library opens itself."""
     _check(Path(path).stat(), path, most)
 
 

@@ -17,7 +17,7 @@ class RegressionSizes:
 
 @dataclass(frozen=True)
 class TransductionSizes:
-    """Numbers of symbols, the four special ones included, on each side."""
+    """Vocabulary sizes of source and target, each including the four special symbols."""
 
     source_vocabulary: int
     target_vocabulary: int
@@ -27,9 +27,9 @@ class TransductionSizes:
 class ClassificationSizes:
     """`classes` labels for sequences of up to `length` tokens (`vocabulary`) or vectors (`features`).
 
-    Exactly one of `vocabulary` and `features` is set. `grid` is the rows and columns of a picture whose
-    pixels are the sequence, line by line. With `answers` above 1, each of the last that many positions has a
-    label of its own; with 1, the sequence has one.
+    Exactly one of `vocabulary` and `features` is set. `grid` gives the rows and columns of a picture whose
+    pixels are the sequence, line by line. If `answers` is above 1, each of the last `answers` positions has
+    its own label; if it is 1, the sequence has a single label.
     """
 
     classes: int
@@ -42,7 +42,10 @@ class ClassificationSizes:
 
 @dataclass(frozen=True)
 class ImageSizes:
-    """Pictures of `height` pixels in square cells of `cell`, and symbols, the special ones included."""
+    """Pictures `height` pixels high in square cells of `cell` pixels a side, and the target vocabulary.
+
+    The vocabulary includes the special symbols.
+    """
 
     height: int
     cell: int
@@ -51,7 +54,7 @@ class ImageSizes:
 
 @dataclass(frozen=True)
 class GraphSizes:
-    """`classes` labels for the nodes of a graph, which are vectors of `features` numbers each."""
+    """`classes` labels for the nodes of a graph; each node is a vector of `features` numbers."""
 
     classes: int
     features: int
@@ -60,7 +63,7 @@ class GraphSizes:
 
 @dataclass(frozen=True)
 class LanguageSizes:
-    """Number of symbols, the special ones included, and the most that are read at once, `BOS` included."""
+    """Vocabulary size with the special symbols, and how many symbols are read at once, `BOS` included."""
 
     vocabulary: int
     length: int

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Write files atomically: completely or not at all."""
 
 import os
 from contextlib import suppress
@@ -7,19 +7,19 @@ from pathlib import Path
 from attention_lab.errors import LabError
 
 PART = ".part"
-"""The end of the name of a file that is being written."""
+"""Suffix of a file that is being written."""
 
 
 def write_atomically(path: Path, content: str | bytes | memoryview, previous: Path | None = None) -> None:
-    """Write a file whole, on the disk, or not at all: what was there before stays until then.
+    """Write a file completely or not at all; the old file stays in place until the new one is on disk.
 
     Args:
-        path: where to.
-        content: text, or bytes.
-        previous: what was at `path` moves here, once the new one is written.
+        path: the file to write.
+        content: text or bytes.
+        previous: where to move the old file once the new one is written; None to replace it.
 
     Raises:
-        LabError: it cannot be written, as on a full disk; nothing half-written is left behind.
+        LabError: the file cannot be written, for example because the disk is full; no partial file is left.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}{PART}")
     try:
@@ -37,14 +37,14 @@ def write_atomically(path: Path, content: str | bytes | memoryview, previous: Pa
 
 
 def remove(path: Path) -> None:
-    """Remove a file that may be there, if that is possible."""
-    with suppress(OSError):  # where nothing can be written, not everything can be removed
+    """Remove a file if it exists and can be removed."""
+    with suppress(OSError):  # on a disk that cannot be written to, removing may fail too
         path.unlink(missing_ok=True)
 
 
 def cannot_write(path: Path | str, error: OSError) -> LabError:
-    """What to say of a file that could not be written."""
+    """The error for a file that could not be written, with what the user can do about it."""
     return LabError(
-        f"cannot write {path}: {error.strerror or error}; make room there and go on with "
+        f"cannot write {path}: {error.strerror or error}; free some space and continue with "
         "resume=<the run's folder>, or choose another folder with hydra.run.dir=..."
     )

@@ -188,7 +188,7 @@ def test_a_full_disk_leaves_the_old_file_and_no_part(tmp_path: Path, monkeypatch
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(writing.os, "fsync", full)
-    with pytest.raises(LabError, match=r"cannot write .*last.ckpt: No space left on device; make room"):
+    with pytest.raises(LabError, match=r"cannot write .*last.ckpt: No space left on device; free some space"):
         writing.write_atomically(file, b"new", previous=tmp_path / "previous.ckpt")
     assert file.read_text() == "old"
     assert _files(tmp_path) == {"last.ckpt"}

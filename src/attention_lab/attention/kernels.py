@@ -1,8 +1,8 @@
 """Kernels of the distance as scores: Nadaraya-Watson regression is attention with one of these.
 
 `f(x) = sum_i K((x - x_i) w) y_i / sum_j K((x - x_j) w)` is a softmax over `log K`. The width `w` is
-the inverse of the bandwidth; it is a learnable parameter, one number or one for each feature. Beside
-them stand the two scores that no query enters, `Constant` and `QueryFree`.
+the inverse of the bandwidth; it is a learnable parameter, one number or one for each feature. This file
+also holds the two scores that do not depend on the query, `Constant` and `QueryFree`.
 """
 
 import torch
@@ -14,25 +14,25 @@ from attention_lab.errors import LabError
 
 
 class Kernel(Score):
-    """A score that depends on `u = (q - k) w` alone.
+    """A score that depends only on `u = (q - k) w`.
 
     Args:
         query_size: size of the query, equal to `key_size`.
         key_size: size of the key.
-        heads: one width for each head where given.
-        width: w at the start; by default `key_size ** -0.25`, which gives the Gaussian scores
-            about unit variance for unit-variance queries and keys, and is 1 for a single feature. Of a
-            kernel with compact support `key_size ** -0.5 / 2`, which leaves such pairs inside: one outside
-            has no gradient.
+        heads: if given, one width for each head.
+        width: initial w; by default `key_size ** -0.25`, which gives the Gaussian scores
+            about unit variance for unit-variance queries and keys, and is 1 for a single feature. For a
+            kernel with compact support the default is `key_size ** -0.5 / 2`, which puts such pairs inside
+            the support: a pair outside has no gradient.
         learnable: whether w is trained.
         per_feature: one w for each feature instead of one for all.
     """
 
     same_size = True
     has_gradient = True
-    """Whether the scores have a gradient in the width."""
+    """Whether the scores have a gradient with respect to the width."""
     is_compact = False
-    """Whether the kernel is zero from a distance on."""
+    """Whether the kernel is zero beyond some distance."""
 
     def __init__(
         self,
@@ -56,14 +56,15 @@ class Kernel(Score):
 class Gaussian(Kernel):
     """Gaussian kernel `exp(-|u|^2 / 2)`: score `-|(q - k) w|^2 / 2`.
 
-    Dropping a term of q alone it is an inner product, `[wq, 1] . [wk, -|wk|^2 / 2]`, taken about the
-    centre of the keys. That form loses `eps * |wq| |wk|`: it is offered only while this is small.
+    Up to a term that depends only on q, it is an inner product, `[wq, 1] . [wk, -|wk|^2 / 2]`, taken about
+    the centre of the keys. That form has rounding errors of `eps * |wq| |wk|`, and is used only while these
+    are small.
     """
 
     def forward(
         self, query: Float[Tensor, "... Q d"], keys: Float[Tensor, "... K d"]
     ) -> Float[Tensor, "... Q K"]:
-        """`-|(q - k) w|^2 / 2` from differences, exact at any offset."""
+        """`-|(q - k) w|^2 / 2`, computed from differences: exact at any offset."""
         return squared_distance(query * self.width, keys * self.width) * -0.5
 
     def features(
@@ -73,7 +74,7 @@ class Gaussian(Kernel):
         visible = torch.ones_like(keys[..., :1])
         if mask is not None:
             visible = mask.any(-2).unsqueeze(-1).to(keys.dtype).expand_as(visible)
-        # The result does not depend on the centre, so no gradient need flow through it.
+        # The result does not depend on the centre, so it needs no gradient.
         centre = (
             (keys * visible).sum(-2, keepdim=True) / visible.sum(-2, keepdim=True).clamp_min(1)
         ).detach()
@@ -105,12 +106,12 @@ class Epanechnikov(Kernel):
         """`log(1 - |u|^2)` inside the support, -inf outside."""
         kernel = 1 - squared_distance(query * self.width, keys * self.width)
         inside = kernel > 0
-        # The inner `where` keeps log's infinite slope out of the gradient of what is not used.
+        # The inner `where` keeps log's infinite slope out of the gradient of the entries that are discarded.
         return torch.where(inside, kernel.where(inside, 1.0).log(), -torch.inf)
 
 
 class Boxcar(Kernel):
-    """Boxcar kernel `1[|u| <= 1]`: score 0 inside, -inf outside. Its gradient in w is zero everywhere."""
+    """Boxcar kernel `1[|u| <= 1]`: score 0 inside, -inf outside. Its gradient w.r.t. w is zero everywhere."""
 
     has_gradient = False
     is_compact = True
@@ -124,27 +125,27 @@ class Boxcar(Kernel):
 
 
 class Constant(Score):
-    """Constant kernel 1: every key weighs the same, attention is average pooling."""
+    """Constant kernel 1: all keys have the same weight, so attention is average pooling."""
 
     def features(self, query: Tensor, keys: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """One zero for every query and key, tied to them so that their gradients are zero, not absent."""
+        """A zero for every query and key, computed from them so that their gradients are zero, not None."""
         return query.sum(-1, keepdim=True) * 0, keys.sum(-1, keepdim=True) * 0
 
 
 class QueryFree(Score):
-    """A learned number for each key position, `a_i = b_i`, whatever query and key hold.
+    """A learned number for each key position, `a_i = b_i`, independent of query and key.
 
     Under a softmax this is a fully connected layer over the keys whose weights are positive and sum to one:
-    it has parameters, but no query. It starts as average pooling, all `b_i` being 0.
+    it has parameters, but no query. It starts as average pooling, with all `b_i` equal to 0.
 
     Args:
-        query_size: size of the query, which does not matter.
-        key_size: size of the key, which does not matter.
-        heads: one set of numbers for each head where given.
-        length: the most keys that there are numbers for.
+        query_size: size of the query, unused.
+        key_size: size of the key, unused.
+        heads: if given, one set of numbers for each head.
+        length: largest number of keys.
 
     Raises:
-        LabError: (when used) there are more keys.
+        LabError: (when used) there are more than `length` keys.
     """
 
     is_placed = True
@@ -157,7 +158,7 @@ class QueryFree(Score):
         self.weight = self.parameter(length, std=0.0)
 
     def features(self, query: Tensor, keys: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """1 for each query and `b_i` for key i, tied to both: their gradients are zero, not absent."""
+        """1 for each query and `b_i` for key i, computed from both: their gradients are zero, not None."""
         count = keys.shape[-2]
         if count > self.length:
             raise LabError(
@@ -169,7 +170,7 @@ class QueryFree(Score):
 
 
 def distance(query: Tensor, key: Tensor, order: float) -> Tensor:
-    """`|q - k|_p` of all pairs from differences, without holding `[Q, K, d]`."""
+    """`|q - k|_p` of all pairs, computed from differences without storing `[Q, K, d]`."""
     if query.shape[-1] == 1:
         return (query - key.mT).abs()
     working = torch.promote_types(query.dtype, torch.float32)
@@ -185,9 +186,9 @@ def squared_distance(query: Tensor, key: Tensor) -> Tensor:
 
 
 def _inner_product_is_exact(query: Tensor, keys: Tensor) -> bool:
-    """Whether the terms of the inner product stay small enough that their rounding does not show.
+    """Whether the terms of the inner product are small enough for their rounding not to show.
 
-    In float32 the limit keeps the error near 1e-5: keys and queries within 25 bandwidths of the centre.
+    In float32 the limit keeps the error near 1e-5, with keys and queries within 25 bandwidths of the centre.
     """
     if not query.numel() or not keys.numel():
         return True

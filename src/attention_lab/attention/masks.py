@@ -1,8 +1,9 @@
-"""Boolean masks: True = attend. One meaning everywhere; `normalizers` and `fast` read them.
+"""Boolean masks: True = attend, everywhere; `normalizers` and `fast` apply them.
 
-A mask broadcasts against weights `[..., Q, K]`. `[Q, K]` is shared by a batch; all others have a dimension
-for each of the weights: without heads, `[B, 1, K]` hides padding from every query, and with heads
-`[B, 1, 1, K]` does, which is `lengths_mask(lengths, K).unsqueeze(1)`. `Attention.remember` states the rule.
+A mask broadcasts against the weights `[..., Q, K]`. `[Q, K]` is shared by a batch; any other mask has as many
+dimensions as the weights: `[B, 1, K]` hides padding from every query if there are no heads, and
+`[B, 1, 1, K]`, that is `lengths_mask(lengths, K).unsqueeze(1)`, if there are. `Attention.remember` gives the
+rule.
 """
 
 import torch
@@ -25,9 +26,10 @@ def lengths_mask(lengths: Int[Tensor, " B *Q"], size: int) -> Bool[Tensor, "B Q_
 
 
 def keeps_all(mask: Bool[Tensor, "..."]) -> bool:
-    """Whether a mask is seen to keep every key: half the time of the CPU's fused kernel is its mask.
+    """Whether a mask keeps every key and can be dropped; it takes half the time of the CPU's fused kernel.
 
-    A GPU would have to be waited for, and compiled code may not depend on values: there nothing is seen.
+    Always False on a GPU, where looking would force a synchronisation, and in compiled code, which must not
+    depend on values.
     """
     return mask.device.type == "cpu" and not torch.compiler.is_compiling() and bool(mask.all())
 
@@ -37,7 +39,7 @@ def causal_mask(
 ) -> Bool[Tensor, "Q K"]:
     """Mask that keeps the keys up to the query's own position: j <= i (1706.03762, section 3.2.3).
 
-    `offset` is the position of the first query, as when decoding with a cache of earlier keys.
+    `offset` is the position of the first query, for decoding with a cache of earlier keys.
     """
     return distances(queries, queries if keys is None else keys, device, offset=offset) <= 0
 
@@ -45,7 +47,7 @@ def causal_mask(
 def band_mask(
     queries: int, keys: int, width: int, device: torch.device | None = None, *, offset: int = 0
 ) -> Bool[Tensor, "Q K"]:
-    """Mask that keeps keys at most `width` positions from the query: |j - i| <= width."""
+    """Mask that keeps the keys at most `width` positions away from the query: |j - i| <= width."""
     return distances(queries, keys, device, offset=offset).abs() <= width
 
 
@@ -60,7 +62,7 @@ def distances(
 def leave_out_mask(index: Int[Tensor, " Q"], keys: int) -> Bool[Tensor, "Q K"]:
     """Mask that hides key `index[i]` from query i; a negative index hides nothing.
 
-    With `index = arange(n)` over n keys it is the leave-one-out mask, all but the diagonal.
+    With `index = arange(n)` over n keys it is the leave-one-out mask, True except on the diagonal.
     """
     return torch.arange(keys, device=index.device) != index.unsqueeze(-1)
 
@@ -68,14 +70,14 @@ def leave_out_mask(index: Int[Tensor, " Q"], keys: int) -> Bool[Tensor, "Q K"]:
 def adjacency_mask(
     edges: Int[Tensor, "2 E"], nodes: int, *, directed: bool = False, self_loops: bool = True
 ) -> Bool[Tensor, "N N"]:
-    """Mask of a graph: node i attends to its neighbours N_i alone (1710.10903, section 2.1).
+    """Mask of a graph: node i attends only to its neighbours N_i (1710.10903, section 2.1).
 
     Args:
-        edges: pairs of nodes; repeated ones count once.
+        edges: pairs of nodes; duplicates count once.
         nodes: number of nodes N.
-        directed: an edge (a, b) lets b attend to a only; otherwise also a to b.
-        self_loops: let every node attend to itself, as in the paper. Without them a node that no edge
-            reaches attends to nothing, and its context is zero.
+        directed: an edge (a, b) only lets b attend to a; otherwise a also attends to b.
+        self_loops: let every node attend to itself, as in the paper. Without self-loops a node without
+            incoming edges attends to nothing, and its context is zero.
     """
     start, end = edges
     mask = torch.eye(nodes, dtype=torch.bool, device=edges.device) & self_loops

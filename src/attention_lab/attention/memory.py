@@ -8,12 +8,12 @@ from torch import Tensor
 
 
 class Memory(NamedTuple):
-    """What queries attend to: prepared once for a source by `Attention.remember`, then passed on.
+    """What queries attend to: computed once for a source by `Attention.remember`, then passed on.
 
     Attributes:
-        keys: what the score has computed of the keys, `[..., K, f]`.
+        keys: the keys as prepared by the score, `[..., K, f]`.
         value: `[..., K, dv]`.
-        mask: boolean, broadcastable to `[..., Q, K]`, True = attend; None if all may be attended.
+        mask: boolean, broadcastable to `[..., Q, K]`, True = attend; None to attend to every key.
         causal: whether a query sees only the keys up to its own position.
     """
 
@@ -23,15 +23,15 @@ class Memory(NamedTuple):
     causal: bool = False
 
     def select(self, index: Int[Tensor, " N"]) -> "Memory":
-        """The memories of the examples `index`, as for the beams of a search."""
+        """The memories of the examples `index`, for example for the beams of a search."""
         mask = self.mask
-        # One with fewer dimensions, or of one example, is the same for all.
+        # A mask with fewer dimensions, or of one example, is shared by all.
         if mask is not None and mask.dim() == self.keys.dim() and len(mask) > 1:
             mask = mask.index_select(0, index)
         return Memory(self.keys.index_select(0, index), self.value.index_select(0, index), mask, self.causal)
 
     def extend(self, more: "Memory") -> "Memory":
-        """This memory with the keys and values of `more` after its own; neither may be masked."""
+        """This memory with the keys and values of `more` appended; neither may be masked."""
         if self.mask is not None or more.mask is not None:
             raise ValueError("a memory with a mask cannot be extended")
         keys, value = torch.cat([self.keys, more.keys], -2), torch.cat([self.value, more.value], -2)
@@ -39,15 +39,15 @@ class Memory(NamedTuple):
 
 
 def check_memory(key: Tensor, value: Tensor, mask: Tensor | None, size: int) -> None:
-    """Raise ValueError for what does not belong together: a fused kernel would read beyond the end.
+    """Raise ValueError if shapes do not match, since a fused kernel would read beyond the end.
 
     Args:
         key: `[..., K, dk]`.
         value: `[..., K, dv]`.
-        mask: boolean, as `Attention.remember` says.
-        size: dk, as the score was made for it.
+        mask: boolean; see `Attention.remember`.
+        size: dk, the key size that the score was built for.
     """
-    if torch.compiler.is_compiling():  # a look at shapes would compile for each of them
+    if torch.compiler.is_compiling():  # looking at shapes would recompile for each of them
         return
     *batch, keys, features = key.shape
     if features != size:
@@ -69,7 +69,7 @@ def check_memory(key: Tensor, value: Tensor, mask: Tensor | None, size: int) -> 
 
 
 def check_query(query: Tensor, memory: Memory, size: int) -> None:
-    """Raise ValueError for queries `[..., Q, dq]` of another size dq, or that a mask is not made for."""
+    """Raise ValueError if the queries `[..., Q, dq]` have the wrong size dq or do not fit the mask."""
     if torch.compiler.is_compiling():
         return
     if query.shape[-1] != size:
@@ -79,7 +79,7 @@ def check_query(query: Tensor, memory: Memory, size: int) -> None:
 
 
 def _check_leading(mask: Tensor, key: Tensor) -> None:
-    """Raise ValueError where a mask differs by examples or by heads, and its dimensions do not say which."""
+    """Raise ValueError if a mask could be per example or per head, and its shape does not say which."""
     if mask.dim() <= 2 or key.dim() <= 2 or mask.dim() == key.dim() or mask.shape[:-2].numel() <= 1:
         return
     given = f"a mask {list(mask.shape)} for keys {list(key.shape)}"

@@ -18,11 +18,11 @@ class MultiHead(nn.Module):
     1706.03762, section 3.2.2, with any mechanism in the heads. A single head has W^Q, W^K, W^V too.
 
     Args:
-        mechanism: makes the attention of the heads; a score with parameters has its own in each.
-        size: d_model, that of the input and output.
+        mechanism: makes the attention of the heads; a score with parameters has separate ones for each head.
+        size: d_model, the size of input and output.
         heads: H, a divisor of `size`; each head has d_k = d_v = size / H.
-        dropout: of the attention weights.
-        relative: positions that turn queries and keys or are added to the scores, made for these heads.
+        dropout: on the attention weights.
+        relative: positions that rotate queries and keys or add a bias to the scores, made for these heads.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class MultiHead(nn.Module):
         self.attention = mechanism(size // heads, size // heads, heads, dropout)
         self.output = nn.Linear(size, size)
         self.relative = relative
-        # W^Q, W^K and W^V are three matrices that happen to lie in one: each has its own fan-out.
+        # W^Q, W^K and W^V are three matrices stored as one: each is initialised with its own fan-out.
         for part in self.project.weight.chunk(3):
             nn.init.xavier_uniform_(part)
         nn.init.zeros_(self.project.bias)
@@ -55,9 +55,9 @@ class MultiHead(nn.Module):
         """Self-attention of `x`.
 
         Args:
-            x: the sequences `[B, L, d]`, or with a packing the real positions of all, `[N, d]`.
+            x: the sequences `[B, L, d]`, or with a packing the real positions of all sequences, `[N, d]`.
             mask: `[B, 1, L]`, `[B, L, L]` or `[L, L]`, True = attend; or how `x` is packed.
-            causal: let a position attend to itself and earlier ones only.
+            causal: let a position attend only to itself and earlier ones.
         """
         projected = self.project(x)
         if isinstance(mask, Packing):
@@ -72,7 +72,7 @@ class MultiHead(nn.Module):
         causal: bool = False,
         offset: int = 0,
     ) -> Memory:
-        """The keys and values of a source whose first row stands at position `offset`, for `attend`."""
+        """The keys and values of a source whose first row is at position `offset`, for `attend`."""
         size = self.output.in_features
         key, value = self._split(F.linear(source, self.project.weight[size:], self.project.bias[size:]), 2)
         return self._remember(key, value, mask, causal, offset)
@@ -80,24 +80,24 @@ class MultiHead(nn.Module):
     def attend(
         self, query: Float[Tensor, "B Q d"], memory: Memory, *, offset: int = 0
     ) -> Float[Tensor, "B Q d"]:
-        """Attention of queries at `offset`, `offset + 1`, ... to a remembered source that begins at 0."""
+        """Attention of queries at `offset`, `offset + 1`, ... to a remembered source that starts at 0."""
         size = self.output.in_features
         (heads,) = self._split(F.linear(query, self.project.weight[:size], self.project.bias[:size]), 1)
         return self._output(self._attend(heads, memory, offset))
 
     def _heads(self, projected: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
-        """The heads' contexts side by side, `[B, L, d]`, of `[B, L, 3d]`."""
+        """The concatenated contexts of the heads, `[B, L, d]`, from the projections `[B, L, 3d]`."""
         query, key, value = self._split(projected, 3)
         return self._attend(query, self._remember(key, value, mask, causal, 0), 0)
 
     def _packed(self, projected: Tensor, packing: Packing, causal: bool) -> Tensor:
-        """The same for rows `[N, 3d]` of sequences that are packed."""
+        """The same for the rows `[N, 3d]` of packed sequences."""
         if not packing.apart:
             return packing.pack(self._heads(packing.unpack(projected), packing.mask, causal))
         if self.attention.record is not None:
             query, key, value = self._split(packing.unpack(projected), 3)
             memory = self._remember(key, value, packing.mask, causal, 0)
-            query, bias = self._placed(query, memory, 0)
+            query, bias = self._with_positions(query, memory, 0)
             self.attention.look(query, memory, bias=bias)
         with self.attention.unrecorded():
             return torch.cat([self._heads(one, None, causal).squeeze(0) for one in packing.split(projected)])
@@ -105,18 +105,18 @@ class MultiHead(nn.Module):
     def _remember(self, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool, offset: int) -> Memory:
         if self.relative is not None:
             key = self.relative.rotate(key, offset)
-        mask = mask.unsqueeze(1) if mask is not None and mask.dim() == 3 else mask  # one for all heads
+        mask = mask.unsqueeze(1) if mask is not None and mask.dim() == 3 else mask  # shared by all heads
         return self.attention.remember(key, value, mask, causal=causal)
 
-    def _placed(self, query: Tensor, memory: Memory, offset: int) -> tuple[Tensor, Tensor | None]:
-        """Queries made ready for the score, and what is added to it."""
+    def _with_positions(self, query: Tensor, memory: Memory, offset: int) -> tuple[Tensor, Tensor | None]:
+        """Queries prepared for the score, and the bias that is added to it."""
         if self.relative is None:
             return query, None
         bias = self.relative.bias(query.shape[-2], memory.value.shape[-2], offset)
         return self.relative.rotate(query, offset), bias
 
     def _attend(self, query: Tensor, memory: Memory, offset: int) -> Tensor:
-        query, bias = self._placed(query, memory, offset)
+        query, bias = self._with_positions(query, memory, offset)
         contexts = self.attention(query, memory, offset=offset, bias=bias)
         return contexts.transpose(1, 2).flatten(-2)  # type: ignore[no-any-return]
 
@@ -131,6 +131,6 @@ class MultiHead(nn.Module):
 
 
 def check_heads(size: int, heads: int) -> None:
-    """Refuse a d_model that the heads cannot share equally."""
+    """Raise LabError if d_model is not a multiple of the number of heads."""
     if size % heads:
         raise LabError(f"model.d_model={size} must be a multiple of model.heads={heads}")

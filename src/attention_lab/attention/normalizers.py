@@ -20,7 +20,7 @@ def masked_softmax(
     with no key left is all zeros, in value and in gradient, never NaN.
 
     Args:
-        scores: `[..., Q, K]`; half precision is normalised in float32 and returned as it came.
+        scores: `[..., Q, K]`; half precision is normalised in float32 and cast back.
         mask: boolean, broadcastable to the scores, True = attend.
         temperature: T; a larger T gives flatter weights.
     """
@@ -28,11 +28,11 @@ def masked_softmax(
         return scores
     dtype, working = scores.dtype, torch.promote_types(scores.dtype, torch.float32)
     if temperature != 1.0:
-        scores = scores.to(working) / temperature  # which may be more than float16 holds
+        scores = scores.to(working) / temperature  # may overflow float16
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf)
     empty = scores.detach().amax(-1, keepdim=True) == -torch.inf
-    # An empty row is replaced before the softmax, or its NaN would come back through the gradient.
+    # Replace empty rows before the softmax, or their NaN would come back through the gradient.
     weights = torch.softmax(scores.masked_fill(empty, 0.0), dim=-1, dtype=working).masked_fill(empty, 0.0)
     return weights.to(dtype)
 
@@ -43,14 +43,14 @@ class Normalizer(Protocol):
 
     @property
     def scale(self) -> float | None:
-        """The factor on the scores if this is a plain softmax, which fused kernels compute; else None."""
+        """The factor on the scores if this is a plain softmax, so that fused kernels apply; else None."""
 
     def __call__(self, scores: Tensor, mask: Tensor | None) -> Tensor:
         """Weights for the scores under a boolean mask, True = attend."""
 
 
 class _Tempered(nn.Module):
-    """What the normalisers share: a temperature, by which the scores are divided."""
+    """Base of the normalisers: a temperature that divides the scores."""
 
     scale: float | None = None
     """See `Normalizer`."""
@@ -97,9 +97,9 @@ class Entmax15(_Tempered):
 
 
 class Sigmoid(_Tempered):
-    """Every key on its own: `sigmoid(s_i / T - log n)`, n the keys of the row (2409.04431, section 3).
+    """Each key independently: `sigmoid(s_i / T - log n)`, n the keys of the row (2409.04431, section 3).
 
-    The bias makes scores of zero weigh n / (n + 1) in all. A row does not sum to one.
+    With this bias, scores of zero give weights that sum to n / (n + 1). A row does not sum to one.
     """
 
     def forward(
@@ -114,7 +114,7 @@ class Sigmoid(_Tempered):
 
 
 def _outside(scores: Tensor, mask: Tensor | None) -> Tensor:
-    """Where no weight may fall: what is masked, and what a compact kernel leaves out."""
+    """Keys that must have weight zero: masked, or outside the support of a compact kernel."""
     outside = scores.detach() == -torch.inf
     return outside if mask is None else outside | ~mask
 
@@ -124,8 +124,8 @@ def _on_simplex(
 ) -> Tensor:
     """A sparse map to the simplex, over the keys that the mask keeps; an empty row gives zeros.
 
-    Both maps give exactly zero to what is 2 or more below the largest score, so that this, and not an
-    infinity that would come back as NaN, is what a masked key is given.
+    Both maps give exactly zero to any score 2 or more below the largest, so a masked key gets such a score
+    instead of an infinity, which would turn into NaN.
     """
     if not scores.shape[-1]:
         return scores
@@ -133,6 +133,6 @@ def _on_simplex(
     working = torch.promote_types(scores.dtype, torch.float32)
     scaled = scores.to(working).masked_fill(outside, 0.0) / temperature
     highest = scaled.detach().masked_fill(outside, -torch.inf).amax(-1, keepdim=True)
-    shifted = scaled - highest.masked_fill(highest == -torch.inf, 0.0)  # the maps do not see a shift
+    shifted = scaled - highest.masked_fill(highest == -torch.inf, 0.0)  # the maps are invariant to a shift
     weights = transform(shifted.masked_fill(outside, -3.0), dim=-1)
     return weights.masked_fill(outside, 0.0).to(scores.dtype)

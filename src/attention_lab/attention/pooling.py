@@ -1,4 +1,4 @@
-"""Pooling: from weights and values to the context, all values softly or one of them hard."""
+"""Pooling: from weights and values to the context, softly over all values or hard on one of them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,17 +23,17 @@ class Soft(nn.Module):
 
 
 class Draw(NamedTuple):
-    """What training needs to know of drawn positions: `log p(s)`, and the entropy of p, each `[..., Q]`."""
+    """What training needs to know of sampled positions: `log p(s)` and the entropy of p, each `[..., Q]`."""
 
     log_probability: Tensor
     entropy: Tensor
 
 
 class _OneHot(nn.Module):
-    """One key for each query: in evaluation the likeliest, `c = v_s`, `s = argmax_i a_i`.
+    """One key for each query; in evaluation the most probable one, `c = v_s`, `s = argmax_i a_i`.
 
-    Weights that do not sum to one (of sigmoid, or under local-p) stand for probabilities in proportion to
-    them. A row of zeros gives a context of zero.
+    Weights that do not sum to one (sigmoid, local-p) are normalised to probabilities. A row of zeros gives
+    a context of zero.
     """
 
     def forward(
@@ -46,22 +46,22 @@ class _OneHot(nn.Module):
         return chosen.to(value.dtype) @ value
 
     def choose(self, probability: Float[Tensor, "... Q K"]) -> Float[Tensor, "... Q K"]:
-        """A one-hot choice in training; by default as in evaluation."""
+        """The one-hot choice in training; by default the same as in evaluation."""
         return _one_hot(probability.argmax(-1), probability)
 
 
 class Hard(_OneHot):
     """Stochastic hard attention, `s ~ Categorical(a)`, `c = v_s` (1502.03044, section 4.1).
 
-    No gradient passes through the draw. It is trained by `estimators.monte_carlo` from the draws that
-    `drawing` collects.
+    No gradient passes through the sampling. It is trained by `gradient_estimators.monte_carlo` on the samples
+    that `drawing` collects.
 
     Args:
-        samples: N, the draws for each example and step.
+        samples: N, the samples for each example and step.
         baseline: subtract a moving average of `log p(y | s)` (eq. 12): less variance, same mean.
         decay: of the moving average, b <- decay b + (1 - decay) log p(y | s).
-        weight: lambda_r, of the score-function term.
-        entropy: lambda_e, of the entropy of the weights, which keeps them from settling early.
+        weight: lambda_r, the weight of the score-function term.
+        entropy: lambda_e, the weight of the entropy term, which keeps the weights from collapsing early.
     """
 
     average: Tensor
@@ -86,7 +86,7 @@ class Hard(_OneHot):
         self.draws: list[Draw] | None = None
 
     def choose(self, probability: Float[Tensor, "... Q K"]) -> Float[Tensor, "... Q K"]:
-        """A draw from the probabilities; inside `drawing` its log-probability is kept."""
+        """A sample from the probabilities; inside `drawing` its log-probability is recorded."""
         flat = probability.detach().flatten(0, -2)
         empty = flat.sum(-1, keepdim=True) == 0
         index = _draw(flat.float() + empty).view(probability.shape[:-1])
@@ -98,13 +98,13 @@ class Hard(_OneHot):
 
 
 class Gumbel(_OneHot):
-    """Straight-through Gumbel-softmax: a one-hot draw, with the gradient of a soft one (1611.01144).
+    """Straight-through Gumbel-softmax: a one-hot sample with the gradient of a soft one (1611.01144).
 
-    Forward `one_hot(argmax_i (log a_i + g_i))` with Gumbel noise g, which is an exact draw from a; backward
+    Forward `one_hot(argmax_i (log a_i + g_i))` with Gumbel noise g, which is an exact sample from a; backward
     the gradient of `softmax((log a + g) / T)`.
 
     Args:
-        temperature: T; smaller is nearer to the one-hot draw, with a gradient of more variance.
+        temperature: T; a smaller T is closer to the one-hot sample, but its gradient has more variance.
     """
 
     def __init__(self, temperature: float = 1.0) -> None:
@@ -114,7 +114,7 @@ class Gumbel(_OneHot):
         self.temperature = temperature
 
     def choose(self, probability: Float[Tensor, "... Q K"]) -> Float[Tensor, "... Q K"]:
-        """A one-hot draw with the gradient of the relaxed one."""
+        """A one-hot sample with the gradient of the relaxed one."""
         working = torch.promote_types(probability.dtype, torch.float32)
         noise = torch.empty_like(probability, dtype=working).exponential_()
         noise = -noise.clamp_min(torch.finfo(working).tiny).log().to(probability.dtype)
@@ -123,7 +123,7 @@ class Gumbel(_OneHot):
 
 
 class Exact(_OneHot):
-    """Hard attention trained by enumeration of the position instead of draws, for models that can enumerate.
+    """Hard attention trained by enumerating the positions instead of sampling, for models that can do so.
 
     Args:
         objective: `bound`, `sum_s p(s) log p(y | s)` (1502.03044, eq. 10), whose gradient Monte Carlo
@@ -138,16 +138,17 @@ class Exact(_OneHot):
 
 
 class Monotonic(_OneHot):
-    """Exact hard monotonic attention: positions that never go back, all paths of them summed (1905.06319).
+    """Exact hard monotonic attention: positions never go back, and all paths are summed (1905.06319).
 
-    A decoder that knows it (`models.monotonic`) takes `p(y)` as the sum over paths `s_1 <= s_2 <= ...` with
-    `p(s_t | s_{t-1})` the weights over the positions from `s_{t-1}` on; elsewhere it attends as the others.
+    A decoder that supports it (`models.parts.monotonic`) computes `p(y)` as the sum over paths
+    `s_1 <= s_2 <= ...`, where `p(s_t | s_{t-1})` is the weights over the positions from `s_{t-1}`
+    on, renormalised; elsewhere it behaves like other hard attention.
     """
 
 
 @contextmanager
 def drawing(pooling: Hard) -> Iterator[list[Draw]]:
-    """Collect the draws of `pooling`, call by call."""
+    """Collect the samples of `pooling`, call by call."""
     pooling.draws = []
     try:
         yield pooling.draws
@@ -156,13 +157,13 @@ def drawing(pooling: Hard) -> Iterator[list[Draw]]:
 
 
 def probabilities(weights: Float[Tensor, "... Q K"]) -> Float[Tensor, "... Q K"]:
-    """Weights over their sum; a row of zeros stays one."""
+    """Weights divided by their sum; a row of zeros stays zero."""
     total = weights.sum(-1, keepdim=True)
     return weights / total.where(total > 0, 1.0)
 
 
 def log_of(probability: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """The logarithm, with 0 in the place of `log 0`, whose infinite slope would make NaN of any gradient."""
+    """The logarithm, with 0 instead of `log 0`, whose infinite slope would turn any gradient into NaN."""
     return probability.where(probability > 0, 1.0).log()
 
 
@@ -172,10 +173,10 @@ def entropy_of(probability: Float[Tensor, "... K"]) -> Float[Tensor, "..."]:
 
 
 def _draw(probability: Tensor) -> Tensor:
-    """A draw from each row `[N, K]`."""
+    """A sample from each row `[N, K]`."""
     if probability.device.type == "cpu":
         return torch.multinomial(probability, 1)
-    # The same, but for two looks at the values, for which a GPU would have to be waited for.
+    # Equivalent, without multinomial's two checks of the values, each of which synchronises with the GPU.
     return (probability / torch.empty_like(probability).exponential_()).argmax(-1)
 
 
