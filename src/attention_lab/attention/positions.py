@@ -1,8 +1,8 @@
-"""Where things stand: positions added to a sequence of embeddings, or acting inside attention.
+"""Positional encodings: added to the embeddings, or acting inside attention.
 
 `Absolute` positions are added once, before the first layer. `Relative` ones act in every head of every layer:
 they rotate queries and keys before the score, or add a bias to the scores. All count from an offset, so that
-a decoder's step gives what the parallel pass gives.
+decoding step by step gives the same as the parallel pass.
 """
 
 import math
@@ -26,11 +26,11 @@ def sinusoids(length: int, size: int, base: float = 10000.0) -> Float[Tensor, "L
 
 
 class Absolute(nn.Module):
-    """Positions that are added to the embeddings; a CLS token takes a place like any other.
+    """Positions that are added to the embeddings; a CLS token has a position like any other token.
 
     Args:
-        size: of the embeddings.
-        length: the usual number of positions.
+        size: size of the embeddings.
+        length: usual number of positions.
     """
 
     def __init__(self, size: int, length: int) -> None:
@@ -49,20 +49,20 @@ class Sinusoidal(Absolute):
     def forward(self, x: Float[Tensor, "B L d"], offset: int = 0) -> Float[Tensor, "B L d"]:
         """`x + P`, the first row at position `offset`."""
         end, table = offset + x.shape[-2], self.table
-        if end > len(table):  # a buffer that grew would differ between processes
+        if end > len(table):  # not stored: a buffer that grows would differ between processes
             table = sinusoids(end, x.shape[-1]).to(table)
         return x + table[offset:end].to(x.dtype)
 
 
 class Learned(Absolute):
-    """Adds one learned vector a position, for up to `length` positions (1706.03762, table 3, row E)."""
+    """Adds a learned vector per position, for up to `length` positions (1706.03762, table 3, row E)."""
 
     def __init__(self, size: int, length: int) -> None:
         super().__init__(size, length)
         self.table = nn.Parameter(torch.randn(length, size) * size**-0.5)
 
     def forward(self, x: Float[Tensor, "B L d"], offset: int = 0) -> Float[Tensor, "B L d"]:
-        """`x + P`, the first row at position `offset`; LabError beyond the length it was made for."""
+        """`x + P`, the first row at position `offset`; raises LabError for positions beyond `length`."""
         end = offset + x.shape[-2]
         if end > len(self.table):
             raise LabError(
@@ -73,13 +73,13 @@ class Learned(Absolute):
 
 
 class Relative(nn.Module):
-    """Positions that act inside the attention of one layer: only differences of positions count.
+    """Positions that act inside the attention of one layer: only differences of positions matter.
 
     Args:
         heads: number of heads H.
-        size: of the queries and keys of a head.
-        prefix: how many leading positions stand before the sequence, as a CLS token does. They are near to
-            none and far from none: the bias to them and from them is 0.
+        size: size of the queries and keys of a head.
+        prefix: number of leading positions that are not part of the sequence, such as a CLS token. They have
+            no distance to any position: the bias to and from them is 0.
         grid: rows and columns if the sequence is a picture read line by line.
     """
 
@@ -88,11 +88,11 @@ class Relative(nn.Module):
         self.prefix = prefix
 
     def rotate(self, x: Float[Tensor, "B H L dk"], offset: int) -> Float[Tensor, "B H L dk"]:
-        """Queries or keys that stand at `offset`, `offset + 1`, ..., made ready for the score."""
+        """Queries or keys at positions `offset`, `offset + 1`, ..., prepared for the score."""
         return x
 
     def bias(self, queries: int, keys: int, offset: int) -> Float[Tensor, "H Q K"] | None:
-        """What is added to the scores of queries at `offset`, ... and keys at 0, ...; None for nothing."""
+        """The bias on the scores of queries at `offset`, ... against keys at 0, ...; None for no bias."""
         return None
 
 
@@ -102,23 +102,23 @@ class Rotary(Relative):
         x'[2i]   = x[2i] cos(p t_i) - x[2i+1] sin(p t_i)
         x'[2i+1] = x[2i+1] cos(p t_i) + x[2i] sin(p t_i),   t_i = 10000^(-2i/d)
 
-    The inner product of a rotated query and key depends on the difference of their positions alone; any score
-    may follow. A CLS token takes a place like any other: wherever it stands, differences stay what they were.
+    The inner product of a rotated query and key depends only on the difference of their positions; any score
+    may follow. A CLS token has a position like any other: it does not change the differences between others.
 
     Raises:
-        LabError: the size of a head is odd.
+        LabError: the heads have an odd size.
     """
 
     def __init__(self, heads: int, size: int, *, prefix: int = 0, grid: Sequence[int] | None = None) -> None:
         super().__init__(heads, size, prefix=prefix, grid=grid)
         if size % 2:
             raise LabError(
-                f"model.positions=rotary turns pairs of entries, and a head has {size}: "
+                f"model.positions=rotary rotates pairs of entries, and a head has {size}: "
                 "choose model.d_model and model.heads so that d_model / heads is even"
             )
 
     def rotate(self, x: Float[Tensor, "B H L dk"], offset: int) -> Float[Tensor, "B H L dk"]:
-        """`x` turned, the first row by the angles of position `offset`."""
+        """`x` rotated, the first row by the angles of position `offset`."""
         length, size = x.shape[-2:]
         working = torch.promote_types(x.dtype, torch.float32)  # half precision cannot count to 4096
         exponents = torch.arange(0, size, 2, dtype=working, device=x.device) / size
@@ -126,15 +126,16 @@ class Rotary(Relative):
         angles = position.unsqueeze(-1) * 10000.0**-exponents
         cosine, sine = angles.cos(), angles.sin()
         even, odd = x.to(working)[..., ::2], x.to(working)[..., 1::2]
-        turned = torch.stack([even * cosine - odd * sine, odd * cosine + even * sine], -1)
-        return turned.flatten(-2).to(x.dtype)
+        rotated = torch.stack([even * cosine - odd * sine, odd * cosine + even * sine], -1)
+        return rotated.flatten(-2).to(x.dtype)
 
 
 class Alibi(Relative):
     """Bias `-m_h |i - j|` with the slopes `m_h = 2^(-8h/H)`, h = 1 ... H (2108.12409, section 3).
 
-    The paper's bias is that of a causal model; here it falls off likewise towards later keys. A CLS token
-    before the sequence is at distance 0 from all; behind it, as under a causal mask, it takes the next place.
+    The paper's model is causal; here the bias falls off in the same way towards later keys. A CLS token
+    before the sequence is at distance 0 from every position; one after it, as under a causal mask, has the
+    next position.
     """
 
     slopes: Tensor
@@ -154,14 +155,14 @@ class Alibi(Relative):
 
 
 class Quadratic(Relative):
-    """Bias `-alpha_h (|delta|^2 - 2 <delta, Delta_h>)`, a Gaussian where head h looks (1911.03584, eq. 9).
+    """Bias `-alpha_h (|delta|^2 - 2 <delta, Delta_h>)`, a Gaussian around Delta_h (1911.03584, eq. 9).
 
-    `delta` is the key's position minus the query's, a number, or rows and columns where there is a grid. The
-    centre Delta_h and the sharpness alpha_h > 0 are learned. With scoring=constant this alone decides, and
-    heads that are sharp enough are the pixels of a convolution's kernel.
+    `delta` is the key's position minus the query's: a number, or rows and columns if there is a grid. The
+    centre Delta_h and the sharpness alpha_h > 0 are learned. With scoring=constant only the bias decides, and
+    heads that are sharp enough act as the pixels of a convolution kernel.
 
-    A CLS token, before the sequence or behind a grid, is no part of the picture: the bias to it and from it
-    is 0. Behind a sequence without grid it takes the next place.
+    A CLS token before the sequence or after a grid is not part of the picture: the bias to and from it
+    is 0. After a sequence without a grid it has the next position.
     """
 
     def __init__(self, heads: int, size: int, *, prefix: int = 0, grid: Sequence[int] | None = None) -> None:
@@ -172,7 +173,7 @@ class Quadratic(Relative):
         self.log_sharpness = nn.Parameter(torch.zeros(heads))
 
     def bias(self, queries: int, keys: int, offset: int) -> Float[Tensor, "H Q K"]:
-        """`-alpha_h (|delta|^2 - 2 <delta, Delta_h>)`, 0 to and from what has no place."""
+        """`-alpha_h (|delta|^2 - 2 <delta, Delta_h>)`, 0 to and from positions off the sequence or grid."""
         query, query_placed = self._places(offset, queries)
         key, key_placed = self._places(0, keys)
         delta = key - query.unsqueeze(-2)
@@ -181,7 +182,7 @@ class Quadratic(Relative):
         return bias.masked_fill(~(query_placed.unsqueeze(-1) & key_placed), 0.0)
 
     def _places(self, start: int, count: int) -> tuple[Float[Tensor, "L a"], Bool[Tensor, " L"]]:
-        """The places of positions `start`, `start + 1`, ..., and which of them are on the map."""
+        """Coordinates of positions `start`, `start + 1`, ..., and which are on the sequence or grid."""
         position = torch.arange(start, start + count, device=self.centre.device) - self.prefix
         if self.grid is None:
             return position.unsqueeze(-1).to(self.centre.dtype), position >= 0
@@ -198,11 +199,11 @@ POSITIONS: dict[str, type[Absolute] | type[Relative] | None] = {
     "quadratic": Quadratic,
     "none": None,
 }
-"""Positions by the name that a configuration gives them."""
+"""Positional encodings by their name in the configuration."""
 
 
 def make_absolute(name: str, size: int, length: int) -> Absolute | None:
-    """The positions called `name` if they are added to embeddings of `size`, usually `length` of them."""
+    """The positions called `name` for embeddings of `size`; None if they are not of the absolute kind."""
     kind = _kind(name)
     return kind(size, length) if kind is not None and issubclass(kind, Absolute) else None
 
@@ -210,7 +211,7 @@ def make_absolute(name: str, size: int, length: int) -> Absolute | None:
 def make_relative(
     name: str, heads: int, size: int, *, prefix: int = 0, grid: Sequence[int] | None = None
 ) -> Relative | None:
-    """The positions called `name` if they act inside attention, for one layer; see `Relative`."""
+    """The positions called `name` for one layer, see `Relative`; None if they are not of that kind."""
     kind = _kind(name)
     if kind is None or not issubclass(kind, Relative):
         return None

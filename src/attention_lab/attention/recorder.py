@@ -1,4 +1,4 @@
-"""What a recording sees of an attention: the weights of the examples that it looks at."""
+"""The hook by which a recording receives the weights of one attention, for the examples it selects."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,26 +12,26 @@ Examples = int | slice | Sequence[int] | Tensor | None
 
 @dataclass(frozen=True)
 class Recorder:
-    """Keeps weights of one attention.
+    """Passes on the weights of one attention.
 
     Attributes:
-        keep: takes weights, mask and predicted centres of the examples looked at.
-        examples: these examples. A call without a batch dimension is one example, always looked at.
+        keep: called with the weights, mask and predicted centres of the selected examples.
+        examples: the selected examples. A call without a batch dimension is one example, always selected.
     """
 
     keep: Callable[[Tensor, Tensor | None, Tensor | None], None]
     examples: Examples = None
 
     def add(self, weights: Tensor, mask: Tensor | None, centre: Tensor | None = None) -> None:
-        """Keep what is looked at of the weights of a whole batch, `[Q, K]` or `[B, ..., Q, K]`."""
+        """Record the selected examples of the weights of a batch, `[Q, K]` or `[B, ..., Q, K]`."""
         chosen, mask, centre = self.of_batch(weights.detach(), mask, centre)
-        self.keep(chosen if self.examples is None else chosen.clone(), mask, centre)  # not a view of them all
+        self.keep(chosen if self.examples is None else chosen.clone(), mask, centre)  # a view would keep all
 
     def of_batch(self, *tensors: Tensor | None) -> list[Any]:
-        """What of tensors with a common batch belongs to the examples looked at.
+        """The selected examples of tensors that share a batch dimension.
 
-        The batch is the first dimension of those of the highest rank, unless they have only two; what is
-        the same for all examples stays as it is.
+        The batch is the first dimension of the tensors of the highest rank, unless that rank is two. Tensors
+        that are shared by all examples are returned unchanged.
         """
         given = [x for x in tensors if x is not None]
         rank = max(x.dim() for x in given)
@@ -40,7 +40,7 @@ class Recorder:
         return [x if x is None or x.dim() < rank or len(x) < batch else x[chosen] for x in tensors]
 
     def _choose(self, batch: int) -> slice | list[int]:
-        """The index of the examples looked at in a batch of this size."""
+        """The index of the selected examples in a batch of this size."""
         examples = slice(None) if self.examples is None else self.examples
         if isinstance(examples, slice):
             return examples

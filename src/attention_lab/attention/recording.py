@@ -1,4 +1,4 @@
-"""Weights on demand: run a model as ever, and look at what each of its attentions did."""
+"""Weights on demand: run a model as usual, and look at the weights of each of its attentions."""
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,8 +14,9 @@ from attention_lab.attention.recorder import Examples, Recorder
 class Recording(Mapping[str, Tensor]):
     """The weights `[B, H, Q, K]` of every attention that ran, by module name, in order of execution.
 
-    B counts the examples looked at. They are detached and before dropout. Several calls of one attention,
-    as by the steps of a decoder, are joined along the queries, once; a missing batch or head dimension is 1.
+    B is the number of selected examples. The weights are detached, and taken before dropout. Several calls of
+    one attention, such as the steps of a decoder, are concatenated along the queries; a missing batch or head
+    dimension is 1.
     """
 
     def __init__(self) -> None:
@@ -24,7 +25,7 @@ class Recording(Mapping[str, Tensor]):
         self._centres: dict[str, list[Tensor]] = {}
 
     def add(self, name: str, weights: Tensor, mask: Tensor | None, centre: Tensor | None = None) -> None:
-        """Keep the weights and the mask of one call, `[Q, K]`, `[B, Q, K]` or `[B, H, Q, K]`.
+        """Record the weights and the mask of one call, `[Q, K]`, `[B, Q, K]` or `[B, H, Q, K]`.
 
         `centre` has the same dimensions, the last of size 1.
         """
@@ -35,11 +36,11 @@ class Recording(Mapping[str, Tensor]):
         self._masks.setdefault(name, []).append(_four(mask.expand_as(weights)))
 
     def mask(self, name: str) -> Tensor:
-        """The mask under which `self[name]` came about, of the same shape, True = attended."""
+        """The mask under which `self[name]` was computed, of the same shape, True = attended."""
         return _joined(self._masks[name])
 
     def centre(self, name: str) -> Tensor | None:
-        """The positions `[B, H, Q]` about which queries looked, if a window predicted them."""
+        """The positions `[B, H, Q]` that the window predicted for the queries; None if it predicts none."""
         return _joined(self._centres[name]).squeeze(-1) if name in self._centres else None
 
     def __getitem__(self, name: str) -> Tensor:
@@ -53,7 +54,7 @@ class Recording(Mapping[str, Tensor]):
 
 
 def _joined(parts: list[Tensor]) -> Tensor:
-    """The parts in one, which takes their place."""
+    """The parts concatenated; the list then holds only the result."""
     if len(parts) > 1:
         parts[:] = [torch.cat(parts, dim=2)]
     return parts[0]
@@ -75,18 +76,18 @@ def recording(
             model(batch)
         weights["encoder.layers.0.attention"]  # [B, H, Q, K]
 
-    The model computes the same as ever, by the same paths. Where these do not hold the weights, they are
-    computed once more from the scores, without gradient; outside nothing is computed or kept.
+    The model computes the same results by the same paths. If a path does not form the weights, they are
+    recomputed from the scores, without gradient. Outside the `with` block nothing is computed or stored.
 
     Args:
-        model: what is run inside.
-        examples: of each batch the ones to look at, in this order: a number, a slice or several numbers;
-            None for all. Only theirs are computed and kept.
-        names: of the attentions to record; None for all.
+        model: the model that runs inside the block.
+        examples: the examples of each batch to record, in this order: an index, a slice or several indices;
+            None for all. Only their weights are computed and stored.
+        names: names of the attentions to record; None for all.
 
     Raises:
         KeyError: the model has no attention of that name.
-        IndexError: (when the model is run) a batch is too small for a number.
+        IndexError: (when the model is run) a batch is too small for an index.
     """
     result = Recording()
     found = [(name, module) for name, module in model.named_modules() if isinstance(module, Attention)]

@@ -1,9 +1,9 @@
 """Scoring functions: log-kernels `log N(q, k)` that one softmax turns into weights.
 
 Every score is built from the sizes of its query and key, `Score(query_size, key_size, heads=None)`;
-with `heads` its parameters get a leading `[H, ...]` and it takes `[B, H, Q, d]`. What depends on the
-key alone is computed once, by `keys`. Scores that are an inner product of features say so by
-`features`, and that alone sends them down the fused path.
+with `heads` its parameters get a leading `[H, ...]` and it takes `[B, H, Q, d]`. The part that depends only
+on the key is computed once, by `keys`. Scores that are an inner product of features declare it by defining
+`features`; that is all it takes to use the fused path.
 """
 
 import math
@@ -25,9 +25,9 @@ class Score(nn.Module):
     """
 
     same_size = False
-    """Whether query and key must have one size."""
+    """Whether query and key must have the same size."""
     is_placed = False
-    """Whether the score of a key depends on where it stands among the keys."""
+    """Whether the score of a key depends on its position among the keys."""
 
     def __init__(self, query_size: int, key_size: int, heads: int | None = None) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class Score(nn.Module):
         return nn.Parameter(torch.randn(*heads, *shape) * std)
 
     def keys(self, key: Float[Tensor, "... K dk"]) -> Float[Tensor, "... K f"]:
-        """What of the score depends on the key alone, computed once for a source."""
+        """The part of the score that depends only on the key, computed once for a source."""
         return key
 
     def features(
@@ -53,11 +53,14 @@ class Score(nn.Module):
         keys: Float[Tensor, "... K f"],
         mask: Bool[Tensor, "..."] | None,
     ) -> tuple[Tensor, Tensor] | None:
-        """Features a `[..., Q, f]`, b `[..., K, f]` with score = a b^T up to a term of q alone, else None."""
+        """Features a `[..., Q, f]`, b `[..., K, f]` with score = a b^T, or None if there are none.
+
+        The equality may leave out a term that depends only on q, which a softmax cancels.
+        """
         return None
 
     def kernel_features(self, query: Tensor, keys: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Features a, b >= 0 with exp(score) = a b^T, for attention linear in the length; else None."""
+        """Features a, b >= 0 with exp(score) = a b^T, for attention in linear time, or None if none exist."""
         return None
 
     def forward(
@@ -94,7 +97,7 @@ class General(Score):
 
     def __init__(self, query_size: int, key_size: int, heads: int | None = None) -> None:
         super().__init__(query_size, key_size, heads)
-        # Var(q^T W k) = dq dk Var(W): scores of variance 1 at the start, as with the scaled dot product.
+        # Var(q^T W k) = dq dk Var(W): initial scores have variance 1, as with the scaled dot product.
         self.weight = self.parameter(query_size, key_size, std=(query_size * key_size) ** -0.5)
 
     def keys(self, key: Tensor) -> Tensor:
@@ -112,8 +115,8 @@ class Cosine(Score):
     Args:
         query_size: size of the query, equal to `key_size`.
         key_size: size of the key.
-        heads: one sharpness for each head where given.
-        sharpness: b at the start; it is learned. Cosines lie in [-1, 1]: without it a softmax is almost flat.
+        heads: if given, one sharpness for each head.
+        sharpness: initial b; it is learned. Cosines lie in [-1, 1]: without b a softmax is almost flat.
     """
 
     same_size = True
@@ -154,7 +157,7 @@ class Linear(Score):
     def forward(
         self, query: Float[Tensor, "... Q d"], keys: Float[Tensor, "... K d"]
     ) -> Float[Tensor, "... Q K"]:
-        """`log(phi(q) . phi(k))`; -inf where the features have vanished."""
+        """`log(phi(q) . phi(k))`; -inf where the features underflow to zero."""
         with torch.autocast(query.device.type, enabled=False):
             kernel = _phi(query) @ keys.mT
             positive = kernel > 0
@@ -167,12 +170,12 @@ class Location(Score):
 
     Args:
         query_size: size of the query.
-        key_size: size of the key, which does not matter.
-        heads: one W for each head where given.
-        length: the most keys that there are rows of W for.
+        key_size: size of the key, unused.
+        heads: if given, one W for each head.
+        length: number of rows of W, the largest number of keys.
 
     Raises:
-        LabError: (when used) there are more keys.
+        LabError: (when used) there are more than `length` keys.
     """
 
     is_placed = True
@@ -185,7 +188,7 @@ class Location(Score):
         self.weight = self.parameter(length, query_size, std=query_size**-0.5)
 
     def keys(self, key: Tensor) -> Tensor:
-        """Nothing but the number of keys."""
+        """An empty tensor that only carries the number of keys."""
         return key[..., :0]
 
     def forward(
@@ -205,15 +208,15 @@ class Additive(Score):
     """Additive score `w_v^T f(W_q q + W_k k)`, without bias; sizes may differ.
 
     With f = tanh it is that of 1409.0473, A.1.2; with f = leaky_relu that of 2105.14491, eq. 7 (GATv2).
-    The sums of all pairs are never in memory at once, see `fast.additive`.
+    The sums of all pairs are never in memory at once; see `fast.additive`.
 
     Args:
         query_size: size of the query.
         key_size: size of the key.
-        heads: weights of its own for each head where given.
+        heads: if given, separate weights for each head.
         hidden_size: size of the sum; by default that of the query.
         activation: f, one of `ACTIVATIONS`.
-        compiled: whether inductor compiles what is large; None: only where that pays by itself.
+        compiled: whether inductor compiles large calls; None: only if the compilation pays off.
     """
 
     def __init__(
@@ -239,7 +242,7 @@ class Additive(Score):
         self.value_weight = self.parameter(hidden_size, 1, std=hidden_size**-0.5)
 
     def make_projections(self, hidden_size: int) -> None:
-        """The parameters of both projections, two matrices with fan-outs of their own."""
+        """The parameters of both projections, two matrices, each with its own fan-out."""
         self.query_weight = self.parameter(
             hidden_size, self.query_size, std=(2 / (self.query_size + hidden_size)) ** 0.5
         )
@@ -286,8 +289,8 @@ def _phi(x: Tensor) -> Tensor:
 def _unit(x: Tensor) -> Tensor:
     """`x / |x|`; 0 for a zero vector.
 
-    Half precision is normalised in float32, and a vector too short for a normal number of its type is zero in
-    value and gradient: that gradient, of the order of `1 / |x|`, would overflow.
+    Half precision is normalised in float32. A vector shorter than the smallest normal number of its type is
+    zero in value and gradient: its gradient, of the order of `1 / |x|`, would overflow.
     """
     working = torch.promote_types(x.dtype, torch.float32)
     if x.dtype == working:

@@ -1,4 +1,4 @@
-"""Windows: which keys a query may attend to by their position, and how the weights fall off within."""
+"""Windows: which keys a query may attend to by position, and how weights fall off inside the window."""
 
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -10,16 +10,16 @@ from attention_lab.attention.masks import distances
 from attention_lab.errors import LabError
 
 FALLOFFS = ("none", "gaussian")
-"""How the weights of a window with a centre depend on the distance from it; see `falloff_factor`."""
+"""How the weights inside a window depend on the distance from its centre; see `falloff_factor`."""
 
 
 class Span(NamedTuple):
-    """What a window leaves of the keys.
+    """What a window does to the keys.
 
     Attributes:
-        mask: boolean, broadcastable to `[..., Q, K]`, True = inside; None if every key is.
-        factor: of the weights after normalisation, `[..., Q, K]`; None if it is 1.
-        centre: position about which a query looks, `[..., Q, 1]`, if it is predicted.
+        mask: boolean, broadcastable to `[..., Q, K]`, True = inside; None if every key is inside.
+        factor: multiplies the weights after normalisation, `[..., Q, K]`; None for 1.
+        centre: predicted centre of each query's window, `[..., Q, 1]`; None if it is not predicted.
     """
 
     mask: Tensor | None = None
@@ -29,9 +29,9 @@ class Span(NamedTuple):
 
 @runtime_checkable
 class Window(Protocol):
-    """Looks at the queries `[..., Q, dq]`, the first of which is at position `offset`, and K keys.
+    """Maps queries `[..., Q, dq]`, the first at position `offset`, and the number of keys K to a `Span`.
 
-    `visible` is the mask that stands without the window, None if every key may be attended.
+    `visible` is the mask without the window; None if every key may be attended to.
     """
 
     def __call__(self, query: Tensor, keys: int, visible: Tensor | None, offset: int) -> Span:
@@ -39,16 +39,16 @@ class Window(Protocol):
 
 
 def falloff_factor(distance: Float[Tensor, "..."], width: int | float, falloff: str) -> Tensor | None:
-    """What the weights of a window `|distance| <= D` are multiplied by; None for a factor of 1.
+    """The factor on the weights of a window `|distance| <= D`; None for a factor of 1.
 
     `gaussian` is `exp(-distance^2 / (2 sigma^2))` with `sigma = D / 2` (1508.04025, eq. 10): 1 in the centre,
-    `exp(-2)` at the edge. It comes after normalisation, so that a row then sums to less than 1.
+    `exp(-2)` at the edge. It is applied after normalisation, so that a row then sums to less than 1.
     """
     return None if falloff == "none" else torch.exp(distance.square() * (-2 / width**2))
 
 
 def check_falloff(falloff: str, width: int | float) -> None:
-    """Raise LabError for an unknown fall-off, or for one whose sigma would be 0."""
+    """Raise LabError for an unknown fall-off, or if sigma would be 0."""
     if falloff not in FALLOFFS:
         raise LabError(f"window.falloff={falloff} is unknown: choose {', '.join(FALLOFFS)}")
     if falloff != "none" and width == 0:
@@ -64,26 +64,26 @@ class Global(nn.Module):
         super().__init__()
 
     def forward(self, query: Tensor, keys: int, visible: Tensor | None, offset: int) -> Span:
-        """Every key, at its own weight."""
+        """Every key, with its weight unchanged."""
         return Span()
 
 
 class Band(nn.Module):
     """The keys around the query's own position t: `|j - t| <= D`.
 
-    In a decoder this is the monotonic local attention, local-m, with `p_t = t` (1508.04025, section
-    3.2); in an encoder the band of windowed self-attention (2004.05150, section 3.1). There all keys of
-    the band count alike. With `falloff=gaussian` they are weaker the farther away, as in local-p:
+    In a decoder this is monotonic local attention, local-m, with `p_t = t` (1508.04025, section
+    3.2); in an encoder it is the band of windowed self-attention (2004.05150, section 3.1). In both, all keys
+    of the band count equally. With `falloff=gaussian` weights fall off with the distance, as in local-p:
 
         a_t(j) exp(-(j - t)^2 / (2 (D/2)^2))
 
-    after the weights have been normalised over the band, so that a row sums to less than 1, unless it has
-    one key alone and that is its own.
+    after the weights have been normalised over the band, so that a row sums to less than 1, unless its only
+    key is the one at its own position.
 
     Args:
-        query_size: unused, as the window depends on positions alone.
+        query_size: unused, as the window depends only on positions.
         heads: unused.
-        width: D, a whole number of positions to either side.
+        width: D, the number of positions on either side.
         falloff: `none` or `gaussian`.
     """
 
@@ -97,12 +97,12 @@ class Band(nn.Module):
         self.width, self.falloff = width, falloff
 
     def forward(self, query: Tensor, keys: int, visible: Tensor | None, offset: int) -> Span:
-        """The keys of the band, at their own weight or weaker the farther away."""
+        """The keys of the band, with unchanged weights or weights that fall off with the distance."""
         distance = distances(query.shape[-2], keys, query.device, offset=offset)
         return Span(distance.abs() <= self.width, self.factor(distance, query.dtype))
 
     def factor(self, distance: Int[Tensor, "..."], dtype: torch.dtype) -> Float[Tensor, "..."] | None:
-        """The factor of weights at these distances, never in half precision; None if it is 1."""
+        """The factor on weights at these distances, never in half precision; None for 1."""
         if self.falloff == "none":
             return None
         wide = distance.to(torch.promote_types(dtype, torch.float32))
@@ -114,15 +114,15 @@ class LocalP(nn.Module):
 
         p_t = S sigmoid(v^T tanh(W h_t)),   |j - p_t| <= D,   a_t(j) exp(-(j - p_t)^2 / (2 (D/2)^2))
 
-    with S the number of keys that the query may see. The weights are normalised over the window and
-    then multiplied, so that a row sums below one. Keys count from 0.
+    with S the number of keys that the query may see. The weights are normalised over the window before the
+    multiplication, so that a row sums to less than one. Keys count from 0.
 
-    With `falloff=none` the keys of the window count alike and rows sum to one. Nothing then tells the
-    predictor where to move: it has no gradient, and the windows stay where they were drawn.
+    With `falloff=none` the keys of the window count equally and rows sum to one. The predictor then has no
+    gradient, so the windows stay where they were initialised.
 
     Args:
         query_size: size of h_t.
-        heads: a predictor for each head where given.
+        heads: if given, a predictor for each head.
         width: D.
         falloff: `gaussian` or `none`.
     """
@@ -155,7 +155,7 @@ class LocalP(nn.Module):
         return share * (keys if visible is None else visible.sum(-1, keepdim=True).to(dtype))
 
     def forward(self, query: Tensor, keys: int, visible: Tensor | None, offset: int) -> Span:
-        """The keys about the predicted position, by default weaker the farther from it."""
+        """The keys around the predicted position, by default with weights that fall off with the distance."""
         centre = self.position(query, keys, visible)
         distance = torch.arange(keys, device=query.device, dtype=centre.dtype) - centre
         factor = falloff_factor(distance, self.width, self.falloff)

@@ -1,7 +1,7 @@
 """Attention within a band, `|j - t| <= D`, in O(Q D): blocks of queries against strips of keys.
 
-The queries are cut into blocks of b. Those of a block see no key outside of a strip of b + 2D (b + D if they
-see no later key), so that `Q (b + 2D)` scores take the place of `Q K`. Strips overlap; they are views of the
+The queries are split into blocks of b. The queries of a block see only the keys of a strip of b + 2D (b + D
+if causal), so that `Q (b + 2D)` scores are computed instead of `Q K`. Strips overlap; they are views of the
 keys, not copies.
 """
 
@@ -17,22 +17,22 @@ from torch import Tensor
 from attention_lab.attention.fast.fused import fitted, fused_attention
 
 GAIN = 2
-"""Least number of scores without strips for one with them from which strips are faster; measured on a CPU."""
+"""Strips are faster if they save at least this factor of scores; measured on a CPU."""
 LEAST = 2**15
-"""Least number of scores of a head without strips; below it the calls take longer than the work they save."""
+"""Fewest scores of a head for which strips are used; below that, the calls cost more than they save."""
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """How queries at `offset`, `offset + 1`, ... and keys at 0, 1, ... are cut.
+    """How queries at `offset`, `offset + 1`, ... and keys at 0, 1, ... are split.
 
     Attributes:
         queries: their number Q.
         keys: their number K.
         offset: position of the first query.
-        before: keys that a query sees before its own position.
-        after: keys that it sees after it.
-        size: queries in a block.
+        before: number of keys that a query sees before its own position.
+        after: number of keys that it sees after its own position.
+        size: queries per block.
     """
 
     queries: int
@@ -49,17 +49,17 @@ class Blocks:
 
     @property
     def strip(self) -> int:
-        """Number of keys s that a block meets."""
+        """Number of keys s that a block sees."""
         return self.before + self.size + self.after
 
     def of_queries(self, x: Float[Tensor, "... Q d"]) -> Float[Tensor, "... n b d"]:
-        """The blocks, the last one filled up with zeros."""
+        """The blocks, the last one padded with zeros."""
         short = self.count * self.size - self.queries
         x = F.pad(x, (0, 0, 0, short)) if short else x
         return x.reshape(*x.shape[:-2], self.count, self.size, x.shape[-1])
 
     def row_of_keys(self, x: Float[Tensor, "... K d"]) -> Float[Tensor, "... L d"]:
-        """The keys from the first strip to the last, with zeros where there is none."""
+        """The keys from the first strip to the last, padded with zeros where there are none."""
         return F.pad(x, (0, 0, *self._margins))
 
     def of_keys(self, row: Float[Tensor, "... L d"]) -> Float[Tensor, "... n s d"]:
@@ -70,7 +70,7 @@ class Blocks:
     def inside(
         self, visible: Bool[Tensor, "... 1 K"] | None, device: torch.device
     ) -> Bool[Tensor, "... n b s"]:
-        """Which key of its strip a query may attend to."""
+        """Which keys of its strip a query may attend to."""
         distance = self.distances(device)
         band = (distance >= -self.before) & (distance <= self.after)
         if visible is None:
@@ -79,7 +79,7 @@ class Blocks:
         return band & exists.unsqueeze(-2)
 
     def distances(self, device: torch.device) -> Int[Tensor, "b s"]:
-        """`j - t` of each key of a strip and each query of its block, the same in every block."""
+        """`j - t` for each key of a strip and each query of its block, the same in every block."""
         row = torch.arange(self.size, device=device).unsqueeze(-1)
         return torch.arange(self.strip, device=device) - row - self.before
 
@@ -89,12 +89,12 @@ class Blocks:
 
     @property
     def _margins(self) -> tuple[int, int]:
-        """Keys to add before and after, if negative to drop, so that strips begin at 0, b, 2b, ..."""
+        """Keys to pad before and after (negative: to drop), so that strips start at 0, b, 2b, ..."""
         return self.before - self.offset, self.offset + self.count * self.size + self.after - self.keys
 
 
 class _Strips(torch.autograd.Function):
-    """`x.unfold(-2, strip, size).mT`, whose own backward pass takes as long as a fused kernel's."""
+    """`x.unfold(-2, strip, size).mT`, whose backward pass in torch takes as long as a fused kernel's."""
 
     generate_vmap_rule = True
 
@@ -105,13 +105,13 @@ class _Strips(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, int, int], output: Tensor) -> None:
-        """Keep sizes alone."""
+        """Save only the sizes."""
         x, ctx.strip, ctx.size = inputs
         ctx.length = x.shape[-2]
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        """The sum over the strips that a row is in, one block of it after the other."""
+        """For each row, the sum over the strips that contain it, block by block."""
         *leading, count, _, features = gradient.shape
         more = -(-ctx.strip // ctx.size) - 1
         total = gradient.new_zeros(*leading, count + more, ctx.size, features)
@@ -121,7 +121,7 @@ class _Strips(torch.autograd.Function):
 
 
 def make_blocks(queries: int, keys: int, width: int, *, causal: bool, offset: int = 0) -> Blocks | None:
-    """How to cut for `|j - t| <= width`, and `j <= t` if `causal`; None if this would not pay."""
+    """How to split for `|j - t| <= width`, and `j <= t` if `causal`; None if it would not pay off."""
     size = min(queries, 32 if width <= 32 else 64 if width <= 128 else 128)
     blocks = Blocks(queries, keys, offset, width, 0 if causal else width, size)
     pairs = queries * keys
@@ -140,24 +140,24 @@ def band_attention(
     scale: float = 1.0,
     dropout: float = 0.0,
 ) -> Float[Tensor, "... Q dv"]:
-    """`softmax(scale q k^T) v` within the band, with zeros for a row without a key; holds no weights.
+    """`softmax(scale q k^T) v` within the band, with zeros for a row without a key; stores no weights.
 
     Args:
         query: features of the queries; the leading dimensions of all arguments broadcast.
         key: features of the keys.
         value: values.
         visible: the keys that may be attended to at all, True = attend; None for every key.
-        blocks: how to cut.
+        blocks: how to split.
         scale: factor on the scores.
         dropout: probability with which a weight is dropped.
     """
     kind, value_size = query.device.type, value.shape[-1]
     query, key, value = fitted(query, key, value)
-    if torch.is_autocast_enabled(kind):  # now: a cast of strips would copy every key several times
+    if torch.is_autocast_enabled(kind):  # cast now: casting strips would copy every key several times
         query, key, value = (x.to(torch.get_autocast_dtype(kind)) for x in (query, key, value))
     query, key, value, inside = _cut(query, key, value, visible, blocks)
     if inside.dim() > 3 and len(inside) > 1:
-        # A kernel expands its mask to every head, and keeps it: one example at a time shares it between them.
+        # The kernel expands its mask to every head and saves it; one example at a time, the heads share it.
         examples = zip(query, key, value, inside, strict=True)
         context = torch.stack([_fused(blocks, *each, scale=scale, dropout=dropout) for each in examples])
     else:
@@ -173,9 +173,9 @@ def by_strips(
     visible: Bool[Tensor, "... 1 K"] | None,
     blocks: Blocks,
 ) -> Float[Tensor, "... Q dv"]:
-    """`attend(query, keys, value, mask)` within the band, for an attention whose weights must be held.
+    """`attend(query, keys, value, mask)` within the band, for attention that needs its weights in memory.
 
-    It sees blocks `[n, ..., b, dq]` and strips `[n, ..., s, f]`, as if blocks were examples of a batch.
+    `attend` gets blocks `[n, ..., b, dq]` and strips `[n, ..., s, f]`, as if blocks were examples of a batch.
     """
     query, keys, value, inside = _cut(query, keys, value, visible, blocks)
     strips = blocks.of_keys(keys), blocks.of_keys(value)
@@ -186,7 +186,7 @@ def by_strips(
 def _cut(
     query: Tensor, key: Tensor, value: Tensor, visible: Tensor | None, blocks: Blocks
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Blocks, rows to be cut into strips, and mask; the first three have the same leading dimensions."""
+    """Blocks, rows to be split into strips, and mask; the first three have the same leading dimensions."""
     rank = max(x.dim() for x in (query, key, value, query if visible is None else visible))
     parts = [x.reshape((1,) * (rank - x.dim()) + x.shape) for x in (query, key, value)]
     others = () if visible is None else visible.shape[:-2]
@@ -200,7 +200,7 @@ def _cut(
 def _fused(
     blocks: Blocks, query: Tensor, key: Tensor, value: Tensor, inside: Tensor, *, scale: float, dropout: float
 ) -> Float[Tensor, "... n b dv"]:
-    """All blocks by the fused kernel, to which blocks are what heads are elsewhere."""
+    """All blocks by the fused kernel, with the blocks in its head dimension."""
     leading = query.shape[:-3]
     same = inside.shape[:-3].numel() == 1
     inside = inside.expand(*((1,) * len(leading) if same else leading), *inside.shape[-3:])

@@ -1,4 +1,4 @@
-"""When one of our kernels is worth compiling by inductor, and what happens where it cannot be."""
+"""When to compile one of our kernels with inductor, and how to fall back if that fails."""
 
 import logging
 import warnings
@@ -15,41 +15,41 @@ from attention_lab.errors import named_line
 log = logging.getLogger(__name__)
 
 WORTH = 2**24
-"""Hidden units of one call from which compiling pays unasked.
+"""Hidden units of one call from which we compile unless told not to.
 
-Inductor takes 10 to 20 seconds the first time, a few once its cache on disk is warm. A call of this size and
-its gradient take 20 ms in chunks and 9 compiled: that pays after some hundred steps with a warm cache, two
-thousand without; with a larger call, sooner.
+Inductor takes 10 to 20 seconds the first time, and a few seconds once its cache on disk is warm. A call of
+this size and its gradient take 20 ms in chunks and 9 ms compiled: that pays off after a few hundred steps
+with a warm cache, and after two thousand without; sooner for larger calls.
 """
 
 
 class _NotNow(RuntimeError):  # noqa: N818
-    """The function is run as it stands, as where `torch.compiler.set_stance` says so: it must not be."""
+    """The function would run uncompiled, for example because of `torch.compiler.set_stance`."""
 
 
 def pays(work: int, wanted: bool | None) -> bool:
-    """Whether a call with so many hidden units is to be compiled.
+    """Whether to compile a call with `work` hidden units.
 
-    It depends on the size of the call alone, not on what came before, so that a run that was interrupted and
-    goes on computes what it would have computed.
+    The answer depends only on the size of the call, not on earlier calls, so that a resumed run computes
+    the same as an uninterrupted one.
 
     Args:
-        work: hidden units that the call goes through.
-        wanted: the user's wish; None: none.
+        work: hidden units that the call computes.
+        wanted: the user's choice; None to decide by size.
     """
     return work >= WORTH if wanted is None else wanted
 
 
 class Kernel:
-    """A function of tensors, compiled when it is first called; quietly given up for good if that fails.
+    """A function of tensors, compiled on its first call; if compiling fails, it is never tried again.
 
-    Sizes are dynamic: only sizes of 1 are compiled for themselves. To that end the first compilation is of
-    `sample`, whose sizes are all different, or inductor would take equal ones for always equal; what comes
-    out is compared with the function itself.
+    Sizes are dynamic; only sizes of 1 are compiled separately. For this the first compilation uses `sample`,
+    whose sizes are all different, or inductor would assume that equal sizes are always equal. Its result is
+    compared with that of the function itself.
 
     Args:
         function: from tensors to tensors, without side effects.
-        sample: arguments of a usual size.
+        sample: makes arguments of typical sizes.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Kernel:
             if self._compiled is not None and kind in self._seen:
                 return self._compiled(*arguments)
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # inductor's own, of what it does inside
+                warnings.simplefilter("ignore")  # inductor's warnings about its own internals
                 if self._compiled is None:
                     self._compiled = self._compile([x.to(device, dtype) for x in self.sample()])
                 self._seen.add(kind)
@@ -88,9 +88,9 @@ class Kernel:
                 raise _NotNow
             return self.function(*arguments)
 
-        # Dynamo counts compilations by code object, and gives up at eight: a code object for each kernel.
+        # Dynamo counts compilations per code object and gives up at eight, so each kernel gets its own.
         own = FunctionType(function.__code__.replace(), globals(), closure=function.__closure__)
-        # fullgraph: else Dynamo would run the function as it stands when it gives up, with all its memory
+        # fullgraph: otherwise Dynamo would fall back to running the function eagerly, with all its memory
         compiled: Callable[..., Sequence[Tensor]] = torch.compile(
             own, dynamic=True, fullgraph=True, options={"compile_threads": 1}
         )
@@ -101,8 +101,8 @@ class Kernel:
 
 
 def _errors() -> tuple[type[Exception], ...]:
-    """All that compiling may raise."""
-    from torch._dynamo import exc  # only here: slow to import, and by now it is
+    """All exceptions that compiling may raise."""
+    from torch._dynamo import exc  # imported late: slow, but by now it is loaded
 
     limit = getattr(exc, "FailOnRecompileLimitHit", RuntimeError)  # the only one that is no RuntimeError
     return RuntimeError, OSError, ImportError, SubprocessError, limit

@@ -1,4 +1,4 @@
-"""Attention whose score is an inner product, by torch's fused kernel: no weights in memory."""
+"""Attention whose score is an inner product, with torch's fused kernel: no weights in memory."""
 
 import torch
 import torch.nn.functional as F
@@ -25,7 +25,7 @@ def fused_attention(
         value: values.
         mask: boolean, broadcastable to `[..., Q, K]`, True = attend.
         bias: added to the scores, broadcastable like the mask.
-        causal: let a query see the keys up to its own position; without mask and bias only.
+        causal: let a query see only the keys up to its own position; not together with a mask or bias.
         scale: factor on the scores.
         dropout: probability with which a weight is dropped.
     """
@@ -35,7 +35,7 @@ def fused_attention(
     query, key, value = _broadcast(rank, query, key, value)
     alive = None
     if mask is not None:
-        # Kernels differ in what an empty row gives (zeros, NaN, a mean): let it see all, then drop it.
+        # Kernels differ in what an empty row gives (zeros, NaN, a mean): unmask it, then zero its context.
         mask = _lift(mask, rank)
         alive = mask.any(-1, keepdim=True)
         mask = mask | ~alive
@@ -51,9 +51,9 @@ def fused_attention(
 
 
 def fitted(*tensors: Float[Tensor, "..."]) -> list[Tensor]:
-    """Features and values of one size, as the CPU's flash kernel wants them; a GPU's wants multiples of 8.
+    """Pad features and values to the same size for the CPU's flash kernel, and to a multiple of 8 on a GPU.
 
-    They are filled up with zeros, which alter neither scores nor contexts but for zeros at their end.
+    The zeros change neither scores nor contexts; contexts only get trailing zeros.
     """
     size = max(x.shape[-1] for x in tensors)
     size += 0 if tensors[0].device.type == "cpu" else -size % 8
@@ -68,7 +68,7 @@ def _broadcast(rank: int, *tensors: Tensor) -> list[Tensor]:
 
 
 def _lift(x: Tensor, rank: int) -> Tensor:
-    """`x` as one of `rank` dimensions, then with a batch and a head dimension if it has none."""
+    """`x` with `rank` dimensions, then with batch and head dimensions if those are missing."""
     x = x.reshape((1,) * (rank - x.dim()) + x.shape)
     return x[None, None] if rank == 2 else x.unsqueeze(1) if rank == 3 else x
 

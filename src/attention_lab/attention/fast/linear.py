@@ -28,11 +28,11 @@ def linear_attention(
         value: values.
         mask: `[..., 1, K]`, True = attend; None for every key.
         causal: let a query see the keys up to its own position.
-        chunk: positions that are treated at once in the causal form: inside a chunk all pairs are
-            computed, what came before it is one matrix.
+        chunk: positions per chunk in the causal form: all pairs inside a chunk are computed, and everything
+            before it is summed up in one matrix.
 
     Returns:
-        Contexts; zero where no key has weight.
+        Contexts; zero where no key has any weight.
     """
     if mask is not None:
         key = key.masked_fill(~mask.mT, 0.0)
@@ -45,7 +45,7 @@ def linear_attention(
 
 
 def _causal(query: Tensor, key: Tensor, value: Tensor, chunk: int) -> Tensor:
-    """All pairs inside a chunk, and one matrix for what came before it."""
+    """All pairs inside a chunk, and one matrix for everything before it."""
     length = query.shape[-2]
     short = -length % chunk
     query, key, value = (_chunks(F.pad(x, (0, 0, 0, short)), chunk) for x in (query, key, value))
@@ -62,7 +62,7 @@ def _chunks(x: Tensor, size: int) -> Tensor:
 
 
 class LinearState(NamedTuple):
-    """The memory of causal linear attention, whatever the length: `S = sum_j phi(k_j) [v_j, 1]^T`."""
+    """The state of causal linear attention, of constant size: `S = sum_j phi(k_j) [v_j, 1]^T`."""
 
     sums: Float[Tensor, "... f dv+1"]
 
@@ -83,7 +83,7 @@ def linear_step(
 
 
 def _normalized(sums: Tensor) -> Tensor:
-    """Sums of weighted values over the sum of the weights, which is the last column; 0 for none."""
+    """Sums of weighted values divided by the sum of the weights, the last column; 0 if that is 0."""
     total = sums[..., -1:]
     some = total > 0
     return torch.where(some, sums[..., :-1] / total.where(some, 1.0), 0.0)

@@ -1,8 +1,8 @@
-"""The real positions of a padded batch as one list of rows: padding then costs nothing.
+"""The real positions of a padded batch as one list of rows, so that padding costs nothing.
 
-All that a Transformer's layer does to each position by itself (projections, norms, feed-forward) it can do to
-rows `[N, d]`, N the number of real positions, as well as to `[B, L, d]`. Attention alone must know where a
-sequence begins and ends.
+The parts of a Transformer layer that act on each position separately (projections, norms, feed-forward) work
+on rows `[N, d]`, N the number of real positions, as well as on `[B, L, d]`. Only attention has to know where
+a sequence begins and ends.
 """
 
 from dataclasses import dataclass
@@ -12,22 +12,22 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 SAVED = 2**12
-"""Least numbers of padding, in `[B, L, d]`; below it the calls take longer than the work they save."""
+"""Fewest padding entries of `[B, L, d]` for packing; below that, the calls cost more than they save."""
 LONG = 2**14
-"""Mean length times size from which each sequence is attended alone: it saves more than its calls take."""
+"""Mean length times size from which sequences are attended one by one: it saves more than the calls cost."""
 SHARE = 1 / 10
-"""Least part of padding among shorter ones: below it, copying rows takes what they save."""
+"""Smallest share of padding for shorter sequences; below that, copying rows costs what it saves."""
 
 
 @dataclass(frozen=True, eq=False)
 class Packing:
-    """Where the real positions of a batch `[B, L]` stand.
+    """Where the real positions of a batch `[B, L]` are.
 
     Attributes:
         mask: `[B, 1, L]`, True = real.
-        rows: `[N]`, their places in the flattened batch.
-        lengths: of the sequences that have any, in order; their sum is N.
-        apart: whether attention is to be done sequence by sequence, without padding and mask.
+        rows: `[N]`, indices of the real positions in the flattened batch.
+        lengths: lengths of the non-empty sequences, in order; their sum is N.
+        apart: whether to attend sequence by sequence, without padding and mask.
     """
 
     mask: Bool[Tensor, "B 1 L"]
@@ -36,11 +36,11 @@ class Packing:
     apart: bool
 
     def pack(self, x: Float[Tensor, "B L d"]) -> Float[Tensor, "N d"]:
-        """The real rows; whatever the others hold, they get a gradient of zero."""
+        """The real rows; all others get a gradient of zero."""
         return x.flatten(0, 1).index_select(0, self.rows)
 
     def unpack(self, x: Float[Tensor, "N d"]) -> Float[Tensor, "B L d"]:
-        """The rows in their places, zeros elsewhere."""
+        """The rows at their positions, zeros elsewhere."""
         batch, _, length = self.mask.shape
         places = x.new_zeros(batch * length, x.shape[-1]).index_copy(0, self.rows, x)
         return places.view(batch, length, -1)
@@ -51,10 +51,10 @@ class Packing:
 
 
 def make_packing(mask: Bool[Tensor, "B 1 L"], size: int) -> Packing | None:
-    """The packing of a batch of vectors of some size; None if it would not pay.
+    """The packing of a batch of vectors of some size; None if it would not pay off.
 
-    How many positions are real must be known here, for which a GPU would have to be waited for: there, as in
-    compiled code, whose shapes must not depend on values, nothing is packed.
+    The number of real positions must be known here, which would force a synchronisation with a GPU. So on a
+    GPU nothing is packed, nor in compiled code, whose shapes must not depend on values.
     """
     if mask.device.type != "cpu" or torch.compiler.is_compiling():
         return None

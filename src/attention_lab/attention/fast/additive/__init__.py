@@ -1,1 +1,1 @@
-"""Additive scores of all pairs, by chunks, by a compiled loop, or by Triton."""
+"""Additive scores of all pairs: in chunks, in a compiled loop, or with Triton."""

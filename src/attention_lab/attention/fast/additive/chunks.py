@@ -10,13 +10,13 @@ from torch import Tensor
 from attention_lab.attention.fast.additive.forms import Form
 
 CHUNK = 2**20
-"""Hidden units at once. Smaller ones stay in a nearer cache, but cost more calls and waits of threads."""
+"""Hidden units at once. Smaller chunks fit a nearer cache, but cost more calls and thread barriers."""
 
 Tile = tuple[slice, slice, slice]
 
 
 def tiles(examples: int, queries: int, keys: int, hidden: int) -> Iterator[Tile]:
-    """Slices of examples, queries and keys that cover all pairs: whole examples, else whole queries."""
+    """Slices of examples, queries and keys that cover all pairs; keys are split last, examples first."""
     n = max(1, CHUNK // max(1, queries * keys * hidden))
     q = queries if n > 1 else min(queries, max(1, CHUNK // max(1, keys * hidden)))
     k = keys if q > 1 else min(keys, max(1, CHUNK // max(1, hidden)))
@@ -27,13 +27,13 @@ def tiles(examples: int, queries: int, keys: int, hidden: int) -> Iterator[Tile]
 
 
 class Chunks:
-    """The pairs of x `[N, Q, h]` and y `[N, K, h]`, what `form.enter` has made of queries and keys.
+    """The pairs of x `[N, Q, h]` and y `[N, K, h]`, the results of `form.enter` on queries and keys.
 
     Args:
         form: the activation.
-        x: of the queries.
-        y: of the keys.
-        state: what `scores` has kept of all pairs, to be read and not to be written.
+        x: from the queries.
+        y: from the keys.
+        state: the state of all pairs as saved by `scores`; read, never written.
     """
 
     def __init__(
@@ -49,14 +49,14 @@ class Chunks:
             x, y = self.x[n, q].unsqueeze(2), self.y[n, k].unsqueeze(1)
             shape = (*x.shape[:2], *y.shape[2:])
             size = math.prod(shape)
-            if self._buffer.numel() < size:  # only for the first: fresh pages cost more than what is computed
+            if self._buffer.numel() < size:  # allocate once: new pages cost more than computing
                 self._buffer = x.new_empty(size)
             yield tile, self.form.state(x, y, self._buffer[:size].view(shape))
 
     def scores(self, weight: Float[Tensor, "W h"]) -> Float[Tensor, "N Q K"]:
         """`sum_h w_h value(s_h)` of all pairs, with one w or one for each example.
 
-        What the state was if all pairs fit into one chunk is in `state` afterwards.
+        If all pairs fit into one chunk, their state is saved in `state`.
         """
         examples, queries, keys, _ = self.shape
         scores = self.x.new_empty(examples, queries, keys)
@@ -87,7 +87,7 @@ class Chunks:
     def _pull(
         self, s: Tensor, gradient: Tensor, weights: int, out: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """What `pull` gives, of one tile with the states s."""
+        """The result of `pull` for one tile with the states s."""
         size, queries, _, hidden = s.shape
         value = self.form.value(s).view(size, -1, hidden)
         if weights == 1:

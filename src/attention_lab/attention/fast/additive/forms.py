@@ -22,15 +22,15 @@ _aten = torch.ops.aten
 
 
 class Form(NamedTuple):
-    """An activation f of z = a + b, as a function of something simpler that is computed for each pair.
+    """An activation f of z = a + b, as a function of a simpler quantity s that is computed for each pair.
 
     With s = state(enter(a), enter(b)): f(z) = offset + scale value(s), and f'(z) = gain slope(s).
 
     Attributes:
-        enter: what is computed once of each query and of each key.
-        state: s of x and y, written to the third argument where there is one; the same for (y, x).
+        enter: computed once for each query and each key.
+        state: s from x and y, written to the third argument if given; symmetric in x and y.
         value: a function of s; may be s itself.
-        slope: a function of s, written to the second argument where there is one and it can be.
+        slope: a function of s, written to the second argument if given and possible.
         offset: see above.
         scale: see above.
         gain: see above.
@@ -62,7 +62,7 @@ def _logistic_slope(r: Tensor, out: Tensor | None) -> Tensor:
 
 
 def _slope_of(backward: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor | None], Tensor]:
-    """The derivative, from PyTorch's own step backward."""
+    """The derivative, from PyTorch's own backward function."""
     return lambda z, out: backward(z.new_ones(()).expand_as(z), z)
 
 
@@ -71,7 +71,7 @@ LOGISTIC = {"tanh": -2.0, "sigmoid": 1.0}
 
 
 def _logistic(rate: float, offset: float, scale: float) -> Form:
-    """`offset + scale r` with r = sigmoid(rate z): exact for every z, an exponential for each pair."""
+    """`offset + scale r` with r = sigmoid(rate z): exact for every z, with one exponential per pair."""
 
     def state(x: Tensor, y: Tensor, out: Tensor | None) -> Tensor:
         z = torch.add(x, y, out=out)
@@ -93,13 +93,13 @@ FORMS: dict[str, Form] = {
     "gelu": Form(_itself, _sum, F.gelu, _slope_of(_aten.gelu_backward)),
     "silu": Form(_itself, _sum, F.silu, _slope_of(_aten.silu_backward)),
 }
-"""For any finite input; an activation that has none here is computed as it stands."""
+"""Valid for any finite input; an activation that is not listed is computed by `reference`."""
 
 _LIMITS = {torch.float32: (30.0, 50.0), torch.float64: (300.0, 340.0)}
 
 
 def rational(activation: str, a: Tensor, b: Tensor) -> Form | None:
-    """Give tanh and sigmoid of a + b with no more than a division for each pair, where a or b allows it.
+    """Give tanh and sigmoid of a + b with only a division per pair, if the range of a or b allows it.
 
     r = sigmoid(rate (a + b)) = 1 / (1 + E_a E_b) with E_a = exp(-rate a) and E_b = exp(-rate b). The
     exponents are clamped to [-W, W]. This is exact up to rounding if the exponents of one side, no matter
@@ -108,11 +108,12 @@ def rational(activation: str, a: Tensor, b: Tensor) -> Form | None:
     below exp(A - W) both ways, as does its slope r (1 - r). In float32 A = 30, W = 50: 2e-9, far below the
     rounding of 1; in float64 300 and 340: 4e-18. Products stay within exp(A + W), so they neither overflow
     nor vanish: exp(80) in float32, exp(640) in float64. Nothing cancels: the relative error of E_a E_b is
-    that of two exponentials and a product, also for a = 50 and b = -49.9, which in a sum of 1 cost no more
-    than the same absolute error of r. A NaN stays in the row of its own query or key.
+    that of two exponentials and a product, even for a = 50 and b = -49.9; added to 1, it gives r an absolute
+    error no larger. A NaN stays in the row of its own query or key.
 
     Returns:
-        The form, or None if both sides have larger exponents (tanh: 15 in float32) or a NaN.
+        The form, or None if both sides have larger exponents (for tanh, |a| and |b| above 15 in float32) or
+        contain a NaN.
     """
     rate = LOGISTIC.get(activation)
     if rate is None or a.dtype not in _LIMITS:

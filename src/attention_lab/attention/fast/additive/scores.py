@@ -1,15 +1,15 @@
 """Additive scores `w^T f(a + b)` of all pairs without a tensor `[..., Q, K, h]`, forward and backward.
 
-`reference` is the formula as it stands. Everything else gives the same, to rounding:
+`reference` is the plain formula. All other paths give the same results up to rounding:
 
-- small calls are left to it: there a kernel of one's own costs more than it saves;
-- what fits into one chunk (`chunks`) keeps its state for the gradient, as the formula would;
-- larger calls go chunk by chunk, and once more for the gradient; compiled where that pays (`compiling`);
-- on a GPU with Triton, tanh and sigmoid are one kernel (`triton_scores`).
+- small calls use `reference`, because a custom kernel would cost more than it saves;
+- a call that fits into one chunk (`chunks`) saves its state for the gradient, as autograd would;
+- larger calls run chunk by chunk, and recompute for the gradient; compiled where that pays (`compiling`);
+- on a GPU with Triton, tanh and sigmoid are computed by one kernel (`triton_scores`).
 
-tanh and sigmoid of a sum are a rational function of exponentials, one for each query and each key; the proof
-that this is safe for every finite input is with `forms.rational`. What it is not made for, and any
-other activation, takes the same way with its own formula.
+tanh and sigmoid of a sum are a rational function of exponentials, one for each query and each key;
+`forms.rational` proves that this is safe for every finite input. Inputs outside its range, and all other
+activations, take the same path with their own formula.
 """
 
 import math
@@ -26,16 +26,16 @@ from attention_lab.attention.fast.additive.chunks import CHUNK, Chunks
 from attention_lab.attention.fast.additive.forms import ACTIVATIONS, FORMS, LOGISTIC, Form, rational
 
 SMALL = 2**18
-"""Hidden units of a call up to which the formula as it stands is faster; of tanh, the slowest activation.
+"""Hidden units of a call up to which `reference` is faster; for tanh, the slowest activation.
 
-Of the others there is nothing to save in what fits into one chunk.
+For the others, calls that fit into one chunk have nothing to gain.
 """
 
 
 def reference(
     query: Float[Tensor, "... Q h"], keys: Float[Tensor, "... K h"], weight: Tensor, activation: str
 ) -> Float[Tensor, "... Q K"]:
-    """`w^T f(a + b)` as it stands; holds `[..., Q, K, h]`."""
+    """`w^T f(a + b)` by the plain formula; stores `[..., Q, K, h]`."""
     hidden = ACTIVATIONS[activation](query.unsqueeze(-2) + keys.unsqueeze(-3))
     return (hidden @ (weight.unsqueeze(-1) if weight.dim() == 1 else weight[..., None, :, None])).squeeze(-1)
 
@@ -57,7 +57,7 @@ def additive_scores(
         keys: b.
         weight: w.
         activation: f, one of `ACTIVATIONS`.
-        compiled: whether large calls go through inductor; None: if it pays, see `compiling.pays`.
+        compiled: whether inductor compiles large calls; None: if it pays, see `compiling.pays`.
     """
     leading = query.shape[:-2]
     if keys.shape[:-2] != leading or weight.dim() > 1:
@@ -86,7 +86,7 @@ class Plan(NamedTuple):
     Attributes:
         activation: its name.
         form: how it is computed.
-        way: "triton", "compiled" or "chunks".
+        way: the path, "triton", "compiled" or "chunks".
     """
 
     activation: str
@@ -95,13 +95,13 @@ class Plan(NamedTuple):
 
 
 def plan(a: Tensor, b: Tensor, activation: str, compiled: bool | None) -> Plan:
-    """The fastest way for a `[n, Q, h]` and b `[n, K, h]`; of its own accord the same for the same call."""
+    """The fastest path for a `[n, Q, h]` and b `[n, K, h]`; it depends only on the call itself."""
     (examples, queries, hidden), count = a.shape, b.shape[1]
     if triton_scores.usable(a, activation):
         return Plan(activation, FORMS[activation], "triton")
     form = None
-    # An exponential for each query and key must be less than what it saves for each pair; on a GPU, looking
-    # at the values would wait for them.
+    # The exponentials of queries and keys must cost less than they save on the pairs. Not on a GPU, where
+    # looking at the values would force a synchronisation.
     if a.device.type == "cpu" and queries * count >= 3 * (queries + count):
         form = rational(activation, a, b)
     work = examples * queries * count * hidden
@@ -111,7 +111,7 @@ def plan(a: Tensor, b: Tensor, activation: str, compiled: bool | None) -> Plan:
 
 
 def forward(a: Tensor, b: Tensor, w: Tensor, how: Plan) -> tuple[Tensor, Tensor | None]:
-    """The scores `[n, Q, K]`, and what is worth keeping for `backward`; w is `[n, h]`, or `[1, h]`."""
+    """The scores `[n, Q, K]`, and the state to save for `backward`, if any; w is `[n, h]` or `[1, h]`."""
     form, state = how.form, None
     x, y = form.enter(a), form.enter(b)
     found = None
@@ -132,9 +132,9 @@ def forward(a: Tensor, b: Tensor, w: Tensor, how: Plan) -> tuple[Tensor, Tensor 
 def backward(
     a: Tensor, b: Tensor, w: Tensor, gradient: Tensor, how: Plan, state: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of a, b and w, in their shapes, from that of the scores `[n, Q, K]`."""
+    """The gradients of a, b and w from the gradient of the scores `[n, Q, K]`."""
     form = how.form
-    x, y = (a, b) if state is not None else (form.enter(a), form.enter(b))  # a state is all that is needed
+    x, y = (a, b) if state is not None else (form.enter(a), form.enter(b))  # unused if there is a state
     found = None
     if how.way == "triton":
         found = triton_scores.pull(a, b, gradient, len(w), LOGISTIC[how.activation])
@@ -151,14 +151,14 @@ def backward(
 
 
 def _exact(device: torch.device) -> AbstractContextManager[Any]:
-    """Without autocast, which would turn the sums into half precision."""
+    """Disable autocast, which would compute the sums in half precision."""
     if torch.is_autocast_enabled(device.type):
         return torch.autocast(device.type, enabled=False)
     return nullcontext()
 
 
 class _Scores(torch.autograd.Function):
-    """`forward` and `backward` for autograd; a second derivative is that of the formula as it stands."""
+    """`forward` and `backward` for autograd; second derivatives come from `reference`."""
 
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, w: Tensor, activation: str, compiled: bool | None) -> Tensor:
@@ -181,7 +181,7 @@ class _Scores(torch.autograd.Function):
 
 @torch.library.custom_op("attention_lab::additive_scores", mutates_args=())
 def _operator(a: Tensor, b: Tensor, w: Tensor, activation: str, compiled: bool | None) -> Tensor:
-    """`forward` as one operator, into which a compiled model does not look."""
+    """`forward` as a single operator, opaque to `torch.compile`."""
     with _exact(a.device):
         return forward(a, b, w, plan(a, b, activation, compiled))[0]
 

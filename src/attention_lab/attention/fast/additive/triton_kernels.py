@@ -18,7 +18,7 @@ def _scores(
     column_tile: tl.constexpr,
     hidden_tile: tl.constexpr,
 ) -> None:
-    """A program: a tile of queries by one of keys, of one example. All tensors are contiguous."""
+    """One program computes a tile of queries by keys of one example. All tensors are contiguous."""
     across = tl.cdiv(keys, column_tile)
     tiles = tl.cdiv(queries, row_tile) * across
     tile, example = tl.program_id(0) % tiles, (tl.program_id(0) // tiles).to(tl.int64)
@@ -35,7 +35,7 @@ def _scores(
             a_pointer + q[:, None] * hidden + h, mask=(q[:, None] < queries) & (h < hidden), other=0.0
         )
         b = tl.load(b_pointer + k[:, None] * hidden + h, mask=(k[:, None] < keys) & (h < hidden), other=0.0)
-        w = tl.load(w_pointer + h, mask=h < hidden, other=0.0)  # no weight: nothing beyond the end counts
+        w = tl.load(w_pointer + h, mask=h < hidden, other=0.0)  # weight 0 beyond the end
         r = tl.sigmoid((a[:, None, :] + b[None, :, :]) * rate)
         total += tl.sum(r * w, axis=2)
     inside = (q[:, None] < queries) & (k < keys)
@@ -55,7 +55,7 @@ def _rows(
     row_tile: tl.constexpr,
     hidden_tile: tl.constexpr,
 ) -> None:
-    """A program: a tile of queries by one of hidden units, of one example, over all keys."""
+    """One program computes a tile of queries by hidden units of one example, over all keys."""
     across = tl.cdiv(hidden, hidden_tile)
     tiles = tl.cdiv(queries, row_tile) * across
     tile, example = tl.program_id(0) % tiles, (tl.program_id(0) // tiles).to(tl.int64)

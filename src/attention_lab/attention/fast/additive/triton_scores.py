@@ -1,7 +1,7 @@
-"""Additive scores and their gradients on a GPU, by Triton: the logistic function of all pairs in registers.
+"""Additive scores and their gradients on a GPU, with Triton: the logistic function of all pairs in registers.
 
-What `chunks` does for tanh and sigmoid, as kernels of tiles: r = sigmoid(rate (a + b)), which is
-exact for every input, one exponential and one division for each pair. The sums run in float32 in a fixed
+Computes the same as `chunks` for tanh and sigmoid, in tiled kernels: r = sigmoid(rate (a + b)), which is
+exact for every input, with one exponential and one division per pair. The sums run in float32 in a fixed
 order, without atomic operations: the same input gives the same output.
 """
 
@@ -17,11 +17,11 @@ from torch import Tensor
 from attention_lab.attention.fast.additive.forms import LOGISTIC
 
 ROWS, COLUMNS, HIDDEN = 16, 16, 32
-"""Sizes of a tile. Tiles and examples share one axis of the grid: the others end at 65535."""
+"""Tile sizes. Tiles and examples share one axis of the launch grid, as the other axes end at 65535."""
 
 
 def usable(a: Tensor, activation: str) -> bool:
-    """Whether there is a kernel for this: float32 on a CUDA device, with Triton."""
+    """Whether a kernel applies: tanh or sigmoid, float32 on a CUDA device, with Triton installed."""
     return a.is_cuda and a.dtype == torch.float32 and activation in LOGISTIC and _installed()
 
 
@@ -78,5 +78,5 @@ def _rows(a: Tensor, b: Tensor, gradient: Tensor, rate: float) -> tuple[Tensor, 
 
 
 def _on(a: Tensor) -> Any:
-    """Triton launches on the current device; interpreted, on a CPU, there is none."""
+    """Make the device of `a` current, where Triton launches; no effect on a CPU, where it interprets."""
     return torch.cuda.device_of(a)  # type: ignore[no-untyped-call]

@@ -1,12 +1,12 @@
 """Gaussian kernel sums over one feature in O(n): Chebyshev expansions in cells, with a bound for every row.
 
-The line is cut into cells of width h, a power of two (so that a number's place in its cell is exact at
+The line is split into cells of width h, a power of two (so that a number's position in its cell is exact at
 any offset and scale), with `delta = w h` in (1/2, 1]. In each cell the kernel is replaced by the
-polynomial that equals it in p Chebyshev nodes, in the key and in the query; each key then adds p numbers to
-its cell and each query reads p from its own, and only cells meet cells (Greengard & Strain, "The fast
-Gauss transform", 1991, with Chebyshev's polynomials for Hermite's).
+polynomial that interpolates it at p Chebyshev nodes, in the key and in the query. Each key then adds p
+numbers to its cell, each query reads p numbers from its own cell, and only cells interact with cells
+(Greengard & Strain, "The fast Gauss transform", 1991, with Chebyshev instead of Hermite polynomials).
 
-**Error.** Interpolation of `K(u) = exp(-u^2 / 2)` in an interval of length delta is wrong by at most
+**Error.** Interpolating `K(u) = exp(-u^2 / 2)` on an interval of length delta has an error of at most
 `2 (delta / 4)^p / p! max |K^(p)|`, and `|K^(p)(u)| <= 1.0865 sqrt(p!) exp(-u^2 / 4)` (Cramer's inequality).
 Both sides, with the Lebesgue constant `L <= 1 + 2 / pi log p` of the nodes, give for keys at a distance u
 
@@ -14,7 +14,7 @@ Both sides, with the Lebesgue constant `L <= 1 + 2 / pi log p` of the nodes, giv
 
 for `u^2 K = K'' + K` at most `1 + sqrt((p + 1)(p + 2))` times that. The sum over the cells, E, bounds the
 error of a row's sums, and `2 E max|v| / sum K` that of its prediction. Rows where it exceeds the
-tolerance are not taken from here.
+tolerance are computed by another method.
 """
 
 import math
@@ -26,11 +26,11 @@ from torch import Tensor
 from attention_lab.attention.fast.gaussian.pairs import Problem
 
 MARGIN = 1e-5
-"""The expansion is made so much better than the tolerance, for the sake of rows with little mass."""
+"""The expansion is this much more accurate than the tolerance, because some rows have little mass."""
 ROUNDING = 2e-14
-"""Of the sums in float64; it falls off with the distance as the interpolation's error does."""
+"""Rounding error of the sums in float64; it falls off with the distance like the interpolation error."""
 POINTS = 2**12
-"""Points whose polynomials are held at once."""
+"""Points whose polynomials are in memory at once."""
 
 
 def error_of_a_kernel(p: int, delta: float, slopes: bool, rounding: float = ROUNDING) -> float:
@@ -41,7 +41,7 @@ def error_of_a_kernel(p: int, delta: float, slopes: bool, rounding: float = ROUN
 
 
 def nodes_for(delta: float, tolerance: float, slopes: bool) -> int | None:
-    """The least p whose error is `MARGIN * tolerance`, or is lost in rounding; None if that is too coarse."""
+    """The least p whose error is within `MARGIN * tolerance` or rounding; None if rounding is too coarse."""
     if tolerance < 1e4 * ROUNDING:
         return None
     wanted = max(MARGIN * tolerance, ROUNDING)
@@ -52,13 +52,13 @@ def cell_moments(problem: Problem, tolerance: float) -> tuple[Tensor, Tensor] | 
     """The moments `[Q, m, 1 + o]` of queries over keys of one feature, in O(Q + K).
 
     Returns:
-        The moments, and for each query `[Q]` the bound E of the error of a sum of kernels, of either kind;
-        None if float64 is too short for the tolerance or for the numbers.
+        The moments, and for each query `[Q]` the bound E on the error of its sums of kernels, of either kind;
+        None if float64 is not precise enough for the tolerance or for the numbers.
     """
     query, keys = problem.query[:, 0].double(), problem.keys[:, 0].double()
     width = math.sqrt(2 * float(problem.rates[0]) / math.log2(math.e))
     low, high = float(torch.minimum(keys.min(), query.min())), float(torch.maximum(keys.max(), query.max()))
-    # Where the kernel is flat over all there is, cells need not grow with it.
+    # A kernel that is flat over the whole range of the data does not need ever larger cells.
     narrowest = max(width, 0.25 / max(high - low, 1e-290))
     if not narrowest * max(abs(low), abs(high)) < 2.0**50:
         return None
@@ -101,14 +101,14 @@ def cell_moments(problem: Problem, tolerance: float) -> tuple[Tensor, Tensor] | 
 
 
 def _places(x: Float[Tensor, " N"], h: float) -> tuple[Tensor, Tensor]:
-    """The cell of each number, and its place in it from -1 to 1."""
+    """The cell of each number, and the number's position in it from -1 to 1."""
     scaled = x * (1 / h)
     cell = scaled.floor()
     return cell.long(), (scaled - cell) * 2 - 1
 
 
 def _numbered(cell: Tensor) -> tuple[Tensor, Tensor]:
-    """Numbers of cells, ascending, among them all that occur, and the position of each `cell` there."""
+    """Ascending cell numbers that include every `cell`, and the index of each `cell` among them."""
     low, high = int(cell.min()), int(cell.max())
     if high - low < max(4096, len(cell) // 4):
         return torch.arange(low, high + 1, device=cell.device), cell - low
@@ -117,13 +117,13 @@ def _numbered(cell: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _find(cells: Tensor, wanted: Tensor) -> Tensor:
-    """The position of each wanted number among `cells`, their count where it is not there."""
+    """The index of each wanted number in `cells`; `len(cells)` if it is missing."""
     place = torch.searchsorted(cells, wanted.contiguous())
     return torch.where(cells[place.clamp_max(len(cells) - 1)] == wanted, place, len(cells))
 
 
 def _polynomials(place: Float[Tensor, " N"], p: int) -> Float[Tensor, "N p"]:
-    """Chebyshev's polynomials `T_0 ... T_(p-1)` at places from -1 to 1."""
+    """Chebyshev polynomials `T_0 ... T_(p-1)` at positions from -1 to 1."""
     result = place.new_empty(p, len(place))
     rows = result.unbind()
     rows[0].fill_(1)
@@ -135,7 +135,10 @@ def _polynomials(place: Float[Tensor, " N"], p: int) -> Float[Tensor, "N p"]:
 
 
 def _expand(at: Tensor, place: Tensor, values: Tensor, cells: int, p: int) -> Float[Tensor, "c cells p"]:
-    """Sums of the polynomials over the keys of each cell, alone and with each value; a last cell is empty."""
+    """Sums of the polynomials over the keys of each cell, unweighted and weighted by each value.
+
+    One empty cell is appended.
+    """
     columns = 1 + values.shape[1]
     table = place.new_zeros(columns, cells + 1, p)
     for start in range(0, len(at), POINTS):
@@ -148,7 +151,7 @@ def _expand(at: Tensor, place: Tensor, values: Tensor, cells: int, p: int) -> Fl
 
 
 def _translations(offsets: Tensor, delta: float, p: int, slopes: bool) -> Float[Tensor, "Op mp"]:
-    """From the sums of a key's cell to the coefficients in a query's cell `offset` further, for K and s K."""
+    """Maps from the sums of a key cell to the coefficients of the query cell `offset` away, for K and s K."""
     order = torch.arange(p, device=offsets.device, dtype=torch.float64)
     node = torch.cos((order + 0.5) * (math.pi / p))
     interpolate = _polynomials(node, p) * (2 / p)  # coefficients of the polynomial through p values
@@ -161,7 +164,7 @@ def _translations(offsets: Tensor, delta: float, p: int, slopes: bool) -> Float[
 
 
 def _subtract_own(problem: Problem, result: Tensor) -> None:
-    """Take the keys that are left out from the sums, in place."""
+    """Subtract the left-out keys from the sums, in place."""
     rows = ((problem.own >= 0) & (problem.own < len(problem.keys))).nonzero()[:, 0]
     chosen = problem.own[rows]
     log = (problem.query[rows, 0].double() - problem.keys[chosen, 0].double()).square() * -problem.rates[0]

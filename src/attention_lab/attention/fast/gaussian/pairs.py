@@ -1,7 +1,7 @@
-"""Sums over all pairs of queries and keys under a Gaussian kernel, in chunks: nothing of size n x n is held.
+"""Sums over all pairs of queries and keys under a Gaussian kernel, in chunks: nothing n x n is stored.
 
-Exponents are in base 2: on a CPU `exp2` is three times as fast as `exp`, which besides falls to a
-hundredth of its speed below -87. A chunk stays in the cache, where a pass over it costs little.
+Exponents are in base 2: on a CPU `exp2` is three times as fast as `exp`, which also slows down a hundredfold
+below -87. A chunk stays in the cache, where a pass over it costs little.
 """
 
 import math
@@ -13,11 +13,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 CHUNK = 5 * 2**16
-"""Pairs that are held at once: two such tensors stay in a CPU's cache. A GPU takes 64 times as many."""
+"""Pairs in memory at once: two such tensors fit in a CPU's cache. A GPU takes 64 times as many."""
 SLIGHT = 1e-3
-"""A row whose kernels sum to less is summed again in float64, relative to its nearest key."""
+"""A row whose kernels sum to less is recomputed in float64, relative to its nearest key."""
 NARROW = 3
-"""Up to so many features the differences themselves are cheaper than a matrix product."""
+"""Up to this many features, the differences themselves are cheaper than a matrix product."""
 
 
 class Problem(NamedTuple):
@@ -29,7 +29,7 @@ class Problem(NamedTuple):
         values: `[K, o]`, about their mean.
         rates: r `[d]` in float64, `w^2 log2(e) / 2`.
         own: `[Q]`, the key that each query leaves out, -1 for none.
-        slopes: whether the sums with s are wanted, of which the derivative by the width is made.
+        slopes: whether to compute the sums with s as well, which the derivative w.r.t. the width needs.
     """
 
     query: Float[Tensor, "Q d"]
@@ -48,17 +48,17 @@ class Problem(NamedTuple):
         return self._replace(query=self.query.double(), keys=self.keys.double(), values=self.values.double())
 
     def columns(self) -> Float[Tensor, "c K"]:
-        """What the kernels are summed with: ones, and the values."""
+        """The columns that the kernels are multiplied with: ones, and the values."""
         return torch.cat([torch.ones_like(self.values[:, :1]), self.values], -1).mT.contiguous()
 
     def empty(self) -> Float[Tensor, "Q m c"]:
-        """Room for the moments `[Q, m, 1 + o]`: sums of K and K v, and with `slopes` of s K and s K v."""
+        """Zeros for the moments `[Q, m, 1 + o]`: sums of K and K v, and with `slopes` of s K and s K v."""
         shape = len(self.query), 1 + self.slopes, 1 + self.values.shape[1]
         return torch.zeros(shape, dtype=torch.float64, device=self.keys.device)
 
 
 def exponents(problem: Problem, spare: Tensor, out: Tensor) -> None:
-    """Write `s` of all pairs to `out` `[Q, K]`, by way of `spare` of the same shape: exact at any offset."""
+    """Write `s` of all pairs to `out` `[Q, K]`, with `spare` as scratch space: exact at any offset."""
     rates: list[float] = problem.rates.tolist()
     zero = out.new_zeros(())
     for d, rate in enumerate(rates):
@@ -67,34 +67,34 @@ def exponents(problem: Problem, spare: Tensor, out: Tensor) -> None:
 
 
 def at_once(device: torch.device) -> int:
-    """Pairs that are held at once."""
+    """Pairs in memory at once."""
     return CHUNK * (1 if device.type == "cpu" else 64)
 
 
 def chunks(queries: int, keys: int, device: torch.device) -> Iterator[slice]:
-    """Slices of the queries, so that a slice has about `at_once` pairs with the keys."""
+    """Slices of the queries with about `at_once` pairs each."""
     size = max(at_once(device) // max(keys, 1), 1)
     yield from (slice(start, min(start + size, queries)) for start in range(0, queries, size))
 
 
 class Rooms:
-    """Two tensors that are used again and again: on a CPU new pages cost more than writing to them."""
+    """Two scratch tensors that are reused: on a CPU, allocating new pages costs more than writing to them."""
 
     def __init__(self, like: Tensor) -> None:
         self.like = like
         self.both = like.new_empty(2, 0)
 
     def of(self, queries: int, keys: int) -> tuple[Tensor, Tensor]:
-        """Both as `[queries, keys]`, with whatever is in them."""
+        """Both as `[queries, keys]`, uninitialised."""
         if self.both.shape[1] < queries * keys:
-            self.both = self.like.new_empty(2, 0)  # the old ones go first
-            self.both = self.like.new_empty(2, max(queries * keys, CHUNK))  # pages not written to are free
+            self.both = self.like.new_empty(2, 0)  # free the old ones first
+            self.both = self.like.new_empty(2, max(queries * keys, CHUNK))  # untouched pages cost nothing
         first, second = self.both[:, : queries * keys].view(2, queries, keys)
         return first, second
 
 
 def pair_moments(problem: Problem) -> Float[Tensor, "Q m c"]:
-    """The moments of every query over all keys. A left-out key is left out, not subtracted."""
+    """The moments of every query over all keys. Left-out keys are skipped, not subtracted afterwards."""
     result = problem.empty()
     product = _product(problem)
     columns, rooms = problem.columns(), Rooms(problem.keys)
@@ -112,7 +112,7 @@ def pair_moments(problem: Problem) -> Float[Tensor, "Q m c"]:
 def far_moments(problem: Problem) -> tuple[Float[Tensor, "Q m c"], Float[Tensor, " Q"]]:
     """The moments in float64 with `K = 2^(s - top)`, and `top`, the largest s of the row: nothing underflows.
 
-    `top` is -inf in a row without a key; its moments are 0.
+    In a row without a key `top` is -inf and the moments are 0.
     """
     problem = problem.doubled()
     result, tops = problem.empty(), problem.query.new_empty(len(problem.query))
@@ -132,7 +132,7 @@ def relative(
     out[hidden] = -torch.inf
     top = out.amax(-1) if out.shape[-1] else out.new_full(out.shape[:1], -torch.inf)
     out -= torch.where(top == -torch.inf, 0.0, top)[:, None]
-    out.clamp_(min=-2000.0)  # its kernel is 0 all the same, and 0 times infinity would not be
+    out.clamp_(min=-2000.0)  # the kernel is still 0, and 0 * inf would be NaN
     accumulate(result, out, spare, columns, None)
     return top
 
@@ -144,18 +144,18 @@ def pair_gradients(
     upstream: Float[Tensor, "Q o"],
     needs: tuple[bool, bool, bool, bool],
 ) -> list[Tensor | None]:
-    """Gradients of `sum(upstream * context)` by queries, keys, values and rates; None where not needed.
+    """Gradients of `sum(upstream * context)` w.r.t. queries, keys, values and rates; None where not needed.
 
-    With `a_ij = 2^(s_ij - norm_i)` and `G_ij = a_ij g_i . (v_j - f_i)` they are, but for ln 2,
-    `-2 r_d sum_j G_ij (q_id - k_jd)`, the same with the other sign over i, `sum_i a_ij g_i`, and
-    `-sum_ij G_ij (q_id - k_jd)^2`.
+    With `a_ij = 2^(s_ij - norm_i)` and `G_ij = a_ij g_i . (v_j - f_i)` they are
+    `-2 ln 2 r_d sum_j G_ij (q_id - k_jd)`, the same with the opposite sign summed over i, `sum_i a_ij g_i`,
+    and `-ln 2 sum_ij G_ij (q_id - k_jd)^2`.
 
     Args:
         problem: queries and keys.
         context: f, about the mean of the values.
-        norm: the logarithm to base 2 of each row's sum of kernels.
+        norm: the base-2 logarithm of each row's sum of kernels.
         upstream: g.
-        needs: which of the four are wanted.
+        needs: which of the four to compute.
     """
     sources = (problem.query, problem.keys, problem.values, problem.rates)
     totals = [
@@ -191,7 +191,7 @@ def pair_gradients(
 def accumulate(
     result: Tensor, out: Tensor, spare: Tensor, columns: Tensor, hidden: tuple[Tensor, Tensor] | None
 ) -> None:
-    """Write the sums of `2^out`, with the columns, and of `out 2^out` to `result` `[Q, m, 1 + o]`."""
+    """Write the sums of `2^out`, and of `out 2^out`, with each column to `result` `[Q, m, 1 + o]`."""
     torch.exp2(out, out=spare)
     if hidden is not None:
         spare[hidden] = 0
@@ -201,23 +201,24 @@ def accumulate(
 
 
 def _sums(result: Tensor, kernel: Tensor, columns: Tensor) -> None:
-    """Write the products of the rows of the kernel `[Q, K]` with each column `[c, K]`, the first of ones."""
-    if len(columns) == 2:  # a sum and a vector at a time take both cores
+    """Write the products of the kernel `[Q, K]` with each of the columns `[c, K]`; the first is all ones."""
+    if len(columns) == 2:  # a sum and a matrix-vector product use all cores
         result[:, 0], result[:, 1] = kernel.sum(-1), torch.mv(kernel, columns[1])
     else:  # wide, not tall: eight times as fast
         result.copy_((columns @ kernel.mT).mT)
 
 
 def left_out(index: Tensor, keys: int) -> tuple[Tensor, Tensor]:
-    """Row and column of the pairs that are left out."""
+    """Row and column indices of the pairs that are left out."""
     rows = ((index >= 0) & (index < keys)).nonzero()[:, 0]
     return rows, index[rows]
 
 
 def _product(problem: Problem) -> tuple[Tensor, Tensor] | None:
-    """Factors `[Q, d + 2]`, `[d + 2, K]` with the product s where many features make that cheaper, or None.
+    """Factors `[Q, d + 2]`, `[d + 2, K]` whose product is s; None for few features, where it is slower.
 
-    In float64, as the product loses `eps * r |q| |k|`: None where that would show, too.
+    They are in float64, because the product has rounding errors of `eps * r |q| |k|`; None also if even those
+    would show.
     """
     if len(problem.rates) <= NARROW or not problem.keys.numel():
         return None

@@ -2,7 +2,7 @@
 
     f(q_i) = sum_j K_ij v_j / sum_j K_ij,   K_ij = exp(-|(q_i - k_j) w|^2 / 2),   j != index_i
 
-(Nadaraya 1964, Watson 1964). `gaussian_reference` is the same as the formula stands.
+(Nadaraya 1964, Watson 1964). `gaussian_reference` is the plain formula.
 """
 
 import math
@@ -24,11 +24,11 @@ from attention_lab.attention.fast.gaussian.pairs import (
 from attention_lab.attention.fast.gaussian.sorted_keys import near_moments, sorted_moments
 
 MANY = 2**20
-"""Pairs from which on cells are worth their setting up."""
+"""Fewest pairs for which setting up cells pays off."""
 SMALL = 2**18
-"""Pairs from which on it pays to sort."""
+"""Fewest pairs for which sorting pays off."""
 FEW = 2**22
-"""Pairs up to which rows of little mass are summed over all keys rather than over sorted ones."""
+"""Up to this many pairs, rows of little mass are summed over all keys, and over nearby sorted keys above."""
 
 
 def gaussian_reference(
@@ -38,7 +38,7 @@ def gaussian_reference(
     width: Float[Tensor, " w"],
     index: Int[Tensor, " Q"] | None = None,
 ) -> Float[Tensor, "Q o"]:
-    """The formula over all pairs at once, `[Q, K, d]`; what `gaussian_regression` is measured by."""
+    """The formula over all pairs at once, `[Q, K, d]`; the reference for `gaussian_regression`."""
     scores = ((query[:, None] - keys) * width).square().sum(-1) * -0.5
     if index is not None:
         own = torch.arange(len(keys), device=keys.device) == index[:, None]
@@ -56,22 +56,22 @@ def gaussian_regression(
     index: Int[Tensor, " Q"] | None = None,
     tolerance: float | None = None,
 ) -> Float[Tensor, "Q o"]:
-    """Gaussian kernel regression, with first derivatives by all that requires them.
+    """Gaussian kernel regression, with first derivatives w.r.t. every input that requires them.
 
-    Memory is O(Q + K) throughout. The method is chosen by size. A single feature and a tolerance: cells, in
+    Memory is O(Q + K) throughout. The method depends on the size. A single feature and a tolerance: cells, in
     O(Q + K) (see `cells` for the bound). A single feature and no tolerance: all keys within the
-    reach of the kernel, exactly. Several features, few pairs, or derivatives by keys, queries or values: all
-    pairs in chunks. A row whose kernels have almost no mass is summed again relative to its nearest key:
-    where all kernels underflow, the nearest key has the weight.
+    reach of the kernel, exactly. Several features, few pairs, or derivatives w.r.t. keys, queries or values:
+    all pairs in chunks. A row whose kernels have almost no mass is recomputed relative to its nearest key:
+    if all kernels underflow, the nearest key gets all the weight.
 
     Args:
-        query: places at which f is wanted.
-        keys: places of the samples.
+        query: points at which f is evaluated.
+        keys: points of the samples.
         values: values of the samples.
-        width: w, one or one for each feature; what the exponents are to be divided by is its square.
-        index: the sample that each query leaves out, -1 for none; None for none at all.
-        tolerance: the largest error that a prediction, and its derivative by log w, may have in terms of the
-            largest value (about the mean of the values); None for that of rounding alone.
+        width: w, one number or one for each feature.
+        index: the sample that each query leaves out, -1 for none; None to leave out none at all.
+        tolerance: the largest error of a prediction, and of its derivative w.r.t. log w, relative to the
+            largest value (about the mean of the values); None for rounding errors only.
 
     Returns:
         Predictions in the values' dtype; zero, with zero gradient, where no sample is left.
@@ -100,7 +100,7 @@ class _Regression(torch.autograd.Function):
         index: Tensor,
         tolerance: float | None,
     ) -> Tensor:
-        """The context, and what its gradients need."""
+        """The context; saves what the gradients need."""
         by_query, by_keys, by_values, by_width = ctx.needs_input_grad[:4]
         ctx.one_slope = by_width and (len(width) == 1 or keys.shape[1] == 1)
         ctx.all_pairs = by_query or by_keys or by_values or (by_width and not ctx.one_slope)
@@ -111,7 +111,7 @@ class _Regression(torch.autograd.Function):
         alive = norm[:, None] != -torch.inf
         mass = torch.where(alive, mass, 1.0)
         context = moments[:, 0, 1:] / mass
-        if ctx.one_slope:  # the derivative by log w
+        if ctx.one_slope:  # the derivative w.r.t. log w
             change = moments[:, 1, 1:] - context * moments[:, 1, :1]
             ctx.slope = (change / mass * (2 * math.log(2))).to(values.dtype)
         ctx.norm = norm
@@ -121,7 +121,7 @@ class _Regression(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        """Gradients by queries, keys, values and width."""
+        """Gradients w.r.t. queries, keys, values and width."""
         query, keys, values, width, index, context = ctx.saved_tensors
         by_query, by_keys, by_values, by_width = ctx.needs_input_grad[:4]
         result: list[Tensor | None] = [None, None, None, None]
@@ -135,7 +135,7 @@ class _Regression(torch.autograd.Function):
                 result[3] = result[3] * width * math.log2(math.e)
         if ctx.one_slope:
             total = (upstream * ctx.slope).double().sum().reshape(1)
-            result[3] = torch.where(width == 0, 0.0, total / width)  # of an even function
+            result[3] = torch.where(width == 0, 0.0, total / width)  # 0 at w = 0: the function is even
         sources = (query, keys, values, width)
         gradients = [None if x is None else x.to(y.dtype) for x, y in zip(result, sources, strict=True)]
         return *gradients, None, None
@@ -144,7 +144,7 @@ class _Regression(torch.autograd.Function):
 def _centred(
     query: Tensor, keys: Tensor, values: Tensor, width: Tensor, index: Tensor, *, slopes: bool
 ) -> tuple[Problem, Tensor]:
-    """What is to be summed, with the values about their mean, and the mean in float64."""
+    """The problem with centred values, and their mean in float64."""
     rates = width.detach().double().expand(keys.shape[1]).square() * (0.5 * math.log2(math.e))
     mean = values.double().mean(0) if len(values) else values.new_zeros(values.shape[1], dtype=torch.float64)
     centred = (values.double() - mean).to(values.dtype)
@@ -152,7 +152,7 @@ def _centred(
 
 
 def _moments(problem: Problem, tolerance: float | None) -> tuple[Tensor, Tensor]:
-    """The moments of all queries, each row on a scale of its own, and the logarithm of its mass to base 2."""
+    """The moments of all queries, each row on its own scale, and the base-2 logarithm of each row's mass."""
     pairs = len(problem.query) * len(problem.keys)
     if not pairs:
         return problem.empty(), problem.rates.new_full((len(problem.query),), -torch.inf)
@@ -181,7 +181,7 @@ def _moments(problem: Problem, tolerance: float | None) -> tuple[Tensor, Tensor]
 def _pair_gradients(
     problem: Problem, context: Tensor, norm: Tensor, upstream: Tensor, needs: tuple[bool, bool, bool, bool]
 ) -> list[Tensor | None]:
-    """`pair_gradients`, in float64 for the rows of little mass, whose exponents are large."""
+    """`pair_gradients`, in float64 for rows of little mass, whose exponents are large."""
     slight = norm < math.log2(SLIGHT)
     total: list[Tensor | None] = [None] * 4
     for rows, double in (((~slight).nonzero()[:, 0], False), (slight.nonzero()[:, 0], True)):

@@ -1,4 +1,4 @@
-"""Gaussian kernel sums over one feature by sorting: each query sees the keys near it alone, exactly."""
+"""Gaussian kernel sums over one feature by sorting: each query only visits nearby keys; exact."""
 
 import math
 
@@ -18,13 +18,13 @@ from attention_lab.attention.fast.gaussian.pairs import (
 )
 
 START = 16
-"""Keys to either side that a row of little mass looks at first."""
+"""Keys on either side that a row of little mass visits first."""
 
 
 def sorted_moments(problem: Problem) -> Float[Tensor, "Q m c"]:
-    """`pair_moments` of a single feature: a chunk of neighbouring queries sees the keys that reach it.
+    """`pair_moments` of a single feature: a chunk of neighbouring queries visits the keys within reach.
 
-    What is left out has together less than 1e-8 of any sum that counts, in float64 less than 1e-16.
+    The omitted keys contribute less than 1e-8 to any sum that matters, in float64 less than 1e-16.
     """
     queries, keys = len(problem.query), len(problem.keys)
     order = problem.keys[:, 0].argsort()
@@ -58,10 +58,10 @@ def sorted_moments(problem: Problem) -> Float[Tensor, "Q m c"]:
 
 
 def near_moments(problem: Problem) -> tuple[Float[Tensor, "Q m c"], Float[Tensor, " Q"]]:
-    """`far_moments` of a single feature: each row looks at more and more neighbours, until no other counts.
+    """`far_moments` of a single feature: each row visits more and more neighbours until no other matters.
 
-    A row is done when all keys beyond, had they the distance of the nearest of them, would have less than
-    1e-16 of its mass.
+    A row is done when all remaining keys, even if they were as close as the nearest of them, would have less
+    than 1e-16 of its mass.
     """
     problem = problem.doubled()
     keys, device = len(problem.keys), problem.keys.device
@@ -93,7 +93,7 @@ def near_moments(problem: Problem) -> tuple[Float[Tensor, "Q m c"], Float[Tensor
 
 
 def _own_places(own: Tensor, order: Tensor) -> Tensor:
-    """Where the keys that are left out stand among the sorted ones, -1 for none."""
+    """The positions of the left-out keys in the sorted order, -1 for none."""
     keys = len(order)
     place = torch.empty_like(order).scatter_(0, order, torch.arange(keys, device=order.device))
     return torch.where((own < 0) | (own >= keys), -1, place[own.clamp(0, keys - 1)])
