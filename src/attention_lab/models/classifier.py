@@ -21,8 +21,8 @@ class SequenceClassifier(nn.Module):
     Args:
         sizes: classes, and tokens or vectors to read.
         d_model: size of the representations.
-        encoder: `[B, L, d_model]` and lengths `[B]` to `[B, L, d_model]`.
-        readout: from there to `[B, d_model]`.
+        encoder: maps `[B, L, d_model]` and lengths `[B]` to `[B, L, d_model]`.
+        readout: maps that to `[B, d_model]`.
         scale_embedding: multiply token embeddings by sqrt(d_model).
     """
 
@@ -55,7 +55,7 @@ class SequenceClassifier(nn.Module):
         return logits
 
     def position_labels(self, tokens: list[str]) -> list[str]:
-        """The labels of the positions that the encoder sees, CLS among them."""
+        """The labels of the positions that the encoder sees, including CLS."""
         return self.readout.labels(tokens)
 
 
@@ -92,18 +92,18 @@ class MultiHeadClassifier(SequenceClassifier):
 
 
 class ConvolutionalClassifier(SequenceClassifier):
-    """Classifier with a convolutional encoder; attention, if any, only reads it out.
+    """Classifier with a convolutional encoder; attention is used at most in the readout.
 
     Args:
         mechanism: the attention of readout=attention.
         sizes: classes, and tokens or vectors to read.
-        d_model: size of the representations: channels of every layer.
+        d_model: size of the representations, the number of channels of every layer.
         layers: number of layers.
         kernel_size: positions that each kernel spans; odd.
         dropout: on the embeddings and the output of each layer.
         attention_dropout: on the attention weights.
-        readout: `mean` or `max` over the positions, the `last`, `linear`, a learned weight for each of them,
-            or `attention` of one learned query to them.
+        readout: `mean` or `max` over the positions, the `last` one, `linear` (a learned weight for each
+            position), or `attention` (a learned query attends to them).
     """
 
     def __init__(
@@ -130,18 +130,18 @@ class ConvolutionalClassifier(SequenceClassifier):
 
 
 class RecurrentClassifier(SequenceClassifier):
-    """Classifier with a bidirectional recurrent encoder; attention, if any, only reads it out.
+    """Classifier with a bidirectional recurrent encoder; attention is used at most in the readout.
 
     Args:
         mechanism: the attention of readout=attention.
         sizes: classes, and tokens or vectors to read.
-        d_model: size of the representations; even, a half for each direction.
+        d_model: size of the representations; even, half for each direction.
         layers: number of layers.
         cell: `lstm` or `gru`.
         dropout: on the embeddings and the output of each layer.
         attention_dropout: on the attention weights.
-        readout: `mean` or `max` over the positions, the `last`, `linear`, a learned weight for each of them,
-            or `attention` of one learned query to them.
+        readout: `mean` or `max` over the positions, the `last` one, `linear` (a learned weight for each
+            position), or `attention` (a learned query attends to them).
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""Writing a sequence out symbol by symbol: greedily, or by beam search.
+"""Decode a sequence symbol by symbol: greedily, or by beam search.
 
-Any model with `start`, `step` and `select` can be decoded. PAD and BOS are never written; their share of
-the probability is not dealt out to other symbols, so scores are the model's own log-probabilities.
-Dropout is the caller's concern: call `model.eval()` first.
+Any model with `start`, `step` and `select` can be decoded. PAD and BOS are never written; their
+probability is not redistributed, so that scores are the model's own log-probabilities.
+The caller has to disable dropout: call `model.eval()` first.
 """
 
 from typing import Protocol, TypeVar, runtime_checkable
@@ -19,16 +19,16 @@ State = TypeVar("State")
 
 @runtime_checkable
 class Decodable(Protocol[State]):
-    """A model of `p(y_t | y_<t, x)` that is run one symbol at a time."""
+    """A model of `p(y_t | y_<t, x)` that runs one symbol at a time."""
 
     def start(self, source: Tensor, source_lengths: Tensor) -> State:
-        """The state before the first symbol, of a batch of sources."""
+        """The state before the first symbol, for a batch of sources."""
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """Logits (or log-probabilities) `[N, V]` of what follows `tokens` `[N]`, and the state after them."""
+        """Logits (or log-probabilities) `[N, V]` of the symbols after `tokens` `[N]`, and the new state."""
 
     def select(self, state: State, index: Tensor) -> State:
-        """The states of the sequences `index`, some left out, some repeated."""
+        """The states of the sequences `index`, which may omit and repeat sequences."""
 
 
 @torch.no_grad()
@@ -40,7 +40,7 @@ def greedy(
 ) -> Int[Tensor, "B T"]:
     """The most probable symbol at each step, up to EOS or `max_length` symbols; then PAD.
 
-    `max_length` is one for all sources or one for each.
+    `max_length` is one number for all sources or one for each.
     """
     limits = _limits(max_length, source_lengths)
     state = model.start(source, source_lengths)
@@ -68,23 +68,23 @@ def beam_search(
 ) -> tuple[Int[Tensor, "B T"], Float[Tensor, " B"]]:
     """The best hypothesis found for each source, by `log p(Y | X) / lp(Y)` (1609.08144, eq. 14).
 
-    At each step the `beam_size` most probable continuations of a source's live hypotheses are kept; while
-    there are fewer, as after the first step, all of them. Those
-    that end leave the beam to compete for the best, the others live on. A source is done when none of its
-    live hypotheses can win, whatever may follow: log-probabilities only fall, so the bound is the present
-    one over the most favourable penalty still to come. With one beam this is greedy search.
+    At each step the `beam_size` most probable continuations of a source's live hypotheses are kept, or all
+    of them if there are fewer. Hypotheses that end leave the beam and compete for the best; the others stay
+    live. A source is done when none of its live hypotheses can still win: log-probabilities only fall, so
+    the bound is the current one divided by the most favourable penalty still possible. With a beam of one
+    this is greedy search.
 
     Args:
-        model: what writes.
+        model: the model to decode.
         source: symbols or images, padded.
         source_lengths: their lengths.
-        max_length: bound on the symbols of a hypothesis, EOS included; one for all sources or one for each.
+        max_length: most symbols of a hypothesis, including EOS; one number for all sources or one for each.
         beam_size: hypotheses kept for each source.
-        length_penalty: alpha of `penalty`; 0 compares log-probabilities, more favours longer outputs.
+        length_penalty: alpha of `penalty`; 0 compares log-probabilities, larger favours longer outputs.
 
     Returns:
-        Symbols, each sequence up to EOS and then PAD, and scores. Where no hypothesis ended within
-        `max_length`, the best that did not.
+        Symbols, each sequence up to EOS and then PAD, and scores. If no hypothesis ended within
+        `max_length`, the best unfinished one.
     """
     limits = _limits(max_length, source_lengths)
     _check(beam_size=beam_size)
@@ -102,17 +102,17 @@ def beam_search(
 
 
 class _Beams:
-    """The hypotheses of each source: those that live, and the best of those that have ended.
+    """The hypotheses of each source: the live ones, and the best finished one.
 
     Args:
-        limits: `[B]`, bound on the symbols of each source's hypotheses.
+        limits: `[B]`, most symbols of each source's hypotheses.
         size: hypotheses kept for each source.
         length_penalty: alpha of `penalty`.
 
     Attributes:
-        written: `[B, n, t]`, the symbols of the hypotheses so far; n is `size`, or all that there can be.
-        live: `[B, n]`, their log-probabilities, -inf for those that are dropped.
-        best: `[B, T]`, the best that has ended, padded; its score is `best_score` `[B]`.
+        written: `[B, n, t]`, the symbols of the hypotheses so far; n is `size`, or fewer in the first steps.
+        live: `[B, n]`, their log-probabilities, -inf for dropped hypotheses.
+        best: `[B, T]`, the best finished hypothesis, padded; its score is `best_score` `[B]`.
     """
 
     def __init__(self, limits: Tensor, size: int, length_penalty: float) -> None:
@@ -126,46 +126,46 @@ class _Beams:
         self.best_score = torch.full((batch,), -torch.inf, device=device)
 
     def grow(self, log_probabilities: Tensor) -> tuple[Tensor, Tensor]:
-        """Keep the most probable continuations: the rows that are continued, and the symbols by which."""
+        """Keep the most probable continuations; return the rows they continue and their symbols."""
         batch, count = self.live.shape
         grown = self.live.unsqueeze(-1) + log_probabilities.view(batch, count, -1)
         symbols = grown.shape[-1]
         self.live, choice = grown.flatten(1).topk(min(self.size, count * symbols))
         origin, symbol = choice // symbols, choice % symbols
         self.written = torch.cat([_take(self.written, origin), symbol.unsqueeze(-1)], -1)
-        first = torch.arange(batch, device=origin.device) * count  # each source's first row of the state
+        first = torch.arange(batch, device=origin.device) * count  # first row of each source in the state
         return (first.unsqueeze(-1) + origin).flatten(), symbol.flatten()
 
     def compete(self) -> Tensor:
-        """Let those that end compete for the best; `[B, size]`, True for what must grow no further."""
+        """Let finished hypotheses compete for the best; `[B, size]`, True for those to stop."""
         length = self.written.shape[-1]
         scores = self.live / penalty(length, self.length_penalty)
         ended = self.written[..., -1] == EOS
         self._keep_best(scores.masked_fill(~ended, -torch.inf))
-        # At its limit, where nothing has ended, better an unfinished output than none.
+        # At the limit, if nothing has finished, an unfinished output is better than none.
         last = (self.limits == length).unsqueeze(-1)
         settled = ~last | (self.best_score > -torch.inf).unsqueeze(-1)
         self._keep_best(scores.masked_fill(settled, -torch.inf))
         return ended | last
 
     def drop(self, finished: Tensor) -> None:
-        """Let live only what is not finished and can still win."""
-        # The penalty is monotonic in the length: the most favourable one is at either end.
+        """Drop the hypotheses that are finished or can no longer win."""
+        # The penalty is monotonic in the length, so the most favourable one is at either end.
         soonest, latest = self.written.shape[-1] + 1, self.longest
         divisor = max(penalty(length, self.length_penalty) for length in (soonest, latest))
         beaten = self.live / divisor <= self.best_score.unsqueeze(-1)
         self.live = self.live.masked_fill(finished | beaten, -torch.inf)
 
     def all_done(self) -> bool:
-        """Whether no hypothesis lives."""
+        """Whether no hypothesis is live."""
         return bool((self.live == -torch.inf).all())
 
     def outputs(self) -> tuple[Tensor, Tensor]:
-        """The best of each source, as short as they can be written side by side, and their scores."""
+        """The best hypothesis of each source, with no more padding than needed, and their scores."""
         return self.best[:, : int((self.best != PAD).sum(-1).max())], self.best_score
 
     def _keep_best(self, scores: Tensor) -> None:
-        """Put the hypothesis with the largest score `[B, size]` in the place of what it surpasses."""
+        """Replace each source's best hypothesis by the one with the largest score `[B, size]`, if better."""
         score, beam = scores.max(-1)
         better = score > self.best_score
         candidate = torch.full_like(self.best, PAD)
@@ -175,27 +175,27 @@ class _Beams:
 
 
 def penalty(length: int, alpha: float) -> float:
-    """Length penalty `lp(Y) = ((5 + |Y|) / (5 + 1))^alpha` (1609.08144, eq. 14), |Y| with EOS."""
+    """Length penalty `lp(Y) = ((5 + |Y|) / (5 + 1))^alpha` (1609.08144, eq. 14), |Y| counting EOS."""
     return float(((5 + length) / 6) ** alpha)
 
 
 def _take(written: Tensor, beams: Tensor) -> Tensor:
-    """The hypotheses `beams` `[B, n]` of those written `[B, size, t]`, for each source."""
+    """Select the hypotheses `beams` `[B, n]` from `written` `[B, size, t]`, for each source."""
     return written.gather(1, beams.unsqueeze(-1).expand(-1, -1, written.shape[-1]))
 
 
 def _step(model: Decodable[State], tokens: Tensor, state: State) -> tuple[Tensor, State]:
-    """Log-probabilities of what follows, with no way to the symbols that are never written."""
+    """Log-probabilities of the next symbols, -inf for symbols that are never written."""
     logits, state = model.step(tokens, state)
     working = torch.promote_types(logits.dtype, torch.float32)
     log_probabilities = torch.log_softmax(logits, -1, dtype=working)
-    for never in (PAD, BOS):  # one by one: a list of them would be sent to a GPU at every step
+    for never in (PAD, BOS):  # one by one: indexing with a list would copy it to the GPU at every step
         log_probabilities[:, never] = -torch.inf
     return log_probabilities, state
 
 
 def _limits(max_length: int | Tensor, source_lengths: Tensor) -> Tensor:
-    """The bound on the symbols of each source's output."""
+    """The largest number of symbols of each source's output."""
     limits = max_length if isinstance(max_length, Tensor) else torch.full_like(source_lengths, max_length)
     _check(max_length=int(limits.min()))
     return limits

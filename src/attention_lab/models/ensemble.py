@@ -1,4 +1,4 @@
-"""Several models that write one output together: the mean of what they expect of the next symbol."""
+"""Ensembles: several models decode together, with the mean of their next-symbol probabilities."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,23 +13,23 @@ from attention_lab.models.seq2seq import EncoderDecoder
 from attention_lab.models.transformer import Transformer
 
 Writer = EncoderDecoder | Transformer
-"""What can be a member."""
+"""The models that can be members."""
 
 
 class Ensemble(nn.Module):
-    r"""M models with the same vocabularies, as one.
+    r"""M models with the same vocabularies, used as one.
 
     .. math:: p(y_t \mid y_{<t}, x) = \frac{1}{M} \sum_{m=1}^{M} p_m(y_t \mid y_{<t}, x)
 
-    The arithmetic mean of probabilities, the uniform mixture at every step: the search continues one and the
-    same prefix in all members (as the ensembles of 1409.3215, section 3.6). It is computed from logarithms.
-    The members may be of any kind and have any attention. They are read, not trained.
+    This is the arithmetic mean of the probabilities, a uniform mixture at every step: the search continues
+    the same prefix in all members (like the ensembles of 1409.3215, section 3.6). It is computed in the log
+    domain. Members may be of any kind and have any attention. They are not trained further.
 
     Args:
         members: the models. Their attentions are recorded as `member 1.decoder.attention` and so on.
 
     Raises:
-        LabError: there is no member.
+        LabError: there are no members.
     """
 
     latent: None = None
@@ -48,7 +48,7 @@ class Ensemble(nn.Module):
 
     @property
     def longest(self) -> int:
-        """The most symbols that every member can write."""
+        """The longest output that every member can write, in symbols."""
         return min(member.longest for member in self.members)
 
     def forward(
@@ -69,7 +69,7 @@ class Ensemble(nn.Module):
     def step(
         self, tokens: Int[Tensor, " N"], state: tuple[Any, ...]
     ) -> tuple[Float[Tensor, "N V"], tuple[Any, ...]]:
-        """Log-probabilities of what follows the symbols `tokens`, and the states after them."""
+        """Log-probabilities of the symbols after `tokens`, and the states after them."""
         steps = [member.step(tokens, own) for member, own in zip(self.members, state, strict=True)]
         return mean_of([logits for logits, _ in steps]), tuple(own for _, own in steps)
 
@@ -86,9 +86,9 @@ def mean_of(logits: Sequence[Float[Tensor, "*N V"]]) -> Float[Tensor, "*N V"]:
 
 
 def aligning(model: Writer | Ensemble, weights: Mapping[str, Tensor]) -> Float[Tensor, "B H T S"]:
-    """Of all weights recorded, those that are compared with a gold alignment.
+    """The recorded weights that are compared with a gold alignment.
 
-    Of an ensemble it is the mean over its members of each one's mean over heads, one head in all.
+    For an ensemble, they are averaged over the heads of each member and then over members: one head in all.
     """
     if not isinstance(model, Ensemble):
         return weights[model.alignment]
@@ -96,7 +96,7 @@ def aligning(model: Writer | Ensemble, weights: Mapping[str, Tensor]) -> Float[T
 
 
 def alignments(model: Writer | Ensemble) -> list[str]:
-    """The names of the attentions whose weights `aligning` takes."""
+    """The names of the attentions whose weights `aligning` uses."""
     if not isinstance(model, Ensemble):
         return [model.alignment]
     return [f"member {number}.{member.alignment}" for number, member in enumerate(model.members, start=1)]

@@ -15,13 +15,13 @@ class GraphClassifier(nn.Module):
 
     `e_ij = a(h_i, h_j)`, `alpha_i = softmax(e_i)` over the neighbours N_i of i, `h'_i = sum_j alpha_ij
     h_j` in several heads (1710.10903, eq. 1, 2, 4, 5), with the score `a` of the mechanism, inside the
-    layers of a Transformer. So the graph is nothing but a mask. The paper's own score (eq. 3),
+    layers of a Transformer. The graph enters only as a mask. The paper's own score (eq. 3),
     `LeakyReLU(a^T [h_i; h_j])`, is `scoring=additive scoring.hidden_size=1 scoring.activation=leaky_relu`
     up to a learned factor; with a larger `hidden_size` it is that of GATv2 (2105.14491, eq. 7).
 
     Args:
         mechanism: the attention in every head.
-        sizes: classes, numbers of a node, and whether edges have a direction.
+        sizes: classes, features of a node, and whether edges are directed.
         options: see `GraphSpec`.
     """
 

@@ -11,31 +11,31 @@ from attention_lab.errors import LabError
 from attention_lab.sizes import RegressionSizes
 
 MANY = 2**27
-"""Pairs of queries and keys, times features, up to which all weights are held at once: half a GiB."""
+"""Up to this many pairs of queries and keys, times features, all weights are in memory at once (0.5 GiB)."""
 PART = 2**24
-"""How many of them are held at a time where there are more. Blocks of half the size would lie on the heap,
-and fragment it so that memory grows with all pairs again."""
+"""Beyond that, how many are in memory at a time. Blocks of half this size would be allocated on the heap and
+fragment it, so that memory would grow with the number of pairs after all."""
 
 
 class KernelRegression(nn.Module):
     """`f(x) = sum_i K(x - x_i) y_i / sum_j K(x - x_j)` (Nadaraya 1964, Watson 1964), as attention.
 
     Queries are inputs, keys the training inputs and values the training targets. A query that is
-    itself a training sample leaves that sample out, so that fitting the width does not end in
-    memorising.
+    itself a training sample leaves that sample out, so that fitting the width does not lead to
+    memorisation.
 
-    With the Gaussian kernel under a plain softmax this takes memory O(n) whatever the batch, and with a
-    single feature time O(n); see `attention.fast.gaussian`. Any other mechanism holds all weights, and of
-    very many those of some queries at a time, which it computes once more in the backward pass.
+    With the Gaussian kernel under a plain softmax this takes O(n) memory for any batch size, and O(n) time
+    for a single feature; see `attention.fast.gaussian`. Any other mechanism computes all weights; if there
+    are very many, for some queries at a time, and again in the backward pass.
 
     Args:
         mechanism: a kernel, or any other score, with normaliser and pooling.
         sizes: features, targets and samples of the training set.
-        scan: start the kernel's width at the best of a logarithmic grid, judged by the leave-one-out
-            error; always done for a kernel whose error has no gradient in the width (boxcar), and never for
-            a width that the mechanism gives.
-        tolerance: how far a prediction of the Gaussian kernel may be off, in terms of the largest target; it
-            counts for many samples of a single feature only. None: not further than by rounding.
+        scan: start with the kernel width of the smallest leave-one-out error on a logarithmic grid. Always
+            done for a kernel whose error has no gradient w.r.t. the width (boxcar); never if the mechanism
+            sets the width.
+        tolerance: largest error of a prediction of the Gaussian kernel, relative to the largest target; only
+            used with many samples of a single feature. None: rounding errors only.
     """
 
     keys: Tensor
@@ -65,7 +65,7 @@ class KernelRegression(nn.Module):
 
     @torch.no_grad()
     def memorize(self, inputs: Float[Tensor, "N d"], targets: Float[Tensor, "N o"]) -> None:
-        """Take the training set as keys and values, and scan for a first width where that is due."""
+        """Store the training set as keys and values, and scan for the initial width if required."""
         self.keys.copy_(inputs)
         self.values.copy_(targets)
         score = self.attention.score
@@ -75,16 +75,16 @@ class KernelRegression(nn.Module):
     def forward(
         self, inputs: Float[Tensor, "B d"], index: Int[Tensor, " B"] | None = None
     ) -> Float[Tensor, "B o"]:
-        """Predictions for `inputs`; `index` is each one's row in the training set, -1 if in none.
+        """Predictions for `inputs`; `index` is each input's row in the training set, -1 if it is not in it.
 
-        Where no kernel reaches a query its prediction is 0.
+        If no kernel reaches a query, its prediction is 0.
         """
         scale = self._gaussian_scale()
         if scale is not None:
             width = self.attention.score.width * scale**0.5
             return gaussian_regression(inputs, self.keys, self.values, width, index, self.tolerance)
         whole = len(inputs) * self.keys.numel() <= MANY or self.attention.record is not None
-        if whole or not isinstance(self.attention.pooling, Soft):  # others keep their draws for the loss
+        if whole or not isinstance(self.attention.pooling, Soft):  # hard poolings record samples for the loss
             return self._attend(inputs, index, 0)
         rows = max(PART // self.keys.numel(), 1)
         starts = range(0, len(inputs), rows)
@@ -93,14 +93,14 @@ class KernelRegression(nn.Module):
         return torch.cat([checkpoint(self._attend, *part, use_reentrant=False) for part in parts])
 
     def _attend(self, inputs: Tensor, index: Tensor | None, start: int) -> Tensor:
-        """The predictions for inputs that are the queries from `start` on."""
+        """The predictions for `inputs`, the queries at positions from `start` on."""
         mask = None if index is None else leave_out_mask(index, len(self.keys))
         memory = self.attention.remember(self.keys, self.values, mask)
         context: Tensor = self.attention(inputs, memory, offset=start)
         return context
 
     def _gaussian_scale(self) -> float | None:
-        """The factor on the scores if this is a plain Gaussian kernel regression now, else None."""
+        """The factor on the scores if this is currently a plain Gaussian kernel regression, else None."""
         attention = self.attention
         plain = (
             type(attention.score) is Gaussian
@@ -113,7 +113,7 @@ class KernelRegression(nn.Module):
         return attention.normalizer.scale if plain else None
 
     def _best_width(self, score: Kernel, steps: int = 200, limit: int = 1000) -> float:
-        """The width with the least leave-one-out error on a logarithmic grid over the data's scales."""
+        """The width of the smallest leave-one-out error on a logarithmic grid over the scales of the data."""
         chosen = torch.linspace(
             0, len(self.keys) - 1, min(limit, len(self.keys)), device=self.keys.device
         ).long()
@@ -134,7 +134,7 @@ class KernelRegression(nn.Module):
 
         many = len(self.keys) > 10 * limit
         look_at(range(0, steps, 8 if many else 1))
-        if many and best >= 0:  # each takes long: those between are looked at about the best alone
+        if many and best >= 0:  # slow: refine only around the best
             look_at(range(max(best - 7, 0), min(best + 8, steps)))
         score.width.copy_(before)
         return widths[best] if best >= 0 else float(before.flatten()[0])

@@ -21,11 +21,11 @@ class LanguageModel(nn.Module):
 
     Args:
         mechanism: the attention in every head.
-        sizes: the number of symbols, and the most that are read at once.
+        sizes: the vocabulary size and the context length.
         options: see `LanguageSpec`.
 
     Attributes:
-        length: the most symbols that are read at once.
+        length: the context length, the most symbols that are read at once.
     """
 
     @options_of(LanguageSpec)
@@ -37,23 +37,23 @@ class LanguageModel(nn.Module):
         self.output = None if spec.tie_embedding else nn.Linear(spec.d_model, sizes.vocabulary, bias=False)
 
     def forward(self, tokens: Int[Tensor, "B L"]) -> Float[Tensor, "B L V"]:
-        """Logits of what follows each symbol."""
+        """Logits of the symbol after each position."""
         return self._logits(self.encoder(self.embedding(tokens)))
 
     def start(self, tokens: Int[Tensor, "B L"]) -> tuple[Float[Tensor, "B V"], EncoderState]:
-        """Logits of what follows sequences of one length, and the state after them."""
+        """Logits of the next symbol of sequences of equal length, and the state after them."""
         logits, state = self._read(tokens, None)
         return logits[:, -1], state
 
     def step(
         self, tokens: Int[Tensor, " B"], state: EncoderState
     ) -> tuple[Float[Tensor, "B V"], EncoderState]:
-        """Logits of what follows one more symbol of each sequence, and the state after it."""
+        """Logits of the next symbol after one more symbol of each sequence, and the state after it."""
         logits, state = self._read(tokens.unsqueeze(-1), state)
         return logits[:, -1], state
 
     def select(self, state: EncoderState, index: Int[Tensor, " N"]) -> EncoderState:
-        """The states of the sequences `index`, some left out, some repeated."""
+        """The states of the sequences `index`, which may omit and repeat sequences."""
         return state.select(index)
 
     def _read(self, tokens: Tensor, state: EncoderState | None) -> tuple[Tensor, EncoderState]:

@@ -1,4 +1,4 @@
-"""Models of one size whatever their mechanism, so that a comparison of mechanisms is none of sizes."""
+"""Models with the same number of parameters for every mechanism, so that comparisons are not about size."""
 
 from typing import Any
 
@@ -11,22 +11,23 @@ from attention_lab.sizes import TransductionSizes
 
 
 class MatchedSeq2Seq(Seq2Seq):
-    """A `Seq2Seq` with as many parameters as are asked for, whatever its attention takes of them.
+    """A `Seq2Seq` with a given number of parameters, whatever its attention takes of them.
 
-    A score has from none (dot) to 2 h^2 parameters (additive). What it leaves of the number is spent on the
-    embeddings of both sides, which have the one size that brings the count nearest; queries, keys, values and
-    states keep `hidden_size`, so that every mechanism compares the same things. The count is a linear
-    function of the embedding's size, known from two small models without memory.
+    A score has between 0 (dot) and 2 h^2 parameters (additive). The rest goes into the embeddings of both
+    sides, whose common size is chosen to bring the count closest to the target; queries, keys, values and
+    states keep `hidden_size`, so that every mechanism compares the same things. The count is linear in the
+    embedding size, and is found from two small models on the meta device.
 
     Args:
         mechanism: the attention of the decoder.
         sizes: the vocabularies.
-        parameters: how many there are to be; within half of what one unit of embedding takes they are.
-        embedding_size: is chosen, and has to be None.
-        options: the others of `Seq2Seq`.
+        parameters: target number of parameters; the result differs by at most half of what one unit of
+            embedding size takes.
+        embedding_size: must be None, because it follows from `parameters`.
+        options: the other options of `Seq2Seq`.
 
     Raises:
-        LabError: a given `embedding_size`, or fewer parameters than the mechanism and the states take.
+        LabError: `embedding_size` is given, or `parameters` is too small for the mechanism and the states.
     """
 
     def __init__(
@@ -51,5 +52,5 @@ class MatchedSeq2Seq(Seq2Seq):
 
 
 def count(model: torch.nn.Module) -> int:
-    """How many parameters a model has."""
+    """The number of parameters of a model."""
     return sum(parameter.numel() for parameter in model.parameters())

@@ -1,6 +1,6 @@
-"""Going on from a prompt by drawing one symbol after the other.
+"""Continue a prompt by sampling one symbol after the other.
 
-PAD, BOS and the unknown symbol are never written. Dropout is the caller's concern: call `model.eval()` first.
+PAD, BOS and the unknown symbol are never written. The caller has to disable dropout: call `model.eval()`.
 """
 
 from dataclasses import dataclass
@@ -16,33 +16,33 @@ from attention_lab.sizes import BOS, EOS, PAD, UNK
 
 @runtime_checkable
 class Continuable(Protocol):
-    """A model of `p(y_t | y_<t)` that is run one symbol at a time and reads at most `length` at once."""
+    """A model of `p(y_t | y_<t)` that runs one symbol at a time and reads at most `length` at once."""
 
     length: int
 
     def start(self, tokens: Tensor) -> tuple[Tensor, Any]:
-        """Logits `[B, V]` of what follows `tokens` `[B, L]`, and the state after them."""
+        """Logits `[B, V]` of the symbol after `tokens` `[B, L]`, and the state after them."""
 
     def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, Any]:
-        """Logits `[B, V]` of what follows one more symbol `[B]`, and the state after it."""
+        """Logits `[B, V]` of the symbol after one more symbol `[B]`, and the state after it."""
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How the next symbol is drawn from logits x.
+    """How the next symbol is sampled from logits x.
 
         p = softmax(x / T)
 
-    restricted to the `top_k` most probable symbols, then to the smallest set of the most probable ones that
-    together have at least `top_p` (the nucleus: 1904.09751, eq. 2 and 3), and normalised anew.
+    restricted to the `top_k` most probable symbols, then to the smallest set of the most probable ones with a
+    total probability of at least `top_p` (the nucleus: 1904.09751, eq. 2 and 3), and renormalised.
 
     Attributes:
-        temperature: T; above 1 is flatter, below 1 is sharper, 0 is the most probable symbol alone (greedy).
-        top_k: None for no such limit.
-        top_p: 1 for no such limit.
+        temperature: T; above 1 is flatter, below 1 is sharper, 0 always takes the most probable (greedy).
+        top_k: None for no limit.
+        top_p: 1 for no limit.
 
     Raises:
-        LabError: one of them is out of its range.
+        LabError: an option is out of range.
     """
 
     temperature: float = 1.0
@@ -58,26 +58,26 @@ class Sampling:
             raise LabError(f"task.top_p must be above 0 and at most 1, got {self.top_p}")
 
     def probabilities(self, logits: Float[Tensor, "*shape V"]) -> Float[Tensor, "*shape V"]:
-        """The distribution in float64; of symbols that are equally probable, the first is preferred."""
+        """The distribution in float64; of equally probable symbols, the first is preferred."""
         logits = logits.double()
         if self.temperature == 0:
             return torch.zeros_like(logits).scatter(-1, logits.argmax(-1, keepdim=True), 1.0)
-        # Shifted first: however small the temperature, the greatest of them stays 0.
+        # Shift before dividing: the largest logit is then 0 at any temperature.
         shifted = (logits - logits.amax(-1, keepdim=True)) / self.temperature
         ordered, order = shifted.sort(dim=-1, descending=True, stable=True)
         if self.top_k is not None:
             ordered[..., self.top_k :] = -torch.inf
         p = ordered.softmax(-1)
         if self.top_p < 1:
-            before = p.cumsum(-1) - p  # what the more probable ones have together
+            before = p.cumsum(-1) - p  # total probability of the more probable symbols
             p = p.masked_fill(before >= self.top_p, 0.0)
         return torch.zeros_like(p).scatter(-1, order, p / p.sum(-1, keepdim=True))
 
 
 def draw(probabilities: Float[Tensor, "B V"], uniform: Float[Tensor, " B"]) -> Int[Tensor, " B"]:
-    """The symbol in whose share of [0, 1) the number of its row lies: a draw if that is uniform."""
+    """Inverse transform sampling: the symbol whose interval of [0, 1) contains the row's uniform number."""
     cumulative = probabilities.cumsum(-1)
-    # Both in float64, where u < 1 makes the product smaller than the sum, which rounding may put off 1.
+    # In float64, where u < 1 keeps u times the total below the total, which may differ from 1 by rounding.
     return (cumulative <= uniform.unsqueeze(-1) * cumulative[:, -1:]).sum(-1)
 
 
@@ -89,21 +89,22 @@ def generate(
     uniform: Float[Tensor, "B N"],
     sampling: Sampling,
 ) -> Int[Tensor, "B T"]:
-    """Go on from each prompt up to EOS or for N symbols; then PAD.
+    """Continue each prompt up to EOS or for N symbols; then PAD.
 
-    A sequence does not depend on its company: all advance together, and one whose prompt is longer takes
-    its next symbol from there. Where more than `model.length` symbols have been written, the model reads
-    them again from a later one on, after BOS as ever: it sees at least the last half of its length.
+    A sequence does not depend on the rest of its batch: all advance together, and a sequence whose prompt is
+    longer takes its next symbol from the prompt. When more than `model.length` symbols have been written, the
+    model reads them again from a later symbol on, after BOS as usual: it sees at least the last half of its
+    context length.
 
     Args:
-        model: what writes.
-        prompts: symbols, each prompt beginning with BOS; what stands behind its length is not read.
+        model: the model to sample from.
+        prompts: symbols, each prompt starting with BOS; symbols beyond its length are ignored.
         lengths: their lengths, at least 1.
-        uniform: numbers in [0, 1) in float64, one for each symbol to be drawn; see `draw`.
-        sampling: how symbols are drawn.
+        uniform: numbers in [0, 1) in float64, one for each symbol to be sampled; see `draw`.
+        sampling: how symbols are sampled.
     """
     device, limit = prompts.device, uniform.shape[1]
-    # Draws are made on the CPU: other devices have no float64.
+    # Sample on the CPU: some other devices have no float64.
     prompts, lengths, uniform = prompts.cpu(), lengths.cpu(), uniform.cpu()
     shortest, longest = int(lengths.min()), int(lengths.max()) + limit
     tokens = prompts.new_full((len(prompts), longest), PAD)
@@ -134,7 +135,7 @@ def generate(
 
 
 def _first(end: int, length: int) -> int:
-    """The first symbol that is read, after BOS, when `end` symbols have been written, BOS included."""
+    """The first symbol to read after BOS when `end` symbols have been written, BOS included."""
     room = max(1, length - 1)
     hop = room - room // 2
     return 1 + hop * -(-max(0, end - 1 - room) // hop)

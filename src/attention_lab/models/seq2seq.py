@@ -18,19 +18,19 @@ from attention_lab.sizes import BOS, TransductionSizes
 
 
 class EncoderDecoder(nn.Module):
-    """An encoder of any kind and a decoder that attends to what it gives.
+    """An encoder of any kind and a decoder that attends to its annotations.
 
-    It is trained by `forward` on the gold output, which is `encode` and `read`, and written out symbol by
-    symbol with `start`, `step` and `select` by the searches of `decoding`.
+    In training, `forward` (which is `encode`, then `read`) gives logits for the gold output. The searches of
+    `decoding` write the output symbol by symbol with `start`, `step` and `select`.
 
     Args:
-        encoder: called with sources and their lengths, gives an `Encoded`.
+        encoder: called with sources and their lengths, returns an `Encoded`.
         decoder: the decoder.
-        tagger: reads the annotations too, in training.
+        tagger: also reads the annotations, in training only.
 
     Attributes:
         alignment: name of the attention that is compared with a gold alignment.
-        longest: the most symbols that can be written.
+        longest: the longest output, in symbols.
     """
 
     alignment = "decoder.attention"
@@ -44,7 +44,7 @@ class EncoderDecoder(nn.Module):
 
     @property
     def latent(self) -> nn.Module | None:
-        """The pooling of the one attention; if it is hard, its position is a latent variable in training."""
+        """The pooling of the decoder's attention; if hard, its position is a latent variable in training."""
         return self.decoder.attention.pooling
 
     def forward(
@@ -54,13 +54,13 @@ class EncoderDecoder(nn.Module):
         target: Int[Tensor, "B T"],
         samples: int = 1,
     ) -> Float[Tensor, "N T V"]:
-        """Logits under teacher forcing: `logits[:, t]` predicts `target[:, t]` from what precedes.
+        """Logits under teacher forcing: `logits[:, t]` predicts `target[:, t]` from the symbols before it.
 
         Args:
             source: symbols or images, each padded.
-            source_lengths: lengths of at least 1; what stands beyond changes nothing.
+            source_lengths: lengths of at least 1; padding beyond them has no effect.
             target: gold symbols that end in EOS, padded; the shift to the right happens here.
-            samples: decode each example this many times in a row, N = samples B, where attention draws.
+            samples: decode each example this many times in a row, N = samples B, for attention that samples.
         """
         return self.read(self.encode(source, source_lengths), target, samples)
 
@@ -70,7 +70,7 @@ class EncoderDecoder(nn.Module):
         return encoded
 
     def read(self, encoded: Encoded, target: Int[Tensor, "B T"], samples: int = 1) -> Float[Tensor, "N T V"]:
-        """Logits under teacher forcing, of encoded sources; see `forward`."""
+        """Logits under teacher forcing, for encoded sources; see `forward`."""
         state, before = self.decoder.start(encoded), shifted(target)
         if samples > 1:
             rows = torch.arange(len(target), device=target.device).repeat_interleave(samples)
@@ -84,14 +84,14 @@ class EncoderDecoder(nn.Module):
         source_lengths: Int[Tensor, " B"],
         target: Int[Tensor, "B T"],
     ) -> tuple[Float[Tensor, "B T S"], Float[Tensor, "B T S V"]]:
-        """The probability of every source position at each step, and the logits if it alone is attended.
+        """The probability of every source position at each step, and the logits if only it is attended to.
 
         Raises:
-            LabError: the steps depend on what was attended before, so that they cannot be taken one by one.
+            LabError: steps depend on earlier attention, so that they cannot be enumerated one by one.
         """
         if not self.decoder.steps_are_independent:
             raise LabError(
-                "pooling=exact takes the steps one by one, which depend on each other here: "
+                "pooling=exact enumerates positions at each step, but here the steps depend on each other: "
                 "set model.wiring=luong model.input_feeding=false"
             )
         probability, logits, _ = self.decoder.enumerate(shifted(target), self.start(source, source_lengths))
@@ -104,17 +104,17 @@ class EncoderDecoder(nn.Module):
     def step(
         self, tokens: Int[Tensor, " N"], state: DecoderState
     ) -> tuple[Float[Tensor, "N V"], DecoderState]:
-        """Logits of what follows the symbols `tokens`, and the state after them."""
+        """Logits of the symbols after `tokens`, and the state after them."""
         logits, state = self.decoder(tokens.unsqueeze(1), state)
         return logits.squeeze(1), state
 
     def select(self, state: DecoderState, index: Int[Tensor, " M"]) -> DecoderState:
-        """The states of the sequences `index`, for a search that keeps some and repeats others."""
+        """The states of the sequences `index`, for a search that drops some and repeats others."""
         return state.select(index)
 
 
 def shifted(target: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
-    """What precedes each target symbol: BOS, then the target without its last."""
+    """The symbol before each target symbol: BOS, then the target without its last symbol."""
     return F.pad(target[:, :-1], (1, 0), value=BOS)
 
 
@@ -129,7 +129,7 @@ class Seq2Seq(EncoderDecoder):
         options: see `Seq2SeqSpec`.
 
     Raises:
-        LabError: for a window or a tagger without annotations, which `memory=final` has not.
+        LabError: for a window or a tagger with `memory=final`, which has no annotations.
     """
 
     @options_of(Seq2SeqSpec)
@@ -156,7 +156,7 @@ class Seq2Seq(EncoderDecoder):
             self._check_final()
 
     def _check_final(self) -> None:
-        """Raise LabError for what needs annotations."""
+        """Raise LabError for options that need annotations."""
         if self.tagger is not None:
             raise LabError("model.memory=final has no annotations for a tagger: set model.ctc_frames=0")
         if not isinstance(self.decoder.attention.window, Global):

@@ -1,4 +1,4 @@
-"""The options of the models, each declared, documented and given its default once.
+"""The options of the models: declared, documented and given defaults in one place.
 
 A model takes the fields of its spec as options, `Transformer(mechanism, sizes, heads=8)`; see `options_of`.
 """
@@ -44,7 +44,7 @@ class GraphSpec(LayerSpec):
 
     Attributes:
         layers: how many edges away a node sees.
-        attention_dropout: on the attention weights, so that a node sees a sample of its neighbours.
+        attention_dropout: on the attention weights, so that a node sees a random subset of its neighbours.
         self_loops: let every node attend to itself.
     """
 
@@ -63,8 +63,8 @@ class SequenceSpec(LayerSpec):
 
     Attributes:
         positions: sinusoidal, learned, rotary, alibi, quadratic or none; see `attention.positions`.
-        checkpointing: in training keep only the input of each layer, and compute the rest once more in the
-            backward pass (1604.06174).
+        checkpointing: in training, store only the input of each layer and recompute the rest in the backward
+            pass (1604.06174).
     """
 
     positions: str = "none"
@@ -76,10 +76,10 @@ class EncoderSpec(SequenceSpec):
     """The options of an `Encoder`.
 
     Attributes:
-        layers: number of layers; with none there are positions and norm only.
-        causal: let a position attend to itself and earlier ones only.
-        length: usual number of positions; learned positions have no more.
-        prefix: how many leading positions stand before the sequence, as a CLS token does.
+        layers: number of layers; 0 leaves only the positions and the norm.
+        causal: let a position attend only to itself and earlier ones.
+        length: usual number of positions; the maximum for learned positions.
+        prefix: number of leading positions that are not part of the sequence, such as a CLS token.
         grid: rows and columns if the sequence is a picture read line by line.
     """
 
@@ -95,11 +95,11 @@ class MultiHeadSpec(SequenceSpec):
 
     Attributes:
         layers: number of layers; 0 pools the embedded positions themselves.
-        causal: let a position attend to itself and earlier ones only.
+        causal: let a position attend only to itself and earlier ones.
         scale_embedding: multiply token embeddings by sqrt(d_model).
-        readout: `mean` or `max` over the positions, the `last` one (the last ones where the data has a label
-            for each), `linear`, a learned weight for each of them, `attention` of one learned query to them,
-            or `cls`, a learned vector put before them (1810.04805); under a causal mask it stands at the end.
+        readout: `mean` or `max` over the positions; the `last` one (or the last ones, if the data has a label
+            for each); `linear`, a learned weight for each position; `attention`, a learned query attends to
+            them; or `cls`, a learned vector before the sequence (1810.04805), after it under a causal mask.
     """
 
     dropout: float = 0.2
@@ -116,11 +116,11 @@ class MultiHeadSpec(SequenceSpec):
 
 @dataclass(frozen=True, kw_only=True)
 class WriterSpec(SequenceSpec):
-    """Layers over symbols that give logits of symbols.
+    """Layers that read symbols and give logits of symbols.
 
     Attributes:
         scale_embedding: multiply embeddings by sqrt(d_model).
-        tie_embedding: let the logits be products with the table of the embeddings (1608.05859; 1706.03762,
+        tie_embedding: compute the logits as products with the embedding table (1608.05859; 1706.03762,
             section 3.4).
     """
 
@@ -145,10 +145,10 @@ class TransformerSpec(WriterSpec):
 
     Attributes:
         layers: layers of the encoder.
-        decoder_layers: layers of the decoder; None for as many.
-        positions: of either side; see `SequenceSpec`. None stand between target and source.
-        ctc_frames: frames of each annotation in a `Tagger`, which learns to write the target from them; 0 for
-            no tagger.
+        decoder_layers: layers of the decoder; None for as many as the encoder has.
+        positions: for either side; see `SequenceSpec`. Attention from target to source uses no positions.
+        ctc_frames: frames per annotation of a `Tagger`, which learns to write the target from the encoder; 0
+            for no tagger.
     """
 
     d_model: int = 128
@@ -167,10 +167,10 @@ class TransformerSpec(WriterSpec):
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentSpec:
-    """Recurrent layers that attend, and write symbols.
+    """Recurrent layers with attention that write symbols.
 
     Attributes:
-        embedding_size: size of the embeddings of the symbols, on either side.
+        embedding_size: size of the symbol embeddings, on either side.
         hidden_size: size of annotations and decoder states.
         layers: number of layers on either side.
         cell: `lstm` or `gru`.
@@ -207,13 +207,13 @@ class Seq2SeqSpec(RecurrentSpec):
     """The options of a `Seq2Seq`.
 
     Attributes:
-        hidden_size: even, a half for each direction of the encoder, if it reads both ways.
+        hidden_size: even if the encoder is bidirectional, half for each direction.
         residual: add each source symbol's own embedding to its value; see `RecurrentEncoder`.
-        bidirectional: whether the encoder reads from both ends, or from left to right alone.
-        memory: `annotations` of all symbols, or the encoder's `final` state alone, which is no attention; see
-            `RecurrentEncoder`.
-        ctc_frames: frames of each annotation in a `Tagger`, which learns to write the target from them; 0 for
-            no tagger.
+        bidirectional: whether the encoder reads in both directions, or only from left to right.
+        memory: `annotations` of all symbols, or only the encoder's `final` state, which means no attention;
+            see `RecurrentEncoder`.
+        ctc_frames: frames per annotation of a `Tagger`, which learns to write the target from the encoder; 0
+            for no tagger.
     """
 
     embedding_size: int = 128
@@ -230,7 +230,7 @@ class ImageToSequenceSpec(RecurrentSpec):
     """The options of an `ImageToSequence`.
 
     Attributes:
-        channels: of the first convolution; see `GridEncoder`.
+        channels: channels of the first convolution; see `GridEncoder`.
         embedding_size: size of the embeddings of the target symbols.
         layers: layers of the decoder.
     """

@@ -21,21 +21,21 @@ from attention_lab.sizes import TransductionSizes
 class Transformer(nn.Module):
     """Encoder-decoder of attention alone: `p(y | x) = prod_t p(y_t | y_<t, x)` (1706.03762, section 3).
 
-    It is trained by `forward` on the gold output, which is `encode` and `read`, and written out symbol by
-    symbol with `start`, `step` and `select` by the searches of `decoding`, keeping the keys and values of
-    what is done.
+    In training, `forward` (which is `encode`, then `read`) gives logits for the gold output. The searches of
+    `decoding` write the output symbol by symbol with `start`, `step` and `select`, which cache the keys and
+    values of earlier symbols.
 
     Args:
-        mechanism: the attention in every head, of either side and between them.
+        mechanism: the attention in every head, on either side and between them.
         sizes: the vocabularies.
         options: see `TransformerSpec`.
 
     Attributes:
-        latent: None, as no single attended position is a latent variable of the training.
+        latent: None, because training has no single attended position as a latent variable.
         alignment: name of the attention that is compared with a gold alignment, the last one to the source.
 
     Raises:
-        LabError: a size is below 1, `heads` do not divide `d_model`, or there are no such positions.
+        LabError: a size is below 1, `heads` does not divide `d_model`, or the positions are unknown.
     """
 
     latent: None = None
@@ -53,7 +53,7 @@ class Transformer(nn.Module):
 
     @property
     def longest(self) -> int:
-        """The most symbols that can be written: all, but for tables of so many positions."""
+        """The longest output, in symbols; limited only by learned positions."""
         tables = [part.length for part in self.decoder.modules() if isinstance(part, Location | QueryFree)]
         tables += [len(part.table) for part in self.decoder.modules() if isinstance(part, Learned)]
         return min(tables, default=2**31)
@@ -61,22 +61,22 @@ class Transformer(nn.Module):
     def forward(
         self, source: Int[Tensor, "B S"], source_lengths: Int[Tensor, " B"], target: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T V"]:
-        """Logits under teacher forcing: `logits[:, t]` predicts `target[:, t]` from what precedes.
+        """Logits under teacher forcing: `logits[:, t]` predicts `target[:, t]` from the symbols before it.
 
         Args:
             source: symbols, padded.
-            source_lengths: lengths of at least 1; what stands beyond changes nothing.
+            source_lengths: lengths of at least 1; padding beyond them has no effect.
             target: gold symbols that end in EOS, padded; the shift to the right happens here.
         """
         return self.read(self.encode(source, source_lengths), target)
 
     def encode(self, source: Int[Tensor, "B S"], source_lengths: Int[Tensor, " B"]) -> Encoded:
-        """The annotations of the sources, keys and values in one."""
+        """The annotations of the sources, which serve as both keys and values."""
         x = self.encoder(self.encoder_embedding(source), source_lengths)
         return Encoded(x, x, lengths_mask(source_lengths, source.shape[1]), [])
 
     def read(self, encoded: Encoded, target: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
-        """Logits under teacher forcing, of encoded sources; see `forward`."""
+        """Logits under teacher forcing, for encoded sources; see `forward`."""
         logits, _ = self.decoder(shifted(target), self.decoder.start(encoded.keys, encoded.mask))
         return logits  # type: ignore[no-any-return]
 
@@ -88,10 +88,10 @@ class Transformer(nn.Module):
     def step(
         self, tokens: Int[Tensor, " N"], state: TransformerState
     ) -> tuple[Float[Tensor, "N V"], TransformerState]:
-        """Logits of what follows the symbols `tokens`, and the state after them."""
+        """Logits of the symbols after `tokens`, and the state after them."""
         logits, state = self.decoder(tokens.unsqueeze(1), state)
         return logits.squeeze(1), state
 
     def select(self, state: TransformerState, index: Int[Tensor, " M"]) -> TransformerState:
-        """The states of the sequences `index`, for a search that keeps some and repeats others."""
+        """The states of the sequences `index`, for a search that drops some and repeats others."""
         return state.select(index)

@@ -18,7 +18,7 @@ from attention_lab.sizes import ImageSizes
 
 
 class PictureNorm(nn.Module):
-    """Batch normalisation (1502.03167) of pictures of different widths: padding counts for nothing.
+    """Batch normalisation (1502.03167) of pictures of different widths, ignoring the padding.
 
     Args:
         channels: number of channels.
@@ -30,7 +30,7 @@ class PictureNorm(nn.Module):
 
     def forward(self, x: Float[Tensor, "B c H W"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B c H W"]:
         """Pictures of widths `lengths`, normalised; zero beyond."""
-        # Looked up once: a GPU has to be waited for.
+        # Computed once, because it synchronises with the GPU.
         inside = lengths_mask(lengths, x.shape[-1]).flatten().nonzero().squeeze(1)
         all_columns = x.permute(0, 3, 1, 2).flatten(0, 1)
         columns = self.normalize(all_columns.index_select(0, inside))  # [n, c, H]
@@ -45,20 +45,20 @@ class GridEncoder(nn.Module):
         a_rc = LayerNorm(CNN(x)_rc) + [P_c; P_r]
 
     with P the sinusoids of 1706.03762, of the column in one half and of the row in the other: the decoder
-    can tell cells of the same look apart, and go on from where it was. The annotations are keys and values.
-    The CNN is 3 x 3 convolutions, each normalised and with a ReLU, as many of them with 2 x 2 max pooling as
-    halve a cell to one feature, and a linear map at the end. Thus an annotation knows its own cell and the
-    eight around it, three cells a side, and nothing beyond: a model that reads a symbol attends to where it
-    stands. What lies right of a picture is zero after each layer, so that it changes nothing.
+    can tell identical cells apart and continue from its last position. The annotations are keys and values.
+    The CNN is a stack of 3 x 3 convolutions, each with normalisation and ReLU, and each but the first with
+    2 x 2 max pooling, until a cell is one feature; a linear map comes last. So an annotation sees only its own
+    cell and the eight around it, a square of three by three cells: to read a symbol, a model has to attend to
+    its place. Padding to the right of a picture is set to zero after each layer, so that it has no effect.
 
-    The cells are counted down each column, the left one first. The decoder starts from their mean
-    (section 3.1.2).
+    Cells are numbered down each column, from left to right. The decoder starts from the mean of the
+    annotations (section 3.1.2).
 
     Args:
-        cell: pixels of a side of a cell, a power of two.
-        channels: of the first convolution; doubled with each pooling.
+        cell: side of a cell in pixels, a power of two.
+        channels: channels of the first convolution; doubled with each pooling.
         hidden_size: size h of the annotations.
-        layers: of the decoder.
+        layers: number of layers of the decoder.
         dropout: on the features before the linear map.
     """
 
@@ -80,12 +80,12 @@ class GridEncoder(nn.Module):
 
         Args:
             source: ink, 0 to 1.
-            lengths: width of each picture in pixels; what lies beyond it changes nothing.
+            lengths: width of each picture in pixels; padding beyond it has no effect.
         """
         x = source.masked_fill(~lengths_mask(lengths, source.shape[-1]), 0.0).unsqueeze(1)
         for number, (convolution, norm) in enumerate(zip(self.convolutions, self.norms, strict=True)):
             x = norm(convolution(x), lengths).relu()
-            if number:  # the first one looks at single pixels
+            if number:  # the first one sees single pixels
                 x = F.max_pool2d(x, 2, ceil_mode=True)
                 lengths = (lengths + 1) // 2
         x = self.last(self.dropout(x)).permute(0, 3, 2, 1)  # [B, columns, rows, h]
@@ -102,7 +102,7 @@ class GridEncoder(nn.Module):
 
 
 class ImageToSequence(EncoderDecoder):
-    """Show, attend and tell: the text of a picture, each symbol read at some of its cells (1502.03044).
+    """Show, attend and tell: writes the text of a picture, attending to its cells (1502.03044).
 
     Args:
         mechanism: the attention of the decoder.

@@ -1,4 +1,4 @@
-"""Recurrent encoders, of symbols for a decoder and of vectors for a classifier."""
+"""Recurrent encoders: of symbols, for a decoder, and of vectors, for a classifier."""
 
 import torch
 from jaxtyping import Float, Int
@@ -11,7 +11,7 @@ from attention_lab.models.parts.recurrent import recurrent_layers
 
 
 def reversal(lengths: Int[Tensor, " B"], size: int) -> Int[Tensor, "B {size}"]:
-    """Positions that turn each sequence round and leave its padding in place; its own inverse."""
+    """Indices that reverse each sequence and leave its padding in place; their own inverse."""
     position = torch.arange(size, device=lengths.device)
     mirrored = lengths.unsqueeze(-1) - 1 - position
     return torch.where(mirrored < 0, position, mirrored)
@@ -20,12 +20,12 @@ def reversal(lengths: Int[Tensor, " B"], size: int) -> Int[Tensor, "B {size}"]:
 class Bidirectional(nn.Module):
     """Annotations `[forward h_j; backward h_j]` (1409.0473, eq. 7), each layer over those of the one below.
 
-    Each direction has half of `hidden_size`. The backward layer is a forward one over each sequence
-    turned round within its own length: the states are those of packed sequences, in two thirds of the
-    time on a CPU, and without a wait for the lengths on a GPU.
+    Each direction has half of `hidden_size`. The backward layer is a forward layer over each sequence
+    reversed within its own length: the states equal those of packed sequences, in two thirds of the
+    time on a CPU, and without synchronising on the lengths on a GPU.
 
     Args:
-        input_size: size of the vectors of a sequence.
+        input_size: size of the input vectors.
         hidden_size: size of the annotations; even.
         layers: number of layers.
         cell: `lstm` or `gru`.
@@ -42,7 +42,7 @@ class Bidirectional(nn.Module):
     def forward(
         self, x: Float[Tensor, "B S d"], lengths: Int[Tensor, " B"]
     ) -> tuple[Float[Tensor, "B S h"], list[Float[Tensor, "B h"]]]:
-        """Annotations, meaningless beyond the lengths, and each layer's last states both ways."""
+        """Annotations, meaningless beyond the lengths, and each layer's last states in both directions."""
         last = lengths - 1
         rows, finals = torch.arange(len(x), device=x.device), []
         order = (reversal(lengths, x.shape[1]) + rows.unsqueeze(-1) * x.shape[1]).flatten()
@@ -56,10 +56,10 @@ class Bidirectional(nn.Module):
 
 
 class OneWay(nn.Module):
-    """Annotations `h_j` that have read the sequence up to j (1409.3215), layer upon layer.
+    """Annotations `h_j` of a left-to-right encoder, which has read the sequence up to j (1409.3215).
 
     Args:
-        input_size: size of the vectors of a sequence.
+        input_size: size of the input vectors.
         hidden_size: size of the annotations.
         layers: number of layers.
         cell: `lstm` or `gru`.
@@ -84,31 +84,30 @@ class OneWay(nn.Module):
 
 
 def _reorder(x: Float[Tensor, "B S d"], order: Int[Tensor, " BS"]) -> Float[Tensor, "B S d"]:
-    """The vectors of all sequences in another order: whole rows move, three times faster than by `gather`."""
+    """The vectors of all sequences reordered; it moves entire rows, three times faster than `gather`."""
     return x.flatten(0, 1).index_select(0, order).view(x.shape)
 
 
 class RecurrentEncoder(nn.Module):
-    """Encoder of symbols, by default of both directions: `[forward h_j; backward h_j]` (1409.0473, eq. 7).
+    """Encoder of symbols, bidirectional by default: `[forward h_j; backward h_j]` (1409.0473, eq. 7).
 
-    Annotations are keys. As values they have, with `residual`, `W e_j` of the symbol's own embedding added
-    (1512.03385). Without it the states of a neighbour tell as much of a symbol as its own do, and a model
-    that writes perfectly may well attend next to where it reads.
+    The annotations are the keys. With `residual`, the values are the annotations plus `W e_j` of the symbol's
+    own embedding (1512.03385). Without it, a neighbour's state says as much about a symbol as its own, and a
+    model that writes perfectly may well attend next to the symbol it reads.
 
-    With `memory=final` there is nothing to choose from: the one key and value is the top layer's last state,
-    in the place of the last symbol. Every context is that state, as in encoder-decoders without attention
-    (1406.1078).
+    With `memory=final` there is only one key and value, the top layer's last state, at the position of the
+    last symbol. Every context is that state, as in encoder-decoders without attention (1406.1078).
 
     Args:
         vocabulary: number of source symbols.
         embedding_size: size of their embeddings.
-        hidden_size: size of the annotations; even if there are two directions.
+        hidden_size: size of the annotations; even if bidirectional.
         layers: number of layers, each over the annotations of the one below.
         cell: `lstm` or `gru`.
         dropout: on embeddings and between layers.
-        residual: add the projected embedding of each symbol to its value, where there are annotations.
-        bidirectional: read from both ends; otherwise from left to right alone.
-        memory: `annotations` of all symbols, or the `final` state alone.
+        residual: add the projected embedding of each symbol to its value; no effect with `memory=final`.
+        bidirectional: read in both directions; otherwise only from left to right.
+        memory: `annotations` of all symbols, or only the `final` state.
 
     Raises:
         LabError: for an unknown memory, or an odd `hidden_size` that two directions cannot share.
@@ -131,7 +130,7 @@ class RecurrentEncoder(nn.Module):
         if memory not in ("annotations", "final"):
             raise LabError(f"model.memory={memory} is unknown: choose annotations or final")
         if bidirectional and hidden_size % 2:
-            raise LabError(f"model.hidden_size must be even, a half for each direction, got {hidden_size}")
+            raise LabError(f"model.hidden_size must be even, half for each direction, got {hidden_size}")
         self.has_annotations = memory == "annotations"
         self.embedding = nn.Embedding(vocabulary, embedding_size)
         kind = Bidirectional if bidirectional else OneWay
@@ -140,7 +139,7 @@ class RecurrentEncoder(nn.Module):
         residual = residual and self.has_annotations
         self.residual = nn.Linear(embedding_size, hidden_size, bias=False) if residual else None
         if self.residual is not None:
-            nn.init.normal_(self.residual.weight, std=embedding_size**-0.5)  # as large as the embedding
+            nn.init.normal_(self.residual.weight, std=embedding_size**-0.5)  # the scale of the embedding
 
     def forward(self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"]) -> Encoded:
         """Keys and values, and each layer's last states."""
@@ -159,7 +158,7 @@ class BidirectionalEncoder(nn.Module):
     """Bidirectional layers over a sequence of vectors, for a classifier.
 
     Args:
-        d_model: size of the representations; even, a half for each direction.
+        d_model: size of the representations; even, half for each direction.
         layers: number of layers.
         cell: `lstm` or `gru`.
         dropout: on the input, between layers and on the output.
@@ -171,14 +170,14 @@ class BidirectionalEncoder(nn.Module):
     def __init__(self, *, d_model: int, layers: int, cell: str, dropout: float = 0.1) -> None:
         super().__init__()
         if d_model % 2:
-            raise LabError(f"model.d_model must be even, a half for each direction, got {d_model}")
+            raise LabError(f"model.d_model must be even, half for each direction, got {d_model}")
         if cell not in ("lstm", "gru"):
             raise LabError(f"model.cell={cell} is unknown: choose lstm or gru")
         self.layers = Bidirectional(d_model, d_model, layers=layers, cell=cell, dropout=dropout)
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "B L d"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B L d"]:
-        """Representations of all positions; what lies beyond a length influences nothing before it."""
+        """Representations of all positions; padding beyond a length does not affect those before it."""
         x, _ = self.layers(x.masked_fill(~lengths_mask(lengths, x.shape[1]).mT, 0.0), lengths)
         output: Tensor = self.dropout(x)
         return output

@@ -1,4 +1,4 @@
-"""Layers whose activations are computed again in the backward pass (1604.06174)."""
+"""Activation checkpointing: recompute a layer in the backward pass (1604.06174)."""
 
 from typing import Any
 
@@ -9,9 +9,9 @@ from attention_lab.attention import Attention
 
 
 def run_layer(layer: nn.Module, attention: Attention, on: bool, *arguments: Any, **options: Any) -> Any:
-    """`layer(...)`; with `on`, in training, only its input is kept, and the rest is computed once more.
+    """`layer(...)`; with `on`, in training, only its input is stored and the rest is recomputed.
 
-    While `attention` is recorded nothing is, or its weights would be recorded twice.
+    Not while `attention` is recorded, or its weights would be recorded twice.
     """
     if on and layer.training and attention.record is None:
         return checkpoint(layer, *arguments, use_reentrant=False, **options)

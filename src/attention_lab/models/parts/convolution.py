@@ -1,4 +1,4 @@
-"""Residual convolutions over sequences: the encoder that sees only neighbours."""
+"""Residual convolutions over sequences: an encoder that sees only neighbours."""
 
 import torch.nn.functional as F
 from jaxtyping import Float, Int
@@ -9,11 +9,11 @@ from attention_lab.errors import LabError
 
 
 class ConvolutionLayer(nn.Module):
-    """`x + conv(relu(LN(x)))`, a residual layer with its activation before the weights (1603.05027).
+    """`x + conv(relu(LN(x)))`, a residual layer with pre-activation (1603.05027).
 
     Args:
         size: channels.
-        kernel_size: positions that the kernel spans; odd, so that each position is in its middle.
+        kernel_size: positions that the kernel spans; odd, so that it is centred on each position.
         dropout: on the output of the convolution.
     """
 
@@ -24,7 +24,7 @@ class ConvolutionLayer(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "B L d"], hidden: Tensor) -> Float[Tensor, "B L d"]:
-        """The layer's output; the positions `hidden` `[B, L, 1]` count as the zeros beyond the end."""
+        """The layer's output; the positions `hidden` `[B, L, 1]` are treated as zero padding."""
         active = F.relu(self.norm(x)).masked_fill(hidden, 0.0)
         output: Tensor = x + self.dropout(self.convolution(active.mT).mT)
         return output
@@ -47,7 +47,7 @@ class ConvolutionalEncoder(nn.Module):
         super().__init__()
         if kernel_size % 2 == 0:
             raise LabError(
-                f"model.kernel_size must be odd, the same to either side, got {kernel_size}: "
+                f"model.kernel_size must be odd, to be the same on either side, got {kernel_size}: "
                 f"choose {kernel_size + 1}"
             )
         self.dropout = Dropout(dropout)
@@ -55,7 +55,7 @@ class ConvolutionalEncoder(nn.Module):
         self.norm = nn.LayerNorm(d_model)
 
     def forward(self, x: Float[Tensor, "B L d"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B L d"]:
-        """Representations of all positions; what lies beyond a length influences nothing before it."""
+        """Representations of all positions; padding beyond a length does not affect those before it."""
         hidden = ~lengths_mask(lengths, x.shape[1]).mT
         x = self.dropout(x)
         for layer in self.layers:

@@ -15,14 +15,14 @@ from attention_lab.models.specs import RecurrentSpec
 
 
 class DecoderState(NamedTuple):
-    """Where a decoder stands in N sequences; a value that is passed, never hidden.
+    """The state of a decoder for N sequences; passed explicitly, never hidden.
 
     Attributes:
         memory: the source, prepared for attention.
         layers: `(hidden,)` or `(hidden, cell)` of each layer, `[N, h]`.
-        readout: the last attentional vector `[N, h]` if it is fed to the next step.
-        position: number of steps done, the position of the next query.
-        joint: `log p(s, y)` `[N, S, V]` of the last step, where the decoder sums over positions.
+        readout: the last attentional vector `[N, h]`, with input feeding.
+        position: number of steps done, which is the position of the next query.
+        joint: `log p(s, y)` `[N, S, V]` of the last step, if the decoder sums over positions.
     """
 
     memory: Memory
@@ -53,13 +53,14 @@ class AttentiveDecoder(nn.Module):
 
         h_t = RNN(e_t, h_{t-1}),   c_t = attend(h_t),   r_t = tanh(W [h_t; c_t] + b)
 
-    with `e_t` the embedding of the symbol before; the logits are `W_s r_t + b_s`. The readout of the
-    first is like that of the second where the paper has a maxout of `U h_{t-1} + V e_t + C c_t`. With
-    input feeding `r_{t-1}` is one more input of the RNN, `r_0 = 0` (1508.04025, section 3.3). Several
-    layers are stacked and the top one attends.
+    with `e_t` the embedding of the previous symbol; the logits are `W_s r_t + b_s`. The readout of the
+    first is like that of the second, where the paper has a maxout of `U h_{t-1} + V e_t + C c_t`. With
+    input feeding `r_{t-1}` is an additional input of the RNN, `r_0 = 0` (1508.04025, section 3.3). Several
+    layers are stacked, and the top one attends.
 
-    What needs no loop is done for all steps at once: embeddings with their share of gates and readout, the
-    logits, and, unless it is fed, the readout; the luong wiring without feeding needs no loop at all.
+    Everything that needs no loop is done for all steps at once: the embeddings with their contributions to
+    gates and readout, the logits, and, without input feeding, the readout; the luong wiring without input
+    feeding needs no loop at all.
 
     Args:
         mechanism: the attention.
@@ -92,13 +93,13 @@ class AttentiveDecoder(nn.Module):
 
     @property
     def steps_are_independent(self) -> bool:
-        """Whether no step sees what earlier ones attended to: the luong wiring without input feeding."""
+        """Whether no step depends on earlier attention: the luong wiring without input feeding."""
         return self.whole is not None
 
     def start(self, encoded: Encoded) -> DecoderState:
-        """The state before the first symbol: `h_0 = tanh(W s + b)` of the encoder's last states s.
+        """The state before the first symbol: `h_0 = tanh(W s + b)`, with s the encoder's last states.
 
-        1409.0473, A.2.2, takes only the backward half of s. The cell of an LSTM starts at `W' s + b'`.
+        1409.0473, A.2.2, uses only the backward half of s. The cell of an LSTM starts at `W' s + b'`.
         """
         layers = []
         for bridge, final in zip(self.bridges, encoded.finals, strict=True):
@@ -111,8 +112,8 @@ class AttentiveDecoder(nn.Module):
     def forward(
         self, tokens: Int[Tensor, "N T"], state: DecoderState
     ) -> tuple[Float[Tensor, "N T V"], DecoderState]:
-        """Logits of what follows each of T given symbols, and the state after them."""
-        embedded = self.dropout(self.embedding(tokens.t()))  # [T, N, e]: a step is one block of memory
+        """Logits of the symbol after each of T given symbols, and the state after them."""
+        embedded = self.dropout(self.embedding(tokens.t()))  # [T, N, e]: each step is contiguous
         run = self._loop if self.whole is None else self._at_once
         readouts, state = run(embedded, state)
         return self.output(self.dropout(readouts)).transpose(0, 1), state
@@ -120,14 +121,14 @@ class AttentiveDecoder(nn.Module):
     def enumerate(
         self, tokens: Int[Tensor, "N T"], state: DecoderState
     ) -> tuple[Float[Tensor, "N T S"], Float[Tensor, "N T S V"], DecoderState]:
-        """The probability of each source position, the logits if it alone is attended, and the state after.
+        """The probability of each source position, the logits if only it is attended to, and the new state.
 
-        Only where `steps_are_independent`.
+        Only if `steps_are_independent`.
         """
         embedded = self.dropout(self.embedding(tokens.t()))
         hidden, layers = self._states(embedded, state)
         probability = probabilities(self.attention.weights(hidden, state.memory, offset=state.position))
-        # W [h; c] = W_h h + W_c c: one product for the steps and one for the positions, none for their pairs.
+        # W [h; c] = W_h h + W_c c: one product for the steps, one for the positions, none for their pairs.
         of_step, of_position = self.readout.weight.chunk(2, -1)
         steps = F.linear(hidden, of_step, self.readout.bias)
         readouts = torch.tanh(steps.unsqueeze(2) + F.linear(state.memory.value, of_position).unsqueeze(1))
@@ -143,7 +144,7 @@ class AttentiveDecoder(nn.Module):
         return readouts, state._replace(layers=layers, position=position)
 
     def _states(self, embedded: Tensor, state: DecoderState) -> tuple[Tensor, tuple[CellState, ...]]:
-        """The top layer's states `[N, T, h]` in one recurrent call, and the last ones of every layer."""
+        """The top layer's states `[N, T, h]` in one recurrent call, and the last states of every layer."""
         assert self.whole is not None
         initial = [torch.stack(parts) for parts in zip(*state.layers, strict=True)]
         hidden, final = self.whole(
@@ -153,7 +154,7 @@ class AttentiveDecoder(nn.Module):
         return hidden, tuple(zip(*(part.unbind(0) for part in parts), strict=True))
 
     def _loop(self, embedded: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
-        """Step by step, with what depends on the embeddings alone computed before."""
+        """Step by step; everything that depends only on the embeddings is computed beforehand."""
         memory, layers, readout, first, _ = state
         early = self._cell(0).early(embedded).unbind(0)
         share = None if self.readout_embedding is None else self.readout_embedding(embedded)
@@ -193,6 +194,6 @@ class AttentiveDecoder(nn.Module):
         return tuple(states)
 
     def _read(self, hidden: Tensor, context: Tensor, share: Tensor | None) -> Tensor:
-        """The readout, for any number of steps; `share` is what the embeddings contribute."""
+        """The readout, for any number of steps; `share` is the contribution of the embeddings."""
         x = self.readout(torch.cat([hidden, context], -1))
         return torch.tanh(x if share is None else x + share)

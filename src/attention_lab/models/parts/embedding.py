@@ -1,4 +1,4 @@
-"""Token embeddings of the size that attention's positions have."""
+"""Token embeddings on the same scale as the positions."""
 
 import math
 
@@ -13,9 +13,9 @@ from attention_lab.sizes import PAD
 class ScaledEmbedding(nn.Embedding):
     """Token embedding times sqrt(d_model) (1706.03762, section 3.4).
 
-    The table starts with standard deviation d^-1/2, so that scaled entries have variance 1, the size
+    The table is initialised with standard deviation d^-1/2, so that scaled entries have variance 1, the scale
     of the sinusoids that are added. With the usual N(0, 1) the factor would drown the positions.
-    Without scaling the table starts at variance 1 itself.
+    Without scaling, the table itself is initialised with variance 1.
     """
 
     def __init__(self, vocabulary: int, size: int, scaled: bool = True) -> None:
@@ -30,9 +30,9 @@ class ScaledEmbedding(nn.Embedding):
         return super().forward(input) * self.factor
 
     def logits(self, x: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape V"]:
-        """Products of vectors with the rows of the table, which so serves twice (1608.05859).
+        """Products of vectors with the rows of the table: tied input and output embeddings (1608.05859).
 
-        Entries of the table have variance 1/d where it is scaled, and 1 where it is not. So that logits
-        start at a variance of about 1, they are divided by sqrt(d) in the second case.
+        Entries of the table have variance 1/d with scaling and 1 without. In the second case the products are
+        divided by sqrt(d), so that initial logits have a variance of about 1 in both.
         """
         return F.linear(x, self.weight) * (self.factor / math.sqrt(x.shape[-1]))

@@ -1,4 +1,4 @@
-"""What an encoder hands to a decoder."""
+"""The output of an encoder, as a decoder takes it."""
 
 from typing import NamedTuple
 
@@ -9,10 +9,10 @@ class Encoded(NamedTuple):
     """A batch of encoded sources.
 
     Attributes:
-        keys: `[B, S, h]`, what the decoder's queries are compared with.
-        values: `[B, S, h]`, what it reads; like the keys meaningless where masked.
-        mask: boolean `[B, 1, S]`, True where there is source.
-        finals: a summary `[B, h]` for each layer of the decoder, from which it starts.
+        keys: `[B, S, h]`, compared with the decoder's queries.
+        values: `[B, S, h]`, read by the decoder; like the keys, meaningless where masked.
+        mask: boolean `[B, 1, S]`, False for padding.
+        finals: a summary `[B, h]` for each layer of the decoder, which sets its initial state.
     """
 
     keys: Tensor

@@ -1,4 +1,4 @@
-"""Multi-head self-attention encoder (1706.03762), whole sequences at once or step by step."""
+"""Multi-head self-attention encoder (1706.03762), for entire sequences at once or step by step."""
 
 from typing import NamedTuple
 
@@ -39,9 +39,9 @@ class EncoderLayer(nn.Module):
     def forward(
         self, x: Float[Tensor, "*B L d"], mask: Bool[Tensor, "..."] | Packing | None, *, causal: bool = False
     ) -> Float[Tensor, "*B L d"]:
-        """The layer's output under a mask `[B, 1, L]`, of padding, or `[B, L, L]`, of a graph's edges.
+        """The layer's output under a mask `[B, 1, L]` for padding, or `[B, L, L]` for the edges of a graph.
 
-        With a packing, `x` is the rows `[N, d]` of the real positions alone.
+        With a packing, `x` holds only the rows `[N, d]` of the real positions.
         """
         x = x + self.dropout(self.attention(self.attention_norm(x), mask, causal=causal))
         return self._feed_forward(x)
@@ -49,7 +49,7 @@ class EncoderLayer(nn.Module):
     def step(
         self, x: Float[Tensor, "B n d"], memory: Memory | None, offset: int
     ) -> tuple[Float[Tensor, "B n d"], Memory]:
-        """The output for n more positions from `offset` on, and what later ones attend to."""
+        """The output for n more positions from `offset` on, and the memory for later positions."""
         normed = self.attention_norm(x)
         more = self.attention.remember(normed, causal=True, offset=offset)
         memory = more if memory is None else memory.extend(more)
@@ -62,11 +62,11 @@ class EncoderLayer(nn.Module):
 
 
 class EncoderState(NamedTuple):
-    """What a causal encoder keeps of N sequences that it has read so far.
+    """The state of a causal encoder for the N sequences that it has read so far.
 
     Attributes:
         memories: the keys and values of each layer.
-        position: how many positions were read, where the next one stands.
+        position: number of positions read, which is the index of the next one.
     """
 
     memories: tuple[Memory, ...]
@@ -111,18 +111,18 @@ class Encoder(nn.Module):
     def forward(
         self, x: Float[Tensor, "B L d"], lengths: Int[Tensor, " B"] | None = None
     ) -> Float[Tensor, "B L d"]:
-        """Representations of all positions, zero beyond a length; what lies there influences nothing.
+        """Representations of all positions, zero beyond a length; padding has no effect.
 
-        Padding is left out of all work where that pays: see `attention.fast.packed`.
+        Computation on padding is skipped where that pays off: see `attention.fast.packed`.
         """
         mask = None if lengths is None else lengths_mask(lengths, x.shape[1])
         if mask is None or keeps_all(mask):
-            return self._encode(self._place(x, 0), None)
+            return self._encode(self._with_positions(x, 0), None)
         packing = make_packing(mask, x.shape[-1])
         if packing is not None:
-            return packing.unpack(self._encode(packing.pack(self._place(x, 0)), packing))
+            return packing.unpack(self._encode(packing.pack(self._with_positions(x, 0)), packing))
         padding = ~mask.mT
-        x = self._place(x.masked_fill(padding, 0.0), 0)
+        x = self._with_positions(x.masked_fill(padding, 0.0), 0)
         return self._encode(x, mask).masked_fill(padding, 0.0)
 
     def step(
@@ -130,7 +130,7 @@ class Encoder(nn.Module):
     ) -> tuple[Float[Tensor, "B n d"], EncoderState]:
         """Representations of n more positions after those of `state`, and the state after them.
 
-        Given piece by piece in any cut, a sequence gets what `forward` gives it at once.
+        However a sequence is split into steps, the result equals that of `forward`.
 
         Raises:
             ValueError: the encoder is not causal.
@@ -139,7 +139,7 @@ class Encoder(nn.Module):
             raise ValueError("only a causal encoder can go step by step: earlier positions would change")
         offset = 0 if state is None else state.position
         before = [None] * len(self.layers) if state is None else state.memories
-        x = self._place(x, offset)
+        x = self._with_positions(x, offset)
         memories = []
         for layer, memory in zip(self.layers, before, strict=True):
             assert isinstance(layer, EncoderLayer)
@@ -155,8 +155,8 @@ class Encoder(nn.Module):
         output: Tensor = self.norm(x)
         return output
 
-    def _place(self, x: Tensor, offset: int) -> Tensor:
-        """The input with absolute positions, if these are such."""
+    def _with_positions(self, x: Tensor, offset: int) -> Tensor:
+        """The input, with absolute positions added if the model uses them."""
         x = x if self.positions is None else self.positions(x, offset)
         dropped: Tensor = self.dropout(x)
         return dropped

@@ -8,12 +8,12 @@ from attention_lab.attention import Dropout
 
 
 class FeedForward(nn.Module):
-    """`max(0, x W_1 + b_1) W_2 + b_2`, at each position alone (1706.03762, eq. 2).
+    """`max(0, x W_1 + b_1) W_2 + b_2`, at each position separately (1706.03762, eq. 2).
 
     Args:
-        size: of input and output.
-        hidden: between the two maps.
-        dropout: on what is between them.
+        size: size of input and output.
+        hidden: size of the hidden layer.
+        dropout: on the hidden layer.
     """
 
     def __init__(self, size: int, hidden: int, dropout: float) -> None:
@@ -24,6 +24,6 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Float[Tensor, "*B T d"]) -> Float[Tensor, "*B T d"]:
         """The output for every position."""
-        hidden = F.relu(self.expand(x), inplace=True)  # no gradient needs what was there
+        hidden = F.relu(self.expand(x), inplace=True)  # no gradient needs the input
         output: Tensor = self.contract(self.dropout(hidden))
         return output

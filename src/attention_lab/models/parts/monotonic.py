@@ -11,33 +11,34 @@ from attention_lab.errors import LabError
 from attention_lab.models.parts.decoder import AttentiveDecoder, DecoderState
 
 LEAST = 1e-9
-"""The least weight of a position, so that a path can go on even where a normaliser gives nothing."""
+"""Smallest weight of a position, so that a path can continue even where a normaliser gives zero."""
 
 
 class MonotonicDecoder(AttentiveDecoder):
-    """`p(y_t | y_<t, x) = sum_s p(s_t = s | y_<t, x) p(y_t | s, y_<t, x)`, the position never going back.
+    """`p(y_t | y_<t, x) = sum_s p(s_t = s | y_<t, x) p(y_t | s, y_<t, x)`; the position never goes back.
 
-    As what a step writes depends on its own position alone, the sum over all paths is a recursion over
-    their last position (the forward algorithm): the belief `p(s_{t-1} | y_<t)` gives the prior of `s_t`, and
-    prior times likelihood, once `y_t` is known, the next belief. The output is `log p(y_t | y_<t, x)` itself,
-    so that its cross entropy is the exact `-log p(y | x)`. The recorded weights are the priors.
+    Because the output of a step depends only on that step's position, the sum over all paths is a recursion
+    over their last position (the forward algorithm): the belief `p(s_{t-1} | y_<t)` gives the prior of `s_t`,
+    and prior times likelihood, once `y_t` is known, gives the next belief. The output is
+    `log p(y_t | y_<t, x)` itself, so that its cross entropy is exactly `-log p(y | x)`. The recorded weights
+    are the priors.
 
     Raises:
-        LabError: for a wiring in which a step sees what earlier ones attended to.
+        LabError: for a wiring in which a step depends on earlier attention.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         if not self.steps_are_independent:
             raise LabError(
-                "pooling=monotonic sums over the positions of each step, which later ones may not see: "
+                "pooling=monotonic sums over the positions of each step, on which later steps depend here: "
                 "set model.wiring=luong model.input_feeding=false"
             )
 
     def forward(
         self, tokens: Int[Tensor, "N T"], state: DecoderState
     ) -> tuple[Float[Tensor, "N T V"], DecoderState]:
-        """Log-probabilities of what follows each of T given symbols, and the state after them."""
+        """Log-probabilities of the symbol after each of T given symbols, and the state after them."""
         probability, logits, after = self.enumerate(tokens, state)
         log_weights = probability.float().clamp_min(LEAST).log()
         mask = state.memory.mask
@@ -56,7 +57,7 @@ class MonotonicDecoder(AttentiveDecoder):
         return torch.stack(outputs, 1), after._replace(joint=joint)
 
     def _belief(self, joint: Tensor | None, written: Tensor, like: Tensor) -> Tensor:
-        """`log p(s)` of the last position, given what was written there; at the start the first position."""
+        """`log p(s)` of the last position given the symbol written there; initially at the first position."""
         if joint is None:
             start = torch.full_like(like, NEVER)
             start[:, 0] = 0.0

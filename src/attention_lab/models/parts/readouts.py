@@ -1,4 +1,4 @@
-"""Readouts: from the representations of a sequence to one vector."""
+"""Readouts: from the representations of a sequence to a single vector."""
 
 from dataclasses import replace
 
@@ -14,18 +14,18 @@ from attention_lab.sizes import ClassificationSizes
 
 
 class Readout(nn.Module):
-    """Reads `[B, L, d]` down to `[B, d]`, or to `[B, A, d]` where the data has A answers.
+    """Reduces `[B, L, d]` to `[B, d]`, or to `[B, A, d]` if the data has A answers.
 
-    `extend` may put positions of its own into what is encoded.
+    `extend` may add positions to the encoder's input.
     """
 
     prefix = 0
-    """How many positions `extend` puts before the sequence."""
+    """Number of positions that `extend` puts before the sequence."""
 
     def extend(
         self, x: Float[Tensor, "B L d"], lengths: Int[Tensor, " B"]
     ) -> tuple[Float[Tensor, "B M d"], Int[Tensor, " B"]]:
-        """What the encoder is to see, and its lengths."""
+        """The encoder's input, and its lengths."""
         return x, lengths
 
     def labels(self, tokens: list[str]) -> list[str]:
@@ -34,31 +34,31 @@ class Readout(nn.Module):
 
 
 class Mean(Readout):
-    """Average pooling: attention whose kernel is constant."""
+    """Average pooling: attention with a constant kernel."""
 
     def forward(self, x: Float[Tensor, "B L d"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B d"]:
-        """`1/L sum_i x_i`; zero for a sequence of no position."""
+        """`1/L sum_i x_i`; zero for an empty sequence."""
         visible = lengths_mask(lengths, x.shape[1]).mT
         return x.masked_fill(~visible, 0.0).sum(1) / lengths.clamp_min(1).unsqueeze(-1)
 
 
 class Max(Readout):
-    """Max pooling: the largest of each feature over the positions."""
+    """Max pooling: the largest value of each feature over the positions."""
 
     def forward(self, x: Float[Tensor, "B L d"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B d"]:
-        """`max_i x_i`; zero for a sequence of no position."""
+        """`max_i x_i`; zero for an empty sequence."""
         visible = lengths_mask(lengths, x.shape[1]).mT
         largest = x.masked_fill(~visible, -torch.inf).amax(1)
         return largest.masked_fill(lengths.unsqueeze(-1) == 0, 0.0)
 
 
 class FullyConnected(Readout):
-    """A fully connected layer over the positions, one for all features: it has parameters, but no query.
+    """A fully connected layer over the positions, shared by all features: it has parameters, but no query.
 
-    It starts as the mean of a sequence of the full length.
+    It starts as the mean over a sequence of full length.
 
     Args:
-        length: the most positions of a sequence.
+        length: the largest number of positions.
     """
 
     def __init__(self, length: int) -> None:
@@ -66,7 +66,7 @@ class FullyConnected(Readout):
         self.weight = nn.Parameter(torch.full([length], 1 / length))
 
     def forward(self, x: Float[Tensor, "B L d"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B d"]:
-        """`sum_i w_i x_i`; zero for a sequence of no position.
+        """`sum_i w_i x_i`; zero for an empty sequence.
 
         Raises:
             LabError: there are more positions than weights.
@@ -81,12 +81,12 @@ class FullyConnected(Readout):
 
 
 class ClassToken(Readout):
-    """A learned vector CLS that the encoder sees among the positions, and that is read (1810.04805).
+    """A learned vector CLS among the encoder's positions, whose representation is read out (1810.04805).
 
     Args:
-        size: of the representations.
-        at_end: put it behind the last position instead of before the first: under a causal mask only
-            there can it see them all.
+        size: size of the representations.
+        at_end: put it after the last position instead of before the first: under a causal mask it can only
+            see all positions from there.
     """
 
     def __init__(self, size: int, *, at_end: bool) -> None:
@@ -98,7 +98,7 @@ class ClassToken(Readout):
     def extend(
         self, x: Float[Tensor, "B L d"], lengths: Int[Tensor, " B"]
     ) -> tuple[Float[Tensor, "B M d"], Int[Tensor, " B"]]:
-        """The sequence with CLS, one longer."""
+        """The sequence with CLS added, one longer."""
         if not self.at_end:
             return torch.cat([self.token.expand(len(x), 1, -1), x], 1), lengths + 1
         x = F.pad(x, (0, 0, 0, 1))
@@ -106,7 +106,7 @@ class ClassToken(Readout):
         return torch.where(at_end.unsqueeze(-1), self.token, x), lengths + 1
 
     def labels(self, tokens: list[str]) -> list[str]:
-        """The labels with CLS among them."""
+        """The labels, including CLS."""
         return [*tokens, "[CLS]"] if self.at_end else ["[CLS]", *tokens]
 
     def forward(self, x: Float[Tensor, "B L d"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B d"]:
@@ -115,15 +115,15 @@ class ClassToken(Readout):
 
 
 class Attentive(Readout):
-    """Attention pooling: one learned query attends to the positions.
+    """Attention pooling: a learned query attends to the positions.
 
-    With the additive score this is 1703.03130, eq. 5, where the query is no more than a bias. The query
-    stands nowhere in the sequence, so that of the mechanism everything counts but the window.
+    With the additive score this is 1703.03130, eq. 5, where the query amounts to a bias. The query has no
+    position in the sequence, so every part of the mechanism applies except the window.
 
     Args:
         mechanism: the attention.
-        size: of the representations and the query.
-        dropout: of the attention weights.
+        size: size of the representations and the query.
+        dropout: on the attention weights.
     """
 
     def __init__(self, mechanism: Mechanism, size: int, dropout: float = 0.0) -> None:
@@ -132,17 +132,17 @@ class Attentive(Readout):
         self.attention = replace(mechanism, window=Global)(size, size, dropout=dropout)
 
     def forward(self, x: Float[Tensor, "B L d"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B d"]:
-        """The context of the query; zero for a sequence of no position."""
+        """The context of the query; zero for an empty sequence."""
         memory = self.attention.remember(x, mask=lengths_mask(lengths, x.shape[1]))
         context: Tensor = self.attention(self.query.expand(len(x), 1, -1), memory)
         return context.squeeze(1)
 
 
 class Last(Readout):
-    """The last position of a sequence, or the last few: they are asked, all before them is what is known.
+    """The last position of a sequence, or the last few: they are the questions, everything before is context.
 
     Args:
-        answers: how many are read.
+        answers: number of positions to read.
     """
 
     def __init__(self, answers: int = 1) -> None:
@@ -150,7 +150,7 @@ class Last(Readout):
         self.answers = answers
 
     def forward(self, x: Float[Tensor, "B L d"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B *A d"]:
-        """`x_L`, or `[x_{L-A+1}, ..., x_L]` where A is above 1; zero before a sequence begins."""
+        """`x_L`, or `[x_{L-A+1}, ..., x_L]` if A is above 1; zero before the start of a sequence."""
         places = lengths.unsqueeze(-1) - self.answers + torch.arange(self.answers, device=x.device)
         rows = torch.arange(len(x), device=x.device).unsqueeze(-1)
         read = x[rows, places.clamp_min(0)].masked_fill(places.unsqueeze(-1) < 0, 0.0)
@@ -160,10 +160,10 @@ class Last(Readout):
 def make_readout(
     name: str, mechanism: Mechanism, size: int, sizes: ClassificationSizes, dropout: float
 ) -> Readout:
-    """The readout called `name` that asks nothing of the encoder: mean, max, last, linear or attention.
+    """The readout called `name`, of those that work with any encoder: mean, max, last, linear or attention.
 
     Raises:
-        LabError: it is unknown, or gives one answer where the data has several.
+        LabError: the name is unknown, or the readout gives one answer where the data has several.
     """
     if sizes.answers > 1 and name != "last":
         raise LabError(

@@ -1,8 +1,8 @@
-"""Recurrent layers, and cells that compute early what is known early.
+"""Recurrent layers, and cells that precompute what depends only on known inputs.
 
 The loop of a decoder is the one thing that no batched product can replace, so as little as possible
-is left in it. A late cell takes the share of its gates that comes from inputs known in advance, the
-embeddings of all target steps, ready-made from `early`: one product for the whole target.
+is left in it. A late cell gets the part of its gates that comes from inputs known in advance, the
+embeddings of all target steps, precomputed by `early`: one product for the entire target.
 """
 
 import torch
@@ -11,12 +11,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 CellState = tuple[Tensor, ...]
-"""`(hidden,)` of a GRU, `(hidden, cell)` of an LSTM, each `[N, h]`."""
+"""`(hidden,)` for a GRU, `(hidden, cell)` for an LSTM, each `[N, h]`."""
 
 
 @torch.no_grad()
 def fill_gates(weight: Tensor, hidden_size: int, *, orthogonal: bool) -> None:
-    """Initial values of `[gates * h, n]` gate by gate: orthogonal (1312.6120) from states, else Xavier."""
+    """Initialise `[gates * h, n]` gate by gate: orthogonal (1312.6120) for recurrent weights, else Xavier."""
     for gate in torch.split(weight, hidden_size):
         if orthogonal:
             nn.init.orthogonal_(gate)
@@ -27,7 +27,7 @@ def fill_gates(weight: Tensor, hidden_size: int, *, orthogonal: bool) -> None:
 def recurrent_layers(
     cell: str, input_size: int, hidden_size: int, layers: int = 1, dropout: float = 0.0
 ) -> nn.LSTM | nn.GRU:
-    """PyTorch's layers, batch first, with the initial values of the late cells."""
+    """PyTorch's layers, batch first, initialised like the late cells."""
     kind = nn.LSTM if cell == "lstm" else nn.GRU
     stack = kind(input_size, hidden_size, layers, batch_first=True, dropout=dropout if layers > 1 else 0.0)
     for name, parameter in stack.named_parameters():
@@ -63,7 +63,7 @@ class LateCell(nn.Module):
         fill_gates(self.hidden_weight, hidden_size, orthogonal=True)
 
     def early(self, x: Float[Tensor, "*steps e"] | None) -> Float[Tensor, "*steps g"]:
-        """The share of the gates that x and the bias have, for any number of steps; without x the bias."""
+        """The part of the gates from x and the bias, for any number of steps; without x, only the bias."""
         if x is None or self.early_weight is None:
             return self.bias
         return F.linear(x, self.early_weight, self.bias)
@@ -75,8 +75,8 @@ class LateLSTM(LateCell):
         i, f, o = sigmoid(W x + V y + U h + b),   g = tanh(W x + V y + U h + b)
         c' = f * c + i * g,   h' = o * tanh(c')
 
-    The gates stand in this order, so that one sigmoid serves three. Forget gates start open (bias 1), as
-    Jozefowicz et al. 2015 advise. A step takes one product for all gates.
+    The gates are stored in this order, so that one sigmoid covers three of them. Forget gates start open
+    (bias 1), as Jozefowicz et al. 2015 advise. A step takes one product for all gates.
     """
 
     def __init__(self, early_size: int, late_size: int, hidden_size: int) -> None:
@@ -84,7 +84,7 @@ class LateLSTM(LateCell):
         nn.init.ones_(self.bias[hidden_size : 2 * hidden_size])
 
     def forward(self, early: Tensor, late: Float[Tensor, "N y"], state: CellState) -> CellState:
-        """One step from the early share `[N, 4h]` (or the bias), y and `(h, c)`."""
+        """One step from the early part `[N, 4h]` (or the bias), y and `(h, c)`."""
         hidden, cell = state
         gates = torch.addmm(early, late, self.late_weight.t())
         gates = torch.addmm(gates, hidden, self.hidden_weight.t())
@@ -96,12 +96,12 @@ class LateLSTM(LateCell):
 
 
 class LateGRU(LateCell):
-    """GRU (1406.1078, eq. 5 to 8), its reset gate after the product with the state, as in PyTorch.
+    """GRU (1406.1078, eq. 5 to 8), with the reset gate after the product with the state, as in PyTorch.
 
         r, z = sigmoid(W x + V y + b + U h + a)
         n = tanh(W x + V y + b + r * (U h + a)),   h' = (1 - z) * n + z * h
 
-    A step takes two products, as the reset gate stands between them.
+    A step takes two products, because the reset gate comes between them.
     """
 
     def __init__(self, early_size: int, late_size: int, hidden_size: int) -> None:
@@ -109,7 +109,7 @@ class LateGRU(LateCell):
         self.hidden_bias = nn.Parameter(torch.zeros(3 * hidden_size))
 
     def forward(self, early: Tensor, late: Float[Tensor, "N y"], state: CellState) -> CellState:
-        """One step from the early share `[N, 3h]` (or the bias), y and `(h,)`."""
+        """One step from the early part `[N, 3h]` (or the bias), y and `(h,)`."""
         (hidden,) = state
         size = self.hidden_size
         above, new = torch.split(torch.addmm(early, late, self.late_weight.t()), [2 * size, size], -1)
@@ -120,6 +120,6 @@ class LateGRU(LateCell):
 
 
 def late_cell(cell: str, early_size: int, late_size: int, hidden_size: int) -> LateLSTM | LateGRU:
-    """The late cell of this name."""
+    """The late cell called `cell`."""
     kind = LateLSTM if cell == "lstm" else LateGRU
     return kind(early_size, late_size, hidden_size)

@@ -1,4 +1,4 @@
-"""A second reading of the source, for training alone: connectionist temporal classification."""
+"""A second reading of the source, used only in training: connectionist temporal classification."""
 
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
@@ -12,22 +12,23 @@ from attention_lab.sizes import PAD
 class Tagger(nn.Module):
     r"""The target written from left to right by the encoder's annotations alone (Graves et al. 2006).
 
-    Each annotation gives a few frames; each frame is a symbol or blank, whatever the others are:
+    Each annotation gives a few frames; each frame is a symbol or blank, independently of the others:
 
     .. math:: p(y \mid x) = \sum_{\pi \in B^{-1}(y)} \prod_f p(\pi_f \mid x)
 
-    over all sequences :math:`\pi` that are y once repetitions are merged and blanks left out. Its likelihood
-    beside the decoder's teaches the encoder to tell in place what is to be written there (joint training,
-    1609.06773, eq. 8); the searches do not use it.
+    over all sequences :math:`\pi` that become y when repetitions are merged and blanks removed. Trained
+    together with the decoder's likelihood (1609.06773, eq. 8), it teaches each annotation what to write at
+    its position; the searches do not use it.
 
     Args:
-        size: of the annotations.
-        vocabulary: number of target symbols; the id of the padding serves as blank.
-        frames: frames of each annotation, at least as many as symbols one source symbol may stand for.
+        size: size of the annotations.
+        vocabulary: number of target symbols; the padding id serves as blank.
+        frames: frames per annotation, at least the number of target symbols that a source symbol may stand
+            for.
         dropout: on the annotations.
 
     Raises:
-        LabError: there are no frames.
+        LabError: `frames` is below 1.
     """
 
     def __init__(self, size: int, vocabulary: int, frames: int, dropout: float) -> None:
@@ -49,13 +50,13 @@ class Tagger(nn.Module):
         mask: Bool[Tensor, "B 1 S"],
         target: Int[Tensor, "B T"],
     ) -> Float[Tensor, ""]:
-        """`-log p(y | x)` per symbol of each target, its mean over the batch.
+        """`-log p(y | x)` per symbol of each target, averaged over the batch.
 
-        A target that needs more frames than its source has counts for nothing.
+        A target that needs more frames than its source has does not count.
 
         Args:
-            annotations: as the encoder gives them.
-            mask: True where there is source.
+            annotations: from the encoder.
+            mask: False for padding.
             target: gold symbols that end in EOS, which is not written here, padded.
         """
         log_probabilities = self(annotations).float().log_softmax(-1).transpose(0, 1)

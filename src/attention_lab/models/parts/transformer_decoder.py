@@ -1,4 +1,4 @@
-"""Decoder of attention alone (1706.03762): all symbols at once, or one by one with what was kept."""
+"""Decoder of attention alone (1706.03762): all symbols at once, or one by one with cached keys and values."""
 
 from typing import NamedTuple
 
@@ -14,16 +14,16 @@ from attention_lab.models.parts.feed_forward import FeedForward
 from attention_lab.models.specs import WriterSpec
 
 LENGTH = 1024
-"""The most symbols that learned positions are made for."""
+"""The largest number of learned positions."""
 
 
 class DecoderLayer(nn.Module):
-    """One pre-norm layer: attention to what is written, to the source, and a feed-forward network.
+    """One pre-norm layer: attention to the symbols so far, to the source, and a feed-forward network.
 
         x <- x + MHA(LN(x)),   x <- x + MHA(LN(x), source),   x <- x + FFN(LN(x))
 
-    1706.03762, section 3.1, with the norms before the sublayers (2002.04745). Relative positions act on what
-    is written alone: between target and source there is no difference of positions.
+    1706.03762, section 3.1, with the norms before the sublayers (2002.04745). Relative positions only act on
+    self-attention: between target and source, differences of positions have no meaning.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class DecoderLayer(nn.Module):
     def forward(
         self, x: Float[Tensor, "B n d"], source: Memory, written: Memory | None, offset: int
     ) -> tuple[Float[Tensor, "B n d"], Memory]:
-        """The output for n more positions from `offset` on, and what later ones attend to."""
+        """The output for n more positions from `offset` on, and the memory for later positions."""
         normed = self.self_norm(x)
         more = self.self.remember(normed, causal=True, offset=offset)
         written = more if written is None else written.extend(more)
@@ -58,12 +58,12 @@ class DecoderLayer(nn.Module):
 
 
 class TransformerState(NamedTuple):
-    """Where a decoder stands in N sequences; a value that is passed, never hidden.
+    """The state of a decoder for N sequences; passed explicitly, never hidden.
 
     Attributes:
         source: keys and values of the source in each layer, projected once.
         written: those of the symbols so far, in each layer; None before the first.
-        position: how many symbols were read, the position of the next.
+        position: number of symbols read, which is the position of the next one.
     """
 
     source: tuple[Memory, ...]
@@ -112,7 +112,7 @@ class TransformerDecoder(nn.Module):
         self.output = None if spec.tie_embedding else nn.Linear(size, vocabulary, bias=False)
 
     def start(self, source: Float[Tensor, "B S d"], mask: Bool[Tensor, "B 1 S"]) -> TransformerState:
-        """The state before the first symbol, for a source as the encoder gives it."""
+        """The state before the first symbol, for an encoded source."""
         memories = []
         for layer in self.layers:
             assert isinstance(layer, DecoderLayer)
@@ -122,7 +122,7 @@ class TransformerDecoder(nn.Module):
     def forward(
         self, tokens: Int[Tensor, "N n"], state: TransformerState
     ) -> tuple[Float[Tensor, "N n V"], TransformerState]:
-        """Logits of what follows each of n more symbols, and the state after them; any cut gives the same."""
+        """Logits of the symbol after each of n more symbols, and the new state; any split gives the same."""
         x, offset = self.embedding(tokens), state.position
         x = self.dropout(x if self.positions is None else self.positions(x, offset))
         memories = []
