@@ -87,7 +87,7 @@ def _turned(x: Tensor, position: int) -> Tensor:
         angle = position * 10000 ** (-2 * pair / size)
         place = slice(2 * pair, 2 * pair + 2)
         matrix[place, place] = torch.tensor(
-            [[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]]
+            [[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]], dtype=torch.float64
         )
     return matrix @ x
 
