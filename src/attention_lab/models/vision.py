@@ -47,7 +47,7 @@ class GridEncoder(nn.Module):
     with P the sinusoids of 1706.03762, of the column in one half and of the row in the other: the decoder
     can tell identical cells apart and continue from its last position. The annotations are keys and values.
     The CNN is a stack of 3 x 3 convolutions, each with normalisation and ReLU, and each but the first with
-    2 x 2 max pooling, until a cell is one feature; a linear map comes last. So an annotation sees only its own
+    2 x 2 max pooling, until a cell is one feature; a linear map is last. So an annotation sees only its own
     cell and the eight around it, a square of three by three cells: to read a symbol, a model has to attend to
     its place. Padding to the right of a picture is set to zero after each layer, so that it has no effect.
 

@@ -1,1 +1,1 @@
-"""What the data sets are read with: files, codecs, vocabulary, splits, batches and loading."""
+"""The tools that data sets are built with: files, codecs, vocabulary, splits, batches and loading."""

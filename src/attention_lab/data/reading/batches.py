@@ -1,4 +1,4 @@
-"""What a loader yields. Named tuples of tensors, or texts: Lightning moves them across devices as they are.
+"""The batches that loaders yield: named tuples of tensors or texts, which Lightning moves across devices.
 
 Shapes: B examples, d features, o targets, S source steps, T target steps, R references, L steps; H x W
 pixels.
@@ -16,7 +16,7 @@ from attention_lab.sizes import EOS
 class RegressionBatch(NamedTuple):
     """`inputs` [B, d] and `targets` [B, o] in float32, and `index` [B].
 
-    `index` is the row of the sample in the training set, which attention then leaves out, or -1.
+    `index` is the row of the sample in the training set, which attention then leaves out; -1 if it has none.
     """
 
     inputs: Tensor
@@ -30,8 +30,8 @@ class TransductionBatch(NamedTuple):
     `source` [B, S], `source_lengths` [B], `target` [B, T], `target_lengths` [B];
     for pictures, `source` [B, H, W] is ink from 0 to 1 in float32, and `source_lengths` their widths;
     `references` [B, R, T']: every acceptable output (an unused slot is all `PAD`);
-    `alignment` [B, T]: the gold source position of each target step, -1 where there is none;
-    [B, T, G] where a step has up to G of them, any of which is right.
+    `alignment` [B, T]: the gold source position of each target step, -1 if it has none;
+    [B, T, G] if a step has up to G gold positions, any of which is right.
     """
 
     source: Tensor
@@ -43,7 +43,7 @@ class TransductionBatch(NamedTuple):
 
 
 def unlabelled(source: Tensor, lengths: Tensor) -> TransductionBatch:
-    """Sources alone: the target is `EOS`, and there are no references and no alignment."""
+    """A batch of sources only: the target is `EOS`, without references or alignment."""
     examples = len(lengths)
     return TransductionBatch(
         source=source,
@@ -58,8 +58,8 @@ def unlabelled(source: Tensor, lengths: Tensor) -> TransductionBatch:
 class ClassificationBatch(NamedTuple):
     """`inputs` [B, L] token ids or [B, L, d] float32 vectors, `lengths` [B] and `labels` [B].
 
-    `labels` [B, A] where each of the last A positions has a label of its own.
-    `texts`: where examples were texts, as they were given; the ids do not tell what is unknown.
+    `labels` is [B, A] if each of the last A positions has its own label.
+    `texts`: the original texts, if examples are texts, because ids do not show unknown words.
     """
 
     inputs: Tensor
@@ -69,9 +69,9 @@ class ClassificationBatch(NamedTuple):
 
 
 class NodeBatch(NamedTuple):
-    """One graph of N nodes, and B of them whose class is asked for.
+    """One graph of N nodes, and the B nodes to classify.
 
-    `features` [N, d] in float32; `edges` [2, E], pairs of nodes; `nodes` [B], those asked for, and their
+    `features` [N, d] in float32; `edges` [2, E], pairs of nodes; `nodes` [B], those to classify, and their
     `labels` [B], -1 where unknown.
     """
 
@@ -82,10 +82,10 @@ class NodeBatch(NamedTuple):
 
 
 class LanguageBatch(NamedTuple):
-    """Sequences of symbols; all int64, each begins with `BOS`, and ends in `EOS` where it has an end.
+    """Sequences of symbols; all int64, each starts with `BOS`, and ends in `EOS` unless it is open-ended.
 
-    `tokens` [B, L], `lengths` [B]; `prompts` [B]: how many tokens are given to a model that is to go on
-    from there; `numbers` [B]: the number of each example, from which its random draws are seeded.
+    `tokens` [B, L], `lengths` [B]; `prompts` [B]: how many leading tokens are the prompt in generation;
+    `numbers` [B]: the number of each example, which seeds its random samples.
     """
 
     tokens: Tensor

@@ -1,7 +1,8 @@
-"""Codecs: raw text to batches and back. A trained model carries one, and needs nothing else of its data.
+"""Codecs: raw text to batches and back. A trained model carries one, and needs nothing else from its data.
 
-`encode(lines)` makes an unlabelled batch, one example for each line, and raises LabError naming a bad line.
-`state()` is made of plain strings, numbers, lists and dicts; `codec_from_state` makes an equal codec of it.
+`encode(lines)` makes an unlabelled batch, one example per line, and raises LabError naming a bad line.
+`state()` consists of plain strings, numbers, lists and dicts, from which `codec_from_state` makes an equal
+codec.
 """
 
 from collections.abc import Sequence
@@ -49,7 +50,7 @@ class RegressionCodec:
         if standardize:
             mean, deviation = moments(train)
         names = [*inputs, target]
-        # The error of a standardised target, too, is given in the units of the data.
+        # Errors are reported in the units of the data, even if the target is standardised.
         check_spreads(names, train, squared=[not standardize] * len(inputs) + [True])
         return cls(list(inputs), target, mean.tolist(), deviation.tolist())
 
@@ -68,9 +69,9 @@ class RegressionCodec:
         return inputs * inputs.new_tensor(self.deviation[:-1]) + inputs.new_tensor(self.mean[:-1])
 
     def scale_targets(self, targets: Tensor) -> Tensor:
-        """Targets or predictions [.., 1] less the mean, in the units of the data.
+        """Targets or predictions [.., 1] minus the mean, in the units of the data.
 
-        Their differences are exact where the mean is much larger than the deviation, as with years.
+        This keeps differences exact if the mean is much larger than the deviation, as with years.
         """
         return targets * self.deviation[-1]
 
@@ -79,7 +80,7 @@ class RegressionCodec:
         return targets * self.deviation[-1] + self.mean[-1]
 
     def encode(self, lines: Sequence[str], first: int = 1) -> RegressionBatch:
-        """Lines of numbers, one for each input, apart by commas or white space; targets are 0."""
+        """Encode lines of numbers, one for each input, separated by commas or white space; targets are 0."""
         rows = []
         for place, line in _numbered(lines, first):
             fields = line.replace(",", " ").split()
@@ -95,7 +96,7 @@ class RegressionCodec:
         return f"{self.restore_targets(prediction).item():.6g}"
 
     def state(self) -> dict[str, Any]:
-        """What `from_state` needs."""
+        """Plain values from which `from_state` rebuilds the codec."""
         return {"kind": self.KIND, **asdict(self)}
 
     @classmethod
@@ -118,7 +119,7 @@ class TransductionCodec:
         return TransductionSizes(len(self.source.vocabulary), len(self.target.vocabulary))
 
     def encode(self, lines: Sequence[str], first: int = 1) -> TransductionBatch:
-        """Source lines; the target is `EOS` alone, and there are no references and no alignment."""
+        """Encode source lines; the target is only `EOS`, without references or alignment."""
         sources = Ragged([[*self.source.encode(line, place), EOS] for place, line in _numbered(lines, first)])
         return unlabelled(sources[torch.arange(len(lines))], sources.lengths)
 
@@ -131,15 +132,15 @@ class TransductionCodec:
         return self.source.decode(ids)
 
     def source_labels(self, ids: Ids) -> list[str]:
-        """A label for each source step, `</s>` included, padding not."""
+        """A label for each source step, including `</s>` but not padding."""
         return self.source.labels(ids)
 
     def target_labels(self, ids: Ids) -> list[str]:
-        """A label for each target step, `</s>` included, padding not."""
+        """A label for each target step, including `</s>` but not padding."""
         return self.target.labels(ids)
 
     def state(self) -> dict[str, Any]:
-        """What `from_state` needs."""
+        """Plain values from which `from_state` rebuilds the codec."""
         return {"kind": self.KIND, "source": self.source.state(), "target": self.target.state()}
 
     @classmethod
@@ -152,8 +153,8 @@ class TransductionCodec:
 class ClassificationCodec:
     """Labels, and sequences of up to `length` tokens (`tokenizer`) or of exactly `length` vectors.
 
-    Vectors have `features` numbers each, which are divided by `scale`. With `answers` above 1, each of the
-    last that many positions has a label of its own.
+    Vectors have `features` numbers each, which are divided by `scale`. If `answers` is above 1, each of the
+    last `answers` positions has its own label.
     """
 
     KIND: ClassVar = "classification"
@@ -173,7 +174,7 @@ class ClassificationCodec:
         )
 
     def encode(self, lines: Sequence[str], first: int = 1) -> ClassificationBatch:
-        """Lines of text, or of `length * features` numbers apart by commas or white space; labels are -1."""
+        """Encode lines of text, or of `length * features` numbers with commas or spaces; labels are -1."""
         labels = torch.full([len(lines)] if self.answers == 1 else [len(lines), self.answers], -1)
         if self.tokenizer is None:
             vectors = torch.tensor([self._vectors(line, place) for place, line in _numbered(lines, first)])
@@ -195,7 +196,7 @@ class ClassificationCodec:
         return ids
 
     def label(self, name: str, place: str) -> int:
-        """The number of a label. Raises LabError, naming `place`, if training has no such label."""
+        """The number of a label. Raises LabError, naming `place`, if the training part has no such label."""
         if name not in self.labels:
             raise LabError(
                 f"{place}: the label {name!r} is not in training, which has {', '.join(self.labels)}"
@@ -203,7 +204,7 @@ class ClassificationCodec:
         return self.labels.index(name)
 
     def decode(self, label: int | Sequence[int]) -> str:
-        """The name of a label, or of several, apart by spaces."""
+        """The name of a label, or of several labels separated by spaces."""
         return self.labels[label] if isinstance(label, int) else " ".join(self.labels[one] for one in label)
 
     def token_labels(self, inputs: Tensor | Sequence[int], length: int) -> list[str]:
@@ -213,7 +214,7 @@ class ClassificationCodec:
         return self.tokenizer.labels(inputs[:length])
 
     def state(self) -> dict[str, Any]:
-        """What `from_state` needs."""
+        """Plain values from which `from_state` rebuilds the codec."""
         tokenizer = None if self.tokenizer is None else self.tokenizer.state()
         fields = {name: getattr(self, name) for name in ("labels", "length", "features", "scale", "answers")}
         return {"kind": self.KIND, "tokenizer": tokenizer, **fields}
@@ -237,16 +238,16 @@ Codec = RegressionCodec | TransductionCodec | ClassificationCodec | ImageCodec |
 
 
 def shades(vector: Tensor) -> str:
-    """Numbers from 0 to 1 as a strip of shades, so that a sequence of pixel rows shows its picture."""
+    """Numbers from 0 to 1 as a string of shade characters, so that a sequence of pixel rows looks like it."""
     steps = (vector.clamp(0, 1) * 4).round().int().tolist()
     return "".join("·░▒▓█"[step] for step in steps)
 
 
 def codec_from_state(state: dict[str, Any]) -> Codec:
-    """The codec that gave this `state`, whichever its kind.
+    """The codec that gave this `state`, of any kind.
 
     Raises:
-        LabError: no codec gave it.
+        LabError: the state is not that of a codec.
     """
     kinds = {kind.KIND: kind for kind in get_args(Codec)}
     if state["kind"] not in kinds:
@@ -262,9 +263,9 @@ def codec_from_state(state: dict[str, Any]) -> Codec:
 
 
 def fits(value: object, hint: Any) -> bool:
-    """Whether a value is what an annotation says: plain values, lists and dataclasses; numbers are finite.
+    """Whether a value matches an annotation: plain values, lists and dataclasses, with finite numbers.
 
-    Whole numbers are from 0 to 2^31 - 1: they count something.
+    Integers must be from 0 to 2^31 - 1, because they are counts.
     """
     if is_dataclass(hint):
         hints = get_type_hints(hint)

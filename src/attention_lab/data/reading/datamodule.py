@@ -19,23 +19,23 @@ C = TypeVar("C", bound=Codec)
 
 
 class DataModule(pl.LightningDataModule, ABC):
-    """Three splits in memory, a codec and the sizes that a model needs; all there after `setup`.
+    """Three splits in memory, a codec and the sizes that a model needs, all available after `setup`.
 
-    Set `codec` before `setup` to keep it, such as the one of a checkpoint; otherwise the training part
-    makes one.
+    Set `codec` before `setup` to use that one, for example from a checkpoint; otherwise it is made from the
+    training part.
 
     Args:
-        batch_size: examples in a batch, None for the whole part at once.
+        batch_size: examples in a batch, None for all of a part at once.
 
     Attributes:
-        shared: after `setup`, a line about examples in the user's files that are in several parts; empty if
+        shared: after `setup`, a line about examples of the user's files that occur in several parts; empty if
             there are none.
     """
 
     codec: Codec
     sizes: Sizes
     short_epochs = 0
-    """So many first epochs train on shorter sequences than the later ones; what they cost is not measured."""
+    """Number of initial epochs on shorter sequences, which speed and memory measurements leave out."""
 
     def __init__(self, batch_size: int | None) -> None:
         super().__init__()
@@ -58,13 +58,13 @@ class DataModule(pl.LightningDataModule, ABC):
 
     @property
     def parts(self) -> Parts[Split]:
-        """The three splits; reads the data if that was not done before."""
+        """The three splits; reads the data on first use."""
         if self._parts is None:
             self._parts = self.build()
         return self._parts
 
     def setup(self, stage: str | None = None) -> None:
-        """Read the data, the first time.
+        """Read the data, unless already done.
 
         Raises:
             LabError: the data or the options are wrong.
@@ -84,7 +84,7 @@ class DataModule(pl.LightningDataModule, ABC):
         return self._loader(self.parts.test, shuffle=False)
 
     def probe(self, size: int) -> Batch:
-        """The same `size` validation examples each time, spread evenly from the shortest to the longest."""
+        """The same `size` validation examples every time, evenly spaced from shortest to longest."""
         split = self.parts.validation
         picks = torch.linspace(0, len(split) - 1, min(size, len(split))).round().long()
         return split[split.lengths.argsort(stable=True)[picks]]

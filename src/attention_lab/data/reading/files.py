@@ -1,4 +1,4 @@
-"""Checked reading of the user's files: what is wrong is said in one line, and nothing is skipped."""
+"""Checked reading of the user's files: every error is reported in one line, and nothing is skipped."""
 
 import csv
 import io
@@ -19,14 +19,14 @@ T = TypeVar("T")
 
 LARGEST = 3.4e38  # of float32
 MOST = 1 << 30
-"""Most bytes of a data file: as symbols, they take some ten times as much memory."""
+"""Largest data file in bytes; its symbols take about ten times as much memory."""
 
 
 def read_text(path: str) -> str:
-    """The text of a UTF-8 file, without a byte order mark, with LF line ends, without blank lines at its end.
+    """The text of a UTF-8 file, without byte order mark or trailing blank lines, with LF line endings.
 
     Raises:
-        LabError: the file is missing, unreadable, no regular file, too large, empty or not UTF-8.
+        LabError: the file is missing, unreadable, not a regular file, too large, empty or not UTF-8.
     """
     try:
         content = read_regular(path, MOST)
@@ -49,7 +49,7 @@ def decode_text(content: bytes, path: str) -> str:
 
 @contextmanager
 def naming(path: str) -> Iterator[None]:
-    """Put a file's name before what is said to be wrong with its content as a whole."""
+    """Prefix errors about a file's content with the file's name."""
     try:
         yield
     except LabError as error:
@@ -75,8 +75,8 @@ def read_csv(path: str, columns: Sequence[str]) -> list[list[float]]:
     """The numbers in `columns` of a comma-separated file with a header, one list for each row.
 
     Raises:
-        LabError: `read_text` does, a column is missing or named twice, a row has more or fewer fields than
-            the header, a number is not finite, there are no rows, or quotes do not close.
+        LabError: `read_text` fails, a column is missing or named twice, a row has more or fewer fields than
+            the header, a number is not finite, there are no rows, or a quote is not closed.
     """
     reader = csv.reader(io.StringIO(read_text(path), newline=""), strict=True, skipinitialspace=True)
     rows = []
@@ -108,7 +108,7 @@ class Row(NamedTuple):
 
 
 def read_columns(path: str, names: tuple[str, str]) -> list[Row]:
-    """The rows of a file of `first<TAB>second` lines. Raises LabError for a line of any other form."""
+    """The rows of a file of `first<TAB>second` lines. Raises LabError for any other kind of line."""
     rows = []
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         place, fields = f"{path}:{number}", line.split("\t")
@@ -123,16 +123,16 @@ def read_columns(path: str, names: tuple[str, str]) -> list[Row]:
 
 @dataclass(frozen=True)
 class FileSpec:
-    """Options of data that is read from three files, or from one that is parted.
+    """Options of data that is read from three files, or from one file that is split.
 
     Attributes:
         train_file: path; validation_file and test_file: likewise, all three or none.
-        file: path of one file in place of the three.
+        file: path of one file instead of the three.
         fractions: shares of the parts in `file`, each above 0.
         batch_size: see `DataModule`.
 
     Raises:
-        LabError: the fractions are not shares with sum 1.
+        LabError: the fractions are not shares that sum to 1.
     """
 
     train_file: str | None = None
@@ -148,14 +148,14 @@ class FileSpec:
 
     @property
     def names(self) -> Parts[str]:
-        """What messages call the parts."""
+        """Names of the parts for messages."""
         return part_names(Parts(self.train_file, self.validation_file, self.test_file), self.file)
 
     def gather(self, read: Callable[[str], T], part: Callable[[T], Parts[T]]) -> Parts[T]:
-        """What `read` finds in each of three files, or in one file, which `part` then cuts up.
+        """The results of `read` on three files, or on one file and then split by `part`.
 
         Raises:
-            LabError: files are missing among the options, or one of the functions raises it.
+            LabError: options for files are missing, or one of the functions raises it.
         """
         files = Parts(self.train_file, self.validation_file, self.test_file)
         if self.file is not None:
@@ -166,15 +166,13 @@ class FileSpec:
             return part(read(self.file))
         missing = [f"data.{name}_file" for name, file in files._asdict().items() if file is None]
         if missing:
-            raise LabError(
-                f"{' and '.join(missing)} missing: give all three files, or data.file to be parted"
-            )
+            raise LabError(f"{' and '.join(missing)} missing: give all three files, or data.file to be split")
         return files.map(lambda file: read(str(file)))
 
 
 @dataclass(frozen=True)
 class TextParts(FileSpec):
-    """Options of data that is read line by line; one file is parted at random.
+    """Options of data that is read line by line; a single file is split at random.
 
     Attributes:
         seed: of the split of `file`.
@@ -183,10 +181,10 @@ class TextParts(FileSpec):
     seed: int = 0
 
     def read(self, names: tuple[str, str], key: Callable[[Row], Hashable]) -> Parts[list[Row]]:
-        """The rows of each part; when one file is parted, rows of equal `key` stay together.
+        """The rows of each part; if a single file is split, rows with equal `key` stay together.
 
         Raises:
-            LabError: files are missing among the options, or `read_columns` or `partition` does.
+            LabError: options for files are missing, or `read_columns` or `partition` fails.
         """
 
         def part(rows: list[Row]) -> Parts[list[Row]]:

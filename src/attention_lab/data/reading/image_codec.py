@@ -1,7 +1,7 @@
-"""Grey pictures of one height and any width: read, kept, padded, and their codec.
+"""Grey pictures of equal height and any width: reading, storage, padding, and their codec.
 
-A picture is a tensor [H, W] of ink, 0 (paper) to 1, both sides multiples of a cell's. Its grid of cells is
-counted down each column, the left one first, so that what is padded on the right stands behind all the rest.
+A picture is a tensor [H, W] of ink, 0 (paper) to 1, whose sides are multiples of the cell size. Its cells are
+numbered down each column, from left to right, so that padding on the right comes last.
 """
 
 import warnings
@@ -22,14 +22,14 @@ from attention_lab.reading import open_regular
 from attention_lab.sizes import ImageSizes
 
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
-"""Of pictures. Others, such as PostScript, are programs."""
-LONGEST = 4096  # columns of pixels: beyond it a picture is no line of text
+"""Accepted picture formats. Others, such as PostScript, are programs."""
+LONGEST = 4096  # pixel columns; a wider picture is not a line of text
 MOST = 1 << 28
-"""Most bytes of a picture file."""
+"""Largest picture file in bytes."""
 
 
 class Images:
-    """Pictures [H, W] of one height; indexing pads them with paper to the widest one asked for.
+    """Pictures [H, W] of equal height; indexing pads them with paper to the widest one selected.
 
     Attributes:
         lengths: the width of each picture [N].
@@ -43,7 +43,7 @@ class Images:
         return len(self.lengths)
 
     def __getitem__(self, index: Tensor) -> Tensor:
-        """Pictures `index` [B] as [B, H, W], W their greatest width."""
+        """Pictures `index` [B] as [B, H, W], W their largest width."""
         chosen = [self._pictures[row] for row in index.tolist()]
         padded: Tensor = chosen[0].new_zeros(len(chosen), chosen[0].shape[0], int(self.lengths[index].max()))
         for place, picture in zip(padded, chosen, strict=True):
@@ -52,7 +52,7 @@ class Images:
 
 
 def whole_cells(picture: Tensor, cell: int) -> Tensor:
-    """`picture` [H, W] with paper on its right, up to a whole number of cells."""
+    """`picture` [H, W], padded on the right with paper to a whole number of cells."""
     return torch.nn.functional.pad(picture, (0, -picture.shape[1] % cell))
 
 
@@ -60,11 +60,11 @@ def read_picture(path: Path, height: int, cell: int, place: str) -> Tensor:
     """A picture file in grey, dark ink on light paper, scaled to `height` pixels.
 
     Raises:
-        LabError: naming `place`, if there is no such file, it is no picture, or it is too large or wide.
+        LabError: naming `place`, if the file is missing, not a picture, or too large or wide.
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of damaged files
+            warnings.simplefilter("ignore")  # about damaged files
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with open_regular(path, MOST) as opened, Image.open(opened, formats=FORMATS) as file:
                 width = max(1, round(file.width * height / file.height))
@@ -77,7 +77,7 @@ def read_picture(path: Path, height: int, cell: int, place: str) -> Tensor:
         raise LabError(f"{place}: {path} is not a picture; give PNG, JPEG or the like") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise LabError(f"{place}: {path} has too many pixels; scale it down") from None
-    except (OSError, SyntaxError, ValueError) as error:  # the last two are Pillow's for damaged files
+    except (OSError, SyntaxError, ValueError) as error:  # Pillow raises the last two for damaged files
         reason = getattr(error, "strerror", None) or "the picture is damaged"
         raise LabError(f"{place}: {path}: {reason} (looked for it from {Path.cwd()})") from None
     ink = 1 - torch.from_numpy(np.asarray(grey, dtype=np.float32) / 255)
@@ -85,7 +85,7 @@ def read_picture(path: Path, height: int, cell: int, place: str) -> Tensor:
 
 
 def _on_white(file: Image.Image) -> Image.Image:
-    """The picture in grey; where it is transparent, there is white paper."""
+    """The picture in grey, with transparent areas white."""
     coloured = file.convert("RGBA")
     return Image.alpha_composite(Image.new("RGBA", coloured.size, "white"), coloured).convert("L")
 
@@ -106,7 +106,7 @@ class ImageCodec:
         return ImageSizes(self.height, self.cell, len(self.target.vocabulary))
 
     def encode(self, lines: Sequence[str], first: int = 1) -> TransductionBatch:
-        """Paths of picture files; the target is `EOS` alone, and there are no references and no alignment."""
+        """Encode paths of picture files; the target is only `EOS`, without references or alignment."""
         if not lines:
             raise LabError("no lines to read; give at least one")
         pictures = []
@@ -122,7 +122,7 @@ class ImageCodec:
         return self.target.decode(ids)
 
     def source_text(self, picture: Tensor) -> str:
-        """What can be said of a picture [H, W] in a line."""
+        """A one-line description of a picture [H, W]."""
         height, width = picture.shape
         return f"picture of {width} x {height}"
 
@@ -132,11 +132,11 @@ class ImageCodec:
         return [f"r{row}c{column}" for column in range(columns) for row in range(rows)]
 
     def target_labels(self, ids: Ids) -> list[str]:
-        """A label for each target step, `</s>` included, padding not."""
+        """A label for each target step, including `</s>` but not padding."""
         return self.target.labels(ids)
 
     def state(self) -> dict[str, Any]:
-        """What `from_state` needs."""
+        """Plain values from which `from_state` rebuilds the codec."""
         return {"kind": self.KIND, "height": self.height, "cell": self.cell, "target": self.target.state()}
 
     @classmethod

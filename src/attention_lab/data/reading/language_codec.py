@@ -13,17 +13,17 @@ from attention_lab.errors import LabError
 from attention_lab.sizes import BOS, LanguageSizes
 
 BREAKS = str.maketrans({"\n": "↵", "\t": "⇥"})
-"""How symbols that would break a line or a table are shown."""
+"""Visible substitutes for symbols that would break a line or a table."""
 
 
 @dataclass(frozen=True)
 class LanguageCodec:
-    """A tokenizer, and how long sequences are.
+    """A tokenizer and the length of sequences.
 
     Attributes:
         tokenizer: text to ids and back.
-        length: the most symbols that are read at once, `BOS` included.
-        ends: whether a sequence has an end, as a word has and a block of a long text has not.
+        length: the most symbols that are read at once, including `BOS`.
+        ends: whether a sequence has an end: true for a word, false for a block of a long text.
     """
 
     KIND: ClassVar[str] = "language"
@@ -38,7 +38,7 @@ class LanguageCodec:
         return LanguageSizes(len(self.tokenizer.vocabulary), self.length)
 
     def encode(self, lines: Sequence[str], first: int = 1) -> LanguageBatch:
-        """Lines to go on from, each of which may be empty."""
+        """Encode prompts, one per line; a line may be empty."""
         if not lines:
             raise LabError("no lines to read; give at least one, which may be empty")
         tokens = Ragged([[BOS, *self._ids(line.strip("\r\n"))] for line in lines])
@@ -55,11 +55,11 @@ class LanguageCodec:
         return self.decode(ids).translate(BREAKS)
 
     def labels(self, ids: Ids) -> list[str]:
-        """A label for each step, `<s>` and `</s>` included, padding not."""
+        """A label for each step, including `<s>` and `</s>` but not padding."""
         return [label.translate(BREAKS) for label in self.tokenizer.labels(ids)]
 
     def state(self) -> dict[str, Any]:
-        """What `from_state` needs."""
+        """Plain values from which `from_state` rebuilds the codec."""
         return {
             "kind": self.KIND,
             "tokenizer": self.tokenizer.state(),

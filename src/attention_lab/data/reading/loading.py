@@ -1,4 +1,4 @@
-"""Batches of similar lengths, dealt to the devices."""
+"""Batches of similar lengths, distributed over the devices."""
 
 import random
 from collections.abc import Iterator
@@ -11,27 +11,27 @@ from torch.utils.data import DataLoader, Sampler
 from attention_lab.data.reading.splits import Split
 from attention_lab.errors import LabError
 
-POOL = 50  # batches that are sorted by length together: enough for little padding, few enough to mix
+POOL = 50  # batches that are sorted by length together: enough for little padding, few enough to shuffle well
 
 
 class BucketBatches(Sampler[Tensor]):
     """Yields one tensor of row numbers for each batch; over all ranks, every row comes exactly once.
 
-    Batches differ in size by one at most. There are as many on each rank, unless there are fewer rows than
-    ranks. Shuffled, rows are permuted, sorted by length within pools of 50 batches and cut into batches, and
-    the batches are permuted: those of one step together, so that no rank waits long for another. The order
-    depends on `torch.initial_seed()` and the epoch alone, so ranks agree. Otherwise rows come in the order of
-    their lengths.
+    Batch sizes differ by at most one. Every rank gets the same number of batches, unless there are fewer rows
+    than ranks. With `shuffle`, rows are permuted, sorted by length within pools of 50 batches and split into
+    batches, and the batches are permuted: those of one step together, so that no rank waits long for another.
+    The order depends only on `torch.initial_seed()` and the epoch, so ranks agree. Without `shuffle`, rows
+    come in the order of their lengths.
 
     Args:
         lengths: the length of each row [N].
-        batch_size: the greatest number of rows in a batch; None is all rows. (It can be exceeded by one where
-            batches of one row could not be dealt equally.)
+        batch_size: the largest number of rows in a batch; None for all rows. (It can be exceeded by one if
+            batches of one row could not be distributed equally.)
         shuffle: whether this is for training.
         rank: this device, of `world_size`.
 
     Raises:
-        LabError: rows are fewer than devices.
+        LabError: there are fewer rows than devices.
     """
 
     def __init__(
@@ -47,11 +47,11 @@ class BucketBatches(Sampler[Tensor]):
         self._epoch = self._skipped = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Say which epoch comes next; Lightning does."""
+        """Set the number of the next epoch; called by Lightning."""
         self._epoch = epoch
 
     def skip(self, batches: int) -> None:
-        """Leave out the first batches of the epoch that comes next, and only of that one."""
+        """Skip the first batches of the next epoch only."""
         self._skipped = batches
 
     def __len__(self) -> int:
@@ -73,7 +73,7 @@ class BucketBatches(Sampler[Tensor]):
         rows = len(self._lengths)
         order = torch.randperm(rows, generator=generator)
         pool = torch.arange(rows) * self._batches // (rows * POOL)
-        # Every other pool is sorted downwards, so that a batch across two pools is of similar lengths too.
+        # Every other pool is in descending order, so that a batch across two pools has similar lengths.
         lengths = self._lengths[order] * (1 - 2 * (pool % 2))
         span = 2 * int(self._lengths.max()) + 1
         batches = order[(pool * span + lengths).argsort(stable=True)].tensor_split(self._batches)
@@ -83,11 +83,11 @@ class BucketBatches(Sampler[Tensor]):
 
 
 class GrowingBatches(BucketBatches):
-    """Batches of the rows before `short` in every epoch but the first ones, which have rows of their own.
+    """Batches for data whose first epochs have their own rows, with shorter sequences.
 
     Args:
-        lengths: of the rows of the later epochs.
-        short: the rows of each of the first epochs; they are cut into as many batches.
+        lengths: lengths of the rows of the later epochs.
+        short: the rows of each of the first epochs; they are split into the same number of batches.
         batch_size, rank, world_size: see `BucketBatches`.
     """
 
@@ -106,6 +106,6 @@ class GrowingBatches(BucketBatches):
 def loader(
     split: Split, batch_size: int | None, shuffle: bool, rank: int = 0, world_size: int = 1
 ) -> DataLoader[Any]:
-    """A loader of whole batches: the sampler yields their rows, and the split indexes itself with them."""
+    """A loader whose sampler yields the rows of an entire batch, with which it indexes the split."""
     batches = BucketBatches(split.lengths, batch_size, shuffle, rank, world_size)
     return DataLoader(split, sampler=batches, batch_size=None)

@@ -1,4 +1,4 @@
-"""A graph whose nodes are classified: its codec, and the nodes of one part. The whole graph is one batch."""
+"""A graph whose nodes are classified: its codec, and the nodes of one part. The entire graph is one batch."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -19,10 +19,10 @@ class NodeCodec:
     """One graph and the classes of its nodes: node names to a batch and back.
 
     Attributes:
-        names: of the nodes; a node's number is its place here.
+        names: names of the nodes; a node's number is its index here.
         labels: names of the classes.
         edges: pairs of node numbers.
-        features: numbers of each node; None where a node is known by its identity alone.
+        features: features of each node; None if nodes have no features, only their identity.
         directed: whether an edge (a, b) goes from a to b only.
     """
 
@@ -36,22 +36,22 @@ class NodeCodec:
 
     @property
     def sizes(self) -> GraphSizes:
-        """The number of classes, the length of a node's vector, and whether edges have a direction."""
+        """The number of classes, the size of a node's vector, and whether edges are directed."""
         width = len(self.names if self.features is None else self.features[0])
         return GraphSizes(len(self.labels), width, self.directed)
 
     @cached_property
     def tensors(self) -> tuple[Tensor, Tensor]:
-        """Features [N, d], those of identities being one-hot, and edges [2, E]."""
+        """Features [N, d], one-hot if nodes have none, and edges [2, E]."""
         features = torch.eye(len(self.names)) if self.features is None else torch.tensor(self.features)
         return features, torch.tensor(self.edges, dtype=torch.int64).view(-1, 2).mT
 
     def batch(self, nodes: Tensor, labels: Tensor) -> NodeBatch:
-        """The graph, with a question about `nodes` [B] and the answer `labels` [B]."""
+        """The graph, with the `nodes` [B] to classify and their `labels` [B]."""
         return NodeBatch(*self.tensors, nodes, labels)
 
     def encode(self, lines: Sequence[str], first: int = 1) -> NodeBatch:
-        """Names of nodes, one on each line; labels are -1."""
+        """Encode names of nodes, one per line; labels are -1."""
         if not lines:
             raise LabError("no lines to read; give at least one")
         places = {name: number for number, name in enumerate(self.names)}
@@ -59,7 +59,8 @@ class NodeCodec:
         for number, line in enumerate(lines, start=first):
             if line.strip() not in places:
                 known = ", ".join(self.names[:10]) + (", ..." if len(self.names) > 10 else "")
-                raise LabError(f"line {number}: {line.strip()!r} is no node of the graph, which has {known}")
+                name = repr(line.strip())
+                raise LabError(f"line {number}: {name} is not a node of the graph, which has {known}")
             nodes.append(places[line.strip()])
         return self.batch(torch.tensor(nodes), torch.full([len(nodes)], -1))
 
@@ -68,7 +69,7 @@ class NodeCodec:
         return self.labels[label]
 
     def state(self) -> dict[str, Any]:
-        """What `from_state` needs."""
+        """Plain values from which `from_state` rebuilds the codec."""
         return {"kind": self.KIND, **asdict(self)}
 
     @classmethod
@@ -94,5 +95,5 @@ class NodeSplit(Dataset[NodeBatch]):
         return len(self._nodes)
 
     def __getitem__(self, index: Tensor) -> NodeBatch:
-        """The graph with a question about the nodes in rows `index` [B]."""
+        """The graph, with the nodes of rows `index` [B] to classify."""
         return self._codec.batch(self._nodes[index], self._labels[index])

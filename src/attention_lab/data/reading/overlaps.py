@@ -1,4 +1,4 @@
-"""Examples that are in more than one part of a data set, where a test is partly one of memory."""
+"""Find examples that occur in more than one part of a data set, so that the test also measures memory."""
 
 from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
@@ -9,15 +9,15 @@ import numpy.typing as npt
 from attention_lab.data.reading.parts import Parts
 
 PASSAGE = 50
-"""Symbols of a passage of a text: of this length Lee et al. (2107.06499) look for what a text repeats."""
-_CHUNK = 1 << 21  # symbols of a text that are looked at at once
+"""Length of a passage in symbols, the one with which Lee et al. (2107.06499) look for duplicates."""
+_CHUNK = 1 << 21  # symbols of a text that are processed at once
 T = TypeVar("T")
 _Hashes = npt.NDArray[np.uint64]
 _BASE = 0x9E3779B97F4A7C15
 
 
 class Keyed(NamedTuple):
-    """An example as it is compared: what a model is given, and what it is to answer."""
+    """An example as it is compared: the model's input and the expected answer."""
 
     given: Hashable
     answer: Hashable
@@ -28,11 +28,11 @@ S = TypeVar("S", bound=Sequence[str])
 
 
 def part_names(files: Parts[str | None], file: str | None = None) -> Parts[str]:
-    """What messages call the parts: their files where each has its own; otherwise file and part.
+    """Names of the parts for messages: their files if each has its own, otherwise file and part.
 
     Args:
-        files: of the parts.
-        file: one file that is parted, in place of them.
+        files: the files of the parts.
+        file: a single file that is split, instead of them.
     """
     named = files.map(lambda own: str(own if file is None else file))
     if len(set(named)) == len(named):
@@ -43,12 +43,12 @@ def part_names(files: Parts[str | None], file: str | None = None) -> Parts[str]:
 
 
 def shared_examples(parts: Parts[E], names: Parts[str], other: str) -> str:
-    """How many examples of validation and test are in an earlier part; empty if none is.
+    """How many validation and test examples also occur in an earlier part; empty if none does.
 
     Args:
         parts: the examples.
-        names: of the parts; see `part_names`.
-        other: what an answer is called: the same input with another one is counted apart.
+        names: names of the parts; see `part_names`.
+        other: the word for an answer; the same input with a different answer is counted separately.
     """
     found = []
     for (here, one), (there, earlier) in _pairs(parts, names):
@@ -64,15 +64,15 @@ def shared_examples(parts: Parts[E], names: Parts[str], other: str) -> str:
 
 
 def shared_passages(parts: Parts[S], names: Parts[str], unit: str) -> str:
-    """How many passages of validation and test texts are anywhere in an earlier part; empty if none is.
+    """How many passages of validation and test texts occur anywhere in an earlier part; empty if none does.
 
-    Each text is cut into passages of `PASSAGE` symbols; what is left at its end is not counted. They are
+    Each text is split into passages of `PASSAGE` symbols; the remainder at its end is not counted. They are
     compared by polynomial hashes modulo 2^64, in time linear in the lengths (Karp and Rabin 1987).
 
     Args:
         parts: the symbols of each text.
-        names: of the parts; see `part_names`.
-        unit: what a symbol is, in the plural.
+        names: names of the parts; see `part_names`.
+        unit: the word for symbols, in the plural.
     """
     numbers: dict[str, int] = {}
     texts = parts.map(
@@ -84,19 +84,19 @@ def shared_passages(parts: Parts[S], names: Parts[str], unit: str) -> str:
         wanted = np.concatenate([codes[:0], *_windows(codes[one])])[::PASSAGE]
         count = _count(wanted, _windows(codes[earlier]))
         if count:
-            said = f"{count:,} of {len(wanted):,} passages of {PASSAGE} {unit}"
-            found.append(f"{said} in {here} are also in {there}")
+            share = f"{count:,} of {len(wanted):,} passages of {PASSAGE} {unit}"
+            found.append(f"{share} in {here} are also in {there}")
     return "; ".join(found)
 
 
 def _pairs(parts: Parts[T], names: Parts[str]) -> Iterator[tuple[tuple[str, T], tuple[str, T]]]:
-    """Each part that is evaluated, with each that comes before it."""
+    """Each part used for evaluation, with each part before it."""
     for here, there in (("validation", "train"), ("test", "train"), ("test", "validation")):
         yield (getattr(names, here), getattr(parts, here)), (getattr(names, there), getattr(parts, there))
 
 
 def _windows(codes: _Hashes) -> Iterator[_Hashes]:
-    """The hash of `PASSAGE` codes from each place on, `sum_j codes[place + j] BASE^j`, in chunks."""
+    """The hash of `PASSAGE` codes starting at each place, `sum_j codes[place + j] BASE^j`, in chunks."""
     places = min(_CHUNK, len(codes)) + PASSAGE
     powers = np.cumprod(np.full(places, _BASE, np.uint64))
     inverse = np.cumprod(np.full(places, pow(_BASE, -1, 2**64), np.uint64))
@@ -107,7 +107,7 @@ def _windows(codes: _Hashes) -> Iterator[_Hashes]:
 
 
 def _count(wanted: _Hashes, offered: Iterator[_Hashes]) -> int:
-    """How many of the hashes, each as often as it is there, are among those offered."""
+    """How many of the wanted hashes, counting repetitions, are among those offered."""
     different, places = np.unique(wanted, return_inverse=True)
     if not len(different):
         return 0

@@ -18,18 +18,19 @@ class Parts(NamedTuple, Generic[T]):
     test: T
 
     def map(self, function: Callable[[T], U]) -> "Parts[U]":
-        """`function` of each part."""
+        """Apply `function` to each part."""
         return Parts(function(self.train), function(self.validation), function(self.test))
 
 
 def partition(keys: Sequence[Hashable], fractions: Sequence[float], seed: int) -> Parts[list[int]]:
-    """Deal rows to the parts at random; returns row numbers, in their original order.
+    """Assign rows to the parts at random; returns row numbers, in their original order.
 
-    Rows of equal key stay together, so that nothing in the test part is also in training. `fractions` (three,
-    with sum 1) count distinct keys. A part whose fraction is 0 is empty, every other gets at least one key.
+    Rows with equal keys stay together, so that nothing in the test part is also in training. `fractions`
+    (three, with sum 1) are shares of the distinct keys. A part whose fraction is 0 is empty; every other part
+    gets at least one key.
 
     Raises:
-        LabError: the rows are too few.
+        LabError: there are too few rows.
     """
     groups: dict[Hashable, list[int]] = {}
     for row, key in enumerate(keys):
@@ -50,7 +51,7 @@ def partition(keys: Sequence[Hashable], fractions: Sequence[float], seed: int) -
 
 
 def check_fractions(fractions: Sequence[float], every_part: bool = False) -> tuple[float, ...]:
-    """The option `data.fractions`, if it is three shares with sum 1, the first above 0 (or every one).
+    """Check that `data.fractions` is three shares with sum 1, the first above 0 (or every one).
 
     Raises:
         LabError: it is not.
@@ -72,7 +73,7 @@ def check_fractions(fractions: Sequence[float], every_part: bool = False) -> tup
 
 
 def check_at_least(minimum: float, **options: float) -> None:
-    """Raise LabError for an option of the data below `minimum`, or not whole where `minimum` is an int."""
+    """Raise LabError for a data option below `minimum`, or not whole if `minimum` is an int."""
     whole = isinstance(minimum, int)
     for name, value in options.items():
         if not isinstance(value, int if whole else int | float) or not value >= minimum:
@@ -80,7 +81,7 @@ def check_at_least(minimum: float, **options: float) -> None:
 
 
 def check_choice(choices: Collection[str], **options: str) -> None:
-    """Raise LabError for an option of the data that is none of `choices`."""
+    """Raise LabError for a data option that is not one of `choices`."""
     for name, value in options.items():
         if value not in choices:
             raise LabError(f"data.{name}={value}: choose one of {', '.join(choices)}")

@@ -10,7 +10,7 @@ from attention_lab.sizes import PAD
 
 
 class Ragged:
-    """Integer rows of different lengths; indexing pads them to the longest row asked for.
+    """Integer rows of different lengths; indexing pads them to the longest row selected.
 
     Attributes:
         lengths: the length of each row [N].
@@ -19,14 +19,14 @@ class Ragged:
     def __init__(self, rows: Sequence[Sequence[int]], padding: int = PAD) -> None:
         self.lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
         self._starts = self.lengths.cumsum(0) - self.lengths
-        # The last value is the padding: a step beyond the end of a row reads it as index -1.
+        # The last value is the padding, which a step beyond the end of a row reads at index -1.
         self._values = torch.tensor([*chain.from_iterable(rows), padding], dtype=torch.int64)
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     def __getitem__(self, index: Tensor) -> Tensor:
-        """Rows `index` [..] as [.., L], L their greatest length."""
+        """Rows `index` [..] as [.., L], L their largest length."""
         return self.padded(index, int(self.lengths[index].max()))
 
     def padded(self, index: Tensor, width: int) -> Tensor:

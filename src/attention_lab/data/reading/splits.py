@@ -1,4 +1,4 @@
-"""Splits: a part of a data set in memory. Indexing one with a tensor of rows gives a whole batch."""
+"""Splits: a part of a data set in memory. Indexing a split with a tensor of rows gives an entire batch."""
 
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
@@ -19,11 +19,11 @@ from attention_lab.data.reading.ragged import Ragged
 from attention_lab.data.recall_split import RecallSplit
 
 PROMPT = 32
-"""Most symbols of an example that are its prompt: few enough to show them with what follows in a line."""
+"""Longest prompt in symbols, short enough to be shown in one line with its continuation."""
 
 
 class RegressionSplit(Dataset[RegressionBatch]):
-    """Samples, kept as one batch."""
+    """Samples, stored as one batch."""
 
     def __init__(self, samples: RegressionBatch) -> None:
         self.samples = samples
@@ -41,10 +41,10 @@ class TransductionSplit(Dataset[TransductionBatch]):
     """Pairs of sequences of ids, or of pictures and sequences of ids.
 
     Args:
-        sources: the source of each example, `EOS` included, or its picture; targets: likewise.
+        sources: the source of each example, including `EOS`, or its picture; targets: likewise.
         references: the acceptable targets of each example.
         alignments: the gold source position of each target step, or empty.
-        places: gold positions that a step has; with several, they stand in a row in `alignments`.
+        places: number of gold positions per step; if there are several, `alignments` lists them in a row.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class TransductionSplit(Dataset[TransductionBatch]):
         self._source = sources if isinstance(sources, Images) else Ragged(sources)
         self._target = Ragged(targets)
         self._alignment, self._places = Ragged(alignments, padding=-1), places
-        # Reference 0 is the empty one, which fills the unused slots of an example.
+        # Reference 0 is empty and fills the unused slots of an example.
         self._references = Ragged([[], *(row for rows in references for row in rows)])
         ends = list(accumulate(map(len, references), initial=1))
         self._slots = Ragged([range(*bounds) for bounds in pairwise(ends)], padding=0)
@@ -84,12 +84,12 @@ class TransductionSplit(Dataset[TransductionBatch]):
 
 
 class ClassificationSplit(Dataset[ClassificationBatch]):
-    """Labelled sequences: of token ids (`Ragged`), or of vectors [N, L, d] that all have one length.
+    """Labelled sequences: of token ids (`Ragged`), or of vectors [N, L, d] of equal length.
 
     Args:
         inputs: the sequences.
         labels: their classes.
-        texts: what was read of each, if it is shown so.
+        texts: the original texts, if examples are displayed as text.
     """
 
     def __init__(self, inputs: Ragged | Tensor, labels: Sequence[int], texts: Sequence[str] = ()) -> None:
@@ -110,10 +110,10 @@ class ClassificationSplit(Dataset[ClassificationBatch]):
 
 
 class LanguageSplit(Dataset[LanguageBatch]):
-    """Sequences of ids that begin with `BOS`.
+    """Sequences of ids that start with `BOS`.
 
-    As prompts a batch gives ever more of its examples: of B, example b has b/B of its first symbols as the
-    prompt, `PROMPT` of them or all if it is shorter.
+    Prompts grow within a batch: of B examples, example b has b/B of its first symbols as the prompt, where
+    `PROMPT` symbols, or all of a shorter example, count as the full length.
     """
 
     def __init__(self, rows: Sequence[Sequence[int]]) -> None:

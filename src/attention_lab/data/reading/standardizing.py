@@ -1,4 +1,4 @@
-"""Columns of numbers brought to mean 0 and deviation 1, where float32 can hold what comes of them."""
+"""Standardise columns of numbers to mean 0 and deviation 1, and check that float32 can hold the results."""
 
 import math
 from collections.abc import Sequence
@@ -9,9 +9,9 @@ from torch import Tensor
 from attention_lab.errors import LabError
 
 LIMIT = 1e18
-"""The largest number, and its inverse the smallest difference, whose square float32 holds with some room."""
+"""The largest number whose square float32 holds with a margin; its inverse is the smallest difference."""
 SMALLEST = torch.finfo(torch.float32).tiny
-"""The smallest difference that float32 holds with all its digits."""
+"""The smallest difference that float32 represents with full precision."""
 
 
 def moments(values: Tensor) -> tuple[Tensor, Tensor]:
@@ -29,15 +29,15 @@ def moments(values: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def check_spreads(names: Sequence[str], values: Tensor, squared: Sequence[bool]) -> None:
-    """Refuse columns of `values` [N, d] whose numbers differ, but by too little, or by too much.
+    """Reject columns of `values` [N, d] whose numbers differ by too little or too much.
 
     Args:
-        names: of the columns.
-        values: of the training part.
-        squared: of each column, whether its differences are squared as they are, without standardisation.
+        names: names of the columns.
+        values: values of the training part.
+        squared: for each column, whether its differences are squared without standardisation.
 
     Raises:
-        LabError: naming the first such column, and by what to multiply or divide it.
+        LabError: naming the first such column and the factor to multiply or divide it by.
     """
     spreads = (values.amax(0) - values.amin(0)).tolist()
     for name, spread, as_it_is in zip(names, spreads, squared, strict=True):
@@ -52,10 +52,10 @@ def check_spreads(names: Sequence[str], values: Tensor, squared: Sequence[bool])
 
 
 def check_sizes(names: Sequence[str], values: Tensor, scaled: Tensor) -> None:
-    """Refuse numbers of `values` [N, d] that are too large in the units of `scaled` [N, d].
+    """Reject numbers of `values` [N, d] that are too large in the units of `scaled` [N, d].
 
     Raises:
-        LabError: naming the column of the first one.
+        LabError: naming the column of the first such number.
     """
     places = (~(scaled.abs() <= LIMIT)).nonzero().tolist()
     if not places:

@@ -21,10 +21,10 @@ Ids = Sequence[int] | Tensor
 
 @dataclass(frozen=True)
 class Notation:
-    """How one side of the data is written.
+    """How one side of the data is split into symbols.
 
-    `split` cuts a text into its characters or at white space; `normalization` is a Unicode form, applied
-    first (NFD makes an accent a symbol of its own).
+    `split` splits a text into characters or at white space; `normalization` is a Unicode form, applied
+    first (NFD makes an accent a separate symbol).
     """
 
     split: Cut
@@ -40,13 +40,13 @@ class Notation:
         return tuple(text) if self.split == "characters" else tuple(text.split())
 
     def text(self, tokens: Iterable[str]) -> str:
-        """The text that `tokens` make."""
+        """The text that consists of `tokens`."""
         return ("" if self.split == "characters" else " ").join(tokens)
 
 
 @dataclass
 class Vocabulary:
-    """Symbols numbered from 4 on; 0 to 3 are padding, begin, end and unknown (`attention_lab.sizes`)."""
+    """Symbols with ids from 4 on; 0 to 3 are padding, begin, end and unknown (`attention_lab.sizes`)."""
 
     symbols: list[str]
 
@@ -62,11 +62,11 @@ class Vocabulary:
         return len(SPECIALS) + len(self.symbols)
 
     def ids(self, tokens: Iterable[str]) -> list[int]:
-        """Their ids; `UNK` for a symbol that the vocabulary lacks."""
+        """The ids of `tokens`; `UNK` for a symbol that is not in the vocabulary."""
         return [self._ids.get(token, UNK) for token in tokens]
 
     def symbol(self, number: int) -> str:
-        """The symbol of one id."""
+        """The symbol with this id."""
         return SPECIALS[number] if number in SPECIALS else self.symbols[number - len(SPECIALS)]
 
 
