@@ -25,13 +25,13 @@ class Digits(DataModule):
     """1797 handwritten digits of 8 x 8 pixels in 17 grey levels (scikit-learn), as sequences.
 
     A fifth is the test part, `train_test_split(..., test_size=0.2, random_state=0)`; a tenth of the rest,
-    taken likewise, is the validation part.
+    split off in the same way, is the validation part.
 
     Args:
         unit: "pixels", 64 tokens that are grey levels; or "rows", 8 vectors of 8 numbers from 0 to 1.
-        train_size: digits for training, each class in its proportion; a larger choice contains every smaller
-            one; None is all. The other parts stay as they are.
-        seed: of the choice of these digits.
+        train_size: digits for training, stratified by class; a larger subset contains every smaller one; None
+            for all. The other parts do not change.
+        seed: seed for the choice of these digits.
         batch_size: see `DataModule`.
     """
 
@@ -91,7 +91,7 @@ def digit_parts(count: int) -> Parts[list[int]]:
 
 
 def _smaller(rows: list[int], classes: list[int], size: int, seed: int) -> list[int]:
-    """`size` of the rows in their order, every class in its proportion; nested for growing sizes."""
+    """`size` of the rows in their order, stratified by class; nested for growing sizes."""
     if size > len(rows):
         raise LabError(
             f"data.train_size={size}: data=digits has {len(rows)} to train on; null is all of them"
@@ -110,8 +110,8 @@ class LabelledSpec(TextParts):
     """The options of `Labelled`.
 
     Attributes:
-        unit: "characters" or "words", what a token is.
-        max_length: the most tokens a text can have, also in prediction; None is as many as the data has.
+        unit: the kind of token, "characters" or "words".
+        max_length: the most tokens a text can have, also in prediction; None for the longest in the data.
     """
 
     unit: TextUnit = "words"
@@ -125,7 +125,7 @@ class LabelledSpec(TextParts):
 
 
 class Labelled(DataModule):
-    """Files of `label<TAB>text` lines (UTF-8), or one file that is parted at random by its texts.
+    """Files of `label<TAB>text` lines (UTF-8), or one file that is split at random by its texts.
 
     Args:
         options: see `LabelledSpec`.
@@ -159,7 +159,7 @@ class Labelled(DataModule):
 
     def _make_codec(self, rows: Parts[list[Row]]) -> ClassificationCodec:
         everything = [row for part in rows for row in part]
-        # One file has one set of labels, however it is parted.
+        # A single file has one set of labels, however it is split.
         known = rows.train if self.files.file is None else everything
         labels = sorted({row.first.strip() for row in known})
         if len(labels) < 2:

@@ -38,7 +38,7 @@ def dictionary_file() -> str:
 
 
 def read_dictionary(path: str) -> dict[str, list[str]]:
-    """Every word of letters a-z and apostrophes, and its pronunciations: phones apart by spaces."""
+    """Every word of letters a-z and apostrophes, and its pronunciations: phones separated by spaces."""
     words: dict[str, list[str]] = {}
     for word, phones in ENTRY.findall(read_text(path)):
         words.setdefault(word, []).append(phones)
@@ -48,12 +48,13 @@ def read_dictionary(path: str) -> dict[str, list[str]]:
 def part_words(
     words: Iterable[str], size: int | None, validation_size: int, test_size: int
 ) -> Parts[list[str]]:
-    """Words, ordered by a hash: the first are the test part, the next for validation, then for training.
+    """Split words, ordered by a hash: first the test part, then validation, then training.
 
-    So a part does not change with the sizes after it. A `size` of None is all that are left.
+    So a part does not change with the sizes of later parts. With `size` None, training gets all that are
+    left.
 
     Raises:
-        LabError: `size` words are not left for training, or none.
+        LabError: fewer than `size` words, or none, are left for training.
     """
     order = sorted(words, key=lambda word: blake2b(word.encode(), digest_size=8).digest())
     start = test_size + validation_size
@@ -67,17 +68,17 @@ class CMUDict(TransductionData):
     """English words, letter by letter, to their phones (ARPAbet); 125,000 words.
 
     The words are ordered by a hash; the first `test_size` are the test part, the next `validation_size` the
-    validation part and the next `size` for training. So a part does not change with the sizes after it, and
-    no word is in two parts. In training every pronunciation is an example.
+    validation part and the next `size` the training part. So a part does not change with the sizes of later
+    parts, and no word is in two parts. In training every pronunciation is an example.
 
-    A word is right if any pronunciation that the dictionary lists is written; with `references="first"`, if
-    the first is.
+    An output is correct if it is any of the pronunciations in the dictionary; with `references="first"`, only
+    if it is the first.
 
     Args:
         size: number of training words, None for all.
         stress: whether vowels keep their stress digit, as in `AH0`.
         validation_size: number of validation words; test_size: likewise.
-        references: what counts in validation and test, `all` pronunciations of a word or its `first`.
+        references: which pronunciations count as correct in validation and test, `all` or only the `first`.
         batch_size: see `DataModule`.
     """
 
@@ -99,7 +100,7 @@ class CMUDict(TransductionData):
         self.validation_size, self.test_size = validation_size, test_size
 
     def examples(self) -> Parts[list[Example]]:
-        """Read and part the dictionary."""
+        """Read and split the dictionary."""
         words = read_dictionary(dictionary_file())
         parts = part_words(words, self.size, self.validation_size, self.test_size)
         counted = None if self.references == "all" else 1
@@ -110,7 +111,7 @@ class CMUDict(TransductionData):
         return Parts(pairs(parts.train, None), pairs(parts.validation, counted), pairs(parts.test, counted))
 
     def make_codec(self, train: Sequence[Example]) -> TransductionCodec:
-        """The codec of all letters and phones, whether training has them or not."""
+        """The codec of all letters and phones, including those not in training."""
         marks = "012" if self.stress else [""]
         phones = sorted([*CONSONANTS.split(), *(vowel + mark for vowel in VOWELS.split() for mark in marks)])
         return TransductionCodec(

@@ -1,4 +1,4 @@
-"""Graphs whose nodes are classified: Graph8, Karate and GraphFiles, and the reading of node files."""
+"""Graphs whose nodes are classified: Graph8, Karate and GraphFiles, and a reader for node files."""
 
 import random
 from abc import abstractmethod
@@ -18,7 +18,7 @@ from attention_lab.sizes import GraphSizes
 
 
 class LabelledGraph(NamedTuple):
-    """A graph, the class of each node (-1 where it is unknown), and the nodes of each part."""
+    """A graph, the class of each node (-1 if unknown), and the nodes of each part."""
 
     codec: NodeCodec
     labels: list[int]
@@ -26,7 +26,7 @@ class LabelledGraph(NamedTuple):
 
 
 class GraphData(DataModule):
-    """One graph, which every batch holds whole; the parts are sets of its nodes."""
+    """One graph, all of which is in every batch; the parts are sets of its nodes."""
 
     codec: NodeCodec
     sizes: GraphSizes
@@ -57,8 +57,8 @@ class Graph8(GraphData):
                 \ /       |
                  6 ------ 5 --- 3 --- 2
 
-    1, 6, 7, 8 are the left side, 2, 3, 4, 5 the right. Each node says of itself whether it is left, (1, 0),
-    or right, (0, 1), but 7 and 3 say the wrong thing: only their neighbours tell. Training has 3, 4, 6, 8,
+    1, 6, 7, 8 are the left side, 2, 3, 4, 5 the right. The features of a node say whether it is left, (1, 0),
+    or right, (0, 1), but those of 7 and 3 are wrong: only their neighbours tell. Training has 3, 4, 6, 8,
     validation 1, 5, and test 2, 7.
     """
 
@@ -82,11 +82,12 @@ class Karate(GraphData):
 
     W. W. Zachary, "An information flow model for conflict and fission in small groups", 1977. Members
     have the paper's numbers, 1 the instructor (Mr. Hi) and 34 the president (John A., "Officer"), and
-    stand in the order of their clubs, so that these are blocks in a picture. They have no features.
+    are ordered by club, so that the clubs are blocks in a heatmap. They have no features.
 
     Args:
-        train_size: members in training: 1 and 34, then others at random; the rest is halved.
-        seed: of the split.
+        train_size: members in training: 1 and 34, then others at random; the rest is halved between
+            validation and test.
+        seed: seed of the split.
     """
 
     def __init__(self, train_size: int = 2, seed: int = 0) -> None:
@@ -124,16 +125,16 @@ class Karate(GraphData):
 class GraphFiles(GraphData):
     """A graph in two files: lines of `node<TAB>node`, its edges, and of `node<TAB>label`, its nodes.
 
-    An empty label is an unknown one: the node counts in the graph and is in no part. Columns after the
-    label are features, numbers; without any, a node is known by its identity alone.
+    An empty label means unknown: the node is in the graph but in no part. Columns after the label are
+    numeric features; if there are none, nodes are only known by their identity.
 
     Args:
         edges: path of the file of edges.
         nodes: path of the file of nodes.
         directed: whether an edge lets only its second node attend to its first, and not the reverse.
-        standardize: features to mean 0 and deviation 1 over all nodes.
+        standardize: scale features to mean 0 and deviation 1 over all nodes.
         fractions: shares of the parts in the labelled nodes, each above 0.
-        seed: of the split.
+        seed: seed of the split.
     """
 
     def __init__(
@@ -184,14 +185,14 @@ class Nodes(NamedTuple):
 
 
 def read_nodes(path: str, standardize: bool) -> Nodes:
-    """The nodes in a file of `node<TAB>label` lines, each with the same number of features behind it.
+    """The nodes in a file of `node<TAB>label` lines, each followed by the same number of features.
 
     Args:
-        path: of the file.
+        path: path of the file.
         standardize: shift and scale every feature to mean 0 and deviation 1; a constant is only shifted.
 
     Raises:
-        LabError: `read_text` does, a name is missing or comes twice, the features of a line are no finite
+        LabError: `read_text` fails, a name is missing or repeated, the features of a line are not finite
             numbers or not as many as in the first line, or float32 cannot hold a column of them.
     """
     lines: dict[str, int] = {}
@@ -217,7 +218,7 @@ def read_nodes(path: str, standardize: bool) -> Nodes:
 
 
 def _checked(rows: list[list[float]], standardize: bool) -> list[list[float]]:
-    """The features, standardised if that is wanted. Raises LabError if float32 cannot hold a column."""
+    """The features, standardised on request. Raises LabError if float32 cannot hold a column."""
     values = torch.tensor(rows, dtype=torch.float64)
     names = [f"feature {number}" for number in range(1, values.shape[1] + 1)]
     if not standardize:

@@ -1,4 +1,4 @@
-"""Data sets for language models: Words, and Text of the user's own."""
+"""Data sets for language models: Words, and Text for the user's own files."""
 
 from abc import abstractmethod
 from collections import Counter
@@ -25,7 +25,7 @@ TextUnit = Literal["characters", "words"]
 
 
 class LanguageData(DataModule):
-    """Sequences of symbols, of which a model learns the next one from those before it."""
+    """Sequences of symbols; a model learns to predict each symbol from those before it."""
 
     codec: LanguageCodec
     sizes: LanguageSizes
@@ -54,7 +54,7 @@ class LanguageData(DataModule):
 class Words(LanguageData):
     """English words, letter by letter, from the CMU Pronouncing Dictionary: the model learns to invent some.
 
-    They are parted as those of `CMUDict` are: no word is in two parts.
+    They are split like those of `CMUDict`: no word is in two parts.
 
     Args:
         size: number of training words, None for all.
@@ -76,12 +76,12 @@ class Words(LanguageData):
         self.counts = (size, validation_size, test_size)
 
     def sequences(self) -> Parts[list[Symbols]]:
-        """Read and part the dictionary."""
+        """Read and split the dictionary."""
         words = part_words(read_dictionary(dictionary_file()), *self.counts)
         return words.map(lambda part: list(part))
 
     def make_codec(self, sequences: Parts[list[Symbols]]) -> LanguageCodec:
-        """The codec of all letters, whether training has them or not."""
+        """The codec of all letters, including those not in training."""
         tokenizer = Tokenizer(Notation("characters", lowercase=True), Vocabulary(list("'" + ascii_lowercase)))
         return LanguageCodec(tokenizer, 1 + max(map(len, chain(*sequences))), ends=True)
 
@@ -91,9 +91,9 @@ class TextSpec(FileSpec):
     """The options of `Text`.
 
     Attributes:
-        unit: "characters" or "words" (what is between white space, line breaks being no more than that).
-        block_size: symbols in a block; the last of a part may be shorter.
-        min_count: symbols that training has less often are all read as one, the unknown symbol.
+        unit: "characters" or "words" (separated by white space, which includes line breaks).
+        block_size: symbols in a block; the last block of a part may be shorter.
+        min_count: symbols that occur less often in training are all read as the unknown symbol.
     """
 
     unit: TextUnit = "characters"
@@ -109,10 +109,10 @@ class TextSpec(FileSpec):
 
 
 class Text(LanguageData):
-    """Text files (UTF-8), or one file that is parted by position: its first part is for training.
+    """Text files (UTF-8), or one file that is split by position, with the training part first.
 
-    The text of each part is cut into blocks, one after the other. Every block begins anew, with `BOS` and
-    without memory of the one before it: so the first symbols of a block are harder to foresee than the rest.
+    The text of each part is split into consecutive blocks. Every block starts afresh, with `BOS` and without
+    memory of the previous one, so the first symbols of a block are harder to predict than the rest.
 
     Args:
         options: see `TextSpec`.
@@ -126,13 +126,13 @@ class Text(LanguageData):
         self.block_size, self.min_count = spec.block_size, spec.min_count
 
     def sequences(self) -> Parts[list[Symbols]]:
-        """Read the files, part them and cut them into blocks."""
+        """Read and split the files, and split each part into blocks."""
         parts = self.files.gather(lambda file: self.notation.tokens(read_text(file)), self._part)
         self.shared = shared_passages(parts, self.files.names, self.unit)
         return parts.map(lambda symbols: list(self._blocks(symbols)))
 
     def make_codec(self, sequences: Parts[list[Symbols]]) -> LanguageCodec:
-        """The codec of all symbols that training has often enough."""
+        """The codec of all symbols that are frequent enough in training."""
         counts = Counter(chain.from_iterable(sequences.train))
         kept = sorted(symbol for symbol, count in counts.items() if count >= self.min_count)
         if not kept:
@@ -153,7 +153,7 @@ class Text(LanguageData):
 
 
 def _form(codec: LanguageCodec) -> str:
-    """What a model and its data must have in common, as the options that bring it about."""
+    """The properties that a model and its data must share, as command-line options."""
     if codec.ends:
         return "data=sentences" if codec.tokenizer.notation.split == "spaces" else "data=words"
     return (

@@ -1,4 +1,4 @@
-"""ListOps: what a nested expression of lists of digits is worth."""
+"""ListOps: evaluate nested expressions of lists of digits."""
 
 import random
 from bisect import bisect_left
@@ -24,13 +24,13 @@ Lengths = Literal["uniform", "grown"]
 CLOSE = "]"
 DIGITS = [str(digit) for digit in range(10)]
 NESTED = 0.25
-"""Chance that an argument is a list again, and not a digit; that of the Long Range Arena."""
+"""Probability that an argument is a list rather than a digit; the value of the Long Range Arena."""
 TRIES = 1000
-"""Repetitions in a row after which there seems to be no new expression."""
+"""Consecutive duplicates after which we assume that no new expressions are left."""
 
 
 def median(values: Sequence[int]) -> int:
-    """The middle value; of an even number, the mean of both middle ones, rounded down."""
+    """The middle value, or the mean of the two middle values rounded down."""
     ordered = sorted(values)
     middle = len(ordered) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) // 2
@@ -48,7 +48,7 @@ SYMBOLS = Vocabulary([*OPERATORS, CLOSE, *DIGITS])
 
 
 def evaluate(tokens: Iterable[str]) -> int:
-    """The digit that a well-formed expression is worth: `[MAX 2 9 [MIN 4 7 ] 0 ]` is 9."""
+    """The value of a well-formed expression, a digit: `[MAX 2 9 [MIN 4 7 ] 0 ]` is 9."""
     lists: list[list[int]] = [[]]
     pending: list[Callable[[Sequence[int]], int]] = []
     for token in tokens:
@@ -67,48 +67,49 @@ class Grammar:
     r"""Random expressions of a given length.
 
     An expression is a digit, or an operator, 2 to `max_args` expressions and a bracket. The Long Range Arena
-    grows them from the root: each is a digit with probability 3/4, and surely so at level `max_depth`. Of
-    that distribution this draws under the condition of a length. With :math:`t_l(n)` the chance that one with
-    :math:`l` levels left has :math:`n` tokens, and :math:`t_l^{*k}` its k-fold convolution,
+    grows them from the root: each is a digit with probability 3/4, and with certainty at level `max_depth`.
+    This class samples from that distribution conditioned on the length. With :math:`t_l(n)` the probability
+    that an expression with :math:`l` levels left has :math:`n` tokens, and :math:`t_l^{*k}` its k-fold
+    convolution,
 
     .. math:: t_l(n) = \tfrac34 [n = 1] + \tfrac14 \frac{1}{A - 1} \sum_{k=2}^{A} t_{l-1}^{*k}(n - 2)
 
-    The parts of each sum are the odds of the choices inside the expression. So nothing is thrown away, which
-    would be most of the work for long expressions.
+    The terms of each sum are the odds of the choices inside the expression. So no sample is rejected, which
+    for long expressions would be most of the work.
 
     Args:
         max_length: tokens of the longest expressions.
-        max_depth: levels of a tree, that of its deepest digits included: operators nest one less deep.
+        max_depth: levels of a tree, including that of its deepest digits: operators nest one level less.
         max_args: the most arguments of an operator.
     """
 
     def __init__(self, max_length: int, max_depth: int, max_args: int) -> None:
         self.max_args = max_args
-        # More levels than tokens allow (three tokens each) would all have the same chances.
+        # Levels beyond what the tokens allow (three tokens each) would all have the same probabilities.
         self.levels = min(max_depth, max_length // 3 + 1)
         digit = np.zeros(max_length + 1)
         digit[1] = 1.0
-        # forests[l - 1][k - 1][n]: chance that k expressions with l levels left have n tokens together
+        # forests[l - 1][k - 1][n]: probability that k expressions with l levels left have n tokens together
         self.forests = [self._powers(digit)]
         for _ in range(1, self.levels):
             lists = np.sum(self.forests[-1][1:], axis=0)[:-2] / (max_args - 1)
             tree = (1 - NESTED) * digit
             tree[2:] += NESTED * lists
             self.forests.append(self._powers(tree))
-        # Many are asked for again and again, above all the short ones.
+        # Many are needed repeatedly, especially the short ones.
         self._arguments = lru_cache(100_000)(self._count_odds)
         self._first = lru_cache(20_000)(self._first_odds)
 
     @property
     def chances(self) -> npt.NDArray[np.float64]:
-        """[max_length + 1] chance of each length, as expressions grow."""
+        """[max_length + 1] probability of each length when expressions are grown."""
         chances: npt.NDArray[np.float64] = self.forests[-1][0]
         return chances
 
     def draw(self, length: int, generator: random.Random) -> tuple[str, ...]:
-        """One expression of exactly `length` tokens; its chance must not be 0."""
+        """Sample an expression of exactly `length` tokens, a length of positive probability."""
         tokens: list[str] = []
-        pending = [(self.levels, 1, length)]  # levels left; so many expressions (0: a bracket); tokens
+        pending = [(self.levels, 1, length)]  # levels left; number of expressions (0: a bracket); tokens
         operators = list(OPERATORS)
         while pending:
             levels, count, size = pending.pop()
@@ -126,27 +127,27 @@ class Grammar:
         return tuple(tokens)
 
     def _powers(self, tree: npt.NDArray[np.float64]) -> list[npt.NDArray[np.float64]]:
-        """The chances of 1 to `max_args` expressions together."""
+        """The length distributions of 1 to `max_args` expressions together."""
         powers = [tree]
         for _ in range(1, self.max_args):
             powers.append(np.convolve(powers[-1], tree)[: len(tree)])
         return powers
 
     def _count_odds(self, levels: int, size: int) -> list[float]:
-        """Summed odds of the number of arguments of an expression of `size` tokens, from 0 on."""
+        """Cumulative odds of the number of arguments of an expression of `size` tokens, from 0 on."""
         forests = self.forests[levels - 2]
         return list(accumulate([0.0, 0.0, *(forest[size - 2] for forest in forests[1:])]))
 
     def _first_odds(self, levels: int, count: int, size: int) -> list[float]:
-        """Summed odds of the length of the first of `count` expressions of `size` tokens, from 0 on."""
+        """Cumulative odds of the length of the first of `count` expressions of `size` tokens, from 0 on."""
         tree, rest = self.forests[levels - 1][0], self.forests[levels - 1][count - 2]
         odds: list[float] = np.cumsum(tree[: size + 1] * rest[size::-1]).tolist()
         return odds
 
 
 def _pick(odds: Sequence[float], generator: random.Random) -> int:
-    """An index with the chances whose running sums are `odds`; never one of chance 0."""
-    return bisect_left(odds, (1.0 - generator.random()) * odds[-1])  # in (0, total], so 0 steps are passed
+    """Sample an index given the cumulative `odds`; never an index with odds 0."""
+    return bisect_left(odds, (1.0 - generator.random()) * odds[-1])  # in (0, total]: skips steps of 0
 
 
 class ListOps(DataModule):
@@ -154,16 +155,16 @@ class ListOps(DataModule):
 
     The operators are `[MIN`, `[MAX`, `[MED` (median, rounded down) and `[SM` (sum modulo 10), each with 2 to
     `max_args` arguments (Nangia & Bowman, 1804.06028); the trees are those of the Long Range Arena
-    (2011.04006, section 2.2), see `Grammar`. All expressions are different from one another, so none of
-    validation or test is in training; validation and test do not change with `train_size`.
+    (2011.04006, section 2.2), see `Grammar`. All expressions are distinct, so none of the validation or test
+    part is in training; validation and test do not change with `train_size`.
 
     Args:
         train_size: expressions for training; validation_size and test_size: likewise.
-        min_length: the fewest tokens, brackets included; max_length: the most.
-        max_depth: levels of a tree, its deepest digits included.
+        min_length: the fewest tokens, including brackets; max_length: the most.
+        max_depth: levels of a tree, including its deepest digits.
         max_args: the most arguments of an operator.
-        lengths: "uniform", each equally likely; or "grown", as trees grow, so that short ones prevail.
-        seed: of the data, apart from the seed of the training.
+        lengths: "uniform", all equally likely; or "grown", as trees grow, mostly short.
+        seed: seed of the data, separate from the training seed.
         batch_size: see `DataModule`.
 
     Raises:
@@ -199,7 +200,7 @@ class ListOps(DataModule):
         self.seed = seed
 
     def expressions(self) -> Parts[list[bytes]]:
-        """Draw them as ids of `SYMBOLS`, the test part first. Raises LabError if there are too few."""
+        """Sample them as ids of `SYMBOLS`, the test part first. Raises LabError if there are too few."""
         grammar, generator = Grammar(self.bounds[1], *self.tree), random.Random(self.seed)
         chances = grammar.chances.copy()
         chances[: self.bounds[0]] = 0.0
@@ -208,7 +209,7 @@ class ListOps(DataModule):
         shape = "data.max_depth={} and data.max_args={}".format(*self.tree)
         if not odds[-1]:
             raise LabError(f"no expression with {shape} has a length between {limits}")
-        seen: set[bytes] = set()  # a byte a token: as strings, 100,000 long expressions take gigabytes
+        seen: set[bytes] = set()  # one byte per token: as strings, 100,000 long expressions take gigabytes
 
         def draw(count: int) -> list[bytes]:
             drawn: list[bytes] = []

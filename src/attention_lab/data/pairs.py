@@ -18,7 +18,7 @@ class PairsSpec(TextParts):
     """The options of `Pairs`.
 
     Attributes:
-        source_split: "characters" or "spaces", what a source symbol is; target_split: likewise.
+        source_split: how to split a source into symbols, "characters" or "spaces"; target_split: likewise.
         source_normalization: Unicode form "none", "NFC", "NFD" or "NFKD"; target_normalization: likewise.
     """
 
@@ -38,10 +38,10 @@ class PairsSpec(TextParts):
 
 
 class Pairs(TransductionData):
-    """Files of `source<TAB>target` lines (UTF-8), or one file that is parted at random by its sources.
+    """Files of `source<TAB>target` lines (UTF-8), or one file that is split at random by its sources.
 
-    A source that comes again in validation or test gives one more reference. A symbol that training lacks
-    is read as unknown.
+    A repeated source in validation or test adds a reference. A symbol that does not occur in training is read
+    as unknown.
 
     Args:
         options: see `PairsSpec`.

@@ -1,4 +1,4 @@
-"""Recall: the values of keys that were given long before, in a sequence that is filler for the rest."""
+"""Associative recall: the values of keys that were given long before, in a sequence that is mostly filler."""
 
 from itertools import accumulate
 from typing import Any
@@ -18,33 +18,33 @@ from attention_lab.errors import LabError
 from attention_lab.sizes import ClassificationSizes
 
 MOST_SYMBOLS = 256
-"""Each pair of a key and a value is a token of its own, so that there are their square."""
+"""Every pair of a key and a value is a separate token, so the vocabulary grows with the square of this."""
 
 
 class Recall(DataModule):
     r"""Multi-query associative recall (Zoology, 2312.04927, section 3) at a distance.
 
-    A sequence gives `pairs` different keys, each with a value, then filler, then `queries` of these keys; to
-    be found is the value of each query. With two pairs and two queries:
+    A sequence gives `pairs` different keys, each with a value, then filler, then `queries` of these keys; the
+    task is to find the value of each query. With two pairs and two queries:
 
         k3=1 k0=2 . . . . . . k0? k3?   ->   2 1
 
-    Keys, values and queries are drawn uniformly; a key may be asked for twice. A pair is one token, where
+    Keys, values and queries are sampled uniformly; a key may be queried twice. A pair is one token, where
     the paper has one for the key and one for the value, so that a single layer of attention can solve it.
-    The answers are labels of the last positions: it needs a model that reads these, `model.readout=last`.
+    The answers are labels of the last positions, so the model has to read these: `model.readout=last`.
 
-    All of validation and test are different, and none is in training; they do not change with `train_size`.
+    Validation and test examples are distinct, and none is in training; they do not change with `train_size`.
 
     Args:
         train_size: sequences for training; validation_size and test_size: likewise.
-        length: tokens of a sequence, always as many.
-        distance: filler tokens between the last pair and the first query; the rest stands before the pairs.
-            None: all stands between.
-        pairs: how many are given; queries: how many are asked for.
+        length: tokens of every sequence.
+        distance: filler tokens between the last pair and the first query; the rest of the filler comes before
+            the pairs. None: all filler is in between.
+        pairs: number of pairs; queries: number of queries.
         symbols: number of keys, and of values.
-        short_epochs: so many epochs train on shorter sequences first, from no filler up to `length` in equal
-            factors. A batch has then more sequences, so that it has as many tokens as a later one.
-        seed: of the data, apart from the seed of the training.
+        short_epochs: number of initial epochs on shorter sequences, which grow from no filler to `length` by
+            a constant factor. Batches then have more sequences, so that they have as many tokens as later.
+        seed: seed of the data, separate from the training seed.
         batch_size: see `DataModule`.
 
     Raises:
@@ -123,18 +123,18 @@ class Recall(DataModule):
         return DataLoader(split, sampler=batches, batch_size=None)
 
     def _train_counts(self) -> list[int]:
-        """Sequences of the later epochs, then of each of the first ones: the shorter, the more."""
+        """Number of sequences in the later epochs, then in each of the first ones: more if shorter."""
         lengths = [self.length, *self.short_lengths()]
         return [self.counts.train * (self.length // length) for length in lengths]
 
     def _draw_parts(self) -> Parts[Split]:
-        """The test part first; in training, those of the first epochs come last."""
+        """Sample the parts, test first; in training, the sequences of the first epochs come last."""
         generator = np.random.default_rng(self.seed)
         self._check_space()
         held_out: set[bytes] = set()
 
         def draw(count: int, once: bool) -> Drawn:
-            """Examples that are not held out; drawn `once`, they are from then on."""
+            """Sample examples that are not held out; with `once`, hold them out from then on."""
             drawn = self._draw(generator, 0)
             while len(drawn.keys) < count:
                 more = self._draw(generator, count - len(drawn.keys))
@@ -158,7 +158,7 @@ class Recall(DataModule):
         return Parts(train, split(validation), split(test))
 
     def _draw(self, generator: np.random.Generator, count: int) -> Drawn:
-        """Examples, each drawn by itself."""
+        """Sample independent examples."""
         symbols = self.layout.symbols
         keys = generator.random((count, symbols)).argsort(axis=1)[:, : self.pairs]
         values = generator.integers(symbols, size=(count, self.pairs))

@@ -1,4 +1,4 @@
-"""Examples of associative recall: drawn without their filler, and written out batch by batch."""
+"""Examples of associative recall: stored without their filler, and expanded batch by batch."""
 
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 class Drawn(NamedTuple):
-    """N examples without their filler: `keys` and `values` [N, P], and `asked` [N, Q], which pairs."""
+    """N examples without their filler: `keys` and `values` [N, P], and `asked` [N, Q], the pairs queried."""
 
     keys: Numbers
     values: Numbers
@@ -28,18 +28,18 @@ class Drawn(NamedTuple):
         return Drawn(*(field[rows] for field in self))
 
     def each(self) -> list[bytes]:
-        """Every example as a value that can be looked up."""
+        """Every example as a hashable value."""
         return [row.tobytes() for row in np.concatenate(self, axis=1)]
 
     def join(self, other: "Drawn") -> "Drawn":
-        """These examples, then the others."""
+        """These examples, followed by the others."""
         return Drawn(*(np.concatenate(fields) for fields in zip(self, other, strict=True)))
 
 
 class Layout(NamedTuple):
-    """How examples are written: `symbols` keys and as many values, and where the pairs stand.
+    """How examples are laid out: `symbols` keys and as many values, and where the pairs are.
 
-    Tokens are numbered from 4 on: filler, then the query `k?` of each key, then the pairs `k=v`.
+    Token ids start at 4: filler, then the query `k?` of each key, then the pairs `k=v`.
     """
 
     symbols: int
@@ -67,12 +67,12 @@ class Layout(NamedTuple):
 
 
 class RecallSplit(Dataset[ClassificationBatch]):
-    """Examples that are written out when a batch is asked for: the filler of long ones takes no memory.
+    """Examples that are expanded when a batch is loaded, so that the filler of long ones takes no memory.
 
     Args:
         drawn: the examples.
-        lengths: of their sequences [N].
-        layout: how they are written.
+        lengths: lengths of their sequences [N].
+        layout: how they are laid out.
     """
 
     def __init__(self, drawn: Drawn, lengths: Tensor, layout: Layout) -> None:

@@ -39,10 +39,10 @@ class RegressionData(DataModule):
 
     @abstractmethod
     def table(self) -> Table:
-        """Read or draw the data."""
+        """Read or sample the data."""
 
     def naming(self) -> AbstractContextManager[None]:
-        """A context that puts the name of the file, if there is one, before what is wrong in it."""
+        """A context that prefixes errors with the name of the file, if there is one."""
         return nullcontext()
 
     def build(self) -> Parts[Split]:
@@ -73,12 +73,12 @@ class RegressionData(DataModule):
         return Parts(RegressionSplit(train), evaluation(rows.validation), evaluation(rows.test))
 
     def training_set(self) -> RegressionBatch:
-        """The whole training part, which kernel regression memorises."""
+        """The entire training part, which kernel regression memorises."""
         self.setup()
         return self._train
 
     def probe(self, size: int) -> Batch:
-        """The whole validation part, whatever the `size`: its weights are one picture, its fit one curve."""
+        """The entire validation part for any `size`: its weights are one heatmap, its fit is one curve."""
         split = self.parts.validation
         return split[torch.arange(len(split))]
 
@@ -110,7 +110,7 @@ class Sine(RegressionData):
         self.noise, self.seed = noise, seed
 
     def table(self) -> Table:
-        """Draw the parts."""
+        """Sample the parts."""
         generator = torch.Generator().manual_seed(self.seed)
 
         def draw(count: int) -> Tensor:
@@ -124,7 +124,7 @@ class Sine(RegressionData):
 class CSVRegression(RegressionData):
     """Numbers from any comma-separated file (UTF-8) with a header.
 
-    Rows are dealt to the parts at random. A part whose fraction is 0 is the training set itself, evaluated
+    Rows are assigned to the parts at random. A part whose fraction is 0 is the training set itself, evaluated
     leave-one-out: `fractions=[1, 0, 0]` trains on all rows and predicts each from all the others.
 
     Args:
@@ -132,7 +132,7 @@ class CSVRegression(RegressionData):
         inputs: names of the input columns.
         target: name of the column to predict.
         fractions: shares of the training, validation and test part.
-        standardize: whether to bring columns to mean 0 and standard deviation 1, as of the training part.
+        standardize: whether to scale columns to mean 0 and standard deviation 1 on the training part.
         seed: of the split.
         batch_size: see `DataModule`.
     """

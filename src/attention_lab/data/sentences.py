@@ -57,10 +57,10 @@ DAY = monday | tuesday | wednesday | thursday | friday | saturday | sunday
 MONTH = january | february | march | april | may | june | july | august | september | october | november
     | december
 """
-"""A rule is a name in capitals and what it may be, each as likely as the others; small letters are words.
+"""A rule is a name in capitals and its alternatives, all equally likely; lower-case entries are words.
 
-A noun and its verb agree in number over the words between them, and verbs take objects that suit them: so a
-word tells of its kind, and of those that come after it.
+A noun and its verb agree in number across the words between them, and verbs take objects that suit them: so a
+word tells something about its own kind and about the words after it.
 """
 
 GRAMMAR: dict[str, list[list[str]]] = {
@@ -70,14 +70,14 @@ GRAMMAR: dict[str, list[list[str]]] = {
 
 
 class Sentence(NamedTuple):
-    """The words of a sentence, and the logarithm of the probability of the choices that made it."""
+    """The words of a sentence, and the log-probability of the choices that made it."""
 
     words: tuple[str, ...]
     log_probability: float
 
 
 def draw(numbers: random.Random) -> Sentence:
-    """A sentence of the grammar; `a` is written `an` before a vowel."""
+    """Sample a sentence of the grammar; `a` becomes `an` before a vowel."""
     words: list[str] = []
     waiting, log_probability = ["SENTENCE"], 0.0
     while waiting:
@@ -95,7 +95,7 @@ def draw(numbers: random.Random) -> Sentence:
 
 
 def longest(part: str = "SENTENCE") -> int:
-    """The most words that a part of a sentence can have."""
+    """The largest number of words that a part of a sentence can have."""
     return max(sum(map(longest, choice)) for choice in GRAMMAR[part]) if part in GRAMMAR else 1
 
 
@@ -108,7 +108,7 @@ def words_of_the_grammar() -> list[str]:
 class Sentences(LanguageData):
     """English sentences from a grammar of some 240 words: people, animals, food, places, verbs of motion, ...
 
-    Validation and test sentences are all different and none is in training; training can repeat one. They do
+    Validation and test sentences are distinct and none is in training; training may repeat sentences. They do
     not change with `train_size`.
 
     Args:
@@ -135,11 +135,11 @@ class Sentences(LanguageData):
         self.seed = seed
 
     def sequences(self) -> Parts[list[Symbols]]:
-        """Draw the sentences."""
+        """Sample the sentences."""
         return self.sentences().map(lambda part: [sentence.words for sentence in part])
 
     def sentences(self) -> Parts[list[Sentence]]:
-        """The sentences of each part, with the probabilities that the grammar gives them."""
+        """The sentences of each part, with their probabilities under the grammar."""
         numbers = random.Random(f"{self.seed} held out")
         held_out: dict[tuple[str, ...], Sentence] = {}
         while len(held_out) < self.counts.validation + self.counts.test:
@@ -152,6 +152,6 @@ class Sentences(LanguageData):
         return Parts(list(train), kept[: self.counts.validation], kept[self.counts.validation :])
 
     def make_codec(self, sequences: Parts[list[Symbols]]) -> LanguageCodec:
-        """The codec of all words of the grammar, whether training has them or not."""
+        """The codec of all words of the grammar, including those not in training."""
         tokenizer = Tokenizer(Notation("spaces", lowercase=True), Vocabulary(words_of_the_grammar()))
         return LanguageCodec(tokenizer, 1 + longest(), ends=True)

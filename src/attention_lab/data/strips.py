@@ -1,4 +1,4 @@
-"""Pictures of text: DigitStrips, drawn from real handwritten digits, and ImageFiles, the user's own."""
+"""Pictures of text: DigitStrips, composed of real handwritten digits, and ImageFiles, the user's own."""
 
 import random
 from abc import abstractmethod
@@ -24,11 +24,11 @@ from attention_lab.errors import LabError
 from attention_lab.sizes import EOS, ImageSizes
 
 DIGIT = 8
-"""Pixels of a side of a digit."""
+"""Side of a digit in pixels."""
 
 
 class Pictured(NamedTuple):
-    """A picture [H, W] of ink, the symbols in it, and the gold cells of each symbol, if they are known."""
+    """A picture [H, W] of ink, the symbols in it, and the gold cells of each symbol, if known."""
 
     picture: Tensor
     target: Sequence[str]
@@ -39,8 +39,8 @@ class ImageTransductionData(DataModule):
     """Pictures and the text in them.
 
     Args:
-        height: of all pictures, in pixels.
-        cell: pixels of a side of the square cells in which a model sees them: a power of two.
+        height: height of all pictures in pixels.
+        cell: side in pixels of the square cells that a model sees; a power of two.
         batch_size: see `DataModule`.
     """
 
@@ -58,7 +58,7 @@ class ImageTransductionData(DataModule):
 
     @abstractmethod
     def examples(self) -> Parts[list[Pictured]]:
-        """Read or draw the pictures."""
+        """Read or compose the pictures."""
 
     @abstractmethod
     def make_tokenizer(self, train: Sequence[Pictured]) -> Tokenizer:
@@ -91,18 +91,19 @@ class ImageTransductionData(DataModule):
 class DigitStrips(ImageTransductionData):
     """Strips of several handwritten digits side by side (scikit-learn's, 8 x 8 pixels), and their number.
 
-    Gaps are 0 to `gap` pixels wide, and each digit stands at a height of its own. The strips of a part are
-    drawn from the digits that are in this part of `data=digits` alone: no training digit is in a test strip.
-    They do not change with the sizes of the other parts.
+    Gaps are 0 to `gap` pixels wide, and each digit has its own vertical position. The strips of a part use
+    only digits from the same part of `data=digits`: no training digit is in a test strip. They do not change
+    with the sizes of the other parts.
 
-    The gold cells of an output digit are those whose centre lies in its 8 x 8 square: as many for each.
+    The gold cells of an output digit are those whose centre lies in its 8 x 8 square; every digit has the
+    same number of them.
 
     Args:
         train_size: strips for training; validation_size and test_size: likewise.
         min_digits: the fewest digits in a strip; max_digits: the most.
         gap: the widest gap, also at either end.
         height: see `ImageTransductionData`; cell: likewise, at most 8.
-        seed: of the strips, apart from the seed of the training.
+        seed: seed of the strips, separate from the training seed.
         batch_size: see `DataModule`.
     """
 
@@ -132,7 +133,7 @@ class DigitStrips(ImageTransductionData):
         self.gap, self.seed = gap, seed
 
     def examples(self) -> Parts[list[Pictured]]:
-        """Draw the strips of each part from its own digits."""
+        """Compose the strips of each part from its own digits."""
         from sklearn.datasets import load_digits  # slow to import
 
         source = load_digits()
@@ -169,19 +170,19 @@ class DigitStrips(ImageTransductionData):
         return Pictured(whole_cells(picture, self.cell), target, gold)
 
     def _cells(self, top: int, left: int) -> list[int]:
-        """The cells whose centre is in the digit at this place."""
+        """The cells whose centre is inside the digit at this position."""
         rows = self.height // self.cell
         across, down = (_centres(start, self.cell) for start in (left, top))
         return [rows * column + row for column in across for row in down]
 
 
 def _content(picture: Tensor) -> tuple[int, bytes]:
-    """What two pictures [H, W] have in common only if they are equal, whatever files they are from."""
+    """A hashable value that is equal for two pictures [H, W] only if they are equal, whatever their files."""
     return picture.shape[1], blake2b(picture.numpy().tobytes(), digest_size=16).digest()
 
 
 def _centres(start: int, cell: int) -> range:
-    """The cells, along one side, whose centre lies within a digit that begins at pixel `start`."""
+    """The cells, along one side, whose centre lies within a digit that starts at pixel `start`."""
     first = -(-(2 * start - cell) // (2 * cell))  # the least c with cell * (c + 1/2) >= start
     return range(first, first + DIGIT // cell)
 
@@ -191,7 +192,7 @@ class ImageFilesSpec(TextParts):
     """The options of `ImageFiles`.
 
     Attributes:
-        target_split: "characters" or "spaces", what a symbol is.
+        target_split: how to split a text into symbols, "characters" or "spaces".
         target_normalization: Unicode form "none", "NFC", "NFD" or "NFKD".
         height: see `ImageTransductionData`; cell: likewise.
     """
@@ -209,11 +210,11 @@ class ImageFilesSpec(TextParts):
 
 
 class ImageFiles(ImageTransductionData):
-    """Files of `picture<TAB>text` lines (UTF-8), or one file that is parted at random by its pictures.
+    """Files of `picture<TAB>text` lines (UTF-8), or one file that is split at random by its pictures.
 
-    A picture is the path of a PNG, JPEG or other file that Pillow reads, looked for from the folder of the
-    file that names it; dark ink on light paper. It is scaled to `height`. A symbol that training lacks is
-    read as unknown.
+    A picture is the path of a PNG, JPEG or other image file, relative to the folder of the file that names
+    it; dark ink on light paper. It is scaled to `height`. A symbol that does not occur in training is read as
+    unknown.
 
     Args:
         options: see `ImageFilesSpec`.

@@ -1,4 +1,4 @@
-"""Synthetic sequences whose class a rule decides: Motifs by neighbours, FarPairs by two distant symbols."""
+"""Synthetic sequences whose class follows from a rule: Motifs by neighbours, FarPairs by distant symbols."""
 
 from abc import abstractmethod
 from string import ascii_lowercase
@@ -16,20 +16,20 @@ from attention_lab.errors import LabError
 from attention_lab.sizes import ClassificationSizes
 
 BLOCK = 4096
-"""Candidates that are drawn at once; a constant, so that more sequences begin with the same ones."""
+"""Candidates sampled at once; constant, so that a larger set starts with the same sequences as a smaller."""
 TRIES = 50
-"""Blocks in a row without a new sequence, after which there seems to be none."""
+"""Consecutive blocks without a new sequence after which we assume that none are left."""
 
 Symbols = npt.NDArray[np.uint8]
-"""Sequences [N, L], each symbol by its place in `symbols`."""
+"""Sequences [N, L], each symbol as its index in `symbols`."""
 
 
 class SyntheticClassification(DataModule):
-    """Sequences of one length, drawn from a seed, each with the class that a rule gives it.
+    """Sequences of equal length, sampled with a seed, each with the class that a rule assigns to it.
 
-    The rule has no noise, so the best possible accuracy is 1. All sequences are different, so none of
-    validation or test is in training. Validation and test do not change with `train_size`, and a larger
-    training set begins with every smaller one.
+    The rule has no noise, so the best possible accuracy is 1. All sequences are distinct, so none of the
+    validation or test part is in training. Validation and test do not change with `train_size`, and a larger
+    training set starts with every smaller one.
 
     Args:
         labels: the names of the classes.
@@ -67,7 +67,7 @@ class SyntheticClassification(DataModule):
         """At most `count` sequences, and the number of the class of each."""
 
     def sequences(self) -> Parts[tuple[list[str], list[int]]]:
-        """Draw the sequences and their classes, the test part first. Raises LabError if there are too few."""
+        """Sample sequences and their classes, the test part first. Raises LabError if there are too few."""
         generator, seen = np.random.default_rng(self.seed), set[str]()
         ready: list[tuple[str, int]] = []
 
@@ -116,17 +116,17 @@ class SyntheticClassification(DataModule):
 
     @abstractmethod
     def _options(self) -> str:
-        """The options that decide which sequences there are, as on the command line."""
+        """The options that determine which sequences are possible, as on the command line."""
 
 
 class Motifs(SyntheticClassification):
-    """A short motif stands somewhere in the sequence; which one is the class. Neighbours alone decide.
+    """The class is the short motif somewhere in the sequence. Only neighbouring symbols matter.
 
-    The motifs are the first m = `motif_length` letters in every rotation, so for m = 3 the classes are abc,
-    bca and cab: they share their letters, and only the order tells them apart. A sequence is drawn in
-    three steps: its symbols uniformly from the alphabet; a class and a place, uniformly, where its motif is
-    written over them; and if any motif now occurs at another place too, the sequence is thrown away. So what
-    remains has exactly one motif at one place.
+    The motifs are the rotations of the first m = `motif_length` letters, so for m = 3 the classes are abc,
+    bca and cab: they share their letters, and only the order tells them apart. A sequence is sampled in
+    three steps: its symbols uniformly from the alphabet; then a class and a position, uniformly, where the
+    motif overwrites them; and if any motif now also occurs elsewhere, the sequence is rejected. So every
+    sequence has exactly one motif at one position.
 
     Args:
         train_size: sequences for training; validation_size and test_size: likewise.
@@ -160,7 +160,7 @@ class Motifs(SyntheticClassification):
         super().__init__(self.rotations, ascii_lowercase[:vocabulary], counts, length, seed, batch_size)
 
     def draw(self, count: int, generator: np.random.Generator) -> tuple[Symbols, npt.NDArray[np.int64]]:
-        """See `SyntheticClassification`; of `count` candidates those with one motif."""
+        """See `SyntheticClassification`; those of `count` candidates that have exactly one motif."""
         width = len(self.rotations)
         rows = generator.integers(len(self.symbols), size=(count, self.length), dtype=np.uint8)
         classes = generator.integers(width, size=count)
@@ -173,7 +173,7 @@ class Motifs(SyntheticClassification):
         return rows[once], classes[once]
 
     def occurrences(self, rows: Symbols) -> npt.NDArray[np.int64]:
-        """How often any motif occurs in each row: m letters of the first m, each followed by its next."""
+        """Number of motifs in each row: runs of m of the first m letters in cyclic order."""
         width = len(self.rotations)
         follows = (rows[:, :-1] < width) & (rows[:, 1:] == (rows[:, :-1] + 1) % width)
         runs = np.lib.stride_tricks.sliding_window_view(follows, width - 1, axis=1)
@@ -188,18 +188,18 @@ class Motifs(SyntheticClassification):
 
 
 class FarPairs(SyntheticClassification):
-    """Two of the symbols, far apart, are capitals; whether they are the same letter is the class.
+    """Two of the symbols, far apart, are capitals; the class is whether they are the same letter.
 
-    The places of the capitals are drawn uniformly from all pairs at least `min_distance` apart, the first
-    capital and all small letters uniformly from the alphabet. With probability 1/2 the second capital is the
-    same letter, else one of the others, uniformly. Small letters tell nothing of the class, nor does either
-    capital alone: a model that does not compare the two is right half the time.
+    The positions of the capitals are sampled uniformly from all pairs at least `min_distance` apart, the
+    first capital and all small letters uniformly from the alphabet. With probability 1/2 the second capital
+    is the same letter, otherwise one of the others, uniformly. Neither the small letters nor either capital
+    alone says anything about the class: a model that does not compare the two is right half the time.
 
     Args:
         train_size: sequences for training; validation_size and test_size: likewise.
         length: symbols in a sequence.
-        vocabulary: letters of the alphabet, from 2 to 26; each is there as a capital too.
-        min_distance: the least difference of the places of both capitals; below `length`.
+        vocabulary: letters of the alphabet, from 2 to 26; each also has a capital.
+        min_distance: the smallest distance between the two capitals; below `length`.
         seed: of the data, apart from the seed of the training.
         batch_size: see `DataModule`.
 

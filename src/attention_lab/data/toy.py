@@ -1,4 +1,4 @@
-"""Toy tasks whose right alignment is known: Reverse, Copy, Sort and Repeat."""
+"""Toy tasks with known gold alignments: Reverse, Copy, Sort and Repeat."""
 
 import random
 from abc import abstractmethod
@@ -15,14 +15,14 @@ from attention_lab.errors import LabError
 
 
 class ToyTransduction(TransductionData):
-    """Random sequences of letters, their length and letters uniform, and a rearrangement of each.
+    """Random sequences of letters, with uniform lengths and letters, and a rearrangement of each.
 
-    Validation and test sequences are all different and none is in training; training can repeat one. They
-    do not change with `train_size`. More than 26 symbols are named by two letters, apart by spaces.
+    Validation and test sequences are distinct and none is in training; training may repeat sequences. They
+    do not change with `train_size`. More than 26 symbols have names of two letters, separated by spaces.
 
     Args:
         train_size: pairs for training; validation_size and test_size: likewise.
-        min_length: the least length of a sequence; max_length: the greatest.
+        min_length: length of the shortest sequences; max_length: of the longest.
         vocabulary: number of different symbols.
         seed: of the data, apart from the seed of the training.
         batch_size: see `DataModule`.
@@ -57,10 +57,10 @@ class ToyTransduction(TransductionData):
 
     @abstractmethod
     def origins(self, source: Sequence[str]) -> list[int]:
-        """The source position of each target symbol: the task, and its gold alignment."""
+        """The source position of each target symbol, which defines the task and its gold alignment."""
 
     def examples(self) -> Parts[list[Example]]:
-        """Draw the pairs, the test part first."""
+        """Sample the pairs, the test part first."""
         _, validation, test = self.counts
         space = sum(len(self.symbols) ** length for length in self.lengths)
         if 2 * (validation + test) > space:
@@ -72,7 +72,7 @@ class ToyTransduction(TransductionData):
         held_out: set[tuple[str, ...]] = set()
 
         def draw(count: int, once: bool) -> list[Example]:
-            """Examples that are not held out; drawn `once`, they are from then on."""
+            """Sample examples that are not held out; with `once`, hold them out from then on."""
             drawn: list[Example] = []
             while len(drawn) < count:
                 source = tuple(generator.choices(self.symbols, k=generator.choice(self.lengths)))
@@ -88,7 +88,7 @@ class ToyTransduction(TransductionData):
         return Parts(train=draw(self.counts.train, once=False), **parts)
 
     def make_codec(self, train: Sequence[Example]) -> TransductionCodec:
-        """The codec of all symbols, whether training has them or not."""
+        """The codec of all symbols, including those not in training."""
         notation = Notation("characters" if len(self.symbols[0]) == 1 else "spaces")
         tokenizer = Tokenizer(notation, Vocabulary(self.symbols))
         return TransductionCodec(tokenizer, tokenizer)
@@ -111,7 +111,7 @@ class Copy(ToyTransduction):
 
 
 class Sort(ToyTransduction):
-    """Sort a sequence; of equal symbols, the first comes first."""
+    """Sort a sequence; equal symbols keep their order."""
 
     def origins(self, source: Sequence[str]) -> list[int]:
         """The positions in the order of their symbols."""
@@ -121,11 +121,11 @@ class Sort(ToyTransduction):
 class Repeat(ToyTransduction):
     """Write each symbol once, twice or three times: symbol n of the alphabet `n % 3 + 1` times.
 
-    Several targets have one source, and how far the target is along is not how far the source is.
+    Several targets share a source, and progress in the target differs from progress in the source.
     """
 
     def origins(self, source: Sequence[str]) -> list[int]:
-        """The positions in order, each as often as its symbol is written."""
+        """The positions in order, each repeated as often as its symbol is written."""
         return [place for place, symbol in enumerate(source) for _ in range(self.times[symbol])]
 
     @cached_property

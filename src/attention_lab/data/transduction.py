@@ -14,7 +14,7 @@ from attention_lab.sizes import EOS, TransductionSizes
 
 
 class Example(NamedTuple):
-    """Symbols of one pair, and the gold source position of each target symbol, if there is such."""
+    """Symbols of one pair, and the gold source position of each target symbol, if known."""
 
     source: Sequence[str]
     target: Sequence[str]
@@ -24,8 +24,8 @@ class Example(NamedTuple):
 class TransductionData(DataModule):
     """Pairs of sequences.
 
-    In training every pair is an example. In validation and test every different source is one, and all its
-    targets are references, the first of which is the target of the loss.
+    In training every pair is an example. In validation and test every distinct source is an example, and all
+    its targets are references; the first is the target of the loss.
     """
 
     codec: TransductionCodec
@@ -33,7 +33,7 @@ class TransductionData(DataModule):
 
     @abstractmethod
     def examples(self) -> Parts[list[Example]]:
-        """Read or draw the pairs; their symbols are strings, sources can be hashed."""
+        """Read or sample the pairs; their symbols are strings, sources are hashable."""
 
     @abstractmethod
     def make_codec(self, train: Sequence[Example]) -> TransductionCodec:
