@@ -3,7 +3,6 @@
 import re
 from datetime import date
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 
 import torch
@@ -51,7 +50,7 @@ def run(
         say(f"\n{growth.title}")
         can = ceiling(where)
         measured = list(grow(growth, repeats, device=where, sample=sample, calm=calm, say=_indented))
-        name = f"{target.stem.lower()}-{topic}-{place + 1}.png" if target and find_spec("matplotlib") else ""
+        name = f"{target.stem.lower()}-{topic}-{place + 1}.png" if target else ""
         if name:
             pictures[name] = draw_growth(growth, measured)
         tables.append(report.growth_table(growth, measured, can, name))

@@ -8,13 +8,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-import numpy as np
-from PIL import Image
-
 import attention_lab
 from attention_lab.tasks import Regression
 from attention_lab.tensorboard_plugin.report import read_log
-from attention_lab.viz import Series, draw_curve, to_png
+from attention_lab.viz import to_png
+from attention_lab.viz.panels import Lines, Series
+from attention_lab.viz.plots import draw_panels
 
 ROOT = Path(__file__).parents[1]
 NAMES = {
@@ -26,29 +25,29 @@ NAMES = {
 
 def main() -> None:
     """Train, and draw the losses beside the fitted curves."""
-    losses: dict[str, Series] = {}
-    curves: dict[str, Series] = {}
+    losses: list[Series] = []
+    curves: list[Series] = []
     with tempfile.TemporaryDirectory() as folder:
         for scoring, name in NAMES.items():
             run = Path(folder, scoring)
             command = [sys.executable, str(ROOT / "train.py"), "experiment=classic_nw", f"scoring={scoring}"]
             subprocess.run([*command, f"hydra.run.dir={run}"], check=True, stdout=subprocess.DEVNULL)
             logged = read_log(run / "tensorboard")[0]["train/loss"]
-            losses[name] = ([step + 1 for step, _ in logged], [loss for _, loss in logged])
+            steps, values = [step + 1 for step, _ in logged], [loss for _, loss in logged]
+            losses.append(Series(name, steps, values))
             task = attention_lab.load(run / "checkpoints" / "best.ckpt").task
             assert isinstance(task, Regression)
             curve = task.curve()
             assert curve is not None
-            curves[name] = (curve.x.numpy(), curve.y.numpy())
-    samples = {"training samples": (curve.inputs.numpy(), curve.targets.numpy())}
-    left = draw_curve(
-        losses, title="Sum of squared errors before each step", x_label="step", y_label="train/loss"
+            curves.append(Series(name, curve.x.numpy(), curve.y.numpy(), style="plain"))
+    curves.append(Series("training samples", curve.inputs.numpy(), curve.targets.numpy(), style="samples"))
+    picture = draw_panels(
+        [
+            Lines(losses, "Sum of squared errors before each step", "step", "train/loss"),
+            Lines(curves, "What was learned in five steps", "x", "y"),
+        ]
     )
-    right = draw_curve(
-        curves, points=samples, title="What was learned in five steps", x_label="x", y_label="y"
-    )
-    both = Image.fromarray(np.hstack([np.asarray(left), np.asarray(right)]))
-    (ROOT / "docs" / "classic_nw.png").write_bytes(to_png(both))
+    (ROOT / "docs" / "classic_nw.png").write_bytes(to_png(picture))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ disturb these less: medians of five samples.
 
 import sys
 from collections.abc import Mapping, Sequence
-from math import nan
 from pathlib import Path
 from statistics import mean
 
@@ -24,7 +23,8 @@ from attention_lab.leaderboard.settings import Setting, group_runs  # noqa: E402
 from attention_lab.runs.run_folder import find_runs  # noqa: E402
 from attention_lab.text_tables import markdown_table  # noqa: E402
 from attention_lab.viz import to_png  # noqa: E402
-from attention_lab.viz.plot import Measured, draw_bubbles  # noqa: E402
+from attention_lab.viz.panels import Bubbles, Series  # noqa: E402
+from attention_lab.viz.plots import draw_panels  # noqa: E402
 from benchmarks.harness import Contest, Row, measure  # noqa: E402
 from benchmarks.mechanisms import MECHANISMS, ways  # noqa: E402
 
@@ -53,22 +53,20 @@ def picture(found: Sequence[Setting], rows: Mapping[tuple[str, int], Row]) -> by
         lengths = [cell.options["data.length"] for cell in line]
         costs = [rows[name, length] for length in lengths]
         measured.append(
-            Measured(
+            Series(
                 name,
                 [1 / row.cpu for row in costs],
                 [mean(cell.values(ACCURACY).values()) for cell in line],
-                [nan] * len(line),
                 areas=[megabytes(row) for row in costs],
-                points=[f"{length:,}" for length in lengths],
+                texts=[f"{length:,}" for length in lengths],
             )
         )
+    x_label = "training steps per CPU second, one sequence a step"
     return to_png(
-        draw_bubbles(
-            measured,
+        draw_panels(
+            [Bubbles(measured, x_label=x_label, y_label="test/accuracy")],
             title="Associative recall: accuracy, speed and memory",
             note="mean over the seeds; beside each bubble the length and, as its area, the peak memory in MB",
-            x_label="training steps per CPU second, one sequence a step",
-            y_label="test/accuracy",
         )
     )
 

@@ -37,7 +37,6 @@ def test_an_experiment_sweeps_by_itself_and_takes_other_values(
 
 
 def test_encoders_of_the_crossover_have_one_size_and_each_data_a_plot(command, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
     small = ["seed=1", "data.train_size=10", "data.validation_size=4", "data.test_size=4"]
     small += ["trainer.max_steps=1", "trainer.val_check_interval=1", f"hydra.sweep.dir={tmp_path}/sweep"]
     done = command("experiment=crossover", *small)

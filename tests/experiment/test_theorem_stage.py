@@ -54,14 +54,6 @@ def test_a_claim_that_fails_ends_with_status_1_and_is_written_down(command) -> N
     assert json.loads((run.folder / "finding.json").read_text(encoding="utf-8"))["holds"] is False
 
 
-def test_without_matplotlib_the_finding_is_still_there(command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attention_lab.experiment.theorem_stage.is_available", lambda: False)
-    run = command("experiment=scaling", *SMALL["scaling"])
-    assert run.status == 0
-    assert "scaling.png: drawn with matplotlib only" in run.out
-    assert not (run.folder / "scaling.png").exists()
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -114,7 +114,6 @@ def test_runs_on_different_data_are_not_compared(command: Command, tmp_path: Pat
 
 
 def test_along_an_axis_each_value_has_its_best(command: Command, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
     for size, best in ((10, "dot"), (20, "general")):
         for scoring in ("dot", "general"):
             for seed in (1, 2, 3):
@@ -135,7 +134,6 @@ def test_along_an_axis_each_value_has_its_best(command: Command, tmp_path: Path)
 def test_runs_on_different_data_are_drawn_in_a_plot_each(
     command: Command, tmp_path: Path, monkeypatch
 ) -> None:
-    pytest.importorskip("matplotlib")
     drawn = []
 
     def draw(rows: list[Setting], x: str, y: str, *, title: str, **_: Any) -> bytes:

@@ -14,10 +14,9 @@ import pytest
 from omegaconf import OmegaConf
 from scipy import stats
 
-from attention_lab.leaderboard import plots
 from attention_lab.leaderboard.board import View, write_leaderboard
 from attention_lab.leaderboard.plots import draw_axes
-from attention_lab.leaderboard.settings import Setting, group_runs, headlines, varied_options
+from attention_lab.leaderboard.settings import group_runs, headlines, varied_options
 from attention_lab.leaderboard.significance import Estimate, estimate
 from attention_lab.runs.run_folder import Job, find_runs
 from attention_lab.text_tables import number
@@ -165,7 +164,6 @@ def test_an_unforeseen_error_keeps_its_traceback(command, monkeypatch) -> None:
 
 
 def test_a_sweep_with_axes_draws_a_picture(command) -> None:
-    pytest.importorskip("matplotlib")
     compare = "hydra.callbacks.comparison"
     axes = [f"{compare}.x=data.train_size", f"{compare}.y=test/mse", f"{compare}.group=scoring"]
     done = command(*NW, "scoring=gaussian,boxcar", "data.train_size=20,50", *axes, f"{compare}.title=Kernels")
@@ -176,15 +174,6 @@ def test_a_sweep_with_axes_draws_a_picture(command) -> None:
     bubbles = [f"{compare}.x=fit/steps", f"{compare}.y=test/mse", f"{compare}.group=scoring"]
     again = command(*NW, "scoring=gaussian,boxcar", *bubbles, f"{compare}.size=fit/seconds")
     assert (again.folder / "comparison.png").read_bytes() != picture
-
-
-def test_without_matplotlib_one_line_says_how_to_get_it(command, monkeypatch) -> None:
-    monkeypatch.setattr("attention_lab.leaderboard.board.is_available", lambda: False)
-    compare = "hydra.callbacks.comparison"
-    done = command(*NW, "seed=1,2", f"{compare}.x=seed", f"{compare}.y=test/mse")
-    assert done.status == 0
-    assert "pip install 'attention-lab[plot]'" in done.out
-    assert not (done.folder / "comparison.png").exists()
 
 
 @pytest.mark.parametrize(
@@ -229,24 +218,3 @@ def test_pictures_can_be_left_out(command) -> None:
     assert done.status == 0
     assert not (done.folder / "attention").exists()
     assert command("model=nw", "pictures=-1").err == "Error: pictures=-1: choose 0 or more\n"
-
-
-def test_bubbles_of_one_group_are_joined(monkeypatch) -> None:
-    pytest.importorskip("matplotlib")
-    drawn: list[Any] = []
-    monkeypatch.setattr(plots, "draw_bubbles", lambda rows, **labels: drawn.append((rows, labels)))
-    monkeypatch.setattr(plots, "to_png", lambda _: b"")
-    speeds = {("linear", 10): 9.0, ("linear", 20): 8.0, ("band", 10): 7.0}
-    found = [
-        Setting(
-            {"mechanism": name, "data.length": length}, [_job(1, {"test/accuracy": 1.0, "speed/s": speed})]
-        )
-        for (name, length), speed in speeds.items()
-    ]
-    plots.draw_axes(found, "speed/s", "test/accuracy", size=None, title="", group="mechanism")
-    ((rows, labels),) = drawn
-    assert [(row.name, row.x, row.points) for row in rows] == [
-        ("linear", [9.0, 8.0], ["10", "20"]),
-        ("band", [7.0], ["10"]),
-    ]
-    assert labels["note"] == "one run each; beside each bubble data.length"

@@ -60,7 +60,6 @@ def test_the_claim_holds(findings: dict[str, Finding], name: str) -> None:
 
 @pytest.mark.parametrize("name", SMALL)
 def test_its_figures_can_be_drawn(findings: dict[str, Finding], name: str) -> None:
-    pytest.importorskip("matplotlib")
     for figure in findings[name].figures:
         image = figure.draw()
         assert min(image.size) > 200

@@ -15,7 +15,6 @@ from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from PIL import Image
 
-from attention_lab.errors import LabError
 from attention_lab.viz import show_heatmaps
 from attention_lab.viz.canvas import BAD, PALETTE
 
@@ -187,12 +186,6 @@ def test_a_notebook_shows_the_figure_and_files_can_be_written(tmp_path: Path) ->
 def test_what_cannot_be_drawn_is_refused(given: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         show_heatmaps(given, **options)
-
-
-def test_without_matplotlib_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(LabError, match=r"pip install 'attention-lab\[plot\]'"):
-        show_heatmaps(WEIGHTS)
 
 
 def test_pyplot_is_left_alone() -> None:

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 pytest.importorskip("matplotlib")
 
-from attention_lab.viz import plot
 from attention_lab.viz.plot import Measured, draw_bubbles, draw_lines, spread_out
+
+from attention_lab.viz import plot
 
 NAN = math.nan
 ROWS = [

@@ -4,7 +4,9 @@ from pathlib import Path
 
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from attention_lab.viz import draw_curve, to_png
+from attention_lab.viz import to_png
+from attention_lab.viz.panels import Lines, Series
+from attention_lab.viz.plots import draw_panels
 from attention_lab.writing import write_atomically
 
 TAG = "train/loss"
@@ -28,8 +30,9 @@ def save_losses(log: Path, folder: Path, label: str) -> Path | None:
     losses = events.Scalars(TAG)
     if len(losses) < 2:
         return None
-    series = ([event.step + 1 for event in losses], [event.value for event in losses])
-    picture = draw_curve({label: series}, title="Training loss", x_label="step", y_label="loss")
+    steps, values = [event.step + 1 for event in losses], [event.value for event in losses]
+    panel = Lines([Series("", steps, values, style="plain")], x_label="step", y_label=label)
+    picture = draw_panels([panel], title="Training loss")
     path = folder / "loss.png"
     write_atomically(path, to_png(picture))
     return path

@@ -18,7 +18,6 @@ from attention_lab.text_tables import number
 from attention_lab.theorems import Finding, Theorem
 from attention_lab.theorems.finding import Cell
 from attention_lab.viz import to_png
-from attention_lab.viz.plot import MISSING, is_available
 from attention_lab.writing import write_atomically
 
 FILE = "finding.json"
@@ -72,12 +71,9 @@ def _show(finding: Finding, folder: Path) -> None:
 
 
 def _draw(finding: Finding, folder: Path) -> None:
-    """A PNG for each figure that can be drawn."""
+    """A PNG for each figure."""
     for figure in finding.figures:
         path = folder / f"{figure.name}.png"
-        if figure.needs_matplotlib and not is_available():
-            print(f"{path.name}: {MISSING}")
-            continue
         path.write_bytes(to_png(figure.draw()))
         print(f"{'Figure':<12} {path}")
 

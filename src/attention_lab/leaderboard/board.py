@@ -23,8 +23,7 @@ from attention_lab.leaderboard.tables import (
 )
 from attention_lab.runs.parts import SEED
 from attention_lab.runs.path_patterns import expand_paths
-from attention_lab.runs.run_folder import METRICS, Job, find_runs
-from attention_lab.viz.plot import MISSING, is_available
+from attention_lab.runs.run_folder import METRICS, SEED, Job, find_runs
 from attention_lab.writing import write_atomically
 
 NAME = "leaderboard"
@@ -191,9 +190,6 @@ def _draw(
         write_atomically(folder / f"{NAME}.png", draw_board(title, sections))
         pictures.append(f"{NAME}.png")
     if view.x is None or view.y is None or not done:
-        return pictures
-    if not is_available():
-        print(f"comparison.png: {MISSING}", flush=True)
         return pictures
     groups = [jobs for _, jobs in _by_data(done)]
     for section, jobs, name in zip(sections, groups, _plot_names(sections), strict=True):

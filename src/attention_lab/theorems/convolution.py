@@ -13,7 +13,8 @@ from attention_lab.attention import Constant, Mechanism, MultiHead, recording
 from attention_lab.attention.positions import Quadratic
 from attention_lab.errors import LabError
 from attention_lab.theorems.finding import Cell, Figure, Finding, apart, seeded
-from attention_lab.viz.panels import Cells, Line, Lines, Panel, draw_panels
+from attention_lab.viz.panels import Cells, Lines, Panel, Series
+from attention_lab.viz.plots import draw_panels
 
 
 class Frame(NamedTuple):
@@ -115,12 +116,12 @@ class ConvolutionEquivalence:
                 shown = [(alpha, one) for alpha, one in zip(self.sweep, found, strict=True) if one > 0]
                 x, y = [alpha for alpha, _ in shown], [one for _, one in shown]
                 if dtype == torch.float64:
-                    lines.append(Line(f"{kernel} x {kernel}, {kernel**2} heads", x, y, colour=number))
+                    lines.append(Series(f"{kernel} x {kernel}, {kernel**2} heads", x, y, colour=number))
                 else:
-                    lines.append(Line("", x, y, style="dots", colour=number))
+                    lines.append(Series("", x, y, style="dots", colour=number))
         ends = (min(self.sweep), max(self.sweep))
         lines.append(
-            Line("falls as exp(-alpha)", ends, [0.3 * math.exp(-end) for end in ends], style="dashed")
+            Series("falls as exp(-alpha)", ends, [0.3 * math.exp(-end) for end in ends], style="dashed")
         )
         return Lines(
             lines,

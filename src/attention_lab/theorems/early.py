@@ -17,7 +17,8 @@ from attention_lab.errors import LabError
 from attention_lab.models.seq2seq import Seq2Seq
 from attention_lab.sizes import TransductionSizes
 from attention_lab.theorems.finding import Figure, Finding, seeded
-from attention_lab.viz.panels import Line, Lines, Panel, draw_panels
+from attention_lab.viz.panels import Lines, Panel, Series
+from attention_lab.viz.plots import draw_panels
 
 SPECIAL = 4
 """Ids that stand for no symbol."""
@@ -215,9 +216,10 @@ class EarlyInformation:
         )
 
     def _draw(self, curves: dict[Arm, list[Measured]]) -> Image:
-        def line(name: str, arm: Arm, colour: int) -> Line:
+        def line(name: str, arm: Arm, colour: int) -> Series:
             after, curve = list(range(self.length)), curves[arm]
-            return Line(name, after, [at.mean for at in curve], [at.half for at in curve], colour=colour)
+            intervals = [(at.mean - at.half, at.mean + at.half) for at in curve]
+            return Series(name, after, [at.mean for at in curve], intervals, colour=colour)
 
         of_accuracy = partial(
             Lines,

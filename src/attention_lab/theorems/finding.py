@@ -18,12 +18,10 @@ class Figure(NamedTuple):
     Attributes:
         name: of its file, without ending.
         draw: draws it.
-        needs_matplotlib: whether it cannot be drawn without.
     """
 
     name: str
     draw: Callable[[], Image]
-    needs_matplotlib: bool = True
 
 
 class Finding(NamedTuple):

@@ -5,13 +5,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
 
+from PIL.Image import Image
 from torch import Tensor
 
 from attention_lab.attention import Gumbel, Hard
 from attention_lab.errors import LabError
 from attention_lab.theorems.finding import Cell, Figure, Finding, seeded
 from attention_lab.theorems.latent_key import Problem
-from attention_lab.viz.panels import Dots, draw_panels
+from attention_lab.viz.panels import Dot, Dots
+from attention_lab.viz.plots import draw_panels
 
 P = TypeVar("P", Hard, Gumbel)
 
@@ -139,7 +141,7 @@ class HardGradients:
             f"within 15%; the baseline takes at least a tenth of it; the entropy term and the warmest "
             f"Gumbel are biased by more than {SURE:g} errors",
             holds=found.hold,
-            figures=(Figure("gradients", partial(draw_panels, _panels(found), **self._text())),),
+            figures=(Figure("gradients", partial(self._draw, found)),),
         )
 
     def _estimates(self, problem: Problem) -> Estimates:
@@ -202,35 +204,21 @@ class HardGradients:
             name, bias / norm, math.sqrt(variance / self.repetitions) / norm, variance, samples, kind
         )
 
-    def _text(self) -> dict[str, str]:
-        return {
-            "title": "Gradients of hard attention: bias against variance",
-            "note": f"{self.repetitions:,} estimates by each; one of {self.keys} positions is drawn; "
-            f"bars: {SURE:g} standard errors",
-        }
+    def _draw(self, found: Estimates) -> Image:
+        title = "Gradients of hard attention: bias against variance"
+        note = f"{self.repetitions:,} estimates by each; one of {self.keys} positions is drawn; "
+        note += f"bars: {SURE:g} standard errors"
+        return draw_panels(_panels(found), title=title, note=note)
 
 
 def _panels(found: Estimates) -> list[Dots]:
-    estimates, single = found.every, found.single
-    names, kinds = [one.name for one in estimates], [one.kind for one in estimates]
+    biases, variances = [], []
+    for one in found.every:
+        half = SURE * one.error
+        biases.append(Dot(one.name, one.bias, (one.bias - half, one.bias + half), group=one.kind))
+        variances.append(Dot(one.name, one.variance / found.single.variance, group=one.kind))
+    relative = "relative to the score function with N = 1"
     return [
-        Dots(
-            names,
-            [one.bias for one in estimates],
-            [SURE * one.error for one in estimates],
-            kinds,
-            title="Bias",
-            x_label="|mean - exact| / |exact|",
-            reference=0.0,
-        ),
-        Dots(
-            names,
-            [one.variance / single.variance for one in estimates],
-            None,
-            kinds,
-            title="Variance",
-            x_label="relative to the score function with N = 1",
-            log=True,
-            reference=1.0,
-        ),
+        Dots(biases, "Bias", "|mean - exact| / |exact|", reference=0.0),
+        Dots(variances, "Variance", relative, log=True, reference=1.0),
     ]

@@ -118,7 +118,7 @@ class GraphEquivalence:
             criterion="contexts and gradients in inputs and parameters differ by less than "
             f"{self.tolerance:g} in float64",
             holds=largest < self.tolerance,
-            figures=(Figure("graph", partial(self._draw, *pictured), needs_matplotlib=False),),
+            figures=(Figure("graph", partial(self._draw, *pictured)),),
         )
 
     def _graphs(self) -> list[Graph]:

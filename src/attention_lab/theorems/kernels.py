@@ -20,7 +20,8 @@ from attention_lab.attention import (
 )
 from attention_lab.errors import LabError
 from attention_lab.theorems.finding import Cell, Figure, Finding, seeded
-from attention_lab.viz.panels import Line, Lines, draw_panels
+from attention_lab.viz.panels import Lines, Series
+from attention_lab.viz.plots import draw_panels
 
 Array = npt.NDArray[np.float64]
 
@@ -92,7 +93,7 @@ class KernelEquivalence:
                     ]
                     differences = [max(column) for column in zip(*everywhere, strict=True)]
                     rows.append([name, size, *differences])
-            figure = Figure("kernels", partial(draw_panels, self._panels(rng), **_TEXT))
+            figure = Figure("kernels", partial(draw_panels, self._panels(rng), title=_TITLE, note=_NOTE))
         largest = max(float(cell) for row in rows for cell in row[2:])
         return Finding(
             title="Kernel regression is attention",
@@ -134,10 +135,10 @@ class KernelEquivalence:
         places = np.linspace(0, 5, 201)[:, None]
         width = 2.0
         distances = np.linspace(-1.6, 1.6, 161)[:, None]
-        shapes, fits = [], [Line("samples", x[:, 0].tolist(), y[:, 0].tolist(), style="dots", colour=6)]
+        shapes, fits = [], [Series("samples", x[:, 0].tolist(), y[:, 0].tolist(), style="dots", colour=6)]
         for number, (name, pair) in enumerate(self.pairs.items()):
             shapes.append(
-                Line(
+                Series(
                     name,
                     distances[:, 0].tolist(),
                     pair.kernel(distances).tolist(),
@@ -147,7 +148,7 @@ class KernelEquivalence:
             )
             estimate, _, _ = attend(pair.score, width, places, x, y, leave_out=False)
             fits.append(
-                Line(name, places[:, 0].tolist(), estimate[:, 0].tolist(), style="plain", colour=number)
+                Series(name, places[:, 0].tolist(), estimate[:, 0].tolist(), style="plain", colour=number)
             )
         return [
             Lines(shapes, "Kernels", "u = (x - x_i) w", "K(u)"),
@@ -155,10 +156,8 @@ class KernelEquivalence:
         ]
 
 
-_TEXT = {
-    "title": "Kernel regression is attention with the score log K",
-    "note": "samples of y = 2 sin x + x^0.8 + noise as keys and values, x as the query",
-}
+_TITLE = "Kernel regression is attention with the score log K"
+_NOTE = "samples of y = 2 sin x + x^0.8 + noise as keys and values, x as the query"
 
 
 def attend(

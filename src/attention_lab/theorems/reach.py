@@ -16,7 +16,8 @@ from attention_lab.models.parts.convolution import ConvolutionalEncoder
 from attention_lab.models.parts.encoder import Encoder
 from attention_lab.models.parts.recurrent import LateLSTM
 from attention_lab.theorems.finding import Cell, Figure, Finding, seeded
-from attention_lab.viz.panels import Cells, Line, Lines, draw_panels
+from attention_lab.viz.panels import Cells, Lines, Series
+from attention_lab.viz.plots import draw_panels
 
 Network = Callable[[Tensor, int, int], Tensor]
 """For an input `[L, d]` the output `[d]` at a position, after so many layers or steps of a cell."""
@@ -211,7 +212,7 @@ class ReceptiveField:
         return torch.stack(rows).double().numpy()
 
     def _draw_paths(self, kinds: Sequence[Kind], paths: dict[str, list[int]]) -> Image:
-        lines = [Line(f"{kind.name}, {kind.order}", self.distances, paths[kind.name]) for kind in kinds]
+        lines = [Series(f"{kind.name}, {kind.order}", self.distances, paths[kind.name]) for kind in kinds]
         panel = Lines(
             lines,
             x_label="distance n of two positions",

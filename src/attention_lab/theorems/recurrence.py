@@ -13,7 +13,8 @@ from attention_lab.attention import Attention, Linear, ScaledDot
 from attention_lab.attention.fast.linear import LinearState, linear_step
 from attention_lab.errors import LabError
 from attention_lab.theorems.finding import Cell, Figure, Finding, apart, seeded
-from attention_lab.viz.panels import Line, Lines, draw_panels
+from attention_lab.viz.panels import Lines, Series
+from attention_lab.viz.plots import draw_panels
 
 Inputs = tuple[Tensor, Tensor, Tensor]
 """Query, key and value, `[B, L, d]` each."""
@@ -129,7 +130,7 @@ class LinearRecurrence:
     def _draw(self, by_step: dict[str, Tensor], state: Sequence[Cost], growing: Sequence[Cost]) -> Image:
         steps = list(range(1, self.length + 1))
         shown = [
-            Line(name, steps, (difference * 1e16).tolist(), style="dots")
+            Series(name, steps, (difference * 1e16).tolist(), style="dots")
             for name, difference in by_step.items()
         ]
         costs = (("softmax, all keys kept", growing, 1), ("linear, one state", state, 0))
@@ -137,11 +138,11 @@ class LinearRecurrence:
         panels = [
             Lines(shown, "Difference of the contexts at every step", "step", "largest, in units of 1e-16"),
             of_length(
-                [Line(n, self.lengths, [c.numbers for c in cost], colour=k) for n, cost, k in costs],
+                [Series(n, self.lengths, [c.numbers for c in cost], colour=k) for n, cost, k in costs],
                 "Numbers kept of the past",
             ),
             of_length(
-                [Line(n, self.lengths, [c.seconds * 1e6 for c in cost], colour=k) for n, cost, k in costs],
+                [Series(n, self.lengths, [c.seconds * 1e6 for c in cost], colour=k) for n, cost, k in costs],
                 "Microseconds for one more step",
             ),
         ]

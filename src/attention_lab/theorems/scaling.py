@@ -12,7 +12,8 @@ from torch import Tensor
 from attention_lab.attention import Dot, ScaledDot, Score, Softmax
 from attention_lab.errors import LabError
 from attention_lab.theorems.finding import Figure, Finding, seeded
-from attention_lab.viz.panels import Line, Lines, draw_panels
+from attention_lab.viz.panels import Lines, Series
+from attention_lab.viz.plots import draw_panels
 
 
 class Measure(NamedTuple):
@@ -118,16 +119,16 @@ class Scaling:
         return [_softmax_of(score(query, score.keys(keys)).squeeze(-2)) for score in scores]
 
     def _draw(self, plain: Sequence[Measure], scaled: Sequence[Measure]) -> Image:
-        def pair(field: str) -> list[Line]:
+        def pair(field: str) -> list[Series]:
             return [
-                Line("q . k", self.sizes, [getattr(one, field) for one in plain], colour=1),
-                Line("q . k / sqrt(d)", self.sizes, [getattr(one, field) for one in scaled], colour=0),
+                Series("q . k", self.sizes, [getattr(one, field) for one in plain], colour=1),
+                Series("q . k / sqrt(d)", self.sizes, [getattr(one, field) for one in scaled], colour=0),
             ]
 
         ticks = self.sizes[::2] if len(self.sizes) > 5 else self.sizes
         theory = [
-            Line("expected: d, and 1", self.sizes, self.sizes, style="dashed"),
-            Line("", self.sizes, [1.0] * len(self.sizes), style="dashed"),
+            Series("expected: d, and 1", self.sizes, self.sizes, style="dashed"),
+            Series("", self.sizes, [1.0] * len(self.sizes), style="dashed"),
         ]
         of_d = partial(Lines, x_label="size d of query and key", log_x=True, ticks=ticks)
         panels = [

@@ -1,7 +1,6 @@
-"""Pictures of attention: numbers and labels in, an image out. matplotlib is loaded only when asked for."""
+"""Pictures of attention: numbers and labels in, an image out. matplotlib is imported only to draw."""
 
 from attention_lab.viz.cells import Heatmap, Scale
-from attention_lab.viz.curve import Series, draw_curve
 from attention_lab.viz.figure import show_heatmaps
 from attention_lab.viz.heatmap import draw_heatmaps
 from attention_lab.viz.overlay import Overlay, draw_overlays
@@ -12,8 +11,6 @@ __all__ = [
     "Heatmap",
     "Overlay",
     "Scale",
-    "Series",
-    "draw_curve",
     "draw_heatmaps",
     "draw_overlays",
     "rounded_top",

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from attention_lab.errors import LabError
 from attention_lab.viz.canvas import BAD, PALETTE, SHADES
 from attention_lab.viz.cells import Scale
 from attention_lab.viz.matrices import Labels, Matrix, as_captions, as_labels, as_panels
@@ -69,14 +68,11 @@ def show_heatmaps(
         The figure: `figure.savefig("heads.pdf")` writes it to a file, `figure.axes` leads to its parts.
 
     Raises:
-        LabError: matplotlib is not installed.
         ValueError: there are no matrices, or titles or labels are not as many.
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise LabError("show_heatmaps needs matplotlib: pip install 'attention-lab[plot]'") from None
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     plan = _plan(matrices, titles, queries, keys, columns)
     widths, heights = _inches(plan.panels, plan.rows, plan.columns)
     size = figsize or _figure_size(plan, widths, heights, bars=1 if shared else plan.columns)

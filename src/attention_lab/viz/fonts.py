@@ -63,6 +63,12 @@ def _draw(text: str, size: int, limit: int) -> Mask:
     return mask
 
 
+def shorten(text: str, size: int, limit: int) -> str:
+    """Make a text visible, and end it by an ellipsis where it is wider than `limit` at `size` pixels."""
+    text = visible(text if len(text) <= LONGEST else text[:LONGEST] + "…")
+    return _shorten(text, _load(font_for(text), size), limit)
+
+
 def visible(text: str) -> str:
     """Replace what has no shape of its own: control and format characters, lone surrogates, blank labels."""
     if text and text.isspace() and text.isprintable():

@@ -1,41 +1,85 @@
-"""Plots side by side, for findings: lines over numbers, dots with intervals for names, or shaded cells."""
+"""What plots are made of: their style, and panels of lines, dots in rows, bubbles or shaded cells."""
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from math import nan
+from typing import Any, Literal
 
-import numpy as np
 import numpy.typing as npt
-from PIL import Image
 
-from attention_lab.viz.plot import COLOURS, GRID, INK, MARKERS, QUIET
+# Okabe & Ito (2008), dark enough on white: apart for colour-blind eyes too.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56719C", "#A6761D", "#666666")
+MARKERS = ("o", "s", "D", "^", "v", "P", "X")
+INK, QUIET, GRID = "#1B222C", "#626A75", "#E5E8EC"
+STYLE: dict[str, Any] = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": QUIET,
+    "axes.labelcolor": INK,
+    "axes.labelpad": 6,
+    "axes.labelsize": 10.5,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlecolor": INK,
+    "axes.titlelocation": "left",
+    "axes.titlepad": 9,
+    "axes.titlesize": 11,
+    "axes.ymargin": 0.06,
+    "figure.constrained_layout.h_pad": 0.08,
+    "figure.constrained_layout.use": True,
+    "figure.constrained_layout.w_pad": 0.14,
+    "figure.dpi": 160,
+    "grid.color": GRID,
+    "legend.borderaxespad": 0.2,
+    "legend.fontsize": 9.5,
+    "legend.frameon": False,
+    "legend.handlelength": 2.2,
+    "legend.labelcolor": INK,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 6,
+    "text.color": INK,
+    "xtick.color": QUIET,
+    "xtick.labelsize": 9.5,
+    "ytick.color": QUIET,
+    "ytick.labelsize": 9.5,
+}
+"""Of all plots, over matplotlib's defaults."""
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-DPI = 160
+Interval = tuple[float, float]
+NO_INTERVAL: Interval = (nan, nan)
 
 
 @dataclass(frozen=True)
-class Line:
+class Series:
     """A named row of points.
 
     Args:
-        name: what the legend says; nothing for no entry.
-        x: numbers.
-        y: as many numbers.
-        halves: half the width of the interval of each y.
-        style: `line` with markers, `plain` line, `dashed` as for what theory says, or `dots` alone.
-        colour: number of the colour; by default the line's place in its panel.
+        name: what stands in the legend or beside it; nothing for no entry.
+        x: numbers, or anything else as categories.
+        y: as many numbers; one that is not finite breaks the line.
+        intervals: the lower and upper end of the interval of each y; NaN: none.
+        x_intervals: likewise of x.
+        style: a `line` with markers, a `plain` line, `dashed` as for theory, `dots` alone, or grey `samples`.
+        colour: number of the colour; by default the place among the series of the panel.
+        areas: what the area of each bubble is in proportion to.
+        texts: what stands beside each bubble in place of the name; the bubbles are then joined by a line.
+
+    Raises:
+        ValueError: x and y differ in number.
     """
 
     name: str
-    x: Sequence[float]
-    y: Sequence[float]
-    halves: Sequence[float] | None = None
-    style: str = "line"
+    x: Sequence[Any] | npt.NDArray[Any]
+    y: Sequence[float] | npt.NDArray[Any]
+    intervals: Sequence[Interval] = ()
+    x_intervals: Sequence[Interval] = ()
+    style: Literal["line", "plain", "dashed", "dots", "samples"] = "line"
     colour: int | None = None
+    areas: Sequence[float] = ()
+    texts: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.x) != len(self.y):
+            raise ValueError(f"{self.name}: {len(self.x)} x but {len(self.y)} y")
 
 
 @dataclass(frozen=True)
@@ -43,7 +87,7 @@ class Lines:
     """A panel of lines.
 
     Args:
-        lines: what is drawn.
+        series: what is drawn.
         title: of the panel.
         x_label: of the horizontal axis.
         y_label: of the vertical axis.
@@ -51,41 +95,66 @@ class Lines:
         log_y: whether y is.
         ticks: where x is marked; by default matplotlib's own choice.
         within: the least and the largest y there can be: the range of the axis, which no interval leaves.
+        names: where they stand: in a legend `inside` or `above`, or at the `ends` of the lines.
+        apart: points between the markers of two series at one x, so that their intervals are apart too.
+        written: how y is written at its ticks.
     """
 
-    lines: Sequence[Line]
+    series: Sequence[Series]
     title: str = ""
     x_label: str = ""
     y_label: str = ""
     log_x: bool = False
     log_y: bool = False
     ticks: Sequence[float] = ()
-    within: tuple[float, float] | None = None
+    within: Interval | None = None
+    names: Literal["inside", "above", "ends"] = "inside"
+    apart: float = 0.0
+    written: Callable[[float], str] | None = None
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A named value.
+
+    Args:
+        name: what is written beside it.
+        value: NaN where there is none.
+        interval: its ends; NaN: none.
+        points: what it is the mean of, drawn as rings.
+        group: number of its colour and marker.
+    """
+
+    name: str
+    value: float
+    interval: Interval = NO_INTERVAL
+    points: Sequence[float] = ()
+    group: int = 0
 
 
 @dataclass(frozen=True)
 class Dots:
-    """A panel with a dot for each name, from top to bottom.
+    """A panel with a row for each value, from top to bottom.
 
     Args:
-        names: of the rows.
-        values: a number each.
-        halves: half the width of the interval of each.
-        groups: number of the colour of each.
+        rows: the values.
         title: of the panel.
         x_label: of the values.
         log: whether the values are on a logarithmic axis.
         reference: a value that a vertical line marks.
+        within: the ends of the axis, if not all is to be seen: arrows show which intervals go on.
+        groups: names of the groups for the legend.
+        colours: of the groups.
     """
 
-    names: Sequence[str]
-    values: Sequence[float]
-    halves: Sequence[float] | None = None
-    groups: Sequence[int] = ()
+    rows: Sequence[Dot]
     title: str = ""
     x_label: str = ""
     log: bool = False
     reference: float | None = None
+    within: Interval | None = None
+    groups: Sequence[str] = ()
+    colours: Sequence[str] = COLOURS
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,148 +180,21 @@ class Cells:
     maximum: float | None = None
 
 
-Panel = Lines | Dots | Cells
+@dataclass(frozen=True)
+class Bubbles:
+    """A panel with a bubble for each point, its name beside it; x over a factor of ten is logarithmic.
+
+    Args:
+        series: what is drawn; names stand in a legend where the bubbles have texts of their own.
+        title: of the panel.
+        x_label: of the horizontal axis.
+        y_label: of the vertical axis.
+    """
+
+    series: Sequence[Series]
+    title: str = ""
+    x_label: str = ""
+    y_label: str = ""
 
 
-def draw_panels(panels: Sequence[Panel], *, title: str = "", note: str = "") -> Image.Image:
-    """Draw the panels in one row below a common title; needs matplotlib, see `plot.is_available`."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    width = max(7.2, (4.4 if len(panels) < 4 else 3.4) * len(panels))
-    figure = Figure(figsize=(width, 4.7), dpi=DPI, layout="constrained", facecolor="white")
-    canvas = FigureCanvasAgg(figure)
-    figure.get_layout_engine().set(w_pad=0.14, h_pad=0.08)  # type: ignore[union-attr, call-arg]
-    heading = f"{title}\n" if title else ""
-    figure.suptitle(heading, x=0.012, ha="left", fontsize=14, fontweight="bold", color=INK)
-    figure.text(0.012, 0.905, note, fontsize=10, color=QUIET, va="center")
-    every = figure.subplots(1, len(panels), squeeze=False)[0]
-    for axes, panel in zip(every, panels, strict=True):
-        _dress(axes, panel)
-        if isinstance(panel, Lines):
-            _draw_lines(axes, panel)
-        elif isinstance(panel, Cells):
-            _draw_cells(axes, panel)
-        else:
-            _draw_dots(axes, panel, first=axes is every[0])
-    canvas.draw()  # type: ignore[no-untyped-call]
-    pixels = np.asarray(canvas.buffer_rgba())  # type: ignore[no-untyped-call]
-    return Image.fromarray(pixels).convert("RGB")
-
-
-def _dress(axes: "Axes", panel: Panel) -> None:
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    for side in ("left", "bottom"):
-        axes.spines[side].set_color(QUIET)
-    axes.set_axisbelow(True)
-    axes.tick_params(colors=QUIET, labelsize=9.5, length=3)
-    axes.set_title(panel.title, loc="left", fontsize=11, color=INK, pad=9)
-    axes.set_xlabel(panel.x_label, color=INK, fontsize=10.5, labelpad=6)
-
-
-def _draw_lines(axes: "Axes", panel: Lines) -> None:
-    axes.grid(axis="y", color=GRID, linewidth=0.8)
-    axes.set_ylabel(panel.y_label, color=INK, fontsize=10.5, labelpad=6)
-    if panel.log_x:
-        axes.set_xscale("log")
-    if panel.log_y:
-        _log_y(axes, panel)
-    if panel.within is not None:
-        low, high = panel.within
-        axes.set_ylim(low, high + 0.03 * (high - low))  # room for the markers of the largest
-    if panel.ticks:
-        axes.set_xticks(panel.ticks, [f"{tick:g}" for tick in panel.ticks])
-        axes.set_xticks([], minor=True)
-    for place, line in enumerate(panel.lines):
-        number = place if line.colour is None else line.colour
-        theory = line.style == "dashed"
-        axes.errorbar(
-            line.x,
-            line.y,
-            yerr=_intervals(line, panel.within),
-            label=line.name or "_",
-            color=QUIET if theory else COLOURS[number % len(COLOURS)],
-            linestyle={"dashed": (0, (4, 3)), "dots": "none"}.get(line.style, "-"),
-            linewidth=1.3 if theory else 1.9,
-            marker=MARKERS[number % len(MARKERS)] if line.style in ("line", "dots") else "none",
-            markersize=6 if line.style == "line" else 4,
-            markeredgecolor="white",
-            markeredgewidth=0.7 if line.style == "line" else 0.3,
-            elinewidth=1.2,
-            capsize=2.5,
-            zorder=1.5 if theory else 2 + place * 0.01,
-        )
-    if any(line.name for line in panel.lines):
-        axes.legend(frameon=False, fontsize=9.5, labelcolor=INK, handlelength=2.2, borderaxespad=0.2)
-
-
-def _intervals(line: Line, within: tuple[float, float] | None) -> list[list[float]] | None:
-    """How far the interval of each y reaches below and above it."""
-    if line.halves is None:
-        return None
-    low, high = (-math.inf, math.inf) if within is None else within
-    pairs = list(zip(line.y, line.halves, strict=True))
-    return [[min(half, y - low) for y, half in pairs], [min(half, high - y) for y, half in pairs]]
-
-
-def _log_y(axes: "Axes", panel: Lines) -> None:
-    """Plain numbers where the values span little, powers of ten elsewhere."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    axes.set_yscale("log")
-    axes.yaxis.set_minor_formatter(NullFormatter())
-    values = [y for line in panel.lines for y in line.y if y > 0]
-    if values and max(values) / min(values) < 300:
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-
-
-def _draw_dots(axes: "Axes", panel: Dots, *, first: bool) -> None:
-    axes.grid(axis="x", color=GRID, linewidth=0.8)
-    rows = list(range(len(panel.names)))[::-1]
-    axes.set_yticks(rows, panel.names if first else [""] * len(rows))
-    axes.tick_params(axis="y", length=0, labelcolor=INK, labelsize=10)
-    axes.set_ylim(-0.6, len(rows) - 0.4)
-    for row in rows:
-        axes.axhline(row, color=GRID, linewidth=0.8, zorder=0)
-    if panel.log:
-        axes.set_xscale("log")
-    if panel.reference is not None:
-        axes.axvline(panel.reference, color=QUIET, linewidth=1.2, linestyle=(0, (4, 3)))
-    for place, (row, value) in enumerate(zip(rows, panel.values, strict=True)):
-        group = panel.groups[place] if panel.groups else 0
-        axes.errorbar(
-            [value],
-            [row],
-            xerr=None if panel.halves is None else [panel.halves[place]],
-            color=COLOURS[group % len(COLOURS)],
-            marker=MARKERS[group % len(MARKERS)],
-            markersize=7.5,
-            markeredgecolor="white",
-            markeredgewidth=0.8,
-            elinewidth=1.6,
-            capsize=3,
-        )
-
-
-def _draw_cells(axes: "Axes", panel: Cells) -> None:
-    height, width = panel.values.shape
-    axes.pcolormesh(
-        panel.values, cmap="Blues", vmin=0.0, vmax=panel.maximum, edgecolors=GRID, linewidth=0.4, zorder=1
-    )
-    axes.set_xlim(0, width)
-    axes.set_ylim(height, 0)
-    for side in axes.spines.values():
-        side.set(visible=True, color=QUIET, linewidth=0.8)
-    if max(height, width) < 3 * min(height, width):
-        axes.set_aspect("equal")
-    axes.set_ylabel(panel.y_label, color=INK, fontsize=10.5, labelpad=6)
-    axes.set_xticks([])
-    axes.set_yticks([row + 0.5 for row in range(len(panel.rows))], panel.rows)
-    axes.tick_params(axis="y", length=0)
-    if panel.mark is not None:
-        row, column = panel.mark
-        axes.plot(
-            [column + 0.5], [row + 0.5], marker="o", markersize=9, fillstyle="none", color=COLOURS[1], mew=2
-        )
+Panel = Lines | Dots | Cells | Bubbles

@@ -1,0 +1,294 @@
+"""Every plot that is not a heatmap, by matplotlib and in one style.
+
+matplotlib is imported when a plot is drawn and not before: it takes a third of a second.
+"""
+
+import warnings
+from collections.abc import Sequence
+from itertools import chain
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from attention_lab.viz.labels import Bubble, End, families, fitted, name_bubbles, name_ends, write_heading
+from attention_lab.viz.panels import (
+    COLOURS,
+    GRID,
+    INK,
+    MARKERS,
+    QUIET,
+    STYLE,
+    Bubbles,
+    Cells,
+    Dots,
+    Interval,
+    Lines,
+    Panel,
+    Series,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_DASHES = (0, (4, 3))
+_LOOKS: dict[str, dict[str, Any]] = {
+    "line": {},
+    "plain": {"marker": "none"},
+    "dashed": {"marker": "none", "color": QUIET, "linestyle": _DASHES, "linewidth": 1.3, "zorder": 1.5},
+    "dots": {"linestyle": "none", "markersize": 4, "markeredgewidth": 0.3},
+    "samples": {"linestyle": "none", "marker": "o", "markersize": 5, "color": "#808A96", "zorder": 1.8},
+}
+_MARK: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.8}
+_BARS: dict[str, Any] = {"elinewidth": 1.3, "capsize": 2.5}
+_HUGE = 1e100  # beyond it, the arithmetic of axes overflows
+
+Key = dict[str, Any]
+"""The names in a legend, with what matplotlib draws beside each."""
+
+
+def draw_panels(
+    panels: Sequence[Panel], *, title: str = "", note: str = "", stacked: bool = False
+) -> Image.Image:
+    """Draw panels side by side, or below one another if `stacked`, under a common title and a note."""
+    figure = make_figure(panels, title=title, note=note, stacked=stacked)
+    pixels = np.asarray(figure.canvas.buffer_rgba())  # type: ignore[attr-defined]
+    return Image.fromarray(pixels).convert("RGB")
+
+
+def make_figure(
+    panels: Sequence[Panel], *, title: str = "", note: str = "", stacked: bool = False
+) -> "Figure":
+    """The figure that `draw_panels` makes a picture of, with one axes for each panel."""
+    from matplotlib import style
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    # The same everywhere, whatever a matplotlibrc says.
+    with style.context(["default", STYLE | {"font.family": families()}]), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph")  # that no font has: it is drawn as a box
+        figure = Figure(figsize=_inches(panels, stacked))
+        FigureCanvasAgg(figure)
+        key: Key = {}
+        beside: dict[Axes, list[Bubble]] = {}
+        for place, (axes, panel) in enumerate(zip(_axes(figure, panels, stacked), panels, strict=True)):
+            room = 72 * figure.get_figwidth() / (1 if stacked else len(panels)) - 45
+            axes.set_title(fitted(panel.title, 11, room))
+            axes.set_xlabel(fitted(panel.x_label, 10.5, room))
+            match panel:
+                case Lines():
+                    key |= _draw_lines(axes, panel)
+                case Dots():
+                    key |= _draw_dots(axes, panel, named=stacked or place == 0)
+                case Cells():
+                    _draw_cells(axes, panel)
+                case Bubbles():
+                    names, beside[axes] = _draw_bubbles(axes, panel)
+                    key |= names
+        write_heading(figure, title, note, key)
+        figure.canvas.draw()
+        for axes, bubbles in beside.items():  # only now it is known where they are
+            name_bubbles(axes, bubbles)
+            figure.canvas.draw()
+    return figure
+
+
+def _inches(panels: Sequence[Panel], stacked: bool) -> tuple[float, float]:
+    """Width and height of the figure."""
+    if stacked:
+        return 8.0, 0.7 + sum(0.8 + 0.25 * _rows(panel) for panel in panels)
+    wide = 4.4 if len(panels) < 4 else 3.4
+    ends = [isinstance(panel, Lines) and panel.names == "ends" for panel in panels]
+    return max(7.6, sum(6.2 if names else wide for names in ends)), 4.7
+
+
+def _rows(panel: Panel) -> int:
+    return max(1, len(panel.rows)) if isinstance(panel, Dots) else 12
+
+
+def _axes(figure: "Figure", panels: Sequence[Panel], stacked: bool) -> "list[Axes]":
+    if not stacked:
+        return list(figure.subplots(1, len(panels), squeeze=False)[0])
+    heights = [_rows(panel) for panel in panels]
+    return list(figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0])
+
+
+def _draw_lines(axes: "Axes", panel: Lines) -> Key:
+    axes.grid(axis="y")
+    axes.set_ylabel(fitted(panel.y_label, 10.5, 250))
+    categories = _categories(panel.series)
+    _scale(axes, panel, categories)
+    ends, key = [], {}
+    for place, series in enumerate(panel.series):
+        xs = _usable([categories.index(x) for x in series.x] if categories else series.x)
+        ys = _usable(series.y)
+        number = place if series.colour is None else series.colour
+        looks: dict[str, Any] = {
+            "color": COLOURS[number % len(COLOURS)],
+            "marker": MARKERS[number % len(MARKERS)],
+        }
+        looks |= {"linestyle": "none" if categories else "-", "zorder": 2 + place / 100}
+        looks |= _MARK | _BARS | _LOOKS[series.style]
+        drawn = axes.errorbar(xs, ys, yerr=_lengths(ys, series.intervals, panel.within), **looks)
+        if panel.apart:
+            _shift(axes, drawn.get_children(), (place - (len(panel.series) - 1) / 2) * panel.apart)
+        known = np.flatnonzero(np.isfinite(xs) & np.isfinite(ys))
+        if series.name and known.size:
+            key[series.name] = drawn
+            ends.append(End(xs[known[-1]], ys[known[-1]], series.name, looks["color"]))
+    if panel.names == "ends":
+        name_ends(axes, ends, 10 + (0 if categories else panel.apart * len(panel.series) / 2))
+    elif panel.names == "inside" and key:
+        axes.legend(list(key.values()), [fitted(name, 9.5) for name in key])
+    return key if panel.names == "above" else {}
+
+
+def _categories(series: Sequence[Series]) -> list[Any]:
+    """The values of x in order of appearance if they are not all numbers, else none."""
+    values = list(dict.fromkeys(chain.from_iterable(one.x for one in series)))
+    numeric = all(isinstance(value, Real) and not isinstance(value, bool) for value in values)
+    return [] if numeric else values
+
+
+def _scale(axes: "Axes", panel: Lines, categories: Sequence[Any]) -> None:
+    """Ticks and logarithmic axes, of y with plain numbers where it spans little and else powers of ten."""
+    from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
+
+    if panel.log_x:
+        axes.set_xscale("log")
+    if panel.log_y:
+        axes.set_yscale("log")
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        values = np.concatenate([np.ones(0), *(_usable(series.y) for series in panel.series)])
+        values = values[values > 0]
+        if values.size and values.max() / values.min() < 300:
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    if panel.written is not None:
+        written = panel.written
+        axes.yaxis.set_major_formatter(lambda value, _: written(value))
+    if panel.within is not None:
+        low, high = panel.within
+        axes.set_ylim(low, high + 0.03 * (high - low))  # room for the markers of the largest
+    if categories:
+        axes.set_xticks(range(len(categories)), [fitted(str(one), 9.5, 120) for one in categories])
+        axes.set_xlim(-0.5, len(categories) - 0.5)
+    elif panel.ticks:
+        axes.set_xticks(panel.ticks, [f"{tick:,g}" for tick in panel.ticks])
+        axes.xaxis.set_minor_locator(NullLocator())
+    elif not panel.log_x and all(float(x).is_integer() for series in panel.series for x in series.x):
+        axes.locator_params(axis="x", integer=True)
+
+
+def _shift(axes: "Axes", artists: Sequence[Any], points: float) -> None:
+    """Move what is drawn already, so that the limits of the axes stay those of the data."""
+    from matplotlib.transforms import ScaledTranslation
+
+    for artist in artists:
+        artist.set_transform(axes.transData + ScaledTranslation(points / 72, 0, axes.figure.dpi_scale_trans))
+
+
+def _usable(values: Any) -> npt.NDArray[np.float64]:
+    """The values, NaN where they cannot be drawn."""
+    numbers = np.asarray(values, dtype=np.float64)
+    return np.where(np.abs(numbers) < _HUGE, numbers, np.nan)
+
+
+def _lengths(
+    middle: npt.NDArray[np.float64], intervals: Sequence[Interval], within: Interval | None = None
+) -> npt.NDArray[np.float64] | None:
+    """How far intervals reach below and above the middle, `[2, N]`; None if there are none."""
+    if not len(intervals):
+        return None
+    ends = _usable(intervals).clip(*(within or (-_HUGE, _HUGE)))
+    lengths = np.maximum(0, np.stack([middle - ends[:, 0], ends[:, 1] - middle]))
+    return lengths if np.isfinite(lengths).any() else None
+
+
+def _draw_dots(axes: "Axes", panel: Dots, *, named: bool) -> Key:
+    from matplotlib.lines import Line2D
+
+    axes.grid(axis="x")
+    ys = range(len(panel.rows))[::-1]
+    axes.set_yticks(ys, [fitted(row.name, 10, 210) if named else "" for row in panel.rows])
+    axes.tick_params(axis="y", length=0, labelcolor=INK, labelsize=10)
+    axes.set_ylim(-0.6, max(1, len(ys)) - 0.4)
+    if panel.log:
+        axes.set_xscale("log")
+    if panel.within is not None:
+        axes.set_xlim(panel.within)
+    if panel.reference is not None:
+        axes.axvline(panel.reference, color=QUIET, linewidth=1.2, linestyle=_DASHES)
+    key = {}
+    for y, row in zip(ys, panel.rows, strict=True):
+        axes.axhline(y, color=GRID, linewidth=0.8, zorder=0)
+        colour = panel.colours[row.group % len(panel.colours)]
+        looks = {"color": colour, "marker": MARKERS[row.group % len(MARKERS)], "linestyle": "none"} | _MARK
+        value, rings, (start, end) = _usable([row.value]), _usable(row.points), row.interval
+        axes.errorbar(value, [y], xerr=_lengths(value, [row.interval]), fmt="none", ecolor=colour, **_BARS)
+        axes.plot(rings, [y] * len(rings), "o", color=colour, mfc="white", markersize=4.5, zorder=3)
+        axes.plot(value, [y], markersize=7.5, zorder=4, **looks)
+        low, high = panel.within or (-np.inf, np.inf)
+        for goes_on, side, arrow in ((start < low, low, "<"), (end > high, high, ">")):
+            if goes_on:
+                axes.plot([side], [y], arrow, color=colour, markersize=6, clip_on=False, zorder=5)
+        if row.group < len(panel.groups):
+            key[panel.groups[row.group]] = Line2D([], [], markersize=7.5, **looks)
+    return {name: key[name] for name in panel.groups if name in key}
+
+
+def _draw_cells(axes: "Axes", panel: Cells) -> None:
+    height, width = panel.values.shape
+    axes.pcolormesh(
+        panel.values, cmap="Blues", vmin=0.0, vmax=panel.maximum, edgecolors=GRID, linewidth=0.4, zorder=1
+    )
+    axes.set_xlim(0, width)
+    axes.set_ylim(height, 0)
+    for side in axes.spines.values():
+        side.set(visible=True, linewidth=0.8)
+    if max(height, width) < 3 * min(height, width):
+        axes.set_aspect("equal")
+    axes.set_ylabel(fitted(panel.y_label, 10.5, 250))
+    axes.set_xticks([])
+    axes.set_yticks([row + 0.5 for row in range(len(panel.rows))], panel.rows)
+    axes.tick_params(axis="y", length=0)
+    if panel.mark is not None:
+        row, column = panel.mark
+        axes.plot([column + 0.5], [row + 0.5], "o", markersize=9, fillstyle="none", color=COLOURS[1], mew=2)
+
+
+def _draw_bubbles(axes: "Axes", panel: Bubbles) -> tuple[Key, list[Bubble]]:
+    from matplotlib.lines import Line2D
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    axes.grid(axis="both")
+    axes.set_ylabel(fitted(panel.y_label, 10.5, 250))
+    axes.margins(x=0.22, y=0.14)
+    xs = np.concatenate([_usable(series.x) for series in panel.series])
+    xs = xs[np.isfinite(xs)]
+    if xs.size and xs.min() > 0 and xs.max() >= 10 * xs.min():
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+        axes.xaxis.set_minor_locator(NullLocator())
+    key, beside = {}, []
+    largest = np.nanmax([0.0, *chain.from_iterable(_usable(series.areas) for series in panel.series)])
+    for place, series in enumerate(panel.series):
+        colour = COLOURS[place % len(COLOURS)]
+        x, y, areas = _usable(series.x), _usable(series.y), np.full(len(series.x), 84.0)  # square points
+        if len(series.areas) and largest > 0:
+            areas = np.nan_to_num(_usable(series.areas)) / largest * 1400
+        xerr, yerr = _lengths(x, series.x_intervals), _lengths(y, series.intervals)
+        axes.errorbar(x, y, yerr, xerr, fmt="none", ecolor=colour, **_BARS)
+        axes.scatter(x, y, s=areas, color=colour, alpha=0.55, linewidths=1.2, edgecolors=colour)
+        if series.texts:
+            axes.plot(x, y, color=colour, linewidth=1.2, alpha=0.45, zorder=1)
+            key[series.name] = Line2D([], [], color=colour, linewidth=4)
+        for i in np.flatnonzero(np.isfinite(x) & np.isfinite(y)).tolist():
+            name = fitted(series.texts[i] if series.texts else series.name, 9.5)
+            text = f"{name}\n{series.areas[i]:,.0f}" if len(series.areas) else name
+            beside.append(Bubble(text, x[i], y[i], areas[i] ** 0.5 / 2, colour))
+    return key, beside

@@ -1,0 +1,52 @@
+"""When the fitted curve is logged, and what for."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from attention_lab.callbacks import FittedCurve, fitted_curve
+
+
+@pytest.fixture
+def logged(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The steps at which a picture is written, for a regression without training."""
+    steps: list[int] = []
+    monkeypatch.setattr(fitted_curve, "Regression", SimpleNamespace)
+    monkeypatch.setattr(fitted_curve, "run_writer", lambda trainer: trainer.writer)
+    monkeypatch.setattr(fitted_curve, "curve_picture", lambda task: task.picture)
+    monkeypatch.setattr(fitted_curve, "add_picture", lambda writer, tag, picture, step: steps.append(step))
+    return steps
+
+
+def train(steps: int, *, picture: Any = None, writer: object = "writer", start: int = 0) -> None:
+    """A validation after every step, one before the first, and the end."""
+    callback, task = FittedCurve(), SimpleNamespace(picture=picture or Image.new("RGB", (2, 2)))
+    trainer: Any = SimpleNamespace(sanity_checking=True, writer=writer, global_step=start)
+    callback.on_validation_end(trainer, task)  # type: ignore[arg-type]
+    trainer.sanity_checking = False
+    for step in range(start + 1, steps + 1):
+        trainer.global_step = step
+        callback.on_validation_end(trainer, task)  # type: ignore[arg-type]
+    callback.on_train_end(trainer, task)  # type: ignore[arg-type]
+
+
+def test_it_is_logged_ever_more_rarely_and_at_the_end(logged: list[int]) -> None:
+    train(30)
+    assert logged == [1, 4, 16, 30]
+
+
+def test_the_end_is_not_logged_twice(logged: list[int]) -> None:
+    train(16)
+    assert logged == [1, 4, 16]
+
+
+def test_a_resumed_run_logs_where_it_starts(logged: list[int]) -> None:
+    train(25, start=20)
+    assert logged == [21, 25]
+
+
+def test_only_the_writing_process_logs(logged: list[int]) -> None:
+    train(5, writer=None)
+    assert logged == []

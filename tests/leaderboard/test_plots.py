@@ -1,0 +1,111 @@
+"""The pictures of a leaderboard: which settings stand where, whatever the numbers and names."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from attention_lab.leaderboard.plots import axes_panel, board_panels, draw_axes, draw_board, visible_range
+from attention_lab.leaderboard.ranking import Block, rank
+from attention_lab.leaderboard.settings import Setting
+from attention_lab.leaderboard.tables import Section
+from attention_lab.runs.run_folder import Job
+from attention_lab.viz.panels import Bubbles, Dot, Dots, Lines
+
+NAN = math.nan
+
+
+def setting(options: dict[str, object], *runs: dict[str, float]) -> Setting:
+    """A setting with a run of each seed."""
+    config = {"seed": 1, "monitor": {"metric": None, "mode": "max"}}
+    return Setting(
+        options,
+        [
+            Job(Path(str(seed)), {}, {"model": "nw"}, config, dict(run), None, str(seed))
+            for seed, run in enumerate(runs, start=1)
+        ],
+    )
+
+
+def section(name: str, count: int) -> Section:
+    cells = [setting({"size": i}, *({"test/mse": i + seed / 10} for seed in (1, 2, 3))) for i in range(count)]
+    block: Block = rank(cells, "test/mse", False, {"data": "a|b"})
+    return Section(name, ["size"], ["test/mse"], [block], set())
+
+
+def test_every_setting_has_its_mean_interval_seeds_and_verdict() -> None:
+    (panel,), note = board_panels([section("a section", 3)])
+    assert panel.title == "a section · data=a|b"
+    assert panel.x_label == "test/mse (less is better)"
+    first, *others = panel.rows
+    assert first.value == pytest.approx(0.2) and first.points == pytest.approx([0.1, 0.2, 0.3])
+    assert first.interval[0] < 0.2 < first.interval[1]
+    assert panel.groups[first.group] == "best"
+    assert [panel.groups[one.group] for one in others] == ["worse", "worse"]
+    assert note == "mean and 95% interval; rings: seeds"
+    assert draw_board("Scores", [section("", 3)]).startswith(b"\x89PNG")
+
+
+def test_too_many_settings_are_counted() -> None:
+    panels, note = board_panels([section(name, 60) for name in "abcde"])
+    assert [len(panel.rows) for panel in panels] == [40, 40, 40]
+    assert note.endswith("; 180 more settings are in the table")
+
+
+def test_an_interval_far_wider_than_the_values_does_not_press_them_together() -> None:
+    rows = [Dot("a", 0.1, (-49.9, 50.1), [0.09, 0.11]), Dot("b", 0.7, (0.6, 0.8), [0.6, 0.7, 0.8])]
+    low, high = visible_range(rows) or (NAN, NAN)
+    assert -0.5 < low < 0.09 and 0.8 < high < 1.5
+    assert visible_range(rows[1:]) == pytest.approx((0.592, 0.808))
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([], None),
+        ([Dot("diverged", NAN, (NAN, NAN), [NAN, math.inf])], None),
+        ([Dot("one", 0.0, (NAN, NAN), [0.0])], (-0.04, 0.04)),
+        ([Dot("huge", 1e300, (NAN, NAN), [1e300])], None),
+    ],
+)
+def test_odd_numbers_have_a_range_or_none(rows: list[Dot], expected: tuple[float, float] | None) -> None:
+    assert visible_range(rows) == (expected and pytest.approx(expected))
+    assert Dots(rows, within=visible_range(rows)).within == visible_range(rows)
+
+
+def test_lines_over_numbers_are_in_order_and_logarithmic_over_a_factor_of_ten() -> None:
+    cells = [setting({"scoring": "dot", "size": size}, {"y": float(size)}) for size in (1000, 10, 100)]
+    panel, note = axes_panel(cells, "size", "y", group="scoring")
+    assert isinstance(panel, Lines)
+    (row,) = panel.series
+    assert (row.name, row.x, row.y) == ("dot", [10, 100, 1000], [10.0, 100.0, 1000.0])
+    assert (panel.log_x, panel.ticks, note) == (True, [10, 100, 1000], "one run each")
+    near, _ = axes_panel(cells[1:], "size", "y")
+    assert isinstance(near, Lines) and near.log_x
+    linear, _ = axes_panel([setting({"size": size}, {"y": 1.0}) for size in (1, 2, 9)], "size", "y")
+    assert isinstance(linear, Lines) and not linear.log_x
+
+
+def test_categories_keep_their_order() -> None:
+    cells = [setting({"scoring": name}, {"y": 1.0}, {"y": 2.0}) for name in ("z", "a", "m")]
+    panel, note = axes_panel(cells, "scoring", "y")
+    assert isinstance(panel, Lines) and panel.series[0].x == ["z", "a", "m"]
+    assert (panel.log_x, list(panel.ticks), note) == (False, [], "mean and 95% interval over 2 seeds")
+    assert draw_axes(cells, "scoring", "y", size=None, title="Title").startswith(b"\x89PNG")
+
+
+def test_bubbles_of_one_group_are_joined() -> None:
+    speeds = {("linear", 10): 9.0, ("linear", 20): 8.0, ("band", 10): 7.0}
+    found = [
+        setting({"mechanism": name, "data.length": length}, {"test/accuracy": 1.0, "speed/s": speed})
+        for (name, length), speed in speeds.items()
+    ]
+    panel, note = axes_panel(found, "speed/s", "test/accuracy", group="mechanism")
+    assert isinstance(panel, Bubbles)
+    assert [(row.name, row.x, row.texts) for row in panel.series] == [
+        ("linear", [9.0, 8.0], ["10", "20"]),
+        ("band", [7.0], ["10"]),
+    ]
+    assert note == "one run each; beside each bubble data.length"
+    _, note = axes_panel(found, "speed/s", "test/accuracy", size="memory", group="mechanism")
+    assert note.endswith("; area and number: memory")
