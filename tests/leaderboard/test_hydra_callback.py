@@ -7,7 +7,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,12 +14,13 @@ from omegaconf import OmegaConf
 from scipy import stats
 
 from attention_lab.leaderboard.board import View, write_leaderboard
-from attention_lab.leaderboard.plots import draw_axes
+from attention_lab.leaderboard.plots import axes_panel
 from attention_lab.leaderboard.settings import group_runs, headlines, varied_options
 from attention_lab.leaderboard.significance import Estimate, estimate
 from attention_lab.runs.run_folder import Job, find_runs
 from attention_lab.text_tables import number
 from attention_lab.viz import plot
+from attention_lab.viz.plots import make_figure
 
 REPOSITORY = Path(__file__).parents[2]
 NW = ["-m", "model=nw", "trainer.max_epochs=1", "pictures=0", "logger=none"]
@@ -72,18 +72,16 @@ def test_jobs_that_differ_in_more_than_the_seed_are_not_averaged() -> None:
 
 
 @pytest.mark.parametrize("x", ["data.size", "fit/steps_per_second"])
-def test_the_intervals_of_the_picture_are_those_of_the_table(x: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_intervals_of_the_picture_are_those_of_the_table(x: str) -> None:
     """An accuracy is at most 1, a speed at least 0."""
     jobs = [
         _job(n, {"test/accuracy": y, "fit/steps_per_second": s}, data__size=size, seed=n)
         for n, (size, y, s) in enumerate([(10, 0.9, 1.0), (10, 1.0, 30.0), (20, 0.99, 5.0), (20, 1.0, 5.1)])
     ]
-    drawn: list[Any] = []
-    image = plot._image
-    monkeypatch.setattr(plot, "_image", lambda figure: drawn.append(figure.axes[0]) or image(figure))
     rows = group_runs(jobs, ["data.size"])
-    draw_axes(rows, x, "test/accuracy", size=None, title="")
-    bars = [bar for one in drawn[0].containers for lines in one[2] for bar in lines.get_segments()]
+    panel, _ = axes_panel(rows, x, "test/accuracy")
+    (axes,) = make_figure([panel]).axes
+    bars = [bar for one in axes.containers for lines in one[2] for bar in lines.get_segments()]
     found = sorted(tuple(bar[:, 1]) for bar in bars if bar[0, 1] != bar[1, 1])
     assert np.allclose(found, sorted(row.interval("test/accuracy") for row in rows))
     assert max(max(one) for one in found) == 1.0
