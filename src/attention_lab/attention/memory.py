@@ -1,10 +1,15 @@
-"""What queries attend to."""
+"""What queries attend to, how it is prepared, and one call with its queries."""
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
+
+from attention_lab.attention.masks import causal_mask, keeps_all
+from attention_lab.attention.scores import Score
+from attention_lab.attention.windows import Span, Window
 
 
 class Memory(NamedTuple):
@@ -36,6 +41,57 @@ class Memory(NamedTuple):
             raise ValueError("a memory with a mask cannot be extended")
         keys, value = torch.cat([self.keys, more.keys], -2), torch.cat([self.value, more.value], -2)
         return Memory(keys, value, None, self.causal)
+
+
+@dataclass
+class Call:
+    """Queries that attend to a memory: all that one call of an attention is given.
+
+    Attributes:
+        window: the keys that a query may attend to by their position.
+        query: the queries `[..., Q, dq]`.
+        memory: what they attend to.
+        offset: position of the first query.
+        bias: added to the scores, broadcastable to `[..., Q, K]`.
+    """
+
+    window: Window
+    query: Tensor
+    memory: Memory
+    offset: int = 0
+    bias: Tensor | None = None
+    _span: Span | None = None
+
+    @property
+    def span(self) -> Span:
+        """All that restricts a query: the memory's mask, its order and the window; made when first read."""
+        if self._span is None:
+            keys, mask = self.memory.keys.shape[-2], self.memory.mask
+            if self.memory.causal:
+                earlier = causal_mask(self.query.shape[-2], keys, self.query.device, offset=self.offset)
+                mask = earlier if mask is None else mask & earlier
+            span = self.window(self.query, keys, mask, self.offset)
+            if mask is not None:
+                span = span._replace(mask=mask if span.mask is None else mask & span.mask)
+            self._span = span
+        return self._span
+
+
+def make_memory(
+    score: Score, key: Tensor, value: Tensor | None, mask: Tensor | None, *, causal: bool
+) -> Memory:
+    """The memory of keys `[..., K, dk]` and values `[..., K, dv]`: see `Attention.remember`."""
+    value = key if value is None else value
+    check_memory(key, value, mask, score.key_size)
+    if mask is not None:
+        if keeps_all(mask):
+            mask = None
+        else:
+            hidden = ~mask.any(-2, keepdim=True).mT
+            same = value is key
+            key = key.masked_fill(hidden, 0.0)
+            value = key if same else value.masked_fill(hidden, 0.0)
+    return Memory(score.keys(key), value, mask, causal)
 
 
 def check_memory(key: Tensor, value: Tensor, mask: Tensor | None, size: int) -> None:

@@ -4,7 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
+
+from attention_lab.attention.memory import Call, Memory
 
 Examples = int | slice | Sequence[int] | Tensor | None
 """Which examples of a batch: one, some of them, or all (None)."""
@@ -26,6 +29,25 @@ class Recorder:
         """Record the selected examples of the weights of a batch, `[Q, K]` or `[B, ..., Q, K]`."""
         chosen, mask, centre = self.of_batch(weights.detach(), mask, centre)
         self.keep(chosen if self.examples is None else chosen.clone(), mask, centre)  # a view would keep all
+
+    def look(self, weigh: Callable[..., Tensor], call: Call) -> None:
+        """Compute and keep the weights of what is looked at, where the context came without weights.
+
+        Args:
+            weigh: from queries, keys, span and bias to weights.
+            call: a call of the attention with a whole batch.
+        """
+        memory = call.memory
+        query, keys, value, mask, bias = self.of_batch(
+            call.query, memory.keys, memory.value, memory.mask, call.bias
+        )
+        chosen = Call(call.window, query, Memory(keys, value, mask, memory.causal), call.offset, bias)
+        kind = query.device.type
+        # A parameter whose cast were cached here would have no gradient where it is used again.
+        cast = torch.autocast(kind, enabled=torch.is_autocast_enabled(kind), cache_enabled=False)
+        with torch.no_grad(), cast:
+            span = chosen.span
+            self.keep(weigh(query, keys, span, bias), span.mask, span.centre)
 
     def of_batch(self, *tensors: Tensor | None) -> list[Any]:
         """The selected examples of tensors that share a batch dimension.

@@ -1,0 +1,145 @@
+"""Which path leads to the context, and why. All give the same as the plain line, `pool(weigh(...))`.
+
+The others never hold the weights of all pairs. The first that applies is taken:
+
+| path | does | needs |
+|---|---|---|
+| `band` | strips of keys in the fused kernel | a band, a softmax, no fall-off, a score with features |
+| `strips` | strips of keys in the plain line | a band |
+| `linear` | sums over the keys | `exp(score)` an inner product, a softmax, no window, dropout or bias |
+| `fused` | all keys in the fused kernel | a softmax, no fall-off, a score with features |
+
+Features make the score an inner product: see `Score.features` and `Score.kernel_features`. Hard pooling draws
+from the weights, so that it needs them all.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
+
+from torch import Tensor, nn
+
+from attention_lab.attention.dropout import Dropout
+from attention_lab.attention.fast.band import Blocks, band_attention, by_strips, make_blocks
+from attention_lab.attention.fast.fused import fused_attention
+from attention_lab.attention.fast.linear import linear_attention
+from attention_lab.attention.memory import Call
+from attention_lab.attention.normalizers import Normalizer
+from attention_lab.attention.pooling import Soft
+from attention_lab.attention.scores import Score
+from attention_lab.attention.windows import Band, Global, Span, Window
+
+
+@runtime_checkable
+class Parts(Protocol):
+    """The parts of an `Attention`, and its plain line."""
+
+    score: Score
+    normalizer: Normalizer
+    pooling: nn.Module
+    window: Window
+    dropout: Dropout
+    training: bool
+
+    def weigh(self, query: Tensor, keys: Tensor, span: Span, bias: Tensor | None = None) -> Tensor:
+        """Weights before dropout."""
+
+    def pool(self, weights: Tensor, value: Tensor) -> Tensor:
+        """Context, with dropout of the weights."""
+
+
+class Path(NamedTuple):
+    """A way to the context that holds no weights of all pairs.
+
+    Attributes:
+        name: as in the table above.
+        context: computes the context `[..., Q, dv]`.
+    """
+
+    name: Literal["band", "strips", "linear", "fused"]
+    context: Callable[[], Tensor]
+
+
+def fast_path(parts: Parts, call: Call) -> Path | None:
+    """The fastest exact path for a call; None if its weights must be held."""
+    if not isinstance(parts.pooling, Soft):
+        return None
+    return _within_band(parts, call) or _linear(parts, call) or _fused(parts, call)
+
+
+def _within_band(parts: Parts, call: Call) -> Path | None:
+    """By strips of keys, if there is a band and strips are faster."""
+    window, (keys, value, mask, _) = parts.window, call.memory
+    blocks = _blocks(parts, call)
+    if blocks is None or not isinstance(window, Band):
+        return None
+    factor = window.factor(blocks.distances(call.query.device), call.query.dtype)
+    scale = parts.normalizer.scale
+    if scale is not None and factor is None:  # the kernel normalises and pools in one: no factor in between
+        features = parts.score.features(call.query, keys, mask)
+        if features is not None:
+            dropout = _dropped(parts)
+            band = partial(band_attention, *features, value, mask, blocks, scale=scale, dropout=dropout)
+            return Path("band", band)
+
+    def attend(query: Tensor, keys: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+        return parts.pool(parts.weigh(query, keys, Span(mask, factor)), value)
+
+    return Path("strips", partial(by_strips, attend, call.query, keys, value, mask, blocks))
+
+
+def _blocks(parts: Parts, call: Call) -> Blocks | None:
+    """How to cut queries and keys into strips; None if they must not be cut, or if that does not pay."""
+    queries, keys = call.query.shape[-2], call.memory.keys.shape[-2]
+    mask = call.memory.mask
+    if not isinstance(parts.window, Band) or call.bias is not None:
+        return None
+    if parts.score.is_placed or (mask is not None and mask.shape[-2:] != (1, keys)):
+        return None
+    return make_blocks(queries, keys, parts.window.width, causal=call.memory.causal, offset=call.offset)
+
+
+def _linear(parts: Parts, call: Call) -> Path | None:
+    """By sums over the keys, which leave no single weight to be changed, dropped or masked."""
+    query, memory = call.query, call.memory
+    if parts.normalizer.scale != 1 or _dropped(parts) or call.bias is not None:
+        return None
+    if not isinstance(parts.window, Global):
+        return None
+    features = parts.score.kernel_features(query, memory.keys)
+    if features is None or (memory.mask is not None and memory.mask.shape[-2] != 1):
+        return None
+    if memory.causal and not _starts_together(call):
+        return None
+    return Path(
+        "linear", partial(linear_attention, *features, memory.value, memory.mask, causal=memory.causal)
+    )
+
+
+def _fused(parts: Parts, call: Call) -> Path | None:
+    """By torch's fused kernel, which needs no mask for an order that starts with the keys."""
+    memory, scale = call.memory, parts.normalizer.scale
+    if scale is None:
+        return None
+    free = memory.mask is None and call.bias is None and isinstance(parts.window, Global)
+    causal = free and memory.causal and _starts_together(call)
+    mask: Tensor | None = None
+    if not causal:
+        if call.span.factor is not None:
+            return None
+        mask = call.span.mask
+    features = parts.score.features(call.query, memory.keys, memory.mask)
+    if features is None:
+        return None
+    fused = partial(fused_attention, bias=call.bias, causal=causal, scale=scale, dropout=_dropped(parts))
+    return Path("fused", partial(fused, *features, memory.value, mask))
+
+
+def _starts_together(call: Call) -> bool:
+    """Whether queries and keys stand at the same positions."""
+    return call.offset == 0 and call.query.shape[-2] == call.memory.keys.shape[-2]
+
+
+def _dropped(parts: Parts) -> float:
+    """The probability with which a weight is dropped now."""
+    return parts.dropout.p if parts.training else 0.0

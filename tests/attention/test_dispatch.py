@@ -1,0 +1,91 @@
+"""The path that a choice of parts leads to; that all paths give the same is tested beside each of them."""
+
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+
+from attention_lab.attention import (
+    Additive,
+    Band,
+    Gaussian,
+    Hard,
+    Linear,
+    LocalP,
+    Location,
+    Mechanism,
+    ScaledDot,
+    Sigmoid,
+    Softmax,
+)
+from attention_lab.attention.fast.dispatch import fast_path
+from attention_lab.attention.memory import Call
+
+LENGTH, SIZE = 256, 4
+NARROW = partial(Band, width=2)
+PADDING = (torch.arange(LENGTH) < LENGTH - 1).expand(1, LENGTH)
+PER_QUERY = torch.ones(LENGTH, LENGTH, dtype=torch.bool).tril(3)
+
+
+def _path(mechanism: Mechanism, *, training: bool = False, dropout: float = 0.0, **call: Any) -> str | None:
+    attention = mechanism(SIZE, SIZE, dropout=dropout).train(training)
+    x = torch.randn(LENGTH, SIZE, generator=torch.Generator().manual_seed(0))
+    memory = attention.remember(x, mask=call.pop("mask", None), causal=call.pop("causal", False))
+    path = fast_path(attention, Call(attention.window, x, memory, **call))
+    return None if path is None else path.name
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "expected"),
+    [
+        (Mechanism(ScaledDot), "fused"),
+        (Mechanism(Gaussian), "fused"),
+        (Mechanism(Linear), "linear"),
+        (Mechanism(Additive), None),
+        (Mechanism(ScaledDot, Sigmoid), None),
+        (Mechanism(ScaledDot, pooling=Hard), None),
+        (Mechanism(ScaledDot, window=LocalP), None),
+        (Mechanism(ScaledDot, window=partial(LocalP, falloff="none")), "fused"),
+        (Mechanism(ScaledDot, window=NARROW), "band"),
+        (Mechanism(ScaledDot, window=partial(Band, width=2, falloff="gaussian")), "strips"),
+        (Mechanism(ScaledDot, Sigmoid, window=NARROW), "strips"),
+        (Mechanism(Additive, window=NARROW), "strips"),
+        (Mechanism(partial(Location, length=LENGTH), window=NARROW), None),
+        (Mechanism(ScaledDot, window=partial(Band, width=LENGTH)), "fused"),  # strips would save nothing
+    ],
+)
+def test_a_mechanism_takes_the_fastest_exact_path(mechanism: Mechanism, expected: str | None) -> None:
+    assert _path(mechanism) == expected
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ({"causal": True}, "linear"),
+        ({"mask": PADDING}, "linear"),
+        ({"mask": PER_QUERY}, None),
+        ({"causal": True, "offset": 1}, None),
+        ({"bias": torch.zeros(LENGTH, LENGTH)}, None),
+        ({"training": True}, "linear"),
+        ({"training": True, "dropout": 0.1}, None),
+    ],
+)
+def test_sums_over_the_keys_leave_no_single_weight_to_change(
+    call: dict[str, Any], expected: str | None
+) -> None:
+    assert _path(Mechanism(Linear), **call) == expected
+    assert _path(Mechanism(Linear, partial(Softmax, temperature=2.0))) is None
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ({"mask": PADDING}, "band"),
+        ({"mask": PER_QUERY}, "fused"),
+        ({"bias": torch.zeros(LENGTH, LENGTH)}, "fused"),
+        ({"training": True, "dropout": 0.1}, "band"),
+    ],
+)
+def test_strips_are_cut_where_all_queries_share_the_mask(call: dict[str, Any], expected: str) -> None:
+    assert _path(Mechanism(ScaledDot, window=NARROW), **call) == expected
