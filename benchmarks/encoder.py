@@ -131,7 +131,7 @@ def _attention(batch: Batch) -> Contest:
         def forward(x: Tensor) -> Tensor:
             packing = make_packing(visible.unsqueeze(1), SIZE)
             assert packing is not None
-            return packing.unpack(module(packing.pack(x), packing))
+            return packing.unpack(module(packing.pack(x), packing=packing))
 
         return _work(batch, module, forward)
 

@@ -20,6 +20,7 @@ from attention_lab.attention import (
     LocalP,
     Location,
     Mechanism,
+    MultiHead,
     QueryFree,
     ScaledDot,
     lengths_mask,
@@ -150,6 +151,18 @@ def test_an_empty_sequence_is_no_sequence() -> None:
     assert torch.allclose(found[0], found[2])
     assert (found[2][[0, 2]] == 0).all()
     assert (encoder(x, torch.zeros(3, dtype=torch.long)) == 0).all()
+
+
+def test_a_packing_has_its_own_mask() -> None:
+    mask = lengths_mask(torch.tensor([100, 10]), 100)
+    packing = make_packing(mask, 64)
+    assert packing is not None
+    attention, x = MultiHead(Mechanism(ScaledDot), 64, 2), torch.randn(2, 100, 64)
+    with pytest.raises(ValueError, match="a packing has its own mask"):
+        attention(packing.pack(x), mask, packing=packing)
+    torch.testing.assert_close(
+        packing.unpack(attention(packing.pack(x), packing=packing)) * mask.mT, attention(x, mask) * mask.mT
+    )
 
 
 def test_it_is_packed_where_that_pays() -> None:

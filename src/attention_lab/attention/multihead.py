@@ -48,21 +48,28 @@ class MultiHead(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "*B L d"],
-        mask: Bool[Tensor, "..."] | Packing | None = None,
+        mask: Bool[Tensor, "..."] | None = None,
         *,
+        packing: Packing | None = None,
         causal: bool = False,
     ) -> Float[Tensor, "*B L d"]:
         """Self-attention of `x`.
 
         Args:
-            x: the sequences `[B, L, d]`, or with a packing the real positions of all sequences, `[N, d]`.
-            mask: `[B, 1, L]`, `[B, L, L]` or `[L, L]`, True = attend; or how `x` is packed.
-            causal: let a position attend only to itself and earlier ones.
+            x: the sequences `[B, L, d]`, or with a packing the real positions of all, `[N, d]`.
+            mask: `[B, 1, L]`, `[B, L, L]` or `[L, L]`, True = attend.
+            packing: how `x` is packed.
+            causal: let a position attend to itself and earlier ones only.
+
+        Raises:
+            ValueError: a mask beside a packing, which has its own.
         """
+        if mask is not None and packing is not None:
+            raise ValueError("a packing has its own mask: give one of the two")
         projected = self.project(x)
-        if isinstance(mask, Packing):
-            return self._output(self._packed(projected, mask, causal))
-        return self._output(self._heads(projected, mask, causal))
+        if packing is None:
+            return self._output(self._heads(projected, mask, causal))
+        return self._output(self._packed(projected, packing, causal))
 
     def remember(
         self,

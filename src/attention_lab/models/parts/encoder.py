@@ -37,13 +37,18 @@ class EncoderLayer(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(
-        self, x: Float[Tensor, "*B L d"], mask: Bool[Tensor, "..."] | Packing | None, *, causal: bool = False
+        self,
+        x: Float[Tensor, "*B L d"],
+        mask: Bool[Tensor, "..."] | None,
+        *,
+        packing: Packing | None = None,
+        causal: bool = False,
     ) -> Float[Tensor, "*B L d"]:
         """The layer's output under a mask `[B, 1, L]` for padding, or `[B, L, L]` for the edges of a graph.
 
-        With a packing, `x` holds only the rows `[N, d]` of the real positions.
+        With a packing, `x` is the rows `[N, d]` of the real positions alone, and there is no mask.
         """
-        x = x + self.dropout(self.attention(self.attention_norm(x), mask, causal=causal))
+        x = x + self.dropout(self.attention(self.attention_norm(x), mask, packing=packing, causal=causal))
         return self._feed_forward(x)
 
     def step(
@@ -117,10 +122,10 @@ class Encoder(nn.Module):
         """
         mask = None if lengths is None else lengths_mask(lengths, x.shape[1])
         if mask is None or keeps_all(mask):
-            return self._encode(self._with_positions(x, 0), None)
+            return self._encode(self._with_positions(x, 0))
         packing = make_packing(mask, x.shape[-1])
         if packing is not None:
-            return packing.unpack(self._encode(packing.pack(self._with_positions(x, 0)), packing))
+            return packing.unpack(self._encode(packing.pack(self._with_positions(x, 0)), packing=packing))
         padding = ~mask.mT
         x = self._with_positions(x.masked_fill(padding, 0.0), 0)
         return self._encode(x, mask).masked_fill(padding, 0.0)
@@ -147,11 +152,12 @@ class Encoder(nn.Module):
             memories.append(memory)
         return self.norm(x), EncoderState(tuple(memories), offset + x.shape[1])
 
-    def _encode(self, x: Tensor, mask: Tensor | Packing | None) -> Tensor:
+    def _encode(self, x: Tensor, mask: Tensor | None = None, packing: Packing | None = None) -> Tensor:
         """The layers and the final norm."""
+        how = {"packing": packing, "causal": self.causal}
         for layer in self.layers:
             assert isinstance(layer, EncoderLayer)
-            x = run_layer(layer, layer.attention.attention, self.checkpointing, x, mask, causal=self.causal)
+            x = run_layer(layer, layer.attention.attention, self.checkpointing, x, mask, **how)
         output: Tensor = self.norm(x)
         return output
 
