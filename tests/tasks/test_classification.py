@@ -2,8 +2,9 @@
 
 import pytest
 import torch
+from torch import Tensor, nn
 
-from attention_lab.attention import Additive, Mechanism
+from attention_lab.attention import Additive, Mechanism, lengths_mask
 from attention_lab.callbacks.pictures import attention_records
 from attention_lab.data import ClassificationBatch, ClassificationCodec
 from attention_lab.data.reading.ragged import Ragged
@@ -37,6 +38,33 @@ def test_every_attention_has_its_own_labels(readout: str) -> None:
         assert ("readout.attention" in observation.weights) == (readout == "attention")
         places = [place for place, _ in attention_records(observation)]
         assert places == ["encoder layer 1", *["readout"] * (readout == "attention")]
+
+
+class _OneQuery(nn.Module):
+    """A user's own classifier: learned queries attend to the vectors, and it says nothing of positions."""
+
+    def __init__(self, queries: int) -> None:
+        super().__init__()
+        self.query = nn.Parameter(torch.randn(queries, 3))
+        self.attention = Mechanism(Additive)(3, 3)
+
+    def forward(self, inputs: Tensor, lengths: Tensor) -> Tensor:
+        memory = self.attention.remember(inputs, mask=lengths_mask(lengths, inputs.shape[1]))
+        context: Tensor = self.attention(self.query.expand(len(inputs), -1, -1), memory)
+        return context.mean(1)
+
+
+@pytest.mark.parametrize("queries", [1, 3])
+def test_a_model_of_ones_own_needs_no_labels_of_positions(queries: int) -> None:
+    codec = ClassificationCodec(["a", "b", "c"], length=4, features=3)
+    task = Classification(_OneQuery(queries), codec).eval()  # type: ignore[arg-type]
+    batch = ClassificationBatch(torch.rand(2, 4, 3), torch.tensor([4, 2]), torch.tensor([1, -1]))
+    for observation, length in zip(task.observe(batch), (4, 2), strict=True):
+        tokens = observation.input.split(" ")
+        labels = [f"query {number}" for number in range(1, queries + 1)], tokens
+        assert observation.labels("attention") == labels
+        assert observation.weights["attention"].shape == (1, queries, length)
+        assert [place for place, _ in attention_records(observation)] == ["attention"]
 
 
 def test_a_text_is_shown_as_it_was_given() -> None:

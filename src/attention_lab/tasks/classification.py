@@ -19,7 +19,8 @@ class Classification(Task):
     """Train by cross entropy, judge by accuracy.
 
     Args:
-        model: the classifier.
+        model: the classifier: logits of inputs and lengths. One without a method `position_labels`, as
+            `SequenceClassifier` has, is taken to attend to the tokens themselves.
         codec: text to tensors and back.
         label_smoothing: share of the target spread over all classes in training (1512.00567).
         options: see `Task`.
@@ -75,23 +76,48 @@ class Classification(Task):
             zip(batch.inputs.cpu(), batch.lengths.tolist(), batch.labels.tolist(), strict=True)
         ):
             tokens = self.codec.token_labels(inputs, length)
-            positions = self.model.position_labels(tokens)
-            shown = (row, slice(None), slice(len(positions)), slice(len(positions)))
+            sides = {
+                name: self._labels(name, weights[name], tokens, batch.inputs.shape[1]) for name in weights
+            }
             result.append(
                 Observation(
                     input=batch.texts[row] if batch.texts else " ".join(tokens),
                     output=self.codec.decode(classes[row]),
                     expected=self.codec.decode(label) if (batch.labels[row] >= 0).all() else "",
-                    weights={name: weights[name][shown].float().cpu() for name in weights},
-                    masks={name: weights.mask(name)[shown].cpu() for name in weights},
-                    queries=positions,
-                    keys=positions,
-                    others={
-                        name: (["[readout]"], positions) for name in weights if name.startswith("readout.")
-                    },
+                    weights={name: _shown(weights[name][row], *sides[name]).float() for name in weights},
+                    masks={name: _shown(weights.mask(name)[row], *sides[name]) for name in weights},
+                    queries=self._positions(tokens),
+                    keys=self._positions(tokens),
+                    others=sides,
                 )
             )
         return result
+
+    def _positions(self, tokens: list[str]) -> list[str]:
+        """The labels of what the model attends to: the tokens, unless its `position_labels` adds to them."""
+        labels = getattr(self.model, "position_labels", list)
+        return labels(tokens)
+
+    def _labels(
+        self, module: str, weights: Tensor, tokens: list[str], longest: int
+    ) -> tuple[list[str], list[str]]:
+        """Labels of the rows and columns of an attention: positions, or numbers where it has others.
+
+        Args:
+            module: its place in the model.
+            weights: its weights `[B, H, Q, K]`.
+            tokens: labels of an example's tokens.
+            longest: length of the longest example.
+        """
+        if module.startswith("readout."):
+            return ["[readout]"], self._positions(tokens)
+        positions = self._positions(tokens)
+        padded = longest + len(positions) - len(tokens)
+        queries, keys = (
+            positions if size == padded else [f"{side} {number}" for number in range(1, size + 1)]
+            for side, size in zip(("query", "key"), weights.shape[-2:], strict=True)
+        )
+        return queries, keys
 
     def _evaluate(self, batch: ClassificationBatch, part: Part) -> None:
         logits = self.model(batch.inputs, batch.lengths)
@@ -100,6 +126,11 @@ class Classification(Task):
         metric.update(logits.flatten(0, -2), batch.labels.flatten())  # type: ignore[operator]
         self.log(f"{part}/loss", loss, batch_size=len(batch.labels), sync_dist=True)
         self.log(f"{part}/accuracy", metric, prog_bar=part == "validation")  # type: ignore[arg-type]
+
+
+def _shown(heads: Tensor, rows: list[str], columns: list[str]) -> Tensor:
+    """What has a label of the `[H, Q, K]` of an example, on the CPU."""
+    return heads[:, : len(rows), : len(columns)].cpu()
 
 
 def _cross_entropy(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> Tensor:
