@@ -14,7 +14,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from attention_lab.callbacks import AttentionMaps, RunLogger, attention_maps
 from attention_lab.callbacks.attention_maps import MEASURES
 from attention_lab.tasks import Observation
-from attention_lab.tensorboard_plugin import decode
+from attention_lab.tensorboard_plugin import AttentionRecord, decode
 
 
 def test_numbers_of_each_head() -> None:
@@ -26,16 +26,20 @@ def test_numbers_of_each_head() -> None:
 
 
 def _observation(weights: torch.Tensor) -> Observation:
-    return Observation(
-        input="ab",
-        output="x y",
-        expected="",
-        weights={"encoder.layers.0.attention": weights, "decoder.attention": weights[:1]},
-        masks={"encoder.layers.0.attention": weights > 0, "decoder.attention": weights[:1] > 0},
-        queries=["x", "y", "</s>"],
-        keys=["a", "b"],
-        gold=torch.tensor([0, 1, -1]),
+    records = (
+        AttentionRecord(
+            weights=shown.numpy(),
+            mask=(shown > 0).numpy(),
+            queries=["x", "y", "</s>"],
+            keys=["a", "b"],
+            module=module,
+            input="ab",
+            output="x y",
+            gold=np.array([0, 1, -1]),
+        )
+        for module, shown in (("encoder.layers.0.attention", weights), ("decoder.attention", weights[:1]))
     )
+    return Observation("ab", "x y", "", tuple(records))
 
 
 def test_a_record_of_each_attention_stands_beside_its_picture(

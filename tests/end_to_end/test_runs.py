@@ -150,9 +150,10 @@ def test_predicting_rebuilds_everything_from_the_checkpoint(command, tmp_path: P
     trained = attention_lab.load(moved)
     assert trained.predict(["abc", "zzz"]) == [line.split("\t")[1] for line in lines[:2]]
     (seen,) = trained.observe(["abc"])
-    (weights,) = seen.weights.values()
-    assert weights.shape == (1, len(seen.queries), 4)
-    assert torch.allclose(weights.sum(-1), torch.ones(1, len(seen.queries)))
+    ((name, weights),) = seen.weights.items()
+    written, _ = seen.labels(name)
+    assert weights.shape == (1, len(written), 4)
+    assert torch.allclose(weights.sum(-1), torch.ones(1, len(written)))
 
 
 def test_the_command_line_wins_over_the_checkpoint(command) -> None:

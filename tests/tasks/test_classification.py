@@ -5,13 +5,13 @@ import torch
 from torch import Tensor, nn
 
 from attention_lab.attention import Additive, Mechanism, lengths_mask
-from attention_lab.callbacks.pictures import attention_records
 from attention_lab.data import ClassificationBatch, ClassificationCodec
 from attention_lab.data.reading.ragged import Ragged
 from attention_lab.data.reading.splits import ClassificationSplit
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer
 from attention_lab.models import MultiHeadClassifier
 from attention_lab.tasks import Classification
+from attention_lab.tasks.pictures import readable
 
 
 @pytest.mark.parametrize("readout", ["mean", "cls", "attention"])
@@ -36,7 +36,7 @@ def test_every_attention_has_its_own_labels(readout: str) -> None:
             assert queries == (["[readout]"] if name == "readout.attention" else positions)
             assert keys == positions
         assert ("readout.attention" in observation.weights) == (readout == "attention")
-        places = [place for place, _ in attention_records(observation)]
+        places = [readable(record.module) for record in observation.records]
         assert places == ["encoder layer 1", *["readout"] * (readout == "attention")]
 
 
@@ -64,7 +64,7 @@ def test_a_model_of_ones_own_needs_no_labels_of_positions(queries: int) -> None:
         labels = [f"query {number}" for number in range(1, queries + 1)], tokens
         assert observation.labels("attention") == labels
         assert observation.weights["attention"].shape == (1, queries, length)
-        assert [place for place, _ in attention_records(observation)] == ["attention"]
+        assert [record.module for record in observation.records] == ["attention"]
 
 
 def test_a_text_is_shown_as_it_was_given() -> None:
@@ -78,7 +78,7 @@ def test_a_text_is_shown_as_it_was_given() -> None:
     batch = codec.encode(given)
     first, second = Classification(model, codec).eval().observe(batch)
     assert [first.input, second.input] == given
-    assert first.keys == ["<unk>", "<unk>", "is", "it"]  # what the model reads
+    assert first.records[0].keys == ["<unk>", "<unk>", "is", "it"]  # what the model reads
     split = ClassificationSplit(Ragged([[4], [5, 4]]), [0, 1], ["odd", "it is"])
     assert split[torch.tensor([1])].texts == ("it is",)
 

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -105,14 +106,14 @@ def test_what_is_shown_of_an_example() -> None:
     assert (long.input, long.expected) == ("b↵", "b↵cc")
     assert long.output.startswith("b↵")
     for one in (short, long):
-        assert one.queries == one.keys == ["<s>", *one.output[: CODEC.length - 1]]
         assert list(one.weights) == [f"encoder.layers.{layer}.attention.attention" for layer in range(2)]
-        for name, weights in one.weights.items():
-            steps = len(one.keys)
-            assert weights.shape == one.masks[name].shape == (2, steps, steps)
-            assert torch.allclose(weights.sum(-1), torch.ones(2, steps))
-            assert not weights[~one.masks[name]].any()
-            assert one.masks[name].equal(torch.ones(2, steps, steps, dtype=torch.bool).tril())
+        for record in one.records:
+            assert record.queries == record.keys == ["<s>", *one.output[: CODEC.length - 1]]
+            steps = len(record.keys)
+            assert record.weights.shape == record.attended.shape == (2, steps, steps)
+            assert np.allclose(record.weights.sum(-1), 1)
+            assert not record.weights[~record.attended].any()
+            assert np.array_equal(record.attended, np.tile(np.tri(steps, dtype=bool), (2, 1, 1)))
 
 
 def test_what_is_shown_is_what_was_answered() -> None:
@@ -126,6 +127,6 @@ def test_what_is_shown_is_what_was_answered() -> None:
 def test_of_a_long_text_the_beginning_is_shown() -> None:
     task = _task(LanguageCodec(CODEC.tokenizer, length=200, ends=False))
     (one,) = task.observe(task.codec.encode(["ab" * 50]))
-    assert one.queries == ["<s>", *"ab" * (LIMIT // 2)][:LIMIT]
+    assert all(record.queries == ["<s>", *"ab" * (LIMIT // 2)][:LIMIT] for record in one.records)
     assert all(weights.shape == (2, LIMIT, LIMIT) for weights in one.weights.values())
     assert one.output.startswith("ab" * 50)

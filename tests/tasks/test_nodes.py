@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 import torch
 
@@ -24,12 +25,13 @@ def test_the_graph_is_one_example() -> None:
     assert observation.input == "1 5"
     assert observation.expected == "left, right"
     assert observation.output == ", ".join(task.answer(batch))
-    assert list(observation.queries) == list(observation.keys) == list("12345678")
     assert len(observation.weights) == 2
     mask = adjacency_mask(batch.edges, 8)
+    for record in observation.records:
+        assert record.mask is not None and np.array_equal(record.mask, mask.expand(2, 8, 8))
     for name, weights in observation.weights.items():
         assert weights.shape == (2, 8, 8)
-        assert observation.masks[name].equal(mask.expand(2, 8, 8))
+        assert observation.labels(name) == (list("12345678"), list("12345678"))
         torch.testing.assert_close(weights.sum(-1), torch.ones(2, 8))
 
 

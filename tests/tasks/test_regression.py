@@ -24,12 +24,13 @@ def test_one_input_is_an_axis_in_the_units_of_the_data(features: int) -> None:
         torch.tensor([[0.5], [-0.5]]).expand(2, features), torch.zeros(2, 1), torch.full([2], -1)
     )
     (observation,) = Regression(model, codec).eval().observe(batch)
-    assert (observation.queries, observation.keys) == (["9", "11"], ["8", "10", "12"])
+    (record,) = observation.records
+    assert (record.queries, record.keys) == (["9", "11"], ["8", "10", "12"])
     if features == 2:
-        assert observation.x is None
+        assert record.x is None
     else:
-        assert observation.x is not None
-        assert [side.tolist() for side in observation.x] == [[9, 11], [8, 10, 12]]
+        assert record.x is not None and record.kind == "regression"
+        assert [side.tolist() for side in record.x] == [[9, 11], [8, 10, 12]]
 
 
 def test_a_curve_is_drawn_with_as_many_samples_as_can_be_seen() -> None:

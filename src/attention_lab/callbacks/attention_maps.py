@@ -10,11 +10,11 @@ from pytorch_lightning.utilities import move_data_to_device
 from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
 
-from attention_lab.callbacks.pictures import attention_records, readable, record_pictures, scale_tops
 from attention_lab.callbacks.tensorboard import add_picture, run_writer
 from attention_lab.errors import LabError
 from attention_lab.metrics import attention_entropy, monotonicity
 from attention_lab.tasks import Observation, Task
+from attention_lab.tasks.pictures import readable, record_pictures, scale_tops
 from attention_lab.tensorboard_plugin.writer import write_record
 from attention_lab.text_tables import markdown_code, markdown_table
 
@@ -70,9 +70,10 @@ class AttentionMaps(pl.Callback):
         step = trainer.global_step
         observations = observe_probe(trainer, pl_module, self.examples)
         self._write_maps(writer, observations, step)
-        for module in observations[0].weights:
+        examples = [observation.weights for observation in observations]
+        for module in examples[0]:
             for measure, of in MEASURES.items():
-                heads = torch.stack([of(one.weights[module]) for one in observations]).nanmean(0)
+                heads = torch.stack([of(weights[module]) for weights in examples]).nanmean(0)
                 for head, value in enumerate(heads.tolist(), start=1):
                     if not isnan(value):  # one row does not move
                         writer.add_scalar(f"{measure}/{readable(module)} head {head}", value, step)
@@ -80,13 +81,13 @@ class AttentionMaps(pl.Callback):
 
     def _write_maps(self, writer: SummaryWriter, observations: list[Observation], step: int) -> None:
         """Records for the Attention tab, and pictures of them."""
-        examples = [list(attention_records(observation)) for observation in observations]
-        for place, top in scale_tops(examples).items():
+        for place, top in scale_tops(observation.records for observation in observations).items():
             self.tops[place] = max(top, self.tops.get(place, 0.0))
-        for number, records in enumerate(examples, start=1):
-            for place, record in records:
+        for number, observation in enumerate(observations, start=1):
+            for record in observation.records:
+                place = readable(record.module)
                 write_record(writer, f"example {number}/{place}", record, step)
-                for name, picture in record_pictures(place, record, self.tops[place]):
+                for name, picture in record_pictures(record, self.tops[place]):
                     add_picture(writer, f"attention/example {number}/{name}", picture, step)
 
 

@@ -12,7 +12,6 @@ from pytorch_lightning.callbacks import ModelCheckpoint
 
 from attention_lab.callbacks.attention_maps import observe_probe
 from attention_lab.callbacks.fitted_curve import save_curve
-from attention_lab.callbacks.pictures import save_pictures
 from attention_lab.callbacks.restoring import Restoring
 from attention_lab.callbacks.resumable import STATE, Resumable
 from attention_lab.callbacks.run_logs import rewind
@@ -52,6 +51,7 @@ from attention_lab.runs.parts import REBUILT
 from attention_lab.runs.run_folder import ERROR
 from attention_lab.runs.run_names import hparam_columns, hparam_order
 from attention_lab.tasks import RECIPE, Regression, Task, Transduction
+from attention_lab.tasks.pictures import save_pictures
 from attention_lab.untrusted.checkpoints import read_checkpoint
 from attention_lab.untrusted.restored import check_parts, of_interruption
 from attention_lab.writing import remove, write_atomically

@@ -7,11 +7,11 @@ from pathlib import Path
 import torch
 from pytorch_lightning.utilities import move_data_to_device
 
-from attention_lab.callbacks.pictures import save_pictures
 from attention_lab.data.reading.splits import Split
 from attention_lab.metrics import Confusion, confusions
 from attention_lab.runs.results import ERROR_COLUMNS, ESCAPES
 from attention_lab.tasks import Transduction
+from attention_lab.tasks.pictures import save_pictures
 from attention_lab.tasks.scored_examples import ScoredExample
 from attention_lab.text_tables import markdown_table, markdown_text
 from attention_lab.writing import write_atomically

@@ -11,7 +11,7 @@ from attention_lab.attention import recording
 from attention_lab.data.reading.batches import ClassificationBatch
 from attention_lab.data.reading.codecs import ClassificationCodec
 from attention_lab.models import SequenceClassifier
-from attention_lab.tasks.observation import Observation
+from attention_lab.tasks.observation import Observation, Sides, make_observation
 from attention_lab.tasks.task import Part, Task, check_label_smoothing
 
 
@@ -76,19 +76,15 @@ class Classification(Task):
             zip(batch.inputs.cpu(), batch.lengths.tolist(), batch.labels.tolist(), strict=True)
         ):
             tokens = self.codec.token_labels(inputs, length)
-            sides = {
-                name: self._labels(name, weights[name], tokens, batch.inputs.shape[1]) for name in weights
-            }
+            longest = batch.inputs.shape[1]
             result.append(
-                Observation(
+                make_observation(
+                    weights,
+                    row,
+                    {name: self._sides(name, weights[name], tokens, longest) for name in weights},
                     input=batch.texts[row] if batch.texts else " ".join(tokens),
                     output=self.codec.decode(classes[row]),
                     expected=self.codec.decode(label) if (batch.labels[row] >= 0).all() else "",
-                    weights={name: _shown(weights[name][row], *sides[name]).float() for name in weights},
-                    masks={name: _shown(weights.mask(name)[row], *sides[name]) for name in weights},
-                    queries=self._positions(tokens),
-                    keys=self._positions(tokens),
-                    others=sides,
                 )
             )
         return result
@@ -98,9 +94,7 @@ class Classification(Task):
         labels = getattr(self.model, "position_labels", list)
         return labels(tokens)
 
-    def _labels(
-        self, module: str, weights: Tensor, tokens: list[str], longest: int
-    ) -> tuple[list[str], list[str]]:
+    def _sides(self, module: str, weights: Tensor, tokens: list[str], longest: int) -> Sides:
         """Labels of the rows and columns of an attention: positions, or numbers where it has others.
 
         Args:
@@ -110,14 +104,14 @@ class Classification(Task):
             longest: length of the longest example.
         """
         if module.startswith("readout."):
-            return ["[readout]"], self._positions(tokens)
+            return Sides(["[readout]"], self._positions(tokens))
         positions = self._positions(tokens)
         padded = longest + len(positions) - len(tokens)
         queries, keys = (
             positions if size == padded else [f"{side} {number}" for number in range(1, size + 1)]
             for side, size in zip(("query", "key"), weights.shape[-2:], strict=True)
         )
-        return queries, keys
+        return Sides(queries, keys)
 
     def _evaluate(self, batch: ClassificationBatch, part: Part) -> None:
         logits = self.model(batch.inputs, batch.lengths)
@@ -126,11 +120,6 @@ class Classification(Task):
         metric.update(logits.flatten(0, -2), batch.labels.flatten())  # type: ignore[operator]
         self.log(f"{part}/loss", loss, batch_size=len(batch.labels), sync_dist=True)
         self.log(f"{part}/accuracy", metric, prog_bar=part == "validation")  # type: ignore[arg-type]
-
-
-def _shown(heads: Tensor, rows: list[str], columns: list[str]) -> Tensor:
-    """What has a label of the `[H, Q, K]` of an example, on the CPU."""
-    return heads[:, : len(rows), : len(columns)].cpu()
 
 
 def _cross_entropy(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> Tensor:

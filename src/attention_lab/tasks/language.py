@@ -14,7 +14,7 @@ from attention_lab.errors import LabError
 from attention_lab.models.language import LanguageModel
 from attention_lab.models.sampling import Sampling, generate
 from attention_lab.sizes import EOS, PAD
-from attention_lab.tasks.observation import Observation
+from attention_lab.tasks.observation import Observation, Sides, make_observation
 from attention_lab.tasks.task import Part, Task, check_label_smoothing
 from attention_lab.tasks.transduction import cross_entropy
 
@@ -115,16 +115,14 @@ class LanguageModeling(Task):
         ):
             read = ids[: min(LIMIT, self.model.length)]
             labels = self.codec.labels(read[(read != EOS) & (read != PAD)])  # nothing follows the end
-            shown = (row, slice(None), slice(len(labels)), slice(len(labels)))
             result.append(
-                Observation(
+                make_observation(
+                    weights,
+                    row,
+                    dict.fromkeys(weights, Sides(labels, labels)),
                     input=self.codec.shown(tokens[:prompt]),
                     output=self.codec.shown(ids),
                     expected=self.codec.shown(tokens) if prompt < length else "",
-                    weights={name: weights[name][shown].float().cpu() for name in weights},
-                    masks={name: weights.mask(name)[shown].cpu() for name in weights},
-                    queries=labels,
-                    keys=labels,
                 )
             )
         return result

@@ -11,7 +11,7 @@ from attention_lab.attention import recording
 from attention_lab.data.reading.batches import NodeBatch
 from attention_lab.data.reading.node_codec import NodeCodec
 from attention_lab.models.graph import GraphClassifier
-from attention_lab.tasks.observation import Observation
+from attention_lab.tasks.observation import Observation, Sides, make_observation
 from attention_lab.tasks.task import Part, Task
 
 
@@ -61,14 +61,13 @@ class NodeClassification(Task):
         names = self.codec.names
         with recording(self.model) as weights:
             answers = self.answer(batch)
-        observation = Observation(
+        observation = make_observation(
+            weights,
+            0,
+            dict.fromkeys(weights, Sides(names, names)),
             input=" ".join(names[node] for node in batch.nodes.tolist()),
             output=", ".join(answers),
             expected=", ".join(self.codec.decode(label) for label in batch.labels.tolist() if label >= 0),
-            weights={name: weights[name][0].float().cpu() for name in weights},
-            masks={name: weights.mask(name)[0].cpu() for name in weights},
-            queries=names,
-            keys=names,
         )
         return [observation]
 

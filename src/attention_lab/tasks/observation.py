@@ -1,20 +1,13 @@
-"""What a task shows of an example: its text, and every attention's weights with labels."""
+"""What a task shows of an example: its text, and a record of every attention."""
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
-
-class Picture(NamedTuple):
-    """A picture that was attended to, cell by cell down each column of its grid.
-
-    Attributes:
-        ink: `[H, W]`, 0 (paper) to 1.
-        cell: pixels of a side of a cell, of which H and W are multiples.
-    """
-
-    ink: Tensor
-    cell: int
+from attention_lab.attention import Recording
+from attention_lab.tensorboard_plugin.record import AttentionRecord, Ink
 
 
 class Observation(NamedTuple):
@@ -24,28 +17,82 @@ class Observation(NamedTuple):
         input: the example as text.
         output: what the model makes of it.
         expected: what it should be; empty where that is unknown.
-        weights: weights `[H, Q, K]` of each attention by module name, before dropout.
-        masks: the mask of each, of the same shape, True = attended.
-        queries: labels of the Q rows.
-        keys: labels of the K columns.
-        gold: gold key `[Q]` or keys `[Q, G]` of each query, -1 where there is none; None if unknown.
-        picture: what the keys are cells of, where the input is a picture.
-        others: labels of the rows and columns of the attentions that have others than these, and no gold.
-        x: positions `[Q]` of the queries and `[K]` of the keys, where both are numbers on one axis.
+        records: of each attention, in order of execution: weights, mask, labels and what else the tab shows.
     """
 
     input: str
     output: str
     expected: str
-    weights: dict[str, Tensor]
-    masks: dict[str, Tensor]
-    queries: list[str]
-    keys: list[str]
-    gold: Tensor | None = None
-    picture: Picture | None = None
-    others: dict[str, tuple[list[str], list[str]]] | None = None
-    x: tuple[Tensor, Tensor] | None = None
+    records: tuple[AttentionRecord, ...]
+
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        """Weights `[H, Q, K]` of each attention by module name, before dropout."""
+        return {record.module: torch.from_numpy(record.weights) for record in self.records}
 
     def labels(self, module: str) -> tuple[list[str], list[str]]:
         """The labels of the rows and of the columns of one attention."""
-        return (self.others or {}).get(module, (self.queries, self.keys))
+        (record,) = (record for record in self.records if record.module == module)
+        return list(record.queries), list(record.keys)
+
+
+class Sides(NamedTuple):
+    """The queries and keys of one attention on one example.
+
+    Attributes:
+        queries: labels of the first Q rows, which are those to be shown.
+        keys: labels of the first K columns.
+        gold: gold key `[Q]` or keys `[Q, G]` of each query, -1 where there is none; None if unknown.
+        picture: what the keys are cells of, where the input is a picture.
+        x: positions `[Q]` of the queries and `[K]` of the keys, where both are numbers on one axis.
+    """
+
+    queries: list[str]
+    keys: list[str]
+    gold: Tensor | None = None
+    picture: Ink | None = None
+    x: tuple[Tensor, Tensor] | None = None
+
+
+def make_observation(
+    weights: Recording,
+    example: int,
+    sides: Mapping[str, Sides],
+    *,
+    columns: Tensor | None = None,
+    input: str,  # noqa: A002
+    output: str,
+    expected: str,
+) -> Observation:
+    """The observation of one example of a recorded batch.
+
+    Args:
+        weights: what was recorded.
+        example: its number in the batch.
+        sides: of each attention by module name; of those missing here nothing is shown.
+        columns: the keys to show, in this order; None for the first ones.
+        input: see `Observation`.
+        output: likewise.
+        expected: likewise.
+    """
+
+    def shown(heads: Tensor, side: Sides) -> Any:
+        heads = heads[example] if columns is None else heads[example][..., columns]
+        return heads[:, : len(side.queries), : len(side.keys)].cpu().numpy()
+
+    records = (
+        AttentionRecord(
+            weights=shown(weights[name].float(), side),
+            mask=shown(weights.mask(name), side),
+            queries=side.queries,
+            keys=side.keys,
+            module=name,
+            input=input,
+            output=output,
+            gold=None if side.gold is None else side.gold.long().numpy(),
+            picture=side.picture,
+            x=None if side.x is None else (side.x[0].double().numpy(), side.x[1].double().numpy()),
+        )
+        for name, side in sides.items()
+    )
+    return Observation(input, output, expected, tuple(records))

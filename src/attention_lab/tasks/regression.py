@@ -12,7 +12,7 @@ from attention_lab.data.reading.batches import RegressionBatch
 from attention_lab.data.reading.codecs import RegressionCodec
 from attention_lab.errors import LabError
 from attention_lab.models.kernel_regression import KernelRegression
-from attention_lab.tasks.observation import Observation
+from attention_lab.tasks.observation import Observation, Sides, make_observation
 from attention_lab.tasks.task import Task
 
 LIMIT = 100
@@ -126,18 +126,21 @@ class Regression(Task):
         columns = _spread(self.model.keys[:, 0].argsort())
         with recording(self.model) as weights:
             predicted = self.model(batch.inputs[rows], self._memorized(batch)[rows])
-        shown = (0, slice(None), slice(None), columns)
+        sides = Sides(
+            queries=self._labels(batch.inputs[rows]),
+            keys=self._labels(self.model.keys[columns]),
+            x=self._positions(batch.inputs[rows], self.model.keys[columns]),
+        )
         return [
-            Observation(
+            make_observation(
+                weights,
+                0,
+                dict.fromkeys(weights, sides),
+                columns=columns,
                 input=f"{self.codec.inputs[0]} = " + ", ".join(self._labels(batch.inputs[rows[:5]])),
                 output=f"{self.codec.target} = " + ", ".join(map(self.codec.decode, predicted[:5].cpu())),
                 expected=f"{self.codec.target} = "
                 + ", ".join(map(self.codec.decode, batch.targets[rows[:5]].cpu())),
-                weights={name: weights[name][shown].float().cpu() for name in weights},
-                masks={name: weights.mask(name)[shown].cpu() for name in weights},
-                queries=self._labels(batch.inputs[rows]),
-                keys=self._labels(self.model.keys[columns]),
-                x=self._positions(batch.inputs[rows], self.model.keys[columns]),
             )
         ]
 

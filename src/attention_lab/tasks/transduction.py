@@ -1,6 +1,5 @@
 """Sequence to sequence: teacher forcing in training, decoding in evaluation."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -17,7 +16,7 @@ from attention_lab.models.decoding import Decodable, beam_search, greedy
 from attention_lab.models.ensemble import Ensemble, Writer, aligning, alignments
 from attention_lab.sizes import BOS, PAD
 from attention_lab.tasks.latent import enumerated_loss, monte_carlo_loss
-from attention_lab.tasks.observation import Observation, Picture
+from attention_lab.tasks.observation import Observation, Sides, make_observation
 from attention_lab.tasks.r_drop import check_dropout, divergence, twice
 from attention_lab.tasks.scored_examples import (
     ScoredExample,
@@ -26,6 +25,8 @@ from attention_lab.tasks.scored_examples import (
     score_examples,
 )
 from attention_lab.tasks.task import Part, Task, check_label_smoothing
+from attention_lab.tensorboard_plugin.arrays import make_ink
+from attention_lab.tensorboard_plugin.record import Ink
 
 MOST_BEAMS = 1000
 """Hypotheses for each source; each takes as long as a greedy output."""
@@ -153,51 +154,42 @@ class Transduction(Task):
         for row, (ids, padded) in enumerate(zip(output.cpu(), batch.source.cpu(), strict=True)):
             source = padded[..., : lengths[row]]
             queries, keys = self.codec.target_labels(ids), self.codec.source_labels(source)
-            others = self._one_sided(weights, queries, keys)
-            sides = {name: others.get(name, (queries, keys)) for name in weights}
             target = batch.target[row].cpu()
             gold = batch.alignment[row, : len(queries)].cpu()
             # A gold alignment is one of the gold output: it says nothing of a different one.
             aligned = bool((gold >= 0).any()) and torch.equal(ids[: len(queries)], target[: len(queries)])
+            sides = Sides(queries, keys, gold if aligned else None, self._picture(source))
             result.append(
-                Observation(
+                make_observation(
+                    weights,
+                    row,
+                    {name: self._sides(name, sides) for name in weights},
                     input=texts[row],
                     output=self.codec.decode(ids),
                     expected=self.codec.decode(target),
-                    weights={name: _shown(weights[name][row], *sides[name]).float() for name in weights},
-                    masks={name: _shown(weights.mask(name)[row], *sides[name]) for name in weights},
-                    queries=queries,
-                    keys=keys,
-                    gold=gold if aligned else None,
-                    picture=self._picture(source),
-                    others=others,
                 )
             )
         return result
 
-    def _one_sided(
-        self, names: Iterable[str], written: list[str], source: list[str]
-    ) -> dict[str, tuple[list[str], list[str]]]:
-        """Labels of rows and columns of the self-attentions, which only a Transformer has.
+    def _sides(self, module: str, sides: Sides) -> Sides:
+        """The rows and columns of an attention: target and source, but for a Transformer's self-attentions.
 
         The rows of a decoder are what it writes at each step, the columns what it has read before.
         """
-        read = [self.codec.target.vocabulary.symbol(BOS), *written[:-1]]
-        found = {}
-        for name in names:
-            parts = name.split(".")
-            if "encoder" in parts:
-                found[name] = source, source
-            elif "self" in parts:
-                found[name] = written, read
-        return found
+        parts = module.split(".")
+        if "encoder" in parts:
+            return Sides(sides.keys, sides.keys)
+        if "self" in parts:
+            begin = self.codec.target.vocabulary.symbol(BOS)
+            return Sides(sides.queries, [begin, *sides.queries[:-1]])
+        return sides
 
     def _source_texts(self, batch: TransductionBatch) -> list[str]:
         rows = zip(batch.source.cpu(), batch.source_lengths.tolist(), strict=True)
         return [self.codec.source_text(source[..., :length]) for source, length in rows]
 
-    def _picture(self, source: Tensor) -> Picture | None:
-        return Picture(source, self.codec.cell) if isinstance(self.codec, ImageCodec) else None
+    def _picture(self, source: Tensor) -> Ink | None:
+        return make_ink(source, self.codec.cell) if isinstance(self.codec, ImageCodec) else None
 
     def _log_likelihood(self, logits: Tensor, target: Tensor) -> Tensor:
         """`log p(y)` of each symbol, smoothed as in training."""
@@ -254,11 +246,6 @@ class Transduction(Task):
                 metric.update(*measured)  # type: ignore[operator]
                 name = key.removeprefix(f"{part}_")
                 self.log(f"{part}/{name}", metric, prog_bar=name == "token_error_rate")  # type: ignore[arg-type]
-
-
-def _shown(heads: Tensor, rows: list[str], columns: list[str]) -> Tensor:
-    """What has a label of the `[H, Q, K]` of an example, on the CPU."""
-    return heads[:, : len(rows), : len(columns)].cpu()
 
 
 def _check_extras(model: Writer | Ensemble, **weights: float) -> None:

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from tensorboard.compat.proto.summary_pb2 import DATA_CLASS_BLOB_SEQUENCE, Summary, SummaryMetadata
 from tensorboard.compat.proto.tensor_pb2 import TensorProto
 from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
 from tensorboard.compat.proto.types_pb2 import DT_STRING
 
 from attention_lab.tensorboard_plugin import PLUGIN
-from attention_lab.tensorboard_plugin.record import AttentionRecord, Ink, encode
+from attention_lab.tensorboard_plugin.arrays import array, broadcast, make_ink
+from attention_lab.tensorboard_plugin.record import AttentionRecord, encode
 
 
 def add_attention(
@@ -64,7 +64,7 @@ def add_attention(
         output=output,
         mask=None if mask is None else broadcast(array(mask, np.bool_, "mask"), values.shape),
         gold=None if gold is None else array(gold, np.int64, "gold"),
-        picture=None if picture is None else ink(*picture),
+        picture=None if picture is None else make_ink(*picture),
         x=None if x is None else (array(x[0], np.float64, "x"), array(x[1], np.float64, "x")),
     )
     write_record(writer, tag, record, step)
@@ -85,40 +85,3 @@ def write_record(writer: Any, tag: str, record: AttentionRecord, step: int) -> N
     )
     file_writer = writer._get_file_writer() if hasattr(writer, "_get_file_writer") else writer
     file_writer.add_summary(Summary(value=[value]), operator.index(step))
-
-
-def array(value: Any, dtype: Any, name: str) -> npt.NDArray[Any]:
-    """A tensor, array or list as an array on the CPU, whatever its float type.
-
-    Raises:
-        ValueError: it has not the numbers of an array.
-    """
-    if hasattr(value, "detach"):  # NumPy has not all of PyTorch's float types
-        value = value.detach().cpu()
-        value = (value.float() if value.is_floating_point() else value).numpy()
-    try:
-        found = np.asarray(value)
-        if found.dtype.kind in "cOSUmM":
-            raise ValueError(f"{found.dtype} is no real number")
-        with np.errstate(over="ignore", invalid="ignore"):
-            return found.astype(dtype, copy=False)
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{name} is no array of numbers: {error}") from None
-
-
-def broadcast(mask: npt.NDArray[np.bool_], shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:
-    """A mask of the shape of the weights.
-
-    Raises:
-        ValueError: it does not fit.
-    """
-    try:
-        return np.broadcast_to(mask, shape)
-    except ValueError:
-        raise ValueError(f"mask {mask.shape} does not fit weights {shape}") from None
-
-
-def ink(pixels: Any, cell: int) -> Ink:
-    """A picture from 0 (paper) to 1 (ink), in 8 bits."""
-    shades = np.nan_to_num(array(pixels, np.float32, "picture")).clip(0, 1)
-    return Ink(np.rint(shades * 255).astype(np.uint8), cell)

@@ -1,4 +1,4 @@
-"""From what a task observed to records of attention, and from these to pictures."""
+"""From records of attention to named pictures, and to files."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -8,63 +8,37 @@ from typing import Any
 import numpy.typing as npt
 from PIL.Image import Image
 
-from attention_lab.tasks import Observation
+from attention_lab.tasks.observation import Observation
 from attention_lab.tensorboard_plugin.record import AttentionRecord
-from attention_lab.tensorboard_plugin.writer import ink
 from attention_lab.viz import Heatmap, Overlay, draw_heatmaps, draw_overlays, rounded_top, to_png
 from attention_lab.writing import write_atomically
 
-
-def attention_records(observation: Observation) -> Iterator[tuple[str, AttentionRecord]]:
-    """One record for each attention module, with the module's place as its name."""
-    for module, weights in observation.weights.items():
-        queries, keys = observation.labels(module)
-        elsewhere = module in (observation.others or {})
-        gold = None if elsewhere or observation.gold is None else observation.gold.long().numpy()
-        picture = None if elsewhere else observation.picture
-        x = None if elsewhere else observation.x
-        yield (
-            readable(module),
-            AttentionRecord(
-                weights=weights.float().numpy(),
-                queries=queries,
-                keys=keys,
-                module=module,
-                input=observation.input,
-                output=observation.output,
-                mask=observation.masks[module].numpy(),
-                gold=gold,
-                picture=None if picture is None else ink(*picture),
-                x=None if x is None else (x[0].double().numpy(), x[1].double().numpy()),
-            ),
-        )
-
-
-Records = Sequence[tuple[str, AttentionRecord]]
-"""Of an example, with the places of their modules as names."""
+Records = Sequence[AttentionRecord]
+"""Of the attentions of an example."""
 
 
 def scale_tops(examples: Iterable[Records]) -> dict[str, float]:
     """The weight of the darkest colour for each place: see `rounded_top`; all heads and examples share it."""
     maps: dict[str, list[npt.NDArray[Any]]] = {}
     for records in examples:
-        for place, record in records:
-            maps.setdefault(place, []).append(record.weights[record.attended])
+        for record in records:
+            maps.setdefault(readable(record.module), []).append(record.weights[record.attended])
     return {place: rounded_top(weights) for place, weights in maps.items()}
 
 
 def attention_pictures(records: Records, tops: Mapping[str, float]) -> Iterator[tuple[str, Image]]:
     """The pictures of each attention module, with the names of what they show."""
-    for place, record in records:
-        yield from record_pictures(place, record, tops[place])
+    for record in records:
+        yield from record_pictures(record, tops[readable(record.module)])
 
 
-def record_pictures(place: str, record: AttentionRecord, top: float) -> Iterator[tuple[str, Image]]:
+def record_pictures(record: AttentionRecord, top: float) -> Iterator[tuple[str, Image]]:
     """One picture of a record, a panel for each head, with the module's place as its name.
 
     Over the cells of a picture there is one for each head, with a panel for each query. `top` is the weight
     of the darkest colour.
     """
+    place = readable(record.module)
     title = f"{_short(record.input)} → {_short(record.output)}"
     many = len(record.weights) > 1
     if record.picture is not None:
@@ -100,10 +74,9 @@ def save_pictures(observations: list[Observation], folder: Path) -> list[Path]:
     The pictures of one attention share a scale.
     """
     paths = []
-    examples = [list(attention_records(observation)) for observation in observations]
-    tops = scale_tops(examples)
-    for number, (observation, records) in enumerate(zip(observations, examples, strict=True), start=1):
-        for place, picture in attention_pictures(records, tops):
+    tops = scale_tops(observation.records for observation in observations)
+    for number, observation in enumerate(observations, start=1):
+        for place, picture in attention_pictures(observation.records, tops):
             parts = (f"{number:02d}", _file_name(observation.input), _file_name(place, 100))
             path = folder / f"{'_'.join(part for part in parts if part)}.png"
             write_atomically(path, to_png(picture))

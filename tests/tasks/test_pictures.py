@@ -1,5 +1,6 @@
-"""From observations to named pictures and files."""
+"""From observations and their records to named pictures and files."""
 
+from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
 
@@ -8,32 +9,32 @@ import pytest
 import torch
 from PIL import Image
 
-from attention_lab.callbacks import pictures
-from attention_lab.callbacks.pictures import attention_pictures, attention_records, readable, save_pictures
-from attention_lab.tasks import Observation
-from attention_lab.tasks.observation import Picture
+from attention_lab.attention import Recording
+from attention_lab.tasks import Observation, pictures
+from attention_lab.tasks.observation import Sides, make_observation
+from attention_lab.tasks.pictures import attention_pictures, readable, save_pictures
+from attention_lab.tensorboard_plugin.arrays import make_ink
+
+ENCODER, DECODER = "encoder.layers.0.attention.attention", "decoder.attention"
+SIDES = Sides(["x", "y", "</s>"], ["a", "b"], torch.tensor([0, 1, -1]))
 
 
-def _observation(text: str = "ab") -> Observation:
-    weights = torch.softmax(torch.randn(2, 3, 2), -1)
-    return Observation(
-        input=text,
-        output="x y",
-        expected="",
-        weights={"encoder.layers.0.attention.attention": weights, "decoder.attention": weights[:1]},
-        masks={
-            "encoder.layers.0.attention.attention": torch.ones(2, 3, 2, dtype=torch.bool),
-            "decoder.attention": torch.ones(1, 3, 2, dtype=torch.bool),
-        },
-        queries=["x", "y", "</s>"],
-        keys=["a", "b"],
-        gold=torch.tensor([0, 1, -1]),
-    )
+def _observation(
+    text: str = "ab",
+    weights: Mapping[str, torch.Tensor] | None = None,
+    sides: Mapping[str, Sides] | None = None,
+) -> Observation:
+    drawn = torch.softmax(torch.randn(2, 3, 2), -1)
+    given = {ENCODER: drawn, DECODER: drawn[:1]} if weights is None else weights
+    recorded = Recording()
+    for name, heads in given.items():
+        recorded.add(name, heads.unsqueeze(0), heads.unsqueeze(0) > 0)
+    sides = dict.fromkeys(given, SIDES) if sides is None else sides
+    return make_observation(recorded, 0, sides, input=text, output="x y", expected="")
 
 
 def _drawn(observation: Observation) -> list[tuple[str, Image.Image]]:
-    records = list(attention_records(observation))
-    return list(attention_pictures(records, pictures.scale_tops([records])))
+    return list(attention_pictures(observation.records, pictures.scale_tops([observation.records])))
 
 
 @pytest.mark.parametrize(
@@ -74,18 +75,20 @@ def test_a_word_is_in_its_file_name(tmp_path: Path) -> None:
 
 def test_attention_to_a_picture_is_drawn_over_it(tmp_path: Path) -> None:
     cells = torch.softmax(torch.randn(2, 3, 8), -1)
-    observation = _observation("picture of 8 x 4")._replace(
-        weights={"decoder.attention": cells, "encoder.attention": torch.ones(1, 2, 2) / 2},
-        masks={"decoder.attention": cells > 0, "encoder.attention": torch.ones(1, 2, 2, dtype=torch.bool)},
-        others={"encoder.attention": (["a", "b"], ["a", "b"])},
-        keys=[f"r{row}c{column}" for column in range(4) for row in range(2)],
-        gold=torch.tensor([[0, 1], [4, -1], [-1, -1]]),
-        picture=Picture(torch.rand(4, 8), cell=2),
+    places = [f"r{row}c{column}" for column in range(4) for row in range(2)]
+    gold = torch.tensor([[0, 1], [4, -1], [-1, -1]])
+    observation = _observation(
+        "picture of 8 x 4",
+        {DECODER: cells, "encoder.attention": torch.ones(1, 2, 2) / 2},
+        {
+            DECODER: Sides(["x", "y", "</s>"], places, gold, make_ink(torch.rand(4, 8), 2)),
+            "encoder.attention": Sides(["a", "b"], ["a", "b"]),
+        },
     )
     drawn = dict(_drawn(observation))
     assert list(drawn) == ["decoder head 1", "decoder head 2", "encoder"]
     assert [picture.mode for picture in drawn.values()] == ["RGB", "RGB", "P"]  # in colour, or a heatmap
-    records = dict(attention_records(observation))
+    records = {readable(record.module): record for record in observation.records}
     assert {place: record.kind for place, record in records.items()} == {
         "decoder": "picture",
         "encoder": "sequence",
@@ -98,7 +101,7 @@ def test_attention_to_a_picture_is_drawn_over_it(tmp_path: Path) -> None:
 
 def test_numbers_on_one_axis_are_kept_as_numbers() -> None:
     x = (torch.tensor([0.5, 1, 2]), torch.tensor([-1.25, 3]))
-    for _, record in attention_records(_observation()._replace(x=x)):
+    for record in _observation(sides=dict.fromkeys((ENCODER, DECODER), SIDES._replace(x=x))).records:
         assert record.kind == "regression" and record.x is not None
         assert [side.tolist() for side in record.x] == [[0.5, 1, 2], [-1.25, 3]]
 
@@ -108,13 +111,9 @@ def test_pictures_of_one_attention_share_a_scale_that_fits_its_weights(tmp_path:
     small, first = torch.full((2, 3, 2), 0.05), torch.full((2, 3, 2), 0.05)
     first[0, 0, 0] = 0.15
     large = torch.full((1, 3, 2), 0.6)
-    names = "encoder.layers.0.attention.attention", "decoder.attention"
-    observations = [
-        _observation()._replace(weights=dict(zip(names, (weights, large), strict=True)))
-        for weights in (first, small)
-    ]
-    records = [list(attention_records(observation)) for observation in observations]
-    assert pictures.scale_tops(records) == {"encoder layer 1": 0.16, "decoder": 1.0}
+    observations = [_observation(weights={ENCODER: weights, DECODER: large}) for weights in (first, small)]
+    tops = pictures.scale_tops(one.records for one in observations)
+    assert tops == {"encoder layer 1": 0.16, "decoder": 1.0}
     paths = save_pictures(observations, tmp_path)
     shared = np.asarray(Image.open(BytesIO(paths[2].read_bytes())).convert("L"))
     (_, alone), _ = _drawn(observations[1])
