@@ -53,10 +53,7 @@ ROOMS = {
     ),
     "theorems": Rules(LEAVES | {"attention", "models", "viz"}, LIGHTNING | HYDRA | PICTURES),
     "commandline": Rules(LEAVES, TORCH | LIGHTNING | PICTURES),
-    "runs": Rules(
-        LEAVES | {"commandline", "untrusted", "metrics", "data", "tasks", "callbacks", "tensorboard_plugin"},
-        PICTURES,
-    ),
+    "runs": Rules(LEAVES | {"commandline", "untrusted", "tensorboard_plugin"}, TORCH | LIGHTNING | PICTURES),
     "interruption": Rules(LEAVES | {"commandline", "untrusted", "runs", "data", "callbacks"}, PICTURES),
     "leaderboard": Rules(LEAVES | {"commandline", "runs", "viz"}, TORCH | LIGHTNING | PICTURES),
     "search": Rules(LEAVES | {"commandline", "runs", "leaderboard"}, TORCH | LIGHTNING | PICTURES),

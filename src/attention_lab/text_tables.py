@@ -8,8 +8,10 @@ import io
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+ESCAPES = str.maketrans({"\n": "\\n", "\t": "\\t"})
+"""How a line of a table in a file shows what would break it."""
 _NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 _BEGINS = "=+-@|\N{MINUS SIGN}"
 """The first characters of formulas, and of commands to other programs."""
@@ -62,6 +64,22 @@ def markdown_table(
     ruler = ["---"] * left + ["---:"] * (len(header) - left)
     cells = ([re.sub(r"(?<!\\)\|", r"\|", cell) for cell in row] for row in [header, ruler, *rows])
     return "\n".join(f"| {' | '.join(row)} |" for row in cells)
+
+
+class ConsoleTable(NamedTuple):
+    """A table of texts for the console.
+
+    Attributes:
+        title: what stands above it.
+        columns: the names of the columns.
+        rows: the cells.
+        right: the numbers of the columns that are aligned to the right.
+    """
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    right: Sequence[int] = ()
 
 
 def csv_text(rows: Iterable[Sequence[Any]]) -> str:

@@ -19,7 +19,6 @@ from attention_lab.leaderboard.settings import group_runs, headlines, varied_opt
 from attention_lab.leaderboard.significance import Estimate, estimate
 from attention_lab.runs.run_folder import Job, find_runs
 from attention_lab.text_tables import number
-from attention_lab.viz import plot
 from attention_lab.viz.plots import make_figure
 
 REPOSITORY = Path(__file__).parents[2]

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytorch_lightning as pl
 import torch
-from pytorch_lightning.utilities import move_data_to_device
 from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
 
@@ -102,9 +101,4 @@ def _table(observations: list[Observation]) -> str:
 def observe_probe(trainer: pl.Trainer, task: pl.LightningModule, examples: int) -> list[Observation]:
     """What the task sees in the data's probe batch, in evaluation mode."""
     assert isinstance(task, Task)
-    batch = move_data_to_device(trainer.datamodule.probe(examples), task.device)  # type: ignore[attr-defined]
-    training = task.training
-    task.eval()
-    observations = task.observe(batch)
-    task.train(training)
-    return observations
+    return task.observe_probe(trainer.datamodule, examples)  # type: ignore[attr-defined]

@@ -10,8 +10,6 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 from pytorch_lightning.callbacks import ModelCheckpoint
 
-from attention_lab.callbacks.attention_maps import observe_probe
-from attention_lab.callbacks.fitted_curve import save_curve
 from attention_lab.callbacks.restoring import Restoring
 from attention_lab.callbacks.resumable import STATE, Resumable
 from attention_lab.callbacks.run_logs import rewind
@@ -39,19 +37,18 @@ from attention_lab.experiment.compiling import compiling
 from attention_lab.experiment.console import in_sweep, silence_libraries, tell_shared
 from attention_lab.experiment.cost import Cost
 from attention_lab.experiment.inputs import read_inputs
-from attention_lab.experiment.loss_curve import save_losses
 from attention_lab.interruption import resume
 from attention_lab.interruption.signals import DeferredSignals
 from attention_lab.interruption.startup_watchdog import StartupWatchdog
 from attention_lab.interruption.training_guard import TrainingGuard
 from attention_lab.models import Ensemble
 from attention_lab.runs import results
-from attention_lab.runs.error_analysis import write_error_analysis
 from attention_lab.runs.parts import REBUILT
 from attention_lab.runs.run_folder import ERROR
 from attention_lab.runs.run_names import hparam_columns, hparam_order
-from attention_lab.tasks import RECIPE, Regression, Task, Transduction
+from attention_lab.tasks import RECIPE, Task
 from attention_lab.tasks.pictures import save_pictures
+from attention_lab.text_tables import ESCAPES
 from attention_lab.untrusted.checkpoints import read_checkpoint
 from attention_lab.untrusted.restored import check_parts, of_interruption
 from attention_lab.writing import remove, write_atomically
@@ -188,7 +185,7 @@ def predict(config: DictConfig) -> None:
     trained, _ = _from_checkpoint(plain)
     lines = read_inputs(plain["inputs"])
     outputs = trained.predict(lines)
-    rows = zip(lines, (output.translate(results.ESCAPES) for output in outputs), strict=True)
+    rows = zip(lines, (output.translate(ESCAPES) for output in outputs), strict=True)
     table = "".join(f"{line}\t{output}\n" for line, output in rows)
     print(table, end="")
     write_atomically(folder / "predictions.tsv", table)
@@ -233,22 +230,13 @@ def _test(
     metrics |= tested
     if not trainer.is_global_zero:
         return
-    observations = observe_probe(trainer, task, examples=pictures) if pictures else []
-    if pictures:
-        save_pictures(observations, folder / "attention")
-        if isinstance(task, Regression):
-            save_curve(task, folder / "attention")
-    mistakes = []
-    if isinstance(task, Transduction):
-        mistakes = write_error_analysis(task, data.parts.test, folder, pictures)
     for logger in run_loggers(trainer):
         logger.close()
-        if pictures and isinstance(task, Regression):
-            save_losses(Path(logger.log_dir), folder / "attention", f"{task.reduction} of squared errors")
+    tables = task.write_artifacts(folder, data, pictures)
     results.write_metrics(folder, metrics)  # last: a run that has them is finished
     remove(folder / ERROR)  # of a part of the run before
     if not in_sweep():
-        results.print_results(metrics, observations, mistakes, folder)
+        results.print_results(metrics, tables, folder)
 
 
 def _from_checkpoint(plain: Config) -> tuple[TrainedModel, dict[str, Any]]:

@@ -23,7 +23,7 @@ from attention_lab.leaderboard.tables import (
 )
 from attention_lab.runs.parts import SEED
 from attention_lab.runs.path_patterns import expand_paths
-from attention_lab.runs.run_folder import METRICS, SEED, Job, find_runs
+from attention_lab.runs.run_folder import METRICS, Job, find_runs
 from attention_lab.writing import write_atomically
 
 NAME = "leaderboard"

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from omegaconf import OmegaConf
 from rich.console import Console
@@ -12,10 +12,8 @@ from rich.table import Table
 
 from attention_lab.commandline.option_paths import flatten, is_hydra_key
 from attention_lab.runs.run_folder import METRICS
+from attention_lab.text_tables import ConsoleTable
 from attention_lab.writing import write_atomically
-
-if TYPE_CHECKING:  # it would import torch, and a comparison needs none
-    from attention_lab.tasks import Observation
 
 HEADLINES = (
     "test/",
@@ -26,12 +24,8 @@ HEADLINES = (
     "fit/peak_memory_mb",
     "parameters",
 )
-ERROR_COLUMNS = ("expected → written", "times", "example: output (reference)")
-"""The columns of a table of mistakes."""
 INTERVAL_ENDS = ("_low", "_high")
 """Ends of the names of a metric's 95% interval."""
-ESCAPES = str.maketrans({"\n": "\\n", "\t": "\\t"})
-"""How a line of a table in a file shows what would break it."""
 
 
 def write_metrics(folder: Path, metrics: Mapping[str, float]) -> None:
@@ -53,33 +47,20 @@ def flatten_options(config: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def print_results(
-    metrics: Mapping[str, float],
-    observations: Sequence["Observation"],
-    mistakes: Sequence[Sequence[str]],
-    folder: Path,
-) -> None:
-    """The final numbers, a few outputs, the commonest mistakes, and where to look next."""
+def print_results(metrics: Mapping[str, float], tables: Sequence[ConsoleTable], folder: Path) -> None:
+    """The final numbers, the tables of the task, and where to look next."""
     console = Console()
-    numbers = Table("metric", "value", title="Results", title_justify="left", title_style="bold")
-    numbers.columns[1].justify = "right"
-    for name in metrics:
-        if name.startswith(HEADLINES) and not is_interval_end(name, metrics):
-            numbers.add_row(name, _value(name, metrics))
-    console.print(numbers)
-    if observations:
-        samples = Table(
-            "input", "output", "expected", title="Samples", title_justify="left", title_style="bold"
-        )
-        for one in observations:
-            samples.add_row(*(escape(_cut(text)) for text in (one.input, one.output, one.expected)))
-        console.print(samples)
-    if mistakes:
-        common = Table(*ERROR_COLUMNS, title="Commonest errors", title_justify="left", title_style="bold")
-        common.columns[1].justify = "right"
-        for row in mistakes:
-            common.add_row(*(escape(_cut(text)) for text in row))
-        console.print(common)
+    names = [name for name in metrics if name.startswith(HEADLINES) and not is_interval_end(name, metrics)]
+    numbers = ConsoleTable(
+        "Results", ("metric", "value"), [(name, _value(name, metrics)) for name in names], (1,)
+    )
+    for one in (numbers, *tables):
+        table = Table(*one.columns, title=one.title, title_justify="left", title_style="bold")
+        for column in one.right:
+            table.columns[column].justify = "right"
+        for row in one.rows:
+            table.add_row(*(escape(_cut(text)) for text in row))
+        console.print(table)
     places = {
         "Heatmaps": folder / "attention",
         "Errors": folder / "errors.md",

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from attention_lab.reading import read_regular
-from attention_lab.runs.results import ESCAPES
 from attention_lab.runs.run_folder import Job
+from attention_lab.text_tables import ESCAPES
 
 RATES = ("test/token_error_rate", "test/sequence_error_rate")
 """The metrics that are ratios of sums over the examples of `predictions.tsv`."""

@@ -1,19 +1,28 @@
 """Regression by attention to the training set."""
 
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 import torch.nn.functional as F
+from PIL.Image import Image
 from torch import Tensor, nn
 from torchmetrics import MeanSquaredError
 
 from attention_lab.attention import recording
 from attention_lab.data.reading.batches import RegressionBatch
 from attention_lab.data.reading.codecs import RegressionCodec
+from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.errors import LabError
 from attention_lab.models.kernel_regression import KernelRegression
+from attention_lab.tasks.loss_curve import save_losses
 from attention_lab.tasks.observation import Observation, Sides, make_observation
 from attention_lab.tasks.task import Task
+from attention_lab.text_tables import ConsoleTable
+from attention_lab.viz import to_png
+from attention_lab.viz.panels import Lines, Series
+from attention_lab.viz.plots import draw_panels
+from attention_lab.writing import write_atomically
 
 LIMIT = 100
 """Most rows and columns of the weights that are shown."""
@@ -157,6 +166,35 @@ class Regression(Task):
         mean = float(targets(values.double().mean(0)))
         x, y, drawn_x, drawn_y = (part.squeeze(-1).float().cpu() for part in pairs)
         return Curve(x, y, drawn_x, drawn_y, mean)
+
+    def curve_picture(self) -> Image | None:
+        """The fitted curve with its samples, for data of one input; else None."""
+        curve = self.curve()
+        if curve is None:
+            return None
+        ends = curve.x[[0, -1]].numpy()
+        panel = Lines(
+            [
+                Series("fitted", curve.x.numpy(), curve.y.numpy(), style="plain"),
+                Series("mean pooling, no query", ends, [curve.mean] * 2, style="dashed"),
+                Series("training samples", curve.inputs.numpy(), curve.targets.numpy(), style="samples"),
+            ],
+            x_label=self.codec.inputs[0],
+            y_label=self.codec.target,
+            names="above",
+        )
+        width = "" if self.width is None else f", width {self.width:.4g}"
+        return draw_panels([panel], title=f"Kernel regression{width}")
+
+    def write_artifacts(self, folder: Path, data: DataModule, pictures: int) -> list[ConsoleTable]:
+        """Heatmaps, and the curves of the fit and of the loss: `fit.png` and `loss.png` in `attention`."""
+        tables = super().write_artifacts(folder, data, pictures)
+        if pictures:
+            fitted = self.curve_picture()
+            if fitted is not None:
+                write_atomically(folder / "attention" / "fit.png", to_png(fitted))
+            save_losses(folder / "tensorboard", folder / "attention", f"{self.reduction} of squared errors")
+        return tables
 
     def _memorized(self, batch: RegressionBatch) -> Tensor:
         """The rows of the memory that samples are, -1 for those that the model was not fitted to."""

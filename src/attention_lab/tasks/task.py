@@ -3,17 +3,22 @@
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 import pytorch_lightning as pl
+from pytorch_lightning.utilities import move_data_to_device
 from pytorch_lightning.utilities.types import OptimizerLRScheduler
 from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from attention_lab.data.reading.codecs import Codec
+from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.errors import LabError
 from attention_lab.tasks.observation import Observation
+from attention_lab.tasks.pictures import save_pictures
+from attention_lab.text_tables import ConsoleTable
 
 Part = Literal["validation", "test"]
 
@@ -79,6 +84,31 @@ class Task(pl.LightningModule):
     @abstractmethod
     def answer(self, batch: Any) -> list[str]:
         """The model's output for each example, as text."""
+
+    def observe_probe(self, data: DataModule, examples: int) -> list[Observation]:
+        """What it sees in the data's probe batch, in evaluation mode."""
+        batch = move_data_to_device(data.probe(examples), self.device)
+        training = self.training
+        self.eval()
+        observations = self.observe(batch)
+        self.train(training)
+        return observations
+
+    def write_artifacts(self, folder: Path, data: DataModule, pictures: int) -> list[ConsoleTable]:
+        """Write what a test leaves beside its metrics: of every task, heatmaps of the probe batch.
+
+        Args:
+            folder: the run's folder; its logs are closed.
+            data: what was tested on.
+            pictures: of how many examples there are to be heatmaps; 0 for no picture at all.
+
+        Returns:
+            Tables for the console.
+        """
+        observations = self.observe_probe(data, pictures) if pictures else []
+        save_pictures(observations, folder / "attention")
+        rows = [(one.input, one.output, one.expected) for one in observations]
+        return [ConsoleTable("Samples", ("input", "output", "expected"), rows)] if rows else []
 
 
 def check_label_smoothing(share: float) -> None:

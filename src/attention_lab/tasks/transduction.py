@@ -1,22 +1,27 @@
 """Sequence to sequence: teacher forcing in training, decoding in evaluation."""
 
+from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
+from pytorch_lightning.utilities import move_data_to_device
 from torch import Tensor, nn
 
 from attention_lab.attention import Exact, Hard, Recording, recording
 from attention_lab.data.reading.batches import TransductionBatch
 from attention_lab.data.reading.codecs import TransductionCodec
+from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.errors import LabError
 from attention_lab.metrics import AlignmentMeasures, SequenceErrorRate, TokenErrorRate
 from attention_lab.models.decoding import Decodable, beam_search, greedy
 from attention_lab.models.ensemble import Ensemble, Writer, aligning, alignments
 from attention_lab.sizes import BOS, PAD
+from attention_lab.tasks.error_analysis import write_error_analysis
 from attention_lab.tasks.latent import enumerated_loss, monte_carlo_loss
 from attention_lab.tasks.observation import Observation, Sides, make_observation
+from attention_lab.tasks.pictures import save_pictures
 from attention_lab.tasks.r_drop import check_dropout, divergence, twice
 from attention_lab.tasks.scored_examples import (
     ScoredExample,
@@ -27,6 +32,7 @@ from attention_lab.tasks.scored_examples import (
 from attention_lab.tasks.task import Part, Task, check_label_smoothing
 from attention_lab.tensorboard_plugin.arrays import make_ink
 from attention_lab.tensorboard_plugin.record import Ink
+from attention_lab.text_tables import ConsoleTable
 
 MOST_BEAMS = 1000
 """Hypotheses for each source; each takes as long as a greedy output."""
@@ -170,6 +176,17 @@ class Transduction(Task):
                 )
             )
         return result
+
+    def write_artifacts(self, folder: Path, data: DataModule, pictures: int) -> list[ConsoleTable]:
+        """Heatmaps, also of the worst outputs in `attention/worst`, `predictions.tsv` and `errors.md`."""
+        tables = super().write_artifacts(folder, data, pictures)
+        split = data.parts.test
+        commonest, worst = write_error_analysis(self.judged, self.codec, split, folder)
+        if pictures and worst:
+            batch = move_data_to_device(split[torch.tensor(worst[:pictures])], self.device)
+            self.eval()
+            save_pictures(self.observe(batch), folder / "attention" / "worst")
+        return [*tables, commonest] if commonest.rows else tables
 
     def _sides(self, module: str, sides: Sides) -> Sides:
         """The rows and columns of an attention: target and source, but for a Transformer's self-attentions.

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
 from attention_lab.viz import to_png
 from attention_lab.viz.panels import Lines, Series
 from attention_lab.viz.plots import draw_panels
@@ -24,6 +22,9 @@ def save_losses(log: Path, folder: Path, label: str) -> Path | None:
     """
     if not log.is_dir():
         return None
+    # slow to import, and not needed to predict
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
     events = EventAccumulator(str(log), size_guidance={"scalars": 0, "tensors": 1, "images": 1}).Reload()
     if TAG not in events.Tags()["scalars"]:
         return None

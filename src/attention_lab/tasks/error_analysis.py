@@ -1,20 +1,20 @@
-"""What a test leaves of every sequence that was written, and which mistakes are the commonest."""
+"""Every output of a test in a table, and which mistakes are the commonest."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-import torch
-from pytorch_lightning.utilities import move_data_to_device
-
+from attention_lab.data.reading.codecs import TransductionCodec
+from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.data.reading.splits import Split
 from attention_lab.metrics import Confusion, confusions
-from attention_lab.runs.results import ERROR_COLUMNS, ESCAPES
-from attention_lab.tasks import Transduction
-from attention_lab.tasks.pictures import save_pictures
 from attention_lab.tasks.scored_examples import ScoredExample
-from attention_lab.text_tables import markdown_table, markdown_text
+from attention_lab.text_tables import ESCAPES, ConsoleTable, markdown_table, markdown_text
 from attention_lab.writing import write_atomically
+
+COLUMNS = ("expected → written", "times", "example: output (reference)")
+"""The columns of a table of mistakes."""
 
 CONSOLE, LISTED, WORST = 10, 100, 20
 """Most confusions on the console and in `errors.md`, and most of the worst examples there."""
@@ -23,36 +23,45 @@ LONGEST = 3000
 Row = tuple[str, str, str]
 
 
-def write_error_analysis(task: Transduction, split: Split, folder: Path, pictures: int) -> list[Row]:
-    """Write `predictions.tsv`, `errors.md` and heatmaps of the worst examples of a test.
+Codec = TransductionCodec | ImageCodec
+
+
+class ErrorAnalysis(NamedTuple):
+    """What a test got wrong.
+
+    Attributes:
+        commonest: the commonest confusions, for the console.
+        worst: the rows of the wrong examples in the data, those with most edits for each symbol first.
+    """
+
+    commonest: ConsoleTable
+    worst: list[int]
+
+
+def write_error_analysis(
+    examples: Sequence[ScoredExample], codec: Codec, split: Split, folder: Path
+) -> ErrorAnalysis:
+    """Write `predictions.tsv` and `errors.md` of a test.
 
     Args:
-        task: what was tested.
-        split: the part it was tested on.
+        examples: what was written, in the order in which it was tested.
+        codec: ids to text.
+        split: the part of the data that was tested.
         folder: the run's folder.
-        pictures: of how many of the worst examples there are to be heatmaps, in `attention/worst`.
-
-    Returns:
-        The commonest confusions as rows of a table: what, how often, and an example.
     """
-    judged = _by_row(task.judged, split)
-    table = [("source", "output", "reference", "edits"), *(_texts(task, one) for one in judged.values())]
+    judged = _by_row(examples, split)
+    table = [("source", "output", "reference", "edits"), *(_texts(codec, one) for one in judged.values())]
     lines = ["\t".join(text.translate(ESCAPES) for text in row) for row in table]
     write_atomically(folder / "predictions.tsv", "\n".join(lines) + "\n")
 
     wrong = {row: one for row, one in judged.items() if one.edits}
-    examples = list(wrong.values())
-    found = confusions((one.output, one.reference) for one in examples)
-    rows = [(_name(task, one), str(one.times), _example(task, examples[one.example])) for one in found]
+    mistaken = list(wrong.values())
+    found = confusions((one.output, one.reference) for one in mistaken)
+    rows = [(_name(codec, one), str(one.times), _example(codec, mistaken[one.example])) for one in found]
     worst = sorted(wrong, key=lambda row: (-wrong[row].rate, row))
-    shown = [_texts(task, wrong[row]) for row in worst[:WORST]]
+    shown = [_texts(codec, wrong[row]) for row in worst[:WORST]]
     write_atomically(folder / "errors.md", _markdown(judged, found, rows, shown))
-
-    if pictures and worst:
-        batch = move_data_to_device(split[torch.tensor(worst[:pictures])], task.device)
-        task.eval()
-        save_pictures(task.observe(batch), folder / "attention" / "worst")
-    return rows[:CONSOLE]
+    return ErrorAnalysis(ConsoleTable("Commonest errors", COLUMNS, rows[:CONSOLE], right=(1,)), worst)
 
 
 def _by_row(judged: Sequence[ScoredExample], split: Split) -> dict[int, ScoredExample]:
@@ -61,21 +70,21 @@ def _by_row(judged: Sequence[ScoredExample], split: Split) -> dict[int, ScoredEx
     return dict(sorted(zip(rows, judged, strict=True)))
 
 
-def _texts(task: Transduction, one: ScoredExample) -> tuple[str, str, str, str]:
-    return one.source, task.codec.decode(one.output), task.codec.decode(one.reference), str(one.edits)
+def _texts(codec: Codec, one: ScoredExample) -> tuple[str, str, str, str]:
+    return one.source, codec.decode(one.output), codec.decode(one.reference), str(one.edits)
 
 
-def _name(task: Transduction, confusion: Confusion) -> str:
-    return " → ".join("(nothing)" if symbol is None else _visible(task, symbol) for symbol in confusion.edit)
+def _name(codec: Codec, confusion: Confusion) -> str:
+    return " → ".join("(nothing)" if symbol is None else _visible(codec, symbol) for symbol in confusion.edit)
 
 
-def _visible(task: Transduction, symbol: int) -> str:
-    text = task.codec.target.vocabulary.symbol(symbol)
+def _visible(codec: Codec, symbol: int) -> str:
+    text = codec.target.vocabulary.symbol(symbol)
     return "␣" if text.isspace() else text
 
 
-def _example(task: Transduction, one: ScoredExample) -> str:
-    return f"{one.source}: {task.codec.decode(one.output)} ({task.codec.decode(one.reference)})"
+def _example(codec: Codec, one: ScoredExample) -> str:
+    return f"{one.source}: {codec.decode(one.output)} ({codec.decode(one.reference)})"
 
 
 def _markdown(
@@ -97,7 +106,7 @@ def _markdown(
         f"{symbols:,} symbols, and it takes {kinds.total():,} edits from them to the outputs: {named}.",
     ]
     if rows:
-        parts += ["## The commonest", _table(ERROR_COLUMNS, rows[:LISTED])]
+        parts += ["## The commonest", _table(COLUMNS, rows[:LISTED])]
         if len(rows) > LISTED:
             parts.append(f"And {len(rows) - LISTED:,} more.")
         parts += [
