@@ -1,7 +1,7 @@
 """Where Hydra looks for sweepers: it takes them from this namespace only, and imports it at every start."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import sys
+from collections.abc import Mapping
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.plugins import Plugins
@@ -31,12 +31,19 @@ class OptunaSweeper(Sweeper):
             hydra_context=hydra_context, task_function=task_function, config=config
         )
 
-    def sweep(self, arguments: list[str]) -> Any:
-        """Run trials until the study has as many as it should."""
-        from attention_lab.search.trials import search
+    def sweep(self, arguments: list[str]) -> None:
+        """Run trials until the study has as many as it should; an error ends the program with one line."""
+        from attention_lab.commandline.groups import check_installed
+        from attention_lab.errors import LabError
 
         assert self.launcher is not None
         assert self.config is not None
         assert self.hydra_context is not None
-        given: Sequence[str] = [*(f"{key}={value}" for key, value in self.params.items()), *arguments]
-        search(self.config, given, self.launcher, self.hydra_context.config_loader)
+        given = [*(f"{key}={value}" for key, value in self.params.items()), *arguments]
+        try:
+            check_installed("sweep", "optuna")
+            from attention_lab.search.trials import search
+
+            search(self.config, given, self.launcher, self.hydra_context.config_loader)
+        except LabError as error:
+            sys.exit(f"Error: {error}")

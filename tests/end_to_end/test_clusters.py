@@ -51,7 +51,8 @@ def _start(*arguments: str, folder: Path, program: str = sys.executable) -> subp
     )
     rest = arguments[arguments.index("--") + 1 :] if options else arguments
     command = [program, *options, str(REPOSITORY / "train.py"), *rest]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(folder)}
+    path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": path}
     number = len(list(folder.glob("out*.log")))
     with (folder / f"out{number}.log").open("w") as log:
         return subprocess.Popen(

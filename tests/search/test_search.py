@@ -1,7 +1,6 @@
-"""A search: what it varies, how processes share it, how each of its runs may end, and what it leaves."""
+"""A search: what it varies, how each of its runs may end, and what it leaves."""
 
 import csv
-import warnings
 from pathlib import Path
 
 import pytest
@@ -19,9 +18,8 @@ from optuna.distributions import (  # noqa: E402
 from optuna.trial import TrialState  # noqa: E402
 
 from attention_lab.errors import LabError  # noqa: E402
-from attention_lab.search import study as study_module  # noqa: E402
 from attention_lab.search.space import _distribution, write  # noqa: E402
-from attention_lab.search.study import SharedStudy, state_name, storage_url  # noqa: E402
+from attention_lab.search.study import storage_url  # noqa: E402
 
 CONF = Path(__file__).parents[2] / "conf"
 NW = ["sweep=optuna", "model=nw", "trainer.max_epochs=2", "pictures=0", "logger=none"]
@@ -55,101 +53,6 @@ def test_a_number_is_written_as_it_is(value: float) -> None:
     assert OverridesParser.create().parse_override(f"key={write(value)}").value() == value
 
 
-def test_storages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert storage_url(None, Path("a b")) == f"sqlite:///{tmp_path}/a b/study.db"
-    assert storage_url("x.db", Path("a")) == storage_url("sqlite:///x.db", Path("a"))
-    assert storage_url("postgresql://me:secret@host/name", Path("a")) == "postgresql://me:secret@host/name"
-    for wrong in ("sqlite://", "sqlite:///:memory:", "://x"):
-        with pytest.raises(LabError, match=r"sweep\.storage="):
-            storage_url(wrong, Path("a"))
-
-
-def _join(folder: Path, wanted: int = 3, heartbeat: int = 60) -> SharedStudy:
-    """One more process that works on the study."""
-    return SharedStudy(
-        name="study",
-        url=storage_url(None, folder),
-        folder=folder,
-        wanted=wanted,
-        heartbeat=heartbeat,
-        largest=False,
-        sampler=optuna.samplers.RandomSampler(),
-        pruner=optuna.pruners.NopPruner(),
-        distributions={"x": FloatDistribution(0.0, 1.0)},
-    )
-
-
-def _states(study: SharedStudy) -> list[str]:
-    return [state_name(trial) for trial in study.trials()]
-
-
-def test_processes_share_the_trials(tmp_path: Path) -> None:
-    one, two = _join(tmp_path), _join(tmp_path)
-    first, second, third = one.claim(), two.claim(), two.claim()
-    assert first is not None and second is not None and third is not None
-    assert [first.number, second.number, third.number] == [0, 1, 2]
-    assert one.claim() is None and two.claim() is None
-    assert one.running() == [0, 1, 2]
-    # What fails is made up for, what is pruned is not.
-    assert one.finish(first, "failed", reason="no") and two.finish(second, "pruned", reason="poor")
-    fourth = one.claim()
-    assert fourth is not None and two.claim() is None
-    assert one.finish(fourth, "complete", 0.5) and two.finish(third, "complete", 0.25)
-    assert _states(two) == ["failed", "pruned", "complete", "complete"]
-    best = one.best()
-    assert best is not None and best.number == 2
-    assert _join(tmp_path).claim() is None
-    assert _join(tmp_path, wanted=4).claim() is not None
-
-
-def test_a_trial_that_is_broken_off_is_run_again(tmp_path: Path) -> None:
-    study = _join(tmp_path, wanted=1)
-    trial = study.claim()
-    assert trial is not None
-    with pytest.raises(KeyboardInterrupt), study.alive(trial):
-        raise KeyboardInterrupt
-    again = study.claim()
-    assert again is not None and again.number == 1 and again.params == trial.params
-    assert study.claim() is None
-    assert _states(study) == ["killed", "running"]
-
-
-def test_the_trial_of_a_silent_process_is_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(study_module, "GRACE", 1)
-    study = _join(tmp_path, wanted=1, heartbeat=60)
-    trial = study.claim()
-    assert trial is not None
-    assert study.claim() is None
-    study.storage.grace_period = -1  # every sign of life is too old
-    again = study.claim()
-    assert again is not None and again.params == trial.params
-    # It was not dead: what it found comes too late, and counts once.
-    assert not study.finish(trial, "complete", 0.5)
-    assert study.finish(again, "complete", 0.25)
-    assert _states(study) == ["killed", "complete"]
-
-
-def test_a_process_that_dies_while_it_claims_loses_nothing(tmp_path: Path) -> None:
-    study = _join(tmp_path, wanted=1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        study.study.ask(study.distributions)
-    trial = study.claim()
-    assert trial is not None and trial.number == 1
-    assert _states(study) == ["killed", "running"]
-
-
-def test_a_study_keeps_its_options(tmp_path: Path) -> None:
-    study = _join(tmp_path)
-    study.keep_to({"a": "a=1", "b": "b=2"})
-    study.keep_to({"a": "a=1", "b": "b=2"})
-    with pytest.raises(LabError, match=r"begun with b=2.*sweep\.study=NAME"):
-        study.keep_to({"a": "a=1", "b": "b=3"})
-    with pytest.raises(LabError, match="begun with no c"):
-        study.keep_to({"a": "a=1", "b": "b=2", "c": "c=1"})
-
-
 def _table(folder: Path) -> list[dict[str, str]]:
     return list(csv.DictReader((folder / "trials.csv").read_text().splitlines()))
 
@@ -174,7 +77,7 @@ def test_a_search_ends_in_a_table_and_its_best_run_can_be_repeated(command, tmp_
     assert again.status == 0, again.err
     assert _table(folder) == rows
     refused = command(*options, "sweep.trials=9", "data.noise=0.5")
-    assert refused.status == 1 and "begun with no data.noise" in refused.err
+    assert refused.status == 1 and "started with no data.noise" in refused.err
     best = command("--config-dir", str(folder), "experiment=best")
     assert best.status == 0, best.err
     metrics = (best.folder / "metrics.json").read_text()

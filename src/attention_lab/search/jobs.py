@@ -1,4 +1,4 @@
-"""The jobs of a search, as Hydra starts and ends them; the search itself tells of them."""
+"""What happens when Hydra starts and ends a job of a search; the search itself prints the results."""
 
 from contextlib import redirect_stdout
 from io import StringIO
@@ -16,25 +16,25 @@ from attention_lab.writing import write_atomically
 
 
 def mark_pruned(folder: Path, why: PrunedError) -> None:
-    """Leave in a run's folder that it was stopped, and is no failure."""
+    """Note in a run's folder that the search stopped it, which is no failure."""
     write_atomically(folder / PRUNED, f"{why}\n")
 
 
 class SearchJobs(LeaderboardCallback):
-    """In the place of the comparison after a sweep: keeps why a trial failed, and prints nothing."""
+    """Replaces the leaderboard of a sweep: records why a trial failed, and prints nothing."""
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
-        """Nothing to say."""
+        """Print nothing."""
 
     def on_job_start(self, config: DictConfig, *, task_function: TaskFunction, **kwargs: Any) -> None:
-        """What an earlier study of the same name left in the folder goes."""
+        """Remove what an earlier study of the same name left in the folder."""
         with redirect_stdout(StringIO()):
             super().on_job_start(config, task_function=task_function, **kwargs)
         if config.hydra.mode == RunMode.MULTIRUN:
             (Path(config.hydra.runtime.output_dir) / PRUNED).unlink(missing_ok=True)
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
-        """A job that failed is a trial that failed, and not the end of the search."""
+        """Record a failed job as a failed trial, which does not end the search."""
         with redirect_stdout(StringIO()):  # the search prints a line of its own
             super().on_job_end(config, job_return, **kwargs)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf
+from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial
 from rich.console import Console
 from rich.markup import escape
@@ -14,7 +15,7 @@ from rich.table import Table
 
 from attention_lab.commandline.overrides import part_of, read_value, split, write
 from attention_lab.runs.parts import SETTING
-from attention_lab.search.space import APART, Space
+from attention_lab.search.space import APART, Space, short
 from attention_lab.search.study import REASON, SharedStudy, state_name
 from attention_lab.text_tables import csv_text, number
 from attention_lab.writing import write_atomically
@@ -25,7 +26,8 @@ ORDER = ("complete", "pruned", "failed", "killed", "running", "waiting")
 
 def report(config: DictConfig, study: SharedStudy, space: Space, folder: Path) -> None:
     """Print the table of all trials, also those of other processes; write it and the best one."""
-    trials = sorted(study.trials(), key=lambda trial: _place(trial, study.largest))
+    largest = study.study.direction == StudyDirection.MAXIMIZE
+    trials = sorted(study.trials(), key=lambda trial: _place(trial, largest))
     metric = split(study.study.user_attrs["options"]["monitor.metric"]).value
     rows = [_row(trial, space) for trial in trials]
     counts = Counter(row[1] for row in rows)
@@ -41,9 +43,9 @@ def report(config: DictConfig, study: SharedStudy, space: Space, folder: Path) -
             console.print(f"failed: trial {row[0]}: {row[-1]}", markup=False, highlight=False, soft_wrap=True)
     write_atomically(folder / "trials.csv", csv_text([[*header, "why"], *rows]))
     print(f"Trials: {folder / 'trials.csv'}")
-    best = study.best()
-    if best is None:
+    if not counts["complete"]:
         return
+    best = trials[0]
     path = folder / "experiment" / "best.yaml"
     lines, left = as_experiment(config, space, best)
     found = f"{metric} {float(best.values[0]):.6g}"
@@ -69,8 +71,7 @@ def _row(trial: FrozenTrial, space: Space) -> list[str]:
     state = state_name(trial)
     # A pruned trial has a value too, that of where it stopped.
     value = number(float(trial.values[0])) if trial.values else ""
-    params = [trial.params.get(key, "") for key in space.searched]
-    shown = [f"{one:.4g}" if isinstance(one, float) else str(one) for one in params]
+    shown = [short(trial.params.get(key, "")) for key in space.searched]
     why = "" if state == "complete" else str(trial.user_attrs.get(REASON, ""))
     return [str(trial.number), state, value, *shown, why]
 

@@ -49,6 +49,11 @@ class Space:
         return {key: str(one.input_line) for key, one in sorted(lines.items()) if part_of(key) not in APART}
 
 
+def short(value: object) -> str:
+    """A value as tables show it."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
 def read_space(config: DictConfig, given: Sequence[str], loader: ConfigLoader) -> Space:
     """The model's own space with what was given in its place or beside it, the later over the earlier.
 

@@ -1,81 +1,62 @@
 """A search: trials of an Optuna study, each a run, until there are as many as wanted."""
 
 import math
-import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
 
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.plugins.launcher import Launcher
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
+from optuna.trial import Trial, TrialState
 
-from attention_lab.commandline.groups import check_installed
 from attention_lab.commandline.overrides import quote
 from attention_lab.errors import LabError, first_line
 from attention_lab.runs.run_folder import ERROR, PRUNED, read_reason
+from attention_lab.search.report import report
+from attention_lab.search.space import Space, read_space, short
+from attention_lab.search.study import Result, SharedStudy, storage_url, without_warnings
 from attention_lab.text_tables import number
-
-if TYPE_CHECKING:
-    from optuna.trial import Trial
-
-    from attention_lab.search.space import Space
-    from attention_lab.search.study import SharedStudy
 
 POLL = 2.0
 """Seconds between looks at trials that other processes run."""
 
 
-class Result(NamedTuple):
-    """What came of a run: `complete` with a value, or `pruned` or `failed` with a reason."""
-
-    state: str
-    value: float | None = None
-    reason: str | None = None
-
-
 def search(config: DictConfig, given: Sequence[str], launcher: Launcher, loader: ConfigLoader) -> None:
-    """Run trials until the study has as many as it should; ends the program with one line if it cannot.
+    """Run trials until the study has as many as it should, and report them all.
 
     Args:
         config: the composed configuration.
         given: the options of the command line.
         launcher: runs a trial.
         loader: knows the groups and their choices.
+
+    Raises:
+        LabError: an option is wrong, or trials of this process failed.
     """
-    try:
-        _check(config)
-        from attention_lab.search.report import report
-        from attention_lab.search.space import read_space
-
-        folder = Path(config.hydra.sweep.dir)
-        space = read_space(config, given, loader)
-        study = _open(config, space, folder)
-        OmegaConf.save(config, folder / "multirun.yaml")
-        print(f"Search: {folder}", flush=True)
-        failed = _run_trials(config, study, space, launcher)
-        report(config, study, space, folder)
-    except LabError as error:
-        sys.exit(f"Error: {error}")
-    if failed:
-        what = "trial" if len(failed) == 1 else "trials"
-        sys.exit(f"Error: {len(failed)} {what} failed; the last: {failed[-1]}")
-
-
-def _check(config: DictConfig) -> None:
-    check_installed("sweep", "optuna")
     for name in ("trials", "failures", "heartbeat"):
         value = config.sweep[name]
         if not isinstance(value, int) or value < 1:
             raise LabError(f"sweep.{name}={value}: choose 1 or more")
+    folder = Path(config.hydra.sweep.dir)
+    space = read_space(config, given, loader)
+    url = storage_url(config.sweep.storage, folder)
+    study = _open(config, space, url, folder)
+    OmegaConf.save(config, folder / "multirun.yaml")
+    print(f"Search: {folder}", flush=True)
+    # The job may run elsewhere and with other choices: it is told where its study is.
+    own = {"study": config.sweep.study, "storage": url}
+    failed = _run_trials(study, partial(_run_trial, space, launcher, own), config.sweep.failures)
+    report(config, study, space, folder)
+    if failed:
+        trials = "1 trial" if len(failed) == 1 else f"{len(failed)} trials"
+        raise LabError(f"{trials} failed; the last: {failed[-1]}")
 
 
-def _open(config: DictConfig, space: "Space", folder: Path) -> "SharedStudy":
-    from attention_lab.search.study import SharedStudy, storage_url, without_warnings
-
+def _open(config: DictConfig, space: Space, url: str, folder: Path) -> SharedStudy:
     # A model without a metric of its own may get one from its space or from the command line.
     given = space.fixed.get("monitor.metric"), space.fixed.get("monitor.mode")
     metric, mode = (
@@ -88,27 +69,28 @@ def _open(config: DictConfig, space: "Space", folder: Path) -> "SharedStudy":
         sampler, pruner = instantiate(config.sweep.sampler), instantiate(config.sweep.pruner)
     study = SharedStudy(
         name=str(config.sweep.study),
-        url=storage_url(config.sweep.storage, folder),
+        url=url,
         folder=folder,
         wanted=config.sweep.trials,
         heartbeat=config.sweep.heartbeat,
-        largest=mode == "max",
+        distributions=space.distributions,
+        direction="maximize" if mode == "max" else "minimize",
         sampler=sampler,
         pruner=pruner,
-        distributions=space.distributions,
     )
     study.keep_to({**space.describe(), "monitor.metric": f"monitor.metric={metric}"})
     return study
 
 
-def _run_trials(config: DictConfig, study: "SharedStudy", space: "Space", launcher: Launcher) -> list[str]:
+def _run_trials(study: SharedStudy, job: Callable[[Trial], Result], most_failures: int) -> list[str]:
     """Run trials while there are any to run; the reasons of those that failed."""
     failed: list[str] = []
     waited_for: list[int] = []
-    while len(failed) < config.sweep.failures:
-        trial = study.claim()
-        if trial is None:
-            others = study.running()
+    while len(failed) < most_failures:
+        started = time.perf_counter()
+        result = study.run_one(job)
+        if result is None:
+            others = [trial.number for trial in study.trials(TrialState.RUNNING)]
             if not others:
                 break
             if others != waited_for:
@@ -118,34 +100,25 @@ def _run_trials(config: DictConfig, study: "SharedStudy", space: "Space", launch
                 waited_for = others
             time.sleep(POLL)
             continue
-        result = _run_trial(config, study, space, launcher, trial)
+        shown = {"complete": number(result.value or 0.0), "pruned": f"pruned {result.reason}"}
+        line = shown.get(result.state, f"{result.state}: {result.reason}")
+        print(f"{line}  {time.perf_counter() - started:.1f} s", flush=True)
         if result.state == "failed":
             failed.append(str(result.reason))
     return failed
 
 
-def _run_trial(
-    config: DictConfig, study: "SharedStudy", space: "Space", launcher: Launcher, trial: "Trial"
-) -> Result:
-    shown = " ".join(f"{key}={_short(value)}" for key, value in trial.params.items())
+def _run_trial(space: Space, launcher: Launcher, own: dict[str, str], trial: Trial) -> Result:
+    shown = " ".join(f"{key}={short(value)}" for key, value in trial.params.items())
     print(f"{trial.number}  {shown}", end="  ", flush=True)
-    started = time.perf_counter()
-    # The job may run elsewhere and with other choices: it is told where its study is.
-    own = {"study": config.sweep.study, "storage": study.url, "trial": trial.number}
-    overrides = space.overrides(trial.params) + [f"sweep.{key}={quote(value)}" for key, value in own.items()]
-    with study.alive(trial):
-        (job,) = launcher.launch([overrides], initial_job_idx=trial.number)
-        result = read_result(job)
-    said = {"complete": number(result.value or 0.0), "pruned": f"pruned {result.reason}"}
-    line = said.get(result.state, f"failed: {result.reason}")
-    if not study.finish(trial, result.state, result.value, result.reason):
-        line = f"{line}; but it was silent for too long, and is run again"
-    print(f"{line}  {time.perf_counter() - started:.1f} s", flush=True)
-    return result
+    options = {**own, "trial": trial.number}
+    overrides = [f"sweep.{key}={quote(value)}" for key, value in options.items()]
+    (job,) = launcher.launch([space.overrides(trial.params) + overrides], initial_job_idx=trial.number)
+    return read_result(job)
 
 
 def read_result(job: JobReturn) -> Result:
-    """What came of a run, from what it returned and what it left in its folder."""
+    """The result of a run, from what it returned and what it left in its folder."""
     if job.status != JobStatus.COMPLETED:
         return Result("failed", reason=first_line(job._return_value))
     assert job.hydra_cfg is not None
@@ -159,7 +132,3 @@ def read_result(job: JobReturn) -> Result:
     if not math.isfinite(value):
         return Result("failed", reason=f"the best value is {value}")
     return Result("complete", float(value))
-
-
-def _short(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,204 @@
+"""A study that several processes work on: who runs which trial, and what they leave behind when they die."""
+
+import subprocess
+import sys
+import warnings
+from collections import Counter
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+optuna = pytest.importorskip("optuna")
+
+from optuna.distributions import FloatDistribution  # noqa: E402
+from optuna.trial import Trial, TrialState  # noqa: E402
+
+from attention_lab.errors import LabError, Stopped  # noqa: E402
+from attention_lab.search.study import Result, SharedStudy, state_name, storage_url  # noqa: E402
+
+
+def test_storages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert storage_url(None, Path("a b")) == f"sqlite:///{tmp_path}/a b/study.db"
+    assert storage_url("x.db", Path("a")) == storage_url("sqlite:///x.db", Path("a"))
+    assert storage_url("postgresql://me:secret@host/name", Path("a")) == "postgresql://me:secret@host/name"
+    for wrong in ("sqlite://", "sqlite:///:memory:", "://x"):
+        with pytest.raises(LabError, match=r"sweep\.storage="):
+            storage_url(wrong, Path("a"))
+
+
+def _join(folder: Path, wanted: int = 3) -> SharedStudy:
+    """One more process that works on the study."""
+    return SharedStudy(
+        name="study",
+        url=storage_url(None, folder),
+        folder=folder,
+        wanted=wanted,
+        heartbeat=60,
+        distributions={"x": FloatDistribution(0.0, 1.0)},
+        sampler=optuna.samplers.RandomSampler(),
+        pruner=optuna.pruners.NopPruner(),
+    )
+
+
+def _states(study: SharedStudy) -> list[str]:
+    return [state_name(trial) for trial in study.trials()]
+
+
+def _interrupt(_: Trial) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def test_processes_share_the_trials(tmp_path: Path) -> None:
+    one, two = _join(tmp_path), _join(tmp_path)
+    numbers: list[int] = []
+
+    def first(trial: Trial) -> Result:  # while it runs, the other process works, too
+        numbers.append(trial.number)
+        assert two.run_one(second) == Result("pruned", reason="poor")
+        return Result("failed", reason="no")
+
+    def second(trial: Trial) -> Result:
+        numbers.append(trial.number)
+        assert _join(tmp_path).run_one(third) == Result("complete", 0.25)
+        return Result("pruned", reason="poor")
+
+    def third(trial: Trial) -> Result:
+        numbers.append(trial.number)
+        assert _join(tmp_path).run_one(_interrupt) is None
+        assert [one.number for one in two.trials(TrialState.RUNNING)] == [0, 1, 2]
+        return Result("complete", 0.25)
+
+    assert one.run_one(first) == Result("failed", reason="no")
+    assert numbers == [0, 1, 2]
+
+    # What fails is made up for, what is pruned is not.
+    def fourth(trial: Trial) -> Result:
+        assert two.run_one(_interrupt) is None
+        return Result("complete", 0.5)
+
+    assert one.run_one(fourth) == Result("complete", 0.5)
+    assert _states(two) == ["failed", "pruned", "complete", "complete"]
+    assert [trial.user_attrs.get("reason") for trial in one.trials()] == ["no", "poor", None, None]
+    assert two.study.best_trial.number == 2
+    assert _join(tmp_path).run_one(_interrupt) is None
+    assert _join(tmp_path, wanted=4).run_one(lambda _: Result("complete", 1.0))
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt(), SystemExit(), Stopped(15), RuntimeError()], ids=repr)
+def test_a_trial_that_is_broken_off_is_run_again(tmp_path: Path, stop: BaseException) -> None:
+    study = _join(tmp_path, wanted=1)
+    values: list[float] = []
+
+    def broken_off(trial: Trial) -> NoReturn:
+        values.append(trial.params["x"])
+        raise stop
+
+    def again(trial: Trial) -> Result:
+        values.append(trial.params["x"])
+        assert trial.number == 1
+        assert _join(tmp_path, wanted=1).run_one(_interrupt) is None
+        assert _states(study) == ["killed", "running"]
+        return Result("complete", 0.5)
+
+    with pytest.raises(type(stop)):
+        study.run_one(broken_off)
+    assert study.run_one(again) == Result("complete", 0.5)
+    assert values[0] == values[1]
+    assert _states(study) == ["killed", "complete"]
+
+
+def test_the_trial_of_a_silent_process_is_run_again(tmp_path: Path) -> None:
+    study, other = _join(tmp_path, wanted=1), _join(tmp_path, wanted=1)
+    values: list[float] = []
+
+    def silent(trial: Trial) -> Result:
+        values.append(trial.params["x"])
+        assert other.run_one(_interrupt) is None
+        other.storage.grace_period = -1  # every heartbeat is too old
+        assert other.run_one(again) == Result("complete", 0.25)
+        return Result("complete", 0.5)
+
+    def again(trial: Trial) -> Result:
+        values.append(trial.params["x"])
+        return Result("complete", 0.25)
+
+    # It was not dead: its result comes too late, and counts once.
+    late = study.run_one(silent)
+    assert late is not None and late.state == "killed" and "silent for too long" in str(late.reason)
+    assert values[0] == values[1]
+    assert _states(study) == ["killed", "complete"]
+    assert study.trials()[1].values == [0.25]
+
+
+@pytest.mark.parametrize("waiting", [False, True], ids=["new", "run again"])
+def test_a_process_that_dies_while_it_claims_loses_nothing(tmp_path: Path, waiting: bool) -> None:
+    study = _join(tmp_path, wanted=1)
+    if waiting:
+        with pytest.raises(KeyboardInterrupt):
+            study.run_one(_interrupt)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        dead = study.study.ask(dict(study.distributions))
+    values: list[float] = []
+
+    def job(trial: Trial) -> Result:
+        values.append(trial.params["x"])
+        assert _states(study) == [*["killed"] * (dead.number + 1), "running"]
+        return Result("complete", 0.5)
+
+    assert study.run_one(job) == Result("complete", 0.5)
+    assert values == [dead.params["x"]]
+
+
+WORKER = """
+import sys, time
+from pathlib import Path
+import optuna
+from optuna.distributions import FloatDistribution
+from attention_lab.search.study import Result, SharedStudy, storage_url
+
+folder = Path(sys.argv[1])
+study = SharedStudy(
+    name="study", url=storage_url(None, folder), folder=folder, wanted=6, heartbeat=1,
+    distributions={"x": FloatDistribution(0.0, 1.0)}, sampler=optuna.samplers.RandomSampler(),
+)
+
+def job(trial):
+    print(trial.number, flush=True)
+    time.sleep(float(sys.argv[2]))
+    return Result("complete", trial.params["x"])
+
+while study.run_one(job) or study.trials(optuna.trial.TrialState.RUNNING):
+    time.sleep(0.1)
+"""
+"""A process that works on a study as long as there is something to do."""
+
+
+def test_two_processes_of_which_one_is_killed(tmp_path: Path) -> None:
+    def start(seconds: float) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", WORKER, str(tmp_path), str(seconds)]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+    with start(60.0) as one:
+        assert one.stdout is not None and one.stdout.readline() == "0\n"  # it is in the middle of its first
+        with start(0.3) as two:
+            assert two.stdout is not None and two.stdout.readline() == "1\n"
+            one.kill()
+            assert two.wait(timeout=120) == 0
+    trials = optuna.load_study(study_name="study", storage=storage_url(None, tmp_path)).trials
+    assert sorted(map(state_name, trials)) == [*["complete"] * 6, "killed"]
+    assert state_name(trials[0]) == "killed"
+    values = Counter(trial.params["x"] for trial in trials)
+    assert len(values) == 6 and values[trials[0].params["x"]] == 2  # the killed one was run again, no other
+
+
+def test_a_study_keeps_its_options(tmp_path: Path) -> None:
+    study = _join(tmp_path)
+    study.keep_to({"a": "a=1", "b": "b=2"})
+    study.keep_to({"a": "a=1", "b": "b=2"})
+    with pytest.raises(LabError, match=r"started with b=2.*sweep\.study=NAME"):
+        study.keep_to({"a": "a=1", "b": "b=3"})
+    with pytest.raises(LabError, match="started with no c"):
+        study.keep_to({"a": "a=1", "b": "b=2", "c": "c=1"})
