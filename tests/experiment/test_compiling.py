@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 import torch
+from toys import toy
 
-from attention_lab.attention import Additive, Mechanism, ScaledDot
+from attention_lab.attention import Mechanism, ScaledDot
 from attention_lab.errors import LabError
 from attention_lab.experiment import compiling
 from attention_lab.models import Encoder, KernelRegression, Seq2Seq, Transformer
-from attention_lab.sizes import RegressionSizes, TransductionSizes
+from attention_lab.sizes import RegressionSizes
 
 REPOSITORY = Path(__file__).parents[2]
 SMALL = ["model=lm", "model.d_model=8", "model.heads=2", "model.layers=1", "model.feedforward=8"]
@@ -23,12 +24,12 @@ DATA = ["data=words", "data.size=64", "data.validation_size=20", "data.test_size
 
 
 def test_stacks_of_layers_are_compiled_or_the_whole_model() -> None:
-    transformer = Transformer(Mechanism(ScaledDot), TransductionSizes(7, 7), d_model=8, feedforward=8)
+    transformer = toy(Transformer)
     assert compiling.steps(transformer) == [transformer.encoder, transformer.decoder]
     smoother = KernelRegression(Mechanism(ScaledDot), RegressionSizes(features=2, targets=1, samples=5))
     assert compiling.steps(smoother) == [smoother]
     with pytest.raises(LabError, match="choose model=transformer"):
-        compiling.steps(Seq2Seq(Mechanism(Additive), TransductionSizes(7, 7)))
+        compiling.steps(toy(Seq2Seq))
 
 
 def test_training_alone_runs_compiled(command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import pytest
 import torch
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
+from toys import LABELS, exact_toy, toy
 
 from attention_lab.attention import Additive, Band, Gaussian, Mechanism, ScaledDot, recording
 from attention_lab.attention.positions import POSITIONS
@@ -21,26 +22,19 @@ from attention_lab.models.parts.readouts import Last
 from attention_lab.sizes import PAD, ClassificationSizes
 
 CONF = Path(__file__).parents[2] / "conf"
-SIZES = ClassificationSizes(classes=3, length=8, vocabulary=12)
-PIXELS = ClassificationSizes(classes=3, length=8, vocabulary=12, grid=(2, 4))
-OPTIONS: dict[type[SequenceClassifier], dict[str, object]] = {
-    MultiHeadClassifier: {"heads": 2, "layers": 2, "feedforward": 24},
-    ConvolutionalClassifier: {"layers": 2, "kernel_size": 3},
-    RecurrentClassifier: {"layers": 2, "cell": "gru"},
-}
-READ = [(kind, readout) for kind in OPTIONS for readout in ("mean", "max", "last", "linear", "attention")]
+PIXELS = replace(LABELS, grid=(2, 4))
+KINDS = (MultiHeadClassifier, ConvolutionalClassifier, RecurrentClassifier)
+READ = [(kind, readout) for kind in KINDS for readout in ("mean", "max", "last", "linear", "attention")]
 READ.append((MultiHeadClassifier, "cls"))
 
 
 def _classifier(
     kind: type[SequenceClassifier] = MultiHeadClassifier,
     score: type = ScaledDot,
-    sizes: ClassificationSizes = SIZES,
+    sizes: ClassificationSizes = LABELS,
     **options: object,
 ) -> SequenceClassifier:
-    torch.manual_seed(0)
-    options = {"d_model": 16, **OPTIONS[kind], **options}
-    return kind(Mechanism(score), sizes, **options).double().eval()  # type: ignore[arg-type]
+    return exact_toy(kind, score, sizes, **options)
 
 
 def _check_padding(model: SequenceClassifier) -> None:
@@ -65,14 +59,14 @@ def test_padding_and_company_change_nothing(
 @pytest.mark.parametrize("positions", POSITIONS)
 @pytest.mark.parametrize("readout", ["mean", "cls"])
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("sizes", [SIZES, PIXELS])
+@pytest.mark.parametrize("sizes", [LABELS, PIXELS])
 def test_no_position_leaks_padding(
     positions: str, readout: str, causal: bool, sizes: ClassificationSizes
 ) -> None:
     _check_padding(_classifier(sizes=sizes, positions=positions, readout=readout, causal=causal))
 
 
-@pytest.mark.parametrize("kind", OPTIONS)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("readout", ["mean", "max", "last", "linear", "attention"])
 def test_vectors_with_anything_in_their_padding(kind: type[SequenceClassifier], readout: str) -> None:
     model = _classifier(kind, sizes=ClassificationSizes(classes=3, length=8, features=5), readout=readout)
@@ -164,13 +158,13 @@ def test_pooling_without_layers_asks_no_query() -> None:
         _classifier(layers=0, readout="cls")
 
 
-@pytest.mark.parametrize("kind", OPTIONS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_readout_attends_to_every_position_whatever_the_window(kind: type[SequenceClassifier]) -> None:
     class Narrow(Band):
         def __init__(self, query_size: int, heads: int | None = None) -> None:
             super().__init__(query_size, heads, width=1)
 
-    model = kind(Mechanism(Additive, window=Narrow), SIZES, d_model=16, readout="attention", **OPTIONS[kind])  # type: ignore[call-arg]
+    model = toy(kind, Mechanism(Additive, window=Narrow), readout="attention")
     with recording(model) as weights:
         model(torch.randint(4, 12, (3, 8)), torch.tensor([8, 5, 1]))
     seen = weights["readout.attention"]
@@ -181,7 +175,7 @@ def test_the_readout_attends_to_every_position_whatever_the_window(kind: type[Se
         assert ((weights["encoder.layers.0.attention.attention"] > 0).sum(-1) <= 3).all()
 
 
-@pytest.mark.parametrize("kind", OPTIONS)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("score", [ScaledDot, Additive])
 def test_a_step_of_training_reaches_every_parameter(kind: type[SequenceClassifier], score: type) -> None:
     model = _classifier(kind, score, readout="attention").train()
@@ -246,9 +240,9 @@ def test_the_last_positions_are_read() -> None:
     assert Last()(x, torch.tensor([0, 2])).tolist() == [[0.0, 0.0], [8.0, 9.0]]
 
 
-@pytest.mark.parametrize("kind", OPTIONS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_each_of_the_last_positions_has_an_answer(kind: type[SequenceClassifier]) -> None:
-    several = replace(SIZES, answers=3)
+    several = replace(LABELS, answers=3)
     model, one = _classifier(kind, sizes=several, readout="last"), _classifier(kind, readout="last")
     one.load_state_dict(model.state_dict())
     inputs, lengths = torch.randint(4, 12, (2, 8)), torch.tensor([8, 5])

@@ -9,8 +9,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from toys import exact_toy, sharpened
 
-from attention_lab.attention import Additive, Mechanism
+from attention_lab.attention import Additive
 from attention_lab.errors import LabError
 from attention_lab.models import Seq2Seq
 from attention_lab.models.decoding import beam_search, greedy, penalty
@@ -44,12 +45,9 @@ class Scripted:
 
 
 def _seq2seq(seed: int, **options: Any) -> Seq2Seq:
-    torch.manual_seed(seed)
     sizes = TransductionSizes(source_vocabulary=8, target_vocabulary=SYMBOLS)
-    options = {"wiring": "bahdanau"} | options
-    model = Seq2Seq(Mechanism(Additive), sizes, embedding_size=4, hidden_size=6, **options)
-    torch.nn.init.normal_(model.decoder.output.weight, std=2.0)  # far from uniform
-    return model.double().eval()
+    options = {"embedding_size": 4, "wiring": "bahdanau"} | options
+    return sharpened(exact_toy(Seq2Seq, Additive, sizes, seed=seed, **options))
 
 
 def _batch() -> tuple[Tensor, Tensor]:

@@ -5,6 +5,7 @@ from copy import deepcopy
 import pytest
 import torch
 from torch import Tensor
+from toys import exact_toy, sharpened
 
 from attention_lab.attention import Additive, Dot, Mechanism, ScaledDot, Softmax, Sparsemax, recording
 from attention_lab.errors import LabError
@@ -20,19 +21,13 @@ TARGET = torch.tensor([[4, 5, EOS], [6, EOS, PAD], [5, 5, 5]])
 
 
 def _seq2seq(seed: int, mechanism: Mechanism, **options: object) -> Seq2Seq:
-    torch.manual_seed(seed)
-    options = {"wiring": "bahdanau"} | options
-    model = Seq2Seq(mechanism, SIZES, embedding_size=4, hidden_size=6, **options)
-    torch.nn.init.normal_(model.decoder.output.weight, std=2.0)  # far from uniform
-    return model.double().eval()
+    options = {"embedding_size": 4, "wiring": "bahdanau"} | options
+    return sharpened(exact_toy(Seq2Seq, mechanism, SIZES, seed=seed, **options))
 
 
 def _transformer(seed: int) -> Transformer:
-    torch.manual_seed(seed)
-    options = {"d_model": 8, "heads": 2, "layers": 1, "decoder_layers": 2, "feedforward": 8}
-    model = Transformer(Mechanism(ScaledDot), SIZES, tie_embedding=False, **options)
-    torch.nn.init.normal_(model.decoder.output.weight, std=2.0)
-    return model.double().eval()
+    options = {"layers": 1, "decoder_layers": 2, "tie_embedding": False}
+    return sharpened(exact_toy(Transformer, ScaledDot, SIZES, seed=seed, **options))
 
 
 MIXES = {

@@ -2,20 +2,19 @@
 
 import pytest
 import torch
+from toys import exact_toy
 
-from attention_lab.attention import Additive, Mechanism, ScaledDot, adjacency_mask, recording
+from attention_lab.attention import Additive, ScaledDot, adjacency_mask, recording
 from attention_lab.errors import LabError
 from attention_lab.models import GraphClassifier
 from attention_lab.sizes import GraphSizes
 
 PATH = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]])  # 0 - 1 - 2 - 3 - 4
-OPTIONS = {"d_model": 8, "heads": 2, "layers": 2, "feedforward": 8}
 
 
 def _classifier(score: type = ScaledDot, directed: bool = False, **options: object) -> GraphClassifier:
-    torch.manual_seed(0)
     sizes = GraphSizes(classes=3, features=4, directed=directed)
-    return GraphClassifier(Mechanism(score), sizes, **{**OPTIONS, **options}).double().eval()  # type: ignore[arg-type]
+    return exact_toy(GraphClassifier, score, sizes, **options)
 
 
 def _features() -> torch.Tensor:

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from toys import LAYERS, exact_toy
 
 from attention_lab.attention import (
     Additive,
@@ -25,14 +26,9 @@ from attention_lab.models import LanguageModel
 from attention_lab.models.sampling import Continuable, Sampling, generate
 from attention_lab.sizes import BOS, PAD, LanguageSizes
 
-SIZES = LanguageSizes(vocabulary=12, length=10)
-OPTIONS = {"d_model": 16, "heads": 2, "layers": 2, "feedforward": 24}
 
-
-def _model(mechanism: Mechanism | None = None, **options: object) -> LanguageModel:
-    torch.manual_seed(0)
-    mechanism = Mechanism(ScaledDot) if mechanism is None else mechanism
-    return LanguageModel(mechanism, SIZES, **{**OPTIONS, **options}).double().eval()  # type: ignore[arg-type]
+def _model(mechanism: Mechanism | type = ScaledDot, **options: object) -> LanguageModel:
+    return exact_toy(LanguageModel, mechanism, **options)
 
 
 def _tokens(rows: int = 3, length: int = 8) -> torch.Tensor:
@@ -115,7 +111,7 @@ def test_every_layer_and_head_is_recorded_under_the_causal_mask() -> None:
 def test_logits_start_small_whether_tied_or_not(scaled: bool, tied: bool) -> None:
     torch.manual_seed(0)
     sizes = LanguageSizes(500, 10)
-    options = {**OPTIONS, "d_model": 64}
+    options = {**LAYERS, "d_model": 64}
     model = LanguageModel(
         Mechanism(ScaledDot),
         sizes,
@@ -135,7 +131,7 @@ def _inner(model: LanguageModel) -> int:
 def test_tied_logits_are_products_with_the_table() -> None:
     model, tokens = _model(scale_embedding=False), _tokens()
     vectors, _ = model.encoder.step(model.embedding(tokens), None)
-    assert torch.allclose(model(tokens), vectors @ model.embedding.weight.T / math.sqrt(16))
+    assert torch.allclose(model(tokens), vectors @ model.embedding.weight.T / math.sqrt(8))
 
 
 def test_a_mean_of_the_past_is_what_a_constant_score_gives() -> None:

@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
+from toys import toy_encoder
 
 from attention_lab.attention import (
     Additive,
@@ -29,7 +30,6 @@ from attention_lab.attention import (
 from attention_lab.attention.fast import packed
 from attention_lab.attention.fast.packed import make_packing
 from attention_lab.attention.positions import POSITIONS
-from attention_lab.models import Encoder
 from attention_lab.models.parts import encoder as encoder_file
 
 MECHANISMS = (
@@ -60,10 +60,6 @@ def _way(way: str) -> Iterator[None]:
             return
         with patch.object(encoder_file, "make_packing", lambda mask, size: None):
             yield
-
-
-def _encoder(mechanism: Mechanism, *, layers: int = 2, **options: object) -> Encoder:
-    return Encoder(mechanism, d_model=8, heads=2, layers=layers, feedforward=6, length=16, **options)  # type: ignore[arg-type]
 
 
 def _all(encoder: nn.Module, x: Tensor, lengths: Tensor, weight: Tensor) -> list[Tensor]:
@@ -98,10 +94,9 @@ def test_packed_equals_padded_and_each_alone(
     poison: float,
     seed: int,
 ) -> None:
-    torch.manual_seed(seed)
     length, counts = batch
     lengths = torch.tensor(counts)
-    encoder = _encoder(mechanism, positions=positions, causal=causal).double().eval()
+    encoder = toy_encoder(mechanism, seed=seed, positions=positions, causal=causal)
     x = torch.randn(len(counts), length, 8, dtype=torch.float64)
     weight = torch.randn_like(x)
     visible = lengths_mask(lengths, length).mT
@@ -141,7 +136,7 @@ def test_packing_takes_the_real_rows_and_puts_them_back(batch: tuple[int, list[i
 
 
 def test_an_empty_sequence_is_no_sequence() -> None:
-    encoder = _encoder(Mechanism(ScaledDot)).double().eval()
+    encoder = toy_encoder()
     x = torch.randn(3, 4, 8, dtype=torch.float64)
     found = []
     for way in WAYS:
@@ -183,8 +178,7 @@ def test_it_is_packed_where_that_pays() -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_recorded_weights_are_those_of_the_padded_batch(way: str) -> None:
-    torch.manual_seed(0)
-    encoder = _encoder(Mechanism(ScaledDot)).double().eval()
+    encoder = toy_encoder()
     x, lengths = torch.randn(3, 6, 8, dtype=torch.float64), torch.tensor([6, 1, 4])
     with _way("padded"), recording(encoder) as expected:
         encoder(x, lengths)
@@ -200,7 +194,7 @@ def test_recorded_weights_are_those_of_the_padded_batch(way: str) -> None:
 @pytest.mark.parametrize("way", WAYS)
 def test_packed_training_drops_as_often(way: str) -> None:
     torch.manual_seed(0)
-    encoder = _encoder(Mechanism(ScaledDot), layers=0, dropout=0.25)
+    encoder = toy_encoder(layers=0, dropout=0.25).float().train()
     x = torch.full((50, 40, 8), 0.75)
     with _way(way), patch.object(encoder, "norm", nn.Identity()):
         output = encoder(x, torch.full((50,), 30))[:, :30]

@@ -8,18 +8,25 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from toys import (
+    LENGTHS,
+    SOURCE,
+    TARGET,
+    check_causal,
+    check_every_parameter_learns,
+    check_steps,
+    exact_toy,
+    toy,
+    train,
+)
 
-from attention_lab.attention import Additive, Dot, Gaussian, General, Mechanism, ScaledDot, recording
+from attention_lab.attention import Additive, Dot, Gaussian, General, ScaledDot, recording
 from attention_lab.errors import LabError
 from attention_lab.models import Seq2Seq
 from attention_lab.models.parts.bidirectional import RecurrentEncoder, reversal
 from attention_lab.models.parts.recurrent import LateLSTM, late_cell
-from attention_lab.sizes import BOS, EOS, PAD, TransductionSizes
+from attention_lab.sizes import BOS, EOS, PAD
 
-SIZES = TransductionSizes(source_vocabulary=9, target_vocabulary=8)
-SOURCE = torch.tensor([[4, 5, 6, 7, 8, EOS], [5, 4, EOS, PAD, PAD, PAD], [8, 7, 6, EOS, PAD, PAD]])
-LENGTHS = torch.tensor([6, 3, 4])
-TARGET = torch.tensor([[4, 5, 6, 7, EOS], [7, EOS, PAD, PAD, PAD], [5, 6, 5, EOS, PAD]])
 VARIANTS: list[dict[str, Any]] = [
     {"wiring": wiring, "cell": cell, "input_feeding": feeding, "layers": layers}
     for wiring, cell, feeding, layers in product(
@@ -30,9 +37,7 @@ variants = pytest.mark.parametrize("options", VARIANTS, ids=lambda x: "-".join(s
 
 
 def _model(score: type = Additive, **options: Any) -> Seq2Seq:
-    torch.manual_seed(0)
-    sizes: dict[str, Any] = {"embedding_size": 5, "hidden_size": 6}
-    return Seq2Seq(Mechanism(score), SIZES, **sizes, **options).double().eval()
+    return exact_toy(Seq2Seq, score, **options)
 
 
 def _same_with_gradients(ours: Tensor, theirs: Tensor, of: list[Tensor]) -> None:
@@ -169,13 +174,7 @@ def test_wirings_are_those_of_the_papers(wiring: str, feeding: bool, layers: int
 
 @variants
 def test_stepwise_equals_parallel(options: dict[str, Any]) -> None:
-    model = _model(**options)
-    parallel = model(SOURCE, LENGTHS, TARGET)
-    state, tokens = model.start(SOURCE, LENGTHS), torch.full((3,), BOS)
-    for step in range(TARGET.shape[1]):
-        logits, state = model.step(tokens, state)
-        torch.testing.assert_close(logits, parallel[:, step], rtol=0, atol=1e-10)
-        tokens = TARGET[:, step]
+    check_steps(_model(**options))
 
 
 @variants
@@ -205,12 +204,7 @@ def test_padding_and_company_change_nothing(options: dict[str, Any]) -> None:
 @pytest.mark.parametrize("wiring", ["bahdanau", "luong"])
 @pytest.mark.parametrize("feeding", [False, True])
 def test_logits_see_only_what_was_written_before(wiring: str, feeding: bool) -> None:
-    model = _model(wiring=wiring, input_feeding=feeding)
-    changed = TARGET.clone()
-    changed[:, 2] = 4
-    before, after = model(SOURCE, LENGTHS, TARGET), model(SOURCE, LENGTHS, changed)
-    torch.testing.assert_close(before[:, :3], after[:, :3], rtol=0, atol=1e-12)
-    assert not torch.allclose(before[:, 3], after[:, 3])
+    check_causal(_model(wiring=wiring, input_feeding=feeding))
 
 
 @variants
@@ -227,13 +221,9 @@ def test_weights_of_every_step_are_recorded(options: dict[str, Any], score: type
     assert (found[1, ..., 3:] == 0).all()
 
 
-def test_every_parameter_learns() -> None:
-    for options in VARIANTS:
-        model = _model(dropout=0.1, attention_dropout=0.1, **options).train()
-        model(SOURCE, LENGTHS, TARGET).square().sum().backward()
-        for name, parameter in model.named_parameters():
-            assert parameter.grad is not None, (options, name)
-            assert parameter.grad.abs().sum() > 0, (options, name)
+@variants
+def test_every_parameter_learns(options: dict[str, Any]) -> None:
+    check_every_parameter_learns(_model(dropout=0.1, attention_dropout=0.1, **options))
 
 
 def test_dropout_of_everything_leaves_nothing_of_the_input() -> None:
@@ -247,17 +237,9 @@ def test_dropout_of_everything_leaves_nothing_of_the_input() -> None:
 
 @pytest.mark.parametrize("wiring", ["bahdanau", "luong"])
 def test_learns_to_copy(wiring: str) -> None:
-    torch.manual_seed(0)
-    model = Seq2Seq(Mechanism(Additive), SIZES, embedding_size=16, hidden_size=32, wiring=wiring)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    model = toy(Seq2Seq, Additive, embedding_size=16, hidden_size=32, wiring=wiring)
     source = torch.cat([torch.randint(4, 8, (32, 5)), torch.full((32, 1), EOS)], 1)
-    lengths = torch.full((32,), 6)
-    for _ in range(60):
-        loss = nn.functional.cross_entropy(model(source, lengths, source).flatten(0, 1), source.flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    assert loss < 0.1
+    assert train(model, lambda: (source, source), steps=60, lr=1e-2) < 0.1
 
 
 def test_initial_values() -> None:
@@ -281,5 +263,5 @@ def test_initial_values() -> None:
 )
 def test_what_cannot_be_is_refused_in_one_line(options: dict[str, Any], named: str) -> None:
     with pytest.raises(LabError, match=named) as caught:
-        Seq2Seq(Mechanism(Additive), SIZES, **options)
+        toy(Seq2Seq, Additive, **options)
     assert "\n" not in str(caught.value)

@@ -5,7 +5,18 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from toys import (
+    LENGTHS,
+    SOURCE,
+    TARGET,
+    check_causal,
+    check_every_parameter_learns,
+    check_steps,
+    exact_toy,
+    toy,
+    train,
+)
 
 from attention_lab.attention import (
     Additive,
@@ -29,17 +40,9 @@ from attention_lab.models.decoding import Decodable, beam_search, greedy
 from attention_lab.models.parts.feed_forward import FeedForward
 from attention_lab.sizes import BOS, EOS, PAD, TransductionSizes
 
-SIZES = TransductionSizes(source_vocabulary=9, target_vocabulary=8)
-SOURCE = torch.tensor([[4, 5, 6, 7, 8, EOS], [5, 4, EOS, PAD, PAD, PAD], [8, 7, 6, EOS, PAD, PAD]])
-LENGTHS = torch.tensor([6, 3, 4])
-TARGET = torch.tensor([[4, 5, 6, 7, EOS], [7, EOS, PAD, PAD, PAD], [5, 6, 5, EOS, PAD]])
-OPTIONS: dict[str, Any] = {"d_model": 8, "heads": 2, "layers": 2, "decoder_layers": 3, "feedforward": 12}
 
-
-def _model(mechanism: Mechanism | None = None, **options: Any) -> Transformer:
-    torch.manual_seed(0)
-    mechanism = Mechanism(ScaledDot) if mechanism is None else mechanism
-    return Transformer(mechanism, SIZES, **OPTIONS | options).double().eval()
+def _model(mechanism: Mechanism | type = ScaledDot, **options: Any) -> Transformer:
+    return exact_toy(Transformer, mechanism, **options)
 
 
 class Narrow(Band):
@@ -61,25 +64,15 @@ MECHANISMS = [
 mechanisms = pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
 
 
-def _check_steps(model: Transformer) -> None:
-    """The rows of the parallel pass are those of one symbol after the other."""
-    parallel = model(SOURCE, LENGTHS, TARGET)
-    state, tokens = model.start(SOURCE, LENGTHS), torch.full((3,), BOS)
-    for step in range(TARGET.shape[1]):
-        logits, state = model.step(tokens, state)
-        torch.testing.assert_close(logits, parallel[:, step], rtol=0, atol=1e-10)
-        tokens = TARGET[:, step]
-
-
 @mechanisms
 def test_stepwise_equals_parallel_with_any_mechanism(mechanism: Mechanism) -> None:
-    _check_steps(_model(mechanism))
+    check_steps(_model(mechanism))
 
 
 @pytest.mark.parametrize("positions", POSITIONS)
 def test_stepwise_equals_parallel_with_any_positions(positions: str) -> None:
-    _check_steps(_model(positions=positions))
-    _check_steps(_model(Mechanism(Additive, window=Narrow), positions=positions))
+    check_steps(_model(positions=positions))
+    check_steps(_model(Mechanism(Additive, window=Narrow), positions=positions))
 
 
 @mechanisms
@@ -103,12 +96,7 @@ def test_padding_and_company_change_nothing(mechanism: Mechanism) -> None:
 
 @pytest.mark.parametrize("positions", POSITIONS)
 def test_logits_see_only_what_was_written_before(positions: str) -> None:
-    model = _model(positions=positions)
-    changed = TARGET.clone()
-    changed[:, 2] = 4
-    before, after = model(SOURCE, LENGTHS, TARGET), model(SOURCE, LENGTHS, changed)
-    torch.testing.assert_close(before[:, :3], after[:, :3], rtol=0, atol=1e-12)
-    assert not torch.allclose(before[:, 3], after[:, 3])
+    check_causal(_model(positions=positions))
 
 
 def test_positions_stand_on_each_side_and_not_between() -> None:
@@ -220,10 +208,8 @@ def test_every_attention_is_recorded_in_order() -> None:
 @pytest.mark.parametrize("scaled", [True, False])
 @pytest.mark.parametrize("tied", [True, False])
 def test_logits_start_small_whether_tied_or_not(scaled: bool, tied: bool) -> None:
-    torch.manual_seed(0)
-    sizes = TransductionSizes(300, 500)
-    options = {**OPTIONS, "d_model": 64, "scale_embedding": scaled, "tie_embedding": tied}
-    model = Transformer(Mechanism(ScaledDot), sizes, **options).eval()
+    options = {"d_model": 64, "scale_embedding": scaled, "tie_embedding": tied}
+    model = toy(Transformer, ScaledDot, TransductionSizes(300, 500), **options).eval()
     source, target = torch.randint(4, 300, (4, 9)), torch.randint(4, 500, (4, 9))
     assert 0.3 < model(source, torch.full((4,), 9), target).std().item() < 2
     tables = 300 * 64 + 500 * 64 * (1 if tied else 2)
@@ -237,11 +223,8 @@ def test_logits_start_small_whether_tied_or_not(scaled: bool, tied: bool) -> Non
 
 @pytest.mark.parametrize("positions", POSITIONS)
 def test_every_parameter_learns(positions: str) -> None:
-    model = _model(positions=positions, dropout=0.1, attention_dropout=0.1, tie_embedding=False).train()
-    model(SOURCE, LENGTHS, TARGET).square().sum().backward()
-    for name, parameter in model.named_parameters():
-        assert parameter.grad is not None, name
-        assert parameter.grad.abs().sum() > 0, name
+    options = {"dropout": 0.1, "attention_dropout": 0.1, "tie_embedding": False}
+    check_every_parameter_learns(_model(positions=positions, **options))
 
 
 def test_as_many_layers_on_either_side_unless_told() -> None:
@@ -250,27 +233,14 @@ def test_as_many_layers_on_either_side_unless_told() -> None:
 
 
 def test_learns_to_reverse() -> None:
-    torch.manual_seed(0)
-    model = Transformer(
-        Mechanism(ScaledDot),
-        SIZES,
-        d_model=32,
-        heads=2,
-        layers=1,
-        feedforward=64,
-        dropout=0.0,
-        positions="sinusoidal",
-    )
-    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
-    lengths = torch.full((64,), 5)
-    for _ in range(120):
+    sizes = {"d_model": 32, "layers": 1, "decoder_layers": None, "feedforward": 64}
+    model = toy(Transformer, **sizes, dropout=0.0, positions="sinusoidal")
+
+    def pairs() -> tuple[Tensor, Tensor]:
         drawn, end = torch.randint(4, 8, (64, 4)), torch.full((64, 1), EOS)
-        source, target = torch.cat([drawn, end], 1), torch.cat([drawn.flip(1), end], 1)
-        loss = nn.functional.cross_entropy(model(source, lengths, target).flatten(0, 1), target.flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    assert loss < 0.1
+        return torch.cat([drawn, end], 1), torch.cat([drawn.flip(1), end], 1)
+
+    assert train(model, pairs, steps=120, lr=5e-3) < 0.1
 
 
 @pytest.mark.parametrize(

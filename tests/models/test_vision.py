@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from toys import exact_toy, toy
 
-from attention_lab.attention import Additive, Mechanism, ScaledDot, recording
+from attention_lab.attention import Additive, ScaledDot, recording
 from attention_lab.errors import LabError
 from attention_lab.models import ImageToSequence
 from attention_lab.models.decoding import beam_search, greedy
 from attention_lab.models.vision import GridEncoder, PictureNorm
 from attention_lab.sizes import BOS, EOS, PAD, ImageSizes
 
-SIZES = ImageSizes(height=8, cell=4, target_vocabulary=7)
 LENGTHS = torch.tensor([20, 8, 12])
 TARGET = torch.tensor([[4, 5, 6, EOS], [6, EOS, PAD, PAD], [5, 4, EOS, PAD]])
 
@@ -26,10 +26,7 @@ def _pictures(width: int = 20) -> Tensor:
 
 
 def _model(score: type = Additive, cell: int = 4, **options: Any) -> ImageToSequence:
-    torch.manual_seed(0)
-    sizes = ImageSizes(8, cell, 7)
-    options = {"channels": 3, "embedding_size": 5, "hidden_size": 6} | options
-    return ImageToSequence(Mechanism(score), sizes, **options).double().eval()
+    return exact_toy(ImageToSequence, score, ImageSizes(8, cell, 7), **options)
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -140,5 +137,5 @@ def test_weights_stand_on_the_cells_of_the_picture() -> None:
 def test_bad_options(options: dict[str, Any], expected: str) -> None:
     options = {name.rstrip("_"): value for name, value in options.items()}
     with pytest.raises(LabError) as caught:
-        ImageToSequence(Mechanism(Additive), SIZES, **options)
+        toy(ImageToSequence, Additive, **options)
     assert str(caught.value) == expected

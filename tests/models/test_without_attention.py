@@ -7,22 +7,16 @@ import pytest
 import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from toys import LENGTHS, SOURCE, TARGET, exact_toy, toy
 
 from attention_lab.attention import Band, Dot, Mechanism, recording
 from attention_lab.errors import LabError
 from attention_lab.models import Seq2Seq
 from attention_lab.models.parts.bidirectional import RecurrentEncoder
-from attention_lab.sizes import EOS, PAD, TransductionSizes
-
-SIZES = TransductionSizes(source_vocabulary=9, target_vocabulary=8)
-SOURCE = torch.tensor([[4, 5, 6, 7, 8, EOS], [5, 4, EOS, PAD, PAD, PAD], [8, 7, 6, EOS, PAD, PAD]])
-LENGTHS = torch.tensor([6, 3, 4])
-TARGET = torch.tensor([[4, 5, 6, 7, EOS], [7, EOS, PAD, PAD, PAD], [5, 6, 5, EOS, PAD]])
 
 
 def _model(**options: Any) -> Seq2Seq:
-    torch.manual_seed(0)
-    return Seq2Seq(Mechanism(Dot), SIZES, embedding_size=5, hidden_size=6, **options).double().eval()
+    return exact_toy(Seq2Seq, Dot, **options)
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
@@ -90,9 +84,9 @@ def test_without_attention_the_parameters_are_those_with_it() -> None:
 )
 def test_what_an_encoder_cannot_do_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(LabError, match=message):
-        Seq2Seq(Mechanism(Dot), SIZES, **{"embedding_size": 5, "hidden_size": 6, **options})
+        toy(Seq2Seq, Dot, **options)
 
 
 def test_a_window_has_no_place_without_attention() -> None:
     with pytest.raises(LabError, match="choose window=global"):
-        Seq2Seq(Mechanism(Dot, window=Band), SIZES, memory="final")
+        toy(Seq2Seq, Mechanism(Dot, window=Band), memory="final")

@@ -5,6 +5,9 @@ import torch
 from torch import Tensor, nn
 
 from attention_lab.attention import Additive, Mechanism, lengths_mask
+from toys import toy
+from attention_lab.attention import Additive
+from attention_lab.callbacks.pictures import attention_records
 from attention_lab.data import ClassificationBatch, ClassificationCodec
 from attention_lab.data.reading.ragged import Ragged
 from attention_lab.data.reading.splits import ClassificationSplit
@@ -18,9 +21,7 @@ from attention_lab.tasks.pictures import readable
 def test_every_attention_has_its_own_labels(readout: str) -> None:
     torch.manual_seed(0)
     codec = ClassificationCodec(["no", "yes"], length=4, features=3)
-    model = MultiHeadClassifier(
-        Mechanism(Additive), codec.sizes, d_model=8, heads=2, layers=1, feedforward=8, readout=readout
-    )
+    model = toy(MultiHeadClassifier, Additive, codec.sizes, layers=1, readout=readout)
     task = Classification(model, codec).eval()
     batch = ClassificationBatch(torch.rand(2, 4, 3), torch.tensor([4, 1]), torch.tensor([1, -1]))
     first, second = task.observe(batch)
@@ -71,9 +72,7 @@ def test_a_text_is_shown_as_it_was_given() -> None:
     codec = ClassificationCodec(
         ["no", "yes"], length=5, tokenizer=Tokenizer.of(Notation("spaces"), [["is", "it"]])
     )
-    model = MultiHeadClassifier(
-        Mechanism(Additive), codec.sizes, d_model=8, heads=2, layers=1, feedforward=8, readout="mean"
-    )
+    model = toy(MultiHeadClassifier, Additive, codec.sizes, layers=1, readout="mean")
     given = ["how odd  is it", "it is"]
     batch = codec.encode(given)
     first, second = Classification(model, codec).eval().observe(batch)
@@ -86,9 +85,7 @@ def test_a_text_is_shown_as_it_was_given() -> None:
 def test_several_answers_count_one_by_one() -> None:
     letters = Tokenizer.of(Notation("characters"), ["abc"])
     codec = ClassificationCodec(["no", "yes"], length=5, tokenizer=letters, answers=2)
-    model = MultiHeadClassifier(
-        Mechanism(Additive), codec.sizes, d_model=8, heads=2, layers=1, feedforward=8, readout="last"
-    )
+    model = toy(MultiHeadClassifier, Additive, codec.sizes, layers=1, readout="last")
     task = Classification(model, codec, label_smoothing=0.1).eval()
     task.log = lambda *_, **__: None  # type: ignore[method-assign]
     batch = codec.encode(["abcab", "abc"])

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from toys import toy
 
-from attention_lab.attention import Mechanism, ScaledDot
+from attention_lab.attention import ScaledDot
 from attention_lab.data import LanguageBatch, LanguageCodec
 from attention_lab.data.reading.splits import LanguageSplit
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
@@ -23,10 +24,7 @@ CODEC = LanguageCodec(
 
 
 def _task(codec: LanguageCodec = CODEC, **options: object) -> LanguageModeling:
-    torch.manual_seed(0)
-    model = LanguageModel(
-        Mechanism(ScaledDot), codec.sizes, d_model=8, heads=2, layers=2, feedforward=8, dropout=0.0
-    )
+    model = toy(LanguageModel, ScaledDot, codec.sizes, dropout=0.0)
     return LanguageModeling(model, codec, **options).eval()  # type: ignore[arg-type]
 
 

@@ -9,12 +9,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from toys import toy
 
 from attention_lab.attention import Additive, Band, Exact, Hard, Mechanism
 from attention_lab.data.reading.batches import TransductionBatch
 from attention_lab.errors import LabError
 from attention_lab.models import Seq2Seq
-from attention_lab.sizes import EOS, PAD, TransductionSizes
+from attention_lab.sizes import EOS, PAD
 from attention_lab.tasks.latent import enumerated_loss, monte_carlo_loss
 
 BATCH = TransductionBatch(
@@ -32,11 +33,8 @@ def _likelihood(logits: Tensor, target: Tensor) -> Tensor:
 
 
 def _model(pooling: Hard | Exact, **options: Any) -> Seq2Seq:
-    torch.manual_seed(0)
-    sizes = TransductionSizes(7, 7)
-    mechanism = Mechanism(Additive, pooling=lambda: pooling)
-    options = {"embedding_size": 3, "hidden_size": 4, "dropout": 0.0} | options
-    return Seq2Seq(mechanism, sizes, **options).double().train()
+    model: Seq2Seq = toy(Seq2Seq, Mechanism(Additive, pooling=lambda: pooling), **{"dropout": 0.0, **options})
+    return model.double()
 
 
 def _all_draws(
@@ -170,7 +168,7 @@ def test_the_average_moves_towards_the_likelihood() -> None:
 def test_more_samples_decode_each_example_more_often() -> None:
     model = _model(Hard(samples=3), wiring="luong")
     logits = model(BATCH.source, BATCH.source_lengths, BATCH.target, 3)
-    assert logits.shape == (6, 2, 7)
+    assert logits.shape == (6, 2, 8)
     model.eval()
     again = model(BATCH.source, BATCH.source_lengths, BATCH.target, 3)
     once = model(BATCH.source, BATCH.source_lengths, BATCH.target)
@@ -187,9 +185,8 @@ def test_enumeration_needs_independent_steps() -> None:
 def test_a_step_without_a_position_is_left_out(objective: str) -> None:
     """Targets beyond the window of a short source."""
     pooling = Exact(objective)
-    torch.manual_seed(0)
     mechanism = Mechanism(Additive, pooling=lambda: pooling, window=partial(Band, width=0))
-    model = Seq2Seq(mechanism, TransductionSizes(7, 7), embedding_size=3, hidden_size=4, wiring="luong")
+    model = toy(Seq2Seq, mechanism, wiring="luong")
     long = torch.tensor([[5, 4, 6, EOS], [4, EOS, PAD, PAD]])
     batch = BATCH._replace(target=long, target_lengths=torch.tensor([4, 2]))
     loss = enumerated_loss(model, batch, pooling, _likelihood)

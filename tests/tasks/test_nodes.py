@@ -1,20 +1,18 @@
 import numpy as np
 import pytest
 import torch
+from toys import toy
 
-from attention_lab.attention import Mechanism, ScaledDot, adjacency_mask
+from attention_lab.attention import ScaledDot, adjacency_mask
 from attention_lab.data.graph import Graph8
 from attention_lab.models import GraphClassifier
 from attention_lab.tasks import NodeClassification
 
 
 def _task() -> tuple[Graph8, NodeClassification]:
-    torch.manual_seed(0)
     data = Graph8()
     data.setup()
-    model = GraphClassifier(
-        Mechanism(ScaledDot), data.sizes, d_model=8, heads=2, layers=2, feedforward=8, dropout=0.0
-    )
+    model = toy(GraphClassifier, ScaledDot, data.sizes, feedforward=8, dropout=0.0)
     return data, NodeClassification(model, data.codec).eval()
 
 

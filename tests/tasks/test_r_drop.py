@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from toys import toy
 
 from attention_lab.attention import Exact, Hard, Mechanism, ScaledDot, Soft
 from attention_lab.data import Reverse
@@ -31,12 +32,8 @@ def _task(
     model: dict[str, int] | None = None,
     **options: Any,
 ) -> Transduction:
-    torch.manual_seed(0)
-    mechanism = Mechanism(ScaledDot, pooling=pooling)
-    sizes, extra = data.codec.sizes, model or {}
-    made = Seq2Seq(
-        mechanism, sizes, embedding_size=4, hidden_size=6, wiring="luong", dropout=dropout, **extra
-    )
+    mechanism, extra = Mechanism(ScaledDot, pooling=pooling), {"wiring": "luong", **(model or {})}
+    made = toy(Seq2Seq, mechanism, data.codec.sizes, dropout=dropout, **extra)
     return Transduction(made, data.codec, **options).train()
 
 

@@ -2,8 +2,9 @@
 
 import pytest
 import torch
+from toys import toy
 
-from attention_lab.attention import Mechanism, ScaledDot, recording
+from attention_lab.attention import ScaledDot, recording
 from attention_lab.data import Reverse
 from attention_lab.metrics import AlignmentMeasures
 from attention_lab.models import Transformer
@@ -18,10 +19,7 @@ def data() -> Reverse:
 
 
 def _task(data: Reverse) -> Transduction:
-    torch.manual_seed(0)
-    options = {"d_model": 8, "heads": 2, "layers": 2, "decoder_layers": 3, "feedforward": 12}
-    model = Transformer(Mechanism(ScaledDot), data.codec.sizes, **options)
-    return Transduction(model, data.codec).eval()
+    return Transduction(toy(Transformer, ScaledDot, data.codec.sizes), data.codec).eval()
 
 
 def test_an_observation_labels_each_attention_by_its_sides(data: Reverse) -> None:

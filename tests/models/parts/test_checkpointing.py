@@ -1,43 +1,30 @@
 """checkpointing=true: the same gradients, dropout included, from less that is kept."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
+from toys import LABELS, toy
 
 from attention_lab.attention import Mechanism, ScaledDot, recording
 from attention_lab.models import Encoder, LanguageModel, MultiHeadClassifier, Transformer
-from attention_lab.sizes import ClassificationSizes, LanguageSizes, TransductionSizes
+from attention_lab.sizes import TransductionSizes
 
 TOKENS = torch.tensor([[4, 5, 6, 7, 2], [5, 6, 2, 0, 0], [7, 2, 0, 0, 0]])
 LENGTHS = torch.tensor([5, 3, 2])
 OPTIONS: dict[str, Any] = {"d_model": 8, "heads": 2, "layers": 3, "feedforward": 32, "dropout": 0.3}
-MODELS: dict[str, tuple[Callable[..., nn.Module], tuple[Tensor, ...]]] = {
-    "multihead": (
-        lambda **options: MultiHeadClassifier(
-            Mechanism(ScaledDot), ClassificationSizes(classes=2, length=5, vocabulary=9), **options
-        ),
-        (TOKENS, LENGTHS),
-    ),
-    "lm": (
-        lambda **options: LanguageModel(
-            Mechanism(ScaledDot), LanguageSizes(vocabulary=9, length=5), **options
-        ),
-        (TOKENS,),
-    ),
-    "transformer": (
-        lambda **options: Transformer(Mechanism(ScaledDot), TransductionSizes(9, 9), **options),
-        (TOKENS, LENGTHS, TOKENS.flip(0)),
-    ),
+MODELS: dict[str, tuple[type[nn.Module], Any, tuple[Tensor, ...]]] = {
+    "multihead": (MultiHeadClassifier, LABELS, (TOKENS, LENGTHS)),
+    "lm": (LanguageModel, None, (TOKENS,)),
+    "transformer": (Transformer, TransductionSizes(9, 9), (TOKENS, LENGTHS, TOKENS.flip(0))),
 }
 
 
 def _model(name: str, *, checkpointing: bool) -> nn.Module:
-    torch.manual_seed(0)
-    make, _ = MODELS[name]
-    return make(checkpointing=checkpointing, attention_dropout=0.2, **OPTIONS).double()
+    kind, sizes, _ = MODELS[name]
+    options = {**OPTIONS, "checkpointing": checkpointing, "attention_dropout": 0.2}
+    return toy(kind, ScaledDot, sizes, **options).double()
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -53,7 +40,7 @@ def test_gradients_are_the_same_and_less_is_kept(name: str) -> None:
             return tensor
 
         with torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
-            output = model(*MODELS[name][1])
+            output = model(*MODELS[name][-1])
         output.square().sum().backward()
         kept.append(numbers)
         gradients = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
@@ -68,7 +55,7 @@ def test_gradients_are_the_same_and_less_is_kept(name: str) -> None:
 def test_weights_are_recorded_once(name: str) -> None:
     model = _model(name, checkpointing=True)
     with recording(model) as weights:
-        model(*MODELS[name][1]).sum().backward()
+        model(*MODELS[name][-1]).sum().backward()
     assert weights
     assert all(one.shape[2] == TOKENS.shape[1] for one in weights.values())
 

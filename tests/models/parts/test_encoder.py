@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from toys import toy_encoder
 
 from attention_lab.attention import (
     Additive,
@@ -25,10 +26,7 @@ from attention_lab.sizes import PAD
 
 
 def _encoder(mechanism: Mechanism | type = ScaledDot, **options: object) -> Encoder:
-    torch.manual_seed(0)
-    options = {"d_model": 16, "heads": 2, "layers": 2, "feedforward": 24, "length": 12, **options}
-    chosen = mechanism if isinstance(mechanism, Mechanism) else Mechanism(mechanism)
-    return Encoder(chosen, **options).double().eval()  # type: ignore[arg-type]
+    return toy_encoder(mechanism, **{"d_model": 16, "length": 12, **options})
 
 
 def _x(batch: int, length: int) -> torch.Tensor:

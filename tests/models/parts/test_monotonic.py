@@ -5,24 +5,21 @@ import itertools
 import pytest
 import torch
 from torch import Tensor
+from toys import toy
 
 from attention_lab.attention import Mechanism, Monotonic, ScaledDot, recording
 from attention_lab.attention.gradient_estimators import NEVER, monotonic_prior
 from attention_lab.errors import LabError
 from attention_lab.models import Seq2Seq
 from attention_lab.models.decoding import beam_search, greedy
-from attention_lab.sizes import EOS, PAD, TransductionSizes
+from attention_lab.sizes import EOS, PAD
 
 SOURCE, LENGTHS = torch.tensor([[4, 5, 6, EOS], [6, EOS, PAD, PAD]]), torch.tensor([4, 2])
 TARGET = torch.tensor([[5, 4, EOS], [4, EOS, PAD]])
 
 
 def _model(**options: object) -> Seq2Seq:
-    torch.manual_seed(0)
-    mechanism = Mechanism(ScaledDot, pooling=Monotonic)
-    model = Seq2Seq(
-        mechanism, TransductionSizes(7, 7), embedding_size=3, hidden_size=4, wiring="luong", **options
-    )  # type: ignore[arg-type]
+    model: Seq2Seq = toy(Seq2Seq, Mechanism(ScaledDot, pooling=Monotonic), wiring="luong", **options)
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter)
     return model.eval()
@@ -96,4 +93,4 @@ def test_searches_write_with_it() -> None:
 @pytest.mark.parametrize("options", [{"wiring": "bahdanau"}, {"wiring": "luong", "input_feeding": True}])
 def test_other_wirings_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(LabError, match=r"pooling=monotonic.*model\.wiring=luong"):
-        Seq2Seq(Mechanism(ScaledDot, pooling=Monotonic), TransductionSizes(7, 7), **options)  # type: ignore[arg-type]
+        toy(Seq2Seq, Mechanism(ScaledDot, pooling=Monotonic), **options)
