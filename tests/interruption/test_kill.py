@@ -12,24 +12,19 @@ import pytest
 import torch
 
 REPOSITORY = Path(__file__).parents[2]
-TOY = ["data.train_size=300", "data.validation_size=20", "data.test_size=10", "data.max_length=5"]
-SMALL = {
-    "nw": ["model=nw", "data.train_size=20", "trainer.max_epochs=120"],
-    "seq2seq": [
-        *("model=seq2seq", "data=reverse", *TOY, "data.batch_size=10", "model.embedding_size=8"),
-        *("model.hidden_size=8", "model.dropout=0.1", "trainer.max_epochs=20"),
-    ],
-    "multihead": [
-        *("model=multihead", "model.d_model=8", "model.heads=2", "model.feedforward=8"),
-        *("data.batch_size=50", "trainer.max_epochs=15"),
-    ],
-}
-QUICK = [
-    "pictures=0",
-    "callbacks.resumable.every_seconds=0.2",
-    "callbacks.attention_maps.every=100",
-    "threads=1",
-]
+SEQ2SEQ = """
+    model=seq2seq model.embedding_size=8 model.hidden_size=8 model.dropout=0.1 data=reverse data.max_length=5
+    data.train_size=300 data.validation_size=20 data.test_size=10 data.batch_size=10 trainer.max_epochs=20
+""".split()
+MULTIHEAD = """
+    model=multihead model.d_model=8 model.heads=2 model.feedforward=8 data.batch_size=50 trainer.max_epochs=15
+""".split()
+NW = "model=nw data.train_size=20 trainer.max_epochs=120".split()
+SMALL = {"nw": NW, "seq2seq": SEQ2SEQ, "multihead": MULTIHEAD}
+QUICK = """
+    pictures=0 threads=1 callbacks.resumable.every_seconds=0.2 callbacks.attention_maps.every=100
+""".split()
+TWO_PROCESSES = ["trainer.devices=2", "trainer.accelerator=cpu"]
 
 
 def _start(*arguments: str) -> subprocess.Popen[str]:
@@ -50,6 +45,12 @@ def _weights(folder: Path, name: str) -> dict[str, torch.Tensor]:
     return found
 
 
+def _finish(process: subprocess.Popen[str]) -> None:
+    """Wait for a run that is to end well."""
+    _, errors = process.communicate(timeout=600)
+    assert process.returncode == 0, errors
+
+
 def _first_save(folder: Path, process: subprocess.Popen[str]) -> float:
     """Wait for the next checkpoint of a run; returns the seconds that took."""
     file, began = folder / "checkpoints" / "last.ckpt", time.monotonic()
@@ -62,37 +63,32 @@ def _first_save(folder: Path, process: subprocess.Popen[str]) -> float:
 @pytest.mark.slow
 @pytest.mark.parametrize("model", SMALL)
 def test_twenty_kills_at_random_moments_change_no_bit(model: str, tmp_path: Path) -> None:
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
-    process = _start(*SMALL[model], *QUICK, f"hydra.run.dir={whole}")
-    start, began = _first_save(whole, process), time.monotonic()
-    _, errors = process.communicate(timeout=600)
-    assert process.returncode == 0, errors
-    lasts = time.monotonic() - began
-    command, moments, kills, alive = (
-        [*SMALL[model], *QUICK, f"hydra.run.dir={broken}"],
-        random.Random(model),
-        0,
-        True,
-    )
+    unbroken, broken = tmp_path / "unbroken", tmp_path / "broken"
+    process = _start(*SMALL[model], *QUICK, f"hydra.run.dir={unbroken}")
+    seconds_to_start = _first_save(unbroken, process)
+    began = time.monotonic()
+    _finish(process)
+    seconds_to_train = time.monotonic() - began
+    command = [*SMALL[model], *QUICK, f"hydra.run.dir={broken}"]
+    moments = random.Random(model)
+    kills, alive = 0, True
     while kills < 20 and alive:
         process = _start(*command)
-        if moments.random() < 0.25:  # before it goes on
-            time.sleep(moments.uniform(0, start))
+        if moments.random() < 0.25:  # before it continues
+            time.sleep(moments.uniform(0, seconds_to_start))
         else:
             _first_save(broken, process)
-            time.sleep(moments.uniform(0, lasts / 20))
+            time.sleep(moments.uniform(0, seconds_to_train / 20))
         alive = process.poll() is None
         kills += alive
         process.kill()
         process.communicate()
         if (broken / ".hydra" / "overrides.yaml").exists():
             command = [f"resume={broken}"]
-    process = _start(*command)
-    _, errors = process.communicate(timeout=600)
-    assert process.returncode == 0, errors
+    _finish(_start(*command))
     assert kills > 5
     for name in ("last", "best"):
-        before, after = _weights(whole, name), _weights(broken, name)
+        before, after = _weights(unbroken, name), _weights(broken, name)
         assert before.keys() == after.keys()
         assert all(torch.equal(before[key], after[key]) for key in before), name
 
@@ -100,13 +96,15 @@ def test_twenty_kills_at_random_moments_change_no_bit(model: str, tmp_path: Path
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [[], ["-m", "seed=1,2"]], ids=["run", "sweep"])
 @pytest.mark.parametrize("to", ["first", "second", "all"])
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM], ids=lambda signum: signum.name)
 def test_a_signal_to_any_process_ends_all_of_them(
     options: list[str], to: str, signum: signal.Signals, tmp_path: Path
 ) -> None:
-    kind, folder = ("sweep", tmp_path / "0") if options else ("run", tmp_path)
-    two = ["trainer.devices=2", "trainer.accelerator=cpu", "hydra.sweep.subdir=${hydra.job.num}"]
-    process = _start(*options, *SMALL["seq2seq"], *QUICK, *two, f"hydra.{kind}.dir={tmp_path}")
+    if options:
+        folder, place = tmp_path / "0", [f"hydra.sweep.dir={tmp_path}", "hydra.sweep.subdir=${hydra.job.num}"]
+    else:
+        folder, place = tmp_path, [f"hydra.run.dir={tmp_path}"]
+    process = _start(*options, *SEQ2SEQ, *QUICK, *TWO_PROCESSES, *place)
     _first_save(folder, process)
     group = _below(process.pid)
     if to == "all":
@@ -143,8 +141,8 @@ def _below(process: int) -> list[int]:
 
 @pytest.mark.slow
 def test_a_loss_that_is_no_number_in_one_process_ends_both(tmp_path: Path) -> None:
-    two = ["trainer.devices=2", "trainer.accelerator=cpu", "trainer.gradient_clip_val=null"]
-    process = _start(*SMALL["seq2seq"], *QUICK, *two, "optimizer.lr=1e38", f"hydra.run.dir={tmp_path}")
+    diverging = ["trainer.gradient_clip_val=null", "optimizer.lr=1e38"]
+    process = _start(*SEQ2SEQ, *QUICK, *TWO_PROCESSES, *diverging, f"hydra.run.dir={tmp_path}")
     _, errors = process.communicate(timeout=300)
     assert process.returncode == 1, errors
     assert errors.startswith("Error: the ")
@@ -155,8 +153,7 @@ def test_a_loss_that_is_no_number_in_one_process_ends_both(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_a_process_that_is_killed_ends_the_others_in_one_line(tmp_path: Path) -> None:
-    two = ["trainer.devices=2", "trainer.accelerator=cpu"]
-    process = _start(*SMALL["seq2seq"], *QUICK, *two, f"hydra.run.dir={tmp_path}")
+    process = _start(*SEQ2SEQ, *QUICK, *TWO_PROCESSES, f"hydra.run.dir={tmp_path}")
     _first_save(tmp_path, process)
     group = _below(process.pid)
     os.kill(group[-1], signal.SIGKILL)

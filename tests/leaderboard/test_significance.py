@@ -105,7 +105,7 @@ def test_resampled_rates_are_ratios_of_sums_on_examples_that_all_runs_share() ->
 
 def test_many_examples_are_drawn_in_pieces(monkeypatch) -> None:
     edits = np.arange(30)[None]
-    monkeypatch.setattr("attention_lab.leaderboard.significance._CHUNK", 100)
+    monkeypatch.setattr("attention_lab.leaderboard.significance.CHUNK", 100)
     rates = resample(edits, np.ones((1, 30)), resamples=400)
     assert rates.shape == (400, 1) and rates.mean() == pytest.approx(14.5, abs=0.4)
     assert np.isnan(resample(np.zeros((1, 2)), np.zeros((1, 2)), resamples=3)).all()

@@ -18,7 +18,7 @@ from optuna.distributions import (  # noqa: E402
 from optuna.trial import TrialState  # noqa: E402
 
 from attention_lab.errors import LabError  # noqa: E402
-from attention_lab.search.space import _distribution, write  # noqa: E402
+from attention_lab.search.space import distribution_of, write  # noqa: E402
 from attention_lab.search.study import storage_url  # noqa: E402
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -40,12 +40,12 @@ NW = ["sweep=optuna", "model=nw", "trainer.max_epochs=2", "pictures=0", "logger=
     ],
 )
 def test_what_is_searched(syntax: str, expected: object) -> None:
-    assert _distribution(OverridesParser.create().parse_override(f"key={syntax}")) == expected
+    assert distribution_of(OverridesParser.create().parse_override(f"key={syntax}")) == expected
 
 
 def test_a_range_that_is_none_is_refused() -> None:
     with pytest.raises(LabError, match=r"key=tag\(log"):
-        _distribution(OverridesParser.create().parse_override("key=tag(log,interval(0.0,1.0))"))
+        distribution_of(OverridesParser.create().parse_override("key=tag(log,interval(0.0,1.0))"))
 
 
 @pytest.mark.parametrize("value", [1e-5, 0.1 + 0.2, 3e22, -0.0])
@@ -150,7 +150,7 @@ def test_the_space_of_a_model_names_its_options(model: str) -> None:
         known = (CONF / str(key)).is_dir() or OmegaConf.select(config, str(key), default="?") != "?"
         assert known, f"{model} has no {key}"
         option = OverridesParser.create().parse_override(f"{key}={syntax}")
-        assert not option.is_sweep_override() or _distribution(option)
+        assert not option.is_sweep_override() or distribution_of(option)
 
 
 def test_each_model_has_a_space() -> None:

@@ -114,7 +114,7 @@ def test_a_run_folder(
     name: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("SECRET", "do not tell")
-    monkeypatch.setattr(board, "_draw", lambda *_: [])  # pictures have their own tests
+    monkeypatch.setattr(board, "draw_board", lambda *_: b"")  # pictures have their own tests
     metrics, options = {"test/token_error_rate": 0.25}, {"model": {"layers": 2, "sizes": [1, "x"]}}
     good, bad = (
         make_run(tmp_path / which, metrics, options=options, overrides=["model=seq2seq"], edits=[1, 0, 2, 1])

@@ -21,20 +21,6 @@ ROWS = [
 ]
 
 
-@pytest.fixture
-def axes(monkeypatch):
-    """The axes of the pictures drawn, to be asked what is on them."""
-    drawn = []
-
-    def keep(figure):
-        drawn.append(figure.axes[0])
-        return plot_image(figure)
-
-    plot_image = plot._image
-    monkeypatch.setattr(plot, "_image", keep)
-    return drawn
-
-
 @given(st.lists(st.floats(-10, 10), max_size=8).map(sorted), st.floats(0.01, 2))
 def test_names_are_apart_and_in_order_and_centred(heights: list[float], gap: float) -> None:
     moved = spread_out(heights, gap)
@@ -47,57 +33,59 @@ def test_names_that_are_apart_stay() -> None:
     assert spread_out([0.5, 0.5, 0.9], 0.1) == pytest.approx([0.45, 0.55, 0.9])
 
 
-def test_values_over_decades_get_a_logarithmic_axis_with_the_values_as_ticks(axes) -> None:
+def test_values_over_decades_get_a_logarithmic_axis_with_the_values_as_ticks(drawn_axes) -> None:
     draw_lines(ROWS, title="Title", note="note", x_label="size", y_label="accuracy")
-    assert axes[0].get_xscale() == "log"
-    assert [label.get_text() for label in axes[0].get_xticklabels()] == ["10", "100", "1,000"]
-    assert axes[0].get_title(loc="left") == "Title"
-    assert {"note", "first", "second"} <= {text.get_text() for text in axes[0].texts}
+    assert drawn_axes[0].get_xscale() == "log"
+    assert [label.get_text() for label in drawn_axes[0].get_xticklabels()] == ["10", "100", "1,000"]
+    assert drawn_axes[0].get_title(loc="left") == "Title"
+    assert {"note", "first", "second"} <= {text.get_text() for text in drawn_axes[0].texts}
     draw_lines([Measured("", [1, 2, 3], [1.0, 2.0, 3.0], [(NAN, NAN)] * 3)])
-    assert axes[1].get_xscale() == "linear"
+    assert drawn_axes[1].get_xscale() == "linear"
 
 
-def test_bars_reach_from_end_to_end_of_the_intervals_and_are_inside(axes) -> None:
+def test_bars_reach_from_end_to_end_of_the_intervals_and_are_inside(drawn_axes) -> None:
     draw_lines(ROWS)
-    first = axes[0].containers[0][2][0].get_segments()
+    first = drawn_axes[0].containers[0][2][0].get_segments()
     assert [bar[:, 1].tolist() for bar in first[:2]] == [
         pytest.approx([0.1, 0.3]),
         pytest.approx([0.45, 0.52]),
     ]
-    low, high = axes[0].get_ylim()
+    low, high = drawn_axes[0].get_ylim()
     assert low < 0.1
     assert high > 0.9
 
 
-def test_categories_stand_in_the_order_given(axes) -> None:
+def test_categories_stand_in_the_order_given(drawn_axes) -> None:
     draw_lines([Measured("a", ["x", "z", "y"], [1.0, 2.0, 3.0], [(0.5, 3.5)] * 3)])
-    assert [label.get_text() for label in axes[0].get_xticklabels()] == ["x", "z", "y"]
-    assert all(line.get_linestyle() == "None" for line in axes[0].lines)
+    assert [label.get_text() for label in drawn_axes[0].get_xticklabels()] == ["x", "z", "y"]
+    assert all(line.get_linestyle() == "None" for line in drawn_axes[0].lines)
 
 
-def test_a_bubble_s_area_is_its_number(axes) -> None:
+def test_a_bubble_s_area_is_its_number(drawn_axes) -> None:
     rows = [
         Measured("small", [1.0], [0.5], [(0.49, 0.51)], x_intervals=[(0.9, 1.1)], areas=[100.0]),
         Measured("large", [30.0], [0.6], [(0.58, 0.62)], x_intervals=[(NAN, NAN)], areas=[400.0]),
     ]
     draw_bubbles(rows, x_label="speed")
-    small, large = (one.get_sizes()[0] for one in axes[0].collections if hasattr(one, "get_sizes"))
+    small, large = (one.get_sizes()[0] for one in drawn_axes[0].collections if hasattr(one, "get_sizes"))
     assert large == pytest.approx(4 * small)
-    assert axes[0].get_xscale() == "log"
-    assert {"small\n100", "large\n400"} <= {text.get_text() for text in axes[0].texts}
+    assert drawn_axes[0].get_xscale() == "log"
+    assert {"small\n100", "large\n400"} <= {text.get_text() for text in drawn_axes[0].texts}
 
 
-def test_bubbles_with_texts_of_their_own_are_joined_and_named_below(axes) -> None:
+def test_bubbles_with_texts_of_their_own_are_joined_and_named_below(drawn_axes) -> None:
     rows = [
         Measured("first", [1.0, 30.0], [0.5, 0.9], [(NAN, NAN)] * 2, areas=[100, 400], points=["10", "20"]),
         Measured("second", [2.0, 20.0], [0.2, 0.3], [(NAN, NAN)] * 2, areas=[100, 100], points=["10", "20"]),
     ]
     draw_bubbles(rows)
-    assert {"10\n100", "20\n400"} <= {text.get_text() for text in axes[0].texts}
-    (legend,) = axes[0].figure.legends
+    assert {"10\n100", "20\n400"} <= {text.get_text() for text in drawn_axes[0].texts}
+    (legend,) = drawn_axes[0].figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["first", "second"]
     colours = [line.get_color() for line in legend.get_lines()]
-    lines = [line for line in axes[0].lines if line.get_linestyle() == "-" and len(line.get_xdata()) == 2]
+    lines = [
+        line for line in drawn_axes[0].lines if line.get_linestyle() == "-" and len(line.get_xdata()) == 2
+    ]
     assert [line.get_color() for line in lines] == colours == list(plot.COLOURS[:2])
     assert list(lines[0].get_xdata()) == [1.0, 30.0]
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 RESAMPLES = 10_000
 LEVEL = 0.95
-_CHUNK = 2_000_000  # numbers held at a time
+CHUNK = 2_000_000  # numbers held at a time
 
 
 class Estimate(NamedTuple):
@@ -132,7 +132,7 @@ def resample(
     generator = np.random.default_rng(seed)
     both = np.concatenate([numerators, denominators]).T.astype(np.float64)
     sums = np.empty((resamples, 2 * runs))
-    step = max(1, _CHUNK // size)
+    step = max(1, CHUNK // size)
     for start in range(0, resamples, step):
         rows = min(step, resamples - start)
         drawn = generator.integers(0, size, (rows, size)) + size * np.arange(rows)[:, None]

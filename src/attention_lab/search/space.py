@@ -73,10 +73,10 @@ def read_space(config: DictConfig, given: Sequence[str], loader: ConfigLoader) -
             "sweep=optuna: nothing is searched; give a range, as in 'optimizer.lr=interval(1e-4,1e-2)'"
         )
     fixed = {key: one for key, one in options.items() if key not in searched}
-    return Space(fixed, searched, {key: _distribution(one) for key, one in searched.items()})
+    return Space(fixed, searched, {key: distribution_of(one) for key, one in searched.items()})
 
 
-def _distribution(option: Override) -> BaseDistribution:
+def distribution_of(option: Override) -> BaseDistribution:
     """Where the values of an option come from."""
     value = option.value()
     try:

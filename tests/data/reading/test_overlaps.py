@@ -112,7 +112,7 @@ def test_passages_of_a_text_are_found_wherever_they_are(monkeypatch: pytest.Monk
     said = f"passages of {PASSAGE} characters in dev are also in train"
     told = [f"2 of 3 {said}"]
     for chunk in (7, PASSAGE, 999, 1 << 21):
-        monkeypatch.setattr(overlaps, "_CHUNK", chunk)
+        monkeypatch.setattr(overlaps, "CHUNK", chunk)
         told.append(_told(Text, train, validation, _letters(200, 2)))
     assert set(told) == {told[0]}
     assert _told(Text, train, train[: PASSAGE - 1], own) == ""

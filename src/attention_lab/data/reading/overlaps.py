@@ -10,7 +10,7 @@ from attention_lab.data.reading.parts import Parts
 
 PASSAGE = 50
 """Length of a passage in symbols, the one with which Lee et al. (2107.06499) look for duplicates."""
-_CHUNK = 1 << 21  # symbols of a text that are processed at once
+CHUNK = 1 << 21  # symbols of a text that are processed at once
 T = TypeVar("T")
 _Hashes = npt.NDArray[np.uint64]
 _BASE = 0x9E3779B97F4A7C15
@@ -97,11 +97,11 @@ def _pairs(parts: Parts[T], names: Parts[str]) -> Iterator[tuple[tuple[str, T], 
 
 def _windows(codes: _Hashes) -> Iterator[_Hashes]:
     """The hash of `PASSAGE` codes starting at each place, `sum_j codes[place + j] BASE^j`, in chunks."""
-    places = min(_CHUNK, len(codes)) + PASSAGE
+    places = min(CHUNK, len(codes)) + PASSAGE
     powers = np.cumprod(np.full(places, _BASE, np.uint64))
     inverse = np.cumprod(np.full(places, pow(_BASE, -1, 2**64), np.uint64))
-    for start in range(0, len(codes) - PASSAGE + 1, _CHUNK):
-        piece = codes[start : start + _CHUNK + PASSAGE - 1]
+    for start in range(0, len(codes) - PASSAGE + 1, CHUNK):
+        piece = codes[start : start + CHUNK + PASSAGE - 1]
         sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(piece * powers[: len(piece)])])
         yield (sums[PASSAGE:] - sums[:-PASSAGE]) * inverse[: len(sums) - PASSAGE]
 
