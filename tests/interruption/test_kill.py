@@ -12,24 +12,23 @@ import pytest
 import torch
 
 REPOSITORY = Path(__file__).parents[2]
+NW = "model=nw data.train_size=20 trainer.max_epochs=120"
 SEQ2SEQ = """
     model=seq2seq model.embedding_size=8 model.hidden_size=8 model.dropout=0.1 data=reverse data.max_length=5
     data.train_size=300 data.validation_size=20 data.test_size=10 data.batch_size=10 trainer.max_epochs=20
-""".split()
+"""
 MULTIHEAD = """
     model=multihead model.d_model=8 model.heads=2 model.feedforward=8 data.batch_size=50 trainer.max_epochs=15
-""".split()
-NW = "model=nw data.train_size=20 trainer.max_epochs=120".split()
+"""
 SMALL = {"nw": NW, "seq2seq": SEQ2SEQ, "multihead": MULTIHEAD}
-QUICK = """
-    pictures=0 threads=1 callbacks.resumable.every_seconds=0.2 callbacks.attention_maps.every=100
-""".split()
-TWO_PROCESSES = ["trainer.devices=2", "trainer.accelerator=cpu"]
+QUICK = "pictures=0 threads=1 callbacks.resumable.every_seconds=0.2 callbacks.attention_maps.every=100"
+TWO_PROCESSES = "trainer.devices=2 trainer.accelerator=cpu"
 
 
-def _start(*arguments: str) -> subprocess.Popen[str]:
+def _start(*options: str) -> subprocess.Popen[str]:
+    """`python train.py` with options, several of which may stand in one text."""
     return subprocess.Popen(
-        [sys.executable, str(REPOSITORY / "train.py"), *arguments],
+        [sys.executable, str(REPOSITORY / "train.py"), *" ".join(options).split()],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -64,12 +63,12 @@ def _first_save(folder: Path, process: subprocess.Popen[str]) -> float:
 @pytest.mark.parametrize("model", SMALL)
 def test_twenty_kills_at_random_moments_change_no_bit(model: str, tmp_path: Path) -> None:
     unbroken, broken = tmp_path / "unbroken", tmp_path / "broken"
-    process = _start(*SMALL[model], *QUICK, f"hydra.run.dir={unbroken}")
+    process = _start(SMALL[model], QUICK, f"hydra.run.dir={unbroken}")
     seconds_to_start = _first_save(unbroken, process)
     began = time.monotonic()
     _finish(process)
     seconds_to_train = time.monotonic() - began
-    command = [*SMALL[model], *QUICK, f"hydra.run.dir={broken}"]
+    command = [SMALL[model], QUICK, f"hydra.run.dir={broken}"]
     moments = random.Random(model)
     kills, alive = 0, True
     while kills < 20 and alive:
@@ -94,17 +93,17 @@ def test_twenty_kills_at_random_moments_change_no_bit(model: str, tmp_path: Path
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [[], ["-m", "seed=1,2"]], ids=["run", "sweep"])
+@pytest.mark.parametrize("sweep", [False, True], ids=["run", "sweep"])
 @pytest.mark.parametrize("to", ["first", "second", "all"])
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM], ids=lambda signum: signum.name)
 def test_a_signal_to_any_process_ends_all_of_them(
-    options: list[str], to: str, signum: signal.Signals, tmp_path: Path
+    sweep: bool, to: str, signum: signal.Signals, tmp_path: Path
 ) -> None:
-    if options:
-        folder, place = tmp_path / "0", [f"hydra.sweep.dir={tmp_path}", "hydra.sweep.subdir=${hydra.job.num}"]
-    else:
-        folder, place = tmp_path, [f"hydra.run.dir={tmp_path}"]
-    process = _start(*options, *SEQ2SEQ, *QUICK, *TWO_PROCESSES, *place)
+    folder, place = tmp_path, f"hydra.run.dir={tmp_path}"
+    if sweep:
+        folder = tmp_path / "0"
+        place = f"-m seed=1,2 hydra.sweep.dir={tmp_path} hydra.sweep.subdir=${{hydra.job.num}}"
+    process = _start(SEQ2SEQ, QUICK, TWO_PROCESSES, place)
     _first_save(folder, process)
     group = _below(process.pid)
     if to == "all":
@@ -112,7 +111,7 @@ def test_a_signal_to_any_process_ends_all_of_them(
     else:
         os.kill(process.pid if to == "first" else group[-1], signum)
     _, errors = process.communicate(timeout=300)
-    assert process.returncode == 128 + signum or (options and process.returncode in (130, 143)), errors
+    assert process.returncode == 128 + signum or (sweep and process.returncode in (130, 143)), errors
     assert f"python train.py resume={folder}" in errors
     assert "Traceback" not in errors
     end = time.monotonic() + 20
@@ -141,8 +140,8 @@ def _below(process: int) -> list[int]:
 
 @pytest.mark.slow
 def test_a_loss_that_is_no_number_in_one_process_ends_both(tmp_path: Path) -> None:
-    diverging = ["trainer.gradient_clip_val=null", "optimizer.lr=1e38"]
-    process = _start(*SEQ2SEQ, *QUICK, *TWO_PROCESSES, *diverging, f"hydra.run.dir={tmp_path}")
+    diverging = "trainer.gradient_clip_val=null optimizer.lr=1e38"
+    process = _start(SEQ2SEQ, QUICK, TWO_PROCESSES, diverging, f"hydra.run.dir={tmp_path}")
     _, errors = process.communicate(timeout=300)
     assert process.returncode == 1, errors
     assert errors.startswith("Error: the ")
@@ -153,7 +152,7 @@ def test_a_loss_that_is_no_number_in_one_process_ends_both(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_a_process_that_is_killed_ends_the_others_in_one_line(tmp_path: Path) -> None:
-    process = _start(*SEQ2SEQ, *QUICK, *TWO_PROCESSES, f"hydra.run.dir={tmp_path}")
+    process = _start(SEQ2SEQ, QUICK, TWO_PROCESSES, f"hydra.run.dir={tmp_path}")
     _first_save(tmp_path, process)
     group = _below(process.pid)
     os.kill(group[-1], signal.SIGKILL)

@@ -4,6 +4,8 @@ import subprocess
 import sys
 import warnings
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
@@ -177,9 +179,14 @@ while study.run_one(job) or study.trials(optuna.trial.TrialState.RUNNING):
 
 
 def test_two_processes_of_which_one_is_killed(tmp_path: Path) -> None:
-    def start(seconds: float) -> subprocess.Popen[str]:
+    @contextmanager
+    def start(seconds: float) -> Iterator[subprocess.Popen[str]]:
         command = [sys.executable, "-c", WORKER, str(tmp_path), str(seconds)]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
 
     with start(60.0) as one:
         assert one.stdout is not None and one.stdout.readline() == "0\n"  # it is in the middle of its first
