@@ -48,8 +48,8 @@ def _states(study: SharedStudy) -> list[str]:
     return [state_name(trial) for trial in study.trials()]
 
 
-def _interrupt(_: Trial) -> NoReturn:
-    raise KeyboardInterrupt
+def _too_many(_: Trial) -> NoReturn:
+    pytest.fail("a trial too many")
 
 
 def test_processes_share_the_trials(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_processes_share_the_trials(tmp_path: Path) -> None:
 
     def third(trial: Trial) -> Result:
         numbers.append(trial.number)
-        assert _join(tmp_path).run_one(_interrupt) is None
+        assert _join(tmp_path).run_one(_too_many) is None
         assert [one.number for one in two.trials(TrialState.RUNNING)] == [0, 1, 2]
         return Result("complete", 0.25)
 
@@ -77,14 +77,14 @@ def test_processes_share_the_trials(tmp_path: Path) -> None:
 
     # What fails is made up for, what is pruned is not.
     def fourth(trial: Trial) -> Result:
-        assert two.run_one(_interrupt) is None
+        assert two.run_one(_too_many) is None
         return Result("complete", 0.5)
 
     assert one.run_one(fourth) == Result("complete", 0.5)
     assert _states(two) == ["failed", "pruned", "complete", "complete"]
     assert [trial.user_attrs.get("reason") for trial in one.trials()] == ["no", "poor", None, None]
     assert two.study.best_trial.number == 2
-    assert _join(tmp_path).run_one(_interrupt) is None
+    assert _join(tmp_path).run_one(_too_many) is None
     assert _join(tmp_path, wanted=4).run_one(lambda _: Result("complete", 1.0))
 
 
@@ -100,7 +100,7 @@ def test_a_trial_that_is_broken_off_is_run_again(tmp_path: Path, stop: BaseExcep
     def again(trial: Trial) -> Result:
         values.append(trial.params["x"])
         assert trial.number == 1
-        assert _join(tmp_path, wanted=1).run_one(_interrupt) is None
+        assert _join(tmp_path, wanted=1).run_one(_too_many) is None
         assert _states(study) == ["killed", "running"]
         return Result("complete", 0.5)
 
@@ -117,7 +117,7 @@ def test_the_trial_of_a_silent_process_is_run_again(tmp_path: Path) -> None:
 
     def silent(trial: Trial) -> Result:
         values.append(trial.params["x"])
-        assert other.run_one(_interrupt) is None
+        assert other.run_one(_too_many) is None
         other.storage.grace_period = -1  # every heartbeat is too old
         assert other.run_one(again) == Result("complete", 0.25)
         return Result("complete", 0.5)
@@ -137,9 +137,13 @@ def test_the_trial_of_a_silent_process_is_run_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("waiting", [False, True], ids=["new", "run again"])
 def test_a_process_that_dies_while_it_claims_loses_nothing(tmp_path: Path, waiting: bool) -> None:
     study = _join(tmp_path, wanted=1)
+
+    def interrupted(_: Trial) -> NoReturn:
+        raise KeyboardInterrupt
+
     if waiting:
         with pytest.raises(KeyboardInterrupt):
-            study.run_one(_interrupt)
+            study.run_one(interrupted)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         dead = study.study.ask(dict(study.distributions))
