@@ -3,11 +3,9 @@
 import pytest
 import torch
 from torch import Tensor, nn
+from toys import toy
 
 from attention_lab.attention import Additive, Mechanism, lengths_mask
-from toys import toy
-from attention_lab.attention import Additive
-from attention_lab.callbacks.pictures import attention_records
 from attention_lab.data import ClassificationBatch, ClassificationCodec
 from attention_lab.data.reading.ragged import Ragged
 from attention_lab.data.reading.splits import ClassificationSplit

@@ -2,8 +2,10 @@
 
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
@@ -14,7 +16,16 @@ from omegaconf.errors import OmegaConfBaseException
 
 from attention_lab.errors import LabError, PrunedError, Stopped, first_line
 
-STAGES = ("fit", "test", "predict", "report", "leaderboard", "theorem")
+Stage = Callable[[DictConfig], Any]
+STAGES = {
+    "fit": "attention_lab.experiment.stages:fit",
+    "test": "attention_lab.experiment.stages:test",
+    "predict": "attention_lab.experiment.stages:predict",
+    "report": "attention_lab.runs.report_page:report",
+    "leaderboard": "attention_lab.leaderboard.board:leaderboard",
+    "theorem": "attention_lab.experiment.theorem_stage:theorem",
+}
+"""Where the function of each stage is. It is imported when it is run: some need no PyTorch."""
 
 
 def run(config: DictConfig) -> Any:
@@ -34,7 +45,7 @@ def run(config: DictConfig) -> Any:
     try:
         config = resume.rebuilt(config)
         with signals.raise_on_signals(), machine_failures.explain_machine_failures(config, folder):
-            result = _run(config)
+            result = choose_stage(config)(config)
             print(end="", flush=True)  # a full disk behind the console is a failure, too
             return result
     except Stopped as stopped:
@@ -55,39 +66,30 @@ def run(config: DictConfig) -> Any:
         raise CompactHydraException(f"Error: {reason}") from None
 
 
-def _run(config: DictConfig) -> Any:
-    """What `run` does, with errors as they come."""
-    from attention_lab.commandline.groups import check_combination
-    from attention_lab.interruption import own_process, resume
+def choose_stage(config: DictConfig) -> Stage:
+    """The function of the configured stage; what can be refused without PyTorch is refused here.
 
+    Raises:
+        LabError: there is no such stage, or the configuration cannot work.
+    """
     if config.stage not in STAGES:
         raise LabError(f"stage={config.stage} is unknown: choose {', '.join(STAGES)}")
-    if config.stage == "theorem":
-        from attention_lab.experiment import theorem_stage
+    if config.stage in ("fit", "test", "predict"):
+        from attention_lab.commandline.groups import check_combination
+        from attention_lab.interruption import own_process, resume
+        from attention_lab.lightning_import import import_lightning
 
-        return theorem_stage.theorem(config)
-    if config.stage == "report":
-        from attention_lab.runs import report_page
-
-        return report_page.report(config)
-    if config.stage == "leaderboard":
-        from attention_lab.leaderboard import board
-
-        return board.leaderboard(config)
-    check_combination(config)
-    OmegaConf.resolve(config)
-    missing = sorted(OmegaConf.missing_keys(config))
-    if missing and config.stage == "fit":
-        raise LabError(f"{missing[0]} must be given: add {missing[0]}=... to the command line")
-    if config.stage != "predict":
-        own_process.check_shared_folder()
-    if config.stage != "predict" and own_process.needs_own_process(config):
-        return own_process.run_in_own_process()
-    from attention_lab.lightning_import import import_lightning
-
-    if config.stage == "fit":
-        resume.note(Path(HydraConfig.get().runtime.output_dir), config)
-    import_lightning()
-    from attention_lab.experiment import stages
-
-    return getattr(stages, config.stage)(config)
+        check_combination(config)
+        OmegaConf.resolve(config)
+        missing = sorted(OmegaConf.missing_keys(config))
+        if missing and config.stage == "fit":
+            raise LabError(f"{missing[0]} must be given: add {missing[0]}=... to the command line")
+        if config.stage != "predict":
+            own_process.check_shared_folder()
+            if own_process.needs_own_process(config):
+                return lambda _: own_process.run_in_own_process()
+        if config.stage == "fit":
+            resume.note(Path(HydraConfig.get().runtime.output_dir), config)
+        import_lightning()
+    stage: Stage = resolve_name(STAGES[config.stage])
+    return stage

@@ -1,0 +1,116 @@
+"""What surrounds a training: where it starts from, the files of its run, and what it has measured."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+from hydra.core.hydra_config import HydraConfig
+from pytorch_lightning.callbacks import ModelCheckpoint
+
+from attention_lab.callbacks.resumable import STATE
+from attention_lab.callbacks.run_logs import rewind
+from attention_lab.callbacks.tensorboard import run_loggers
+from attention_lab.errors import LabError
+from attention_lab.experiment.build import Config
+from attention_lab.experiment.checkpoints import check_same_model
+from attention_lab.experiment.cost import Cost
+from attention_lab.experiment.given_checkpoint import one_checkpoint
+from attention_lab.experiment.machine_failures import blame_checkpoint
+from attention_lab.interruption import resume
+from attention_lab.runs import results
+from attention_lab.runs.run_names import hparam_columns, hparam_order
+from attention_lab.tasks import RECIPE, Task
+from attention_lab.untrusted.checkpoints import read_checkpoint
+from attention_lab.untrusted.restored import check_parts, of_interruption
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a training starts from.
+
+    Attributes:
+        path: a checkpoint; None for fresh parameters.
+        content: what it holds.
+        resuming: whether it is the run's own, so that the run is resumed.
+    """
+
+    path: Path | None
+    content: dict[str, Any] | None
+    resuming: bool
+
+    @property
+    def own(self) -> dict[str, Any] | None:
+        """What the run's own checkpoint holds, if that is it."""
+        return self.content if self.resuming else None
+
+    def check(self, task: Task) -> None:
+        """Raise LabError if the checkpoint is damaged, or not of this task's model."""
+        if self.content is None:
+            return
+        with blame_checkpoint(self.path, lambda: False):
+            check_parts(self.content)
+        check_same_model(self.path, self.content[RECIPE], task.recipe)
+
+
+def find_start(plain: Config, folder: Path) -> Start:
+    """The run's own last checkpoint with `resume=auto`, or else what `ckpt_path` names."""
+    own = resume.find_last_checkpoint(folder) if plain["resume"] == resume.AUTO else None
+    path = own if own is not None else one_checkpoint(plain["ckpt_path"])
+    return Start(path, None if path is None else read_checkpoint(path), own is not None)
+
+
+def earlier_results(plain: Config, folder: Path) -> dict[str, float] | None:
+    """What the run in the folder has measured, if it is finished and to be resumed.
+
+    Raises:
+        LabError: it has other options than this one, or `resume` is not one that a training takes.
+    """
+    if plain["resume"] not in (None, resume.AUTO):
+        raise LabError("resume: choose auto, or a run's folder as resume=<folder> on the command line")
+    if plain["resume"] is None:
+        return None
+    finished = resume.finished_results(folder)
+    if finished is None and resume.has_begun(folder):
+        resume.check_same_options(folder, plain)
+    return finished
+
+
+def write_settings(trainer: pl.Trainer, plain: Config, task: Task, folder: Path, start: Start) -> None:
+    """The run's configuration, also for the HPARAMS tab, and its logs as its last checkpoint knew them."""
+    results.write_config(folder, plain)
+    if plain["resume"] == resume.AUTO:
+        resume.remove_partial_files(folder)
+        own = start.own
+        rewind(
+            trainer.loggers, {} if own is None or STATE not in own else of_interruption(own[STATE])["logs"]
+        )
+    if start.resuming:
+        return
+    hydra = HydraConfig.get()
+    for logger in run_loggers(trainer):
+        logger.log_settings(hparam_columns(plain, hydra), task.headlines, hparam_order(hydra))
+
+
+def measured(trainer: pl.Trainer, task: Task, cost: Cost) -> dict[str, float]:
+    """What a fit has cost, and the last value of each metric."""
+    return {
+        "fit/seconds": cost.whole,
+        "fit/steps": float(trainer.global_step),
+        "parameters": float(sum(parameter.numel() for parameter in task.parameters())),
+        **cost.metrics(trainer.strategy.root_device),
+        **{name: float(value) for name, value in trainer.callback_metrics.items()},
+    }
+
+
+def best_checkpoint(trainer: pl.Trainer, folder: Path) -> tuple[str | None, float | None]:
+    """The run's best checkpoint, if it saved one, and its monitored value, if it has one."""
+    callback = trainer.checkpoint_callback
+    if not isinstance(callback, ModelCheckpoint):
+        return None, None
+    # A checkpoint that the run went on from names its own best one, which is not this run's.
+    own = bool(callback.best_model_path) and Path(callback.best_model_path).resolve().is_relative_to(
+        folder.resolve()
+    )
+    score = callback.best_model_score
+    return callback.best_model_path if own else None, None if score is None else float(score)

@@ -1,0 +1,55 @@
+"""The checkpoints that `ckpt_path` names, and what the command line may change about them."""
+
+from pathlib import Path
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import OmegaConf
+
+from attention_lab.commandline.overrides import parse_all
+from attention_lab.errors import LabError
+from attention_lab.experiment.build import Config, to_plain
+from attention_lab.experiment.checkpoints import TrainedModel, find_checkpoints, load
+from attention_lab.runs.parts import REBUILT
+
+
+def one_checkpoint(given: Any) -> Path | None:
+    """The one checkpoint that `ckpt_path` names to go on from, if any."""
+    if given is None:
+        return None
+    paths = find_checkpoints(given)
+    if len(paths) > 1:
+        raise LabError(f"stage=fit goes on from one checkpoint, and ckpt_path names {len(paths)}")
+    return paths[0]
+
+
+def trained_model(plain: Config) -> tuple[TrainedModel, dict[str, Any]]:
+    """The trained model, and the configuration with the checkpoint's own parts in it, of several the first's.
+
+    Options of `data` and `task` given on the command line win over the checkpoint's.
+    """
+    if plain["ckpt_path"] is None:
+        raise LabError(f"stage={plain['stage']} needs ckpt_path=<run folder>/checkpoints/best.ckpt")
+    paths = [str(path) for path in find_checkpoints(plain["ckpt_path"])]
+    trained = load(paths, lambda kept: _with_overrides(kept, plain), plain["allow"])
+    given = {"ckpt_path": paths if len(paths) > 1 else paths[0]}
+    return trained, {**plain, **given, **trained.task.recipe["config"]}
+
+
+def _with_overrides(kept: Config, plain: Config) -> Config:
+    """A checkpoint's configuration with what the command line says of `data` and `task`."""
+    merged = OmegaConf.create(dict(kept))
+    for override in parse_all(HydraConfig.get().overrides.task):
+        part, _, option = override.key_or_group.partition(".")
+        if part in ("data", "task") and option:
+            OmegaConf.update(merged, override.key_or_group, override.value())
+        elif part == "data" and plain["data"]["_target_"] != kept["data"]["_target_"]:
+            given, needed = plain["data"]["kind"], kept["data"]["kind"]
+            if given != needed:
+                raise LabError(f"data={override.value()} is {given} data, and the checkpoint needs {needed}")
+            merged.data = plain["data"]
+        elif override.key_or_group == "model" and plain["model"]["_target_"] == kept["model"]["_target_"]:
+            continue  # the same model, named so that options of its task are known
+        elif part in REBUILT and part != "data":
+            raise LabError(f"stage={plain['stage']} takes {part} from the checkpoint: leave out {part}=...")
+    return to_plain(merged)
