@@ -12,7 +12,7 @@ from jaxtyping import install_import_hook
 REPOSITORY = Path(__file__).parents[1]
 IN_CI = "CI" in os.environ
 
-pytest_plugins = ["command", "figures"]
+pytest_plugins = ["command"]
 
 # Before any of them is imported: from here on a wrong shape or type is an error.
 install_import_hook(
