@@ -1,4 +1,4 @@
-"""Runs on several processes and machines, started as docs/clusters.md starts them; minutes in all."""
+"""Runs on several processes and machines, started as in docs/guides/clusters.md; takes minutes."""
 
 import csv
 import json

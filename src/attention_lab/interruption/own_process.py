@@ -48,7 +48,7 @@ def needs_own_process(config: DictConfig) -> bool:
     if int(config.trainer.num_nodes) > 1:
         raise LabError(
             f"trainer.num_nodes={config.trainer.num_nodes}: a job of a sweep runs on one node; "
-            "start each run by itself with torchrun or srun (docs/clusters.md)"
+            "start each run by itself with torchrun or srun (docs/guides/clusters.md)"
         )
     return str(config.trainer.devices) != "1"
 
