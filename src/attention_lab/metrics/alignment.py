@@ -18,7 +18,7 @@ def _check(metric: Fraction, weights: Tensor, alignment: Tensor) -> None:
 
 
 def _as_one(weights: Tensor, alignment: Tensor) -> tuple[Tensor, Tensor]:
-    """Several gold positions of a step as one: the first of them, with the weight of all."""
+    """Merge several gold positions of a step into the first one, with the total weight."""
     if alignment.dim() == 2:
         return weights, alignment
     source = weights.shape[-1]
@@ -33,10 +33,10 @@ def _as_one(weights: Tensor, alignment: Tensor) -> tuple[Tensor, Tensor]:
 class AlignmentAccuracy(Counts):
     """Fraction of the aligned target steps whose largest weight is at a gold source position.
 
-    Among equal largest weights the first position counts.
+    Of several equal largest weights, the first position counts.
 
     Args:
-        heads: number of heads, each with a value of its own.
+        heads: number of heads, each with its own value.
     """
 
     higher_is_better = True
@@ -46,8 +46,8 @@ class AlignmentAccuracy(Counts):
 
         Args:
             weights: attention of each target step over the source.
-            alignment: gold source position of each target step, -1 where there is none; or up to G of them,
-                any of which is right, -1 behind the last.
+            alignment: gold source position of each target step, -1 if it has none; or up to G positions, any
+                of which is right, filled up with -1.
 
         Raises:
             ValueError: the shapes or the heads do not fit.
@@ -59,10 +59,10 @@ class AlignmentAccuracy(Counts):
 
 
 class AlignmentMass(Fraction):
-    """Mean weight on the gold source positions together, over the aligned target steps.
+    """Mean total weight on the gold source positions, over the aligned target steps.
 
     Args:
-        heads: number of heads, each with a value of its own.
+        heads: number of heads, each with its own value.
     """
 
     higher_is_better = True
@@ -95,13 +95,13 @@ class AlignmentErrorRate(Counts):
     various statistical alignment models"). For P = S it is 1 - F1.
 
     The threshold is one half because a row is a distribution: a step links the one source position that
-    outweighs all others together, or none where attention is spread, whatever the length of the source. By
-    the largest weight alone, as in `AlignmentAccuracy`, even a uniform row would make a link.
+    outweighs all others together, or none if attention is spread out, for any length of the source. With the
+    largest weight alone, as in `AlignmentAccuracy`, even a uniform row would make a link.
 
     Target steps without any gold link, such as the end of the sequence, are left out.
 
     Args:
-        heads: number of heads, each with a value of its own.
+        heads: number of heads, each with its own value.
         threshold: the least weight that makes a link, above 0.
 
     Raises:
@@ -126,9 +126,9 @@ class AlignmentErrorRate(Counts):
 
         Args:
             weights: attention of each target step over the source.
-            alignment: the sure source position of each target step, -1 where there is none; or up to G of
-                them, which count as one with the weight of all, -1 behind the last.
-            possible: further links that are no mistake; none by default.
+            alignment: the sure source position of each target step, -1 if it has none; or up to G positions,
+                which count as one with their total weight, filled up with -1.
+            possible: further links that do not count as errors; none by default.
 
         Raises:
             ValueError: the shapes or the heads do not fit.

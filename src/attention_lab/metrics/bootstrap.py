@@ -1,4 +1,4 @@
-"""How far an error rate would move on other test examples of the same kind."""
+"""Bootstrap intervals: how much an error rate would vary on other test examples of the same kind."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ RESAMPLES = 10_000
 
 
 class Interval(NamedTuple):
-    """The ends of an interval; NaN where there is nothing to resample."""
+    """The ends of an interval; NaN if there is nothing to resample."""
 
     low: float
     high: float
@@ -29,22 +29,22 @@ def bootstrap_interval(
         c \sim \mathrm{Multinomial}(N; \tfrac1N, \dots, \tfrac1N)
 
     (Efron 1979, "Bootstrap methods: another look at the jackknife"; for error rates of sequences Bisani & Ney
-    2004, "Bootstrap estimates for confidence intervals in ASR performance evaluation".) Whole examples are
-    drawn, with replacement, since the errors within one depend on each other. Its ends are the quantiles
-    :math:`(1 \mp \text{level}) / 2` of :math:`r^*` over the resamples.
+    2004, "Bootstrap estimates for confidence intervals in ASR performance evaluation".) Entire examples are
+    sampled, with replacement, because errors within an example are dependent. The ends of the interval are
+    the quantiles :math:`(1 \mp \text{level}) / 2` of :math:`r^*` over the resamples.
 
-    Examples with the same pair (a, b) are interchangeable: how often each *pair* is drawn is multinomial too,
-    so that a resample is a draw of a few counts, whatever N is, of exactly the same distribution.
+    Examples with the same pair (a, b) are interchangeable, and the counts of the *pairs* are multinomial too.
+    So a resample only needs a few counts, for any N, with exactly the same distribution.
 
     Args:
-        numerators: of each example, such as its edits.
-        denominators: of each example, such as the length of its reference.
+        numerators: one for each example, such as its edits.
+        denominators: one for each example, such as the length of its reference.
         level: share of the resamples within the interval.
-        resamples: how many are drawn.
-        seed: of the draws: the same examples, in any order, have the same interval.
+        resamples: number of resamples.
+        seed: seed of the resampling; the same examples, in any order, have the same interval.
 
     Returns:
-        The interval. A resample whose denominators sum to 0 is left out.
+        The interval. Resamples whose denominators sum to 0 are left out.
     """
     if not len(numerators):
         return Interval(np.nan, np.nan)

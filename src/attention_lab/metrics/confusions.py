@@ -1,4 +1,4 @@
-"""Which symbols are taken for which: the edits that lead from references to outputs, counted."""
+"""Which symbols are confused with which: counts of the edits from references to outputs."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -14,8 +14,8 @@ class Edit(NamedTuple):
     """One step from a reference to an output.
 
     Attributes:
-        expected: the symbol of the reference, None for an insertion.
-        written: the symbol of the output, None for a deletion.
+        expected: the symbol in the reference, None for an insertion.
+        written: the symbol in the output, None for a deletion.
     """
 
     expected: int | None
@@ -23,16 +23,16 @@ class Edit(NamedTuple):
 
     @property
     def kind(self) -> Kind:
-        """What kind of edit it is."""
+        """The kind of edit."""
         if self.expected is None:
             return "insertion"
         return "deletion" if self.written is None else "substitution"
 
 
 class Confusion(NamedTuple):
-    """An edit, how many times it is made, and the number of an example with it.
+    """An edit, its count, and the number of an example with it.
 
-    It is the example with the fewest edits in all, which shows it best, and the first of such examples.
+    It is the first of the examples with the fewest edits in total, which show the edit best.
     """
 
     edit: Edit
@@ -41,11 +41,11 @@ class Confusion(NamedTuple):
 
 
 def align(output: Sequence[int], reference: Sequence[int]) -> list[Edit]:
-    """The fewest edits that make the output of the reference, from left to right.
+    """A shortest list of edits from the reference to the output, from left to right.
 
-    They are as many as `edit_distance` says, found by going back through the same table (Wagner & Fischer
-    1974). Of several ways back, at each step a pair of symbols comes before a deletion, and that before an
-    insertion: so the result is one and the same for the same two sequences.
+    There are `edit_distance` edits, found by backtracking through the same table (Wagner & Fischer
+    1974). Ties are broken at each step in favour of a pair of symbols, then a deletion, then an insertion, so
+    the result is deterministic.
     """
     table = _table(output, reference)
     i, j = len(output), len(reference)
@@ -66,7 +66,7 @@ def align(output: Sequence[int], reference: Sequence[int]) -> list[Edit]:
 
 
 def _table(output: Sequence[int], reference: Sequence[int]) -> Int[np.ndarray, "S T"]:
-    """Distances of all beginnings of the one to all of the other; rows as in `edit_distance`."""
+    """Distances between all prefixes of the two sequences; rows as in `edit_distance`."""
     symbols = np.asarray(reference, dtype=np.int64)
     column = np.arange(len(reference) + 1)
     rows = [column]
@@ -79,10 +79,10 @@ def _table(output: Sequence[int], reference: Sequence[int]) -> Int[np.ndarray, "
 
 
 def confusions(pairs: Iterable[tuple[Sequence[int], Sequence[int]]]) -> list[Confusion]:
-    """All edits of the pairs (output, reference), the commonest first.
+    """All edits of the pairs (output, reference), most common first.
 
-    Equally common ones come in the order substitutions, deletions, insertions, each by the numbers of their
-    symbols. The examples are numbered from 0 as they come.
+    Equally common edits are ordered as substitutions, deletions, insertions, each by the ids of their
+    symbols. Examples are numbered from 0.
     """
     counts: Counter[Edit] = Counter()
     clearest: dict[Edit, tuple[int, int]] = {}

@@ -1,4 +1,4 @@
-"""How far decoded sequences are from the nearest acceptable one."""
+"""Error rates: distances of decoded sequences from the nearest acceptable one."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ def sequence_lengths(ids: Int[Tensor, "*N T"]) -> Int[Tensor, "*N"]:
     """Number of symbols before the first EOS; without an EOS, up to the last symbol that is not PAD."""
     positions = torch.arange(1, ids.shape[-1] + 1, device=ids.device)
     ended = (ids == EOS).cumsum(-1) > 0
-    # with an EOS every symbol before it counts, even PAD: a model may emit it, and that is a mistake
+    # with an EOS every symbol before it counts, even PAD: a model may emit it, which is an error
     counts = ~ended & ((ids != PAD) | ended[..., -1:])
     return F.pad(positions * counts, (1, 0)).amax(-1)
 
@@ -30,16 +30,16 @@ def edit_distance(
 
     .. math:: D_{i,j} = \min(D_{i-1,j} + 1,\; D_{i,j-1} + 1,\; D_{i-1,j-1} + [a_i \ne b_j])
 
-    (Wagner & Fischer 1974, "The string-to-string correction problem"). The rows of the table follow one
-    another; within a row the insertions are a running minimum of :math:`D_{i,j} - j`, so a step is a few
-    tensor operations for the whole batch. It is exact; `torchmetrics.functional.text.edit_distance` is not,
-    as it searches only a band of 25 cells about the diagonal.
+    (Wagner & Fischer 1974, "The string-to-string correction problem"). The table is computed row by row;
+    within a row the insertions are a running minimum of :math:`D_{i,j} - j`, so a row takes a few
+    tensor operations for the entire batch. It is exact; `torchmetrics.functional.text.edit_distance` is not,
+    because it only searches a band of 25 cells around the diagonal.
 
     Args:
-        first: ids, anything beyond the length is ignored.
-        first_lengths: number of ids that count.
+        first: ids; anything beyond the length is ignored.
+        first_lengths: number of ids to compare.
         second: ids to compare with.
-        second_lengths: number of ids that count.
+        second_lengths: number of ids to compare.
 
     Returns:
         Distances.
@@ -56,16 +56,16 @@ def edit_distance(
 
 
 class Nearest(NamedTuple):
-    """Of each example the distance to its nearest reference, and which that is.
+    """For each example, the distance to its nearest reference, and which one that is.
 
-    The nearest is the one with the least distance, the first of them if several have it. Where there is no
-    reference, all numbers are 0.
+    The nearest reference has the smallest distance; of several, it is the first. Without a reference, all
+    numbers are 0.
 
     Attributes:
-        distance: edits to it.
-        length: its symbols, EOS left out.
-        slot: its number among the references.
-        judged: whether there is any.
+        distance: number of edits to the nearest reference.
+        length: number of its symbols, without EOS.
+        slot: its index among the references.
+        judged: whether there is a reference.
     """
 
     distance: Int[Tensor, " B"]
@@ -93,7 +93,7 @@ def nearest(predictions: Int[Tensor, "B T"], references: Int[Tensor, "B R U"]) -
 class SequenceErrorRate(Counts):
     """Fraction of the predictions that equal none of their references.
 
-    Where each is how a word is said, this is the word error rate (WER). Examples without a reference are not
+    For pronunciations of words, this is the word error rate (WER). Examples without a reference are not
     counted.
     """
 
@@ -103,8 +103,8 @@ class SequenceErrorRate(Counts):
         """Count a batch.
 
         Args:
-            predictions: ids; what follows the first EOS is ignored.
-            references: every acceptable output, each ending in EOS and padded; a slot of PAD alone is unused.
+            predictions: ids; everything after the first EOS is ignored.
+            references: every acceptable output, each ending in EOS and padded; a slot of only PAD is unused.
         """
         found = nearest(predictions, references)
         self.numerator += (found.distance > 0).sum()
@@ -112,11 +112,11 @@ class SequenceErrorRate(Counts):
 
 
 class TokenErrorRate(Counts):
-    """Edit distance to the nearest reference, summed, over that reference's length, summed; EOS is left out.
+    """Sum of edit distances to the nearest references over the sum of their lengths; EOS is left out.
 
-    The nearest reference is the one with the least distance, the first of them if several have it. The value
-    may exceed 1. Where the symbols are phonemes, this is the phoneme error rate (PER). Examples without a
-    reference are not counted.
+    The nearest reference has the smallest distance; of several, it is the first. The value may exceed 1. If
+    the symbols are phonemes, this is the phoneme error rate (PER). Examples without a reference are not
+    counted.
     """
 
     higher_is_better = False
@@ -125,8 +125,8 @@ class TokenErrorRate(Counts):
         """Count a batch.
 
         Args:
-            predictions: ids; what follows the first EOS is ignored.
-            references: every acceptable output, each ending in EOS and padded; a slot of PAD alone is unused.
+            predictions: ids; everything after the first EOS is ignored.
+            references: every acceptable output, each ending in EOS and padded; a slot of only PAD is unused.
         """
         found = nearest(predictions, references)
         self.numerator += found.distance.sum()

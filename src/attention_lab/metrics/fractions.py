@@ -1,4 +1,4 @@
-"""The state that every measure here shares: a numerator and a denominator, both sums."""
+"""The base of all metrics here: a numerator and a denominator, both sums."""
 
 import torch
 from torch import Tensor
@@ -6,7 +6,7 @@ from torchmetrics import Metric
 
 
 class Fraction(Metric):
-    """A ratio of two sums, so that the value of many batches or ranks is that of one big batch.
+    """A ratio of two sums, so that the value over many batches or ranks equals that of one big batch.
 
     Args:
         heads: number of values, one for each head of an attention.
@@ -26,7 +26,7 @@ class Fraction(Metric):
         super().__init__()
         self.heads = heads
         self.add_state("numerator", torch.zeros(heads, dtype=self.numerator_type), dist_reduce_fx="sum")
-        # a whole number: as a float32 it would stop growing at 2^24
+        # an integer: in float32 it would stop growing at 2^24
         self.add_state("denominator", torch.zeros(heads, dtype=torch.int64), dist_reduce_fx="sum")
 
     def compute(self) -> Tensor:
@@ -34,7 +34,7 @@ class Fraction(Metric):
         return self.numerator / self.denominator
 
     def check_heads(self, weights: Tensor) -> None:
-        """Raise ValueError if weights `[B, H, Q, K]` have another number of heads than announced."""
+        """Raise ValueError if weights `[B, H, Q, K]` do not have the expected number of heads."""
         if weights.shape[1] != self.heads:
             raise ValueError(
                 f"weights of {weights.shape[1]} heads for a {type(self).__name__} of {self.heads} heads"
@@ -42,6 +42,6 @@ class Fraction(Metric):
 
 
 class Counts(Fraction):
-    """A ratio of two whole numbers, counted exactly."""
+    """A ratio of two integers, counted exactly."""
 
     numerator_type = torch.int64

@@ -18,13 +18,13 @@ MEASURES: dict[str, type[AlignmentAccuracy | AlignmentErrorRate | AlignmentMass]
 class AlignmentMeasures(nn.Module):
     """`alignment_accuracy`, `alignment_error_rate`, `alignment_mass` and `monotonicity` of an evaluation.
 
-    Each is measured of the weights' mean over heads and, where there is more than one head, of each head:
+    Each is measured on the weights averaged over heads and, if there are several heads, on each head:
     `alignment_accuracy/head_1` and so on. Only target steps with a gold source count.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        # Filled by the first batch, which tells the number of heads.
+        # Filled by the first batch, which determines the number of heads.
         self.metrics = nn.ModuleDict()
 
     def update(self, weights: Float[Tensor, "B H T S"], alignment: Int[Tensor, "B T *G"]) -> None:
@@ -32,10 +32,10 @@ class AlignmentMeasures(nn.Module):
 
         Args:
             weights: attention of each target step over the source.
-            alignment: gold source position of each target step, or several of them, -1 where there is none.
+            alignment: gold source position of each target step, or several of them, -1 if it has none.
 
         Raises:
-            ValueError: the shapes do not fit, or the heads are not those of the batches before.
+            ValueError: the shapes do not fit, or the number of heads differs from earlier batches.
         """
         if weights.shape[1] > 1:
             weights = torch.cat([weights.mean(1, keepdim=True), weights], 1)
@@ -45,7 +45,7 @@ class AlignmentMeasures(nn.Module):
         self._metric("monotonicity", Monotonicity, weights).update(weights, aligned)
 
     def take(self) -> dict[str, Tensor]:
-        """The values by name, over all ranks; nothing if no batch was counted. The count starts anew."""
+        """The values by name, over all ranks; empty if no batch was counted. Resets the counts."""
         found = {}
         for name, metric in self.metrics.items():
             assert isinstance(metric, Fraction)

@@ -7,7 +7,7 @@ from torch import Tensor
 from attention_lab.metrics.fractions import Counts
 
 SLACK = 1e-3
-"""A fall by less than this part of a position is rounding: the weights are often single precision."""
+"""A decrease by less than this fraction of a position is rounding: weights are often single precision."""
 
 
 def expected_positions(weights: Float[Tensor, "*rows K"]) -> Float[Tensor, "*rows"]:
