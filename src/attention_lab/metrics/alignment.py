@@ -136,7 +136,7 @@ class AlignmentErrorRate(Counts):
         _check(self, weights, alignment)
         weights, alignment = _as_one(weights, alignment)
         source = weights.shape[-1]
-        # -1 becomes a class beyond the source, which is cut off
+        # -1 becomes a class beyond the source, which is dropped
         places = alignment.masked_fill(alignment < 0, source)
         sure = F.one_hot(places, source + 1)[..., :source].bool().unsqueeze(1)
         allowed = sure if possible is None else sure | possible.unsqueeze(1)

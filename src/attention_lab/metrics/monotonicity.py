@@ -21,21 +21,20 @@ def expected_positions(weights: Float[Tensor, "*rows K"]) -> Float[Tensor, "*row
 
 
 def monotonicity(weights: Float[Tensor, "*heads Q K"]) -> Float[Tensor, "*heads"]:
-    r"""Share of the steps from a row to the next at which the expected position does not fall.
+    r"""Share of the steps from one row to the next at which the expected position does not decrease.
 
     .. math:: \frac{1}{Q - 1} \sum_{t=1}^{Q-1} [\bar\jmath_{t+1} \ge \bar\jmath_t - 10^{-3}]
 
-    1 for a copy, for repetitions and for rows that are all alike, 0 for a reversal, about 1/2 for rows that
-    have nothing to do with one another. The expected position (`expected_positions`) rather than that of the
-    largest weight, which jumps to and fro in a flat row. A step from or to a row without weight is not
-    counted; NaN if no step is.
+    1 for a copy, for repetitions and for identical rows, 0 for a reversal, about 1/2 for unrelated rows. It
+    uses the expected position (`expected_positions`) rather than that of the largest weight, which jumps back
+    and forth in a flat row. A step from or to a row without weight is not counted; NaN if no step is counted.
     """
     forward, counted = _steps(weights)
     return forward.sum(-1) / counted.sum(-1)
 
 
 def _steps(weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Of each step from a row to the next, whether it is forward (or stays), and whether it counts."""
+    """For each step from one row to the next, whether it does not go back, and whether it counts."""
     places = expected_positions(weights)
     known = places.isfinite()
     # A comparison with NaN is False.
@@ -43,10 +42,10 @@ def _steps(weights: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class Monotonicity(Counts):
-    """Share of the steps at which each head's expected position does not fall; see `monotonicity`.
+    """Share of the steps at which each head's expected position does not decrease; see `monotonicity`.
 
     Args:
-        heads: number of heads, each with a value of its own.
+        heads: number of heads, each with its own value.
     """
 
     def update(self, weights: Float[Tensor, "B H Q K"], mask: Bool[Tensor, "B Q"] | None = None) -> None:
@@ -58,7 +57,7 @@ class Monotonicity(Counts):
                 rows do.
 
         Raises:
-            ValueError: another number of heads than announced.
+            ValueError: the weights do not have the expected number of heads.
         """
         self.check_heads(weights)
         forward, counted = _steps(weights.detach())

@@ -21,7 +21,7 @@ class Frame(NamedTuple):
     """How a convolution treats the border of a picture, for a kernel of K pixels a side.
 
     Attributes:
-        mode: what `torch.nn.functional.pad` puts around the picture.
+        mode: mode of `torch.nn.functional.pad` for the border of the picture.
         before: pixels added above and to the left.
         after: pixels added below and to the right.
     """
@@ -38,14 +38,14 @@ class ConvolutionEquivalence:
 
         a_h(q, k) = softmax_k(-alpha |delta - Delta_h|^2),   delta = position of k - position of q,
 
-    head h attends, for large alpha, to the one pixel at Delta_h. With W^V the input's channels and the rows
-    of W^O that belong to head h the kernel's weights at Delta_h, the sum over heads is the convolution. What
-    stands beyond the picture attracts the nearest pixel inside: padding by replication comes for free, any
-    other is added to the picture and attended like the rest of it.
+    head h attends, for large alpha, only to the pixel at Delta_h. If W^V passes on the input's channels and
+    the rows of W^O for head h are the kernel's weights at Delta_h, the sum over heads is the convolution. A
+    head that looks beyond the picture attends to the nearest pixel inside: padding by replication comes for
+    free, any other padding is added to the picture and attended to like the rest of it.
 
     Args:
         kernels: K, the side of the kernels.
-        paddings: of `valid`, `replicate`, `zeros`, `circular`, `full`.
+        paddings: any of `valid`, `replicate`, `zeros`, `circular`, `full`.
         channels: pairs of input and output channels.
         grid: rows and columns of the pictures.
         sharpness: alpha.
@@ -107,7 +107,7 @@ class ConvolutionEquivalence:
         )
 
     def _curve(self) -> Lines:
-        """The difference against alpha: down to the rounding of the type."""
+        """The difference against alpha, down to rounding errors."""
         lines = []
         inputs, outputs = self.channels[0]
         for number, kernel in enumerate(kernel for kernel in self.kernels if kernel > 1):
@@ -149,7 +149,7 @@ class ConvolutionEquivalence:
         return [apart(attend(picture, weight, bias, around, alpha), expected) for alpha in sharpness]
 
     def _map(self, alpha: float) -> Cells:
-        """Where the first head looks from the pixel in the middle."""
+        """Where the first head attends from the pixel in the middle."""
         kernel = max(self.kernels)
         rows, columns = self.grid
         middle = (rows // 2, columns // 2)
@@ -170,7 +170,7 @@ class ConvolutionEquivalence:
 
 
 def frame(padding: str, kernel: int) -> Frame:
-    """The border of a convolution by its name; the larger side lies after the picture where K is even."""
+    """The border of a convolution by its name; for even K the larger side is after the picture."""
     before, after = (kernel - 1) // 2, kernel // 2
     frames = {
         "valid": Frame("constant", 0, 0),
@@ -190,12 +190,12 @@ def as_attention(
     """The self-attention that is the convolution with `weight` `[out, in, K, K]`.
 
     Args:
-        weight: of the convolution.
-        bias: of the convolution, `[out]`.
-        grid: rows and columns of the picture that is attended.
+        weight: weight of the convolution.
+        bias: bias of the convolution, `[out]`.
+        grid: rows and columns of the picture that is attended to.
         sharpness: alpha.
-        before: how far above and to the left of a query the kernel begins.
-        order: which pixel of the kernel each head looks at, `[K * K]`.
+        before: how far above and to the left of a query the kernel starts.
+        order: the pixel of the kernel that each head attends to, `[K * K]`.
     """
     outputs, inputs, side, _ = weight.shape
     heads, width = side**2, max(inputs, outputs)  # a head carries every channel
@@ -225,7 +225,7 @@ def attend(picture: Tensor, weight: Tensor, bias: Tensor, around: Frame, sharpne
     free = around.mode == "replicate"  # heads that look beyond the picture see its nearest pixel
     source = picture if free else _padded(picture, around)
     grid = source.shape[-2:]
-    # Any head may look at any pixel. In the order of the kernel the sums can even be equal bit for bit.
+    # Any head may take any pixel. In the kernel's order the sums can even be bitwise equal.
     order = torch.randperm(side**2)
     layer = as_attention(weight, bias, grid, sharpness, around.before if free else 0, order)
     pixels = source.flatten(2).mT

@@ -1,4 +1,4 @@
-"""How much of what was read early a decoder still gets right, with and without attention."""
+"""How much of its early input a decoder still gets right, with and without attention."""
 
 import math
 from collections.abc import Sequence
@@ -21,11 +21,11 @@ from attention_lab.viz.panels import Lines, Panel, Series
 from attention_lab.viz.plots import draw_panels
 
 SPECIAL = 4
-"""Ids that stand for no symbol."""
+"""Ids that are not symbols."""
 TESTED = 2000
 """Sequences on which a trained model is measured."""
 ORDERS = ("backwards", "forwards")
-"""In which order a sequence is written."""
+"""The order in which a sequence is written."""
 MEMORIES = {"annotations": "attention", "final": "last state"}
 
 
@@ -58,29 +58,29 @@ class Measured(NamedTuple):
 
 
 class EarlyInformation:
-    """What was read early is lost in a recurrent encoder without attention (1409.0473, section 1).
+    """Early input is lost in a recurrent encoder without attention (1409.0473, section 1).
 
-    A recurrent encoder reads random symbols, all equally likely and independent of each other, and the
-    decoder writes them again. It is given either the encoder's last state alone, as start and as every
-    context (1406.1078), or all annotations to attend to. Encoder, decoder, number of parameters, data
-    and training are the same; the score has no parameters. Measured is the accuracy of each symbol, given the
-    right ones before it, which tell nothing of it, against how many symbols were read after it.
+    A recurrent encoder reads random symbols, uniform and independent, and the decoder reproduces them. The
+    decoder gets either only the encoder's last state, as its initial state and as every context (1406.1078),
+    or all annotations to attend to. Encoder, decoder, number of parameters, data and training are the same;
+    the score has no parameters. We measure the accuracy of each symbol, given the correct ones before it,
+    which say nothing about it, against the number of symbols that were read after it.
 
-    They are written backwards, the last symbol first, and forwards. Backwards, what was read early has the
-    longest way from reading to writing (1409.3215, section 3.3, shortens ways by turning the source round);
-    forwards, every symbol has the same. Only both together show whether it is reading early or writing
-    late that costs a decoder without attention its accuracy. It is a matter of training, too: with more steps
-    the same state learns to hold more.
+    Symbols are written backwards, the last symbol first, and forwards. Backwards, early input has the
+    longest distance from reading to writing (1409.3215, section 3.3, shortens distances by reversing the
+    source); forwards, every symbol has the same. Only both together show whether reading early or writing
+    late costs a decoder without attention its accuracy. Training matters, too: with more steps the same state
+    learns to hold more.
 
     Args:
         length: symbols in a sequence.
-        symbols: different ones.
-        hidden_size: of the models that are compared.
+        symbols: number of different symbols.
+        hidden_size: hidden size of the models that are compared.
         others: further sizes for which the model without attention is trained, backwards.
-        steps: of training, each on a batch of new sequences.
+        steps: training steps, each on a batch of new sequences.
         batch_size: sequences in a batch.
-        learning_rate: largest, of Adam on a cosine with warm-up.
-        seeds: repetitions, with new weights and sequences.
+        learning_rate: peak learning rate, of Adam with warm-up and cosine decay.
+        seeds: number of repetitions, with new weights and sequences.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class EarlyInformation:
             source="1409.0473, section 1",
             columns=("symbols read after it", *map(_name, compared)),
             rows=[
-                *([str(at), *(curves[arm][at].within_one() for arm in compared)] for at in self._shown()),
+                *([str(at), *(curves[arm][at].within_one() for arm in compared)] for at in self._lags()),
                 *([end, *(measured(of[arm]).within_one() for arm in compared)] for end, of in ends.items()),
             ],
             criterion=f"of the {self.quarter} symbols read first fewer are right without attention than with "
@@ -152,7 +152,7 @@ class EarlyInformation:
         )
 
     def _accuracies(self, arm: Arm, seed: int) -> list[float]:
-        """Accuracy of the symbols after which 0, 1, 2, ... others were read, of one trained model."""
+        """Train one model; the accuracy of the symbols after which 0, 1, 2, ... others were read."""
         with seeded(seed):
             model = self._model(arm)
             self._train(model, arm.order)
@@ -170,7 +170,7 @@ class EarlyInformation:
             TransductionSizes(vocabulary, vocabulary),
             embedding_size=arm.hidden_size,
             hidden_size=arm.hidden_size,
-            cell="gru",  # whose state is handed on as a whole, where an LSTM has a cell besides
+            cell="gru",  # a GRU passes on all of its state, whereas an LSTM also has a cell
             wiring="luong",
             residual=False,
             bidirectional=False,
@@ -178,7 +178,7 @@ class EarlyInformation:
         )
 
     def _sequences(self, order: str, number: int) -> tuple[Tensor, Tensor]:
-        """New sequences, and what is to be written."""
+        """New sequences and their targets."""
         source = torch.randint(SPECIAL, SPECIAL + self.symbols, (number, self.length))
         return source, source.flip(1) if order == "backwards" else source
 
@@ -200,12 +200,12 @@ class EarlyInformation:
             optimizer.step()
             schedule.step()
 
-    def _shown(self) -> list[int]:
-        """Where the curves are written down."""
+    def _lags(self) -> list[int]:
+        """The numbers of symbols read after it for which the table has a row."""
         return sorted({*range(0, self.length, max(1, self.length // 8)), self.length - 1})
 
     def _setting(self) -> str:
-        """What was trained, for whoever reads the table alone."""
+        """The training setup, for readers of the table alone."""
         sizes = {memory: self._model(Arm(ORDERS[0], memory, self.hidden_size)) for memory in MEMORIES}
         parameters = [sum(p.numel() for p in model.parameters()) for model in sizes.values()]
         return (
@@ -253,7 +253,7 @@ class EarlyInformation:
 
 
 def measured(values: Sequence[float]) -> Measured:
-    """The mean of two or more independent values, and half of its 95% interval."""
+    """The mean of two or more independent values, and half the width of its 95% interval."""
     from scipy.special import stdtrit
 
     count = len(values)
@@ -261,7 +261,7 @@ def measured(values: Sequence[float]) -> Measured:
 
 
 def _early_or_late(order: str, fall: Measured) -> str:
-    """Whether more is lost of the first symbols read than of the last ones, without attention."""
+    """Whether more is lost of the first symbols read than of the last, without attention."""
     if fall.mean - fall.half > 0:
         verdict = "the earlier read the more is lost"
     elif fall.mean + fall.half < 0:

@@ -1,4 +1,4 @@
-"""What a theorem hands back: a claim, the numbers measured, and whether they bear it out."""
+"""The result of a theorem: a claim, the measured numbers, and whether they support it."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,11 +13,12 @@ Cell = str | int | float
 
 
 class Figure(NamedTuple):
-    """A picture that is drawn when it is wanted.
+    """A picture that is drawn on demand.
 
     Attributes:
-        name: of its file, without ending.
+        name: name of its file, without the suffix.
         draw: draws it.
+        needs_matplotlib: whether drawing it requires matplotlib.
     """
 
     name: str
@@ -25,18 +26,18 @@ class Figure(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """The outcome of a measurement that was made to test a claim.
+    """The outcome of a measurement that tests a claim.
 
     Attributes:
         title: a name.
-        claim: what is said to hold, in a sentence or two.
+        claim: the claim, in a sentence or two.
         source: the paper, with its equation or theorem.
-        columns: of the table.
+        columns: headings of the table.
         rows: the measurements.
-        criterion: when the claim counts as borne out.
-        holds: whether it does.
+        criterion: the condition under which the claim counts as supported.
+        holds: whether the criterion is met.
         figures: pictures of the measurements.
-        notes: what else was measured, a line each; no part of the criterion.
+        notes: further measurements, one line each; not part of the criterion.
     """
 
     title: str
@@ -60,14 +61,14 @@ class Theorem(Protocol):
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Random numbers of `seed`, and afterwards those that would have come without."""
+    """Seed the random numbers inside the block, and restore the generator's state afterwards."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         yield
 
 
 def apart(one: Tensor, other: Tensor) -> float:
-    """The largest absolute difference of two tensors of one shape; infinite if either has a NaN."""
+    """The largest absolute difference of two tensors of the same shape; infinite if either has a NaN."""
     if one.shape != other.shape:
         raise ValueError(f"shapes {tuple(one.shape)} and {tuple(other.shape)} cannot be compared")
     difference = (one.detach() - other.detach()).abs().max()

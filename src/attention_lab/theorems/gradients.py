@@ -1,4 +1,4 @@
-"""Estimates of the gradient of hard attention: what each costs in bias and in variance."""
+"""Bias and variance of the gradient estimates of hard attention."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from attention_lab.viz.plots import draw_panels
 P = TypeVar("P", Hard, Gumbel)
 
 SURE = 4.0
-"""Standard errors from which a bias counts as seen."""
+"""Number of standard errors above which a bias counts as significant."""
 PLAIN, RELAXED, BASED, MIXED = range(4)
 """Kinds of estimators: score function; straight-through Gumbel; with baseline; with entropy."""
 
@@ -27,12 +27,12 @@ class Estimate(NamedTuple):
     """A gradient estimated many times over, against the exact one.
 
     Attributes:
-        name: of the estimator.
+        name: name of the estimator.
         bias: norm of the mean's distance from the exact gradient of the bound, over the norm of the latter.
-        error: of the bias: its root mean square if the estimator had none.
+        error: standard error of the bias: its root mean square for an unbiased estimator.
         variance: trace of the covariance of one estimate.
-        samples: draws for one estimate.
-        kind: of the estimator, for its colour.
+        samples: samples per estimate.
+        kind: kind of estimator, which sets its colour.
     """
 
     name: str
@@ -44,11 +44,11 @@ class Estimate(NamedTuple):
 
 
 class Estimates(NamedTuple):
-    """All that is compared.
+    """All estimates that are compared.
 
     Attributes:
-        plain: the score function, for each number of draws.
-        based: likewise with a baseline.
+        plain: the score function, for each number of samples.
+        based: the same with a baseline.
         mixed: the score function with an entropy term, against the gradient of the bound.
         own: the same, against the gradient of its own objective.
         relaxed: straight-through Gumbel-softmax, for each temperature.
@@ -67,12 +67,12 @@ class Estimates(NamedTuple):
 
     @property
     def single(self) -> Estimate:
-        """The score function with one draw, with which the others are compared."""
+        """The score function with one sample, with which the others are compared."""
         return next(one for one in self.plain if one.samples == 1)
 
     @property
     def hold(self) -> bool:
-        """Whether bias and variance are where the claim has them."""
+        """Whether bias and variance are as claimed."""
         unbiased = all(one.bias < SURE * one.error for one in [*self.plain, *self.based, self.own])
         fewer = all(
             one.variance < 0.9 * two.variance for one, two in zip(self.based, self.plain, strict=True)
@@ -86,20 +86,20 @@ class Estimates(NamedTuple):
 class HardGradients:
     """Bias and variance of the gradient estimates of hard attention (1502.03044, section 4.1).
 
-    The exact gradient of the bound `sum_s p(s) log p(y | s)` is known by enumeration of the K positions. The
-    score function is unbiased for any number N of draws, with a variance that falls as 1 / N; a moving
-    average as baseline leaves the mean and lowers the variance. An entropy term has another objective, whose
-    gradient it estimates without bias. Straight-through Gumbel-softmax has a bias that no number of draws
-    removes.
+    The exact gradient of the bound `sum_s p(s) log p(y | s)` is known by enumerating the K positions. The
+    score function is unbiased for any number N of samples, with a variance that falls as 1 / N; a moving
+    average as baseline keeps the mean and lowers the variance. An entropy term has a different objective,
+    whose gradient it estimates without bias. Straight-through Gumbel-softmax has a bias that no number of
+    samples removes.
 
     Args:
         keys: K.
         size: d.
-        repetitions: estimates by each estimator.
-        samples: N, numbers of draws for the score function.
-        decay: of the moving average.
-        entropy: lambda_e, of the entropy term.
-        temperatures: of straight-through Gumbel-softmax.
+        repetitions: number of estimates by each estimator.
+        samples: N, numbers of samples for the score function.
+        decay: decay of the moving average.
+        entropy: lambda_e, the weight of the entropy term.
+        temperatures: temperatures of straight-through Gumbel-softmax.
     """
 
     def __init__(

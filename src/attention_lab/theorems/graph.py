@@ -39,7 +39,7 @@ class Graph(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Contexts `[H, N, d]`, weights `[H, N, N]`, and the gradient in every input and parameter."""
+    """Contexts `[H, N, d]`, weights `[H, N, N]`, and the gradients w.r.t. all inputs and parameters."""
 
     context: Tensor
     weights: Tensor
@@ -52,13 +52,13 @@ class GraphEquivalence:
         e_ij = a(h_i, h_j),   alpha_ij = exp(e_ij) / sum_{k in N_i} exp(e_ik)
         h'_i = sum_{j in N_i} alpha_ij h_j
 
-    One side is our attention with the graph as a mask of all N x N pairs. The other never makes a matrix: one
-    score for each edge, then a softmax and a sum over the edges that end in the same node.
+    One side is our attention with the graph as a mask of all N x N pairs. The other never forms a matrix: it
+    computes one score per edge, then a softmax and a sum over the edges that end in the same node.
 
     Args:
-        edges: of a graph of its own, each two names of nodes with a hyphen between, as in `1-8`.
-        random: pairs of a number of nodes and the probability of an edge, a random graph each.
-        size: of a node's vector in each head.
+        edges: edges of a given graph, each two names of nodes with a hyphen in between, as in `1-8`.
+        random: pairs of a number of nodes and the probability of an edge, for one random graph each.
+        size: size of a node's vector in each head.
         heads: H.
         tolerance: largest difference that counts as equal, in float64.
     """
@@ -183,7 +183,7 @@ def _outcome(
 
 
 def by_mask(attention: Attention, inputs: Sequence[Tensor], graph: Graph) -> tuple[Tensor, Tensor]:
-    """Contexts by all pairs under the mask of the graph, and the weights."""
+    """Contexts from all pairs under the mask of the graph, and the weights."""
     query, key, value = (x.unsqueeze(0) for x in inputs)
     memory = attention.remember(key, value, _mask(graph))
     context: Tensor = attention(query, memory)
@@ -193,9 +193,9 @@ def by_mask(attention: Attention, inputs: Sequence[Tensor], graph: Graph) -> tup
 
 
 def by_edges(attention: Attention, inputs: Sequence[Tensor], graph: Graph) -> tuple[Tensor, Tensor]:
-    """Contexts from a list of edges: scores, softmax and sum edge by edge; and the weights.
+    """Contexts from a list of edges, with scores, softmax and sum edge by edge; and the weights.
 
-    The score sees one query and one key at a time, the edges in the place of a batch.
+    The score sees one query and one key at a time, with the edges as the batch.
     """
     query, key, value = inputs
     start, end = _directed(graph)
@@ -215,7 +215,7 @@ def by_edges(attention: Attention, inputs: Sequence[Tensor], graph: Graph) -> tu
 
 
 def _directed(graph: Graph) -> Tensor:
-    """All ways along which a node is seen, `[2, E']`: both of every edge, and the loops."""
+    """All directed edges along which nodes are seen, `[2, E']`: every edge both ways, and the loops."""
     ways = torch.cat([graph.edges, graph.edges.flip(0)], 1)
     if graph.self_loops:
         ways = torch.cat([ways, torch.arange(graph.nodes).expand(2, -1)], 1)

@@ -1,4 +1,4 @@
-"""The smallest problem of hard attention, whose gradient can be had exactly and by every estimator."""
+"""A minimal problem of hard attention, whose gradient is known exactly and can be estimated in every way."""
 
 import math
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ from attention_lab.attention.pooling import entropy_of
 
 
 class Problem:
-    """One query that looks at one of K keys, and a likelihood of what it then sees.
+    """One query that attends to one of K keys, and a likelihood given the value it gets.
 
-    The context is a value c; y is normal about W c with variance 1. The gradient is that in the query, which
-    moves the probabilities, and in W, which moves the likelihood.
+    The context is a value c; y is normal with mean W c and variance 1. Gradients are w.r.t. the query, which
+    changes the probabilities, and W, which changes the likelihood.
 
     Args:
         keys: K.
-        size: d, of query, keys, values and y.
+        size: d, the size of query, keys, values and y.
     """
 
     def __init__(self, keys: int, size: int) -> None:
@@ -37,7 +37,7 @@ class Problem:
         return likelihood
 
     def exact(self, entropy: float = 0.0) -> Tensor:
-        """The gradient of the bound, with the entropy times a factor added, by enumeration."""
+        """The gradient of the bound plus `entropy` times the entropy, by enumeration."""
         query, weight = self._parameters(1)
         attention = self._attention(Hard())
         probability = attention.weights(query, attention.remember(self.keys)).squeeze(-2)
@@ -46,7 +46,7 @@ class Problem:
         return _flat(torch.autograd.grad(objective.sum(), (query, weight)))[0]
 
     def by_score_function(self, repetitions: int, pooling: Hard) -> Tensor:
-        """Estimates `[R, D]` from the draws of hard attention, as in its training (1502.03044, eq. 12)."""
+        """Estimates `[R, D]` from the samples of hard attention, as in its training (1502.03044, eq. 12)."""
         query, weight = self._parameters(repetitions)
         attention = self._attention(pooling)
         memory = attention.remember(self.keys, self.values)
@@ -61,7 +61,7 @@ class Problem:
         return _flat(torch.autograd.grad(surrogate.sum(), (query, weight)))
 
     def straight_through(self, repetitions: int, pooling: Gumbel) -> Tensor:
-        """Estimates `[R, D]` by the relaxed draw's gradient (1611.01144)."""
+        """Estimates `[R, D]` from the gradient of the relaxed sample (1611.01144)."""
         query, weight = self._parameters(repetitions)
         attention = self._attention(pooling)
         context = attention(query, attention.remember(self.keys, self.values)).squeeze(-2)
@@ -72,14 +72,14 @@ class Problem:
         return Attention(ScaledDot(self.size, self.size), pooling=pooling).train()
 
     def _parameters(self, copies: int) -> tuple[Tensor, Tensor]:
-        """Query `[R, 1, d]` and W `[R, d, d]`, a copy for each repetition, so that each has its gradient."""
+        """Query `[R, 1, d]` and W `[R, d, d]`, copied for each repetition, to get separate gradients."""
         query = self.query.repeat(copies, 1, 1).requires_grad_()
         weight = self.weight.repeat(copies, 1, 1).requires_grad_()
         return query, weight
 
 
 def _moving_average(likelihood: Tensor, decay: float) -> Tensor:
-    """For each of the estimates `[R]` the average of those before, which starts at 0 as in training."""
+    """For each of the estimates `[R]`, the average of the earlier ones, starting at 0 as in training."""
     averages, average = [], 0.0
     for one in likelihood.tolist():
         averages.append(average)

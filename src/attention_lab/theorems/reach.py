@@ -1,4 +1,4 @@
-"""What an output can see, and how far apart two positions are: measured by gradients."""
+"""Receptive fields, and path lengths between positions, measured by gradients."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -20,23 +20,23 @@ from attention_lab.viz.panels import Cells, Lines, Series
 from attention_lab.viz.plots import draw_panels
 
 Network = Callable[[Tensor, int, int], Tensor]
-"""For an input `[L, d]` the output `[d]` at a position, after so many layers or steps of a cell."""
+"""Maps an input `[L, d]`, a position and a depth (layers, or steps of a cell) to the output `[d]` there."""
 Field = npt.NDArray[np.float64]
 
 FIELD = 129
-"""Inputs of the sequences in whose middle the receptive field is measured."""
+"""Length of the sequences in whose middle the receptive field is measured."""
 SHOWN = 49
-"""Inputs in the middle that are drawn."""
+"""Number of inputs in the middle that the picture shows."""
 
 
 class Kind(NamedTuple):
     """A kind of network.
 
     Attributes:
-        name: of it.
-        order: how its path grows with the distance n, as the paper has it.
-        network: computes an output after some depth.
-        expected: the depth that a path over n positions takes.
+        name: its name.
+        order: how its path length grows with the distance n, as in the paper.
+        network: computes an output at some depth.
+        expected: the depth that a path over n positions needs.
     """
 
     name: str
@@ -48,18 +48,19 @@ class Kind(NamedTuple):
 class ReceptiveField:
     """Path lengths of attention, convolution and recurrence (1706.03762, section 4 and table 1).
 
-    An output sees an input if its gradient there is not zero. The path between two positions n apart is as
-    long as the fewest successive layers (of an encoder) or steps (of a cell) after which the output at the
-    later one sees the input at the earlier one; n more positions lie on either side, as paths may lead past
-    an end. The networks are the encoders and the cell that the models train, in float64.
+    An output sees an input if its gradient w.r.t. that input is not zero. The path length between two
+    positions n apart is the smallest number of layers (of an encoder) or steps (of a cell) after which the
+    output at the later position sees the input at the earlier one; n more positions are on either side,
+    because paths may lead past an end. The networks are the encoders and the cell that our models use, in
+    float64.
 
     Args:
         distances: n, from 1.
         depths: layers or steps for which the receptive field is shown.
         kernel_size: k of the convolutions; odd.
-        width: of the window of restricted attention, to either side.
-        size: of the representations.
-        mechanism: the attention that may look anywhere.
+        width: width of the window of restricted attention, on either side.
+        size: size of the representations.
+        mechanism: the unrestricted attention.
     """
 
     def __init__(
@@ -162,7 +163,7 @@ class ReceptiveField:
         return self._stack(make)
 
     def _stack(self, make: Callable[[int], nn.Module]) -> Network:
-        """The output of an encoder of so many layers."""
+        """The output of an encoder with `depth` layers."""
 
         def network(x: Tensor, position: int, depth: int) -> Tensor:
             encoder = make(depth).double()
@@ -172,7 +173,7 @@ class ReceptiveField:
         return network
 
     def _recurrence(self) -> Network:
-        """The state of a cell that has taken so many steps, the last of them at the position."""
+        """The state of a cell after `depth` steps, the last of them at the position."""
         cell = LateLSTM(0, self.size, self.size).double()
 
         def network(x: Tensor, position: int, depth: int) -> Tensor:
@@ -188,12 +189,12 @@ class ReceptiveField:
         """Which of the inputs the output at a position depends on, bool `[L]`."""
         x = torch.randn(length, self.size, dtype=torch.float64, requires_grad=True)
         output = kind.network(x, position, depth)
-        # A direction of its own: the sum over a normalised vector does not depend on anything.
+        # A random direction: the sum over a normalised vector is constant.
         (gradient,) = torch.autograd.grad(output, x, torch.randn_like(output))
         return gradient.abs().amax(-1) > 0
 
     def _path(self, kind: Kind, distance: int) -> int:
-        """The least depth at which an output sees the input `distance` before it, by bisection."""
+        """The smallest depth at which an output sees the input `distance` before it, by bisection."""
 
         def arrives(depth: int) -> bool:
             return bool(self._sees(kind, 3 * distance + 1, 2 * distance, depth)[distance])
@@ -207,7 +208,7 @@ class ReceptiveField:
         return seeing
 
     def _map(self, kind: Kind, length: int = FIELD) -> Field:
-        """What the output in the middle sees, after 1, 2, ... layers or steps."""
+        """The inputs that the output in the middle sees after 1, 2, ... layers or steps."""
         rows = [self._sees(kind, length, length // 2, depth) for depth in range(1, self.depths + 1)]
         return torch.stack(rows).double().numpy()
 

@@ -21,12 +21,12 @@ Inputs = tuple[Tensor, Tensor, Tensor]
 
 
 class Cost(NamedTuple):
-    """What one more step costs after `length` earlier ones.
+    """The cost of one more step after `length` earlier ones.
 
     Attributes:
-        length: of the past.
-        seconds: for one step, the fastest of several.
-        numbers: that are kept of the past, and read.
+        length: number of earlier steps.
+        seconds: time of one step, the fastest of several.
+        numbers: how many numbers are stored of the past, and read.
     """
 
     length: int
@@ -35,18 +35,18 @@ class Cost(NamedTuple):
 
 
 class LinearRecurrence:
-    """Linear attention in three forms that are one function (2006.16236, section 3.4).
+    """Linear attention in three forms that compute the same function (2006.16236, section 3.4).
 
     - parallel: sums of `phi(k_j) v_j^T` over chunks of the sequence (eq. 8 and 9);
     - recurrent: a state `S_i = S_{i-1} + phi(k_i) v_i^T`, `z_i = z_{i-1} + phi(k_i)` (eq. 16 to 20);
     - weights: the kernel's logarithm as a score under a causal softmax.
 
     Args:
-        length: L, of the sequences that are compared.
-        size: d, of queries, keys and values.
-        batch: sequences.
-        lengths: pasts after which the cost of one more step is measured.
-        repeats: steps that are timed at each.
+        length: L, length of the sequences that are compared.
+        size: d, size of queries, keys and values.
+        batch: number of sequences.
+        lengths: numbers of earlier steps after which the cost of one more step is measured.
+        repeats: number of steps timed at each.
         tolerance: largest difference that counts as equal, in float64.
     """
 
@@ -65,7 +65,7 @@ class LinearRecurrence:
         self.lengths, self.repeats, self.tolerance = lengths, repeats, tolerance
 
     def run(self, seed: int) -> Finding:
-        """Compare values and gradients of the three forms, and measure what a step costs."""
+        """Compare values and gradients of the three forms, and measure the cost of a step."""
         forms: dict[str, Callable[[Attention, Inputs], Tensor]] = {
             "parallel": parallel,
             "recurrent": recurrent,
@@ -174,7 +174,7 @@ def recurrent(attention: Attention, inputs: Inputs) -> Tensor:
 
 
 def by_weights(attention: Attention, inputs: Inputs) -> Tensor:
-    """All contexts by a softmax over the causal scores, whose weights are kept."""
+    """All contexts by a softmax over the causal scores, which forms the weights."""
     query, key, value = inputs
     return attention.weights(query, attention.remember(key, value, causal=True)) @ value
 

@@ -17,14 +17,15 @@ from attention_lab.viz.plots import draw_panels
 
 
 class Measure(NamedTuple):
-    """What a score of size d does to a softmax.
+    """The effect of a score of size d on a softmax.
 
     Attributes:
-        variance: of the scores.
+        variance: variance of the scores.
         error: its standard error.
         largest: mean of the largest weight.
-        entropy: mean entropy of the weights over log K, 1 for uniform ones.
-        gradient: of a random direction of the weights in the scores: its norm for the median query.
+        entropy: mean entropy of the weights over log K, 1 for uniform weights.
+        gradient: norm of the gradient of a random direction of the weights w.r.t. the scores, for the median
+            query.
     """
 
     variance: float
@@ -35,16 +36,16 @@ class Measure(NamedTuple):
 
 
 class Scaling:
-    """Var(q . k) = d, and what becomes of the softmax (1706.03762, section 3.2.1 and footnote 4).
+    """Var(q . k) = d, and its effect on the softmax (1706.03762, section 3.2.1 and footnote 4).
 
     With independent entries of mean 0 and variance 1, `q . k = sum_i q_i k_i` has mean 0 and variance d.
-    Large scores push the softmax to where its gradient vanishes; divided by sqrt(d) they have
+    Large scores push the softmax into regions where its gradient vanishes; divided by sqrt(d) they have
     variance 1 at any d.
 
     Args:
         sizes: d.
-        keys: K, that each query is compared with.
-        draws: queries with keys of their own, at each d.
+        keys: K, number of keys that each query is compared with.
+        draws: number of queries, each with its own keys, at each d.
         plain: the score without the factor.
         scaled: the score with it.
     """
@@ -143,7 +144,7 @@ class Scaling:
 
 
 def _softmax_of(scores: Tensor) -> Measure:
-    """What a softmax makes of scores `[draws, K]`."""
+    """The measurements on a softmax of scores `[draws, K]`."""
     scores = scores.detach().requires_grad_()
     weights = Softmax()(scores)
     (gradient,) = torch.autograd.grad(weights, scores, torch.randn_like(weights))
