@@ -18,7 +18,6 @@ class Figure(NamedTuple):
     Attributes:
         name: name of its file, without the suffix.
         draw: draws it.
-        needs_matplotlib: whether drawing it requires matplotlib.
     """
 
     name: str
