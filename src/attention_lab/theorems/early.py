@@ -263,11 +263,11 @@ def measured(values: Sequence[float]) -> Measured:
 def _early_or_late(order: str, fall: Measured) -> str:
     """Whether more is lost of the first symbols read than of the last, without attention."""
     if fall.mean - fall.half > 0:
-        verdict = "the earlier read the more is lost"
+        verdict = "the earlier a symbol was read, the more often it is lost"
     elif fall.mean + fall.half < 0:
-        verdict = "what was read first is kept better than what was read last"
+        verdict = "the first symbols read are retained better than the last"
     else:
-        verdict = "no difference between first and last is seen"
+        verdict = "no significant difference between the first and the last symbols read"
     return f"{order}, without attention: {verdict} (last minus first: {fall})"
 
 

@@ -256,7 +256,7 @@ def codec_from_state(state: dict[str, Any]) -> Codec:
         )
     codec: Codec = kinds[state["kind"]].from_state(state)
     if not fits(codec, type(codec)):
-        raise LabError(f"the checkpoint's codec of the kind {codec.KIND!r} has values that are none")
+        raise LabError(f"the checkpoint's codec of the kind {codec.KIND!r} has invalid values")
     if isinstance(codec, ClassificationCodec) and not 1 <= codec.answers <= max(1, codec.length):
         raise LabError(f"the checkpoint's codec has {codec.answers} answers for {codec.length} tokens")
     return codec

@@ -39,7 +39,7 @@ class BucketBatches(Sampler[Tensor]):
     ) -> None:
         rows = len(lengths)
         if rows < world_size and (shuffle or world_size > 1):
-            raise LabError(f"{rows} examples cannot be dealt to {world_size} devices: lower trainer.devices")
+            raise LabError(f"{rows} examples are too few for {world_size} devices: lower trainer.devices")
         rounds = -(-rows // ((batch_size or max(rows, 1)) * world_size))
         self._batches = min(rounds, rows // world_size) * world_size or rows
         self._lengths, self._shuffle = lengths, shuffle
