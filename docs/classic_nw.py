@@ -43,8 +43,8 @@ def main() -> None:
     curves.append(Series("training samples", curve.inputs.numpy(), curve.targets.numpy(), style="samples"))
     picture = draw_panels(
         [
-            Lines(losses, "Sum of squared errors before each step", "step", "train/loss"),
-            Lines(curves, "What was learned in five steps", "x", "y"),
+            Lines(losses, "Sum of squared errors before each step", "step", "train/loss", names="above"),
+            Lines(curves, "What was learned in five steps", "x", "y", names="above"),
         ]
     )
     (ROOT / "docs" / "classic_nw.png").write_bytes(to_png(picture))

@@ -125,7 +125,7 @@ class ConvolutionEquivalence:
         )
         return Lines(
             lines,
-            title="Difference from conv2d: float64, and float32 (dots)",
+            title="Difference from conv2d; dots: in float32",
             x_label="sharpness alpha",
             y_label="largest absolute difference",
             log_y=True,
