@@ -24,7 +24,6 @@ from attention_lab.commandline.option_paths import flatten, without_run_folder
 from attention_lab.commandline.overrides import keys, parse_all, paths_given, quote, split
 from attention_lab.errors import LabError
 from attention_lab.interruption.signals import is_rank_zero
-from attention_lab.lightning_import import import_lightning
 from attention_lab.runs.parts import GROUPS, MAY_CHANGE, RESUMED
 from attention_lab.runs.run_folder import METRICS, read_choices, read_metrics
 from attention_lab.untrusted.plain_files import read_yaml
@@ -105,6 +104,8 @@ def rebuilt(config: DictConfig) -> DictConfig:
     folder = Path(given)
     if str(folder.resolve()) != str(Path(HydraConfig.get().runtime.output_dir).resolve()):
         raise LabError("resume: choose auto, or a run's folder as resume=<folder> on the command line")
+    from attention_lab.lightning_import import import_lightning  # it would slow --help down
+
     import_lightning()  # which the classes that are looked up need
     allow: Any = OmegaConf.to_container(config)["allow"]  # type: ignore[index, call-overload]
     found = OmegaConf.create(saved(folder, given, allow))
