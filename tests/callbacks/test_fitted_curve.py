@@ -15,14 +15,14 @@ def logged(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     steps: list[int] = []
     monkeypatch.setattr(fitted_curve, "Regression", SimpleNamespace)
     monkeypatch.setattr(fitted_curve, "run_writer", lambda trainer: trainer.writer)
-    monkeypatch.setattr(fitted_curve, "curve_picture", lambda task: task.picture)
     monkeypatch.setattr(fitted_curve, "add_picture", lambda writer, tag, picture, step: steps.append(step))
     return steps
 
 
 def train(steps: int, *, picture: Any = None, writer: object = "writer", start: int = 0) -> None:
     """A validation after every step, one before the first, and the end."""
-    callback, task = FittedCurve(), SimpleNamespace(picture=picture or Image.new("RGB", (2, 2)))
+    drawn = picture or Image.new("RGB", (2, 2))
+    callback, task = FittedCurve(), SimpleNamespace(curve_picture=lambda: drawn)
     trainer: Any = SimpleNamespace(sanity_checking=True, writer=writer, global_step=start)
     callback.on_validation_end(trainer, task)  # type: ignore[arg-type]
     trainer.sanity_checking = False

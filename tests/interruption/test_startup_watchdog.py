@@ -31,7 +31,7 @@ def codes(monkeypatch) -> list[int]:
     monkeypatch.setattr(startup_watchdog.os, "_exit", found.append)
     monkeypatch.setattr(startup_watchdog, "GRACE", 0.3)
     monkeypatch.setattr(startup_watchdog, "TICK", 0.02)
-    monkeypatch.setattr(exit_messages, "stop", stop)
+    monkeypatch.setattr(exit_messages, "exit_after_signal", stop)
     monkeypatch.setenv(FIRST_PROCESS, "0")  # and as it was, afterwards
     monkeypatch.delenv("LOCAL_RANK", raising=False)
     return found
