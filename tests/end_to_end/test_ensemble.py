@@ -55,6 +55,7 @@ def _distance(first: str, second: str) -> int:
     return int(edit_distance(ids[0], torch.tensor([len(first)]), ids[1], torch.tensor([len(second)])))
 
 
+@pytest.mark.slow
 def test_several_checkpoints_are_tested_as_one(command, tmp_path: Path) -> None:
     """Of different mechanisms and kinds; named in a list or by a pattern."""
     runs = tmp_path / "runs"
@@ -89,7 +90,7 @@ def test_several_checkpoints_are_tested_as_one(command, tmp_path: Path) -> None:
         assert weights.shape[1:] == (len(rows), len(columns))
 
 
-@pytest.mark.parametrize("model", ["image2seq", "seq2seq"])
+@pytest.mark.parametrize("model", [pytest.param("image2seq", marks=pytest.mark.slow), "seq2seq"])
 def test_hard_attention_can_be_a_member(model: str, command) -> None:
     small = SEQ2SEQ if model == "seq2seq" else IMAGES
     a, b = (command(*small, f"pooling={name}", "pictures=0").folder / BEST for name in ("soft", "hard"))
@@ -125,7 +126,7 @@ def test_what_cannot_be_one_is_refused(command, tmp_path: Path) -> None:
         f"Error: ckpt_path: {digits} writes no sequence, and only models that do are put together\n"
     )
     refused = command(*SEQ2SEQ, f"ckpt_path=[{a},{other}]")
-    assert refused.err == "Error: stage=fit goes on from one checkpoint, and ckpt_path names 2\n"
+    assert refused.err == "Error: stage=fit continues from one checkpoint, and ckpt_path names 2\n"
     refused = command("stage=predict", f'ckpt_path="{tmp_path}/none/*.ckpt"', "inputs=[a]")
     assert refused.err == f"Error: ckpt_path={tmp_path}/none/*.ckpt: no file fits\n"
     with pytest.raises(LabError, match="names no checkpoint"):

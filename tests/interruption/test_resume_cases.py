@@ -79,7 +79,7 @@ def test_a_signal_saves_between_two_batches_and_ends_with_its_status(command, mo
         patch.setattr(TrainingGuard, "on_before_backward", backward)
         stopped = command(*SEQ2SEQ, "callbacks.resumable.every_seconds=null")
     assert stopped.status == 143
-    assert stopped.err.startswith("Stopped by SIGTERM; it goes on by python train.py resume=")
+    assert stopped.err.startswith("Stopped by SIGTERM; resume it with python train.py resume=")
     last = torch.load(stopped.folder / "checkpoints" / "last.ckpt", weights_only=True)
     assert last["global_step"] == 3
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
@@ -223,11 +223,11 @@ def test_the_command_line_of_a_run_is_taken_up(tmp_path: Path) -> None:
     assert expand_resume(["model=nw"], CONF) == ["model=nw"]
     (tmp_path / "early" / ".hydra").mkdir(parents=True)
     refused = {
-        (f"resume={hydra.parent}", "stage=test"): "goes on with a training: leave out stage=test",
-        (f"resume={hydra.parent}", "-m"): "goes on with one run where it is: leave out -m",
+        (f"resume={hydra.parent}", "stage=test"): "resumes a training: leave out stage=test",
+        (f"resume={hydra.parent}", "-m"): "resumes one run in its own folder: leave out -m",
         (f"resume={hydra.parent}", "hydra.run.dir=y"): "leave out hydra.run.dir=y",
         (f"resume={tmp_path}/none",): "there is no such folder",
-        (f"resume={tmp_path}",): "a sweep goes on by its own command with resume=auto",
+        (f"resume={tmp_path}",): "a sweep is resumed by its own command with resume=auto",
         (f"resume={tmp_path}/early",): "stopped before it began: give its command again",
         (f"resume={hydra}",): "which has its options in config.yaml",
         (f"resume={hydra.parent}/config.yaml",): f"give the folder of the run, {hydra.parent}",

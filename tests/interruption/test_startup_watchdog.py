@@ -179,7 +179,7 @@ def test_a_start_ends_soon(signum: signal.Signals, to: str, after: float, tmp_pa
             os.kill(one, signal.SIGKILL)
     if signum != signal.SIGKILL:
         assert process.returncode == 128 + signum, errors
-        assert errors.startswith(f"Stopped by {signum.name}; it goes on by")
+        assert errors.startswith(f"Stopped by {signum.name}; resume it with")
     elif to == "second":
         assert process.returncode == 1, errors
         assert errors.startswith("Error: another process of this run was killed")

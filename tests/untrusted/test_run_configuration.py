@@ -82,8 +82,8 @@ def test_places_are_those_of_the_present_folder() -> None:
         ("optimizer._partial_", "x", "true or false"),
         ("optimizer.lr", float("nan"), "finite"),
         ("optimizer._target_", "torch.load", "names"),
-        ("stage", "predict", "only to be repeated"),
-        ("stage", "leaderboard", "only to be repeated"),
+        ("stage", "predict", "only be run again"),
+        ("stage", "leaderboard", "only be run again"),
     ],
 )
 def test_refused(path: str, value: Any, said: str) -> None:

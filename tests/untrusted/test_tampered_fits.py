@@ -1,4 +1,4 @@
-"""A training goes on from whatever a checkpoint holds, or says in one line that it cannot."""
+"""A training continues from whatever a checkpoint holds, or says in one line that it cannot."""
 
 import random
 

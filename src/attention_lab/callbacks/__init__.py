@@ -1,4 +1,4 @@
-"""What a run shows of itself while it trains, and what it keeps so as to go on after an interruption."""
+"""What a run displays while it trains, and what it saves to be resumed after an interruption."""
 
 from attention_lab.callbacks.attention_maps import AttentionMaps
 from attention_lab.callbacks.averaging import AveragedWeights

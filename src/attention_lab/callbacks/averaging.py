@@ -55,6 +55,6 @@ class AveragedWeights(WeightAveraging):
     def on_load_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        """Training goes on from its own weights; what is tested are the averaged ones, as loaded."""
+        """Training continues from its own weights; the averaged ones are tested, as loaded."""
         if trainer.state.fn == TrainerFn.FITTING:
             super().on_load_checkpoint(trainer, pl_module, checkpoint)

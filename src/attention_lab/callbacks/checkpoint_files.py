@@ -13,7 +13,7 @@ from attention_lab.untrusted.archives import load_archive
 from attention_lab.writing import remove, write_atomically
 
 LAST = "last.ckpt"
-"""What a run that was interrupted goes on from."""
+"""What an interrupted run resumes from."""
 PREVIOUS = "previous.ckpt"
 """The one before it, for the case that the last one is damaged."""
 

@@ -1,4 +1,4 @@
-"""A training that was interrupted goes on where it stopped: what Lightning leaves out of a checkpoint."""
+"""Resuming an interrupted training where it stopped: what Lightning leaves out of a checkpoint."""
 
 import time
 from pathlib import Path
@@ -20,11 +20,11 @@ from attention_lab.errors import LabError, Stopped
 from attention_lab.untrusted.restored import check_random, of_interruption, of_metric
 
 STATE = "attention_lab_state"
-"""Key of a checkpoint under which stands what is needed to go on in the middle of a training."""
+"""Key of a checkpoint for what is needed to resume in the middle of a training."""
 
 
 class Resumable(pl.Callback):
-    """Saves `last.ckpt` between two batches, and goes on from there as if nothing had happened.
+    """Saves `last.ckpt` between two batches, and resumes from there as if nothing had happened.
 
     Lightning restores weights, optimiser, schedule, callbacks and the counts of its loops. To these are
     added, for each process, the random number generators and what metrics have summed up in the epoch so
@@ -94,7 +94,7 @@ class Resumable(pl.Callback):
                 try:
                     before = of_metric(self._sums.pop(key), now, key)
                 except ValueError as error:
-                    raise LabError(f"{self.path}: training cannot go on from it: {error}") from None
+                    raise LabError(f"{self.path}: training cannot continue from it: {error}") from None
                 _add(results[key], before)
 
     def on_exception(

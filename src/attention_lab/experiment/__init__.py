@@ -62,7 +62,7 @@ def run(config: DictConfig) -> Any:
                 with suppress(LabError):  # it may be the disk that is full
                     run_folder.record_failure(folder, error, reason)
             sys.exit(f"Error: {reason}")
-        # A sweep goes on after this exception, and would not after SystemExit.
+        # A sweep continues after this exception, but not after SystemExit.
         raise CompactHydraException(f"Error: {reason}") from None
 
 

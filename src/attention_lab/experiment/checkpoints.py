@@ -229,7 +229,7 @@ def _ensemble(paths: Sequence[Path], tasks: Sequence[Task]) -> Task:
 
 
 def check_same_model(begun: Path | None, kept: Config, new: Config) -> None:
-    """Refuse to go on from a checkpoint of another model or of other symbols."""
+    """Refuse to continue from a checkpoint of another model or other symbols."""
     try:
         parts = {part: (kept["config"][part], new["config"][part]) for part in ("model", *MECHANISM)}
         parts |= {"data": ((kept["codec"], kept["sizes"]), (new["codec"], new["sizes"]))}
@@ -240,5 +240,5 @@ def check_same_model(begun: Path | None, kept: Config, new: Config) -> None:
         if not same[part]:
             raise LabError(
                 f"ckpt_path={begun}: the checkpoint has another {part}; "
-                "to go on, give the options it was made with"
+                "to continue, give the options it was made with"
             )

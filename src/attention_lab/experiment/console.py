@@ -32,7 +32,7 @@ IGNORED = (
     r".*number of training batches .* smaller than the logging interval.*",
     r".*GPU available but not used.*",
     r".*resuming from a checkpoint that ended before the epoch ended.*",  # the batches have a place to go on
-    r"The dirpath has changed from.*",  # a run that goes on in a folder of its own
+    r"The dirpath has changed from.*",  # a run that continues another one in a new folder
     r".*lr_scheduler.step\(\).*before.*optimizer.step\(\).*",
 )
 

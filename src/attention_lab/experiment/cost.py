@@ -53,7 +53,7 @@ class Cost(pl.Callback):
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Add to it, if it is the same run that goes on."""
+        """Add to it, if the same run is resumed."""
         if self.resuming:
             self.whole, self.peak = state_dict["whole"], state_dict["peak"]
             self.seconds, self.steps = state_dict["seconds"], state_dict["steps"]

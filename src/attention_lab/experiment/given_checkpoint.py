@@ -14,12 +14,12 @@ from attention_lab.runs.parts import REBUILT
 
 
 def one_checkpoint(given: Any) -> Path | None:
-    """The one checkpoint that `ckpt_path` names to go on from, if any."""
+    """The one checkpoint that `ckpt_path` names to continue from, if any."""
     if given is None:
         return None
     paths = find_checkpoints(given)
     if len(paths) > 1:
-        raise LabError(f"stage=fit goes on from one checkpoint, and ckpt_path names {len(paths)}")
+        raise LabError(f"stage=fit continues from one checkpoint, and ckpt_path names {len(paths)}")
     return paths[0]
 
 

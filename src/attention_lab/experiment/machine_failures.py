@@ -17,7 +17,7 @@ _OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory",
 
 @contextmanager
 def blame_checkpoint(path: Path | None, begun: Callable[[], bool]) -> Iterator[None]:
-    """Blame the checkpoint that a training goes on from for what is raised before it has begun."""
+    """Blame the checkpoint that training continues from for errors raised before it has started."""
     try:
         yield
     except BAD_VALUE_ERRORS as error:
@@ -25,7 +25,7 @@ def blame_checkpoint(path: Path | None, begun: Callable[[], bool]) -> Iterator[N
             raise
         reason = one_line(error)[:200]
         raise LabError(
-            f"ckpt_path={path}: training cannot go on from it: {type(error).__name__}: {reason}"
+            f"ckpt_path={path}: training cannot continue from it: {type(error).__name__}: {reason}"
         ) from None
 
 

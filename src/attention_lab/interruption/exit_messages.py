@@ -25,7 +25,7 @@ def exit_after_signal(stopped: Stopped, folder: Path, training: bool) -> NoRetur
         elif HydraConfig.get().mode == RunMode.MULTIRUN:
             sweep = resume.display_path(Path(HydraConfig.get().sweep.dir).resolve())
             where += f", and the sweep by its command with resume=auto hydra.sweep.dir={sweep}"
-        print(f"Stopped by {signal.Signals(stopped.signum).name}; it goes on by {where}", file=sys.stderr)
+        print(f"Stopped by {signal.Signals(stopped.signum).name}; resume it with {where}", file=sys.stderr)
     logging.getLogger("torch").setLevel(logging.WARNING)  # half imported, it ends with counts of a cache
     if stopped.signum == signal.SIGUSR1:
         signals.requeue()
@@ -44,5 +44,5 @@ def lost_process_error(folder: Path, since: float) -> LabError | None:
         return None
     return LabError(
         "another process of this run was killed, perhaps as the memory was used up; "
-        f"the run goes on by {resume.resume_command(folder)}"
+        f"resume the run with {resume.resume_command(folder)}"
     )

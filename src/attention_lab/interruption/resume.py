@@ -34,7 +34,7 @@ AUTO = "auto"
 
 
 def expand_resume(arguments: Sequence[str], conf: Path | None = None) -> list[str]:
-    """The command line that goes on with a run in its folder, for `resume=<folder>`; else the arguments.
+    """The command line that resumes a run in its folder, for `resume=<folder>`; otherwise the arguments.
 
     The run's choices of groups are said again, so that options within them are known; for what they hold see
     `rebuilt`.
@@ -56,10 +56,10 @@ def expand_resume(arguments: Sequence[str], conf: Path | None = None) -> list[st
     others = [one for one in arguments if split(one).key != "resume"]
     unfit = next((one for one in others if one in ("-m", "--multirun") or one.startswith("hydra")), None)
     if unfit is not None and split(unfit).key != "hydra.searchpath":
-        raise LabError(f"resume=<folder> goes on with one run where it is: leave out {unfit}")
+        raise LabError(f"resume=<folder> resumes one run in its own folder: leave out {unfit}")
     stage = next((one for one in others if split(one).key == "stage"), None)
     if stage is not None:
-        raise LabError(f"resume=<folder> goes on with a training: leave out {stage}")
+        raise LabError(f"resume=<folder> resumes a training: leave out {stage}")
     if not (folder / "config.yaml").is_file():
         raise LabError(f"resume={given}: {_what_it_is(folder)}")
     check_links(folder)  # here: Hydra is about to write there
@@ -123,7 +123,7 @@ def rebuilt(config: DictConfig) -> DictConfig:
 
 
 def note(folder: Path, config: DictConfig) -> None:
-    """Save the configuration of a run that begins, so that it can go on whenever it is stopped."""
+    """Save the configuration of a new run, so that it can be resumed whenever it is stopped."""
     from attention_lab.runs.results import write_config
 
     if is_rank_zero() and not (folder / "config.yaml").exists():
@@ -165,7 +165,7 @@ def _what_it_is(folder: Path) -> str:
     if folder.is_file():
         return f"give the folder of the run, {folder.parent}"
     if (folder / "multirun.yaml").exists() or any(folder.glob("*/.hydra")):
-        return "a sweep goes on by its own command with resume=auto hydra.sweep.dir=<that folder> added"
+        return "a sweep is resumed by its own command with resume=auto hydra.sweep.dir=<that folder> added"
     if (folder / ".hydra").is_dir():
         return "that run was stopped before it began: give its command again"
     return "that is no folder of a run, which has its options in config.yaml"
@@ -177,7 +177,7 @@ def has_begun(folder: Path) -> bool:
 
 
 def check_same_options(folder: Path, plain: Mapping[str, Any]) -> None:
-    """Refuse to go on with other options than the run in a folder has begun with.
+    """Refuse to resume a run with options other than those it was started with.
 
     Raises:
         LabError: an option differs that would change the training.
@@ -214,7 +214,7 @@ def finished_results(folder: Path) -> dict[str, float] | None:
 
 
 def find_last_checkpoint(folder: Path) -> Path | None:
-    """The last whole checkpoint to go on from; says so if a damaged one is passed over."""
+    """The last intact checkpoint to resume from; says so if a damaged one is skipped."""
     from attention_lab.callbacks.checkpoint_files import LAST, PREVIOUS
     from attention_lab.untrusted.checkpoints import read_checkpoint
 
@@ -278,5 +278,5 @@ def display_path(path: Path) -> str:
 
 
 def resume_command(folder: Path) -> str:
-    """The command by which a run goes on."""
+    """The command that resumes a run."""
     return shlex.join(["python", "train.py", f"resume={display_path(folder)}"])

@@ -1,4 +1,4 @@
-"""Language modelling: learn the next symbol, and go on from a prompt."""
+"""Language modelling: learn the next symbol, and continue a prompt."""
 
 import random
 from typing import Any

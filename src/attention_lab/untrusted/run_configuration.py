@@ -1,4 +1,4 @@
-"""The configuration that a run's folder keeps: training goes on with it, and writes in this folder alone."""
+"""The configuration that a run's folder keeps: training resumes with it, and writes in this folder alone."""
 
 import os
 import re
@@ -50,7 +50,7 @@ def check_run(found: Any, folder: Path, name: str, allow: Sequence[str] = ()) ->
     if not isinstance(found, dict) or not isinstance(found.get("trainer"), dict):
         raise LabError(f"{name} holds no options of a training")
     if found.get("stage") != "fit":
-        raise LabError(f"{name} is of stage={str(found.get('stage'))[:40]}, which is only to be repeated")
+        raise LabError(f"{name} is of stage={str(found.get('stage'))[:40]}, which can only be run again")
     if isinstance(found.get("callbacks"), dict) and "pruning" in found["callbacks"]:
         raise LabError(f"{name} is of a trial of a search: give the command of the search again")
     found = with_moved_classes(found)
@@ -131,7 +131,9 @@ def check_links(folder: Path) -> None:
         if not (stat.S_ISREG(mode.st_mode) or stat.S_ISDIR(mode.st_mode)):
             raise LabError(f"{entry.path} is neither a file nor a folder: remove it")
         if stat.S_ISREG(mode.st_mode) and mode.st_nlink > 1:
-            raise LabError(f"{entry.path} has a second name elsewhere: go on in a copy of the folder (cp -r)")
+            raise LabError(
+                f"{entry.path} has a second name elsewhere: resume in a copy of the folder (cp -r)"
+            )
 
 
 def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
