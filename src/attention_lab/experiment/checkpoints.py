@@ -228,17 +228,17 @@ def _ensemble(paths: Sequence[Path], tasks: Sequence[Task]) -> Task:
     return first
 
 
-def check_same_model(begun: Path | None, kept: Config, new: Config) -> None:
+def check_same_model(path: Path | None, kept: Config, new: Config) -> None:
     """Refuse to continue from a checkpoint of another model or other symbols."""
     try:
         parts = {part: (kept["config"][part], new["config"][part]) for part in ("model", *MECHANISM)}
         parts |= {"data": ((kept["codec"], kept["sizes"]), (new["codec"], new["sizes"]))}
         same = {part: bool(before == now) for part, (before, now) in parts.items()}
     except BAD_VALUE_ERRORS:
-        raise LabError(f"ckpt_path={begun}: the checkpoint's recipe is incomplete") from None
+        raise LabError(f"ckpt_path={path}: the checkpoint's recipe is incomplete") from None
     for part in parts:
         if not same[part]:
             raise LabError(
-                f"ckpt_path={begun}: the checkpoint has another {part}; "
+                f"ckpt_path={path}: the checkpoint has another {part}; "
                 "to continue, give the options it was made with"
             )

@@ -56,8 +56,10 @@ class Start:
 def find_start(plain: Config, folder: Path) -> Start:
     """The run's own last checkpoint with `resume=auto`, or else what `ckpt_path` names."""
     own = resume.find_last_checkpoint(folder) if plain["resume"] == resume.AUTO else None
-    path = own if own is not None else one_checkpoint(plain["ckpt_path"])
-    return Start(path, None if path is None else read_checkpoint(path), own is not None)
+    if own is not None:
+        return Start(*own, resuming=True)
+    path = one_checkpoint(plain["ckpt_path"])
+    return Start(path, None if path is None else read_checkpoint(path), resuming=False)
 
 
 def earlier_results(plain: Config, folder: Path) -> dict[str, float] | None:
@@ -71,7 +73,7 @@ def earlier_results(plain: Config, folder: Path) -> dict[str, float] | None:
     if plain["resume"] is None:
         return None
     finished = resume.finished_results(folder)
-    if finished is None and resume.has_begun(folder):
+    if finished is None and resume.has_checkpoint(folder):
         resume.check_same_options(folder, plain)
     return finished
 

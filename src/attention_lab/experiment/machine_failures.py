@@ -16,12 +16,12 @@ _OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory",
 
 
 @contextmanager
-def blame_checkpoint(path: Path | None, begun: Callable[[], bool]) -> Iterator[None]:
+def blame_checkpoint(path: Path | None, started: Callable[[], bool]) -> Iterator[None]:
     """Blame the checkpoint that training continues from for errors raised before it has started."""
     try:
         yield
     except BAD_VALUE_ERRORS as error:
-        if path is None or (begun() and not _is_of_optimizer(error)) or is_out_of_memory(error):
+        if path is None or (started() and not _is_of_optimizer(error)) or is_out_of_memory(error):
             raise
         reason = one_line(error)[:200]
         raise LabError(

@@ -171,7 +171,7 @@ def _what_it_is(folder: Path) -> str:
     return "that is no folder of a run, which has its options in config.yaml"
 
 
-def has_begun(folder: Path) -> bool:
+def has_checkpoint(folder: Path) -> bool:
     """Whether a run has a checkpoint; before, other options are no other training."""
     return any((folder / CHECKPOINTS).glob("*.ckpt"))
 
@@ -213,8 +213,8 @@ def finished_results(folder: Path) -> dict[str, float] | None:
     return results
 
 
-def find_last_checkpoint(folder: Path) -> Path | None:
-    """The last intact checkpoint to resume from; says so if a damaged one is skipped."""
+def find_last_checkpoint(folder: Path) -> tuple[Path, dict[str, Any]] | None:
+    """The last intact checkpoint to resume from, and its content; says so if a damaged one is skipped."""
     from attention_lab.callbacks.checkpoint_files import LAST, PREVIOUS
     from attention_lab.untrusted.checkpoints import read_checkpoint
 
@@ -223,13 +223,13 @@ def find_last_checkpoint(folder: Path) -> Path | None:
         if not path.is_file():
             continue
         try:
-            read_checkpoint(path)
+            content = read_checkpoint(path)
         except LabError:
             damaged.append(path.name)
             continue
         if damaged:
             _say(f"{damaged[0]} is damaged or cut short: going on from {path.name}, the one before it")
-        return path
+        return path, content
     _say("no whole checkpoint" if damaged else "no checkpoint yet", "the run begins at its first step")
     return None
 
