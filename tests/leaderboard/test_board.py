@@ -1,6 +1,5 @@
 """`stage=leaderboard`: from any folders of runs to a table, its files and its picture."""
 
-import csv
 import json
 from collections.abc import Callable
 from itertools import product
@@ -8,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from folders import RATE, make_run, make_sweep
+from folders import RATE, make_run, make_sweep, read_table
 from PIL import Image
 
 from attention_lab.leaderboard.settings import Setting, group_runs, varied_options
 from attention_lab.runs.run_folder import ERROR, PRUNED, find_runs, read_job
 
 Command = Callable[..., Any]
-NASTY = "=1+1|[red]x[/red]\n<b>\x1b[31m`"
 RATES = {"dot": [0.10, 0.11, 0.12], "general": [0.11, 0.10, 0.125], "constant": [0.7, 0.71, 0.72]}
 WORDS = (
     "best by test/token_error_rate (lowest): dot; not distinguishable from it at 95%: general; "
@@ -23,16 +21,12 @@ WORDS = (
 )
 
 
-def _table(path: Path) -> list[dict[str, str]]:
-    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
-
-
 def test_a_sweep_is_ranked_in_words_and_in_files(command: Command, tmp_path: Path) -> None:
     folder = make_sweep(tmp_path / "sweep", RATES)
     done = command("stage=leaderboard", f"run={folder}")
     assert (done.status, done.err) == (0, "")
     assert WORDS in done.out and "Leaderboard: sweep/leaderboard.{csv,md,png}" in done.out
-    rows = _table(folder / "leaderboard.csv")
+    rows = read_table(folder / "leaderboard.csv")
     assert [(row["scoring"], row["n"], row["verdict"]) for row in rows] == [
         ("dot", "3", "best"), ("general", "3", "tied"), ("constant", "3", "worse")
     ]  # fmt: skip
@@ -51,7 +45,7 @@ def test_folders_lists_and_patterns_are_put_together(command: Command, tmp_path:
     for given in ('run="logs/*"', "run=[logs/a,logs/b,logs/c]", "run=[logs/a,logs]"):
         done = command("stage=leaderboard", given)
         assert done.status == 0, done.err
-        rows = _table(done.folder / "leaderboard.csv")
+        rows = read_table(done.folder / "leaderboard.csv")
         assert [(row["scoring"], row["n"]) for row in rows] == [("dot", "3"), ("general", "2")]
 
 
@@ -106,7 +100,7 @@ def test_runs_on_different_data_are_not_compared(command: Command, tmp_path: Pat
         and done.out.startswith("2 runs · data=copy ")
         and "\n4 runs · data=digits" in done.out
     )
-    rows = _table(tmp_path / "runs" / "leaderboard.csv")
+    rows = read_table(tmp_path / "runs" / "leaderboard.csv")
     assert [row["section"] for row in rows] == [
         f"data={name}" for name in ("copy", "copy", "reverse", "reverse", *["digits"] * 2)
     ]
@@ -227,6 +221,6 @@ def test_a_table_tells_its_runs_and_whole_numbers_and_no_rate_that_there_is_not(
     (row,) = (line for line in lines if line.startswith("| 2 |"))
     assert row == "| 2 | 0.8000 ± 0.14 | 0 to 1 | best | 1 |"
     (kept,) = (
-        one for one in _table(tmp_path / "runs" / "leaderboard.csv") if one["section"] == "data=karate"
+        one for one in read_table(tmp_path / "runs" / "leaderboard.csv") if one["section"] == "data=karate"
     )
     assert (float(kept[f"{accuracy} low"]), float(kept[f"{accuracy} high"])) == (0, 1)

@@ -6,22 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from folders import RATE, make_run
+from folders import RATE, make_run, read_table
 
 from attention_lab.leaderboard.settings import varied_options
 from attention_lab.runs.run_folder import ERROR, read_job
 
 Command = Callable[..., Any]
 NASTY = "=1+1|[red]x[/red]\n<b>\x1b[31m`"
-RATES = {"dot": [0.10, 0.11, 0.12], "general": [0.11, 0.10, 0.125], "constant": [0.7, 0.71, 0.72]}
-WORDS = (
-    "best by test/token_error_rate (lowest): dot; not distinguishable from it at 95%: general; "
-    "worse: constant"
-)
-
-
-def _table(path: Path) -> list[dict[str, str]]:
-    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
 
 
 @pytest.mark.parametrize(
@@ -107,7 +98,7 @@ def test_no_cell_of_the_csv_file_is_a_formula(command: Command, tmp_path: Path) 
         make_run(tmp_path / "runs" / name, {metric: -0.5}, choices={"scoring": name}, options=monitor)
     view = f"hydra.callbacks.comparison.y='{metric}'"
     assert command("stage=leaderboard", f"run={tmp_path}/runs", view).status == 0
-    rows = _table(tmp_path / "runs" / "leaderboard.csv")
+    rows = read_table(tmp_path / "runs" / "leaderboard.csv")
     assert {row["scoring"] for row in rows} == {"' =1+1", "'\uff1d1+1", ";'=1+1", "-0.5"}
     assert {row["compared by"] for row in rows} == {"'=1+1"}
     assert {row["'=1+1"] for row in rows} == {"-0.5"}

@@ -1,5 +1,6 @@
 """Run folders as trainings leave them, without a training."""
 
+import csv
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -66,3 +67,8 @@ def make_sweep(folder: Path, rates: Mapping[str, Sequence[float]], metric: str =
                 overrides=[f"scoring={score}", f"seed={seed}"],
             )
     return folder
+
+
+def read_table(path: Path) -> list[dict[str, str]]:
+    """The rows of a CSV file, by the names of its columns."""
+    return list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
