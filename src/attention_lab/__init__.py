@@ -1,7 +1,8 @@
 """attention-lab: train, see and compare attention mechanisms.
 
-`load` rebuilds a trained model from its checkpoint, `recording` shows the weights of every
-attention in a model. Both are imported when first used, so that importing the package is free.
+`load` rebuilds a trained model from its checkpoint, `recording` shows the weights of every attention in a
+model, and `MultiheadAttention` stands in for torch's. They are imported when first used, so that importing
+the package is free.
 """
 
 from importlib import import_module
@@ -9,11 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from attention_lab.attention.recording import recording
+    from attention_lab.attention.torch_multihead import MultiheadAttention
     from attention_lab.experiment.checkpoints import load
 
-__all__ = ["load", "recording"]
+__all__ = ["MultiheadAttention", "load", "recording"]
 
-_HOMES = {"load": "attention_lab.experiment.checkpoints", "recording": "attention_lab.attention.recording"}
+_HOMES = {
+    "MultiheadAttention": "attention_lab.attention.torch_multihead",
+    "load": "attention_lab.experiment.checkpoints",
+    "recording": "attention_lab.attention.recording",
+}
 
 
 def __getattr__(name: str) -> Any:

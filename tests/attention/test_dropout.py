@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from attention_lab.attention import Dropout
-from attention_lab.attention.dropout import SMALL
+from attention_lab.attention.fast.dropout import SMALL
 
 LARGE = 2**18
 

@@ -5,7 +5,7 @@
 """
 
 from attention_lab.attention.attention import Attention, Mechanism
-from attention_lab.attention.dropout import Dropout
+from attention_lab.attention.fast.dropout import Dropout
 from attention_lab.attention.kernels import (
     Boxcar,
     Constant,
@@ -39,6 +39,7 @@ from attention_lab.attention.scores import (
     ScaledDot,
     Score,
 )
+from attention_lab.attention.torch_multihead import MultiheadAttention
 from attention_lab.attention.windows import Band, Global, LocalP, Window
 
 __all__ = [
@@ -68,6 +69,7 @@ __all__ = [
     "Memory",
     "Monotonic",
     "MultiHead",
+    "MultiheadAttention",
     "Normalizer",
     "QueryFree",
     "Recording",

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attention_lab.attention.dropout import Dropout
 from attention_lab.attention.fast.dispatch import fast_path
+from attention_lab.attention.fast.dropout import Dropout
 from attention_lab.attention.memory import Call, Memory, check_query, make_memory
 from attention_lab.attention.normalizers import Normalizer, Softmax
 from attention_lab.attention.pooling import Soft

@@ -19,8 +19,8 @@ from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
-from attention_lab.attention.dropout import Dropout
 from attention_lab.attention.fast.band import Blocks, band_attention, by_strips, make_blocks
+from attention_lab.attention.fast.dropout import Dropout
 from attention_lab.attention.fast.fused import fused_attention
 from attention_lab.attention.fast.linear import linear_attention
 from attention_lab.attention.memory import Call

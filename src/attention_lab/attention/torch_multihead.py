@@ -1,0 +1,229 @@
+"""A drop-in for `torch.nn.MultiheadAttention` with exchangeable parts and no NaN in empty rows."""
+
+from collections.abc import Callable
+from functools import reduce
+from operator import add, and_
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attention_lab.attention.attention import Mechanism
+from attention_lab.attention.masks import causal_mask, keeps_all, lengths_mask
+from attention_lab.attention.scores import ScaledDot
+
+
+class MultiheadAttention(nn.MultiheadAttention):
+    """Multi-head attention (1706.03762, section 3.2.2) with the interface of `torch.nn.MultiheadAttention`.
+
+    Same arguments, same state_dict, same initial weights for the same seed, same outputs. It differs in this:
+
+    - A query that may attend to no key gets zero weights and a zero context, and contributes no gradient;
+      torch gives NaN (pytorch#41508). The output is then the bias of the output projection.
+    - `mechanism` puts any score, normaliser, window and pooling in place of scaled dot product and softmax.
+    - `recording` sees the weights of every head while the context still comes from the fused kernel.
+    - Returned weights are those before dropout, and asking for them does not change the output.
+    - `is_causal` needs no `attn_mask`.
+
+    Inside `nn.TransformerEncoderLayer` it is called in evaluation too: torch's fused layer, which would skip
+    it, is not taken.
+
+    Example:
+        layer = nn.TransformerEncoderLayer(512, 8, batch_first=True)
+        layer.self_attn = MultiheadAttention.from_torch(layer.self_attn)
+
+    Args:
+        embed_dim: size E of queries and outputs.
+        num_heads: H, a divisor of E.
+        dropout: on the attention weights.
+        mechanism: makes the attention of the heads, each with d_k = d_v = E / H.
+        torch_options: those of `torch.nn.MultiheadAttention`: bias, add_bias_kv, add_zero_attn, kdim, vdim,
+            batch_first, device, dtype.
+    """
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        *torch_options: Any,
+        mechanism: Mechanism | None = None,
+        **more_torch_options: Any,
+    ) -> None:
+        super().__init__(embed_dim, num_heads, dropout, *torch_options, **more_torch_options)
+        mechanism = Mechanism(ScaledDot) if mechanism is None else mechanism
+        self.attention = mechanism(self.head_dim, self.head_dim, num_heads, dropout)
+        self.attention.to(self.out_proj.weight)
+        # TransformerEncoderLayer replaces an attention without hooks by its own kernel in evaluation.
+        self.register_forward_pre_hook(_no_change)
+
+    @classmethod
+    def from_torch(
+        cls, module: nn.MultiheadAttention, mechanism: Mechanism | None = None
+    ) -> "MultiheadAttention":
+        """A copy of torch's module, with its weights and in its mode."""
+        weight = module.out_proj.weight
+        copy = cls(
+            module.embed_dim,
+            module.num_heads,
+            module.dropout,
+            bias=module.in_proj_bias is not None,
+            add_bias_kv=module.bias_k is not None,
+            add_zero_attn=module.add_zero_attn,
+            kdim=module.kdim,
+            vdim=module.vdim,
+            batch_first=module.batch_first,
+            device=weight.device,
+            dtype=weight.dtype,
+            mechanism=mechanism,
+        )
+        # a score with parameters keeps its own
+        copy.load_state_dict(copy.state_dict() | module.state_dict())
+        return copy.train(module.training)
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = True,
+        attn_mask: Tensor | None = None,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """The outputs, and the weights if they are needed.
+
+        Args:
+            query: `[L, B, E]`, `[B, L, E]` with `batch_first`, `[L, E]`, or nested with `batch_first`.
+            key: the same with S in place of L and `kdim` in place of E.
+            value: the same with S and `vdim`.
+            key_padding_mask: `[B, S]` or `[S]`: boolean, **True = ignored** as in torch, or added to the
+                scores.
+            need_weights: also return the weights; they are computed beside the context.
+            attn_mask: `[L, S]` or `[B * H, L, S]`: boolean, **True = ignored** as in torch, or added to the
+                scores.
+            average_attn_weights: return the mean over the heads, `[B, L, S]`, instead of `[B, H, L, S]`.
+            is_causal: let a query attend to itself and earlier keys only. As in torch, an `attn_mask` beside
+                it is taken to say the same.
+
+        Raises:
+            AssertionError: (as in torch) the numbers of dimensions do not belong together.
+            ValueError: sizes of the masks do not.
+        """
+        batched = F._mha_shape_check(query, key, value, key_padding_mask, attn_mask, self.num_heads)  # type: ignore[attr-defined]
+        if query.is_nested:
+            return self._nested(query, key, value, need_weights, attn_mask, average_attn_weights, is_causal)
+        if not batched:
+            query, key, value = _each(lambda x: x[None], query, key, value)
+            key_padding_mask = None if key_padding_mask is None else key_padding_mask[None]
+        elif not self.batch_first:
+            query, key, value = _each(lambda x: x.transpose(0, 1), query, key, value)
+
+        mask, bias, causal = self._masks(query, key, key_padding_mask, attn_mask, is_causal)
+        heads, keys, values = self._heads(query, key, value)
+        memory = self.attention.remember(keys, values, mask, causal=causal)
+        context = self.attention(heads, memory, bias=bias)
+        output: Tensor = self.out_proj(context.transpose(1, 2).flatten(-2))
+        weights = self.attention.weights(heads, memory, bias=bias) if need_weights else None
+        if weights is not None and average_attn_weights:
+            weights = weights.mean(1)
+        if not batched:
+            return output[0], None if weights is None else weights[0]
+        return output if self.batch_first else output.transpose(0, 1), weights
+
+    def _heads(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries `[B, H, L, E/H]`, keys and values `[B, H, S', E/H]`, with those that the options append."""
+        bias: Tensor | None = self.in_proj_bias
+        if bias is not None:
+            bias = bias.to(self.out_proj.weight.dtype)  # torch's kernels take biases of another type, too
+        if query is key is value and self._qkv_same_embed_dim:
+            projected = list(F.linear(query, self.in_proj_weight, bias).chunk(3, -1))
+        else:
+            separate = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
+            matrices = self.in_proj_weight.chunk(3) if self._qkv_same_embed_dim else separate
+            biases = (None,) * 3 if bias is None else bias.chunk(3)
+            projected = [F.linear(*of) for of in zip((query, key, value), matrices, biases, strict=True)]
+        if self.bias_k is not None and self.bias_v is not None:
+            for part, learned in ((1, self.bias_k), (2, self.bias_v)):
+                projected[part] = torch.cat([projected[part], learned.expand(len(query), 1, -1)], 1)
+        query, key, value = (x.view(*x.shape[:2], self.num_heads, -1).transpose(1, 2) for x in projected)
+        if self.add_zero_attn:
+            key, value = F.pad(key, (0, 0, 0, 1)), F.pad(value, (0, 0, 0, 1))
+        return query, key, value
+
+    def _masks(
+        self, query: Tensor, key: Tensor, padding: Tensor | None, given: Tensor | None, causal: bool
+    ) -> tuple[Tensor | None, Tensor | None, bool]:
+        """What a score is masked with, what is added to it, and whether the order masks too.
+
+        The mask is ours, True = attend; both broadcast to `[B, H, L, S']`.
+        """
+        lengths = query.shape[1], key.shape[1]
+        appended = (self.bias_k is not None) + self.add_zero_attn
+        if causal and appended:  # every query sees what is appended
+            given = ~causal_mask(*lengths, query.device) if given is None else given
+            causal = False
+        parts = []
+        if padding is not None:
+            _check_size("key_padding_mask", padding, (len(key), lengths[1]))
+            parts.append(padding[:, None, None])
+        if given is not None and not causal:
+            _check_size("attn_mask", given, (len(query) * self.num_heads, *lengths)[-given.dim() :])
+            parts.append(given[None, None] if given.dim() == 2 else given.view(-1, self.num_heads, *lengths))
+        # -inf hides a key as True does; what is added then is finite, so that empty rows have gradients
+        keeps = [~part if part.dtype == torch.bool else part != -torch.inf for part in parts]
+        floats = [(part, keep) for part, keep in zip(parts, keeps, strict=True) if part.dtype != torch.bool]
+        added = [part.masked_fill(~keep, 0.0).to(query.dtype) for part, keep in floats]
+        added = [part for part in added if part.requires_grad or not keeps_all(part == 0)]
+        mask = F.pad(reduce(and_, keeps), (0, appended), value=True) if keeps else None
+        bias = F.pad(reduce(add, added), (0, appended)) if added else None
+        return mask, bias, causal
+
+    def _nested(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        need_weights: bool,
+        attn_mask: Tensor | None,
+        average_attn_weights: bool,
+        is_causal: bool,
+    ) -> tuple[Tensor, Tensor | None]:
+        """The same for nested tensors, padded and cut again; the weights stay padded."""
+        if not self.batch_first:
+            raise AssertionError("nested tensors need batch_first=True")
+        padded = _each(lambda x: torch.nested.to_padded_tensor(x, 0.0), query, key, value)
+        kept = lengths_mask(_lengths(key), padded[1].shape[1]).squeeze(1)
+        output, weights = self(
+            *padded,
+            key_padding_mask=~kept,
+            need_weights=need_weights,
+            attn_mask=attn_mask,
+            average_attn_weights=average_attn_weights,
+            is_causal=is_causal,
+        )
+        rows = [row[:length] for row, length in zip(output, _lengths(query).tolist(), strict=True)]
+        return torch.nested.as_nested_tensor(rows, layout=query.layout), weights
+
+
+def _check_size(name: str, mask: Tensor, size: tuple[int, ...]) -> None:
+    """Raise ValueError if a mask does not have this size."""
+    if mask.shape != size:
+        raise ValueError(f"{name} must be {list(size)}, got {list(mask.shape)}")
+
+
+def _each(change: Callable[[Tensor], Tensor], query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
+    """The three, changed; what was one tensor stays one, to be projected at once."""
+    changed = {id(x): change(x) for x in (query, key, value)}
+    return [changed[id(x)] for x in (query, key, value)]
+
+
+def _lengths(nested: Tensor) -> Tensor:
+    """The number of rows of each tensor in a nested one."""
+    return torch.tensor([len(part) for part in nested.unbind()], device=nested.device)
+
+
+def _no_change(module: nn.Module, inputs: Any) -> None:
+    """A hook that does nothing."""
