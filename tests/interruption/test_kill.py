@@ -1,4 +1,4 @@
-"""Processes that are killed, stopped and started again, as a user or a cluster does it."""
+"""Runs that are killed, stopped and started again, as by a user or a cluster."""
 
 import os
 import random
@@ -26,7 +26,7 @@ TWO_PROCESSES = "trainer.devices=2 trainer.accelerator=cpu"
 
 
 def _start(*options: str) -> subprocess.Popen[str]:
-    """`python train.py` with options, several of which may stand in one text."""
+    """Start `python train.py`; each argument may hold several options, separated by spaces."""
     return subprocess.Popen(
         [sys.executable, str(REPOSITORY / "train.py"), *" ".join(options).split()],
         stdout=subprocess.PIPE,
@@ -45,18 +45,18 @@ def _weights(folder: Path, name: str) -> dict[str, torch.Tensor]:
 
 
 def _finish(process: subprocess.Popen[str]) -> None:
-    """Wait for a run that is to end well."""
+    """Wait for a run, which must succeed."""
     _, errors = process.communicate(timeout=600)
     assert process.returncode == 0, errors
 
 
-def _first_save(folder: Path, process: subprocess.Popen[str]) -> float:
+def _next_save(folder: Path, process: subprocess.Popen[str]) -> float:
     """Wait for the next checkpoint of a run; returns the seconds that took."""
-    file, began = folder / "checkpoints" / "last.ckpt", time.monotonic()
+    file, start = folder / "checkpoints" / "last.ckpt", time.monotonic()
     before = file.stat().st_mtime_ns if file.exists() else None
     while process.poll() is None and not (file.exists() and file.stat().st_mtime_ns != before):
         time.sleep(0.02)
-    return time.monotonic() - began
+    return time.monotonic() - start
 
 
 @pytest.mark.slow
@@ -64,10 +64,10 @@ def _first_save(folder: Path, process: subprocess.Popen[str]) -> float:
 def test_twenty_kills_at_random_moments_change_no_bit(model: str, tmp_path: Path) -> None:
     unbroken, broken = tmp_path / "unbroken", tmp_path / "broken"
     process = _start(SMALL[model], QUICK, f"hydra.run.dir={unbroken}")
-    seconds_to_start = _first_save(unbroken, process)
-    began = time.monotonic()
+    seconds_to_start = _next_save(unbroken, process)
+    start = time.monotonic()
     _finish(process)
-    seconds_to_train = time.monotonic() - began
+    seconds_to_train = time.monotonic() - start
     command = [SMALL[model], QUICK, f"hydra.run.dir={broken}"]
     moments = random.Random(model)
     kills, alive = 0, True
@@ -76,7 +76,7 @@ def test_twenty_kills_at_random_moments_change_no_bit(model: str, tmp_path: Path
         if moments.random() < 0.25:  # before it continues
             time.sleep(moments.uniform(0, seconds_to_start))
         else:
-            _first_save(broken, process)
+            _next_save(broken, process)
             time.sleep(moments.uniform(0, seconds_to_train / 20))
         alive = process.poll() is None
         kills += alive
@@ -104,7 +104,7 @@ def test_a_signal_to_any_process_ends_all_of_them(
         folder = tmp_path / "0"
         place = f"-m seed=1,2 hydra.sweep.dir={tmp_path} hydra.sweep.subdir=${{hydra.job.num}}"
     process = _start(SEQ2SEQ, QUICK, TWO_PROCESSES, place)
-    _first_save(folder, process)
+    _next_save(folder, process)
     group = _below(process.pid)
     if to == "all":
         os.killpg(process.pid, signum)
@@ -124,7 +124,7 @@ def test_a_signal_to_any_process_ends_all_of_them(
 
 
 def _lives(process: int) -> bool:
-    """Whether a process runs; one that has ended may still be waiting to be asked for its status."""
+    """Whether a process is running, and not a zombie."""
     status = Path(f"/proc/{process}/stat")
     try:
         return status.read_text().rpartition(")")[2].split()[0] != "Z"
@@ -133,19 +133,19 @@ def _lives(process: int) -> bool:
 
 
 def _below(process: int) -> list[int]:
-    """The processes that a process has started, and those that these have; the last ones last."""
+    """The descendants of a process, in the order in which they started."""
     children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
     return [one for child in map(int, children) for one in (child, *_below(child))]
 
 
 @pytest.mark.slow
-def test_a_loss_that_is_no_number_in_one_process_ends_both(tmp_path: Path) -> None:
+def test_a_loss_that_is_not_finite_in_one_process_ends_both(tmp_path: Path) -> None:
     diverging = "trainer.gradient_clip_val=null optimizer.lr=1e38"
     process = _start(SEQ2SEQ, QUICK, TWO_PROCESSES, diverging, f"hydra.run.dir={tmp_path}")
     _, errors = process.communicate(timeout=300)
     assert process.returncode == 1, errors
     assert errors.startswith("Error: the ")
-    assert "the batch is kept in" in errors
+    assert "the batch is saved in" in errors
     assert errors.count("\n") == 1
     assert list(tmp_path.glob("bad_batch*.pt"))
 
@@ -153,7 +153,7 @@ def test_a_loss_that_is_no_number_in_one_process_ends_both(tmp_path: Path) -> No
 @pytest.mark.slow
 def test_a_process_that_is_killed_ends_the_others_in_one_line(tmp_path: Path) -> None:
     process = _start(SEQ2SEQ, QUICK, TWO_PROCESSES, f"hydra.run.dir={tmp_path}")
-    _first_save(tmp_path, process)
+    _next_save(tmp_path, process)
     group = _below(process.pid)
     os.kill(group[-1], signal.SIGKILL)
     _, errors = process.communicate(timeout=300)

@@ -1,4 +1,4 @@
-"""Runs that others start: their folder, their variables, and what is refused."""
+"""Processes started by torchrun, srun and sweeps: their folder, environment and errors."""
 
 import pytest
 import torch
@@ -21,12 +21,13 @@ SLURM = {"SLURM_NTASKS": "2", "SLURM_PROCID": "1", "SLURM_LOCALID": "0", "SLURM_
 
 
 @pytest.fixture
-def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Removes a launcher's variables from the environment."""
     for name in (*TORCHRUN, *SLURM, "NODE_RANK", "SLURM_JOB_NAME"):
         monkeypatch.delenv(name, raising=False)
 
 
-def test_a_job_of_its_own_does_not_take_itself_for_a_rank_of_its_launcher() -> None:
+def test_a_job_does_not_inherit_the_rank_variables_of_its_launcher() -> None:
     found = own_process.own_environment({**TORCHRUN, **SLURM, "PATH": "/bin", "OMP_NUM_THREADS": "1"})
     assert found == {
         "SLURM_JOB_ID": "17",
@@ -36,9 +37,9 @@ def test_a_job_of_its_own_does_not_take_itself_for_a_rank_of_its_launcher() -> N
     }
 
 
-@pytest.mark.usefixtures("alone")
+@pytest.mark.usefixtures("no_launcher")
 @pytest.mark.parametrize(
-    ("variables", "leads"),
+    ("variables", "first"),
     [
         ({}, True),
         ({"LOCAL_RANK": "1"}, False),
@@ -50,17 +51,17 @@ def test_a_job_of_its_own_does_not_take_itself_for_a_rank_of_its_launcher() -> N
         ({**SLURM, "SLURM_JOB_NAME": "interactive"}, True),
     ],
 )
-def test_one_process_of_a_run_leads(
-    variables: dict[str, str], leads: bool, monkeypatch: pytest.MonkeyPatch
+def test_exactly_one_process_of_a_run_is_rank_zero(
+    variables: dict[str, str], first: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert signals.is_rank_zero() == leads
+    assert signals.is_rank_zero() == first
 
 
-@pytest.mark.usefixtures("alone")
+@pytest.mark.usefixtures("no_launcher")
 @pytest.mark.parametrize("variables", [{**TORCHRUN, "RANK": "0"}, {**SLURM, "SLURM_PROCID": "0"}])
-def test_processes_that_others_start_need_one_folder(
+def test_processes_started_by_torchrun_or_srun_need_one_folder(
     variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hydra = OmegaConf.create({"run": {"dir": "logs/${now:%H}"}, "mode": RunMode.RUN})
@@ -79,7 +80,7 @@ def test_processes_that_others_start_need_one_folder(
 def test_a_job_of_a_sweep_runs_on_one_node(command) -> None:
     done = command("-m", "model=nw", "trainer=ddp", "trainer.num_nodes=2", "seed=1,2")
     assert done.status == 1
-    assert done.out.count("a job of a sweep runs on one node; start each run by itself with torchrun") >= 2
+    assert done.out.count("a job of a sweep runs on one node; start each run separately with torchrun") >= 2
 
 
 def test_sharding_needs_gpus(command, monkeypatch: pytest.MonkeyPatch) -> None:

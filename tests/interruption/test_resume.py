@@ -1,4 +1,4 @@
-"""A run that is interrupted anywhere and resumed ends as if nothing had happened."""
+"""A run that is interrupted anywhere and resumed ends exactly like one that is not."""
 
 import json
 from pathlib import Path
@@ -36,7 +36,7 @@ class Killed(BaseException):
 
 
 def _kill_at(monkeypatch, *steps: int) -> None:
-    """The training ends before the batch after so many steps; each time it gets there once."""
+    """Kill training after each of these numbers of steps, before the next batch."""
     original, left = TrainingGuard.on_train_batch_start, list(steps)
 
     def start(guard: TrainingGuard, trainer: Any, module: Any, batch: Any, number: int) -> None:
@@ -92,13 +92,13 @@ def _same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def _assert_same(whole: Path, resumed: Path) -> None:
+def _assert_same(unbroken: Path, resumed: Path) -> None:
     for name in ("best", "last"):
-        before, after = _state(whole, name), _state(resumed, name)
+        before, after = _state(unbroken, name), _state(resumed, name)
         for part in ("state_dict", "optimizer_states", "lr_schedulers", "loops", "epoch", "global_step"):
             assert _same(before[part], after[part]), (name, part)
-    assert _results(whole) == _results(resumed)
-    assert _scalars(whole) == _scalars(resumed)
+    assert _results(unbroken) == _results(resumed)
+    assert _scalars(unbroken) == _scalars(resumed)
 
 
 MORE = {
@@ -117,15 +117,15 @@ MORE = {
         pytest.param("multihead", "", [4], marks=pytest.mark.slow),
     ],
 )
-def test_a_killed_run_goes_on_bit_for_bit(
+def test_a_killed_run_resumes_bit_for_bit(
     model: str, more: str, steps: list[int], command, monkeypatch
 ) -> None:
     options = [*RUNS[model], *MORE.get(more, []), *QUICK]
-    whole = command(*options)
-    assert whole.status == 0, whole.err
+    unbroken = command(*options)
+    assert unbroken.status == 0, unbroken.err
     done = _resumed(command, monkeypatch, options, *steps)
     assert done.status == 0, done.err
-    _assert_same(whole.folder, done.folder)
+    _assert_same(unbroken.folder, done.folder)
     if "logger=csv" in options:
-        tables = [(one / "csv" / "metrics.csv").read_text() for one in (whole.folder, done.folder)]
+        tables = [(one / "csv" / "metrics.csv").read_text() for one in (unbroken.folder, done.folder)]
         assert tables[0] == tables[1]

@@ -1,4 +1,4 @@
-"""What resuming says and refuses, and what breaks a run from outside."""
+"""Messages and errors of resuming, and of runs that are interrupted from outside."""
 
 import errno
 import signal
@@ -37,14 +37,14 @@ def _files(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_finished_run_says_so_and_stays_as_it_is(command) -> None:
+def test_a_finished_run_says_so_and_is_left_unchanged(command) -> None:
     done = command(*NW)
     before = {path: path.stat().st_mtime_ns for path in (done.folder / "checkpoints").iterdir()}
     again = command(f"resume={done.folder}")
     assert again.status == 0, again.err
-    assert "The run is finished" in again.out
+    assert "The run has already finished" in again.out
     assert before == {path: path.stat().st_mtime_ns for path in (done.folder / "checkpoints").iterdir()}
-    # Stopped after the last step: only the test is made up for.
+    # A run stopped after its last step: resuming only runs the test.
     results = (done.folder / "metrics.json").read_text()
     (done.folder / "metrics.json").unlink()
     best = torch.load(done.folder / "checkpoints" / "best.ckpt", weights_only=True)
@@ -79,7 +79,7 @@ def test_a_signal_saves_between_two_batches_and_ends_with_its_status(command, mo
         patch.setattr(TrainingGuard, "on_before_backward", backward)
         stopped = command(*SEQ2SEQ, "callbacks.resumable.every_seconds=null")
     assert stopped.status == 143
-    assert stopped.err.startswith("Stopped by SIGTERM; resume it with python train.py resume=")
+    assert stopped.err.startswith("Stopped by SIGTERM; resume with python train.py resume=")
     last = torch.load(stopped.folder / "checkpoints" / "last.ckpt", weights_only=True)
     assert last["global_step"] == 3
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
@@ -92,34 +92,32 @@ def test_a_signal_ends_a_sweep(command, monkeypatch) -> None:
     monkeypatch.setattr(TrainingGuard, "on_train_start", lambda *_: signal.raise_signal(signal.SIGINT))
     stopped = command("-m", *NW, "seed=1,2")
     assert stopped.status == 130
-    assert "the sweep by its command with resume=auto hydra.sweep.dir=" in stopped.err
+    assert "the sweep with its own command and resume=auto hydra.sweep.dir=" in stopped.err
     assert not (stopped.folder / "comparison.csv").exists()
 
 
-def test_a_damaged_checkpoint_gives_way_to_the_one_before(command) -> None:
+def test_a_damaged_checkpoint_falls_back_to_the_previous_one(command) -> None:
     done = command(*SEQ2SEQ)
     (done.folder / "metrics.json").unlink()
     last = done.folder / "checkpoints" / "last.ckpt"
     content = bytearray(last.read_bytes())
     with zipfile.ZipFile(last) as archive:
         weights = next(one for one in archive.namelist() if one.endswith("/data/0"))
-        content[content.index(archive.read(weights))] ^= 1  # PyTorch sees nothing wrong in it
+        content[content.index(archive.read(weights))] ^= 1  # PyTorch does not notice
     last.write_bytes(content)
     torch.load(last, weights_only=True)
     again = command(f"resume={done.folder}")
     assert again.status == 0, again.err
-    assert again.err == (
-        "Resume: last.ckpt is damaged or cut short: going on from previous.ckpt, the one before it\n"
-    )
+    assert again.err == "Resume: last.ckpt is damaged or truncated; resuming from previous.ckpt instead\n"
     for path in (done.folder / "checkpoints").glob("[lp]*.ckpt"):
         path.write_bytes(b"")
     (done.folder / "metrics.json").unlink()
     again = command(f"resume={done.folder}")
     assert again.status == 0, again.err
-    assert again.err == "Resume: no whole checkpoint; the run begins at its first step\n"
+    assert again.err == "Resume: no intact checkpoint; starting from the first step\n"
 
 
-def test_a_loss_that_is_no_number_ends_the_run_before_it_reaches_the_weights(command, monkeypatch) -> None:
+def test_a_loss_that_is_not_finite_ends_the_run_before_it_reaches_the_weights(command, monkeypatch) -> None:
     original = Transduction.training_step
 
     def step(task: Transduction, batch: Any, number: int) -> Any:
@@ -129,7 +127,7 @@ def test_a_loss_that_is_no_number_ends_the_run_before_it_reaches_the_weights(com
     monkeypatch.setattr(Transduction, "training_step", step)
     done = command(*SEQ2SEQ)
     assert done.status == 1
-    assert done.err.startswith("Error: the loss is nan at step 3; the batch is kept in ")
+    assert done.err.startswith("Error: the loss is nan at step 3; the batch is saved in ")
     assert "lower optimizer.lr (now 0.00" in done.err
     assert done.err.count("\n") == 1
     fields = torch.load(done.folder / "bad_batch.pt", weights_only=True)
@@ -141,7 +139,7 @@ def test_a_loss_that_is_no_number_ends_the_run_before_it_reaches_the_weights(com
     assert all(bool(value.isfinite().all()) for value in last["state_dict"].values())
 
 
-def test_weights_that_are_no_numbers_are_not_saved(command, monkeypatch) -> None:
+def test_weights_that_are_not_finite_are_not_saved(command, monkeypatch) -> None:
     def spoil(task: Regression) -> None:
         for parameter in task.parameters():
             parameter.data.fill_(float("nan"))
@@ -149,7 +147,7 @@ def test_weights_that_are_no_numbers_are_not_saved(command, monkeypatch) -> None
     monkeypatch.setattr(Regression, "on_train_epoch_end", spoil)
     done = command(*NW)
     assert done.status == 1
-    assert "are not finite at step 1; the batch is kept in" in done.err
+    assert "are not finite at step 1; the batch is saved in" in done.err
     assert not list((done.folder / "checkpoints").glob("last.ckpt"))
 
 
@@ -161,7 +159,7 @@ def test_weights_that_are_no_numbers_are_not_saved(command, monkeypatch) -> None
         MemoryError(),
     ],
 )
-def test_memory_that_is_used_up_names_the_option(error: Exception, tmp_path: Path) -> None:
+def test_running_out_of_memory_names_the_option_to_lower(error: Exception, tmp_path: Path) -> None:
     message = r"out of memory: lower data.batch_size \(now 128\)"
     with (
         pytest.raises(LabError, match=message),
@@ -170,7 +168,7 @@ def test_memory_that_is_used_up_names_the_option(error: Exception, tmp_path: Pat
         raise error
 
 
-def test_other_errors_stay_what_they_are(tmp_path: Path) -> None:
+def test_other_errors_are_unchanged(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="shapes"), machine_failures.explain_machine_failures({}, tmp_path):
         raise RuntimeError("shapes do not fit")
     with pytest.raises(FileNotFoundError), machine_failures.explain_machine_failures({}, tmp_path):
@@ -180,7 +178,7 @@ def test_other_errors_stay_what_they_are(tmp_path: Path) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_a_full_disk_leaves_the_old_file_and_no_part(tmp_path: Path, monkeypatch) -> None:
+def test_a_full_disk_leaves_the_old_file_and_no_partial_one(tmp_path: Path, monkeypatch) -> None:
     file = tmp_path / "last.ckpt"
     writing.write_atomically(file, "old")
 
@@ -198,13 +196,13 @@ def test_a_full_disk_leaves_the_old_file_and_no_part(tmp_path: Path, monkeypatch
 
 
 def test_one_run_at_a_time_in_a_folder(tmp_path: Path) -> None:
-    with lock_folder(tmp_path), pytest.raises(LabError, match="a run is going on in"), lock_folder(tmp_path):
+    with lock_folder(tmp_path), pytest.raises(LabError, match="another run is using"), lock_folder(tmp_path):
         pass
     with lock_folder(tmp_path):
         pass
 
 
-def test_the_command_line_of_a_run_is_taken_up(tmp_path: Path) -> None:
+def test_resume_expands_to_the_command_line_of_the_run(tmp_path: Path) -> None:
     hydra = tmp_path / "a run" / ".hydra"
     hydra.mkdir(parents=True)
     (hydra.parent / "config.yaml").write_text("stage: fit\n")
@@ -223,13 +221,13 @@ def test_the_command_line_of_a_run_is_taken_up(tmp_path: Path) -> None:
     assert expand_resume(["model=nw"], CONF) == ["model=nw"]
     (tmp_path / "early" / ".hydra").mkdir(parents=True)
     refused = {
-        (f"resume={hydra.parent}", "stage=test"): "resumes a training: leave out stage=test",
+        (f"resume={hydra.parent}", "stage=test"): "resumes a training run: leave out stage=test",
         (f"resume={hydra.parent}", "-m"): "resumes one run in its own folder: leave out -m",
-        (f"resume={hydra.parent}", "hydra.run.dir=y"): "leave out hydra.run.dir=y",
+        (f"resume={hydra.parent}", "hydra.searchpath=[x]", "hydra.run.dir=y"): "leave out hydra.run.dir=y",
         (f"resume={tmp_path}/none",): "there is no such folder",
-        (f"resume={tmp_path}",): "a sweep is resumed by its own command with resume=auto",
-        (f"resume={tmp_path}/early",): "stopped before it began: give its command again",
-        (f"resume={hydra}",): "which has its options in config.yaml",
+        (f"resume={tmp_path}",): "to resume a sweep, add resume=auto",
+        (f"resume={tmp_path}/early",): "stopped before it started: run its command again",
+        (f"resume={hydra}",): "not the folder of a run: it has no config.yaml",
         (f"resume={hydra.parent}/config.yaml",): f"give the folder of the run, {hydra.parent}",
     }
     for arguments, message in refused.items():
@@ -240,26 +238,26 @@ def test_the_command_line_of_a_run_is_taken_up(tmp_path: Path) -> None:
 def test_a_second_signal_does_not_wait(monkeypatch) -> None:
     now = iter([10.0, 10.1, 10.2, 13.0])
     monkeypatch.setattr(signals.time, "monotonic", lambda: next(now))
-    with signals.raise_on_signals(), signals.DeferredSignals() as waiting:
+    with signals.raise_on_signals(), signals.DeferredSignals() as deferred:
         signal.raise_signal(signal.SIGTERM)
-        assert waiting.signum == signal.SIGTERM
-        signal.raise_signal(signal.SIGINT)  # as a terminal and a parent may both send one
-        assert waiting.signum == signal.SIGTERM
-        signal.raise_signal(signal.SIGTERM)  # as `timeout` sends one to the program, and one to its group
+        assert deferred.signum == signal.SIGTERM
+        signal.raise_signal(signal.SIGINT)  # a terminal and a parent may both send one
+        assert deferred.signum == signal.SIGTERM
+        signal.raise_signal(signal.SIGTERM)  # `timeout` sends one to the program and one to its group
         with pytest.raises(Stopped):
             signal.raise_signal(signal.SIGTERM)
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
-def test_handlers_of_others_stay_and_so_do_those_of_other_threads(monkeypatch) -> None:
+def test_existing_handlers_are_kept_and_other_threads_set_none(monkeypatch) -> None:
     seen: list[int] = []
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     before = signal.signal(signal.SIGTERM, lambda signum, _: seen.append(signum))
     try:
-        with signals.raise_on_signals(), signals.DeferredSignals() as waiting:
+        with signals.raise_on_signals(), signals.DeferredSignals() as deferred:
             signal.raise_signal(signal.SIGTERM)
             signal.raise_signal(signal.SIGUSR1)
-        assert (seen, waiting.signum) == ([signal.SIGTERM], signal.SIGUSR1)
+        assert (seen, deferred.signum) == ([signal.SIGTERM], signal.SIGUSR1)
     finally:
         signal.signal(signal.SIGTERM, before)
     thread = threading.Thread(target=lambda: signals.raise_on_signals().__enter__())
@@ -268,7 +266,7 @@ def test_handlers_of_others_stay_and_so_do_those_of_other_threads(monkeypatch) -
     assert signal.getsignal(signal.SIGTERM) == before
 
 
-def test_slurm_is_asked_to_start_the_job_again(monkeypatch) -> None:
+def test_slurm_is_asked_to_requeue_the_job(monkeypatch) -> None:
     calls: list[list[str]] = []
     monkeypatch.setattr(signals.subprocess, "run", lambda command, check: calls.append(command))
     monkeypatch.setenv("SLURM_JOB_ID", "7")

@@ -1,4 +1,4 @@
-"""What ends a run of several processes while it starts, and what does not."""
+"""How a run of several processes ends while it is starting."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ REPOSITORY = Path(__file__).parents[2]
 
 @pytest.fixture
 def codes(monkeypatch) -> list[int]:
-    """The exit statuses with which the process would have ended."""
+    """Collects the exit statuses instead of ending the process."""
     found: list[int] = []
 
     def stop(stopped: Stopped, folder: Path, training: bool) -> None:
@@ -32,7 +32,7 @@ def codes(monkeypatch) -> list[int]:
     monkeypatch.setattr(startup_watchdog, "GRACE", 0.3)
     monkeypatch.setattr(startup_watchdog, "TICK", 0.02)
     monkeypatch.setattr(exit_messages, "exit_after_signal", stop)
-    monkeypatch.setenv(FIRST_PROCESS, "0")  # and as it was, afterwards
+    monkeypatch.setenv(FIRST_PROCESS, "0")  # so that it is restored afterwards
     monkeypatch.delenv("LOCAL_RANK", raising=False)
     return found
 
@@ -57,34 +57,34 @@ def test_a_signal_ends_all_processes(signum: signal.Signals, codes, other, tmp_p
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, [])
     with (
         raise_on_signals(),
-        DeferredSignals() as waiting,
-        StartupWatchdog(waiting, lambda: [other], tmp_path),
+        DeferredSignals() as deferred,
+        StartupWatchdog(deferred, lambda: [other], tmp_path),
     ):
         os.kill(os.getpid(), signum)
         assert _wait(codes) == [128 + signum]
-        assert waiting.signum == signum
+        assert deferred.signum == signum
     assert other.wait(20) in (0, -signal.SIGKILL)
     assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == mask
     assert signal.set_wakeup_fd(-1) == -1
 
 
-def test_a_signal_just_before_the_training_is_left_to_it(codes, other, tmp_path: Path) -> None:
+def test_a_signal_just_before_training_starts_is_left_to_the_guard(codes, other, tmp_path: Path) -> None:
     with (
         raise_on_signals(),
-        DeferredSignals() as waiting,
-        StartupWatchdog(waiting, lambda: [other], tmp_path),
+        DeferredSignals() as deferred,
+        StartupWatchdog(deferred, lambda: [other], tmp_path),
     ):
         assert signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
         signal.raise_signal(signal.SIGTERM)
-        waiting.begin()
+        deferred.start_training()
         assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
         other.kill()
         assert _wait(codes, seconds=0.6) == []
-        assert waiting.signum == signal.SIGTERM
+        assert deferred.signum == signal.SIGTERM
 
 
 @pytest.mark.parametrize(
-    ("program", "told", "code", "text"),
+    ("program", "recorded", "code", "text"),
     [
         ("os.kill(os.getpid(), 9)", False, 1, "Error: another process of this run was killed"),
         ("os.kill(os.getpid(), 15)", False, 143, ""),
@@ -94,27 +94,27 @@ def test_a_signal_just_before_the_training_is_left_to_it(codes, other, tmp_path:
     ],
 )
 def test_the_end_of_another_process_ends_this_one(
-    program: str, told: bool, code: int, text: str, codes, tmp_path: Path, capsys
+    program: str, recorded: bool, code: int, text: str, codes, tmp_path: Path, capsys
 ) -> None:
     reason = tmp_path / "error.txt"
     with (
         subprocess.Popen([sys.executable, "-c", f"import os, sys; {program}"]) as ends,
         raise_on_signals(),
-        DeferredSignals() as waiting,
-        StartupWatchdog(waiting, lambda: [ends], tmp_path) as begins,
+        DeferredSignals() as deferred,
+        StartupWatchdog(deferred, lambda: [ends], tmp_path) as watchdog,
     ):
-        if told:
+        if recorded:
             reason.write_text("the disk is full\n")
-            os.utime(reason, (begins.since + 1, begins.since + 1))
+            os.utime(reason, (watchdog.created + 1, watchdog.created + 1))
         assert _wait(codes) == [code]
     errors = capsys.readouterr().err
     assert errors.startswith(text)
     assert errors.count("\n") == bool(text)
-    assert reason.is_file() == (told or bool(text))
+    assert reason.is_file() == (recorded or bool(text))
 
 
-def test_a_process_without_its_first_one_ends(monkeypatch) -> None:
-    monkeypatch.setattr(signals.sys, "platform", "other")  # the system is to do nothing
+def test_a_process_ends_when_its_parent_has_ended(monkeypatch) -> None:
+    monkeypatch.setattr(signals.sys, "platform", "other")  # without the help of the kernel
     monkeypatch.setenv("LOCAL_RANK", "1")
     monkeypatch.setenv(FIRST_PROCESS, str(os.getppid()))
     signals.exit_with_parent()
@@ -141,7 +141,7 @@ def _lives(process: int) -> bool:
 
 
 def _start(folder: Path, *before: str) -> "subprocess.Popen[str]":
-    """A run of two processes, which would take minutes."""
+    """Start a run of two processes that would take minutes."""
     options = ["model=multihead", "trainer.devices=2", "trainer.accelerator=cpu", "threads=1"]
     return subprocess.Popen(
         [*before, sys.executable, str(REPOSITORY / "train.py"), *options, f"hydra.run.dir={folder}"],
@@ -157,8 +157,10 @@ def _start(folder: Path, *before: str) -> "subprocess.Popen[str]":
 @pytest.mark.parametrize("after", [0.1, 1.5, 4.0])
 @pytest.mark.parametrize("to", ["all", "first", "second"])
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_a_start_ends_soon(signum: signal.Signals, to: str, after: float, tmp_path: Path) -> None:
-    """Seconds are those since the second process has been started, when the first begins to wait for it."""
+def test_a_signal_ends_a_starting_run_soon(
+    signum: signal.Signals, to: str, after: float, tmp_path: Path
+) -> None:
+    """`after` counts from the start of the second process, when the first begins to wait for it."""
     process: Any = _start(tmp_path)
     while not _below(process.pid) and process.poll() is None:
         time.sleep(0.02)
@@ -169,9 +171,9 @@ def test_a_start_ends_soon(signum: signal.Signals, to: str, after: float, tmp_pa
     else:
         os.kill(group[0] if to == "first" else group[-1], signum)
     try:
-        _, errors = process.communicate(timeout=20)  # a busy machine's: it takes one or two
+        _, errors = process.communicate(timeout=20)  # for a busy machine: it usually takes one or two
     finally:
-        end = time.monotonic() + 5  # one that has closed its output may take a moment to be gone
+        end = time.monotonic() + 5  # a process that has closed its output may take a moment to end
         while any(map(_lives, group)) and time.monotonic() < end:
             time.sleep(0.05)
         left = [one for one in group if _lives(one)]
@@ -179,7 +181,7 @@ def test_a_start_ends_soon(signum: signal.Signals, to: str, after: float, tmp_pa
             os.kill(one, signal.SIGKILL)
     if signum != signal.SIGKILL:
         assert process.returncode == 128 + signum, errors
-        assert errors.startswith(f"Stopped by {signum.name}; resume it with")
+        assert errors.startswith(f"Stopped by {signum.name}; resume with")
     elif to == "second":
         assert process.returncode == 1, errors
         assert errors.startswith("Error: another process of this run was killed")
@@ -194,9 +196,9 @@ def test_a_start_ends_soon(signum: signal.Signals, to: str, after: float, tmp_pa
 def test_the_end_of_a_time_limit(seconds: int, tmp_path: Path) -> None:
     """`timeout` sends one signal to the program and one to all of its processes."""
     process = _start(tmp_path, "timeout", str(seconds))
-    began = time.monotonic()
+    start = time.monotonic()
     _, errors = process.communicate(timeout=seconds + 20)
     assert process.returncode == 124, errors
-    assert time.monotonic() - began < seconds + 15
-    assert errors.count("\n") <= 1  # none before there is a folder
+    assert time.monotonic() - start < seconds + 15
+    assert errors.count("\n") <= 1  # nothing is printed before the folder exists
     assert "Traceback" not in errors

@@ -1,4 +1,4 @@
-"""What ends a training of several processes when one of them is gone."""
+"""How the guard ends training on a loss that is not finite or a lost process."""
 
 import os
 from pathlib import Path
@@ -30,10 +30,10 @@ def _end(folder: Path, error: Exception, first: bool = True, age: float | None =
     guard.on_exception(trainer, SimpleNamespace(), error)  # type: ignore[arg-type]
 
 
-def test_a_checkpoint_is_not_saved_if_another_process_has_a_loss_that_is_no_number(
+def test_a_checkpoint_is_not_saved_if_another_process_has_a_loss_that_is_not_finite(
     tmp_path: Path, monkeypatch
 ) -> None:
-    """It alone may know: an infinite loss can have finite gradients. All ask, or one would wait for ever."""
+    """An infinite loss can have finite gradients, so a single process may know of it."""
     monkeypatch.setattr(torch.distributed, "all_reduce", lambda votes: votes.add_(1))
 
     def gather(reasons: list[tuple[str | None, None]], own: tuple[str | None, None]) -> None:
@@ -47,21 +47,21 @@ def test_a_checkpoint_is_not_saved_if_another_process_has_a_loss_that_is_no_numb
 
 
 @pytest.mark.parametrize("text", GONE)
-@pytest.mark.parametrize("age", [None, 60.0], ids=["no reason", "the reason of an earlier part"])
-def test_the_first_process_tells_that_another_was_killed(text: str, age: float | None, tmp_path) -> None:
+@pytest.mark.parametrize("age", [None, 60.0], ids=["no reason", "a reason from before the resume"])
+def test_the_first_process_reports_that_another_was_killed(text: str, age: float | None, tmp_path) -> None:
     with pytest.raises(LabError, match=r"another process of this run was killed.* resume="):
         _end(tmp_path, RuntimeError(text), age=age)
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_the_one_that_failed_has_told_why(first: bool, tmp_path: Path, capsys) -> None:
+def test_nothing_is_added_if_the_failed_process_recorded_why(first: bool, tmp_path: Path, capsys) -> None:
     with pytest.raises(SystemExit) as end:
         _end(tmp_path, RuntimeError(GONE[0]), first, age=-1.0)
     assert end.value.code == 1
     assert capsys.readouterr() == ("", "")
 
 
-def test_other_errors_stay_what_they_are(tmp_path: Path, capsys) -> None:
+def test_other_errors_are_unchanged(tmp_path: Path, capsys) -> None:
     _end(tmp_path, RuntimeError("shapes do not fit"))
     _end(tmp_path, LabError("reset by peer"))
     assert capsys.readouterr() == ("", "")
@@ -69,10 +69,12 @@ def test_other_errors_stay_what_they_are(tmp_path: Path, capsys) -> None:
 
 
 @pytest.mark.parametrize("texts", [(), ("a text", "another")])
-def test_of_a_batch_with_texts_the_tensors_are_kept(texts: tuple[str, ...], tmp_path: Path) -> None:
+def test_the_tensors_of_a_bad_batch_are_saved_without_its_texts(
+    texts: tuple[str, ...], tmp_path: Path
+) -> None:
     guard = TrainingGuard(DeferredSignals(), tmp_path)
     two = torch.tensor([1, 2])
-    guard.batch, guard.fresh = ClassificationBatch(two.unsqueeze(1), two, two, texts), True
+    guard.batch, guard.unchecked = ClassificationBatch(two.unsqueeze(1), two, two, texts), True
     optimizer = SimpleNamespace(param_groups=[{"lr": 0.1}])
     trainer: Any = SimpleNamespace(world_size=1, global_rank=0, global_step=3, gradient_clip_val=None)
     trainer.optimizers = [optimizer]

@@ -126,7 +126,7 @@ def test_a_run_folder(
     readers: list[tuple[str, Callable[[], object]]] = [
         (path.name, lambda: report_page._read(bad, "bad")),
         (path.name, lambda: resume.expand_resume([f"resume={bad}"], bad)),
-        ("config.yaml", lambda: resume.saved(bad, "bad")),
+        ("config.yaml", lambda: resume.saved_configuration(bad, "bad")),
         ("", lambda: resume.check_same_options(bad, plain)),  # an option that differs is told, not a file
         (path.name, lambda: resume.finished_results(bad)),
     ]

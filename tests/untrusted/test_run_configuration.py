@@ -11,7 +11,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from attention_lab.errors import LabError
-from attention_lab.interruption.resume import expand_resume, saved
+from attention_lab.interruption.resume import expand_resume, saved_configuration
 from attention_lab.runs.run_names import register_resolver
 from attention_lab.untrusted.configuration import check_targets, check_values
 from attention_lab.untrusted.run_configuration import check_links, check_run
@@ -96,14 +96,14 @@ def test_refused(path: str, value: Any, said: str) -> None:
 def test_nothing_is_resolved(text: str, tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(yaml.safe_dump({**FIT, "inputs": text}))
     with pytest.raises(LabError, match="not a plain one"):
-        saved(tmp_path, "x")
+        saved_configuration(tmp_path, "x")
 
 
 @pytest.mark.parametrize("text", ["", "[]", "a: [", "- x", "trainer: {}\n", "x: &a [*a]\n"])
 def test_no_configuration(text: str, tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(text)
     with pytest.raises(LabError, match=r"x/config.yaml"):
-        saved(tmp_path, "x")
+        saved_configuration(tmp_path, "x")
 
 
 def test_only_what_conf_has_is_chosen_again(tmp_path: Path) -> None:

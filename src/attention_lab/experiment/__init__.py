@@ -43,7 +43,7 @@ def run(config: DictConfig) -> Any:
     folder = Path(HydraConfig.get().runtime.output_dir)
     signals.exit_with_parent()
     try:
-        config = resume.rebuilt(config)
+        config = resume.resumed_configuration(config)
         with signals.raise_on_signals(), machine_failures.explain_machine_failures(config, folder):
             result = choose_stage(config)(config)
             print(end="", flush=True)  # a full disk behind the console is a failure, too
@@ -89,7 +89,7 @@ def choose_stage(config: DictConfig) -> Stage:
             if own_process.needs_own_process(config):
                 return lambda _: own_process.run_in_own_process()
         if config.stage == "fit":
-            resume.note(Path(HydraConfig.get().runtime.output_dir), config)
+            resume.save_configuration(Path(HydraConfig.get().runtime.output_dir), config)
         import_lightning()
     stage: Stage = resolve_name(STAGES[config.stage])
     return stage

@@ -69,8 +69,8 @@ def fit(config: DictConfig) -> float | None:
             check_model(plain, data.sizes, data.codec, start.own)
         task = make_task(plain, data.sizes, data.codec, trainable=True)
         start.check(task)
-        cost, waiting = Cost(), DeferredSignals()
-        guard = TrainingGuard(waiting, folder)
+        cost, deferred = Cost(), DeferredSignals()
+        guard = TrainingGuard(deferred, folder)
         restoring = Restoring(resuming=start.resuming)
         trainer = make_trainer(_console(plain), restoring, guard, cost, *compiling(plain["compile"]))
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
@@ -80,13 +80,13 @@ def fit(config: DictConfig) -> float | None:
             with blame_checkpoint(start.path if start.resuming else None, lambda: False):
                 write_settings(trainer, plain, task, folder, start)
         with (
-            waiting,
-            StartupWatchdog(waiting, lambda: getattr(trainer.strategy.launcher, "procs", []), folder),
-            blame_checkpoint(start.path, lambda: guard.begun),
+            deferred,
+            StartupWatchdog(deferred, lambda: getattr(trainer.strategy.launcher, "procs", []), folder),
+            blame_checkpoint(start.path, lambda: guard.started),
         ):
             trainer.fit(task, datamodule=data, ckpt_path=start.path, weights_only=True)
-        if waiting.signum is not None:  # after the last batch
-            raise Stopped(waiting.signum)
+        if deferred.signum is not None:  # after the last batch
+            raise Stopped(deferred.signum)
         best, score = best_checkpoint(trainer, folder)
         metrics = measured(trainer, task, cost) | ({} if score is None else {"fit/best": score})
         _test(trainer, task, data, folder, metrics, best, plain["pictures"])

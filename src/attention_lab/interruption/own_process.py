@@ -1,8 +1,8 @@
-"""Jobs of a sweep that use several processes, each in a process of its own.
+"""Multi-process jobs of a sweep, each launched as a separate process.
 
-Lightning starts the other ranks by running the command line again. In a sweep that command line is
-the whole sweep, and the ranks would train different settings; in a process of its own a job has a
-command line of its own.
+Lightning starts the other ranks by running the command line again. In a sweep that command line starts
+the entire sweep, and the ranks would train different settings; a separate process has the command line of
+its job alone.
 """
 
 import os
@@ -23,53 +23,48 @@ from attention_lab.runs.run_folder import METRICS, PRUNED, read_failure, read_me
 RANK_VARIABLES = (
     *("MASTER_ADDR", "MASTER_PORT", "NODE_RANK", "LOCAL_RANK", "RANK", "WORLD_SIZE", "PL_GLOBAL_SEED"),
     *("GROUP_RANK", "GROUP_WORLD_SIZE", "LOCAL_WORLD_SIZE", "ROLE_NAME", "ROLE_RANK", "ROLE_WORLD_SIZE"),
-    *(
-        "SLURM_NTASKS",
-        "SLURM_NPROCS",
-        "SLURM_NTASKS_PER_NODE",
-        "SLURM_PROCID",
-        "SLURM_LOCALID",
-        "SLURM_NODEID",
-    ),
+    *("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE"),
+    *("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"),
 )
-"""Variables by which ranks find each other: those of this process are not those of the job."""
+"""Variables by which ranks find each other; a job must not inherit those of this process."""
 TORCHRUN_PREFIXES = ("TORCHELASTIC_", "TORCH_NCCL_ASYNC_")
-"""How the names of torchrun's other variables begin."""
+"""Prefixes of torchrun's other variables."""
 
 
 def needs_own_process(config: DictConfig) -> bool:
     """Whether this is a job of a sweep with more than one process.
 
     Raises:
-        LabError: it is for several nodes, on which nobody would start the other processes.
+        LabError: it needs several nodes; nothing would start the processes on the other nodes.
     """
     if HydraConfig.get().mode != RunMode.MULTIRUN:
         return False
     if int(config.trainer.num_nodes) > 1:
         raise LabError(
             f"trainer.num_nodes={config.trainer.num_nodes}: a job of a sweep runs on one node; "
-            "start each run by itself with torchrun or srun (docs/guides/clusters.md)"
+            "start each run separately with torchrun or srun (docs/guides/clusters.md)"
         )
     return str(config.trainer.devices) != "1"
 
 
 def check_shared_folder() -> None:
-    """Refuse a run whose processes, started by torchrun or srun, would each write into a folder of its own.
+    """Check that processes started by torchrun or srun all write to the same folder.
 
     Raises:
-        LabError: its name has the time in it, which differs between them.
+        LabError: the folder's name contains the time, which differs between the processes.
     """
-    started = int(os.environ.get("WORLD_SIZE") or 1) if "TORCHELASTIC_RUN_ID" in os.environ else 1
-    started = max(started, int(os.environ["SLURM_NTASKS"]) if started_by_srun() else 1)
-    named = OmegaConf.to_container(HydraConfig.get().run, resolve=False)
-    if started > 1 and HydraConfig.get().mode == RunMode.RUN and "${now:" in str(named):
+    processes = int(os.environ.get("WORLD_SIZE") or 1) if "TORCHELASTIC_RUN_ID" in os.environ else 1
+    processes = max(processes, int(os.environ["SLURM_NTASKS"]) if started_by_srun() else 1)
+    folder = OmegaConf.to_container(HydraConfig.get().run, resolve=False)
+    if processes > 1 and HydraConfig.get().mode == RunMode.RUN and "${now:" in str(folder):
         raise LabError(
-            f"the {started} processes of this run need one folder: add hydra.run.dir=logs/NAME to its command"
+            f"the {processes} processes of this run need one folder: "
+            "add hydra.run.dir=logs/NAME to its command"
         )
 
 
 def own_environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """The variables for a job whose ranks are none of those that the launcher of this process has made."""
+    """The environment of a job's process, without the rank variables that this process has inherited."""
     return {
         name: value
         for name, value in variables.items()
@@ -78,28 +73,28 @@ def own_environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def _program() -> str:
-    """The file that Hydra was started from: in a worker of a cluster, `sys.argv` names another."""
+    """The script that Hydra was started from; in a cluster's worker, `sys.argv` names a different one."""
     sources = HydraConfig.get().runtime.config_sources
-    (conf,) = (Path(one.path) for one in sources if one.provider == "main")
+    (conf,) = (Path(source.path) for source in sources if source.provider == "main")
     return str(conf.parent / "train.py")
 
 
 def run_in_own_process() -> float | None:
-    """Run the job as a single run in the same folder; returns what the run would have returned.
+    """Run the job as a single run in the same folder; returns its best monitored value.
 
     Raises:
-        LabError: the run failed, and why.
+        LabError: the run failed; the message says why.
     """
     hydra = HydraConfig.get()
     folder = Path(hydra.runtime.output_dir)
     command = [sys.executable, _program(), *hydra.overrides.task]
     command += [f"hydra.run.dir={quote(str(folder))}", "hydra.mode=RUN"]
-    command += [f"hydra.job.num={hydra.job.num}"]  # by which it knows that it is one of several
+    command += [f"hydra.job.num={hydra.job.num}"]  # tells it that it is part of a sweep
     with subprocess.Popen(command, env=own_environment(os.environ)) as process:
         try:
             status = process.wait()
         except BaseException:
-            process.terminate()  # and wait until it has saved
+            process.terminate()  # leaving the block waits until it has saved
             raise
     if status > 128:
         raise Stopped(status - 128)

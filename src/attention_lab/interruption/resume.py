@@ -1,9 +1,9 @@
-"""Going on with a run that was interrupted: `resume=<run folder>`, or `resume=auto` in the folder itself.
+"""Resume an interrupted run: `resume=<run folder>`, or `resume=auto` with the original command.
 
-`resume=<folder>` becomes the command line of a run in that folder, and `rebuilt` then puts the configuration
-that the run has saved, checked, in the place of the one that this command line composes. It goes on from the
-run's last whole checkpoint, or begins where there is none yet; a finished run stays as it is. `resume=auto`
-does the same where the same command is started again: by a cluster, or for what is left of a sweep.
+`resume=<folder>` is expanded to the command line of a run in that folder, and `resumed_configuration` then
+replaces the configuration composed from it with the one that the run has saved, after checking it. The run
+resumes from its last intact checkpoint, or starts over if it has none; a finished run is left unchanged.
+`resume=auto` does the same when the same command is run again, by a cluster or to complete a sweep.
 """
 
 import fcntl
@@ -34,69 +34,63 @@ AUTO = "auto"
 
 
 def expand_resume(arguments: Sequence[str], conf: Path | None = None) -> list[str]:
-    """The command line that resumes a run in its folder, for `resume=<folder>`; otherwise the arguments.
+    """Expand `resume=<folder>` to the command line that resumes the run in its folder.
 
-    The run's choices of groups are said again, so that options within them are known; for what they hold see
-    `rebuilt`.
+    The run's group choices are added, so that options within them are known; `resumed_configuration` then
+    loads their values. A command line without `resume=<folder>` is returned unchanged.
 
     Args:
         arguments: the command line.
-        conf: the folder with the configuration; None: beside the program.
+        conf: the configuration folder; None for the one beside the program.
 
     Raises:
-        LabError: the folder is none of a training, or what else is said does not go with it.
+        LabError: the folder is not that of a training run, or another argument cannot be combined with it.
     """
-    given = _folder_said(arguments)
-    if given is None:
+    given = (paths_given(arguments, "resume") or [""])[-1]
+    if given in (AUTO, "null", ""):
         return list(arguments)
     folder = Path(given).resolve()
-    place = f"hydra.run.dir={quote(str(folder))}"
-    if place in arguments:  # said before: this is another process of the run
+    run_folder = f"hydra.run.dir={quote(str(folder))}"
+    if run_folder in arguments:  # already expanded: this is another process of the run
         return list(arguments)
-    others = [one for one in arguments if split(one).key != "resume"]
-    unfit = next((one for one in others if one in ("-m", "--multirun") or one.startswith("hydra")), None)
-    if unfit is not None and split(unfit).key != "hydra.searchpath":
-        raise LabError(f"resume=<folder> resumes one run in its own folder: leave out {unfit}")
-    stage = next((one for one in others if split(one).key == "stage"), None)
-    if stage is not None:
-        raise LabError(f"resume=<folder> resumes a training: leave out {stage}")
+    others = [argument for argument in arguments if split(argument).key != "resume"]
+    for argument in others:
+        key = split(argument).key
+        if argument in ("-m", "--multirun") or (argument.startswith("hydra") and key != "hydra.searchpath"):
+            raise LabError(f"resume=<folder> resumes one run in its own folder: leave out {argument}")
+        if key == "stage":
+            raise LabError(f"resume=<folder> resumes a training run: leave out {argument}")
     if not (folder / "config.yaml").is_file():
-        raise LabError(f"resume={given}: {_what_it_is(folder)}")
-    check_links(folder)  # here: Hydra is about to write there
+        raise LabError(f"resume={given}: {_why_not_resumable(folder)}")
+    check_links(folder)  # now, because Hydra is about to write there
     conf = Path(sys.argv[0]).resolve().parent / "conf" if conf is None else conf
     choices = [
         f"{group}={choice}"
         for group, choice in read_choices(folder).items()
         if group in GROUPS and group not in keys(others) and _is_choice(conf / group, choice)
     ]
-    return [*choices, *others, place, "hydra.output_subdir=null", f"resume={quote(str(folder))}"]
-
-
-def _folder_said(arguments: Sequence[str]) -> str | None:
-    """The folder of `resume=<folder>`, if that is on the command line."""
-    given = paths_given(arguments, "resume")
-    return None if not given or given[-1] in (AUTO, "null", "") else given[-1]
+    return [*choices, *others, run_folder, "hydra.output_subdir=null", f"resume={quote(str(folder))}"]
 
 
 def _is_choice(folder: Path, choice: str) -> bool:
     return re.fullmatch(r"[\w-]{1,60}", choice) is not None and (folder / f"{choice}.yaml").is_file()
 
 
-def saved(folder: Path, name: str, allow: Sequence[str] = ()) -> dict[str, Any]:
-    """The configuration that a run has saved, checked, with its places in its present folder.
+def saved_configuration(folder: Path, name: str, allow: Sequence[str] = ()) -> dict[str, Any]:
+    """The configuration that a run has saved, checked, with its paths moved to its present folder.
 
     Raises:
-        LabError: it is damaged, names code that is not allowed, or a place outside of the folder.
+        LabError: it is damaged, or names code that is not allowed or a path outside the folder.
     """
     file = f"{name}/config.yaml"
     return check_run(read_yaml(folder / "config.yaml", file), folder, file, allow)
 
 
-def rebuilt(config: DictConfig) -> DictConfig:
-    """The configuration that the run in `resume=<folder>` has saved, with what is said now; or the one given.
+def resumed_configuration(config: DictConfig) -> DictConfig:
+    """For `resume=<folder>`, the run's saved configuration with the given overrides; otherwise `config`.
 
     Raises:
-        LabError: see `saved`.
+        LabError: see `saved_configuration`.
     """
     given = config.get("resume")
     if config.get("stage") != "fit" or not isinstance(given, str) or given == AUTO:
@@ -106,39 +100,39 @@ def rebuilt(config: DictConfig) -> DictConfig:
         raise LabError("resume: choose auto, or a run's folder as resume=<folder> on the command line")
     from attention_lab.lightning_import import import_lightning  # it would slow --help down
 
-    import_lightning()  # which the classes that are looked up need
+    import_lightning()  # needed to look up the classes
     allow: Any = OmegaConf.to_container(config)["allow"]  # type: ignore[index, call-overload]
-    found = OmegaConf.create(saved(folder, given, allow))
+    found = OmegaConf.create(saved_configuration(folder, given, allow))
     choices = read_choices(folder)
     for override in parse_all(HydraConfig.get().overrides.task):
         key = override.key_or_group
         if key == "resume" or (key in GROUPS and choices.get(key) == override.value()):
             continue
         if override.is_delete():
-            _leave_out(found, key)
+            _delete(found, key)
         else:
             OmegaConf.update(found, key, OmegaConf.select(config, key), merge=False, force_add=True)
     found.resume, found.allow = AUTO, config.allow
     return found
 
 
-def note(folder: Path, config: DictConfig) -> None:
-    """Save the configuration of a new run, so that it can be resumed whenever it is stopped."""
+def save_configuration(folder: Path, config: DictConfig) -> None:
+    """Save the configuration of a new run, so that it can be resumed no matter when it is stopped."""
     from attention_lab.runs.results import write_config
 
     if is_rank_zero() and not (folder / "config.yaml").exists():
         write_config(folder, {str(key): value for key, value in config.items()})
 
 
-def _leave_out(config: DictConfig, key: str) -> None:
-    above, _, last = key.rpartition(".")
-    node = OmegaConf.select(config, above) if above else config
+def _delete(config: DictConfig, key: str) -> None:
+    parent, _, last = key.rpartition(".")
+    node = OmegaConf.select(config, parent) if parent else config
     if OmegaConf.is_dict(node) and last in node:
         del node[last]
 
 
 def resume_from_command_line() -> None:
-    """Put the command line of a run in place of `resume=<folder>`; ends the program if that cannot be."""
+    """Expand `resume=<folder>` in `sys.argv`; exits with an error message if that is impossible."""
     try:
         sys.argv[1:] = expand_resume(sys.argv[1:])
         _check_writable(sys.argv[1:])
@@ -147,48 +141,48 @@ def resume_from_command_line() -> None:
 
 
 def _check_writable(arguments: Sequence[str]) -> None:
-    """Refuse a folder in which Hydra, which says so in many lines, cannot make the run's own."""
-    if any(one.startswith("--") for one in arguments):
+    """Check that Hydra can create the run's folder; its own error is many lines long."""
+    if any(argument.startswith("--") for argument in arguments):
         return  # nothing is written
     given = paths_given(arguments, "hydra.run.dir", "hydra.sweep.dir") or ["logs"]
     folder = Path(given[-1].partition("${")[0]).absolute()
-    there = next(path for path in (folder, *folder.parents) if path.exists())
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
     try:
-        Path(tempfile.mkdtemp(dir=there)).rmdir()  # permissions do not say it of /proc, nor for root
+        Path(tempfile.mkdtemp(dir=existing)).rmdir()  # permission bits are misleading for /proc and for root
     except OSError:
-        raise LabError(f"cannot write in {there}: choose another folder with hydra.run.dir=...") from None
+        raise LabError(f"cannot write in {existing}: choose another folder with hydra.run.dir=...") from None
 
 
-def _what_it_is(folder: Path) -> str:
+def _why_not_resumable(folder: Path) -> str:
     if not folder.exists():
         return "there is no such folder"
     if folder.is_file():
         return f"give the folder of the run, {folder.parent}"
     if (folder / "multirun.yaml").exists() or any(folder.glob("*/.hydra")):
-        return "a sweep is resumed by its own command with resume=auto hydra.sweep.dir=<that folder> added"
+        return "to resume a sweep, add resume=auto hydra.sweep.dir=<that folder> to its own command"
     if (folder / ".hydra").is_dir():
-        return "that run was stopped before it began: give its command again"
-    return "that is no folder of a run, which has its options in config.yaml"
+        return "that run was stopped before it started: run its command again"
+    return "that is not the folder of a run: it has no config.yaml"
 
 
 def has_checkpoint(folder: Path) -> bool:
-    """Whether a run has a checkpoint; before, other options are no other training."""
+    """Whether a run has a checkpoint; until it has one, its options may still be changed."""
     return any((folder / CHECKPOINTS).glob("*.ckpt"))
 
 
 def check_same_options(folder: Path, plain: Mapping[str, Any]) -> None:
-    """Refuse to resume a run with options other than those it was started with.
+    """Check that a run is resumed with the options it was started with.
 
     Raises:
-        LabError: an option differs that would change the training.
+        LabError: an option that affects the training differs.
     """
     file = folder / "config.yaml"
     if not file.is_file():
-        return  # it was stopped before it began
+        return  # it was stopped before it started
     kept = read_yaml(file, str(file))
     if not isinstance(kept, dict) or not isinstance(kept.get("trainer"), dict):
-        raise LabError(f"{file} holds no options of a training")
-    before, now = _options(kept), _options(plain)
+        raise LabError(f"{file} is not the configuration of a training run")
+    before, now = _training_options(kept), _training_options(plain)
     for key in dict.fromkeys([*before, *now]):
         if before.get(key) != now.get(key) and not key.startswith(MAY_CHANGE):
             raise LabError(
@@ -197,29 +191,29 @@ def check_same_options(folder: Path, plain: Mapping[str, Any]) -> None:
             )
 
 
-def _options(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of the training by their dotted paths, the run's own folder written as a dot."""
+def _training_options(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that affect the training by dotted path, the run's own folder written as a dot."""
     found = dict(flatten({part: config.get(part) for part in RESUMED}))
     return without_run_folder(found, found.pop("trainer.default_root_dir", None))
 
 
 def finished_results(folder: Path) -> dict[str, float] | None:
-    """The results of a finished run, which is said on the console; None of another one."""
+    """The results of a finished run, with a note on the console; None if the run is not finished."""
     file = folder / METRICS
     if not file.is_file():
         return None
     results: dict[str, float] = read_metrics(file)
-    print(f"The run is finished: its results are in {display_path(file)}")
+    print(f"The run has already finished: its results are in {display_path(file)}")
     return results
 
 
 def find_last_checkpoint(folder: Path) -> tuple[Path, dict[str, Any]] | None:
-    """The last intact checkpoint to resume from, and its content; says so if a damaged one is skipped."""
+    """The last intact checkpoint to resume from, and its content; reports a damaged one that is skipped."""
     from attention_lab.callbacks.checkpoint_files import LAST, PREVIOUS
     from attention_lab.untrusted.checkpoints import read_checkpoint
 
-    place, damaged = folder / CHECKPOINTS, []
-    for path in (place / LAST, place / PREVIOUS):
+    damaged = []
+    for path in (folder / CHECKPOINTS / LAST, folder / CHECKPOINTS / PREVIOUS):
         if not path.is_file():
             continue
         try:
@@ -228,51 +222,51 @@ def find_last_checkpoint(folder: Path) -> tuple[Path, dict[str, Any]] | None:
             damaged.append(path.name)
             continue
         if damaged:
-            _say(f"{damaged[0]} is damaged or cut short: going on from {path.name}, the one before it")
+            _report(f"{damaged[0]} is damaged or truncated; resuming from {path.name} instead")
         return path, content
-    _say("no whole checkpoint" if damaged else "no checkpoint yet", "the run begins at its first step")
+    _report(f"{'no intact checkpoint' if damaged else 'no checkpoint yet'}; starting from the first step")
     return None
 
 
-def _say(*parts: str) -> None:
+def _report(message: str) -> None:
     if is_rank_zero():
-        print(f"Resume: {'; '.join(parts)}", file=sys.stderr)
+        print(f"Resume: {message}", file=sys.stderr)
 
 
 def remove_partial_files(folder: Path) -> None:
-    """Remove what a killed run has left half-written."""
-    for place in (folder, folder / CHECKPOINTS, folder / "attention"):
-        for path in place.glob(f".*{PART}"):
+    """Remove the half-written files of a killed run."""
+    for parent in (folder, folder / CHECKPOINTS, folder / "attention"):
+        for path in parent.glob(f".*{PART}"):
             remove(path)
 
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Keep a second run out of the folder while this one is in it.
+    """Lock the folder, so that no second run uses it at the same time.
 
     Raises:
-        LabError: another one is.
+        LabError: another run has locked it.
     """
-    if not is_rank_zero():  # the first process of the run has it
+    if not is_rank_zero():  # the first process of the run holds the lock
         yield
         return
-    place = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
         try:
-            fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise LabError(
-                f"a run is going on in {display_path(folder)}: wait for its end, or stop it first"
+                f"another run is using {display_path(folder)}: wait for it to finish, or stop it first"
             ) from None
         except OSError:
-            pass  # not every file system can
+            pass  # not supported by every file system
         yield
     finally:
-        os.close(place)
+        os.close(descriptor)
 
 
 def display_path(path: Path) -> str:
-    """A path as it is shown: from here, if it is below."""
+    """A path for messages: relative to the working directory if it is inside it."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SLURM's warning: the usual exit status; a training ends between two batches."""
+"""Handling of Ctrl-C, SIGTERM and SLURM's warning: the usual exit status; training stops between batches."""
 
 import ctypes
 import os
@@ -15,23 +15,23 @@ from typing import Any
 from attention_lab.errors import Stopped
 
 OWNED_BY_SWEEP = "ATTENTION_LAB_OWNED"
-"""Variable of a process that a job of a sweep has started, and that is to end with it."""
+"""Environment variable of a process that a job of a sweep has started, and that must end with it."""
 FIRST_PROCESS = "ATTENTION_LAB_FIRST"
-"""Variable with the number of the process that starts the others of a run."""
+"""Environment variable with the process ID of the process that starts the others of a run."""
 SAME_SIGNAL_SECONDS = 2.0
-"""Seconds within which signals of one kind are one: `timeout` sends two, and a parent its own."""
+"""A repeated signal counts once within so many seconds: `timeout` sends two, and so may a parent process."""
 _IN_SLURM = "SLURM_JOB_ID"
 
 
-def _ours() -> list[signal.Signals]:
-    """The signals that nobody else handles: a launcher of sweeps may have handlers of its own."""
+def _unclaimed_signals() -> list[signal.Signals]:
+    """The signals to handle, without those for which a sweep's launcher has its own handlers."""
     if threading.current_thread() is not threading.main_thread():
         return []
-    asked = [signal.SIGINT, signal.SIGTERM]
+    wanted = [signal.SIGINT, signal.SIGTERM]
     if _IN_SLURM in os.environ:
-        asked.append(signal.SIGUSR1)  # `sbatch --signal=USR1@90`, before the time of the job is over
-    free = (signal.SIG_DFL, signal.default_int_handler, _stop)
-    return [one for one in asked if signal.getsignal(one) in free]
+        wanted.append(signal.SIGUSR1)  # `sbatch --signal=USR1@90`, before the job's time limit
+    unclaimed = (signal.SIG_DFL, signal.default_int_handler, _stop)
+    return [signum for signum in wanted if signal.getsignal(signum) in unclaimed]
 
 
 def _stop(signum: int, _: FrameType | None) -> None:
@@ -40,65 +40,66 @@ def _stop(signum: int, _: FrameType | None) -> None:
 
 @contextmanager
 def raise_on_signals() -> Iterator[None]:
-    """A signal raises `Stopped` at once; a process that another one of its run has started just ends."""
-    ours: Any = signal.SIG_DFL if is_child_process() else _stop
-    before = {one: signal.signal(one, ours) for one in _ours()}
+    """Raise `Stopped` at once on a signal; a process started by another process of the run just ends."""
+    handler: Any = signal.SIG_DFL if is_child_process() else _stop
+    before = {signum: signal.signal(signum, handler) for signum in _unclaimed_signals()}
     if is_child_process():
         signal.pthread_sigmask(signal.SIG_UNBLOCK, before)
     try:
         yield
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
 
 
 class DeferredSignals:
-    """A context in which the first signal is only noted, for a training to stop at a good place.
+    """A context in which the first signal is only recorded, so that training can stop between two batches.
 
     Attributes:
-        signum: the signal that came, if one has.
-        ours: the signals that are noted.
-        begun: whether the training has; to be changed with `lock` only.
-        lock: what is decided by `begun` is done under it.
+        signum: the signal received, if any.
+        handled: the signals that are recorded.
+        training_started: whether training has started; read and written under `lock`.
+        lock: held while acting on `training_started`.
     """
 
     def __init__(self) -> None:
         self.signum: int | None = None
-        self.ours: list[signal.Signals] = []
-        self.begun = False
+        self.handled: list[signal.Signals] = []
+        self.training_started = False
         self.lock = threading.Lock()
-        self._came = 0.0
+        self._received_at = 0.0
         self._mask: Any = None
         self._handlers: dict[int, Any] = {}
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> "DeferredSignals":
-        self.ours = _ours()
-        everything = [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1]
-        self._before = {one: signal.getsignal(one) for one in everything if signal.getsignal(one) is not None}
-        self._handlers = self._before | dict.fromkeys(self.ours, self._note)
+        self.handled = _unclaimed_signals()
+        signums = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+        found = {signum: signal.getsignal(signum) for signum in signums}
+        self._before = {signum: handler for signum, handler in found.items() if handler is not None}
+        self._handlers = self._before | dict.fromkeys(self.handled, self._record)
         self.install()
         return self
 
     def install(self) -> None:
-        """Take the place of handlers that were set since."""
+        """Install the handlers, in place of any that were set since."""
         if threading.current_thread() is threading.main_thread():
-            for one, handler in self._handlers.items():
-                signal.signal(one, handler)
+            for signum, handler in self._handlers.items():
+                signal.signal(signum, handler)
 
-    def begin(self) -> None:
-        """From now on a signal ends the training between two batches, and nothing ends it sooner."""
+    def start_training(self) -> None:
+        """From now on a signal ends training between two batches, and the startup watchdog does nothing."""
         with self.lock:
-            self.begun = True
+            self.training_started = True
         self.install()
-        self.let_through()
+        self.unblock_interrupt()
 
-    def hold_back(self) -> None:
-        """Leave Ctrl-C to the other threads: the processes started now say nothing of it."""
+    def block_interrupt(self) -> None:
+        """Block Ctrl-C in this thread, and so in processes it starts, which then print nothing about it."""
         self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
 
-    def let_through(self) -> None:
-        """The end of `hold_back`."""
+    def unblock_interrupt(self) -> None:
+        """Undo `block_interrupt`."""
         if self._mask is not None:
             signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
             self._mask = None
@@ -107,16 +108,14 @@ class DeferredSignals:
         self._handlers = self._before
         self.install()
 
-    def _note(self, signum: int, _: FrameType | None) -> None:
-        # Who asks twice does not want to wait; but the job of a sweep is asked by its parent, too.
+    def _record(self, signum: int, _: FrameType | None) -> None:
         now = time.monotonic()
         if self.signum is None:
-            self.signum, self._came = signum, now
-        elif (
-            self.signum == signum
-            and now - self._came > SAME_SIGNAL_SECONDS
-            and OWNED_BY_SWEEP not in os.environ
-        ):
+            self.signum, self._received_at = signum, now
+            return
+        # A user who repeats a signal does not want to wait; a sweep's job may also get it from its parent.
+        repeated = self.signum == signum and now - self._received_at > SAME_SIGNAL_SECONDS
+        if repeated and OWNED_BY_SWEEP not in os.environ:
             raise Stopped(signum)
 
 
@@ -126,12 +125,12 @@ def is_main_process() -> bool:
 
 
 def started_by_srun() -> bool:
-    """Whether SLURM has started this process as one of its tasks, as Lightning sees it."""
+    """Whether SLURM has started this process as one of its tasks, by the same rule as Lightning's."""
     return "SLURM_NTASKS" in os.environ and os.environ.get("SLURM_JOB_NAME") not in ("bash", "interactive")
 
 
 def is_rank_zero() -> bool:
-    """Whether this is the first process of a run, on whatever machine: the one that writes."""
+    """Whether this is the first process of a run across all machines: the one that writes files."""
     rank = os.environ.get("RANK")  # torchrun's
     if rank is None and started_by_srun():
         rank = os.environ.get("SLURM_PROCID")
@@ -141,14 +140,14 @@ def is_rank_zero() -> bool:
 
 
 def exit_with_parent() -> None:
-    """End with the process that has started this one, where this is one of several of a run (Linux only).
+    """Have this process end when its parent does, if it is one of several of a run (Linux only).
 
-    Lightning's other processes would wait for the first one; that of a job, for nobody.
+    Otherwise Lightning's other processes would wait for the first one, and a sweep's job would run on alone.
     """
     if sys.platform.startswith("linux") and (OWNED_BY_SWEEP in os.environ or not is_main_process()):
         end_with_parent = 1  # PR_SET_PDEATHSIG
         ctypes.CDLL(None).prctl(end_with_parent, signal.SIGTERM if is_main_process() else signal.SIGKILL)
-    if is_orphan():  # since before that
+    if is_orphan():  # the parent ended before the call above
         sys.exit(1)
 
 
@@ -158,12 +157,12 @@ def is_child_process() -> bool:
 
 
 def is_orphan() -> bool:
-    """Whether the process that has started this one, of the same run, has ended."""
+    """Whether the process of the same run that started this one has ended."""
     return is_child_process() and os.environ[FIRST_PROCESS] != str(os.getppid())
 
 
 def requeue() -> None:
-    """Have SLURM start this job again."""
+    """Ask SLURM to queue this job again."""
     array, task = (os.environ.get(f"SLURM_ARRAY_{name}") for name in ("JOB_ID", "TASK_ID"))
     job = f"{array}_{task}" if array and task else os.environ[_IN_SLURM]
     subprocess.run(["scontrol", "requeue", job], check=False)

@@ -1,7 +1,7 @@
-"""While a run starts: a signal, or the end of one of its processes, ends all of them soon.
+"""Ends all processes of a run that is still starting after a signal or the end of one of them.
 
-Processes that look for each other wait within C++, where Python calls no handler of a signal, and they wait
-for half an hour. So a thread looks after them, until the training has begun. No checkpoint is written before.
+While processes connect to each other they wait inside C++ for up to half an hour, and Python runs no signal
+handlers there. So a thread watches them until training has started. No checkpoint is written before that.
 """
 
 import multiprocessing
@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,26 +30,26 @@ from attention_lab.runs.run_folder import record_failure
 
 TICK = 0.1
 GRACE = 0.8
-"""Seconds that a process has to begin the training after all, or to fail by itself."""
+"""Seconds that a process has to start training after all, or to fail by itself."""
 CHILD_GRACE = 3.0
-"""The same for all but the first process, which is to speak for them."""
+"""The same for all but the first process, which should report for them."""
 
 
 class StartupWatchdog:
-    """A context that ends this process, and those it has started, until `waiting` knows that it has begun.
+    """A context that ends this process and its children if one fails before training has started.
 
     Args:
-        waiting: knows the signals, and whether the training has begun; its context has to be around this one.
-        started: the processes that this one has started by now.
-        folder: the run's.
+        deferred: the signals received, and whether training has started; its context must enclose this one.
+        children: returns the processes that this one has started so far.
+        folder: the run's folder.
     """
 
     def __init__(
-        self, waiting: DeferredSignals, started: Callable[[], list["subprocess.Popen[bytes]"]], folder: Path
+        self, deferred: DeferredSignals, children: Callable[[], list["subprocess.Popen[bytes]"]], folder: Path
     ) -> None:
-        self.waiting, self.started, self.folder = waiting, started, folder
-        self.since = time.time()
-        self._ends: tuple[int, int] | None = None
+        self.deferred, self.children, self.folder = deferred, children, folder
+        self.created = time.time()
+        self._pipe: tuple[int, int] | None = None
 
     def __enter__(self) -> "StartupWatchdog":
         if is_main_process():
@@ -56,73 +57,71 @@ class StartupWatchdog:
         if threading.current_thread() is threading.main_thread():
             self._listen()
         threading.Thread(target=self._watch, name="starting", daemon=True).start()
-        if self._ends is not None and is_main_process():
-            self.waiting.hold_back()
+        if self._pipe is not None and is_main_process():
+            self.deferred.block_interrupt()
         return self
 
     def __exit__(self, *_: object) -> None:
-        with self.waiting.lock:
-            self.waiting.begun = True
-        if self._ends is not None:
-            self.waiting.let_through()
+        with self.deferred.lock:
+            self.deferred.training_started = True
+        if self._pipe is not None:
+            self.deferred.unblock_interrupt()
             signal.set_wakeup_fd(-1)
-            for end in self._ends:
+            for end in self._pipe:
                 os.close(end)
 
     def _listen(self) -> None:
-        """Have the number of each signal written into a pipe, which is done at once and in C."""
-        reads, writes = os.pipe()
-        os.set_blocking(reads, False)
-        os.set_blocking(writes, False)
-        before = signal.set_wakeup_fd(writes, warn_on_full_buffer=False)
+        """Have the number of each signal written to a pipe, which C does at once."""
+        pipe = os.pipe()
+        for end in pipe:
+            os.set_blocking(end, False)
+        before = signal.set_wakeup_fd(pipe[1], warn_on_full_buffer=False)
         if before == -1:
-            self._ends = reads, writes
+            self._pipe = pipe
             return
         signal.set_wakeup_fd(before)  # an event loop's
-        os.close(reads)
-        os.close(writes)
+        for end in pipe:
+            os.close(end)
 
     def _watch(self) -> None:
-        """Look until the training has begun, or until there is a reason to end."""
+        """Watch until training has started or there is a reason to end."""
         status: int | None = None
-        ending = 0.0
-        while status is None or time.monotonic() < ending:
+        deadline = 0.0
+        while status is None or time.monotonic() < deadline:
             time.sleep(TICK)
-            with self.waiting.lock:
-                if self.waiting.begun:
+            with self.deferred.lock:
+                if self.deferred.training_started:
                     return
-                found = self._found() if status is None else None
+                found = self._end_status() if status is None else None
             if found is not None:
                 status = found
-                ending = time.monotonic() + (
-                    GRACE if is_main_process() or not is_child_process() else CHILD_GRACE
-                )
-        with self.waiting.lock:  # which from now on cannot begin
-            if not self.waiting.begun:
+                deadline = time.monotonic() + (CHILD_GRACE if is_child_process() else GRACE)
+        with self.deferred.lock:  # training cannot start while it is held
+            if not self.deferred.training_started:
                 self._end(status)
 
-    def _found(self) -> int | None:
-        """How a process has ended, as `Popen.returncode` has it: -15 also where this one has got SIGTERM."""
-        if self._ends is not None and select.select([self._ends[0]], [], [], 0)[0]:
-            came = [one for one in os.read(self._ends[0], 4096) if one in self.waiting.ours]
-            if came:
-                return -came[0]
+    def _end_status(self) -> int | None:
+        """How a process has ended, as in `Popen.returncode`; -15 also if this one has received SIGTERM."""
+        if self._pipe is not None and select.select([self._pipe[0]], [], [], 0)[0]:
+            received = [signum for signum in os.read(self._pipe[0], 4096) if signum in self.deferred.handled]
+            if received:
+                return -received[0]
         if is_orphan():
             os._exit(1)
-        for process in self.started():
-            status = process.poll()  # of a process that was ended by a signal, too, before it had handlers
+        for process in self.children():
+            status = process.poll()  # negative if a signal ended it before it had handlers
             if status is not None:
                 process.returncode = 0  # or Lightning's observer kills this process before it can say why
                 return 128 - status if status > 128 else status
         return None
 
     def _end(self, status: int) -> None:
-        for process in self.started():
+        for process in self.children():
             process.kill()
         for worker in multiprocessing.active_children():
             worker.kill()
         code: Any = 1
-        if -status in self.waiting.ours:
+        if -status in self.deferred.handled:
             code = 128 - status
             if is_main_process():
                 try:
@@ -130,16 +129,11 @@ class StartupWatchdog:
                 except SystemExit as end:
                     code = end.code
         elif is_main_process():
-            self._tell(exit_messages.lost_process_error(self.folder, self.since))
+            error = exit_messages.lost_process_error(self.folder, self.created)
+            if error is not None:
+                print(f"Error: {error}", file=sys.stderr)
+                with suppress(LabError):  # the disk may be full
+                    record_failure(self.folder, error, str(error))
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(code)  # the main thread may be where no exception reaches it
-
-    def _tell(self, error: LabError | None) -> None:
-        if error is None:
-            return
-        print(f"Error: {error}", file=sys.stderr)
-        try:
-            record_failure(self.folder, error, str(error))
-        except LabError:  # it may be the disk that is full
-            return
+        os._exit(code)  # no exception reaches a main thread that waits inside C++

@@ -1,4 +1,4 @@
-"""Watches a training: ends it where a signal asks for it, or where its numbers are no numbers any more."""
+"""Ends training on a signal, or when the loss or the weights are no longer finite."""
 
 import io
 import re
@@ -20,71 +20,71 @@ from attention_lab.interruption.signals import DeferredSignals
 from attention_lab.writing import write_atomically
 
 BATCH = "bad_batch"
-"""Name of the files with the batch whose loss is not finite: tensors, and the same as text."""
+"""Name of the files with the batch whose loss is not finite, as tensors and as text."""
 
 PEER_LOST = re.compile(r"gloo.*(by peer|Broken pipe)", re.DOTALL)
-"""What is raised where another process has ended in the middle of a step."""
+"""Matches the error raised when another process has ended in the middle of a step."""
 
 
 class TrainingGuard(pl.Callback):
-    """Stops all processes of a training between the same two batches. It has to be the first callback.
+    """Stops all processes of a training run between the same two batches. It must be the first callback.
 
-    A loss that is NaN or infinite ends the training before it reaches the weights, and weights that are not
+    A loss that is NaN or infinite ends training before it reaches the weights, and weights that are not
     finite are not saved, so the last checkpoint stays good. With several processes all of them end at the
-    next batch; nothing is saved until then. Only the first value of a step counts: a line search
-    (LBFGS) may try what it then leaves alone.
+    next batch; nothing is saved until then. Only the first loss of a step is checked: a line search (LBFGS)
+    may try points that it then discards.
 
     Args:
-        waiting: knows whether a signal has come.
-        folder: the run's, for the batch.
+        deferred: whether a signal has been received.
+        folder: the run's folder, where a bad batch is saved.
     """
 
-    def __init__(self, waiting: DeferredSignals, folder: Path) -> None:
-        self.waiting, self.folder = waiting, folder
+    def __init__(self, deferred: DeferredSignals, folder: Path) -> None:
+        self.deferred, self.folder = deferred, folder
         self.created = time.time()
         self.batch: Any = None
-        self.fresh = False
-        self.begun = False
-        self.bad: str | None = None
+        self.unchecked = False  # no loss of this batch has been checked yet
+        self.started = False  # a forward pass has succeeded
+        self.failure: str | None = None
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Take the signals back from Lightning, which would end with status 0, or wait for ever."""
-        self.waiting.begin()
+        """Take the signals back from Lightning, which would exit with status 0 or wait forever."""
+        self.deferred.start_training()
 
     def on_train_batch_start(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, batch_idx: int
     ) -> None:
-        """End here, if any process has a reason to."""
-        self._look(trainer, between_batches=batch_idx % trainer.accumulate_grad_batches == 0)
-        self.batch, self.fresh = batch, True
+        """End training here if any process has a reason to."""
+        self._check(trainer, between_batches=batch_idx % trainer.accumulate_grad_batches == 0)
+        self.batch, self.unchecked = batch, True
 
     def on_before_backward(self, trainer: pl.Trainer, pl_module: pl.LightningModule, loss: Tensor) -> None:
-        """Look at the loss, the first one of this batch."""
-        self.begun = True
-        if self.fresh and not bool(loss.detach().isfinite().all()):
-            self.bad = self._describe(trainer, pl_module, f"the loss is {float(loss.detach()):g}")
+        """Check the first loss of each batch."""
+        self.started = True
+        if self.unchecked and not bool(loss.detach().isfinite().all()):
+            self.failure = self._describe(trainer, pl_module, f"the loss is {float(loss.detach()):g}")
             if trainer.world_size == 1:
-                raise LabError(self.bad)
-        self.fresh = False
+                raise LabError(self.failure)
+        self.unchecked = False
 
     def on_save_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        """Refuse to save weights that are no numbers."""
+        """Refuse to save weights that are not finite."""
         names = [name for name, one in pl_module.named_parameters() if not bool(one.isfinite().all())]
-        if names and self.bad is None:
-            self.bad = self._describe(trainer, pl_module, f"the weights {names[0]} are not finite")
-        if any_process(trainer, self.bad is not None):  # of a loss, one process alone may know
+        if names and self.failure is None:
+            self.failure = self._describe(trainer, pl_module, f"the weights {names[0]} are not finite")
+        if any_process(trainer, self.failure is not None):  # a single process may know of a bad loss
             self._end(trainer)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Look a last time."""
-        self._look(trainer, between_batches=False)
+        """Check one last time."""
+        self._check(trainer, between_batches=False)
 
     def on_exception(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
     ) -> None:
-        """Leave it to the process that failed to say why: where it is missed, only a connection broke."""
+        """On a connection lost to a failed process, leave it to that process to say why it failed."""
         if not (isinstance(exception, RuntimeError) and PEER_LOST.search(str(exception))):
             return
         for logger in trainer.loggers:
@@ -94,30 +94,30 @@ class TrainingGuard(pl.Callback):
             raise error from None
         sys.exit(1)
 
-    def _look(self, trainer: pl.Trainer, between_batches: bool) -> None:
-        stop = between_batches and self.waiting.signum is not None
-        if any_process(trainer, stop or self.bad is not None):
+    def _check(self, trainer: pl.Trainer, between_batches: bool) -> None:
+        stop = between_batches and self.deferred.signum is not None
+        if any_process(trainer, stop or self.failure is not None):
             self._end(trainer, between_batches)
 
     def _end(self, trainer: pl.Trainer, between_batches: bool = False) -> NoReturn:
-        """End all processes; the first one says why."""
-        reasons = [(self.bad, self.waiting.signum)]
+        """End all processes; the first one reports why."""
+        reasons = [(self.failure, self.deferred.signum)]
         if trainer.world_size > 1:
             reasons *= trainer.world_size
-            torch.distributed.all_gather_object(reasons, (self.bad, self.waiting.signum))
-        bad = next((text for text, _ in reasons if text is not None), None)
-        if bad is None:
+            torch.distributed.all_gather_object(reasons, (self.failure, self.deferred.signum))
+        failure = next((text for text, _ in reasons if text is not None), None)
+        if failure is None:
             raise Stopped(next(signum for _, signum in reasons if signum is not None), between_batches)
         if trainer.is_global_zero:
-            raise LabError(bad)
+            raise LabError(failure)
         raise Stopped(0)
 
-    def _describe(self, trainer: pl.Trainer, module: pl.LightningModule, what: str) -> str:
-        """One line for the user; the batch is written."""
+    def _describe(self, trainer: pl.Trainer, module: pl.LightningModule, problem: str) -> str:
+        """Save the batch, and describe the problem in one line."""
         rank = f"_{trainer.global_rank}" if trainer.global_rank else ""
         path = self.folder / f"{BATCH}{rank}.pt"
-        given = self.batch._asdict().items()
-        fields = {name: value.detach().cpu() for name, value in given if isinstance(value, Tensor)}
+        items = self.batch._asdict().items()
+        fields = {name: value.detach().cpu() for name, value in items if isinstance(value, Tensor)}
         content = io.BytesIO()
         torch.save(fields, content)
         write_atomically(path, content.getbuffer())
@@ -127,15 +127,15 @@ class TrainingGuard(pl.Callback):
             write_atomically(path.with_suffix(".txt"), text)
         rate = trainer.optimizers[0].param_groups[0]["lr"]
         return (
-            f"{what} at step {trainer.global_step}; the batch is kept in {path}"
-            f"{' and .txt' if text else ''}: look whether its values make sense, lower optimizer.lr "
+            f"{problem} at step {trainer.global_step}; the batch is saved in {path}"
+            f"{' and .txt' if text else ''}: check that its values make sense, lower optimizer.lr "
             f"(now {rate:.2g}) or trainer.gradient_clip_val (now {trainer.gradient_clip_val}), "
             "or raise schedule.warmup"
         )
 
 
 def batch_text(codec: TransductionCodec | ImageCodec, fields: dict[str, Tensor]) -> str:
-    """A line for each example of a batch: `source<TAB>target`."""
+    """One line per example of a batch: `source<TAB>target`."""
     rows = zip(fields["source"], fields["source_lengths"].tolist(), fields["target"], strict=True)
     return "".join(
         f"{codec.source_text(source[..., :length])}\t{codec.decode(target)}\n"
