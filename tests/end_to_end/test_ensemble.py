@@ -128,7 +128,7 @@ def test_what_cannot_be_one_is_refused(command, tmp_path: Path) -> None:
     refused = command(*SEQ2SEQ, f"ckpt_path=[{a},{other}]")
     assert refused.err == "Error: stage=fit continues from one checkpoint, and ckpt_path names 2\n"
     refused = command("stage=predict", f'ckpt_path="{tmp_path}/none/*.ckpt"', "inputs=[a]")
-    assert refused.err == f"Error: ckpt_path={tmp_path}/none/*.ckpt: no file fits\n"
+    assert refused.err == f"Error: ckpt_path={tmp_path}/none/*.ckpt: no file matches\n"
     with pytest.raises(LabError, match="names no checkpoint"):
         find_checkpoints([])
 

@@ -58,7 +58,9 @@ def test_failed_and_interrupted_runs_are_listed_with_their_reasons(command: Comm
     done = command("stage=leaderboard", f"run={folder}")
     assert done.status == 0
     assert "failed: scoring=cosine: no memory  failed" in done.out
-    assert "interrupted: scoring=linear: no metrics.json: it was stopped or killed, or is still" in done.out
+    assert (
+        "interrupted: scoring=linear: no metrics.json: the run was stopped or killed, or is still" in done.out
+    )
     assert "pruned: scoring=general: 0.9 at step 5" in done.out
     assert done.out.count("failed: ") == 1
     assert "- failed: `scoring=cosine`: no memory (`failed`)" in (folder / "leaderboard.md").read_text()
@@ -158,8 +160,8 @@ def test_runs_on_different_data_are_drawn_in_a_plot_each(
     ("given", "said"),
     [
         ([], "stage=leaderboard needs run=<folder of runs>"),
-        (["run=missing"], "run=missing is no folder"),
-        (['run="missing/*"'], "run=missing/*: no folder fits"),
+        (["run=missing"], "run=missing is not a folder"),
+        (['run="missing/*"'], "run=missing/*: no folder matches"),
         (["run=[]"], "run=[]: give a folder of runs, or a list of them"),
         (["run=empty"], "run=empty: there is no run"),
         (["run=some", "hydra.callbacks.comparison.y=test/no"], "no job has the metric test/no: choose"),

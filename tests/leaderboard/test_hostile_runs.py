@@ -19,8 +19,8 @@ NASTY = "=1+1|[red]x[/red]\n<b>\x1b[31m`"
     ("metrics", "said"),
     [
         ("{", "metrics.json cannot be read"),
-        ("[1]", "metrics.json holds no metrics"),
-        ("{}", "metrics.json holds no metrics"),
+        ("[1]", "metrics.json contains no metrics"),
+        ("{}", "metrics.json contains no metrics"),
         ('{"test/token_error_rate": "low"}', "test/token_error_rate is 'low', not a number"),
         ('{"a": true}', "a is 'True', not a number"),
         ('{"a": null}', "a is 'None', not a number"),
@@ -40,7 +40,7 @@ def test_damaged_metrics_are_a_listed_failure(metrics: str, said: str, tmp_path:
     ("config", "said"),
     [
         ("a: [", "config.yaml cannot be read"),
-        ("- 1", "config.yaml holds no options"),
+        ("- 1", "config.yaml contains no options"),
         ("\x00", "config.yaml cannot be read"),
         ("a: !!python/object/apply:os.system [exit]", "config.yaml cannot be read"),
         ("model: &model\n  inner: *model\n", "config.yaml cannot be read: it has references"),

@@ -1,4 +1,4 @@
-"""The list of a configuration's parts, against the configuration itself."""
+"""The lists of a configuration's parts agree with the configuration."""
 
 from dataclasses import fields
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Paths as options name them."""
+"""Expansion of path patterns in options."""
 
 from pathlib import Path
 
@@ -27,6 +27,6 @@ def test_a_path_may_look_like_a_pattern(folder: Path) -> None:
     assert expand_paths([folder / "[a]"], "run", "folder", Path.is_dir) == [folder / "[a]"]
 
 
-def test_a_pattern_that_nothing_fits(folder: Path) -> None:
-    with pytest.raises(LabError, match=r"^run=.*/c\*: no folder fits$"):
+def test_a_pattern_that_nothing_matches(folder: Path) -> None:
+    with pytest.raises(LabError, match=r"^run=.*/c\*: no folder matches$"):
         expand_paths([f"{folder}/c*"], "run", "folder", Path.is_dir)

@@ -1,4 +1,4 @@
-"""`stage=report`: from a run folder to one HTML file."""
+"""`stage=report` turns run folders into one HTML file."""
 
 import json
 from collections.abc import Callable
@@ -19,7 +19,7 @@ def run_folder(tmp_path: Path) -> Path:
 
 
 def make_run(folder: Path) -> Path:
-    """What a training leaves behind, in small."""
+    """A small run folder, like that of a training run."""
     import numpy as np
     from tensorboard.compat.proto.event_pb2 import Event
     from tensorboard.compat.proto.summary_pb2 import Summary
@@ -82,28 +82,28 @@ def test_a_run_without_a_log_still_has_a_report(command: Command, run_folder: Pa
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ([], "stage=report needs run=<run folder>"),
-        (["run=missing"], "run=missing is no folder"),
-        (["run=."], "run=. is no run folder: it has no config.yaml"),
+        (["run=missing"], "run=missing is not a folder"),
+        (["run=."], "run=. is not a run folder: it has no config.yaml"),
         (["run=[]"], "give a run folder, or a list of them"),
         (["run=[logs/mine,logs/mine]"], "the same folder is named twice"),
     ],
 )
-def test_what_is_no_run_folder_is_said_in_one_line(
-    command: Command, run_folder: Path, given: list[str], said: str
+def test_a_bad_run_folder_is_reported_in_one_line(
+    command: Command, run_folder: Path, given: list[str], message: str
 ) -> None:
     outcome = command("stage=report", *given)
     assert outcome.status == 1
-    assert said in outcome.err and outcome.err.count("\n") == 1
+    assert message in outcome.err and outcome.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
     ("name", "text"),
     [("metrics.json", "{"), ("metrics.json", "[1]"), ("config.yaml", "a: ["), ("config.yaml", "- 1")],
 )
-def test_a_broken_file_is_named(command: Command, run_folder: Path, name: str, text: str) -> None:
+def test_a_damaged_file_is_named(command: Command, run_folder: Path, name: str, text: str) -> None:
     (run_folder / name).write_text(text)
     outcome = command("stage=report", f"run={run_folder}")
-    assert outcome.status == 1 and name in outcome.err and outcome.err.count("\n") == 1
+    assert outcome.status == 1 and str(run_folder / name) in outcome.err and outcome.err.count("\n") == 1

@@ -1,4 +1,4 @@
-"""The name of a run's folder says what is in it."""
+"""Names of run folders and HPARAMS columns."""
 
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,12 @@ def _checkpoint(folder: Path, choices: dict[str, str]) -> str:
     return str(make_run(folder, choices=choices) / "checkpoints" / "best.ckpt")
 
 
-def test_a_training_is_named_after_its_choices() -> None:
+def test_a_training_run_is_named_after_its_choices() -> None:
     assert folder_name("fit", NOW, (), "elsewhere/best.ckpt") == "seq2seq/cmudict_additive"
 
 
 @pytest.mark.parametrize("stage", ["test", "predict"])
-def test_what_is_done_with_a_checkpoint_is_named_after_it(stage: str, tmp_path: Path) -> None:
+def test_the_test_of_a_checkpoint_is_named_after_its_run(stage: str, tmp_path: Path) -> None:
     checkpoint = _checkpoint(tmp_path / "run", THEN)
     assert folder_name(stage, NOW, (), checkpoint) == f"transformer/{stage}_reverse_dot"
     assert (
@@ -31,7 +31,7 @@ def test_what_is_done_with_a_checkpoint_is_named_after_it(stage: str, tmp_path: 
     )
 
 
-def test_what_is_not_known_is_not_claimed(tmp_path: Path) -> None:
+def test_the_name_is_only_the_stage_if_the_run_is_unknown(tmp_path: Path) -> None:
     for checkpoint in (None, "nowhere/best.ckpt", str(tmp_path / "moved.ckpt"), ["a.ckpt", "b.ckpt"]):
         assert folder_name("test", NOW, (), checkpoint) == "test"
     hostile = _checkpoint(tmp_path / "run", {**THEN, "scoring": "../../elsewhere"})
@@ -40,7 +40,7 @@ def test_what_is_not_known_is_not_claimed(tmp_path: Path) -> None:
         assert folder_name(stage, NOW, (), _checkpoint(tmp_path / stage, THEN)) == stage
 
 
-def test_the_jobs_of_a_sweep_are_named_after_what_differs(command: Any) -> None:
+def test_the_jobs_of_a_sweep_are_named_after_the_options_that_differ(command: Any) -> None:
     options = ["-m", "model=nw", "data.train_size=20", "trainer.max_epochs=1", "pictures=0", "seed=1,2"]
     done = command(*options)
     assert done.status == 0, done.err

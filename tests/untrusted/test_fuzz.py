@@ -140,7 +140,7 @@ def test_a_run_folder(
             jobs = run_folder.find_runs([tmp_path])
             if number % 8 == 0:
                 board.write_leaderboard(tmp_path, jobs, board.View())
-            page = make_page("x", report_page._about(bad), [])
+            page = make_page("x", report_page._command(bad), [])
         assert [job.error for job in jobs if job.folder == good] == [None], "a good run is lost"
         assert all(job.error is None or len(job.error.splitlines()) == 1 for job in jobs)
         out = capsys.readouterr().out + (tmp_path / "leaderboard.md").read_text(encoding="utf-8") + page

@@ -94,7 +94,7 @@ def _folders(given: Any) -> list[Path]:
         raise LabError(f"run={_given(given)}: give a folder of runs, or a list of them")
     for folder in folders:
         if not folder.is_dir():
-            raise LabError(f"run={folder} is no folder: give one that trainings left in logs/")
+            raise LabError(f"run={folder} is not a folder: choose one that training runs wrote in logs/")
     return folders
 
 
@@ -117,7 +117,7 @@ def write_leaderboard(folder: Path, jobs: Sequence[Job], view: View) -> None:
     sections = [make_section(name, group, view) for name, group in _by_data(done)]
     distinct = [*varied_options(jobs), SEED]
     failed = [
-        Failure(job.end, job.label(distinct), _short(job.folder, folder), str(job.error))
+        Failure(job.outcome, job.label(distinct), _short(job.folder, folder), str(job.error))
         for job in jobs
         if job.error
     ]
@@ -132,11 +132,11 @@ def write_leaderboard(folder: Path, jobs: Sequence[Job], view: View) -> None:
 
 def _by_data(jobs: Sequence[Job]) -> list[tuple[str, list[Job]]]:
     """The runs that were tested on the same data, under its name; no name where all were."""
-    tested = dict.fromkeys(key for job in jobs for key in job.leaves if key.startswith("data.test"))
+    tested = dict.fromkeys(key for job in jobs for key in job.options if key.startswith("data.test"))
     keys = ["data", *(key for key in tested if len({str(job.value(key)) for job in jobs}) > 1)]
     found = group_runs(jobs, keys)
     # Runs of data that have no such option are not told by it.
-    names = [cell.told(["data", *(key for key in keys if key in cell.jobs[0].leaves)]) for cell in found]
+    names = [cell.told(["data", *(key for key in keys if key in cell.jobs[0].options)]) for cell in found]
     return [
         (name if len(found) > 1 else "", list(cell.jobs)) for name, cell in zip(names, found, strict=True)
     ]

@@ -104,7 +104,7 @@ class LeaderboardCallback(Callback):
         """Print the table and write the files; end with status 1 if a job failed."""
         folder = Path(config.hydra.sweep.dir)
         jobs = find_runs([folder], every=True)
-        measured = [job for job in jobs if job.measures or job.failed]
+        measured = [job for job in jobs if job.has_metrics_stage or job.failed]
         if measured:
             try:
                 write_leaderboard(folder, measured, self.view)

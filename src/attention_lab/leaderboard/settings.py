@@ -84,7 +84,7 @@ def varied_options(jobs: Sequence[Job]) -> list[str]:
     """
     given = dict.fromkeys(key for job in jobs for key in job.overrides)
     keys = [key for key in given if key != SEED and len({_said(job, key) for job in jobs}) > 1]
-    leaves = dict.fromkeys(key for job in jobs for key in job.leaves)
+    leaves = dict.fromkeys(key for job in jobs for key in job.options)
     for key in (*COMPARED, *leaves):
         if key in keys or all(str(job.value(key)) == job.seed for job in jobs):
             continue  # as in data.seed=${seed}

@@ -1,33 +1,33 @@
-"""The parts of a configuration, and which of them matter for what: the one place that lists them."""
+"""Lists of a configuration's parts by purpose; no other file repeats them."""
 
 SEED = "seed"
 """The option over whose values results are averaged."""
 MECHANISM = ("scoring", "normalizer", "pooling", "window")
-"""An attention mechanism, in the order in which `Mechanism` takes its parts."""
+"""The parts of an attention mechanism, in the order of `Mechanism`'s fields."""
 OPTIMIZATION = ("optimizer", "schedule")
 """How parameters are learned."""
 TRAINED = ("model", *MECHANISM, "data")
-"""What a test takes from its checkpoint."""
+"""The parts that a test takes from its checkpoint."""
 REBUILT = ("model", "task", *MECHANISM, "data")
-"""What a checkpoint keeps so that it can be rebuilt from it alone, in the order in which it keeps them."""
+"""The parts saved in a checkpoint, from which alone its model can be rebuilt, in the order of saving."""
 DECISIVE = (*TRAINED, "task", *OPTIMIZATION, "trainer", "callbacks", "monitor")
-"""What decides the results of a run."""
+"""The parts that affect the results of a run."""
 DISPLAY_ONLY = (
     *("trainer.default_root_dir", "trainer.enable_progress_bar", "trainer.enable_model_summary"),
     *("trainer.log_every_n_steps", "trainer.num_sanity_val_steps"),
 )
-"""Options within `DECISIVE` that only decide what is shown, or where."""
+"""Options within `DECISIVE` that only affect what is displayed or where it is written."""
 RESUMED = (SEED, "ckpt_path", *DECISIVE)
-"""What must be the same when a run is resumed."""
+"""The parts that must be the same when a run is resumed."""
 MAY_CHANGE = ("trainer.enable_progress_bar", "callbacks.progress_bar", "callbacks.resumable.every_seconds")
-"""Options within `RESUMED` that may differ all the same."""
+"""Options within `RESUMED` that may differ nevertheless."""
 HPARAMS = (SEED, *TRAINED, "task", *OPTIMIZATION, "trainer")
-"""What the HPARAMS tab shows."""
+"""The parts shown in the HPARAMS tab."""
 HPARAMS_HIDDEN = ("data.kind", "model.needs")
 """Options within `HPARAMS` that only say which models go with which data."""
 SETTING = ("model", "data", *MECHANISM, *OPTIMIZATION)
-"""The groups of `conf/` that make up an experiment: of the best trial of a search, these are written."""
+"""The groups of `conf/` that define an experiment; a search writes these for its best trial."""
 COMPARED = (*SETTING, "callbacks")
-"""The groups of `conf/` that may tell apart runs with the same command line."""
+"""The groups of `conf/` by which runs with the same command line may differ."""
 GROUPS = (*SETTING, "trainer", "callbacks", "logger")
-"""The groups of `conf/` of which every run has exactly one choice."""
+"""The groups of `conf/` from which every run has exactly one choice."""

@@ -1,4 +1,4 @@
-"""Files and folders as an option names them: one, several, or those that fit a pattern."""
+"""Expand the patterns in an option's files or folders."""
 
 import glob
 from collections.abc import Callable, Sequence
@@ -10,25 +10,25 @@ from attention_lab.errors import LabError
 def expand_paths(
     given: Sequence[str | Path], option: str, kind: str, is_one: Callable[[Path], bool]
 ) -> list[Path]:
-    """The paths that are meant, each once; those that fit a pattern (`logs/*/best.ckpt`) sorted.
+    """The given paths without duplicates; the matches of a pattern such as `logs/*/best.ckpt` are sorted.
 
     Args:
-        given: paths and patterns. A path may look like a pattern: what is there is taken as it is.
-        option: where they were given, for the message.
-        kind: what is looked for, for the message.
-        is_one: whether a path is of this kind, and there.
+        given: paths and patterns. A path that exists is not treated as a pattern.
+        option: the name of the option, for the message.
+        kind: the kind of path wanted, for the message.
+        is_one: whether a path exists and is of this kind.
 
     Raises:
-        LabError: nothing fits a pattern. A path that is none is not looked for.
+        LabError: nothing matches a pattern. A path without a pattern need not exist.
     """
     paths: list[Path] = []
     for text in map(str, given):
         if is_one(Path(text)) or not glob.has_magic(text):
             paths.append(Path(text))
             continue
-        found = sorted(glob.glob(text, recursive=True))  # noqa: PTH207  # Path.glob takes none from /
-        fitting = [path for path in map(Path, found) if is_one(path)]
-        if not fitting:
-            raise LabError(f"{option}={text}: no {kind} fits")
-        paths += fitting
+        found = sorted(glob.glob(text, recursive=True))  # noqa: PTH207  # Path.glob rejects absolute patterns
+        matches = [path for path in map(Path, found) if is_one(path)]
+        if not matches:
+            raise LabError(f"{option}={text}: no {kind} matches")
+        paths += matches
     return list(dict.fromkeys(paths))

@@ -1,4 +1,4 @@
-"""What a run leaves behind: its configuration, `metrics.json`, and a few tables on the console."""
+"""Write a run's configuration and `metrics.json`, and print its results."""
 
 import json
 from collections.abc import Container, Mapping, Sequence
@@ -25,16 +25,16 @@ HEADLINES = (
     "parameters",
 )
 INTERVAL_ENDS = ("_low", "_high")
-"""Ends of the names of a metric's 95% interval."""
+"""Suffixes of the names of the bounds of a metric's 95% interval."""
 
 
 def write_metrics(folder: Path, metrics: Mapping[str, float]) -> None:
-    """`metrics.json`, its keys sorted."""
+    """Write `metrics.json` with sorted keys."""
     write_atomically(folder / METRICS, json.dumps(dict(sorted(metrics.items())), indent=2) + "\n")
 
 
 def write_config(folder: Path, config: Mapping[str, Any]) -> None:
-    """`config.yaml`, every value resolved."""
+    """Write `config.yaml` with every value resolved."""
     write_atomically(folder / "config.yaml", OmegaConf.to_yaml(OmegaConf.create(dict(config))))
 
 
@@ -48,7 +48,7 @@ def flatten_options(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def print_results(metrics: Mapping[str, float], tables: Sequence[ConsoleTable], folder: Path) -> None:
-    """The final numbers, the tables of the task, and where to look next."""
+    """Print the final metrics, the task's tables, and the paths of what the run has written."""
     console = Console()
     names = [name for name in metrics if name.startswith(HEADLINES) and not is_interval_end(name, metrics)]
     numbers = ConsoleTable(
@@ -61,12 +61,12 @@ def print_results(metrics: Mapping[str, float], tables: Sequence[ConsoleTable], 
         for row in one.rows:
             table.add_row(*(escape(_cut(text)) for text in row))
         console.print(table)
-    places = {
+    paths = {
         "Heatmaps": folder / "attention",
         "Errors": folder / "errors.md",
         "Checkpoint": folder / "checkpoints" / "best.ckpt",
     }
-    for name, path in places.items():
+    for name, path in paths.items():
         if path.exists():
             console.print(f"{name:<12} {path}", soft_wrap=True, highlight=False)
     if (folder / "tensorboard").exists():
@@ -74,7 +74,7 @@ def print_results(metrics: Mapping[str, float], tables: Sequence[ConsoleTable], 
 
 
 def is_interval_end(name: str, metrics: Container[str]) -> bool:
-    """Whether a name is that of an end of the interval of another metric."""
+    """Whether this is the name of a bound of another metric's interval."""
     return any(name.endswith(end) and name.removesuffix(end) in metrics for end in INTERVAL_ENDS)
 
 

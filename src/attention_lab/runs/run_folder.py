@@ -1,4 +1,4 @@
-"""Run folders: found below a folder, and read, whatever state they are in."""
+"""Find run folders and read them, whatever state they are in."""
 
 import os
 import traceback
@@ -17,29 +17,29 @@ from attention_lab.untrusted.plain_files import one_line, read_json, read_yaml
 from attention_lab.writing import write_atomically
 
 ERROR = "error.txt"
-"""In the folder of a run that failed: the reason in the first line."""
+"""File in the folder of a failed run, with the reason in its first line."""
 METRICS = "metrics.json"
-"""What it measured: written last, so a run that has it is finished."""
+"""File with the results, written last: a run that has it is finished."""
 PRUNED = "pruned.txt"
-"""In the folder of a run that a search stopped for its poor outlook: why."""
+"""File in the folder of a run that a search has stopped as unpromising, with the reason."""
 STAGES = ("fit", "test")
-"""The stages that measure something."""
+"""The stages that write metrics."""
 _WITHOUT_RUNS = {".hydra", "checkpoints", "tensorboard", "attention", ".git"}
 _LONGEST = 300  # characters of a reason
 
 
 @dataclass(frozen=True)
 class Job:
-    """One run: what it was asked, and what came of it.
+    """One run: its options and its results.
 
     Attributes:
-        folder: where it lies.
-        overrides: what was said on the command line, by option.
-        choices: of each group of `conf/`.
-        config: its options as plain values, resolved if it got so far.
-        metrics: what it measured.
-        error: why it has no usable results; None if it has.
-        seed: of its training; of a test that of the run whose checkpoint it tested.
+        folder: the run's folder.
+        overrides: the values given on the command line, by option.
+        choices: the choice from each group of `conf/`.
+        config: the options as plain values, resolved unless the run failed before that.
+        metrics: the results.
+        error: why there are no usable results; None if there are.
+        seed: the seed of the training run; for a test, that of the run whose checkpoint it tested.
     """
 
     folder: Path
@@ -51,47 +51,45 @@ class Job:
     seed: str = ""
 
     def label(self, keys: Collection[str]) -> str:
-        """Those of the options given for it that are in `keys`; all where none is; else its folder."""
+        """The overrides whose options are in `keys`, or all if none is; without any, the folder's name."""
         given = {key: value for key, value in self.overrides.items() if key in keys} or self.overrides
         return " ".join(f"{key}={value}" for key, value in given.items()) or self.folder.name
 
     def value(self, key: str) -> Any:
-        """What it has under a metric's name, a group of `conf/`, or the dotted path of an option."""
-        for found in (self.metrics, self.choices, self.leaves):
+        """The value of a metric, of a group of `conf/`, or of an option by its dotted path."""
+        for found in (self.metrics, self.choices, self.options):
             if key in found:
                 return found[key]
-        part: Any = self.config
-        for name in key.split("."):
-            part = part.get(name) if isinstance(part, Mapping) else None
+        part = lookup(self.config, *key.split("."))
         if not isinstance(part, Mapping):
             return part
-        # A group whose choice is not known: the class stands for it.
+        # For a group whose choice is unknown, the name of the class.
         return str(part["_target_"]).rpartition(".")[2] if "_target_" in part else None
 
     @property
-    def measures(self) -> bool:
-        """Whether it is a training or a test."""
+    def has_metrics_stage(self) -> bool:
+        """Whether its stage, fit or test, writes metrics."""
         return self.config.get("stage", STAGES[0]) in STAGES
 
     @property
     def failed(self) -> bool:
-        """Whether it said itself that it failed."""
+        """Whether the run has recorded that it failed."""
         return (self.folder / ERROR).is_file()
 
     @property
-    def end(self) -> str:
-        """What became of it, of a run without results."""
+    def outcome(self) -> str:
+        """How a run without results ended: pruned, failed or interrupted."""
         if not self.failed and (self.folder / PRUNED).is_file():
             return "pruned"
         return "failed" if self.failed or (self.folder / METRICS).is_file() else "interrupted"
 
     @cached_property
-    def leaves(self) -> dict[str, Any]:
-        """The options that decide what it gives, by dotted path; its own folder is written as a dot."""
+    def options(self) -> dict[str, Any]:
+        """The options that affect its results, by dotted path; its own folder is written as a dot."""
         own = lookup(self.config, "trainer", "default_root_dir")
         chosen = flatten({part: self.config[part] for part in DECISIVE if part in self.config})
         found = {path: _simple(value) for path, value in chosen if not is_hydra_key(path)}
-        if isinstance(self.config.get("ckpt_path"), list):  # one model made of several is another setting
+        if isinstance(self.config.get("ckpt_path"), list):  # an ensemble is a setting of its own
             found["ckpt_path"] = str(self.config["ckpt_path"])
         return without_run_folder(
             {key: value for key, value in found.items() if key not in DISPLAY_ONLY}, own
@@ -99,12 +97,12 @@ class Job:
 
 
 def record_failure(folder: Path, error: BaseException, reason: str = "") -> str:
-    """Leave in a run's folder why it failed; returns the reason, the first line.
+    """Write `error.txt` to a run's folder; returns the reason, its first line.
 
     Args:
-        folder: the run's.
-        error: what was raised; its traceback is kept where no reason is given.
-        reason: one line that says all.
+        folder: the run's folder.
+        error: the exception; its traceback is written if no reason is given.
+        reason: one line that explains the failure completely.
     """
     if reason:
         write_atomically(folder / ERROR, f"{reason}\n")
@@ -115,24 +113,24 @@ def record_failure(folder: Path, error: BaseException, reason: str = "") -> str:
 
 
 def read_failure(folder: Path) -> str | None:
-    """Why a run failed, as it is kept in its folder; None if it did not."""
+    """Why a run failed, from its `error.txt`; None if it did not."""
     path = folder / ERROR
     return read_reason(path) if path.is_file() else None
 
 
 def find_runs(folders: Sequence[Path], *, every: bool = False) -> list[Job]:
-    """All trainings and tests in and below some folders, each once, in the order of their numbers.
+    """All fit and test runs in and below some folders, without duplicates, in the order of their numbers.
 
     Args:
-        folders: where to look.
-        every: take jobs of other stages too.
+        folders: the folders to search.
+        every: include jobs of other stages.
     """
     found: dict[Path, Job] = {}
     for folder in folders:
         for path in _candidates(folder):
             if path.resolve() not in found:
                 job = read_job(path)
-                if every or job.measures:
+                if every or job.has_metrics_stage:
                     found[path.resolve()] = job
     return sorted(found.values(), key=lambda job: _order(job.folder))
 
@@ -146,26 +144,26 @@ def _candidates(folder: Path) -> Iterator[Path]:
 
 
 def _order(folder: Path) -> tuple[str, float, str]:
-    """By sweep, then by Hydra's number of the job, then by name."""
-    number = lookup(_yaml_or_none(folder / ".hydra" / "hydra.yaml"), "hydra", "job", "num")
+    """A sort key: by sweep, then by Hydra's job number, then by name."""
+    number = lookup(read_yaml_or_none(folder / ".hydra" / "hydra.yaml"), "hydra", "job", "num")
     return str(folder.parent), number if isinstance(number, int) else float("inf"), folder.name
 
 
 def read_job(folder: Path) -> Job:
-    """Read a run's folder, finished or not; what is missing or damaged becomes its `error`."""
+    """Read the folder of a finished or unfinished run; a missing or damaged file becomes its `error`."""
     hydra = folder / ".hydra"
-    given = _yaml_or_none(hydra / "overrides.yaml")
+    given = read_yaml_or_none(hydra / "overrides.yaml")
     parts = [split(str(one)) for one in given] if isinstance(given, list) else []
     metrics: dict[str, float] = {}
     error = None
-    config = _yaml_or_none(hydra / "config.yaml")
+    config = read_yaml_or_none(hydra / "config.yaml")
     try:
         error = read_failure(folder)
         if error is None and (folder / PRUNED).is_file():
             error = read_reason(folder / PRUNED)
-        # The run's own file has every value resolved; a job that failed early has only Hydra's.
+        # The run's own file has every value resolved; a job that failed early has only Hydra's file.
         if (folder / "config.yaml").is_file() or not isinstance(config, Mapping):
-            config = _options(folder / "config.yaml")
+            config = read_options(folder / "config.yaml")
         if error is None:
             metrics = read_metrics(folder / METRICS)
     except LabError as damaged:
@@ -183,9 +181,10 @@ def read_job(folder: Path) -> Job:
 
 
 def _own_choices(folder: Path, config: Mapping[str, Any], given: Collection[str]) -> dict[str, str]:
-    """Of a test those of the run whose checkpoint it tested (the first one's), but for data that were given.
+    """A run's group choices; for a test, those of the run that trained the first checkpoint it tested.
 
-    What Hydra tells of a test are the defaults: its parts are the checkpoint's.
+    Hydra records only the defaults for a test, which takes its parts from the checkpoint, except for data
+    chosen on the command line.
     """
     own, tested = read_choices(folder), config.get("ckpt_path")
     if config.get("stage") != "test" or tested is None:
@@ -197,18 +196,18 @@ def _own_choices(folder: Path, config: Mapping[str, Any], given: Collection[str]
 
 
 def read_choices(folder: Path) -> dict[str, str]:
-    """What was chosen of each group of `conf/`, as Hydra tells in a run's folder; nothing if it does not."""
-    found = lookup(_yaml_or_none(folder / ".hydra" / "hydra.yaml"), "hydra", "runtime", "choices")
+    """The choice from each group of `conf/`, from Hydra's record in a run's folder; empty without one."""
+    found = lookup(read_yaml_or_none(folder / ".hydra" / "hydra.yaml"), "hydra", "runtime", "choices")
     pairs = found.items() if isinstance(found, Mapping) else ()
     named = ((str(group), "null" if choice is None else str(choice)) for group, choice in pairs)
     return {group: choice for group, choice in named if "/" not in group}
 
 
 def _seed(config: Mapping[str, Any], folder: Path) -> str:
-    """Of the training; without one, what no other run has."""
+    """The seed of the training run; if there is none, a text that no other run has."""
     tested = config.get("ckpt_path")
     if config.get("stage") == "test" and isinstance(tested, str):
-        trained = _yaml_or_none(Path(tested).parent.parent / "config.yaml")
+        trained = read_yaml_or_none(Path(tested).parent.parent / "config.yaml")
         if isinstance(trained, Mapping) and SEED in trained:
             return str(trained[SEED])
     return str(config[SEED]) if SEED in config else f"? {folder}"
@@ -219,40 +218,42 @@ def read_reason(path: Path) -> str:
     try:
         with open_regular(path) as file:
             line = file.readline(_LONGEST).decode("utf-8", "replace").strip()
-        return one_line(line) if line else "it does not say why"
+        return one_line(line) if line else "no reason was recorded"
     except OSError as error:
         raise LabError(f"{path.name} cannot be read: {error.strerror}") from None
 
 
-def _yaml_or_none(path: Path) -> Any:
-    """What a YAML file holds; None if it cannot be read."""
+def read_yaml_or_none(path: Path) -> Any:
+    """The content of a YAML file; None if it cannot be read."""
     try:
         return read_yaml(path)
     except LabError:
         return None
 
 
-def _options(path: Path) -> Mapping[str, Any]:
-    found = read_yaml(path)
+def read_options(path: Path, label: str | None = None) -> dict[str, Any]:
+    """The options in a `config.yaml`. Raises LabError, naming `label` or the file, if it is damaged."""
+    found = read_yaml(path, label)
     if not isinstance(found, Mapping):
-        raise LabError(f"{path.name} holds no options")
+        raise LabError(f"{label or path.name} contains no options")
     return {str(key): value for key, value in found.items()}
 
 
-def read_metrics(path: Path) -> dict[str, float]:
-    """The numbers in a run's `metrics.json`. Raises LabError if it is missing or damaged."""
+def read_metrics(path: Path, label: str | None = None) -> dict[str, float]:
+    """The numbers in a `metrics.json`. Raises LabError, naming `label` or the file, if it is damaged."""
+    label = label or path.name
     if not path.exists():
-        raise LabError(f"no {path.name}: it was stopped or killed, or is still running")
-    read = read_json(path)
-    if not isinstance(read, dict) or not read:
-        raise LabError(f"{path.name} holds no metrics")
-    for name, value in read.items():
+        raise LabError(f"no {label}: the run was stopped or killed, or is still running")
+    metrics = read_json(path, label)
+    if not isinstance(metrics, dict) or not metrics:
+        raise LabError(f"{label} contains no metrics")
+    for name, value in metrics.items():
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise LabError(f"{path.name}: {one_line(name)} is {str(value)[:40]!r}, not a number")
+            raise LabError(f"{label}: {one_line(name)} is {str(value)[:40]!r}, not a number")
     try:
-        return {name: float(value) for name, value in read.items()}
+        return {name: float(value) for name, value in metrics.items()}
     except OverflowError:
-        raise LabError(f"{path.name} holds a number that is too large") from None
+        raise LabError(f"{label} contains a number that is too large") from None
 
 
 def _simple(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a run is called: its folder, the folders of a sweep, its columns of a table. It needs no torch."""
+"""Names of runs: their folders, also in a sweep, and their HPARAMS columns. It does not import torch."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -12,16 +12,16 @@ from attention_lab.runs.parts import HPARAMS, HPARAMS_HIDDEN, SEED
 from attention_lab.runs.run_folder import read_choices
 
 RESOLVER = "run_name"
-"""Of the configuration: `${run_name:}` is what `name` gives."""
-_TESTS = ("test", "predict")
-_LONGEST = 60  # characters of a choice, as a folder names it
+"""Name of the configuration's resolver: `${run_name:}` becomes the result of `folder_name`."""
+_LONGEST = 60  # characters of a choice in a folder's name
 _EXCLUDED = "hydra.job.config.override_dirname.exclude_keys"
 
 
 def register_resolver() -> None:
-    """Let the configuration use `${run_name:}`."""
+    """Register the resolver of `${run_name:}`."""
 
     def run_name(*, _root_: DictConfig) -> str:
+        """The name of the folder of the run that this configuration describes."""
         hydra = _root_.hydra
         given = keys(hydra.overrides.task)
         return folder_name(str(_root_.stage), hydra.runtime.choices, given, _root_.ckpt_path)
@@ -30,15 +30,15 @@ def register_resolver() -> None:
 
 
 def folder_name(stage: str, choices: Any, given: Iterable[str] = (), checkpoint: Any = None) -> str:
-    """The name, without the time: `model/data_scoring` of a training.
+    """The name of a run's folder without the time: `model/data_scoring` for a training run.
 
-    `seq2seq/test_reverse_dot` for the test of a checkpoint that lies in its run's folder, with the model and
-    the scoring of that run, and with its data unless other data was `given`. Only the stage where that is
-    not known, or where several checkpoints are one model, and for all other stages.
+    The test of a checkpoint in its run's folder is named like `seq2seq/test_reverse_dot`, after the model and
+    the scoring of that run, and after its data unless other data was `given`. If these are unknown, for an
+    ensemble of several checkpoints, and for all other stages, the name is just the stage.
     """
     if stage == "fit":
         return f"{choices['model']}/{choices['data']}_{choices['scoring']}"
-    if stage not in _TESTS or not isinstance(checkpoint, str):
+    if stage not in ("test", "predict") or not isinstance(checkpoint, str):
         return stage
     trained = read_choices(Path(checkpoint).parent.parent)
     data = choices["data"] if "data" in given else trained.get("data")
@@ -49,7 +49,7 @@ def folder_name(stage: str, choices: Any, given: Iterable[str] = (), checkpoint:
 
 
 def hparam_columns(config: Mapping[str, Any], hydra: Any) -> dict[str, Any]:
-    """What the HPARAMS tab shows of a run: the choices, and the options within these parts."""
+    """A run's columns in the HPARAMS tab: the choices and options of the parts in `HPARAMS`."""
     from attention_lab.runs.results import flatten_options  # it would slow --help down
 
     choices = {part: hydra.runtime.choices[part] for part in HPARAMS if part in hydra.runtime.choices}
@@ -58,7 +58,7 @@ def hparam_columns(config: Mapping[str, Any], hydra: Any) -> dict[str, Any]:
 
 
 def hparam_order(hydra: Any) -> list[str]:
-    """The options by which a run is told from others: what a sweep varies, choices, what else was given."""
+    """The order of the HPARAMS columns: what a sweep varies, the main choices, other given options."""
     given = keys(hydra.overrides.task)
     constant = set(hydra.job.config.override_dirname.exclude_keys)
     varied = [key for key in given if key not in constant] if hydra.mode == RunMode.MULTIRUN else []
@@ -68,7 +68,7 @@ def hparam_order(hydra: Any) -> list[str]:
 def exclude_from_names(config: DictConfig, constant: Iterable[str]) -> None:
     """Leave options that are the same for all jobs of a sweep out of the names of their folders.
 
-    A job is composed anew, with `hydra.overrides.hydra`: nothing else that is set here would reach it.
+    Each job's configuration is composed again, and only changes in `hydra.overrides.hydra` reach it.
     """
     excluded = [*config.hydra.job.config.override_dirname.exclude_keys, *constant]
     quoted = ",".join(quote(key) for key in dict.fromkeys(excluded))

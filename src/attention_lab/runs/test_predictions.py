@@ -1,4 +1,4 @@
-"""What became of each test example of a run, as its `predictions.tsv` tells it."""
+"""The errors of a run on each test example, from its `predictions.tsv`."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ _UNESCAPED = {escape: chr(character) for character, escape in ESCAPES.items()}
 
 
 class TestPredictions(NamedTuple):
-    """A rate's numerator and denominator for each example, in the order of the data."""
+    """The numerator and denominator of an error rate for each example, in the order of the data."""
 
     sources: tuple[str, ...]
     numerators: npt.NDArray[np.int64]
@@ -26,20 +26,19 @@ class TestPredictions(NamedTuple):
 
 
 def read_test_predictions(job: Job, metric: str) -> TestPredictions | None:
-    """The outcomes behind a metric of a run; None unless they give the very value of its `metrics.json`.
+    """The examples behind a metric of a run; None unless they reproduce the value in its `metrics.json`.
 
-    How many symbols a reference has depends on how the data writes them: as words with spaces between, or as
-    characters. The reading is taken that gives the rate the run reported; so is a table of another test never
-    taken for this one's.
+    The length of a reference depends on whether the data's symbols are words or characters. Both are tried,
+    and the one that reproduces the reported rate is used; so a table from a different test is never used.
     """
     table = _read(job) if metric in RATES and metric in job.metrics else None
     if table is None:
         return None
     sources, references, edits = table
-    readings: list[Callable[[str], int]] = [lambda text: len(text.split()), len]
+    units: list[Callable[[str], int]] = [lambda text: len(text.split()), len]
     if metric == RATES[1]:
-        edits, readings = (edits > 0).astype(np.int64), [lambda _: 1]
-    for length in readings:
+        edits, units = (edits > 0).astype(np.int64), [lambda _: 1]
+    for length in units:
         lengths = np.array([length(reference) for reference in references], np.int64)
         # the reported value is a float32
         if lengths.sum() and abs(edits.sum() / lengths.sum() - job.metrics[metric]) <= 1e-6:
@@ -48,7 +47,7 @@ def read_test_predictions(job: Job, metric: str) -> TestPredictions | None:
 
 
 def _read(job: Job) -> tuple[tuple[str, ...], Sequence[str], npt.NDArray[Any]] | None:
-    """Sources, references and edits; None where there is no such table, or a damaged one."""
+    """Sources, references and edits; None if the table is missing or damaged."""
     try:
         lines = read_regular(job.folder / "predictions.tsv", _MOST).decode().removesuffix("\n").split("\n")
         header, *rows = (line.split("\t") for line in lines)
