@@ -105,13 +105,13 @@ def test_the_median_has_as_many_below_as_above(values: list[int]) -> None:
 def test_expressions_keep_to_the_options_and_their_labels_are_right(options: dict[str, int | str]) -> None:
     data = ListOps(**SMALL, **options)  # type: ignore[arg-type]
     data.setup()
-    low, high = data.bounds
+    low, high = data.spec.min_length, data.spec.max_length
     for part in range(3):
         batch, lines = whole(data, part), texts(data, part)
         assert batch.labels.tolist() == [value(line) for line in lines]
         assert low <= int(batch.lengths.min()) <= int(batch.lengths.max()) <= high
-        assert max(map(depth, lines)) <= data.tree[0] - 1
-        assert max(map(most_arguments, lines)) <= data.tree[1]
+        assert max(map(depth, lines)) <= data.spec.max_depth - 1
+        assert max(map(most_arguments, lines)) <= data.spec.max_args
 
 
 def test_every_operator_digit_and_label_occurs() -> None:

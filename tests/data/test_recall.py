@@ -153,6 +153,12 @@ def test_devices_share_the_batches() -> None:
     assert all(torch.equal(one, other) for one, other in zip(dealt, whole_epoch, strict=True))
 
 
+def test_the_number_of_different_examples_may_exceed_every_float() -> None:
+    data = Recall(1, 1, 1, length=400, pairs=200, queries=200, symbols=200)
+    data.setup()
+    assert [len(part) for part in data.parts] == [1, 1, 1]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -161,6 +167,7 @@ def test_devices_share_the_batches() -> None:
         ({"queries": 0}, "data.queries=0: give a whole number of at least 1"),
         ({"pairs": 8, "symbols": 7}, "data.symbols=7: give a whole number of at least 8"),
         ({"symbols": 10**9}, "data.symbols=1000000000: give at most 256"),
+        ({"seed": -1}, "data.seed=-1: give a whole number of at least 0"),
         ({"short_epochs": -1}, "data.short_epochs=-1: give a whole number of at least 0"),
         ({"distance": -1}, "data.distance=-1: give a whole number of at least 0"),
         ({"length": 20, "distance": 5}, "data.distance=5: of data.length=20, 8 pairs and 8 queries leave 4 "),
@@ -168,7 +175,7 @@ def test_devices_share_the_batches() -> None:
         ({"pairs": 1, "queries": 1, "symbols": 5}, "take more than half of all 25 different examples"),
     ],
 )
-def test_wrong_options_are_told_in_a_line(options: dict[str, int], message: str) -> None:
+def test_wrong_options_are_reported_in_one_line(options: dict[str, int], message: str) -> None:
     with pytest.raises(LabError) as caught:
         Recall(**{**SMALL, **options}).setup()  # type: ignore[arg-type]
     assert message in str(caught.value)

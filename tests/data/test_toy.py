@@ -66,7 +66,7 @@ def test_a_small_space_is_shared_out() -> None:
 
 
 def test_too_small_a_space_is_refused() -> None:
-    with pytest.raises(LabError, match=r"data\.test_size=2 take more than half of all 6 different sequences"):
+    with pytest.raises(LabError, match=r"data\.test_size=2 take more than half of all 6 different examples"):
         Copy(test_size=2, validation_size=2, min_length=1, max_length=2, vocabulary=2).setup()
 
 

@@ -21,7 +21,32 @@ DigitsUnit = Literal["pixels", "rows"]
 TextUnit = Literal["characters", "words"]
 
 
-class Digits(DataModule):
+class ClassificationData(DataModule):
+    """Sequences and the class of each."""
+
+    codec: ClassificationCodec
+    sizes: ClassificationSizes
+
+    def use_codec(self, codec: ClassificationCodec, data: str, length: str = "length") -> None:
+        """Set the codec to this one, or keep one that was given if only its length differs.
+
+        Args:
+            codec: the codec that follows from the options.
+            data: name of the data for messages.
+            length: name of the option that limits the length of the sequences.
+
+        Raises:
+            LabError: the given codec is for other sequences, or for shorter ones.
+        """
+        given = self.given(ClassificationCodec) or codec
+        if replace(given, length=codec.length) != codec:
+            raise LabError(f"the model was not trained on {data}")
+        if given.length < codec.length:
+            raise LabError(f"data.{length}={codec.length}: the model was made for at most {given.length}")
+        self.codec, self.sizes = given, given.sizes
+
+
+class Digits(ClassificationData):
     """1797 handwritten digits of 8 x 8 pixels in 17 grey levels (scikit-learn), as sequences.
 
     A fifth is the test part, `train_test_split(..., test_size=0.2, random_state=0)`; a tenth of the rest,
@@ -34,9 +59,6 @@ class Digits(DataModule):
         seed: seed for the choice of these digits.
         batch_size: see `DataModule`.
     """
-
-    codec: ClassificationCodec
-    sizes: ClassificationSizes
 
     def __init__(
         self,
@@ -124,15 +146,12 @@ class LabelledSpec(TextParts):
             check_at_least(1, max_length=self.max_length)
 
 
-class Labelled(DataModule):
+class Labelled(ClassificationData):
     """Files of `label<TAB>text` lines (UTF-8), or one file that is split at random by its texts.
 
     Args:
         options: see `LabelledSpec`.
     """
-
-    codec: ClassificationCodec
-    sizes: ClassificationSizes
 
     @options_of(LabelledSpec)
     def __init__(self, spec: LabelledSpec) -> None:

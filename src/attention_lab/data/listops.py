@@ -3,6 +3,7 @@
 import random
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from typing import Literal, get_args
@@ -10,14 +11,14 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
+from attention_lab.constructor_options import options_of
+from attention_lab.data.classification import ClassificationData
 from attention_lab.data.reading.codecs import ClassificationCodec
-from attention_lab.data.reading.datamodule import DataModule
-from attention_lab.data.reading.parts import Parts, check_at_least, check_choice
+from attention_lab.data.reading.parts import Parts, SampledSpec, check_at_least, check_choice
 from attention_lab.data.reading.ragged import Ragged
 from attention_lab.data.reading.splits import ClassificationSplit, Split
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.errors import LabError
-from attention_lab.sizes import ClassificationSizes
 
 Lengths = Literal["uniform", "grown"]
 
@@ -150,7 +151,34 @@ def _pick(odds: Sequence[float], generator: random.Random) -> int:
     return bisect_left(odds, (1.0 - generator.random()) * odds[-1])  # in (0, total]: skips steps of 0
 
 
-class ListOps(DataModule):
+@dataclass(frozen=True)
+class ListOpsSpec(SampledSpec):
+    """The options of `ListOps`.
+
+    Attributes:
+        min_length: the fewest tokens, including brackets; max_length: the most.
+        max_depth: levels of a tree, including its deepest digits.
+        max_args: the most arguments of an operator.
+        lengths: "uniform", all equally likely; or "grown", as trees grow, mostly short.
+    """
+
+    validation_size: int = 1000
+    test_size: int = 1000
+    min_length: int = 5
+    max_length: int = 50
+    max_depth: int = 10
+    max_args: int = 10
+    lengths: Lengths = "uniform"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_at_least(4, min_length=self.min_length)
+        check_at_least(self.min_length, max_length=self.max_length)
+        check_at_least(2, max_depth=self.max_depth, max_args=self.max_args)
+        check_choice(get_args(Lengths), lengths=self.lengths)
+
+
+class ListOps(ClassificationData):
     """Expressions such as `[MAX 2 9 [MIN 4 7 ] 0 ]`, to be classified by their value, 0 to 9.
 
     The operators are `[MIN`, `[MAX`, `[MED` (median, rounded down) and `[SM` (sum modulo 10), each with 2 to
@@ -159,59 +187,32 @@ class ListOps(DataModule):
     part is in training; validation and test do not change with `train_size`.
 
     Args:
-        train_size: expressions for training; validation_size and test_size: likewise.
-        min_length: the fewest tokens, including brackets; max_length: the most.
-        max_depth: levels of a tree, including its deepest digits.
-        max_args: the most arguments of an operator.
-        lengths: "uniform", all equally likely; or "grown", as trees grow, mostly short.
-        seed: seed of the data, separate from the training seed.
-        batch_size: see `DataModule`.
+        options: see `ListOpsSpec`.
 
     Raises:
         LabError: an option is wrong, or (in `setup`) there are too few such expressions.
     """
 
-    codec: ClassificationCodec
-    sizes: ClassificationSizes
-
-    def __init__(
-        self,
-        train_size: int = 10_000,
-        validation_size: int = 1000,
-        test_size: int = 1000,
-        min_length: int = 5,
-        max_length: int = 50,
-        max_depth: int = 10,
-        max_args: int = 10,
-        lengths: Lengths = "uniform",
-        seed: int = 0,
-        batch_size: int | None = 64,
-    ) -> None:
-        super().__init__(batch_size)
-        check_at_least(1, train_size=train_size, validation_size=validation_size, test_size=test_size)
-        check_at_least(4, min_length=min_length)
-        check_at_least(min_length, max_length=max_length)
-        check_at_least(2, max_depth=max_depth, max_args=max_args)
-        check_choice(get_args(Lengths), lengths=lengths)
-        self.counts = Parts(train_size, validation_size, test_size)
-        self.bounds = min_length, max_length
-        self.tree = max_depth, max_args
-        self.lengths = lengths
-        self.seed = seed
+    @options_of(ListOpsSpec)
+    def __init__(self, spec: ListOpsSpec) -> None:
+        super().__init__(spec.batch_size)
+        self.spec = spec
 
     def expressions(self) -> Parts[list[bytes]]:
         """Sample them as ids of `SYMBOLS`, the test part first. Raises LabError if there are too few."""
-        grammar, generator = Grammar(self.bounds[1], *self.tree), random.Random(self.seed)
+        spec, generator = self.spec, random.Random(self.spec.seed)
+        grammar = Grammar(spec.max_length, spec.max_depth, spec.max_args)
         chances = grammar.chances.copy()
-        chances[: self.bounds[0]] = 0.0
-        odds = list(accumulate((chances if self.lengths == "grown" else chances > 0).astype(float).tolist()))
-        limits = "data.min_length={} and data.max_length={}".format(*self.bounds)
-        shape = "data.max_depth={} and data.max_args={}".format(*self.tree)
+        chances[: spec.min_length] = 0.0
+        odds = list(accumulate((chances if spec.lengths == "grown" else chances > 0).astype(float).tolist()))
+        limits = f"data.min_length={spec.min_length} and data.max_length={spec.max_length}"
+        shape = f"data.max_depth={spec.max_depth} and data.max_args={spec.max_args}"
         if not odds[-1]:
             raise LabError(f"no expression with {shape} has a length between {limits}")
         seen: set[bytes] = set()  # one byte per token: as strings, 100,000 long expressions take gigabytes
 
         def draw(count: int) -> list[bytes]:
+            """Sample expressions that were not drawn before."""
             drawn: list[bytes] = []
             tries = 0
             while len(drawn) < count:
@@ -223,23 +224,18 @@ class ListOps(DataModule):
                     tries = 0
                 elif tries >= TRIES:
                     raise LabError(
-                        f"{sum(self.counts)} different expressions are needed, and there are hardly more "
+                        f"{sum(spec.counts)} different expressions are needed, and there are hardly more "
                         f"than {len(seen)} with {limits}, {shape}; raise data.max_length or lower the sizes"
                     )
             return drawn
 
-        test, validation = draw(self.counts.test), draw(self.counts.validation)
-        return Parts(draw(self.counts.train), validation, test)
+        test, validation = draw(spec.test_size), draw(spec.validation_size)
+        return Parts(draw(spec.train_size), validation, test)
 
     def build(self) -> Parts[Split]:
         """See `DataModule`."""
-        codec = ClassificationCodec(DIGITS, self.bounds[1], Tokenizer(Notation("spaces"), SYMBOLS))
-        given = self.given(ClassificationCodec) or codec
-        if given.tokenizer != codec.tokenizer or given.labels != codec.labels:
-            raise LabError("the model was not trained on data=listops")
-        if given.length < codec.length:
-            raise LabError(f"data.max_length={codec.length}: the model was made for at most {given.length}")
-        self.codec, self.sizes = given, given.sizes
+        codec = ClassificationCodec(DIGITS, self.spec.max_length, Tokenizer(Notation("spaces"), SYMBOLS))
+        self.use_codec(codec, "data=listops", length="max_length")
 
         def split(part: list[bytes]) -> ClassificationSplit:
             return ClassificationSplit(Ragged(part), [evaluate(map(SYMBOLS.symbol, ids)) for ids in part])

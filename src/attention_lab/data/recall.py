@@ -1,5 +1,7 @@
 """Associative recall: the values of keys that were given long before, in a sequence that is mostly filler."""
 
+import math
+from dataclasses import KW_ONLY, dataclass
 from itertools import accumulate
 from typing import Any
 
@@ -7,21 +9,65 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
+from attention_lab.constructor_options import options_of
+from attention_lab.data.classification import ClassificationData
 from attention_lab.data.reading.codecs import ClassificationCodec
-from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.loading import GrowingBatches
-from attention_lab.data.reading.parts import Parts, check_at_least
+from attention_lab.data.reading.parts import Parts, SampledSpec, check_at_least
 from attention_lab.data.reading.splits import Split
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer
 from attention_lab.data.recall_split import Drawn, Layout, RecallSplit
 from attention_lab.errors import LabError
-from attention_lab.sizes import ClassificationSizes
 
 MOST_SYMBOLS = 256
 """Every pair of a key and a value is a separate token, so the vocabulary grows with the square of this."""
 
 
-class Recall(DataModule):
+@dataclass(frozen=True)
+class RecallSpec(SampledSpec):
+    """The options of `Recall`.
+
+    Attributes:
+        length: tokens of every sequence.
+        distance: filler tokens between the last pair and the first query; the rest of the filler comes before
+            the pairs. None: all filler is in between.
+        pairs: number of pairs; queries: number of queries.
+        symbols: number of keys, and of values.
+        short_epochs: number of initial epochs on shorter sequences, which grow from no filler to `length` by
+            a constant factor. Batches then have more sequences, so that they have as many tokens as later.
+    """
+
+    train_size: int = 3200
+    validation_size: int = 200
+    test_size: int = 200
+    length: int = 128
+    distance: int | None = None
+    pairs: int = 8
+    queries: int = 8
+    symbols: int = 16
+    short_epochs: int = 0
+    _: KW_ONLY
+    batch_size: int | None = 32
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_at_least(1, pairs=self.pairs, queries=self.queries)
+        check_at_least(max(2, self.pairs), symbols=self.symbols)
+        if self.symbols > MOST_SYMBOLS:
+            raise LabError(f"data.symbols={self.symbols}: give at most {MOST_SYMBOLS}")
+        check_at_least(self.pairs + self.queries, length=self.length)
+        check_at_least(0, short_epochs=self.short_epochs, seed=self.seed)
+        if self.distance is not None:
+            check_at_least(0, distance=self.distance)
+            filler = self.length - self.pairs - self.queries
+            if self.distance > filler:
+                raise LabError(
+                    f"data.distance={self.distance}: of data.length={self.length}, {self.pairs} pairs and "
+                    f"{self.queries} queries leave {filler} tokens of filler"
+                )
+
+
+class Recall(ClassificationData):
     r"""Multi-query associative recall (Zoology, 2312.04927, section 3) at a distance.
 
     A sequence gives `pairs` different keys, each with a value, then filler, then `queries` of these keys; the
@@ -36,62 +82,22 @@ class Recall(DataModule):
     Validation and test examples are distinct, and none is in training; they do not change with `train_size`.
 
     Args:
-        train_size: sequences for training; validation_size and test_size: likewise.
-        length: tokens of every sequence.
-        distance: filler tokens between the last pair and the first query; the rest of the filler comes before
-            the pairs. None: all filler is in between.
-        pairs: number of pairs; queries: number of queries.
-        symbols: number of keys, and of values.
-        short_epochs: number of initial epochs on shorter sequences, which grow from no filler to `length` by
-            a constant factor. Batches then have more sequences, so that they have as many tokens as later.
-        seed: seed of the data, separate from the training seed.
-        batch_size: see `DataModule`.
+        options: see `RecallSpec`.
 
     Raises:
         LabError: an option is wrong, or (in `setup`) there are too few different examples.
     """
 
-    codec: ClassificationCodec
-    sizes: ClassificationSizes
-
-    def __init__(
-        self,
-        train_size: int = 3200,
-        validation_size: int = 200,
-        test_size: int = 200,
-        length: int = 128,
-        distance: int | None = None,
-        pairs: int = 8,
-        queries: int = 8,
-        symbols: int = 16,
-        short_epochs: int = 0,
-        seed: int = 0,
-        batch_size: int | None = 32,
-    ) -> None:
-        super().__init__(batch_size)
-        check_at_least(1, train_size=train_size, validation_size=validation_size, test_size=test_size)
-        check_at_least(1, pairs=pairs, queries=queries)
-        check_at_least(max(2, pairs), symbols=symbols)
-        if symbols > MOST_SYMBOLS:
-            raise LabError(f"data.symbols={symbols}: give at most {MOST_SYMBOLS}")
-        check_at_least(pairs + queries, length=length)
-        check_at_least(0, short_epochs=short_epochs)
-        if distance is not None:
-            check_at_least(0, distance=distance)
-            if distance > length - pairs - queries:
-                raise LabError(
-                    f"data.distance={distance}: of data.length={length}, {pairs} pairs and {queries} queries "
-                    f"leave {length - pairs - queries} tokens of filler"
-                )
-        self.counts = Parts(train_size, validation_size, test_size)
-        self.length, self.pairs, self.queries = length, pairs, queries
-        self.layout = Layout(symbols, distance)
-        self.short_epochs = short_epochs
-        self.seed = seed
+    @options_of(RecallSpec)
+    def __init__(self, spec: RecallSpec) -> None:
+        super().__init__(spec.batch_size)
+        self.spec, self.length = spec, spec.length
+        self.layout = Layout(spec.symbols, spec.distance)
+        self.short_epochs = spec.short_epochs
 
     def short_lengths(self) -> list[int]:
         """The length of the sequences in each of the first epochs."""
-        least = self.pairs + self.queries
+        least = self.spec.pairs + self.spec.queries
         return [
             round(least * (self.length / least) ** (epoch / self.short_epochs))
             for epoch in range(self.short_epochs)
@@ -99,18 +105,11 @@ class Recall(DataModule):
 
     def build(self) -> Parts[Split]:
         """See `DataModule`."""
-        labels = [str(number) for number in range(self.layout.symbols)]
+        symbols, queries = self.spec.symbols, self.spec.queries
         tokenizer = Tokenizer(Notation("spaces"), self.layout.vocabulary())
-        codec = ClassificationCodec(labels, self.length, tokenizer, answers=self.queries)
-        given = self.given(ClassificationCodec) or codec
-        if (given.tokenizer, given.labels, given.answers) != (tokenizer, labels, self.queries):
-            raise LabError(
-                "the model was not trained on data=recall with "
-                f"data.symbols={self.layout.symbols} and data.queries={self.queries}"
-            )
-        if given.length < self.length:
-            raise LabError(f"data.length={self.length}: the model was made for at most {given.length}")
-        self.codec, self.sizes = given, given.sizes
+        labels = [str(number) for number in range(symbols)]
+        codec = ClassificationCodec(labels, self.length, tokenizer, answers=queries)
+        self.use_codec(codec, f"data=recall with data.symbols={symbols} and data.queries={queries}")
         return self._draw_parts()
 
     def train_dataloader(self) -> DataLoader[Any]:
@@ -125,12 +124,13 @@ class Recall(DataModule):
     def _train_counts(self) -> list[int]:
         """Number of sequences in the later epochs, then in each of the first ones: more if shorter."""
         lengths = [self.length, *self.short_lengths()]
-        return [self.counts.train * (self.length // length) for length in lengths]
+        return [self.spec.train_size * (self.length // length) for length in lengths]
 
     def _draw_parts(self) -> Parts[Split]:
         """Sample the parts, test first; in training, the sequences of the first epochs come last."""
-        generator = np.random.default_rng(self.seed)
-        self._check_space()
+        spec, generator = self.spec, np.random.default_rng(self.spec.seed)
+        distinct = math.perm(spec.symbols, spec.pairs) * spec.symbols**spec.pairs * spec.pairs**spec.queries
+        spec.check_held_out(distinct, "data.pairs or data.symbols")
         held_out: set[bytes] = set()
 
         def draw(count: int, once: bool) -> Drawn:
@@ -149,7 +149,7 @@ class Recall(DataModule):
         def split(drawn: Drawn) -> RecallSplit:
             return RecallSplit(drawn, torch.full([len(drawn.keys)], self.length), self.layout)
 
-        test, validation = draw(self.counts.test, once=True), draw(self.counts.validation, once=True)
+        test, validation = draw(spec.test_size, once=True), draw(spec.validation_size, once=True)
         counts = self._train_counts()
         lengths = torch.tensor([self.length, *self.short_lengths()])
         train = RecallSplit(
@@ -159,19 +159,7 @@ class Recall(DataModule):
 
     def _draw(self, generator: np.random.Generator, count: int) -> Drawn:
         """Sample independent examples."""
-        symbols = self.layout.symbols
-        keys = generator.random((count, symbols)).argsort(axis=1)[:, : self.pairs]
-        values = generator.integers(symbols, size=(count, self.pairs))
-        return Drawn(keys, values, generator.integers(self.pairs, size=(count, self.queries)))
-
-    def _check_space(self) -> None:
-        """Raise LabError if validation and test would leave hardly anything to train on."""
-        space = float(self.pairs) ** self.queries
-        for taken in range(self.pairs):
-            space *= float(self.layout.symbols - taken) * self.layout.symbols
-        if 2 * (self.counts.validation + self.counts.test) > space:
-            raise LabError(
-                f"data.validation_size={self.counts.validation} and data.test_size={self.counts.test} take "
-                f"more than half of all {space:.0f} different examples; raise data.pairs or data.symbols, "
-                "or lower the sizes"
-            )
+        symbols, pairs = self.spec.symbols, self.spec.pairs
+        keys = generator.random((count, symbols)).argsort(axis=1)[:, :pairs]
+        values = generator.integers(symbols, size=(count, pairs))
+        return Drawn(keys, values, generator.integers(pairs, size=(count, self.spec.queries)))

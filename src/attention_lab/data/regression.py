@@ -89,7 +89,7 @@ class Sine(RegressionData):
     Args:
         train_size: rows for training; validation_size and test_size: likewise.
         noise: standard deviation of the noise.
-        seed: of the data, apart from the seed of the training.
+        seed: seed of the data, separate from the training seed.
         batch_size: see `DataModule`.
     """
 

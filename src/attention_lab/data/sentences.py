@@ -2,12 +2,14 @@
 
 import math
 import random
+from dataclasses import dataclass
 from itertools import chain, count, islice
 from typing import NamedTuple
 
+from attention_lab.constructor_options import options_of
 from attention_lab.data.language import LanguageData, Symbols
 from attention_lab.data.reading.language_codec import LanguageCodec
-from attention_lab.data.reading.parts import Parts, check_at_least
+from attention_lab.data.reading.parts import Parts, SampledSpec, check_at_least
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 
 RULES = """
@@ -105,6 +107,18 @@ def words_of_the_grammar() -> list[str]:
     return sorted((parts - GRAMMAR.keys()) | {"an"})
 
 
+@dataclass(frozen=True)
+class SentencesSpec(SampledSpec):
+    """The options of `Sentences`."""
+
+    validation_size: int = 1_000
+    test_size: int = 1_000
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_at_least(0, seed=self.seed)
+
+
 class Sentences(LanguageData):
     """English sentences from a grammar of some 240 words: people, animals, food, places, verbs of motion, ...
 
@@ -112,27 +126,16 @@ class Sentences(LanguageData):
     not change with `train_size`.
 
     Args:
-        train_size: sentences for training; validation_size and test_size: likewise.
-        seed: of the data, apart from the seed of the training.
-        batch_size: see `DataModule`.
+        options: see `SentencesSpec`.
 
     Raises:
-        LabError: a size is too small.
+        LabError: an option is wrong.
     """
 
-    def __init__(
-        self,
-        train_size: int = 10_000,
-        validation_size: int = 1_000,
-        test_size: int = 1_000,
-        seed: int = 0,
-        batch_size: int | None = 64,
-    ) -> None:
-        super().__init__(batch_size)
-        check_at_least(1, train_size=train_size, validation_size=validation_size, test_size=test_size)
-        check_at_least(0, seed=seed)
-        self.counts = Parts(train_size, validation_size, test_size)
-        self.seed = seed
+    @options_of(SentencesSpec)
+    def __init__(self, spec: SentencesSpec) -> None:
+        super().__init__(spec.batch_size)
+        self.spec = spec
 
     def sequences(self) -> Parts[list[Symbols]]:
         """Sample the sentences."""
@@ -140,16 +143,17 @@ class Sentences(LanguageData):
 
     def sentences(self) -> Parts[list[Sentence]]:
         """The sentences of each part, with their probabilities under the grammar."""
-        numbers = random.Random(f"{self.seed} held out")
+        spec = self.spec
+        numbers = random.Random(f"{spec.seed} held out")
         held_out: dict[tuple[str, ...], Sentence] = {}
-        while len(held_out) < self.counts.validation + self.counts.test:
+        while len(held_out) < spec.validation_size + spec.test_size:
             sentence = draw(numbers)
             held_out[sentence.words] = sentence
-        numbers = random.Random(f"{self.seed} training")
+        numbers = random.Random(f"{spec.seed} training")
         drawn = (draw(numbers) for _ in count())
-        train = islice((sentence for sentence in drawn if sentence.words not in held_out), self.counts.train)
+        train = islice((sentence for sentence in drawn if sentence.words not in held_out), spec.train_size)
         kept = list(held_out.values())
-        return Parts(list(train), kept[: self.counts.validation], kept[self.counts.validation :])
+        return Parts(list(train), kept[: spec.validation_size], kept[spec.validation_size :])
 
     def make_codec(self, sequences: Parts[list[Symbols]]) -> LanguageCodec:
         """The codec of all words of the grammar, including those not in training."""

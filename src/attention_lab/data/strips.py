@@ -17,7 +17,7 @@ from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.files import Row, TextParts
 from attention_lab.data.reading.image_codec import ImageCodec, Images, read_picture, whole_cells
 from attention_lab.data.reading.overlaps import Keyed, shared_examples
-from attention_lab.data.reading.parts import Parts, check_at_least, check_choice
+from attention_lab.data.reading.parts import Parts, SampledSpec, check_at_least, check_choice
 from attention_lab.data.reading.splits import Split, TransductionSplit
 from attention_lab.data.reading.vocabulary import Cut, Normalization, Notation, Tokenizer, Vocabulary
 from attention_lab.errors import LabError
@@ -88,6 +88,30 @@ class ImageTransductionData(DataModule):
         )
 
 
+@dataclass(frozen=True)
+class DigitStripsSpec(SampledSpec):
+    """The options of `DigitStrips`.
+
+    Attributes:
+        min_digits: the fewest digits in a strip; max_digits: the most.
+        gap: the widest gap in pixels, also at either end.
+        height: see `ImageTransductionData`; cell: likewise, at most 8.
+    """
+
+    train_size: int = 6_000
+    min_digits: int = 2
+    max_digits: int = 5
+    gap: int = 3
+    height: int = 12
+    cell: int = 4
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_at_least(1, min_digits=self.min_digits)
+        check_at_least(self.min_digits, max_digits=self.max_digits)
+        check_at_least(0, gap=self.gap)
+
+
 class DigitStrips(ImageTransductionData):
     """Strips of several handwritten digits side by side (scikit-learn's, 8 x 8 pixels), and their number.
 
@@ -99,38 +123,17 @@ class DigitStrips(ImageTransductionData):
     same number of them.
 
     Args:
-        train_size: strips for training; validation_size and test_size: likewise.
-        min_digits: the fewest digits in a strip; max_digits: the most.
-        gap: the widest gap, also at either end.
-        height: see `ImageTransductionData`; cell: likewise, at most 8.
-        seed: seed of the strips, separate from the training seed.
-        batch_size: see `DataModule`.
+        options: see `DigitStripsSpec`.
     """
 
-    def __init__(
-        self,
-        train_size: int = 6_000,
-        validation_size: int = 500,
-        test_size: int = 500,
-        min_digits: int = 2,
-        max_digits: int = 5,
-        gap: int = 3,
-        height: int = 12,
-        cell: int = 4,
-        seed: int = 0,
-        batch_size: int | None = 64,
-    ) -> None:
-        super().__init__(height, cell, batch_size)
-        check_at_least(1, train_size=train_size, validation_size=validation_size, test_size=test_size)
-        check_at_least(1, min_digits=min_digits)
-        check_at_least(min_digits, max_digits=max_digits)
-        check_at_least(0, gap=gap)
-        check_at_least(DIGIT, height=height)
-        if cell > DIGIT:
-            raise LabError(f"data.cell={cell}: give 1, 2, 4 or {DIGIT}, the pixels of a digit")
-        self.counts = Parts(train_size, validation_size, test_size)
-        self.digits = range(min_digits, max_digits + 1)
-        self.gap, self.seed = gap, seed
+    @options_of(DigitStripsSpec)
+    def __init__(self, spec: DigitStripsSpec) -> None:
+        super().__init__(spec.height, spec.cell, spec.batch_size)
+        check_at_least(DIGIT, height=spec.height)
+        if spec.cell > DIGIT:
+            raise LabError(f"data.cell={spec.cell}: give 1, 2, 4 or {DIGIT}, the pixels of a digit")
+        self.spec = spec
+        self.digits = range(spec.min_digits, spec.max_digits + 1)
 
     def examples(self) -> Parts[list[Pictured]]:
         """Compose the strips of each part from its own digits."""
@@ -141,7 +144,8 @@ class DigitStrips(ImageTransductionData):
         train, validation, test = digit_parts(len(ink))
 
         def draw(name: str, rows: list[int], count: int) -> list[Pictured]:
-            generator = random.Random(f"{self.seed} {name}")
+            """Sample strips of the digits in `rows`."""
+            generator = random.Random(f"{self.spec.seed} {name}")
             drawn = (generator.choices(rows, k=generator.choice(self.digits)) for _ in range(count))
             return [
                 self._strip(ink[chosen], [str(source.target[row]) for row in chosen], generator)
@@ -149,9 +153,9 @@ class DigitStrips(ImageTransductionData):
             ]
 
         return Parts(
-            draw("train", train, self.counts.train),
-            draw("validation", validation, self.counts.validation),
-            draw("test", test, self.counts.test),
+            draw("train", train, self.spec.train_size),
+            draw("validation", validation, self.spec.validation_size),
+            draw("test", test, self.spec.test_size),
         )
 
     def make_tokenizer(self, train: Sequence[Pictured]) -> Tokenizer:
@@ -161,7 +165,7 @@ class DigitStrips(ImageTransductionData):
     def _strip(self, digits: Tensor, target: list[str], generator: random.Random) -> Pictured:
         """Digits [n, 8, 8] side by side."""
         tops = [generator.randint(0, self.height - DIGIT) for _ in target]
-        gaps = [generator.randint(0, self.gap) for _ in range(len(target) + 1)]
+        gaps = [generator.randint(0, self.spec.gap) for _ in range(len(target) + 1)]
         lefts = [sum(gaps[: place + 1]) + DIGIT * place for place in range(len(target))]
         picture = torch.zeros(self.height, sum(gaps) + DIGIT * len(target))
         for digit, top, left in zip(digits, tops, lefts, strict=True):

@@ -1,19 +1,20 @@
 """Synthetic sequences whose class follows from a rule: Motifs by neighbours, FarPairs by distant symbols."""
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from string import ascii_lowercase
 
 import numpy as np
 import numpy.typing as npt
 
+from attention_lab.constructor_options import options_of
+from attention_lab.data.classification import ClassificationData
 from attention_lab.data.reading.codecs import ClassificationCodec
-from attention_lab.data.reading.datamodule import DataModule
-from attention_lab.data.reading.parts import Parts, check_at_least
+from attention_lab.data.reading.parts import Parts, SampledSpec, check_at_least
 from attention_lab.data.reading.ragged import Ragged
 from attention_lab.data.reading.splits import ClassificationSplit, Split
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.errors import LabError
-from attention_lab.sizes import ClassificationSizes
 
 BLOCK = 4096
 """Candidates sampled at once; constant, so that a larger set starts with the same sequences as a smaller."""
@@ -24,7 +25,67 @@ Symbols = npt.NDArray[np.uint8]
 """Sequences [N, L], each symbol as its index in `symbols`."""
 
 
-class SyntheticClassification(DataModule):
+@dataclass(frozen=True)
+class SyntheticSpec(SampledSpec):
+    """The options that `Motifs` and `FarPairs` share.
+
+    Attributes:
+        length: symbols in a sequence.
+        vocabulary: letters of the alphabet, at most 26.
+    """
+
+    test_size: int = 2000
+    length: int = 24
+    vocabulary: int = 6
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_at_least(0, seed=self.seed)
+        if self.vocabulary > len(ascii_lowercase):
+            raise LabError(
+                f"data.vocabulary={self.vocabulary}: there are {len(ascii_lowercase)} letters to choose from"
+            )
+
+
+@dataclass(frozen=True)
+class MotifsSpec(SyntheticSpec):
+    """The options of `Motifs`.
+
+    Attributes:
+        motif_length: letters of a motif, and the number of classes; at most `length` and `vocabulary`.
+    """
+
+    motif_length: int = 3
+
+    def __post_init__(self) -> None:
+        check_at_least(2, motif_length=self.motif_length)
+        check_at_least(self.motif_length, vocabulary=self.vocabulary, length=self.length)
+        super().__post_init__()
+
+
+@dataclass(frozen=True)
+class FarPairsSpec(SyntheticSpec):
+    """The options of `FarPairs`.
+
+    Attributes:
+        vocabulary: letters of the alphabet, from 2 to 26; each also has a capital.
+        min_distance: the smallest distance between the two capitals; below `length`.
+    """
+
+    vocabulary: int = 4
+    min_distance: int = 12
+
+    def __post_init__(self) -> None:
+        check_at_least(2, vocabulary=self.vocabulary, length=self.length)
+        check_at_least(1, min_distance=self.min_distance)
+        if self.min_distance >= self.length:
+            raise LabError(
+                f"data.min_distance={self.min_distance}: choose less than data.length={self.length}"
+            )
+        super().__post_init__()
+
+
+class SyntheticClassification(ClassificationData):
     """Sequences of equal length, sampled with a seed, each with the class that a rule assigns to it.
 
     The rule has no noise, so the best possible accuracy is 1. All sequences are distinct, so none of the
@@ -34,33 +95,15 @@ class SyntheticClassification(DataModule):
     Args:
         labels: the names of the classes.
         symbols: the alphabet, one character each.
-        counts: sequences of each part.
-        length: symbols in a sequence.
-        seed: of the data, apart from the seed of the training.
-        batch_size: see `DataModule`.
+        spec: sizes of the parts and lengths of the sequences.
 
     Raises:
-        LabError: an option is wrong, or (in `setup`) there are too few such sequences.
+        LabError: (in `setup`) there are too few such sequences.
     """
 
-    codec: ClassificationCodec
-    sizes: ClassificationSizes
-
-    def __init__(
-        self,
-        labels: list[str],
-        symbols: str,
-        counts: Parts[int],
-        length: int,
-        seed: int,
-        batch_size: int | None,
-    ) -> None:
-        super().__init__(batch_size)
-        train, validation, test = counts
-        check_at_least(1, train_size=train, validation_size=validation, test_size=test)
-        check_at_least(0, seed=seed)
-        self.labels, self.symbols = labels, symbols
-        self.counts, self.length, self.seed = counts, length, seed
+    def __init__(self, labels: list[str], symbols: str, spec: SyntheticSpec) -> None:
+        super().__init__(spec.batch_size)
+        self.labels, self.symbols, self.length, self.spec = labels, symbols, spec.length, spec
 
     @abstractmethod
     def draw(self, count: int, generator: np.random.Generator) -> tuple[Symbols, npt.NDArray[np.int64]]:
@@ -68,10 +111,11 @@ class SyntheticClassification(DataModule):
 
     def sequences(self) -> Parts[tuple[list[str], list[int]]]:
         """Sample sequences and their classes, the test part first. Raises LabError if there are too few."""
-        generator, seen = np.random.default_rng(self.seed), set[str]()
+        generator, seen = np.random.default_rng(self.spec.seed), set[str]()
         ready: list[tuple[str, int]] = []
 
         def take(count: int) -> tuple[list[str], list[int]]:
+            """The next `count` new sequences and their classes."""
             tries = 0
             while len(ready) < count:
                 before = len(ready)
@@ -83,26 +127,21 @@ class SyntheticClassification(DataModule):
                 tries = 0 if len(ready) > before else tries + 1
                 if tries == TRIES:
                     raise LabError(
-                        f"{sum(self.counts)} different sequences are needed, and there are hardly more than "
-                        f"{len(seen)} with {self._options()}; raise data.length or lower the sizes"
+                        f"{sum(self.spec.counts)} different sequences are needed, and there are hardly more "
+                        f"than {len(seen)} with {self._options()}; raise data.length or lower the sizes"
                     )
             taken = ready[:count]
             del ready[:count]
             return [text for text, _ in taken], [label for _, label in taken]
 
-        test, validation = take(self.counts.test), take(self.counts.validation)
-        return Parts(take(self.counts.train), validation, test)
+        test, validation = take(self.spec.test_size), take(self.spec.validation_size)
+        return Parts(take(self.spec.train_size), validation, test)
 
     def build(self) -> Parts[Split]:
         """See `DataModule`."""
         tokenizer = Tokenizer(Notation("characters"), Vocabulary(list(self.symbols)))
         codec = ClassificationCodec(self.labels, self.length, tokenizer)
-        given = self.given(ClassificationCodec) or codec
-        if given.tokenizer != codec.tokenizer or given.labels != codec.labels:
-            raise LabError(f"the model was not trained on this data with {self._options()}")
-        if given.length < codec.length:
-            raise LabError(f"data.length={codec.length}: the model was made for at most {given.length}")
-        self.codec, self.sizes = given, given.sizes
+        self.use_codec(codec, f"this data with {self._options()}")
 
         def split(part: tuple[list[str], list[int]]) -> ClassificationSplit:
             texts, classes = part
@@ -129,35 +168,17 @@ class Motifs(SyntheticClassification):
     sequence has exactly one motif at one position.
 
     Args:
-        train_size: sequences for training; validation_size and test_size: likewise.
-        length: symbols in a sequence.
-        vocabulary: letters of the alphabet, from `motif_length` to 26.
-        motif_length: letters of a motif, and the number of classes.
-        seed: of the data, apart from the seed of the training.
-        batch_size: see `DataModule`.
+        options: see `MotifsSpec`.
 
     Raises:
         LabError: an option is wrong, or (in `setup`) there are too few such sequences.
     """
 
-    def __init__(
-        self,
-        train_size: int = 10_000,
-        validation_size: int = 500,
-        test_size: int = 2000,
-        length: int = 24,
-        vocabulary: int = 6,
-        motif_length: int = 3,
-        seed: int = 0,
-        batch_size: int | None = 64,
-    ) -> None:
-        check_at_least(2, motif_length=motif_length)
-        _check_vocabulary(motif_length, vocabulary)
-        check_at_least(motif_length, length=length)
-        letters = ascii_lowercase[:motif_length]
-        self.rotations = [letters[turn:] + letters[:turn] for turn in range(motif_length)]
-        counts = Parts(train_size, validation_size, test_size)
-        super().__init__(self.rotations, ascii_lowercase[:vocabulary], counts, length, seed, batch_size)
+    @options_of(MotifsSpec)
+    def __init__(self, spec: MotifsSpec) -> None:
+        letters = ascii_lowercase[: spec.motif_length]
+        self.rotations = [letters[turn:] + letters[:turn] for turn in range(spec.motif_length)]
+        super().__init__(self.rotations, ascii_lowercase[: spec.vocabulary], spec)
 
     def draw(self, count: int, generator: np.random.Generator) -> tuple[Symbols, npt.NDArray[np.int64]]:
         """See `SyntheticClassification`; those of `count` candidates that have exactly one motif."""
@@ -196,43 +217,24 @@ class FarPairs(SyntheticClassification):
     alone says anything about the class: a model that does not compare the two is right half the time.
 
     Args:
-        train_size: sequences for training; validation_size and test_size: likewise.
-        length: symbols in a sequence.
-        vocabulary: letters of the alphabet, from 2 to 26; each also has a capital.
-        min_distance: the smallest distance between the two capitals; below `length`.
-        seed: of the data, apart from the seed of the training.
-        batch_size: see `DataModule`.
+        options: see `FarPairsSpec`.
 
     Raises:
         LabError: an option is wrong, or (in `setup`) there are too few such sequences.
     """
 
-    def __init__(
-        self,
-        train_size: int = 10_000,
-        validation_size: int = 500,
-        test_size: int = 2000,
-        length: int = 24,
-        vocabulary: int = 4,
-        min_distance: int = 12,
-        seed: int = 0,
-        batch_size: int | None = 64,
-    ) -> None:
-        _check_vocabulary(2, vocabulary)
-        check_at_least(2, length=length)
-        check_at_least(1, min_distance=min_distance)
-        if min_distance >= length:
-            raise LabError(f"data.min_distance={min_distance}: choose less than data.length={length}")
-        self.min_distance = min_distance
-        small = ascii_lowercase[:vocabulary]
-        counts = Parts(train_size, validation_size, test_size)
-        super().__init__(["different", "same"], small + small.upper(), counts, length, seed, batch_size)
+    spec: FarPairsSpec
+
+    @options_of(FarPairsSpec)
+    def __init__(self, spec: FarPairsSpec) -> None:
+        small = ascii_lowercase[: spec.vocabulary]
+        super().__init__(["different", "same"], small + small.upper(), spec)
 
     def draw(self, count: int, generator: np.random.Generator) -> tuple[Symbols, npt.NDArray[np.int64]]:
         """See `SyntheticClassification`."""
         letters = len(self.symbols) // 2
         rows = generator.integers(letters, size=(count, self.length), dtype=np.uint8)
-        firsts, seconds = np.triu_indices(self.length, self.min_distance)
+        firsts, seconds = np.triu_indices(self.length, self.spec.min_distance)
         pairs = generator.integers(len(firsts), size=count)
         same = generator.integers(2, size=count)
         shifts = generator.integers(1, letters, size=count) * (1 - same)
@@ -245,13 +247,5 @@ class FarPairs(SyntheticClassification):
     def _options(self) -> str:
         return (
             f"data.length={self.length}, data.vocabulary={len(self.symbols) // 2} and "
-            f"data.min_distance={self.min_distance}"
-        )
-
-
-def _check_vocabulary(least: int, vocabulary: int) -> None:
-    check_at_least(least, vocabulary=vocabulary)
-    if vocabulary > len(ascii_lowercase):
-        raise LabError(
-            f"data.vocabulary={vocabulary}: there are {len(ascii_lowercase)} letters to choose from"
+            f"data.min_distance={self.spec.min_distance}"
         )

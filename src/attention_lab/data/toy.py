@@ -3,15 +3,35 @@
 import random
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, product
 from string import ascii_lowercase
 
+from attention_lab.constructor_options import options_of
 from attention_lab.data.reading.codecs import TransductionCodec
-from attention_lab.data.reading.parts import Parts, check_at_least
+from attention_lab.data.reading.parts import Parts, SampledSpec, check_at_least
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.data.transduction import Example, TransductionData
-from attention_lab.errors import LabError
+
+
+@dataclass(frozen=True)
+class ToySpec(SampledSpec):
+    """The options of a `ToyTransduction`.
+
+    Attributes:
+        min_length: length of the shortest sequences; max_length: of the longest.
+        vocabulary: number of different symbols.
+    """
+
+    min_length: int = 3
+    max_length: int = 10
+    vocabulary: int = 20
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_at_least(1, min_length=self.min_length, vocabulary=self.vocabulary)
+        check_at_least(self.min_length, max_length=self.max_length)
 
 
 class ToyTransduction(TransductionData):
@@ -21,39 +41,22 @@ class ToyTransduction(TransductionData):
     do not change with `train_size`. More than 26 symbols have names of two letters, separated by spaces.
 
     Args:
-        train_size: pairs for training; validation_size and test_size: likewise.
-        min_length: length of the shortest sequences; max_length: of the longest.
-        vocabulary: number of different symbols.
-        seed: of the data, apart from the seed of the training.
-        batch_size: see `DataModule`.
+        options: see `ToySpec`.
 
     Raises:
-        LabError: a size is too small, or (in `setup`) there are too few different sequences.
+        LabError: an option is wrong, or (in `setup`) there are too few different sequences.
     """
 
-    def __init__(
-        self,
-        train_size: int = 10_000,
-        validation_size: int = 500,
-        test_size: int = 500,
-        min_length: int = 3,
-        max_length: int = 10,
-        vocabulary: int = 20,
-        seed: int = 0,
-        batch_size: int | None = 64,
-    ) -> None:
-        super().__init__(batch_size)
-        check_at_least(1, train_size=train_size, validation_size=validation_size, test_size=test_size)
-        check_at_least(1, min_length=min_length, vocabulary=vocabulary)
-        check_at_least(min_length, max_length=max_length)
-        self.counts = Parts(train_size, validation_size, test_size)
-        self.lengths = range(min_length, max_length + 1)
-        self.seed = seed
+    @options_of(ToySpec)
+    def __init__(self, spec: ToySpec) -> None:
+        super().__init__(spec.batch_size)
+        self.spec = spec
+        self.lengths = range(spec.min_length, spec.max_length + 1)
         width = 1
-        while len(ascii_lowercase) ** width < vocabulary:
+        while len(ascii_lowercase) ** width < spec.vocabulary:
             width += 1
         names = product(ascii_lowercase, repeat=width)
-        self.symbols = ["".join(name) for name in islice(names, vocabulary)]
+        self.symbols = ["".join(name) for name in islice(names, spec.vocabulary)]
 
     @abstractmethod
     def origins(self, source: Sequence[str]) -> list[int]:
@@ -61,14 +64,10 @@ class ToyTransduction(TransductionData):
 
     def examples(self) -> Parts[list[Example]]:
         """Sample the pairs, the test part first."""
-        _, validation, test = self.counts
-        space = sum(len(self.symbols) ** length for length in self.lengths)
-        if 2 * (validation + test) > space:
-            raise LabError(
-                f"data.validation_size={validation} and data.test_size={test} take more than half of all "
-                f"{space} different sequences; raise data.max_length or data.vocabulary, or lower the sizes"
-            )
-        generator = random.Random(self.seed)
+        train, validation, test = self.spec.counts
+        distinct = sum(len(self.symbols) ** length for length in self.lengths)
+        self.spec.check_held_out(distinct, "data.max_length or data.vocabulary")
+        generator = random.Random(self.spec.seed)
         held_out: set[tuple[str, ...]] = set()
 
         def draw(count: int, once: bool) -> list[Example]:
@@ -85,7 +84,7 @@ class ToyTransduction(TransductionData):
             return drawn
 
         parts = {"test": draw(test, once=True), "validation": draw(validation, once=True)}
-        return Parts(train=draw(self.counts.train, once=False), **parts)
+        return Parts(train=draw(train, once=False), **parts)
 
     def make_codec(self, train: Sequence[Example]) -> TransductionCodec:
         """The codec of all symbols, including those not in training."""
