@@ -76,12 +76,12 @@ def _check_refused(done, *parts: str) -> None:
             ["model=nw", "data=csv_regression", "data.file=x.csv", "data.inputs=[x,z]", "data.target=x"],
             ["data.target=x is among data.inputs"],
         ),
-        ([*TOY, "+data.sise=1"], ["data.sise is no option of Reverse", "leave it out"]),
+        ([*TOY, "+data.sise=1"], ["data.sise is not an option of Reverse", "leave it out"]),
         (
             [*TOY, "+scoring.hiden_size=1"],
-            ["scoring.hiden_size is no option of Additive", "scoring.hidden_size?"],
+            ["scoring.hiden_size is not an option of Additive", "scoring.hidden_size?"],
         ),
-        ([*TOY, "+model.input_feding=true"], ["no option of Seq2Seq", "did you mean model.input_feeding?"]),
+        ([*TOY, "+model.input_feding=true"], ["not an option of Seq2Seq", "did you mean model.input_feeding?"]),
         ([*TOY, *SMALL, "+optimizer.eps=-1"], ["optimizer.eps=-1: ValueError: Invalid epsilon value"]),
         ([*TOY, "model._target_=missing.Model"], ["model._target_=missing.Model: there is no such class"]),
         (

@@ -28,11 +28,11 @@ DATA = ["data=words", "data.size=64", "data.validation_size=20", "data.test_size
 
 def test_stacks_of_layers_are_compiled_or_the_whole_model() -> None:
     transformer = toy(Transformer)
-    assert compiling.steps(transformer) == [transformer.encoder, transformer.decoder]
+    assert compiling.large_modules(transformer) == [transformer.encoder, transformer.decoder]
     smoother = KernelRegression(Mechanism(ScaledDot), RegressionSizes(features=2, targets=1, samples=5))
-    assert compiling.steps(smoother) == [smoother]
+    assert compiling.large_modules(smoother) == [smoother]
     with pytest.raises(LabError, match="choose model=transformer"):
-        compiling.steps(toy(Seq2Seq))
+        compiling.large_modules(toy(Seq2Seq))
 
 
 def test_training_alone_runs_compiled(command, monkeypatch: pytest.MonkeyPatch) -> None:

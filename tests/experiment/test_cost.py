@@ -20,14 +20,14 @@ def _peak_of(numbers: int, before: float) -> float:
 
 
 def test_the_peak_is_that_since_it_was_begun_anew() -> None:
-    before = cost._in_use(CPU, 0.0)
+    before = cost._other_memory(CPU, 0.0)
     if before is None:
         pytest.skip("this system does not let a process forget its peak")
     assert 60 < _peak_of(16 * MEGABYTE, before) < 100
-    before = cost._in_use(CPU, 0.0)
+    before = cost._other_memory(CPU, 0.0)
     assert before is not None
     assert _peak_of(MEGABYTE, before) < 30
-    held = cost._in_use(CPU, 10.0 * MEGABYTE)
+    held = cost._other_memory(CPU, 10.0 * MEGABYTE)
     assert held is not None
     assert held == pytest.approx(before - 10 * MEGABYTE, abs=5 * MEGABYTE)
 
@@ -35,7 +35,7 @@ def test_the_peak_is_that_since_it_was_begun_anew() -> None:
 def test_where_nothing_is_told_nothing_is_said(monkeypatch, tmp_path) -> None:
     monkeypatch.setattr(cost, "_PROCESS", tmp_path / "none")
     assert cost._resident() is None
-    assert cost._in_use(CPU, 0.0) is None
+    assert cost._other_memory(CPU, 0.0) is None
     one = cost.Cost()
     assert one.metrics(CPU) == {}
     one.steps, one.seconds = 10, 4.0
@@ -48,10 +48,10 @@ def test_weights_gradients_and_state_are_held() -> None:
     class Fit:
         optimizers = (torch.optim.Adam(module.parameters()),)
 
-    assert cost._held(Fit, module) == 40_000
+    assert cost._training_memory(Fit, module) == 40_000
     module(torch.ones(1, 100)).sum().backward()
     Fit.optimizers[0].step()
-    assert cost._held(Fit, module) == pytest.approx(4 * 40_000, abs=8)
+    assert cost._training_memory(Fit, module) == pytest.approx(4 * 40_000, abs=8)
 
 
 def test_first_epochs_of_shorter_sequences_cost_nothing() -> None:

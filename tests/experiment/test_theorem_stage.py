@@ -66,7 +66,7 @@ def test_a_claim_that_fails_ends_with_status_1_and_is_written_down(command) -> N
             ["experiment=graph_equivalence", "theorem.edges=[1-8,abc]"],
             "'abc' is no edge: give pairs of nodes",
         ),
-        (["experiment=scaling", "theorem._target_=builtins.dict"], "is no theorem: it has no run(seed)"),
+        (["experiment=scaling", "theorem._target_=builtins.dict"], "is not a theorem: it has no run(seed)"),
         (["experiment=scaling", "seed=-1"], "seed=-1: choose 0 or more"),
         (["experiment=scaling", "theorem._target_=attention_lab.viz.Heatmap"], "Error: theorem: "),
     ],

@@ -33,7 +33,7 @@ def test_a_list_of_texts_is_needed(trained: TrainedModel, method: str) -> None:
     call = getattr(trained, method)
     assert call(["cab", "a"]) == call(("cab", "a")) == ["2", "2"]
     for given, said in {
-        "cab": rf"^{method} takes a list of inputs, and this is one text: {method}\(\['cab'\]\)$",
+        "cab": rf"^{method} takes a list of inputs, not a single text: {method}\(\['cab'\]\)$",
         "a" * 5000: r"aaa\.\.\.'\]\)$",
         (3,): rf"^{method}: input 1 is of the type int, not a text",
         ("a", None): rf"^{method}: input 2 is of the type NoneType, not a text",

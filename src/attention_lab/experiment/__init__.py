@@ -1,4 +1,4 @@
-"""From a configuration to data, model, task and trainer, and to a run. Hydra is known only here."""
+"""Build data, model, task and trainer from a configuration, and run its stage."""
 
 import os
 import sys
@@ -25,7 +25,7 @@ STAGES = {
     "leaderboard": "attention_lab.leaderboard.board:leaderboard",
     "theorem": "attention_lab.experiment.theorem_stage:theorem",
 }
-"""Where the function of each stage is. It is imported when it is run: some need no PyTorch."""
+"""The function of each stage, imported only when the stage runs: some need no PyTorch."""
 
 
 def run(config: DictConfig) -> Any:
@@ -67,7 +67,7 @@ def run(config: DictConfig) -> Any:
 
 
 def choose_stage(config: DictConfig) -> Stage:
-    """The function of the configured stage; what can be refused without PyTorch is refused here.
+    """The function of the configured stage, after all checks that need no PyTorch.
 
     Raises:
         LabError: there is no such stage, or the configuration cannot work.

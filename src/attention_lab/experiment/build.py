@@ -1,4 +1,4 @@
-"""From a configuration to objects."""
+"""Build data, task and trainer from a configuration, and rebuild a task from a checkpoint."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
@@ -32,9 +32,9 @@ from attention_lab.untrusted.plain_files import BAD_VALUE_ERRORS
 Config = Mapping[str, Any]
 
 ROOMS = {"model": "models", "task": "tasks", "data": "data"} | dict.fromkeys(MECHANISM, "attention")
-"""The package in which the classes of each part are."""
+"""The package that defines the classes of each part."""
 VERSION = 1
-"""Of the recipe in a checkpoint."""
+"""Version of the recipe in a checkpoint."""
 
 
 def to_plain(config: DictConfig) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def to_plain(config: DictConfig) -> dict[str, Any]:
 
 
 def make_data(config: Config, codec: Codec | None = None) -> DataModule:
-    """The data module, read and split; with the codec of a trained model where one is given."""
+    """The data module after `setup`, with the codec of a trained model if one is given."""
     data: DataModule = _make(config["data"], without="kind")()
     if codec is not None:
         data.codec = codec
@@ -54,7 +54,7 @@ def make_data(config: Config, codec: Codec | None = None) -> DataModule:
 
 
 def make_task(config: Config, sizes: Sizes, codec: Codec, *, trainable: bool) -> Task:
-    """The task with its model, for data of these sizes; `trainable` with optimiser and schedule."""
+    """The task and its model for data of these sizes, with optimiser and schedule if `trainable`."""
     mechanism = Mechanism(*(instantiate(dict(config[part]), _convert_="all") for part in MECHANISM))
     model = _make(config["model"], without="needs")(mechanism, sizes)
     recipe = {
@@ -68,15 +68,15 @@ def make_task(config: Config, sizes: Sizes, codec: Codec, *, trainable: bool) ->
     return task
 
 
-def kept_config(recipe: Any, allow: Sequence[str] = ()) -> dict[str, Any]:
+def checkpoint_config(recipe: Any, allow: Sequence[str] = ()) -> dict[str, Any]:
     """The configuration in the recipe of a checkpoint.
 
     Args:
-        recipe: what the checkpoint has under `RECIPE`.
+        recipe: the entry `RECIPE` of the checkpoint.
         allow: packages besides this one whose classes it may name.
 
     Raises:
-        LabError: it is incomplete, or names anything but this project's own parts and what is allowed: a
+        LabError: it is incomplete, or names classes other than this project's and those allowed: a
             checkpoint can run no other code.
     """
     try:
@@ -106,11 +106,11 @@ def rebuild(recipe: Config, config: Config) -> Task:
     """The task of a checkpoint with fresh parameters, from its recipe and its checked configuration.
 
     Raises:
-        LabError: something does not fit.
+        LabError: the recipe contradicts itself, or no task can be made from it.
     """
     try:
         sizes, codec = _sizes(recipe["sizes"]), codec_from_state(recipe["codec"])
-        known = vars(getattr(codec, "sizes", sizes))  # of a regression, the data alone knows them
+        known = vars(getattr(codec, "sizes", sizes))  # for regression, only the data knows them
         if any(value is not None and vars(sizes)[name] != value for name, value in known.items()):
             raise LabError("the checkpoint's recipe cannot be read: its sizes are not those of its symbols")
         return make_task(config, sizes, codec, trainable=False)
@@ -124,23 +124,23 @@ def _sizes(kept: Config) -> Sizes:
     kinds = {kind.__name__: kind for kind in get_args(Sizes)}
     sizes: Sizes = kinds[fields.pop("kind")](**fields)
     if not fits(sizes, type(sizes)):
-        raise LabError("the checkpoint's recipe cannot be read: its sizes are no counts")
+        raise LabError("the checkpoint's recipe cannot be read: its sizes are not counts")
     return sizes
 
 
 def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
-    """Lightning's trainer with loggers, the callbacks configured and `more`."""
+    """Lightning's trainer with its loggers, the configured callbacks and `more`."""
     options = dict(config["trainer"])
     if "fsdp" in str(options.get("strategy")) and not torch.cuda.is_available():
-        raise LabError("trainer=fsdp needs GPUs, and there is none here: choose trainer=ddp")
+        raise LabError("trainer=fsdp needs GPUs, and this machine has none: choose trainer=ddp")
     if str(options.get("strategy")).startswith(("ddp_fork", "ddp_notebook")):
-        # The threads that write the logs do not live on in a fork, which would wait for them for ever.
+        # A fork does not copy the threads that write the logs, but would wait for them for ever.
         raise LabError(f"trainer.strategy={options['strategy']} forks a program with threads: choose ddp")
-    _share_gradients()
+    _use_gradient_views()
     try:
         loggers = [_make(node)() for node in config["logger"].values()]
         callbacks = [_make(node)() for node in config["callbacks"].values()]
-        callbacks = [one for one in callbacks if _is_of_use(one, options, bool(loggers))]
+        callbacks = [one for one in callbacks if _is_useful(one, options, bool(loggers))]
         options["plugins"] = [
             *(options.get("plugins") or []),
             CheckpointFiles(str(options.get("default_root_dir") or ".")),
@@ -149,21 +149,21 @@ def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
             callbacks=[*more, RankRandomness(), *callbacks], logger=loggers or False
         )
     except (MisconfigurationException, ValueError, TypeError) as error:
-        # Lightning's messages may run over lines; the first says what is wrong.
+        # Lightning's messages may have several lines; the first says what is wrong.
         raise LabError(f"trainer: {first_line(error)}") from None
     _check_optimizer(config["optimizer"] or {}, trainer)
     return trainer
 
 
-def _share_gradients() -> None:
-    """Where processes sum gradients, let these lie in what is sent: nothing is copied there and back."""
+def _use_gradient_views() -> None:
+    """Let gradients be views of DDP's communication buckets, which saves copying them."""
     for name in StrategyRegistry.available_strategies():
         if StrategyRegistry[name]["strategy"] is DDPStrategy:
             StrategyRegistry[name]["init_params"]["gradient_as_bucket_view"] = True
 
 
 def _check_optimizer(optimizer: Config, trainer: pl.Trainer) -> None:
-    """Refuse what the optimiser and the trainer cannot do together."""
+    """Raise LabError for an optimiser and a trainer that do not work together."""
     if trainer.world_size > 1 and optimizer.get("_target_", "").endswith("LBFGS"):
         raise LabError("optimizer=lbfgs works on one process: choose optimizer=adam, or trainer.devices=1")
     if optimizer.get("fused") and trainer.gradient_clip_val and trainer.precision == "16-mixed":
@@ -180,8 +180,8 @@ def _check_optimizer(optimizer: Config, trainer: pl.Trainer) -> None:
         )
 
 
-def _is_of_use(callback: pl.Callback, options: Config, logged: bool) -> bool:
-    """Leave out what Lightning refuses: a bar where none is wanted, a monitor with nowhere to log.
+def _is_useful(callback: pl.Callback, options: Config, logged: bool) -> bool:
+    """False for a callback that Lightning would reject: an unwanted progress bar, a monitor without a logger.
 
     Raises:
         LabError: early stopping is asked for, and there is no metric to watch.
@@ -194,6 +194,6 @@ def _is_of_use(callback: pl.Callback, options: Config, logged: bool) -> bool:
 
 
 def _make(node: Config, without: str = "") -> Any:
-    """The target of a node with its options, still to be called with what is no configuration."""
+    """The target of a node with its options bound; the caller adds the other arguments."""
     options = {key: value for key, value in node.items() if key != without}
     return instantiate(options, _partial_=True, _convert_="all")

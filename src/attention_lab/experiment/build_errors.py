@@ -1,4 +1,4 @@
-"""What the making of a part of an experiment fails with, in one line that names its option."""
+"""Errors raised while an experiment is built, as one line that names the option to blame."""
 
 import inspect
 import re
@@ -18,24 +18,24 @@ from attention_lab.experiment.machine_failures import is_out_of_memory
 from attention_lab.untrusted.plain_files import BAD_VALUE_ERRORS, one_line
 
 CONSTRUCTORS = ("__init__", "__post_init__")
-"""Functions in which a part is made; data also in its `setup`."""
+"""Functions that build a part; data is also built in its `setup`."""
 BUILD_ERRORS = (*BAD_VALUE_ERRORS, InstantiationException)
-"""What a class may raise at values it cannot use, and Hydra where it finds no class."""
+"""What a class may raise for values it cannot use, and Hydra for a class it cannot find."""
 _OURS = ("attention_lab", "torch", "pytorch_lightning")
 
 
 @contextmanager
 def blame_option(config: Mapping[str, Any]) -> Iterator[None]:
-    """Blame an option, or the part that it is of, for what is raised while that part is made.
+    """Turn errors raised while a part is built into a LabError that blames the option, or else the part.
 
-    What is raised in the code of a class of the user's own, or while nothing is made, is left as it is.
+    Errors in the code of the user's own classes, or while no part is being built, are left unchanged.
     """
     try:
         yield
-    except MisconfigurationException as error:  # Lightning's, of which the first line says what is wrong
-        raise LabError(_metric(str(error)) or first_line(error)) from None
+    except MisconfigurationException as error:  # Lightning's; its first line says what is wrong
+        raise LabError(_missing_metric(str(error)) or first_line(error)) from None
     except BUILD_ERRORS as error:
-        metric = _metric(str(error))
+        metric = _missing_metric(str(error))
         if metric:
             raise LabError(metric) from None
         if is_out_of_memory(error):
@@ -45,9 +45,9 @@ def blame_option(config: Mapping[str, Any]) -> Iterator[None]:
             cause = cause.__cause__
         targets = {path.rpartition(".")[0]: str(value) for path, value in flatten(config) if _is_class(path)}
         part = _part(error, cause, targets, config)
-        if part is None or _is_in_own(cause, targets[part]):
+        if part is None or _raised_in_user_code(cause, targets[part]):
             raise
-        raise LabError(_told(cause, part, config, targets[part])) from cause
+        raise LabError(_message(cause, part, config, targets[part])) from cause
 
 
 def _is_class(path: str) -> bool:
@@ -66,17 +66,17 @@ def _frames(error: BaseException) -> list[FrameType]:
 def _part(
     error: BaseException, cause: BaseException, targets: Mapping[str, str], config: Mapping[str, Any]
 ) -> str | None:
-    """The part that was being made, if any."""
+    """The part that was being built, if any."""
     if isinstance(error, InstantiationException):
         return next((part for part, target in targets.items() if f"'{target}'" in str(error)), None)
     names = {target.rpartition(".")[2]: part for part, target in targets.items()}
     called = re.match(r"(\w+)(?:\.__init__)?\(\) (?:got|missing|takes)", str(cause))
     if called and called[1] in names:
         return names[called[1]]
-    unknown = _unknown(str(cause))
-    having = [part for part in targets if unknown in lookup(config, *part.split("."))]
-    if len(having) == 1:  # its class hands its options on
-        return having[0]
+    unknown = _unknown_option(str(cause))
+    owners = [part for part in targets if unknown in lookup(config, *part.split("."))]
+    if len(owners) == 1:  # its class passes options on
+        return owners[0]
     for frame in _frames(cause):
         part = names.get(type(frame.f_locals.get("self")).__name__)
         if part is not None and frame.f_code.co_name in (
@@ -87,8 +87,8 @@ def _part(
     return None
 
 
-def _unknown(text: str) -> str | None:
-    """The option that a class does not know, if that is what an error says."""
+def _unknown_option(text: str) -> str | None:
+    """The option that an error reports as unknown, if it does."""
     found = re.search(r"unexpected keyword argument '(\w+)'", text)
     return found and found[1]
 
@@ -105,24 +105,25 @@ def _options(target: str) -> set[str]:
     return names
 
 
-def _is_in_own(error: BaseException, target: str) -> bool:
-    """Whether an error was raised in the code of the user's own class, whose traceback is of use."""
+def _raised_in_user_code(error: BaseException, target: str) -> bool:
+    """Whether an error was raised in the user's own package, so that its traceback is useful."""
     package = target.partition(".")[0]
     modules = (str(frame.f_globals.get("__name__")) for frame in _frames(error))
     return package not in _OURS and any(module.partition(".")[0] == package for module in modules)
 
 
-def _told(error: BaseException, part: str, config: Mapping[str, Any], target: str) -> str:
+def _message(error: BaseException, part: str, config: Mapping[str, Any], target: str) -> str:
     text = one_line(error)[:300]
     if isinstance(error, InstantiationException):
         return f"{part}._target_={target}: there is no such class"
-    unknown = _unknown(text)
+    unknown = _unknown_option(text)
     if unknown:
         option = f"{part}.{unknown}"
         near = closest(unknown, _options(target))
         hint = f"did you mean {part}.{near}? Or " if near else ""
         name = target.rpartition(".")[2]
-        return f"{option} is no option of {name}: {hint}leave it out, or remove that of conf/ by ~{option}"
+        remedy = f"{hint}leave it out, or remove the one in conf/ with ~{option}"
+        return f"{option} is not an option of {name}: {remedy}"
     words = re.split(r"[^\w.+-]+|[.]$|[.] ", text)
     named = [
         f"{part}.{path}={'null' if value is None else value}"
@@ -133,8 +134,8 @@ def _told(error: BaseException, part: str, config: Mapping[str, Any], target: st
     return f"{named[0] if len(named) == 1 else part}: {type(error).__name__}: {text}"
 
 
-def _metric(text: str) -> str | None:
-    """What to say if the metric to watch is not there, of which Lightning says where it was looked for."""
+def _missing_metric(text: str) -> str | None:
+    """The message for a monitored metric that does not exist, from Lightning's; None for other errors."""
     found = re.search(r"ModelCheckpoint\(monitor='(.*?)'\).*?returned metrics: \[(.*?)\]", text) or re.search(
         r"Early stopping conditioned on metric `(.*?)`.*following: (`.*`)", text
     )

@@ -1,4 +1,4 @@
-"""Checkpoints: found, read safely, and made into a model that predicts."""
+"""Find checkpoints, read them safely, and rebuild models that predict."""
 
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -15,7 +15,7 @@ from torch.nn.modules.module import (
 
 from attention_lab.data.reading.codecs import Codec
 from attention_lab.errors import LabError, first_line
-from attention_lab.experiment.build import Config, kept_config, make_task, rebuild
+from attention_lab.experiment.build import Config, checkpoint_config, make_task, rebuild
 from attention_lab.models import Ensemble
 from attention_lab.runs.parts import MECHANISM
 from attention_lab.runs.path_patterns import expand_paths
@@ -24,16 +24,16 @@ from attention_lab.tasks import RECIPE, Observation, Task, Transduction
 from attention_lab.untrusted.checkpoints import read_checkpoint
 from attention_lab.untrusted.plain_files import BAD_VALUE_ERRORS
 
-_MOST_PARTS = 100_000  # parameters and buffers of any model
+_MOST_TENSORS = 100_000  # parameters and buffers of any model
 Paths = str | Path | Sequence[str | Path]
-_MORE = 16_000_000  # numbers that a model may have and a checkpoint not, such as tables of positions
+_EXTRA = 16_000_000  # numbers of a model that are not in its checkpoint, such as tables of positions
 
 
 def find_checkpoints(given: Paths) -> list[Path]:
-    """The files that are meant: one, those of a list, or all that fit a pattern (`logs/*/best.ckpt`), sorted.
+    """The checkpoints given as a file, a list, or a pattern (`logs/*/best.ckpt`; sorted).
 
     Raises:
-        LabError: no file fits a pattern, or the list is empty.
+        LabError: no file matches a pattern, or the list is empty.
     """
     several = [given] if isinstance(given, str | Path) else given
     paths = expand_paths(several, "ckpt_path", "file", Path.exists)
@@ -43,9 +43,9 @@ def find_checkpoints(given: Paths) -> list[Path]:
 
 
 BATCH = 256
-"""Inputs that are predicted at a time."""
+"""Number of inputs in a batch of predictions."""
 _SHOWN = 60
-"""Most characters of an input that a message repeats."""
+"""Most characters of an input that an error message repeats."""
 
 
 class TrainedModel:
@@ -66,26 +66,26 @@ class TrainedModel:
         """The model's output for each input, as text.
 
         Args:
-            lines: the inputs: `["attention"]`. One text alone is refused: it would be read letter by letter.
+            lines: the inputs: `["attention"]`. A single text is rejected: it would be read letter by letter.
 
         Raises:
-            LabError: they are no list of texts, or the model cannot read one of them.
+            LabError: `lines` is not a list of texts, or the model cannot read one of them.
         """
         _check_texts(lines, "predict")
         batches = (self.codec.encode(lines[n : n + BATCH], n + 1) for n in range(0, len(lines), BATCH))
         return [output for batch in batches for output in self.task.answer(batch)]
 
     def observe(self, lines: Sequence[str]) -> list[Observation]:
-        """The outputs with the weights of every attention that led to them; for `lines` see `predict`."""
+        """The outputs and the weights of every attention behind them; for `lines` see `predict`."""
         _check_texts(lines, "observe")
         return self.task.observe(self.codec.encode(lines))
 
 
 def _check_texts(lines: object, method: str) -> None:
-    """Raise LabError for anything but a list of texts, naming what is none."""
+    """Raise LabError for anything but a list of texts."""
     if isinstance(lines, str):
         short = lines if len(lines) <= _SHOWN else f"{lines[:_SHOWN]}..."
-        raise LabError(f"{method} takes a list of inputs, and this is one text: {method}([{short!r}])")
+        raise LabError(f"{method} takes a list of inputs, not a single text: {method}([{short!r}])")
     if not isinstance(lines, Sequence) or isinstance(lines, bytes):
         raise LabError(f"{method} takes a list of texts, such as ['attention'], not {_kind(lines)}")
     for number, line in enumerate(lines, start=1):
@@ -102,8 +102,8 @@ def load(
 ) -> TrainedModel:
     """Rebuild a model, its vocabulary and its preprocessing from a checkpoint alone.
 
-    Several checkpoints of models that write sequences of the same symbols become one, an `Ensemble`. It has
-    the options of the first one's task, such as its beams.
+    Several checkpoints of models that write sequences of the same symbols become one `Ensemble`, with the
+    options of the first one's task, such as the number of beams.
 
     Example:
         model = attention_lab.load("logs/.../checkpoints/best.ckpt")
@@ -111,12 +111,12 @@ def load(
 
     Args:
         path: the checkpoint, a list of them, or a pattern; see `find_checkpoints`.
-        adapt: changes to the configuration of model, task and data that it keeps.
+        adapt: changes the configuration of model, task and data in the checkpoint.
         allow: packages besides this one whose classes it may name, such as `["my_package"]`. They are
             imported, and their classes called with the options that the checkpoint gives.
 
     Raises:
-        LabError: see `find_checkpoints` and `read_checkpoint`; or several cannot be one.
+        LabError: see `find_checkpoints` and `read_checkpoint`; or several cannot be combined.
     """
     paths = find_checkpoints(path)
     tasks = [_load(one, adapt, allow) for one in paths]
@@ -126,14 +126,14 @@ def load(
 def _load(path: Path, adapt: Callable[[Config], Config] | None, allow: Sequence[str]) -> Task:
     checkpoint = read_checkpoint(path)
     try:
-        kept = kept_config(checkpoint[RECIPE], allow)
+        kept = checkpoint_config(checkpoint[RECIPE], allow)
         weights = _weights(checkpoint["state_dict"])
     except LabError as error:
         raise LabError(f"ckpt_path={path}: {error}") from None
     config = kept if adapt is None else adapt(kept)
     try:
         _check_size(checkpoint[RECIPE], config, weights.values())
-        with _at_most(*_room(weights.values())):
+        with _limit_size(*_size_limits(weights.values())):
             task = rebuild(checkpoint[RECIPE], config)
         task.load_state_dict(weights)
     except LabError as error:
@@ -144,11 +144,11 @@ def _load(path: Path, adapt: Callable[[Config], Config] | None, allow: Sequence[
 
 
 def _weights(state: object) -> dict[str, Tensor]:
-    """What `load_state_dict` takes. Raises LabError if it is anything but tensors by name."""
+    """The parameters by name. Raises LabError if the state is anything but named tensors."""
     if not isinstance(state, dict) or not all(
         isinstance(name, str) and isinstance(value, Tensor) for name, value in state.items()
     ):
-        raise LabError("its weights are no tensors with names")
+        raise LabError("its weights are not named tensors")
     return state
 
 
@@ -157,28 +157,28 @@ class _TooLargeError(LabError):
 
 
 def _check_size(recipe: Config, config: Config, weights: Collection[Tensor]) -> None:
-    """Refuse a model that is far larger than its weights: it is made on a device without memory first."""
+    """Reject a model far larger than its weights, by building it on a device without memory first."""
     try:
-        with _at_most(*_room(weights)), torch.device("meta"):
+        with _limit_size(*_size_limits(weights)), torch.device("meta"):
             rebuild(recipe, config)
     except _TooLargeError:
         raise
     except LabError:
-        return  # wrong in itself, which is told in a moment, or it needs values to be made
+        return  # the recipe is wrong, which is reported next, or the model cannot be built without memory
 
 
-def check_model(config: Config, sizes: Sizes, codec: Codec, checkpoint: Config | None) -> None:
-    """Refuse the model of a run's folder if it is far larger than the run's checkpoint, or than the machine.
+def check_model_size(config: Config, sizes: Sizes, codec: Codec, checkpoint: Config | None) -> None:
+    """Reject the model of a run's folder if it is far larger than its checkpoint or than the memory.
 
     Raises:
-        LabError: it is.
+        LabError: it is too large.
     """
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     weights = None if checkpoint is None else _weights(checkpoint["state_dict"])
     # Each parameter has four bytes, and as many for its gradient and twice for the optimiser.
-    room = (memory // 16, _MOST_PARTS) if weights is None else _room(weights.values())
+    room = (memory // 16, _MOST_TENSORS) if weights is None else _size_limits(weights.values())
     try:
-        with torch.random.fork_rng(devices=[]), _at_most(*room), torch.device("meta"):
+        with torch.random.fork_rng(devices=[]), _limit_size(*room), torch.device("meta"):
             make_task(config, sizes, codec, trainable=False)
     except _TooLargeError:
         reason = "the weights do not fit the model" if weights else f"it needs more than {memory >> 30} GiB"
@@ -187,23 +187,27 @@ def check_model(config: Config, sizes: Sizes, codec: Codec, checkpoint: Config |
         return  # as above
 
 
-def _room(weights: Collection[Tensor]) -> tuple[int, int]:
-    """The most parameters and buffers of the model that weights are of: their numbers, and how many."""
-    return 2 * sum(map(Tensor.numel, weights)) + _MORE, 2 * len(weights) + 1_000
+def _size_limits(weights: Collection[Tensor]) -> tuple[int, int]:
+    """The most numbers, and the most tensors, that a model with these weights may have."""
+    return 2 * sum(map(Tensor.numel, weights)) + _EXTRA, 2 * len(weights) + 1_000
 
 
 @contextmanager
-def _at_most(numbers: int, count: int) -> Iterator[None]:
-    """Refuse more numbers in parameters and buffers, or more of these, as soon as a module has them."""
+def _limit_size(numbers: int, count: int) -> Iterator[None]:
+    """Raise an error as soon as modules register more numbers, or more parameters and buffers, than this."""
 
-    def look(module: nn.Module, name: str, tensor: Tensor | None) -> None:
+    def count_down(module: nn.Module, name: str, tensor: Tensor | None) -> None:
+        """Subtract a new parameter or buffer from what is left."""
         nonlocal numbers, count
         count -= 1
         numbers -= 0 if tensor is None else tensor.numel()
         if numbers < 0 or count < 0:
-            raise _TooLargeError("the weights do not fit the model: they are far fewer")
+            raise _TooLargeError("the weights do not fit the model: there are far fewer")
 
-    hooks = register_module_parameter_registration_hook(look), register_module_buffer_registration_hook(look)
+    hooks = (
+        register_module_parameter_registration_hook(count_down),
+        register_module_buffer_registration_hook(count_down),
+    )
     try:
         yield
     finally:
@@ -216,11 +220,11 @@ def _ensemble(paths: Sequence[Path], tasks: Sequence[Task]) -> Task:
     first, members = tasks[0], []
     for path, task in zip(paths, tasks, strict=True):
         if not isinstance(task, Transduction):
-            raise LabError(f"ckpt_path: {path} writes no sequence, and only models that do are put together")
+            raise LabError(f"ckpt_path: {path} does not write sequences; only models that do can be combined")
         if task.codec.state() != first.codec.state():
             raise LabError(
                 f"ckpt_path: {paths[0]} and {path} have different vocabularies: "
-                "only models of the same symbols are put together"
+                "only models of the same symbols can be combined"
             )
         assert not isinstance(task.model, Ensemble)
         members.append(task.model)
@@ -229,7 +233,7 @@ def _ensemble(paths: Sequence[Path], tasks: Sequence[Task]) -> Task:
 
 
 def check_same_model(path: Path | None, kept: Config, new: Config) -> None:
-    """Refuse to continue from a checkpoint of another model or other symbols."""
+    """Raise LabError for a checkpoint of another model or other symbols."""
     try:
         parts = {part: (kept["config"][part], new["config"][part]) for part in ("model", *MECHANISM)}
         parts |= {"data": ((kept["codec"], kept["sizes"]), (new["codec"], new["sizes"]))}

@@ -1,4 +1,4 @@
-"""compile=true: the model's large steps compiled by PyTorch, while it trains."""
+"""compile=true: compile the model's large modules with PyTorch during training."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,43 +14,43 @@ from attention_lab.tasks import Task
 
 
 class Compiling(pl.Callback):
-    """Lets the model run compiled in the steps of training, and as it is written in all else.
+    """Runs the model compiled in training steps, and uncompiled everywhere else.
 
-    In validation, heatmaps, decoding and test shapes change with every step, and weights are looked at. Only
-    the `forward` of modules is exchanged, so that what is saved is the same as without.
+    In validation, decoding and tests, shapes change at every step and weights are recorded. Only `forward`
+    methods are replaced, so checkpoints are the same as without.
 
     Raises:
-        LabError: when the training begins, if the model has no large steps or there is no compiler.
+        LabError: when training begins, if the model has no large modules or there is no compiler.
     """
 
     def __init__(self) -> None:
         self.compiled: list[tuple[nn.Module, Callable[..., Any]]] = []
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Choose what is compiled; the work is done when it first runs."""
+        """Choose the modules to compile; they are compiled when they first run."""
         if stage != "fit":
             return
         assert isinstance(pl_module, Task)
-        found = steps(pl_module.model)
+        found = large_modules(pl_module.model)
         _check_compiler(trainer.strategy.root_device)
-        # Lengths differ, and so does the last batch: one program for all shapes.
+        # Lengths and the size of the last batch vary: one program for all shapes.
         self.compiled = [(module, torch.compile(module.forward, dynamic=True)) for module in found]
 
     def on_train_batch_start(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, batch_idx: int
     ) -> None:
-        """From here on compiled."""
+        """Switch to the compiled modules."""
         for module, forward in self.compiled:
             module.forward = forward
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        """From here on as written."""
+        """Switch back."""
         self._restore()
 
     def teardown(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """As written, though a step may have failed half-way."""
+        """Switch back, in case a step failed."""
         self._restore()
 
     def _restore(self) -> None:
@@ -58,18 +58,18 @@ class Compiling(pl.Callback):
             vars(module).pop("forward", None)
 
 
-def compiling(choice: object) -> list[pl.Callback]:
+def compile_callbacks(choice: object) -> list[pl.Callback]:
     """The callbacks that the option `compile` asks for; raises LabError if it is neither true nor false."""
     if not isinstance(choice, bool):
         raise LabError(f"compile={choice}: choose true or false")
     return [Compiling()] if choice else []
 
 
-def steps(model: nn.Module) -> list[nn.Module]:
-    """The parts of a model that are compiled: its stacks of layers, or all of it if it has none.
+def large_modules(model: nn.Module) -> list[nn.Module]:
+    """The modules of a model to compile: its stacks of layers, or the model itself if it has none.
 
     Raises:
-        LabError: it goes symbol by symbol.
+        LabError: the model works symbol by symbol.
     """
     if isinstance(model, Seq2Seq | ImageToSequence):
         raise LabError(
@@ -80,7 +80,7 @@ def steps(model: nn.Module) -> list[nn.Module]:
 
 
 def _check_compiler(device: torch.device) -> None:
-    """Compile one addition."""
+    """Raise LabError if one addition cannot be compiled."""
     from torch._dynamo.exc import TorchDynamoException  # heavy, and of no use without compile=true
 
     @torch.compile

@@ -1,4 +1,4 @@
-"""A quiet console: our few lines and one progress bar; everything else goes to the log file."""
+"""Keep the console quiet: a few lines of ours and one progress bar; everything else goes to the log file."""
 
 import logging
 import os
@@ -31,14 +31,14 @@ IGNORED = (
     r".*Checkpoint directory .* exists and is not empty.*",
     r".*number of training batches .* smaller than the logging interval.*",
     r".*GPU available but not used.*",
-    r".*resuming from a checkpoint that ended before the epoch ended.*",  # the batches have a place to go on
+    r".*resuming from a checkpoint that ended before the epoch ended.*",  # batches resume where they stopped
     r"The dirpath has changed from.*",  # a run that continues another one in a new folder
     r".*lr_scheduler.step\(\).*before.*optimizer.step\(\).*",
 )
 
 
 def silence_libraries() -> None:
-    """Silence what Lightning and its libraries say of themselves."""
+    """Silence the messages of Lightning and its libraries about themselves."""
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
     for message in IGNORED:
@@ -46,13 +46,13 @@ def silence_libraries() -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
-def tell_shared(data: "DataModule") -> None:
-    """Say in one line, once in a sweep, that examples are in several parts of the data."""
+def warn_of_shared_examples(data: "DataModule") -> None:
+    """Warn in one line, once in a sweep, that parts of the data share examples."""
     first = not in_sweep() or HydraConfig.get().job.num == 0
     if data.shared and first and is_rank_zero():
         print(f"Warning: {data.shared}", file=sys.stderr)
 
 
 def in_sweep() -> bool:
-    """Whether this run is one of several, which says in one line what alone it would in tables."""
+    """Whether this run is a job of a sweep, which prints one line instead of tables."""
     return not OmegaConf.is_missing(HydraConfig.get().job, "num")

@@ -1,4 +1,4 @@
-"""What training costs: its steps in a second, and the memory it needs at its peak."""
+"""What training costs: steps per second and peak memory."""
 
 import ctypes
 import gc
@@ -16,25 +16,25 @@ _PROCESS = Path("/proc/self")
 
 
 class Cost(pl.Callback):
-    """Measures a fit from its second step on: in the first, libraries load and buffers are made.
+    """Measures a fit from its second step on; in the first, libraries are loaded and buffers allocated.
 
-    Time is that of training alone: validation, and all that is done in it, is left out, and so are first
-    epochs of shorter sequences (`DataModule.short_epochs`): every step that is measured computes as much.
+    Time is that of training alone, without validation and without initial epochs on shorter sequences
+    (`DataModule.short_epochs`), so that every step measured does the same amount of work.
 
-    Memory is what the weights, their gradients and the optimiser's state take, and the peak above what else
-    is in use between two steps: of the GPU as PyTorch allocates it; without one, of this process's resident
-    memory, on Linux only. There the free pages of the heap are given back, and the kernel is asked to forget
-    the peak so far (5 in /proc/self/clear_refs): a job does not see that of another in the same process.
+    Memory is that of the weights, their gradients and the optimiser's state, plus the peak above what is
+    otherwise in use between two steps: on a GPU as PyTorch allocates it; without one, the process's resident
+    memory, on Linux only. There, free pages of the heap are returned and the kernel's peak is reset (5 in
+    /proc/self/clear_refs), so that jobs in one process do not see each other's peaks.
 
     Attributes:
-        whole: seconds that the fit took, of a run that was interrupted with all its parts.
+        total_seconds: how long the fit took, including the parts before interruptions.
         resuming: whether the checkpoint that is loaded is the run's own.
     """
 
     def __init__(self) -> None:
         self.resuming = False
         self.start = 0.0
-        self.whole = 0.0
+        self.total_seconds = 0.0
         self.device = torch.device("cpu")
         self.peak: float | None = None
         self.seconds = 0.0
@@ -44,31 +44,31 @@ class Cost(pl.Callback):
         self.before: float | None = None
 
     def state_dict(self) -> dict[str, Any]:
-        """What was measured so far."""
+        """The measurements so far."""
         return {
-            "whole": self.whole + time.perf_counter() - self.start,
+            "whole": self.total_seconds + time.perf_counter() - self.start,
             "seconds": self.seconds,
             "steps": self.steps,
             "peak": self._peak(self.device),
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Add to it, if the same run is resumed."""
+        """Continue the measurements of a run that is resumed."""
         if self.resuming:
-            self.whole, self.peak = state_dict["whole"], state_dict["peak"]
+            self.total_seconds, self.peak = state_dict["whole"], state_dict["peak"]
             self.seconds, self.steps = state_dict["seconds"], state_dict["steps"]
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """The clock of the whole begins."""
+        """Start the clock of the fit."""
         self.device = pl_module.device
         self.start = time.perf_counter()
 
     def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """And ends."""
-        self.whole += time.perf_counter() - self.start
+        """Stop it."""
+        self.total_seconds += time.perf_counter() - self.start
 
     def metrics(self, device: torch.device) -> dict[str, float]:
-        """`fit/steps_per_second` and `fit/peak_memory_mb`, those that could be measured."""
+        """`fit/steps_per_second` and `fit/peak_memory_mb`, if they could be measured."""
         if not self.steps:
             return {}
         found = {"fit/steps_per_second": self.steps / self.seconds}
@@ -78,18 +78,18 @@ class Cost(pl.Callback):
         return found
 
     def _peak(self, device: torch.device) -> float | None:
-        """The greatest peak of all parts of the run."""
+        """The highest peak, including the parts of the run before interruptions."""
         if self.before is None:
             return self.peak
         peak = float(torch.cuda.max_memory_allocated(device)) if device.type == "cuda" else _resident("VmHWM")
         return self.peak if peak is None else max(self.peak or 0.0, peak - self.before)
 
     def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """The clock runs again."""
+        """Restart the clock of the steps."""
         self.mark = time.perf_counter()
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """The clock runs again, where validation comes in the middle of an epoch."""
+        """Restart it after a validation in the middle of an epoch."""
         self.mark = time.perf_counter()
 
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any) -> None:
@@ -100,14 +100,14 @@ class Cost(pl.Callback):
         if trainer.is_last_batch and pl_module.device.type == "cuda":
             torch.cuda.synchronize(pl_module.device)
         if self.seen is None:
-            self.before = _in_use(pl_module.device, _held(trainer, pl_module))
+            self.before = _other_memory(pl_module.device, _training_memory(trainer, pl_module))
         else:
             self.seconds += time.perf_counter() - self.mark
             self.steps += trainer.global_step - self.seen
         self.seen, self.mark = trainer.global_step, time.perf_counter()
 
 
-def _held(trainer: pl.Trainer, module: pl.LightningModule) -> float:
+def _training_memory(trainer: pl.Trainer, module: pl.LightningModule) -> float:
     """Bytes of the weights, their gradients and the optimiser's state."""
     tensors = [tensor for one in module.parameters() for tensor in (one, one.grad) if tensor is not None]
     states = [state for optimizer in trainer.optimizers for state in optimizer.state.values()]
@@ -115,18 +115,18 @@ def _held(trainer: pl.Trainer, module: pl.LightningModule) -> float:
     return float(sum(tensor.numel() * tensor.element_size() for tensor in tensors))
 
 
-def _in_use(device: torch.device, held: float) -> float | None:
-    """Bytes in use beside those `held`, the peak begun anew; None where it cannot be known."""
+def _other_memory(device: torch.device, training: float) -> float | None:
+    """Bytes in use apart from those of `training`, after resetting the peak; None if unknown."""
     gc.collect()
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
-        return float(torch.cuda.memory_allocated(device)) - held
-    now = _resident() if _forget_peak() else None
-    return None if now is None else now - held
+        return float(torch.cuda.memory_allocated(device)) - training
+    now = _resident() if _reset_peak() else None
+    return None if now is None else now - training
 
 
 def _resident(entry: str = "VmRSS") -> float | None:
-    """Bytes of this process in memory: now (VmRSS) or at the peak (VmHWM); None where it is not told."""
+    """Resident bytes of this process, now (VmRSS) or at the peak (VmHWM); None if the system does not say."""
     status = _PROCESS / "status"
     found = (
         re.search(rf"^{entry}:\s+(\d+) kB", status.read_text(), re.MULTILINE) if status.is_file() else None
@@ -134,8 +134,8 @@ def _resident(entry: str = "VmRSS") -> float | None:
     return None if found is None else float(found[1]) * 1024
 
 
-def _forget_peak() -> bool:
-    """Have the kernel begin the peak anew; whether it did."""
+def _reset_peak() -> bool:
+    """Reset the kernel's record of the peak; returns whether it could."""
     if not sys.platform.startswith("linux"):
         return False
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc

@@ -1,4 +1,4 @@
-"""What surrounds a training: where it starts from, the files of its run, and what it has measured."""
+"""What comes before and after training: the starting point, the run's files, and its metrics."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +31,7 @@ class Start:
 
     Attributes:
         path: a checkpoint; None for fresh parameters.
-        content: what it holds.
+        content: its content.
         resuming: whether it is the run's own, so that the run is resumed.
     """
 
@@ -41,11 +41,11 @@ class Start:
 
     @property
     def own(self) -> dict[str, Any] | None:
-        """What the run's own checkpoint holds, if that is it."""
+        """The checkpoint's content if it is the run's own."""
         return self.content if self.resuming else None
 
     def check(self, task: Task) -> None:
-        """Raise LabError if the checkpoint is damaged, or not of this task's model."""
+        """Raise LabError if the checkpoint is damaged or of another model."""
         if self.content is None:
             return
         with blame_checkpoint(self.path, lambda: False):
@@ -53,8 +53,8 @@ class Start:
         check_same_model(self.path, self.content[RECIPE], task.recipe)
 
 
-def find_start(plain: Config, folder: Path) -> Start:
-    """The run's own last checkpoint with `resume=auto`, or else what `ckpt_path` names."""
+def find_starting_point(plain: Config, folder: Path) -> Start:
+    """The run's own last checkpoint if `resume=auto` finds one, otherwise that of `ckpt_path`."""
     own = resume.find_last_checkpoint(folder) if plain["resume"] == resume.AUTO else None
     if own is not None:
         return Start(*own, resuming=True)
@@ -62,11 +62,11 @@ def find_start(plain: Config, folder: Path) -> Start:
     return Start(path, None if path is None else read_checkpoint(path), resuming=False)
 
 
-def earlier_results(plain: Config, folder: Path) -> dict[str, float] | None:
-    """What the run in the folder has measured, if it is finished and to be resumed.
+def previous_results(plain: Config, folder: Path) -> dict[str, float] | None:
+    """The metrics of the run in the folder if `resume=auto` finds it finished.
 
     Raises:
-        LabError: it has other options than this one, or `resume` is not one that a training takes.
+        LabError: the run in the folder has other options, or `resume` has another value.
     """
     if plain["resume"] not in (None, resume.AUTO):
         raise LabError("resume: choose auto, or a run's folder as resume=<folder> on the command line")
@@ -79,7 +79,7 @@ def earlier_results(plain: Config, folder: Path) -> dict[str, float] | None:
 
 
 def write_settings(trainer: pl.Trainer, plain: Config, task: Task, folder: Path, start: Start) -> None:
-    """The run's configuration, also for the HPARAMS tab, and its logs as its last checkpoint knew them."""
+    """Write the configuration, also to the HPARAMS tab, and rewind the logs to the last checkpoint."""
     results.write_config(folder, plain)
     if plain["resume"] == resume.AUTO:
         resume.remove_partial_files(folder)
@@ -94,10 +94,10 @@ def write_settings(trainer: pl.Trainer, plain: Config, task: Task, folder: Path,
         logger.log_settings(hparam_columns(plain, hydra), task.headlines, hparam_order(hydra))
 
 
-def measured(trainer: pl.Trainer, task: Task, cost: Cost) -> dict[str, float]:
-    """What a fit has cost, and the last value of each metric."""
+def fit_metrics(trainer: pl.Trainer, task: Task, cost: Cost) -> dict[str, float]:
+    """The cost of a fit and the last value of each metric."""
     return {
-        "fit/seconds": cost.whole,
+        "fit/seconds": cost.total_seconds,
         "fit/steps": float(trainer.global_step),
         "parameters": float(sum(parameter.numel() for parameter in task.parameters())),
         **cost.metrics(trainer.strategy.root_device),
@@ -110,7 +110,7 @@ def best_checkpoint(trainer: pl.Trainer, folder: Path) -> tuple[str | None, floa
     callback = trainer.checkpoint_callback
     if not isinstance(callback, ModelCheckpoint):
         return None, None
-    # A checkpoint that the run went on from names its own best one, which is not this run's.
+    # With ckpt_path, this may still be the best checkpoint of the run that it came from.
     own = bool(callback.best_model_path) and Path(callback.best_model_path).resolve().is_relative_to(
         folder.resolve()
     )

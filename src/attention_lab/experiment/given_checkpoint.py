@@ -1,4 +1,4 @@
-"""The checkpoints that `ckpt_path` names, and what the command line may change about them."""
+"""The checkpoints given by `ckpt_path`, and the changes to them that the command line may make."""
 
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,8 @@ def one_checkpoint(given: Any) -> Path | None:
     return paths[0]
 
 
-def trained_model(plain: Config) -> tuple[TrainedModel, dict[str, Any]]:
-    """The trained model, and the configuration with the checkpoint's own parts in it, of several the first's.
+def load_trained_model(plain: Config) -> tuple[TrainedModel, dict[str, Any]]:
+    """The trained model, and the configuration with the parts of the (first) checkpoint.
 
     Options of `data` and `task` given on the command line win over the checkpoint's.
     """
@@ -37,7 +37,7 @@ def trained_model(plain: Config) -> tuple[TrainedModel, dict[str, Any]]:
 
 
 def _with_overrides(kept: Config, plain: Config) -> Config:
-    """A checkpoint's configuration with what the command line says of `data` and `task`."""
+    """A checkpoint's configuration with the command line's options of `data` and `task`."""
     merged = OmegaConf.create(dict(kept))
     for override in parse_all(HydraConfig.get().overrides.task):
         part, _, option = override.key_or_group.partition(".")
@@ -49,7 +49,7 @@ def _with_overrides(kept: Config, plain: Config) -> Config:
                 raise LabError(f"data={override.value()} is {given} data, and the checkpoint needs {needed}")
             merged.data = plain["data"]
         elif override.key_or_group == "model" and plain["model"]["_target_"] == kept["model"]["_target_"]:
-            continue  # the same model, named so that options of its task are known
+            continue  # the same model, given so that the options of its task are known
         elif part in REBUILT and part != "data":
             raise LabError(f"stage={plain['stage']} takes {part} from the checkpoint: leave out {part}=...")
     return to_plain(merged)

@@ -1,4 +1,4 @@
-"""The lines that `stage=predict` answers: from the command line, a file or standard input."""
+"""Read the inputs of `stage=predict` from the command line, a file or standard input."""
 
 import re
 import sys
@@ -9,14 +9,14 @@ from attention_lab.errors import LabError
 from attention_lab.reading import read_up_to
 
 STREAM = re.compile(r"-|/dev/stdin|/dev/fd/(\d+)|/proc/self/fd/(\d+)")
-"""Standard input, and what a shell makes of `inputs=<(command)`: the only inputs that may be pipes."""
+"""Standard input, and the paths a shell substitutes for `inputs=<(command)`; no other input may be a pipe."""
 
 
 def read_inputs(inputs: Any) -> list[str]:
     """The lines to predict for: a list, the lines of a file, or those of standard input.
 
-    A stream that was handed to this program (`-`, `/dev/stdin`, `/dev/fd/63`) is read until whoever writes
-    it ends; any other path has to be that of a regular file. Both are UTF-8, whatever the locale says.
+    An open stream (`-`, `/dev/stdin`, `/dev/fd/63`) is read to its end; any other path must be that of a
+    regular file. Both are UTF-8, whatever the locale.
 
     Raises:
         LabError: there are no lines, or they cannot be read.
@@ -42,7 +42,7 @@ def _read_stream(name: str, stream: re.Match[str]) -> str:
         if number == 0:
             content = read_up_to(sys.stdin.buffer, MOST, name)
         else:
-            with open(number, "rb", closefd=False) as file:  # a number is no path
+            with open(number, "rb", closefd=False) as file:  # a file descriptor
                 content = read_up_to(file, MOST, name)
     except OSError as error:
         raise LabError(f"inputs={name}: {error.strerror}") from None

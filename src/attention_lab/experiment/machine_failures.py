@@ -1,4 +1,4 @@
-"""What breaks a run from outside, in one line: memory that is used up, and files that cannot be written."""
+"""Report failures of the machine in one line: out of memory, and files that cannot be written."""
 
 import errno
 import threading
@@ -30,7 +30,7 @@ def blame_checkpoint(path: Path | None, started: Callable[[], bool]) -> Iterator
 
 
 def _is_of_optimizer(error: BaseException) -> bool:
-    """Whether PyTorch's optimiser itself raised an error: only its first step finds out about its state."""
+    """Whether PyTorch's optimiser raised an error: bad state shows only in its first step."""
     place = error.__traceback__
     while place is not None and place.tb_next is not None:
         place = place.tb_next
@@ -38,7 +38,7 @@ def _is_of_optimizer(error: BaseException) -> bool:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that the memory is used up."""
+    """Whether an error means that memory ran out."""
     return isinstance(error, MemoryError) or any(text in str(error) for text in _OUT_OF_MEMORY)
 
 
@@ -53,7 +53,7 @@ def explain_machine_failures(config: Mapping[str, Any], folder: Path) -> Iterato
         if not is_out_of_memory(error):
             raise
         raise LabError(_memory(config, str(error))) from None
-    except OSError as error:  # of a log file: the thread that writes it fails, and it is raised here
+    except OSError as error:  # also of a log file: the thread that writes it failed
         if error.errno not in _UNWRITABLE:
             raise
         if error.filename in ("<stdout>", "<stderr>"):
@@ -65,6 +65,6 @@ def explain_machine_failures(config: Mapping[str, Any], folder: Path) -> Iterato
 
 def _memory(config: Mapping[str, Any], text: str) -> str:
     size = config["data"].get("batch_size")
-    what = "GPU" if "CUDA" in text else "machine"
+    device = "GPU" if "CUDA" in text else "machine"
     lower = "choose a smaller model, or" if size is None else f"lower data.batch_size (now {size}), or"
-    return f"the {what} is out of memory: {lower} use a machine with more"
+    return f"the {device} is out of memory: {lower} use a machine with more"

@@ -22,18 +22,18 @@ from attention_lab.experiment.build import (
     to_plain,
 )
 from attention_lab.experiment.build_errors import blame_option
-from attention_lab.experiment.checkpoints import check_model
-from attention_lab.experiment.compiling import compiling
-from attention_lab.experiment.console import in_sweep, silence_libraries, tell_shared
+from attention_lab.experiment.checkpoints import check_model_size
+from attention_lab.experiment.compiling import compile_callbacks
+from attention_lab.experiment.console import in_sweep, silence_libraries, warn_of_shared_examples
 from attention_lab.experiment.cost import Cost
 from attention_lab.experiment.fitting import (
     best_checkpoint,
-    earlier_results,
-    find_start,
-    measured,
+    find_starting_point,
+    fit_metrics,
+    previous_results,
     write_settings,
 )
-from attention_lab.experiment.given_checkpoint import trained_model
+from attention_lab.experiment.given_checkpoint import load_trained_model
 from attention_lab.experiment.inputs import read_inputs
 from attention_lab.experiment.machine_failures import blame_checkpoint
 from attention_lab.interruption import resume
@@ -49,7 +49,7 @@ from attention_lab.text_tables import ESCAPES
 from attention_lab.writing import remove, write_atomically
 
 PICTURES = 20
-"""Most examples of a prediction whose heatmaps are written."""
+"""Most inputs of a prediction for which heatmaps are written."""
 
 
 def fit(config: DictConfig) -> float | None:
@@ -59,20 +59,20 @@ def fit(config: DictConfig) -> float | None:
     """
     plain, folder = _prepare(config)
     with resume.lock_folder(folder), blame_option(plain):
-        finished = earlier_results(plain, folder)
+        finished = previous_results(plain, folder)
         if finished is not None:
             return finished.get("fit/best")
-        start = find_start(plain, folder)
+        start = find_starting_point(plain, folder)
         data = make_data(plain)
-        tell_shared(data)
+        warn_of_shared_examples(data)
         if plain["resume"] == resume.AUTO:
-            check_model(plain, data.sizes, data.codec, start.own)
+            check_model_size(plain, data.sizes, data.codec, start.own)
         task = make_task(plain, data.sizes, data.codec, trainable=True)
         start.check(task)
         cost, deferred = Cost(), DeferredSignals()
         guard = TrainingGuard(deferred, folder)
         restoring = Restoring(resuming=start.resuming)
-        trainer = make_trainer(_console(plain), restoring, guard, cost, *compiling(plain["compile"]))
+        trainer = make_trainer(_console(plain), restoring, guard, cost, *compile_callbacks(plain["compile"]))
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
             if isinstance(callback, Cost | Resumable):
                 callback.resuming = start.resuming
@@ -88,18 +88,18 @@ def fit(config: DictConfig) -> float | None:
         if deferred.signum is not None:  # after the last batch
             raise Stopped(deferred.signum)
         best, score = best_checkpoint(trainer, folder)
-        metrics = measured(trainer, task, cost) | ({} if score is None else {"fit/best": score})
+        metrics = fit_metrics(trainer, task, cost) | ({} if score is None else {"fit/best": score})
         _test(trainer, task, data, folder, metrics, best, plain["pictures"])
         return score
 
 
 def test(config: DictConfig) -> None:
-    """Test a checkpoint on its own data, or on data chosen on the command line; several as one model."""
+    """Test a checkpoint on its own data or on data given on the command line; several are one ensemble."""
     plain, folder = _prepare(config)
-    trained, plain = trained_model(plain)
+    trained, plain = load_trained_model(plain)
     with blame_option(plain):
         data = make_data(plain, trained.codec)
-        tell_shared(data)
+        warn_of_shared_examples(data)
         trainer = make_trainer(_console(plain))
     results.write_config(folder, plain)
     if isinstance(trained.model, Ensemble) and trainer.is_global_zero and not in_sweep():
@@ -110,7 +110,7 @@ def test(config: DictConfig) -> None:
 def predict(config: DictConfig) -> None:
     """Print the output for each of `inputs`; write `predictions.tsv` and the heatmaps of the first ones."""
     plain, folder = _prepare(config)
-    trained, _ = trained_model(plain)
+    trained, _ = load_trained_model(plain)
     lines = read_inputs(plain["inputs"])
     outputs = trained.predict(lines)
     rows = zip(lines, (output.translate(ESCAPES) for output in outputs), strict=True)
@@ -122,7 +122,7 @@ def predict(config: DictConfig) -> None:
 
 
 def _prepare(config: DictConfig) -> tuple[dict[str, Any], Path]:
-    """The resolved configuration in plain values, and the run's folder; seeds and threads are set."""
+    """The resolved configuration as plain values, and the run's folder; sets seeds and threads."""
     silence_libraries()
     plain = to_plain(config)
     if plain["threads"] is not None and plain["threads"] < 1:
@@ -138,7 +138,7 @@ def _prepare(config: DictConfig) -> tuple[dict[str, Any], Path]:
 
 
 def _console(plain: Config) -> Config:
-    """The configuration for the trainer: a run of a sweep shows no bar and no line for each epoch."""
+    """The configuration for the trainer: a job of a sweep shows no progress bar and no epochs."""
     if not in_sweep():
         return plain
     return {**plain, "trainer": {**plain["trainer"], "enable_progress_bar": False}}
@@ -153,7 +153,7 @@ def _test(
     best: str | None,
     pictures: int,
 ) -> None:
-    """Test, and leave behind metrics, pictures and the closing tables."""
+    """Test; write metrics and artifacts and print the results."""
     (tested,) = trainer.test(task, datamodule=data, ckpt_path=best, verbose=False, weights_only=True)
     metrics |= tested
     if not trainer.is_global_zero:
@@ -161,7 +161,7 @@ def _test(
     for logger in run_loggers(trainer):
         logger.close()
     tables = task.write_artifacts(folder, data, pictures)
-    results.write_metrics(folder, metrics)  # last: a run that has them is finished
-    remove(folder / ERROR)  # of a part of the run before
+    results.write_metrics(folder, metrics)  # last: they mark the run as finished
+    remove(folder / ERROR)  # of an earlier attempt
     if not in_sweep():
         results.print_results(metrics, tables, folder)

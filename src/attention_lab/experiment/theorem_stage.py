@@ -1,4 +1,4 @@
-"""The stage that tests a claim instead of training a model; it needs no Lightning."""
+"""The stage that tests a claim instead of training a model, without Lightning."""
 
 import json
 from pathlib import Path
@@ -24,10 +24,10 @@ FILE = "finding.json"
 
 
 def theorem(config: DictConfig) -> None:
-    """Measure what `theorem` claims; print the finding, write `finding.json` and a PNG for each figure.
+    """Test the claim of `theorem`; print the finding, write `finding.json` and a PNG for each figure.
 
     Raises:
-        LabError: there is no theorem, or what was measured does not bear it out.
+        LabError: there is no theorem, or its claim does not hold.
     """
     if config.theorem is None:
         known = [name for name, file in group_files("experiment") if "theorem" in file]
@@ -42,7 +42,7 @@ def theorem(config: DictConfig) -> None:
     except (InstantiationException, TypeError, ValueError) as error:
         raise LabError(f"theorem: {first_line(error)}") from None
     if not isinstance(claim, Theorem):
-        raise LabError(f"theorem._target_={config.theorem._target_} is no theorem: it has no run(seed)")
+        raise LabError(f"theorem._target_={config.theorem._target_} is not a theorem: it has no run(seed)")
     folder = Path(HydraConfig.get().runtime.output_dir)
     finding = claim.run(config.seed)
     write_atomically(folder / FILE, json.dumps(_as_json(finding), indent=2, ensure_ascii=False) + "\n")
@@ -53,7 +53,7 @@ def theorem(config: DictConfig) -> None:
 
 
 def _show(finding: Finding, folder: Path) -> None:
-    """The finding on the console."""
+    """Print the finding."""
     console = Console(width=None if Console().is_terminal else 120, highlight=False)
     console.print(f"[bold]{escape(finding.title)}[/bold]")
     console.print(escape(f"{finding.claim} ({finding.source})"))
@@ -71,7 +71,7 @@ def _show(finding: Finding, folder: Path) -> None:
 
 
 def _draw(finding: Finding, folder: Path) -> None:
-    """A PNG for each figure."""
+    """Write a PNG for each figure."""
     for figure in finding.figures:
         path = folder / f"{figure.name}.png"
         path.write_bytes(to_png(figure.draw()))
@@ -83,7 +83,7 @@ def _text(cell: Cell) -> str:
 
 
 def _as_json(finding: Finding) -> dict[str, object]:
-    """All but the figures."""
+    """The finding with file names in place of figures."""
     kept = finding._asdict()
     kept["figures"] = [f"{figure.name}.png" for figure in finding.figures]
     return kept
