@@ -1,4 +1,4 @@
-"""A checkpoint's archive: of PyTorch's form, intact, and not one byte larger in memory than on the disk."""
+"""A checkpoint's archive must be in PyTorch's format, intact, and no larger in memory than on disk."""
 
 import io
 import pickle
@@ -26,7 +26,7 @@ REFUSED = (
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A small checkpoint of every kind of value that ours have."""
+    """A small checkpoint with every kind of value that ours contain."""
     model = nn.GRU(3, 4)
     optimizer = torch.optim.Adam(model.parameters())
     model(torch.ones(2, 3))[0].sum().backward()
@@ -44,7 +44,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "mine.ckpt"
 
 
-def test_what_we_save_passes(path: Path) -> None:
+def test_our_own_checkpoints_pass(path: Path) -> None:
     assert check_archive(path) > 1000
     assert len(torch.load(path, weights_only=True)) == 6
 
@@ -58,11 +58,11 @@ def test_no_flipped_bits_pass(path: Path) -> None:
     for number in range(60):
         flipped = bytearray(content)
         for _ in range(1 if number < 50 else 50):
-            # The first ones in the weights, where PyTorch itself would see nothing.
-            place = (
+            # The first ones are in the weights, where PyTorch itself does not notice them.
+            index = (
                 weights + chance.randrange(part.file_size) if number < 30 else chance.randrange(len(flipped))
             )
-            flipped[place] ^= 1 << chance.randrange(8)
+            flipped[index] ^= 1 << chance.randrange(8)
         path.write_bytes(flipped)
         if number < 30:
             torch.load(path, weights_only=True)
@@ -70,7 +70,7 @@ def test_no_flipped_bits_pass(path: Path) -> None:
             check_archive(path)
         except REFUSED:
             continue
-        # A bit that neither reader looks at: what is read is what was saved.
+        # A bit that neither reader uses: the content is unchanged.
         path.write_bytes(content)
         before = str(torch.load(path, weights_only=True))
         path.write_bytes(flipped)
@@ -106,7 +106,7 @@ def test_odd_archives(change: Callable[[dict[str, bytes]], Any], path: Path) -> 
         check_archive(path)
 
 
-def test_nothing_stands_before_or_after(path: Path) -> None:
+def test_data_before_or_after_the_archive_is_refused(path: Path) -> None:
     content = path.read_bytes()
     for odd in (b"PK" + content, content + b"x", content + content, content[:-2] + b"\x01\x00x"):
         path.write_bytes(odd)
@@ -115,7 +115,7 @@ def test_nothing_stands_before_or_after(path: Path) -> None:
 
 
 class _Calls:
-    """Pickles to a call."""
+    """An object whose pickle calls a function."""
 
     def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
         self.call = function, arguments
@@ -125,7 +125,7 @@ class _Calls:
 
 
 def _equal_hashes(count: int) -> dict[Any, int]:
-    """Keys that all fall on one place: hash(-1) == hash(-2)."""
+    """Keys whose hashes all collide: hash(-1) == hash(-2)."""
     keys: list[Any] = [-1, -2]
     while len(keys) < count:
         keys = [(one, two) for one in (-1, -2) for two in keys]
@@ -150,7 +150,7 @@ def _equal_hashes(count: int) -> dict[Any, int]:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_no_checkpoint_needs(value: Any) -> None:
+def test_values_that_no_checkpoint_needs_are_refused(value: Any) -> None:
     with pytest.raises((pickle.UnpicklingError, ValueError, TypeError)):
         check_pickle(pickle.dumps({"x": value}, protocol=2), {})
 
@@ -182,12 +182,12 @@ def test_a_tensor_lies_within_its_storage(size: tuple[int, ...], stride: tuple[i
     small = b"K\x04\x85q" in pickled
     assert small
     parts = (pickle.dumps(one, protocol=2)[2:-1] for one in (size, stride))
-    with pytest.raises(LabError, match="whole tensors"):
+    with pytest.raises(LabError, match="complete tensors"):
         check_pickle(_with(pickled, *parts), {"0": 16})
 
 
 def _with(pickled: bytes, size: bytes, stride: bytes) -> bytes:
-    """The pickle of a tensor of four numbers with another size and stride."""
+    """The pickle of a tensor of four elements, with its size and stride replaced."""
     start = pickled.index(b"K\x04\x85q")
     end = pickled.index(b"K\x01\x85q", start)
     return pickled[:start] + size + stride + pickled[end + 5 :]

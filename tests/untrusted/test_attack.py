@@ -1,6 +1,6 @@
-"""Hostile checkpoints and run folders, against every way in which they are used.
+"""Hostile checkpoints and run folders, in every way in which they are used.
 
-All of them, with a table of what came of them:
+To run all of them and print a table of the outcomes:
 
     python -m pytest tests/untrusted/test_attack.py -m slow -n0 -s
 """
@@ -14,7 +14,7 @@ import pytest
 from forked import MEGABYTES, SECONDS, prepare, run
 from hostile import Case, cases
 
-# imported once, for all forked processes
+# imported once for all forked processes
 import attention_lab.experiment.stages
 import attention_lab.leaderboard.board
 import attention_lab.runs.report_page  # noqa: F401
@@ -30,7 +30,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _attack(root: Path, chosen: list[Case]) -> list[str]:
-    """The faults; prints a table of what came of the cases, by what they were used for."""
+    """The faults found; prints a table of the outcomes by use."""
     normal = max(
         run(root, Case(base, base, lambda _: None, ["resume=run"])).megabytes for base in ("nw", "seq2seq")
     )
@@ -44,13 +44,13 @@ def _attack(root: Path, chosen: list[Case]) -> list[str]:
             fault = f"{outcome.seconds:.0f} s"
         if fault is None and outcome.megabytes - normal > MEGABYTES:
             fault = f"{outcome.megabytes - normal:.0f} MB"
-        came = "fault" if fault else {0: "works", 143: "trains on"}.get(outcome.status, "one line")
-        table[case.name.split(" ")[1], came] += 1
+        result = "fault" if fault else {0: "works", 143: "trains on"}.get(outcome.status, "one line")
+        table[case.name.split(" ")[1], result] += 1
         if fault:
             faults.append(f"{case.name}: {fault}: {outcome.err[-600:]}")
-    for (use, came), count in sorted(table.items()):
-        sys.stdout.write(f"{use:20} {came:10} {count:4}\n")
-    most = f"{longest:.1f} s and {largest:.0f} MB beyond the normal {normal:.0f} MB at most"
+    for (use, result), count in sorted(table.items()):
+        sys.stdout.write(f"{use:20} {result:10} {count:4}\n")
+    most = f"at most {longest:.1f} s and {largest:.0f} MB more than the normal {normal:.0f} MB"
     sys.stdout.write(f"{len(chosen)} cases, {len(faults)} faults; {most}\n")
     return faults
 

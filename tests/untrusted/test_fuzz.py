@@ -1,4 +1,4 @@
-"""Files that a user is handed: whatever happened to them, they are read, or refused in one line."""
+"""Damaged files from others are either read or refused in one line."""
 
 import io
 import json
@@ -93,7 +93,7 @@ def test_pictures(form: str, count: int, tmp_path: Path) -> None:
             read_picture(path, 16, 8, "list:1")
 
 
-def test_a_picture_that_claims_to_be_large_is_not_unpacked(tmp_path: Path) -> None:
+def test_a_picture_that_claims_to_be_large_is_not_decoded(tmp_path: Path) -> None:
     path, file = tmp_path / "picture", io.BytesIO()
     Image.new("L", (1, 1)).save(file, "png")
     for size in (1 << 14, 1 << 30):
@@ -127,11 +127,11 @@ def test_a_run_folder(
         (path.name, lambda: report_page._read(bad, "bad")),
         (path.name, lambda: resume.expand_resume([f"resume={bad}"], bad)),
         ("config.yaml", lambda: resume.saved_configuration(bad, "bad")),
-        ("", lambda: resume.check_same_options(bad, plain)),  # an option that differs is told, not a file
+        ("", lambda: resume.check_same_options(bad, plain)),  # its message names an option, not a file
         (path.name, lambda: resume.finished_results(bad)),
     ]
-    whole = [b"- x: ${oc.env:SECRET}\n", b"'': ${oc.env:SECRET}\nseed: ${oc.env:SECRET}\ntrainer: {}\n"]
-    for number, one in enumerate((*whole, *damaged(content, count))):
+    secrets = [b"- x: ${oc.env:SECRET}\n", b"'': ${oc.env:SECRET}\nseed: ${oc.env:SECRET}\ntrainer: {}\n"]
+    for number, one in enumerate((*secrets, *damaged(content, count))):
         path.write_bytes(one)
         for named, read in readers:
             with harmless(named):
@@ -155,7 +155,7 @@ def record() -> tuple[bytes, bytes]:
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    """An event file with a curve and the records of three steps."""
+    """An event file with a curve and three steps of attention records."""
     logging.getLogger("tensorboard").setLevel(logging.CRITICAL)
     events = EventFileWriter(str(tmp_path / "log"))
 
@@ -195,7 +195,7 @@ def _framed(event: bytes) -> bytes:
 
 
 def _logs(log: Path, count: int) -> Iterator[bytes]:
-    """The event file damaged, and with damaged events whose checksums are right."""
+    """Damaged copies of the event file, and copies with damaged events but correct checksums."""
     content = log.read_bytes()
     yield from damaged(content, count)
     events = list(_frames(content))
@@ -227,7 +227,7 @@ def test_the_tab(log: Path, count: int) -> None:
         log.write_bytes(content)
         events = EventMultiplexer({"run": str(log.parent)}, tensor_size_guidance={"tensors": 0})
         with harmless(""):
-            with suppress(DecodeError):  # TensorBoard tells, and serves the other runs
+            with suppress(DecodeError):  # TensorBoard logs it and serves the other runs
                 events.Reload()
             provider = MultiplexerDataProvider(events, str(log.parent))
             plugin = AttentionPlugin(TBContext(data_provider=provider))

@@ -1,4 +1,4 @@
-"""Checkpoints that something happened to load, or are refused in a line that names them; none runs code."""
+"""Damaged checkpoints load or are refused in one line that names the file; none of them runs code."""
 
 import random
 import warnings
@@ -67,7 +67,7 @@ def test_tampered(path: Path, count: int) -> None:
         _use(path)
 
 
-def test_what_would_take_all_memory(path: Path) -> None:
+def test_checkpoints_that_would_exhaust_memory_are_refused(path: Path) -> None:
     content = torch.load(path, weights_only=True)
     large = {
         **content,
@@ -80,15 +80,18 @@ def test_what_would_take_all_memory(path: Path) -> None:
     endless.append(endless)
     for bad, said in [
         (large, "far fewer"),
-        ({**content, "state_dict": {"x": torch.zeros(1).expand(10**12)}}, "plain values and whole tensors"),
-        ({**content, RECIPE: nested}, "plain values and whole tensors"),
-        ({**content, RECIPE: endless}, "plain values and whole tensors"),
+        (
+            {**content, "state_dict": {"x": torch.zeros(1).expand(10**12)}},
+            "plain values and complete tensors",
+        ),
+        ({**content, RECIPE: nested}, "plain values and complete tensors"),
+        ({**content, RECIPE: endless}, "plain values and complete tensors"),
     ]:
         torch.save(bad, path)
         assert said in _use(path)[0]
 
 
-def test_a_compressed_checkpoint_is_not_unpacked(path: Path) -> None:
+def test_a_compressed_checkpoint_is_not_decompressed(path: Path) -> None:
     torch.save({**torch.load(path, weights_only=True), "more": torch.zeros(1_000_000)}, path)
     with zipfile.ZipFile(path) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
@@ -99,7 +102,7 @@ def test_a_compressed_checkpoint_is_not_unpacked(path: Path) -> None:
     assert "it is compressed" in _use(path)[0]
 
 
-def test_classes_of_a_package_that_is_allowed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_classes_of_an_allowed_package(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
     from types import ModuleType
 

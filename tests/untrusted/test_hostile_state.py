@@ -1,4 +1,4 @@
-"""What a checkpoint says of files: none outside of the run's own folder is touched."""
+"""Paths in a checkpoint cannot affect files outside the run's own folder."""
 
 import copy
 import zipfile
@@ -31,7 +31,7 @@ def _parents(state: dict[str, Any], canary: Path) -> None:
 
 
 def _below(state: dict[str, Any], canary: Path) -> None:
-    """Through a link in the folder of the checkpoints."""
+    """Through a link in the checkpoint folder."""
     (Path(state["dirpath"]) / "x").symlink_to(canary)
     for field in FIELDS:
         state[field] = f"{state['dirpath']}/x/kept.ckpt"
@@ -53,16 +53,16 @@ def test_nothing_outside_is_removed(
     altered = copy.deepcopy(content)
     alter(_state(altered), canary)
     torch.save(altered, last)
-    begun = command(*NW, "trainer.max_epochs=6", f"ckpt_path={last}")
-    assert begun.status == 0, begun.err
-    assert (begun.folder / "checkpoints" / "best.ckpt").is_file()
+    continued = command(*NW, "trainer.max_epochs=6", f"ckpt_path={last}")
+    assert continued.status == 0, continued.err
+    assert (continued.folder / "checkpoints" / "best.ckpt").is_file()
     (done.folder / "metrics.json").unlink()
     resumed = command(f"resume={done.folder}")
     assert resumed.err.count("\n") <= 1, resumed.err
     assert (canary / "kept.ckpt").read_text() == "precious"
 
 
-def test_one_flipped_bit_is_seen_by_every_stage(command) -> None:
+def test_one_flipped_bit_is_detected_by_every_stage(command) -> None:
     done = command(*NW, "trainer.max_epochs=1")
     best = done.folder / "checkpoints" / "best.ckpt"
     content = bytearray(best.read_bytes())
@@ -70,12 +70,12 @@ def test_one_flipped_bit_is_seen_by_every_stage(command) -> None:
         weights = next(one for one in archive.namelist() if one.endswith("/data/0"))
         content[content.index(archive.read(weights))] ^= 1
     best.write_bytes(content)
-    torch.load(best, weights_only=True)  # PyTorch sees nothing wrong in it
+    torch.load(best, weights_only=True)  # PyTorch does not notice
     for stage in (["stage=test"], ["stage=predict", "inputs=['1']"], NW):
         refused = command(*stage, f"ckpt_path={best}")
         assert refused.status == 1
-        assert refused.err == f"Error: ckpt_path={best}: the file is damaged or cut short\n"
+        assert refused.err == f"Error: ckpt_path={best}: the file is damaged or truncated\n"
     (done.folder / "metrics.json").unlink()
-    resumed = command(f"resume={done.folder}")  # its last weights are whole, and the best are to be tested
+    resumed = command(f"resume={done.folder}")  # its last checkpoint is intact, but the best one is tested
     assert resumed.status == 1
-    assert resumed.err == f"Error: {best}: the file is damaged or cut short\n"
+    assert resumed.err == f"Error: {best}: the file is damaged or truncated\n"

@@ -1,4 +1,4 @@
-"""Checkpoints saved before classes moved go on loading."""
+"""Checkpoints saved before classes were moved still load."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ import attention_lab
 from attention_lab.untrusted.configuration import MOVED, is_own_class, with_moved_classes
 
 SAVED = Path(__file__).parent / "checkpoints" / "before_the_rooms.ckpt"
-"""Of `models.matched.MatchedSeq2Seq`, which is `models.parameter_matched.MatchedSeq2Seq` now."""
+"""A checkpoint of `models.matched.MatchedSeq2Seq`, now `models.parameter_matched.MatchedSeq2Seq`."""
 
 
 def test_a_checkpoint_from_before_the_move_gives_the_same_weights_and_attention() -> None:
@@ -21,7 +21,7 @@ def test_a_checkpoint_from_before_the_move_gives_the_same_weights_and_attention(
     torch.testing.assert_close(seen.weights["decoder.attention"][0, 0], expected, atol=1e-6, rtol=0)
 
 
-def test_moved_classes_are_where_the_table_says() -> None:
+def test_moved_classes_are_where_the_table_lists_them() -> None:
     assert all(is_own_class(new) and not is_own_class(old) for old, new in MOVED.items())
 
 

@@ -1,4 +1,4 @@
-"""Recipes of checkpoints with values that no model has: refused in one line, and soon."""
+"""Checkpoint recipes with impossible values are refused quickly, in one line."""
 
 from pathlib import Path
 from typing import Any
@@ -39,14 +39,14 @@ CONFIG: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def content() -> dict[str, Any]:
-    """An untrained model of sequences, as its checkpoint keeps it."""
+    """The content of an untrained sequence model's checkpoint."""
     data = make_data(CONFIG)
     task = make_task(CONFIG, data.sizes, data.codec, trainable=False)
     return {"state_dict": task.state_dict(), RECIPE: task.recipe}
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "said"),
+    ("option", "value", "message"),
     [
         ("model.layers", 10**9, "choose at most"),
         ("model.layers", 10**7, "far fewer"),
@@ -60,7 +60,7 @@ def content() -> dict[str, Any]:
         ("model.dropout", "x", "it must be a finite number"),
         ("model.dropout", 7.0, ""),
         ("model.input_feeding", 1, "it must be true or false"),
-        ("model.cell", 3, "it must be a text"),
+        ("model.cell", 3, "it must be a string"),
         ("task.beam_size", 10**9, "choose at most"),
         ("task.beam_size", 10**6, "from 1 to 1000"),
         ("task._target_", "attention_lab.tasks.Task", "names 'attention_lab.tasks.Task'"),
@@ -72,18 +72,18 @@ def content() -> dict[str, Any]:
     ],
 )
 def test_refused_in_one_line(
-    option: str, value: Any, said: str, content: dict[str, Any], tmp_path: Path
+    option: str, value: Any, message: str, content: dict[str, Any], tmp_path: Path
 ) -> None:
     part, _, key = option.partition(".")
     recipe = content[RECIPE]
     config = {**recipe["config"], part: {**recipe["config"][part], key: value}}
     torch.save({**content, RECIPE: {**recipe, "config": config}}, tmp_path / "mine.ckpt")
-    with harmless("mine.ckpt") as told:
+    with harmless("mine.ckpt") as messages:
         attention_lab.load(tmp_path / "mine.ckpt")
-    assert told, "it was loaded"
-    assert said in told[0]
+    assert messages, "it was loaded"
+    assert message in messages[0]
 
 
-def test_the_recipe_itself_is_loaded(content: dict[str, Any], tmp_path: Path) -> None:
+def test_the_unchanged_recipe_is_loaded(content: dict[str, Any], tmp_path: Path) -> None:
     torch.save(content, tmp_path / "mine.ckpt")
     assert len(attention_lab.load(tmp_path / "mine.ckpt").predict(["abc"])) == 1

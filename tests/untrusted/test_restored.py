@@ -1,4 +1,4 @@
-"""What of a checkpoint's state is put back into a training."""
+"""Checks of the state that training restores from a checkpoint."""
 
 from pathlib import Path
 from typing import Any
@@ -8,29 +8,29 @@ import torch
 from torch import nn
 
 from attention_lab.untrusted.restored import (
-    alike,
     check_parts,
-    check_random,
-    names_place,
-    of_another_run,
-    of_best,
-    of_interruption,
-    of_metric,
-    of_optimizer,
+    check_random_states,
+    checkpointing_state,
+    contains_path,
+    initial_state,
+    interrupted_epoch_state,
+    matching,
+    metric_states,
+    optimizer_state,
 )
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Checkpoints of a run that was at /old/run before."""
-    place = tmp_path / "run" / "checkpoints"
-    (place / "metric").mkdir(parents=True)
+    """The checkpoint folder of a run, formerly at /old/run."""
+    checkpoints = tmp_path / "run" / "checkpoints"
+    (checkpoints / "metric").mkdir(parents=True)
     for name in ("best.ckpt", "second.ckpt", "metric/third.ckpt"):
-        (place / name).write_text("x")
+        (checkpoints / name).write_text("x")
     (tmp_path / "canary").write_text("x")
-    (place / "link.ckpt").symlink_to(tmp_path / "canary")
-    (place / "metric" / "away").symlink_to(tmp_path)
-    return place
+    (checkpoints / "link.ckpt").symlink_to(tmp_path / "canary")
+    (checkpoints / "metric" / "away").symlink_to(tmp_path)
+    return checkpoints
 
 
 def _state(**changed: Any) -> dict[str, Any]:
@@ -50,16 +50,16 @@ def _state(**changed: Any) -> dict[str, Any]:
 
 
 def test_the_best_checkpoints_are_found_where_the_run_is_now(folder: Path) -> None:
-    found = of_best(_state(), folder)
+    found = checkpointing_state(_state(), folder)
     assert found is not None
     assert found["best_model_path"] == f"{folder}/best.ckpt"
     assert set(found["best_k_models"]) == {f"{folder}/best.ckpt", f"{folder}/second.ckpt"}
     assert found["dirpath"] == str(folder)
-    third = of_best(_state(best_model_path="/old/run/metric/third.ckpt"), folder)
+    third = checkpointing_state(_state(best_model_path="/old/run/metric/third.ckpt"), folder)
     assert third is not None and third["best_model_path"] == f"{folder}/metric/third.ckpt"
 
 
-PLACES = [
+PATHS = [
     *("local:///tmp/canary", "file:///tmp/canary", "/tmp/canary", "../../canary", "/old/run/../../canary"),
     *(
         "/old/run/link.ckpt",
@@ -72,15 +72,15 @@ PLACES = [
 ]
 
 
-@pytest.mark.parametrize("place", PLACES, ids=repr)
+@pytest.mark.parametrize("path", PATHS, ids=repr)
 @pytest.mark.parametrize("field", ["best_model_path", "kth_best_model_path", "last_model_path"])
-def test_no_file_from_elsewhere(field: str, place: Any, folder: Path) -> None:
-    assert of_best(_state(**{field: place}), folder) is None
+def test_no_file_from_outside(field: str, path: Any, folder: Path) -> None:
+    assert checkpointing_state(_state(**{field: path}), folder) is None
 
 
-@pytest.mark.parametrize("place", [one for one in PLACES if not isinstance(one, list)], ids=repr)
-def test_no_file_from_elsewhere_among_the_best(place: Any, folder: Path) -> None:
-    assert of_best(_state(best_k_models={place: 0.5, "/old/run/second.ckpt": 0.7}), folder) is None
+@pytest.mark.parametrize("path", [path for path in PATHS if not isinstance(path, list)], ids=repr)
+def test_no_file_from_outside_among_the_best(path: Any, folder: Path) -> None:
+    assert checkpointing_state(_state(best_k_models={path: 0.5, "/old/run/second.ckpt": 0.7}), folder) is None
 
 
 @pytest.mark.parametrize(
@@ -90,13 +90,13 @@ def test_no_file_from_elsewhere_among_the_best(place: Any, folder: Path) -> None
         {"dirpath": None},
         {"best_k_models": []},
         {"best_k_models": {"/old/run/best.ckpt": "x"}},
-        {"best_k_models": {"/old/run/best.ckpt": 0.5}},  # without the one that goes next
+        {"best_k_models": {"/old/run/best.ckpt": 0.5}},  # without the next one to be deleted
         {"best_model_score": torch.ones(2)},
     ],
 )
-def test_no_other_form(changed: dict[str, Any], folder: Path) -> None:
-    assert of_best(_state(**changed), folder) is None
-    assert of_best(None, folder) is None
+def test_an_invalid_state_is_refused(changed: dict[str, Any], folder: Path) -> None:
+    assert checkpointing_state(_state(**changed), folder) is None
+    assert checkpointing_state(None, folder) is None
 
 
 def test_the_parts_of_a_checkpoint() -> None:
@@ -112,9 +112,9 @@ def test_the_parts_of_a_checkpoint() -> None:
             check_parts({**good, key: value})
 
 
-def test_another_run_gives_no_places() -> None:
+def test_no_paths_are_taken_from_another_run() -> None:
     read = {"state_dict": {}, "epoch": 3, "callbacks": {"ModelCheckpoint": _state()}, "hparams_name": "x"}
-    assert of_another_run(read, {"more": 1}) == {"state_dict": {}, "epoch": 3, "callbacks": {}, "more": 1}
+    assert initial_state(read, {"more": 1}) == {"state_dict": {}, "epoch": 3, "callbacks": {}, "more": 1}
 
 
 @pytest.mark.parametrize(
@@ -128,8 +128,8 @@ def test_another_run_gives_no_places() -> None:
         ("not_stopped", "patience", "patience"),
     ],
 )
-def test_alike(now: Any, before: Any, found: Any) -> None:
-    assert alike(now, before, "x") == found
+def test_matching(now: Any, before: Any, found: Any) -> None:
+    assert matching(now, before, "x") == found
 
 
 @pytest.mark.parametrize(
@@ -149,14 +149,14 @@ def test_alike(now: Any, before: Any, found: Any) -> None:
         (None, torch.ones(3)),
     ],
 )
-def test_not_alike(now: Any, before: Any) -> None:
+def test_not_matching(now: Any, before: Any) -> None:
     with pytest.raises(ValueError, match=r"^x"):
-        alike(now, before, "x")
+        matching(now, before, "x")
 
 
-def test_places_in_nested_values() -> None:
-    assert names_place({"a": [("x", "../y")]}) and names_place({"/a": 1})
-    assert not names_place({"a": [("x", 1, None, torch.ones(1))]})
+def test_paths_in_nested_values() -> None:
+    assert contains_path({"a": [("x", "../y")]}) and contains_path({"/a": 1})
+    assert not contains_path({"a": [("x", 1, None, torch.ones(1))]})
 
 
 def _trained(kind: type[torch.optim.Optimizer], **options: Any) -> torch.optim.Optimizer:
@@ -177,16 +177,16 @@ def _trained(kind: type[torch.optim.Optimizer], **options: Any) -> torch.optim.O
 @pytest.mark.parametrize(
     "kind", [torch.optim.Adam, torch.optim.SGD, torch.optim.LBFGS, torch.optim.Adafactor]
 )
-def test_an_optimiser_takes_its_own_state(kind: type[torch.optim.Optimizer]) -> None:
+def test_an_optimiser_accepts_its_own_state(kind: type[torch.optim.Optimizer]) -> None:
     options = {"momentum": 0.9} if kind is torch.optim.SGD else {}
     state = _trained(kind, lr=1, **options).state_dict()
     fresh = _trained(kind, lr=1, **options)
-    kept = of_optimizer(fresh, state)
+    kept = optimizer_state(fresh, state)
     assert kept["state"].keys() == state["state"].keys()
     fresh.load_state_dict(kept)
     for group in state["param_groups"]:
         group.update(lr=0.25, weight_decay=7.0, max_iter=10**9, history_size=10**9)
-    (group,) = of_optimizer(fresh, state)["param_groups"]
+    (group,) = optimizer_state(fresh, state)["param_groups"]
     assert group["lr"] == 0.25
     assert group.get("weight_decay") != 7.0 and group.get("max_iter") != 10**9
 
@@ -195,18 +195,18 @@ def test_an_optimiser_takes_its_own_state(kind: type[torch.optim.Optimizer]) -> 
     "value",
     [3, torch.ones(10**3), torch.ones(2, 3, 1), "x", float("nan"), 10**60, {"a": 1}, [torch.ones(7, 7)]],
 )
-def test_an_optimiser_takes_no_other(value: Any) -> None:
+def test_an_optimiser_rejects_other_states(value: Any) -> None:
     optimizer = _trained(torch.optim.Adam, fused=True)
     state = optimizer.state_dict()
     state["state"][0]["exp_avg"] = value
     with pytest.raises(ValueError, match="optimiser"):
-        of_optimizer(optimizer, state)
+        optimizer_state(optimizer, state)
     for bad in ({}, [], {**state, "state": {9: {}}}, {**state, "param_groups": []}):
         with pytest.raises(ValueError, match="optimiser"):
-            of_optimizer(optimizer, bad)
+            optimizer_state(optimizer, bad)
 
 
-def test_the_state_of_an_interruption() -> None:
+def test_the_state_of_an_interrupted_epoch() -> None:
     good = {
         "done": False,
         "batch": 3,
@@ -216,7 +216,7 @@ def test_the_state_of_an_interruption() -> None:
         "metrics": {"x": torch.tensor(0.5)},
         "processes": [{}],
     }
-    assert of_interruption(good) == good
+    assert interrupted_epoch_state(good) == good
     for key, value in {
         "done": 1,
         "batch": -1,
@@ -227,13 +227,13 @@ def test_the_state_of_an_interruption() -> None:
         "processes": {},
     }.items():
         with pytest.raises(ValueError, match="interrupted"):
-            of_interruption({**good, key: value})
+            interrupted_epoch_state({**good, key: value})
 
 
-def test_the_sums_of_a_metric() -> None:
+def test_the_states_of_a_metric() -> None:
     defaults = {"total": torch.tensor(0.0), "all": []}
     good = {"total": torch.tensor(2.0), "all": [torch.ones(3)], "_update_count": 2}
-    assert of_metric(good, defaults, "x") == good
+    assert metric_states(good, defaults, "x") == good
     for bad in (
         {"forward": 1},
         {"total": torch.ones(4)},
@@ -243,12 +243,12 @@ def test_the_sums_of_a_metric() -> None:
         3,
     ):
         with pytest.raises(ValueError, match="x"):
-            of_metric(bad, defaults, "x")
+            metric_states(bad, defaults, "x")
 
 
 def test_random_states_are_not_read_beyond_their_end() -> None:
     words = torch.zeros(624, dtype=torch.int64)
-    check_random({"numpy": ("MT19937", words, 624)})
+    check_random_states({"numpy": ("MT19937", words, 624)})
     for place, numbers in ((10**6, words), (-1, words), (3, words[:5])):
         with pytest.raises(ValueError, match="NumPy"):
-            check_random({"numpy": ("MT19937", numbers, place)})
+            check_random_states({"numpy": ("MT19937", numbers, place)})

@@ -1,4 +1,4 @@
-"""What the folder of a run that is gone on with may say: where it writes and what it names."""
+"""Checks of a resumed run's folder: where it may write and which classes it may name."""
 
 import os
 from collections.abc import Callable
@@ -45,16 +45,16 @@ def _with(path: str, value: Any) -> dict[str, Any]:
     return plain
 
 
-def test_places_are_those_of_the_present_folder() -> None:
+def test_paths_are_moved_to_the_present_folder() -> None:
     found = check_run(FIT, Path("/new/place"), "x/config.yaml")
     assert found["trainer"]["default_root_dir"] == "/new/place"
     assert {one["dirpath"] for one in found["callbacks"].values()} == {"/new/place/checkpoints"}
     assert found["logger"]["csv"]["save_dir"] == "/new/place"
-    assert found["data"]["path"] == "/data/mine.csv"  # is read
+    assert found["data"]["path"] == "/data/mine.csv"  # only read
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "said"),
+    ("path", "value", "message"),
     [
         ("callbacks.checkpoint.dirpath", "/etc", "not in the run's folder"),
         ("callbacks.checkpoint.dirpath", "local:///etc", "not in the run's folder"),
@@ -62,7 +62,7 @@ def test_places_are_those_of_the_present_folder() -> None:
         ("callbacks.checkpoint.dirpath", "/old/run/checkpoints/../../etc", "not in the run's folder"),
         ("callbacks.checkpoint.filename", "../../etc/x", "not in the run's folder"),
         ("callbacks.checkpoint.filename", "/etc/x", "not in the run's folder"),
-        ("callbacks.checkpoint.filename", "a/b", "no name of a file"),
+        ("callbacks.checkpoint.filename", "a/b", "not a file name"),
         ("callbacks.resumable.dirpath", "~/x", "not in the run's folder"),
         ("logger.csv.save_dir", "/tmp/x", "not in the run's folder"),
         ("logger.csv.version", "../x", "not in the run's folder"),
@@ -71,7 +71,7 @@ def test_places_are_those_of_the_present_folder() -> None:
         ("trainer.plugins", [], "give that option on the command line"),
         ("trainer.devices", 10**6, "at most"),
         ("trainer.num_nodes", 2, "torchrun or srun"),
-        ("trainer._target_", "attention_lab.models.KernelRegression", "no trainer"),
+        ("trainer._target_", "attention_lab.models.KernelRegression", "not a trainer"),
         ("trainer._target_", "os.mkdir", r"names 'os.mkdir'"),
         ("callbacks.mine", {"_target_": "my_package.Mine"}, r"add 'allow=\[my_package\]'"),
         ("callbacks.mine", {"a": [{"_target_": "pytorch_lightning.callbacks.LambdaCallback"}]}, "names"),
@@ -82,12 +82,12 @@ def test_places_are_those_of_the_present_folder() -> None:
         ("optimizer._partial_", "x", "true or false"),
         ("optimizer.lr", float("nan"), "finite"),
         ("optimizer._target_", "torch.load", "names"),
-        ("stage", "predict", "only be run again"),
-        ("stage", "leaderboard", "only be run again"),
+        ("stage", "predict", "cannot be resumed: run its command again"),
+        ("stage", "leaderboard", "cannot be resumed: run its command again"),
     ],
 )
-def test_refused(path: str, value: Any, said: str) -> None:
-    with pytest.raises(LabError, match=said) as caught:
+def test_refused(path: str, value: Any, message: str) -> None:
+    with pytest.raises(LabError, match=message) as caught:
         check_run(_with(path, value), Path("/new/place"), "x/config.yaml")
     assert str(caught.value).startswith("x/config.yaml") and len(str(caught.value).splitlines()) == 1
 
@@ -95,7 +95,7 @@ def test_refused(path: str, value: Any, said: str) -> None:
 @pytest.mark.parametrize("text", ["${oc.env:SECRET}", "${model.scan}", "${oc.create:{_target_:os.mkdir}}"])
 def test_nothing_is_resolved(text: str, tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(yaml.safe_dump({**FIT, "inputs": text}))
-    with pytest.raises(LabError, match="not a plain one"):
+    with pytest.raises(LabError, match="not a plain value"):
         saved_configuration(tmp_path, "x")
 
 
@@ -106,7 +106,7 @@ def test_no_configuration(text: str, tmp_path: Path) -> None:
         saved_configuration(tmp_path, "x")
 
 
-def test_only_what_conf_has_is_chosen_again(tmp_path: Path) -> None:
+def test_only_choices_that_exist_in_conf_are_repeated(tmp_path: Path) -> None:
     choices = {
         "model": "nw",
         "data": "../../evil",
@@ -126,12 +126,11 @@ def test_only_what_conf_has_is_chosen_again(tmp_path: Path) -> None:
     (tmp_path / ".hydra" / "overrides.yaml").write_text(yaml.safe_dump(overrides))
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(FIT))
     line = expand_resume([f"resume={tmp_path}", "pictures=0", "logger=none"], CONF)
-    place = f'hydra.run.dir="{tmp_path}"'
     assert line == [
         "model=nw",
         "pictures=0",
         "logger=none",
-        place,
+        f'hydra.run.dir="{tmp_path}"',
         "hydra.output_subdir=null",
         f'resume="{tmp_path}"',
     ]
@@ -155,7 +154,7 @@ def _dangling(folder: Path, other: Path) -> None:
     (folder / "train.log").symlink_to(other / "not_yet")
 
 
-def _second_name(folder: Path, other: Path) -> None:
+def _hard_link(folder: Path, other: Path) -> None:
     os.link(other / "file", folder / "train.log")
 
 
@@ -163,9 +162,7 @@ def _pipe(folder: Path, _: Path) -> None:
     os.mkfifo(folder / "train.log")
 
 
-@pytest.mark.parametrize(
-    "alter", [_outside, _folder_outside, _through_a_link, _dangling, _second_name, _pipe]
-)
+@pytest.mark.parametrize("alter", [_outside, _folder_outside, _through_a_link, _dangling, _hard_link, _pipe])
 def test_links_out_of_the_folder(alter: Callable[[Path, Path], None], tmp_path: Path) -> None:
     folder, other = tmp_path / "run", tmp_path / "canary"
     folder.mkdir()
@@ -181,7 +178,7 @@ def test_links_out_of_the_folder(alter: Callable[[Path, Path], None], tmp_path: 
     assert str(folder) in str(caught.value) and len(str(caught.value).splitlines()) == 1
 
 
-def test_what_conf_composes_passes(tmp_path: Path) -> None:
+def test_configurations_composed_from_conf_pass(tmp_path: Path) -> None:
     register_resolver()
     models = {path.stem for path in (CONF / "model").glob("*.yaml")}
     chosen = [[f"model={one}"] for one in sorted(models)]

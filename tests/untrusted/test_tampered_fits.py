@@ -1,4 +1,4 @@
-"""A training continues from whatever a checkpoint holds, or says in one line that it cannot."""
+"""Training resumes from a tampered checkpoint, or is refused in one line."""
 
 import random
 

@@ -12,13 +12,13 @@ from attention_lab.callbacks.resumable import STATE
 from attention_lab.tasks import RECIPE
 from attention_lab.untrusted.restored import (
     LEGACY,
-    alike,
-    as_rates,
+    as_floats,
+    checkpointing_state,
+    contains_path,
+    initial_state,
     is_count,
-    names_place,
-    of_another_run,
-    of_best,
-    of_optimizer,
+    matching,
+    optimizer_state,
 )
 
 
@@ -58,11 +58,11 @@ class Restoring(pl.Callback):
                 if not is_count(batch):
                     raise ValueError(f"the number of the batch is {str(batch)[:40]!r}")
                 more[STATE] = {"batch": batch, "done": False}
-            kept = of_another_run(checkpoint, more)
+            kept = initial_state(checkpoint, more)
             checkpoint.clear()
             checkpoint.update(kept)
         now = {"fit_loop": trainer.fit_loop.state_dict()}
-        checkpoint["loops"] = alike(now, checkpoint["loops"], "loops")
+        checkpoint["loops"] = matching(now, checkpoint["loops"], "loops")
         self._checkpoint = checkpoint
         if trainer.strategy.restore_checkpoint_after_setup:
             self._check_steps(trainer)
@@ -82,18 +82,18 @@ class Restoring(pl.Callback):
                     f"it has {len(states)} optimisers, and training has {len(trainer.optimizers)}"
                 )
             pairs = zip(trainer.optimizers, states, strict=True)
-            checkpoint["optimizer_states"] = [of_optimizer(*pair) for pair in pairs]
+            checkpoint["optimizer_states"] = [optimizer_state(*pair) for pair in pairs]
         now = [_of_schedule(config.scheduler.state_dict()) for config in trainer.lr_scheduler_configs]
-        checkpoint["lr_schedulers"] = alike(now, checkpoint["lr_schedulers"], "lr_schedulers")
+        checkpoint["lr_schedulers"] = matching(now, checkpoint["lr_schedulers"], "lr_schedulers")
         plugin = trainer.precision_plugin
         key = type(plugin).__qualname__
         if key in checkpoint:
-            checkpoint[key] = alike(plugin.state_dict(), checkpoint[key], key)
+            checkpoint[key] = matching(plugin.state_dict(), checkpoint[key], key)
 
 
 def _of_schedule(state: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        key: as_rates(value) if key in ("base_lrs", "_last_lr") else value for key, value in state.items()
+        key: as_floats(value) if key in ("base_lrs", "_last_lr") else value for key, value in state.items()
     }
 
 
@@ -105,7 +105,9 @@ def _of_callbacks(trainer: pl.Trainer, states: Mapping[str, Any]) -> dict[str, A
         if key not in states:
             continue
         if isinstance(callback, ModelCheckpoint):
-            found = None if callback.dirpath is None else of_best(states[key], Path(callback.dirpath))
+            found = (
+                None if callback.dirpath is None else checkpointing_state(states[key], Path(callback.dirpath))
+            )
             if found is not None:
                 kept[key] = found
             elif trainer.is_global_zero:
@@ -113,7 +115,7 @@ def _of_callbacks(trainer: pl.Trainer, states: Mapping[str, Any]) -> dict[str, A
                     "Resume: the best checkpoint so far is not in the run's folder: a new one counts\n"
                 )
         elif isinstance(callback, EarlyStopping) or type(callback).__module__.startswith("attention_lab."):
-            kept[key] = alike(callback.state_dict(), states[key], key)
-        elif not names_place(states[key]):  # of a class that the user has named, whatever it keeps
+            kept[key] = matching(callback.state_dict(), states[key], key)
+        elif not contains_path(states[key]):  # of a class that the user has named, whatever it keeps
             kept[key] = states[key]
     return kept

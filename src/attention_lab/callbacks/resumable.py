@@ -17,7 +17,7 @@ from attention_lab.callbacks.randomness import random_states, restore_random_sta
 from attention_lab.callbacks.run_logs import mark
 from attention_lab.data.reading.loading import BucketBatches
 from attention_lab.errors import LabError, Stopped
-from attention_lab.untrusted.restored import check_random, of_interruption, of_metric
+from attention_lab.untrusted.restored import check_random_states, interrupted_epoch_state, metric_states
 
 STATE = "attention_lab_state"
 """Key of a checkpoint for what is needed to resume in the middle of a training."""
@@ -61,7 +61,7 @@ class Resumable(pl.Callback):
         """Take what `on_save_checkpoint` has put there, for the first batch."""
         if trainer.state.fn == TrainerFn.FITTING and STATE in checkpoint:
             state = checkpoint[STATE]
-            self._to_restore = of_interruption(state) if self.resuming else state
+            self._to_restore = interrupted_epoch_state(state) if self.resuming else state
             # Lightning knows when the last epoch is done, but not that another one was.
             trainer.should_stop = self.resuming and checkpoint[STATE]["done"]
 
@@ -92,7 +92,7 @@ class Resumable(pl.Callback):
             for key in self._sums.keys() & results.keys():
                 now = results[key].metric_state
                 try:
-                    before = of_metric(self._sums.pop(key), now, key)
+                    before = metric_states(self._sums.pop(key), now, key)
                 except ValueError as error:
                     raise LabError(f"{self.path}: training cannot continue from it: {error}") from None
                 _add(results[key], before)
@@ -158,11 +158,11 @@ class Resumable(pl.Callback):
             metric = modules[name]
             if not isinstance(metric, Metric):
                 raise ValueError(f"{name} is no metric")
-            sums = of_metric(values, metric._defaults, name)
+            sums = metric_states(values, metric._defaults, name)
             for attribute, value in move_data_to_device(sums, module.device).items():
                 setattr(metric, attribute, value)
         self._sums = dict(own["sums"])
-        check_random(own["random"])
+        check_random_states(own["random"])
         restore_random_states(own["random"])
 
 

@@ -22,7 +22,7 @@ from attention_lab.runs import results
 from attention_lab.runs.run_names import hparam_columns, hparam_order
 from attention_lab.tasks import RECIPE, Task
 from attention_lab.untrusted.checkpoints import read_checkpoint
-from attention_lab.untrusted.restored import check_parts, of_interruption
+from attention_lab.untrusted.restored import check_parts, interrupted_epoch_state
 
 
 @dataclass(frozen=True)
@@ -83,10 +83,8 @@ def write_settings(trainer: pl.Trainer, plain: Config, task: Task, folder: Path,
     results.write_config(folder, plain)
     if plain["resume"] == resume.AUTO:
         resume.remove_partial_files(folder)
-        own = start.own
-        rewind(
-            trainer.loggers, {} if own is None or STATE not in own else of_interruption(own[STATE])["logs"]
-        )
+        own = start.own or {}
+        rewind(trainer.loggers, interrupted_epoch_state(own[STATE])["logs"] if STATE in own else {})
     if start.resuming:
         return
     hydra = HydraConfig.get()

@@ -1,1 +1,1 @@
-"""Files from others: what a checkpoint, a configuration or a run's folder may hold is checked before use."""
+"""Checks of checkpoints, configurations and run folders that may come from others, before they are used."""

@@ -1,4 +1,4 @@
-"""The archive that a checkpoint is: of the form that PyTorch writes, and as it was written."""
+"""Load a checkpoint's archive after checking that it is intact and as PyTorch writes it."""
 
 import os
 import pickle
@@ -14,63 +14,63 @@ import torch
 from torch import Tensor, nn
 
 from attention_lab.errors import LabError
-from attention_lab.untrusted.pickles import check_pickle
+from attention_lab.untrusted.pickles import NOT_PLAIN, check_pickle
 
 NOT_OURS = "not a checkpoint of attention-lab"
 _DAMAGED = (
     *(LookupError, TypeError, ValueError, AttributeError, RuntimeError, ArithmeticError, AssertionError),
     *(OSError, EOFError, MemoryError, struct.error, zipfile.BadZipFile),
 )
-_DEEPEST = 100  # levels of values within values
+_DEEPEST = 100  # levels of nested values
 _END = struct.Struct("<4s4H2LH")
 _LOCATOR = struct.Struct("<4sLQL")
 _END_64 = struct.Struct("<4sQ2H2L4Q")
 
 
 def load_archive(path: Path, name: str | None = None) -> Any:
-    """What a checkpoint holds: plain values and whole tensors, of no more memory than the file has bytes.
+    """The content of a checkpoint: plain values and complete tensors, in no more memory than the file's size.
 
     Args:
-        path: of the checkpoint.
-        name: what messages call it; None: its path.
+        path: the checkpoint's path.
+        name: its name in messages; None for its path.
 
     Raises:
-        LabError: it is damaged, no checkpoint, or holds code or anything else.
+        LabError: it is damaged, not a checkpoint, or contains code or anything else.
     """
     name = str(path) if name is None else name
     try:
         values = check_archive(path)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what torch says of a strange file, we say in one line
+            warnings.simplefilter("ignore")  # our own message replaces torch's
             content = torch.load(path, map_location="cpu", weights_only=True)
         if not _is_plain(content, values):
-            raise LabError("it holds more than plain values and whole tensors")
+            raise LabError(NOT_PLAIN)
     except LabError as error:
         raise LabError(f"{name}: {error}: not loaded") from None
     except pickle.UnpicklingError:
-        raise LabError(f"{name}: {NOT_OURS}, or it holds code: not loaded") from None
+        raise LabError(f"{name}: {NOT_OURS}, or it contains code: not loaded") from None
     except _DAMAGED:
-        raise LabError(f"{name}: the file is damaged or cut short") from None
+        raise LabError(f"{name}: the file is damaged or truncated") from None
     return content
 
 
 def check_archive(path: Path) -> int:
-    """Check a checkpoint before `torch.load` reads it: its form, checksums, pickle and sizes.
+    """Check a checkpoint's format, checksums, pickle and sizes before `torch.load` reads it.
 
-    PyTorch reads archives with a library of its own, which looks at no checksum and might understand an odd
-    archive in another way; so anything but one plain archive is refused.
+    PyTorch reads archives with its own library, which ignores checksums and might interpret an unusual
+    archive differently; so anything but a single plain archive is refused.
 
     Returns:
-        The bytes of the pickle.
+        The size of the pickle in bytes.
 
     Raises:
         LabError: it is compressed, or larger than the machine's memory.
-        pickle.UnpicklingError: it is no checkpoint, or would do more than build plain values and tensors.
-        zipfile.BadZipFile, ValueError, LookupError, EOFError: it is damaged, as by one flipped bit.
+        pickle.UnpicklingError: it is not a checkpoint, or would do more than build plain values and tensors.
+        zipfile.BadZipFile, ValueError, LookupError, EOFError: it is damaged, even by one flipped bit.
     """
     with path.open("rb") as file:
         start = file.read(4)
-        if not start.startswith(b"PK"):  # PyTorch would read older forms too, which claim any size
+        if not start.startswith(b"PK"):  # PyTorch also reads older formats, which can claim any size
             raise EOFError if len(start) < 4 else pickle.UnpicklingError
         size = os.fstat(file.fileno()).st_size
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -82,15 +82,15 @@ def check_archive(path: Path) -> int:
 
 
 def _check_ends(size: int, file: int) -> None:
-    """Refuse what stands before or after the archive, where two readers may see two archives."""
+    """Refuse data before or after the archive, where two readers might see two different archives."""
     directory = size - _END.size
     signature, *_, length, start, comment = _END.unpack(os.pread(file, _END.size, max(directory, 0)))
     if signature != b"PK\5\6" or comment:
         raise zipfile.BadZipFile
-    place = directory - _LOCATOR.size
-    if os.pread(file, 4, max(place, 0)) == b"PK\6\7":
-        directory = _LOCATOR.unpack(os.pread(file, _LOCATOR.size, place))[2]
-        if directory != place - _END_64.size:
+    locator = directory - _LOCATOR.size
+    if os.pread(file, 4, max(locator, 0)) == b"PK\6\7":
+        directory = _LOCATOR.unpack(os.pread(file, _LOCATOR.size, locator))[2]
+        if directory != locator - _END_64.size:
             raise zipfile.BadZipFile
         length, start = _END_64.unpack(os.pread(file, _END_64.size, directory))[-2:]
     if start + length != directory:
@@ -101,12 +101,10 @@ def _check_parts(archive: zipfile.ZipFile, size: int) -> int:
     parts = archive.infolist()
     grows = sum(part.file_size for part in parts) > size
     if grows or any(part.compress_type != zipfile.ZIP_STORED for part in parts):
-        raise LabError("it is compressed, which no checkpoint of attention-lab is")
-    names = {part.filename.lower() for part in parts}  # PyTorch does not tell upper from lower case
+        raise LabError("it is compressed; checkpoints of attention-lab never are")
+    names = {part.filename.lower() for part in parts}  # PyTorch ignores case
     roots = {part.filename.partition("/")[0] for part in parts}
-    if len(names) != len(parts) or len(roots) != 1:
-        raise zipfile.BadZipFile
-    if archive.testzip() is not None:
+    if len(names) != len(parts) or len(roots) != 1 or archive.testzip() is not None:
         raise zipfile.BadZipFile
     (root,) = roots
     prefix = f"{root}/data/"
@@ -121,35 +119,36 @@ def _check_parts(archive: zipfile.ZipFile, size: int) -> int:
 
 
 def _is_plain(content: object, most: int) -> bool:
-    """Whether all is plain values and whole tensors, with no more than `most` values, each time it is met.
+    """Whether there are only plain values and complete tensors, at most `most` of them.
 
-    Values that are shared, which take no room in the file, could otherwise be nested without end.
+    A value that appears several times counts each time; since repeats take no space in the file, they could
+    otherwise be nested without limit.
     """
-    waiting = [(content, 0)]
+    pending = [(content, 0)]
     for _ in range(most):
-        if not waiting:
+        if not pending:
             return True
-        value, depth = waiting.pop()
+        value, depth = pending.pop()
         if type(value) in (dict, OrderedDict):
             assert isinstance(value, dict)
-            if not getattr(value, "__dict__", {}).keys() <= {"_metadata"}:  # more would stand for methods
+            if not getattr(value, "__dict__", {}).keys() <= {"_metadata"}:  # others could replace methods
                 return False
-            waiting += ((part, depth + 1) for pair in value.items() for part in pair)
+            pending += ((part, depth + 1) for pair in value.items() for part in pair)
         elif type(value) in (list, tuple, set, torch.Size):
             assert isinstance(value, Sequence | set)
-            waiting += ((part, depth + 1) for part in value)
+            pending += ((part, depth + 1) for part in value)
         elif isinstance(value, Tensor):
-            if not _is_whole(value):
+            if not _is_complete(value):
                 return False
         elif type(value) not in (bool, int, float, str, bytes, type(None)):
             return False
         if depth > _DEEPEST:
             return False
-    return not waiting
+    return not pending
 
 
-def _is_whole(tensor: Tensor) -> bool:
-    """Whether its numbers are all there; a view may repeat one without end."""
+def _is_complete(tensor: Tensor) -> bool:
+    """Whether the storage contains every element; a view could repeat one of them without limit."""
     return (
         type(tensor) in (Tensor, nn.Parameter)
         and tensor.layout == torch.strided

@@ -1,4 +1,4 @@
-"""A checkpoint file of this project, read without running anything that it holds."""
+"""Read a checkpoint of this project without running any code from it."""
 
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,10 @@ from attention_lab.untrusted.archives import NOT_OURS, load_archive
 def read_checkpoint(path: str | Path) -> dict[str, Any]:
     """The content of a checkpoint of this project, loaded with `weights_only=True`: no code can run.
 
-    It is of plain values and whole tensors, and takes no more memory than the file has bytes.
+    It consists of plain values and complete tensors, and takes no more memory than the file's size.
 
     Raises:
-        LabError: there is no such file, it is damaged, holds code, or is of another project.
+        LabError: the file is missing, damaged, contains code, or is from another project.
     """
     path = Path(path)
     if not path.is_file():

@@ -1,8 +1,8 @@
-"""The one check of what a configuration from a file may name, before anything is made from it.
+"""Check a configuration from a file before any object is built from it.
 
-A checkpoint's recipe and the configuration in a run's folder may come from anybody. They hold plain values;
-their classes are those of this package, and others only where they are listed or the user allows them; and
-each option has the type that its class declares, and is of a size that some machine could work with.
+A checkpoint's recipe and the configuration in a run's folder may come from anybody. They may contain only
+plain values; their classes must belong to this package, to a list, or to packages that the user allows; and
+each option must have the type that its class declares and a reasonable size.
 """
 
 import importlib
@@ -20,11 +20,11 @@ from attention_lab.errors import LabError
 LARGEST = 10_000_000
 """The largest count that an option may have."""
 SEEDS = 2**32
-"""Options whose name ends in seed count nothing, and are below this."""
+"""Upper bound of options whose name ends in seed, which are not counts."""
 MOVED = {
     "attention_lab.models.matched.MatchedSeq2Seq": "attention_lab.models.parameter_matched.MatchedSeq2Seq"
 }
-"""Classes that older checkpoints name where they no longer are."""
+"""Former names of classes in older checkpoints, and their present names."""
 Known = Callable[[str], bool]
 
 
@@ -40,26 +40,25 @@ def with_moved_classes(node: Any) -> Any:
     return [with_moved_classes(item) for item in node] if isinstance(node, list) else node
 
 
-def check_targets(node: Any, whose: str, allow: Sequence[str] = (), listed: Known | None = None) -> None:
-    """Refuse, anywhere in a node, what could run code or read more than it holds.
+def check_targets(node: Any, source: str, allow: Sequence[str] = (), listed: Known | None = None) -> None:
+    """Reject anything in a configuration that could run code or read other values.
 
-    That is a `_target_` that is no class of this package, of those listed or of those allowed, any other key
-    that Hydra takes as an instruction, an interpolation, and any type but the plain ones (Hydra reads tuples
-    as lists).
+    That is a `_target_` that is not a class of this package, listed or allowed; any other key that is an
+    instruction to Hydra; an interpolation; and any type but the plain ones (Hydra reads tuples as lists).
 
     Args:
         node: a configuration, or a part of one.
-        whose: what messages call it.
+        source: its name in messages.
         allow: packages besides this one whose classes it may name.
-        listed: which other targets it may name; None: none.
+        listed: whether it may name another target; None to allow no others.
     """
     if type(node) is dict:
         for key, value in node.items():
             if type(key) is not str or (key.startswith("_") and key not in ("_target_", "_partial_")):
-                raise LabError(f"{whose} has the option {key!r}, which is none: it is not loaded")
+                raise LabError(f"{source} has the option {key!r}, which is not allowed: it is not loaded")
             if key == "_partial_" and type(value) is not bool:
                 raise LabError(
-                    f"{whose} has _partial_={str(value)[:60]!r}, not true or false: it is not loaded"
+                    f"{source} has _partial_={str(value)[:60]!r}, not true or false: it is not loaded"
                 )
             if key == "_target_" and not (
                 is_own_class(value)
@@ -67,46 +66,47 @@ def check_targets(node: Any, whose: str, allow: Sequence[str] = (), listed: Know
                 or (listed is not None and listed(str(value)))
             ):
                 raise LabError(
-                    f"{whose} names {str(value)[:200]!r}, no part of attention-lab: it is not loaded"
-                    f"{_how_to_allow(value)}"
+                    f"{source} names {str(value)[:200]!r}, which is not part of attention-lab: "
+                    f"it is not loaded{_how_to_allow(value)}"
                 )
-            check_targets(value, whose, allow, listed)
+            check_targets(value, source, allow, listed)
     elif type(node) is list:
         for item in node:
-            check_targets(item, whose, allow, listed)
+            check_targets(item, source, allow, listed)
     elif not (node is None or type(node) in (bool, int, float) or (type(node) is str and "${" not in node)):
-        raise LabError(f"{whose} has the value {str(node)[:60]!r}, not a plain one: it is not loaded")
+        raise LabError(f"{source} has {str(node)[:60]!r}, which is not a plain value: it is not loaded")
 
 
-def check_values(node: Any, whose: str, name: str = "") -> None:
-    """Refuse, in a node whose targets are checked, options of another type or size than their classes take.
+def check_values(node: Any, source: str, name: str = "") -> None:
+    """Reject options of a different type or size than their classes take; the targets are already checked.
 
-    Numbers are finite and no booleans; counts are at most `LARGEST`.
+    Numbers must be finite and not booleans; counts must be at most `LARGEST`.
     """
     if isinstance(node, list):
         for item in node:
-            check_values(item, whose, name)
+            check_values(item, source, name)
     elif isinstance(node, Mapping):
         hints = _hints(str(node["_target_"])) if "_target_" in node else {}
         for key, value in node.items():
             path = f"{name}.{key}" if name else str(key)
-            if key in hints and not _admits(hints[key], value):
-                raise LabError(f"{whose} has {path}={_shown(value)}: it must be {_told(hints[key])}")
-            check_values(value, whose, path)
+            if key in hints and not _matches(hints[key], value):
+                shown = (str(value).lower() if isinstance(value, bool) else str(value))[:60]
+                raise LabError(f"{source} has {path}={shown}: it must be {_describe(hints[key])}")
+            check_values(value, source, path)
     elif type(node) is int and not -LARGEST <= node <= _largest(name):
-        raise LabError(f"{whose} has {name}={str(node)[:30]}: choose at most {_largest(name)}")
+        raise LabError(f"{source} has {name}={str(node)[:30]}: choose at most {_largest(name)}")
     elif type(node) is float and not math.isfinite(node):
-        raise LabError(f"{whose} has {name}={node}: it must be a finite number")
+        raise LabError(f"{source} has {name}={node}: it must be a finite number")
 
 
 def _largest(name: str) -> int:
-    """Steps and epochs may be any number: a training can be stopped."""
+    """The largest value of an option; steps and epochs have no real limit, as training can be stopped."""
     return SEEDS if name.endswith("seed") else 2**53 if name.startswith("trainer.") else LARGEST
 
 
 @cache
 def _hints(target: str) -> Mapping[str, Any]:
-    """The types of the options of a class, with those that it hands on to the classes it is made from."""
+    """The types of the options of a class, including those that it passes on to its base classes."""
     module, _, name = target.rpartition(".")
     found = getattr(importlib.import_module(module), name)
     hints: dict[str, Any] = {}
@@ -116,10 +116,10 @@ def _hints(target: str) -> Mapping[str, Any]:
             continue
         try:
             own = get_type_hints(function)
-        except (NameError, TypeError):  # of a type that is imported for the type checker alone
+        except (NameError, TypeError):  # a type is imported only for the type checker
             own = {}
         parameters = inspect.signature(function).parameters.values()
-        # Options that come from a dataclass (`options_of`) are annotated in the signature alone.
+        # Options that come from a dataclass (`options_of`) are annotated only in the signature.
         typed = {one.name: own.get(one.name, one.annotation) for one in parameters}
         hints = {name: hint for name, hint in typed.items() if hint is not inspect.Parameter.empty} | hints
         if not any(one.kind is one.VAR_KEYWORD for one in parameters):
@@ -127,15 +127,15 @@ def _hints(target: str) -> Mapping[str, Any]:
     return hints
 
 
-def _admits(hint: Any, value: Any) -> bool:
-    """Whether a plain value is one that an annotation allows; what is no plain annotation allows any."""
+def _matches(hint: Any, value: Any) -> bool:
+    """Whether a plain value matches an annotation; any value matches one that is not a plain type."""
     origin, options = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
-        return any(_admits(option, value) for option in options)
+        return any(_matches(option, value) for option in options)
     if origin is Literal:
         return value in options
     if origin in (list, tuple, Sequence):
-        return isinstance(value, list) and all(_admits(options[0], item) for item in value)
+        return isinstance(value, list) and all(_matches(options[0], item) for item in value)
     if hint is float:
         return type(value) is int or (type(value) is float and math.isfinite(value))
     if hint in (int, bool, str, NoneType):
@@ -143,38 +143,31 @@ def _admits(hint: Any, value: Any) -> bool:
     return True
 
 
-def _told(hint: Any) -> str:
-    names = {int: "a whole number", float: "a finite number", bool: "true or false", str: "a text"}
+def _describe(hint: Any) -> str:
+    names = {int: "a whole number", float: "a finite number", bool: "true or false", str: "a string"}
     parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    return " or ".join("null" if one is NoneType else names.get(one, str(one)) for one in parts)
-
-
-def _shown(value: Any) -> str:
-    return str(value).lower()[:60] if isinstance(value, bool) else str(value)[:60]
+    return " or ".join("null" if part is NoneType else names.get(part, str(part)) for part in parts)
 
 
 def is_own_class(target: object) -> bool:
-    """Whether a target is a class that is defined in one of our rooms, and can be made."""
+    """Whether a target is a class of this package from which a configuration may build objects."""
     found = re.fullmatch(
         r"(attention_lab\.(?:attention|data|models|tasks)(?:\.\w+)*)\.([A-Z]\w*)", str(target)
     )
-    return found is not None and is_class(found[1], found[2], "attention_lab")
+    return found is not None and _is_class(found[1], found[2], "attention_lab")
 
 
 def _is_allowed(target: object, allow: Sequence[str]) -> bool:
     """Whether a target is a class that is defined in a package that the user allows."""
     found = re.fullmatch(r"(\w+(?:\.\w+)*)\.(\w+)", str(target))
-    package = (
-        None if found is None else next((one for one in allow if f"{found[1]}.".startswith(f"{one}.")), None)
-    )
-    return found is not None and package is not None and is_class(found[1], found[2], package)
+    if found is None:
+        return False
+    package = next((name for name in allow if f"{found[1]}.".startswith(f"{name}.")), None)
+    return package is not None and _is_class(found[1], found[2], package)
 
 
-def is_class(module: str, name: str, package: str) -> bool:
-    """Whether a module has a class of that name that is defined in the package, not only imported there.
-
-    An abstract one is none: nothing can be made of it.
-    """
+def _is_class(module: str, name: str, package: str) -> bool:
+    """Whether a module has such a class, defined in the package rather than imported, and not abstract."""
     try:
         part = getattr(importlib.import_module(module), name, None)
     except ImportError:
@@ -187,12 +180,12 @@ def is_class(module: str, name: str, package: str) -> bool:
 
 
 def checked_packages(allow: Any) -> Sequence[str]:
-    """The packages that a user allows. Raises LabError for anything but a list of their names."""
+    """The packages that a user allows. Raises LabError if this is not a list of importable packages."""
     if not isinstance(allow, Sequence) or isinstance(allow, str):
         raise LabError(f"allow={allow}: give a list of packages, as in 'allow=[my_package]'")
     for package in allow:
         if not re.fullmatch(r"[A-Za-z_]\w*(\.\w+)*", str(package)):
-            raise LabError(f"allow: {str(package)!r} is no name of a package, such as my_package")
+            raise LabError(f"allow: {str(package)!r} is not the name of a package, such as my_package")
         try:
             importlib.import_module(package)
         except ImportError as error:

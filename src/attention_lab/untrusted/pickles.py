@@ -1,8 +1,9 @@
-"""What a checkpoint's pickle would build, found out without building it.
+"""Determine what a checkpoint's pickle would build, without building it.
 
-`torch.load(weights_only=True)` calls a fixed list of functions only, but some of them allocate any size that
-they are given (`bytearray(2**30)`), and it builds views of a storage without looking at its length. So the
-instructions are followed here first, on numbers and texts alone. What no checkpoint of ours needs is refused.
+`torch.load(weights_only=True)` calls only a fixed list of functions, but some of them allocate any size they
+are given (`bytearray(2**30)`), and it builds views of a storage without checking its length. So the
+instructions are first simulated here, on numbers and strings alone. Any that our checkpoints do not need are
+refused.
 """
 
 import pickle
@@ -13,11 +14,11 @@ from typing import Any, NamedTuple
 from attention_lab.errors import LabError
 
 MOST = 2_000_000
-"""Most instructions. Each builds one small value at most, so that this bounds the memory too."""
+"""Most instructions. Each builds at most one small value, so this also bounds the memory."""
 MOST_CALLS = 200_000
-"""Most tensors and ordered dictionaries, which are the largest of these values."""
+"""Most tensors and ordered dictionaries, the largest of these values."""
 LARGEST_KEY = 1 << 20
-"""Of a dictionary: others may be chosen so that all of them fall on one place of its table."""
+"""The largest integer key of a dictionary: larger ones could be chosen so that their hashes collide."""
 BYTES = {
     **dict.fromkeys(("Byte", "Char", "Bool"), 1),
     **dict.fromkeys(("Half", "BFloat16", "Short"), 2),
@@ -25,7 +26,8 @@ BYTES = {
     **dict.fromkeys(("Double", "Long", "ComplexFloat"), 8),
     "ComplexDouble": 16,
 }
-"""Of an element, by the kind of the storage."""
+"""Bytes of an element, by the kind of the storage."""
+NOT_PLAIN = "it contains more than plain values and complete tensors"
 
 
 class _Global(NamedTuple):
@@ -37,7 +39,7 @@ class _Storage(NamedTuple):
 
 
 class _Built(NamedTuple):
-    """A value whose content is of no interest here: a list, a dictionary, a tensor."""
+    """A list, dictionary or tensor, without its content."""
 
     kind: str
 
@@ -47,22 +49,22 @@ _TENSOR, _SIZE = _Built("tensor"), _Built("size")
 
 
 def check_pickle(content: bytes, records: Mapping[str, int]) -> None:
-    """Refuse a pickle that builds more than plain values, and tensors that lie within their records.
+    """Refuse a pickle that builds anything but plain values and tensors that lie within their records.
 
     Args:
         content: the pickle.
-        records: the bytes of each storage in the archive, by its name.
+        records: the size in bytes of each storage in the archive, by its name.
 
     Raises:
-        pickle.UnpicklingError: it would call, or make, what no checkpoint of this project needs.
-        LabError: a tensor claims more numbers than there are.
-        ValueError, LookupError, TypeError: it is damaged, or a size in it is not that of its record.
+        pickle.UnpicklingError: it would call or build something that no checkpoint of this project needs.
+        LabError: a tensor claims more elements than its storage has.
+        ValueError, LookupError, TypeError: it is damaged, or a size in it differs from that of its record.
     """
     _Machine(records).run(content)
 
 
 class _Machine:
-    """Follows the instructions of a pickle of protocol 2."""
+    """Simulates the instructions of a pickle of protocol 2."""
 
     def __init__(self, records: Mapping[str, int]) -> None:
         self.records = records
@@ -75,14 +77,14 @@ class _Machine:
         for number, (instruction, argument, _) in enumerate(pickletools.genops(content)):
             if number > MOST:
                 raise pickle.UnpicklingError(f"more than {MOST} values")
-            self._follow(instruction.name, argument)
+            self._step(instruction.name, argument)
 
-    def _follow(self, name: str, argument: Any) -> None:
+    def _step(self, name: str, argument: Any) -> None:
         if name in _PLAIN:
             if name == "LONG1" and not -(2**63) <= argument < 2**63:
                 raise pickle.UnpicklingError("a number of more than 8 bytes")
             self.stack.append(_PLAIN[name](argument))
-        elif name in _OF_MARK:
+        elif name in _TO_MARK:
             values, self.stack = self.stack, self.below.pop()
             self._gather(name, values)
         elif name in _STEPS:
@@ -90,11 +92,11 @@ class _Machine:
         elif name not in ("PROTO", "STOP"):
             raise pickle.UnpicklingError(f"the instruction {name}")
 
-    def _put(self, place: int) -> None:
-        self.memo[place] = self.stack[-1]
+    def _put(self, index: int) -> None:
+        self.memo[index] = self.stack[-1]
 
-    def _get(self, place: int) -> None:
-        self.stack.append(self.memo[place])
+    def _get(self, index: int) -> None:
+        self.stack.append(self.memo[index])
 
     def _mark(self, _: None) -> None:
         self.below.append(self.stack)
@@ -107,7 +109,7 @@ class _Machine:
         self._gather("SETITEMS", self._pop(2))
 
     def _build(self, _: None) -> None:
-        """Attributes of an ordered dictionary, which are looked at when it is there."""
+        """Set attributes of an ordered dictionary; they are checked after loading."""
         _expect(self._pop(1)[0], _DICT, _ORDERED)
         _expect(self.stack[-1], _ORDERED)
 
@@ -119,7 +121,7 @@ class _Machine:
         return values
 
     def _gather(self, name: str, values: Sequence[Any]) -> None:
-        """Make a tuple of the values since a mark, or put them into the list or dictionary below it."""
+        """Make a tuple of the values since a mark, or add them to the list or dictionary below it."""
         if name == "TUPLE":
             self.stack.append(tuple(values))
         elif name == "APPENDS":
@@ -128,7 +130,7 @@ class _Machine:
             _expect(self.stack[-1], _DICT, _ORDERED)
             for key in values[::2]:
                 if type(key) is not str and not (type(key) is int and 0 <= key < LARGEST_KEY):
-                    raise pickle.UnpicklingError("a key that is neither a text nor a small number")
+                    raise pickle.UnpicklingError("a key that is neither a string nor a small number")
 
     def _call(self, _: None) -> None:
         self.calls += 1
@@ -136,13 +138,13 @@ class _Machine:
             raise pickle.UnpicklingError(f"more than {MOST_CALLS} tensors")
         function, arguments = self._pop(2)
         if type(function) is not _Global or function.name not in _CALLED or type(arguments) is not tuple:
-            raise pickle.UnpicklingError("it calls what no checkpoint needs")
+            raise pickle.UnpicklingError("it calls a function that no checkpoint needs")
         self.stack.append(_CALLED[function.name](*arguments))
 
     def _refer(self, _: None) -> None:
         word, kind, key, _place, elements = self._pop(1)[0]
         if word != "storage" or type(kind) is not _Global or type(elements) is not int:
-            raise pickle.UnpicklingError("a reference to something else than a storage")
+            raise pickle.UnpicklingError("a reference to something other than a storage")
         size = BYTES[kind.name.removeprefix("torch.").removesuffix("Storage")]
         if self.records[key] != elements * size:
             raise ValueError(f"the record {key} has {self.records[key]} bytes, not {elements} times {size}")
@@ -163,7 +165,7 @@ def _expect(value: Any, *kinds: _Built) -> None:
 
 
 def _tensor(storage: Any, offset: Any, size: Any, stride: Any, *_: Any) -> _Built:
-    """A view of a storage: all of it within, and no more numbers than the storage has."""
+    """A view of a storage, which must lie within it and have no more elements."""
     size = _counts(size)
     steps = _counts(stride)
     count, last = 1, _counts((offset,))[0]
@@ -173,13 +175,13 @@ def _tensor(storage: Any, offset: Any, size: Any, stride: Any, *_: Any) -> _Buil
     if type(storage) is not _Storage:
         raise pickle.UnpicklingError("a tensor without storage")
     if count > storage.elements or (count and last >= storage.elements):
-        raise LabError("it holds more than plain values and whole tensors")
+        raise LabError(NOT_PLAIN)
     return _TENSOR
 
 
 def _counts(values: Any) -> tuple[int, ...]:
     if type(values) is not tuple or any(type(one) is not int or one < 0 for one in values):
-        raise pickle.UnpicklingError("a size that is no count")
+        raise pickle.UnpicklingError("a size that is not a count")
     return values
 
 
@@ -202,7 +204,7 @@ _PLAIN: dict[str, Callable[[Any], Any]] = {
     "EMPTY_LIST": lambda _: _LIST,
     "EMPTY_DICT": lambda _: _DICT,
 }
-_OF_MARK = ("TUPLE", "APPENDS", "SETITEMS")
+_TO_MARK = ("TUPLE", "APPENDS", "SETITEMS")
 _CALLED: dict[str, Callable[..., _Built]] = {
     "torch._utils._rebuild_tensor_v2": _tensor,
     "torch._utils._rebuild_parameter": _parameter,

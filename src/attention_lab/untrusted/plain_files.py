@@ -1,7 +1,7 @@
-"""The small files of a run's folder, which may come from anybody: read as plain values, or refused in a line.
+"""Read the small files of a run's folder, which may come from anybody, as plain values.
 
-Nothing in them is resolved or run: `${...}` stays text. What could take memory or time without end (nesting,
-references, endless numbers) and what no file of ours has (tags) is refused before it is built.
+Nothing in them is resolved or run: `${...}` stays text. Anything that could take unbounded memory or time
+(nesting, references, endless numbers), and tags, which our files do not use, is refused before it is built.
 """
 
 import json
@@ -16,20 +16,14 @@ from attention_lab.reading import read_regular
 from attention_lab.text_tables import printable
 
 MAX_BYTES = 4 << 20
-"""Most bytes of a file."""
+"""Largest size of a file."""
 MAX_DEPTH = 100
-"""Most levels of options within options; the parser, in C, ends the program at some thousands."""
+"""Most levels of nested options; at some thousands the parser, written in C, crashes the program."""
 BAD_VALUE_ERRORS = (
-    LookupError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    RuntimeError,
-    ArithmeticError,
-    AssertionError,
+    *(LookupError, TypeError, ValueError, AttributeError, RuntimeError, ArithmeticError, AssertionError),
 )
-"""What values raise that are not what they should be."""
-_NUMBER = re.compile(r"[-+]?[0-9][0-9a-zA-Z_:.+-]{99,}")  # 1:1:1:... takes time without end, 0xfff... no text
+"""Exceptions raised by values of the wrong type, shape or size."""
+_NUMBER = re.compile(r"[-+]?[0-9][0-9a-zA-Z_:.+-]{99,}")  # 1:1:1:... takes forever, 0xfff... cannot print
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -37,11 +31,11 @@ def read_small_text(path: Path, name: str | None = None) -> str:
     """The text of a small file (UTF-8, with or without a byte order mark).
 
     Args:
-        path: of the file.
-        name: what messages call it; None: its last part.
+        path: the file's path.
+        name: its name in messages; None for the last part of its path.
 
     Raises:
-        LabError: it is missing, no regular file, too large or not UTF-8.
+        LabError: it is missing, not a regular file, too large or not UTF-8.
     """
     name = path.name if name is None else name
     try:
@@ -55,19 +49,19 @@ def read_small_text(path: Path, name: str | None = None) -> str:
 
 
 def read_yaml(path: Path, name: str | None = None) -> Any:
-    """What a YAML file holds, as plain values. Raises LabError if it cannot be read; see `read_small`."""
+    """The plain values in a YAML file. Raises LabError if it cannot be read; see `read_small_text`."""
     text = read_small_text(path, name)
     name = path.name if name is None else name
     try:
         _check_events(text, name)
-        # This loader makes plain values only, and resolves no interpolation: a file can run nothing.
+        # This loader builds only plain values and resolves no interpolation: a file cannot run anything.
         return yaml.load(text, Loader=_LOADER)
     except (ValueError, TypeError, LookupError, RecursionError, yaml.YAMLError) as error:
         raise LabError(f"{name} cannot be read: {one_line(error)}") from None
 
 
 def read_json(path: Path, name: str | None = None) -> Any:
-    """What a JSON file holds. Raises LabError if it cannot be read; see `read_small`."""
+    """The content of a JSON file. Raises LabError if it cannot be read; see `read_small_text`."""
     text = read_small_text(path, name)
     try:
         return json.loads(text)
@@ -82,7 +76,7 @@ def one_line(error: object) -> str:
 
 
 def _check_events(text: str, name: str) -> None:
-    """Refuse what the parser, which takes the text in pieces, would build without end."""
+    """Refuse, event by event, what the loader would build without limit."""
     depth = 0
     for event in yaml.parse(text, Loader=_LOADER):
         if isinstance(event, yaml.CollectionStartEvent):

@@ -1,15 +1,15 @@
-"""What of a checkpoint's state is put back into a training: only what has the form of what is there now.
+"""Check the state in a checkpoint before training resumes from it.
 
-Lightning restores whatever a checkpoint holds. A `ModelCheckpoint` later deletes, recursively, the "previous
-best" that its state names; a progress or a schedule takes over any attribute. So each part is compared with
-that of the training that is about to go on, which has just been built: the same keys, types and shapes.
-Errors are `ValueError`s, which the caller turns into one line with the checkpoint's name.
+Lightning restores whatever a checkpoint contains: a `ModelCheckpoint` later deletes, recursively, the
+"previous best" that its state names, and progress and schedules accept any attribute. So each part must have
+the same keys, types and shapes as that of the new training run, which has just been built. Errors are
+`ValueError`s, which the caller turns into one line with the checkpoint's name.
 """
 
 import math
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,72 +20,72 @@ KEPT = (
     *("epoch", "global_step", "pytorch-lightning_version", "state_dict", "optimizer_states"),
     *("lr_schedulers", "loops", "current_model_state", "averaging_state", "MixedPrecision"),
 )
-"""Parts of a checkpoint of another run that training begins with; none of them names a place."""
+"""Parts of another run's checkpoint that training starts from; none of them contains a path."""
 LEGACY = ("native_amp_scaling_state", "amp_scaling_state", "hparams_name", "hparams_type")
-"""Parts that Lightning reads in checkpoints of old versions, and that none of ours has."""
+"""Parts that Lightning reads from checkpoints of old versions; ours never have them."""
 MOST = 2**53
 """The largest count."""
-PLACES = ("best_model_path", "kth_best_model_path", "last_model_path")
-"""What a `ModelCheckpoint` remembers, and deletes when it is surpassed."""
-_WORDS = 624  # of the state of a Mersenne Twister
+PATHS = ("best_model_path", "kth_best_model_path", "last_model_path")
+"""Paths in the state of a `ModelCheckpoint`, which deletes these files when better ones are saved."""
+_WORDS = 624  # in the state of a Mersenne Twister
 RATES = ("lr", "initial_lr", "momentum", "betas")
-"""Options of an optimiser that schedules change while it trains; all others are those given now."""
+"""Options of an optimiser that schedules change during training; the others keep the values given now."""
 
 
 def check_parts(checkpoint: Mapping[str, Any]) -> None:
-    """Refuse a checkpoint without the state of a training.
+    """Check that a checkpoint has the state of a training run.
 
     Raises:
-        ValueError: a part of it is missing, or has another form.
+        ValueError: a part of it is missing or invalid.
     """
     if not isinstance(checkpoint.get("callbacks"), dict):
-        raise ValueError("it has weights, and no state of a training")
+        raise ValueError("it has weights but no training state")
     version = str(checkpoint.get("pytorch-lightning_version"))[:40]
     if not re.fullmatch(r"[2-9]\.\d+(\.\w+)*", version):
-        raise ValueError(f"it has the version {version}, which is none of Lightning's from 2.0")
+        raise ValueError(f"it has the version {version}, but Lightning 2.0 or later is needed")
     if not all(is_count(checkpoint.get(key)) for key in ("epoch", "global_step")):
-        raise ValueError("its epoch or step is no count")
+        raise ValueError("its epoch or step is not a count")
 
 
-def of_another_run(checkpoint: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """What training begins with from the checkpoint of another run: weights, optimiser, schedule, counts.
+def initial_state(checkpoint: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts of another run's checkpoint that training starts from: weights, optimiser, schedule, counts.
 
     Args:
-        checkpoint: what was read.
-        more: other parts that are to be kept, already checked.
+        checkpoint: the content of the checkpoint.
+        more: other parts to keep, already checked.
     """
     return {key: checkpoint[key] for key in KEPT if key in checkpoint} | {"callbacks": {}} | dict(more)
 
 
-def alike(now: Any, before: Any, name: str) -> Any:
-    """A value from a checkpoint that has the form of the present one: keys, types, lengths and shapes.
+def matching(now: Any, before: Any, name: str) -> Any:
+    """The value from a checkpoint, if its keys, types, lengths and shapes match the present value.
 
-    Counts are not negative, numbers are finite. Keys that are not there now are left out; keys that the
-    checkpoint lacks keep their present value. In the place of None a number or a tensor of one is taken.
+    Counts must not be negative, and numbers must be finite. Keys that are absent now are left out; keys that
+    the checkpoint lacks keep their present value. None matches a number or a tensor with one element.
 
     Raises:
-        ValueError: it has another form.
+        ValueError: it does not match.
     """
     if isinstance(now, Mapping):
         if not isinstance(before, Mapping):
-            raise ValueError(f"{name} is no group of values")
+            raise ValueError(f"{name} is not a group of values")
         return {
-            key: alike(value, before[key], f"{name}.{key}") if key in before else value
+            key: matching(value, before[key], f"{name}.{key}") if key in before else value
             for key, value in now.items()
         }
     if isinstance(now, list | tuple):
         if not isinstance(before, list | tuple) or len(now) != len(before):
-            raise ValueError(f"{name} is no list of {len(now)}")
+            raise ValueError(f"{name} is not a list of {len(now)}")
         pairs = zip(now, before, strict=True)
-        return type(now)(alike(*pair, f"{name}.{place}") for place, pair in enumerate(pairs))
+        return type(now)(matching(*pair, f"{name}.{index}") for index, pair in enumerate(pairs))
     if now is None and isinstance(before, str):
-        return None  # a message, of which nothing depends
+        return None  # a message, which has no effect
     if isinstance(now, Tensor):
         if not isinstance(before, Tensor) or before.shape != now.shape:
-            raise ValueError(f"{name} is no tensor of shape {tuple(now.shape)}")
+            raise ValueError(f"{name} is not a tensor of shape {tuple(now.shape)}")
         return before
     if not _fits(now, before):
-        raise ValueError(f"{name} is {str(before)[:40]!r}, not as {str(now)[:40]!r}")
+        raise ValueError(f"{name} is {str(before)[:40]!r}, which does not match {str(now)[:40]!r}")
     return before
 
 
@@ -98,43 +98,43 @@ def _fits(now: Any, before: Any) -> bool:
         return is_count(before)
     if isinstance(now, float):
         return is_number(before)
-    return isinstance(before, str) and len(before) < 1000 and not names_place(before)
+    return isinstance(before, str) and len(before) < 1000 and not contains_path(before)
 
 
-def names_place(value: Any) -> bool:
-    """Whether a text that may be the path of a file is anywhere in a value."""
+def contains_path(value: Any) -> bool:
+    """Whether a value contains, at any depth, a string that may be a file's path."""
     if isinstance(value, Mapping):
-        return any(names_place(part) for pair in value.items() for part in pair)
+        return any(contains_path(part) for pair in value.items() for part in pair)
     if isinstance(value, list | tuple | set):
-        return any(map(names_place, value))
-    return isinstance(value, str | bytes) and any(one in str(value) for one in ("/", "\\", "..", "~"))
+        return any(map(contains_path, value))
+    return isinstance(value, str | bytes) and any(mark in str(value) for mark in ("/", "\\", "..", "~"))
 
 
 def is_count(value: Any) -> bool:
-    """Whether a value is a whole number from 0 up, and no boolean."""
+    """Whether a value is a non-negative whole number, and not a boolean."""
     return type(value) is int and 0 <= value < MOST
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a finite number, and no boolean."""
+    """Whether a value is a finite number, and not a boolean."""
     return (type(value) is int and abs(value) < MOST) or (type(value) is float and math.isfinite(value))
 
 
-def of_best(state: Any, folder: Path) -> dict[str, Any] | None:
-    """The state of a `ModelCheckpoint`, its files in this folder; None if any is not one of the folder's.
+def checkpointing_state(state: Any, folder: Path) -> dict[str, Any] | None:
+    """The state of a `ModelCheckpoint` with its paths moved to `folder`; None if a path is not inside it.
 
     Args:
-        state: from a checkpoint of this run, which may have been moved since.
-        folder: where it keeps its checkpoints now.
+        state: the state in a checkpoint of this run, which may have been moved since.
+        folder: the run's present checkpoint folder.
     """
     if not isinstance(state, Mapping):
         return None
-    place = _finder(state.get("dirpath"), folder)
-    paths = {key: place(state.get(key, "")) for key in PLACES}
+    before = state.get("dirpath")
+    paths = {key: _moved(state.get(key, ""), before, folder) for key in PATHS}
     kept = state.get("best_k_models", {})
     if not isinstance(kept, Mapping):
         return None
-    best = {place(path): score for path, score in kept.items()}
+    best = {_moved(path, before, folder): score for path, score in kept.items()}
     scores = {key: state.get(key) for key in ("best_model_score", "current_score", "kth_value")}
     named = [*paths.values(), *best]
     if None in named or "" in best or not all(_is_score(one) for one in (*scores.values(), *best.values())):
@@ -145,87 +145,83 @@ def of_best(state: Any, folder: Path) -> dict[str, Any] | None:
 
 
 def _is_score(value: Any) -> bool:
-    """Whether a value is a metric's: it may be infinite, or missing."""
+    """Whether a value can be a metric's, which may be infinite or missing."""
     return value is None or type(value) in (int, float) or (isinstance(value, Tensor) and value.numel() == 1)
 
 
-def _finder(before: Any, folder: Path) -> Callable[[Any], str | None]:
-    """Finds a file of the folder by the path that it had where the folder was before; None if it is none.
+def _moved(path: Any, before: Any, folder: Path) -> str | None:
+    """The path of a file in `folder` that was in the folder `before`; None if it is not there.
 
-    The file has to be in the folder in truth, whatever links there are.
+    With all links resolved, the file must be inside the folder.
     """
-
-    def find(path: Any) -> str | None:
-        if path == "":
-            return ""
-        if not isinstance(path, str) or not isinstance(before, str) or "\0" in path + before:
-            return None
-        if not path.startswith(f"{before}/"):
-            return None
-        found = os.path.join(folder, os.path.relpath(path, before))  # noqa: PTH118  # Path keeps ".."
-        inside = Path(os.path.realpath(found)).is_relative_to(os.path.realpath(folder))
-        return found if inside and os.path.isfile(found) else None  # noqa: PTH113
-
-    return find
+    if path == "":
+        return ""
+    if not isinstance(path, str) or not isinstance(before, str) or "\0" in path + before:
+        return None
+    if not path.startswith(f"{before}/"):
+        return None
+    found = os.path.join(folder, os.path.relpath(path, before))  # noqa: PTH118  # Path keeps ".."
+    inside = Path(os.path.realpath(found)).is_relative_to(os.path.realpath(folder))
+    return found if inside and os.path.isfile(found) else None  # noqa: PTH113
 
 
-def of_optimizer(optimizer: torch.optim.Optimizer, state: Any) -> dict[str, Any]:
-    """An optimiser's state that fits its parameters, with its present options but for the rates.
+def optimizer_state(optimizer: torch.optim.Optimizer, state: Any) -> dict[str, Any]:
+    """A checkpoint's state for this optimiser, with the optimiser's present options except for the rates.
 
     Raises:
-        ValueError: it does not fit, or holds anything but numbers and tensors.
+        ValueError: it does not fit the parameters, or contains anything but numbers and tensors.
     """
     now = optimizer.state_dict()
     if not isinstance(state, Mapping) or not isinstance(state.get("state"), Mapping):
-        raise ValueError("the optimiser's state is none")
+        raise ValueError("the optimiser's state is missing or invalid")
     groups = state.get("param_groups")
     if not isinstance(groups, list) or len(groups) != len(now["param_groups"]):
         raise ValueError("the optimiser has other groups of parameters")
-    taken = [_of_group(*pair) for pair in zip(now["param_groups"], groups, strict=True)]
-    parameters = [one for group in optimizer.param_groups for one in group["params"]]
+    new_groups = [_group_state(*pair) for pair in zip(now["param_groups"], groups, strict=True)]
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     kept = {}
-    for place, values in state["state"].items():
-        if not is_count(place) or place >= len(parameters) or not isinstance(values, Mapping):
+    for index, values in state["state"].items():
+        if not is_count(index) or index >= len(parameters) or not isinstance(values, Mapping):
             raise ValueError("the optimiser has other parameters")
         if type(optimizer).__module__.startswith("torch.optim.") and not isinstance(
             optimizer, torch.optim.LBFGS
         ):
-            _check_kinds(values)
-        _check_values(values, parameters, place, exact=bool(taken[0].get("fused")))
-        kept[place] = dict(values)
-    return {"state": kept, "param_groups": taken}
+            _check_types(values)
+        _check_shapes(values, parameters, index, exact=bool(new_groups[0].get("fused")))
+        kept[index] = dict(values)
+    return {"state": kept, "param_groups": new_groups}
 
 
-def _of_group(now: Mapping[str, Any], before: Any) -> dict[str, Any]:
+def _group_state(now: Mapping[str, Any], before: Any) -> dict[str, Any]:
     if not isinstance(before, Mapping) or before.get("params") != now["params"]:
         raise ValueError("the optimiser has other parameters")
-    rates = {key: (as_rates(now[key]), before[key]) for key in RATES if key in now and key in before}
-    return {**now} | {key: alike(*pair, f"the optimiser's {key}") for key, pair in rates.items()}
+    rates = {key: (as_floats(now[key]), before[key]) for key in RATES if key in now and key in before}
+    return {**now} | {key: matching(*pair, f"the optimiser's {key}") for key, pair in rates.items()}
 
 
-def as_rates(values: Any) -> Any:
-    """Rates that were given as whole numbers, as what they are."""
+def as_floats(values: Any) -> Any:
+    """Rates that may have been given as integers, converted to floats at any depth."""
     if isinstance(values, list | tuple):
-        return type(values)(map(as_rates, values))
+        return type(values)(map(as_floats, values))
     return float(values) if isinstance(values, int) else values
 
 
-def _check_kinds(values: Mapping[Any, Any]) -> None:
+def _check_types(values: Mapping[Any, Any]) -> None:
     for name, value in values.items():
         if not (isinstance(value, Tensor) or value is None or (name == "step" and is_number(value))):
-            raise ValueError(f"the optimiser's {str(name)[:40]} is {str(value)[:40]!r}, and no tensor")
+            raise ValueError(f"the optimiser's {str(name)[:40]} is {str(value)[:40]!r}, not a tensor")
 
 
-def _check_values(values: Mapping[Any, Any], parameters: list[Tensor], place: int, exact: bool) -> None:
+def _check_shapes(values: Mapping[Any, Any], parameters: list[Tensor], index: int, exact: bool) -> None:
     """Refuse tensors of other shapes than the parameter's; a fused kernel would read beyond their ends."""
-    shape, total = parameters[place].shape, sum(one.numel() for one in parameters)
+    shape, total = parameters[index].shape, sum(parameter.numel() for parameter in parameters)
     for name, value in values.items():
         for one in value if isinstance(value, list) else [value]:
             if isinstance(one, Tensor):
                 same = len(one.shape) == len(shape) and all(
                     mine in (its, 1) for mine, its in zip(one.shape, shape, strict=True)
                 )
-                flat = len(parameters) == 1 or place == 0
+                flat = len(parameters) == 1 or index == 0
                 fits = one.shape == shape or one.numel() == 1 or (not exact and same)
                 if not fits and not (not exact and flat and one.shape == (total,)):
                     raise ValueError(f"the optimiser's {str(name)[:40]} has the shape {tuple(one.shape)}")
@@ -233,14 +229,14 @@ def _check_values(values: Mapping[Any, Any], parameters: list[Tensor], place: in
                 raise ValueError(f"the optimiser's {str(name)[:40]} is {str(one)[:40]!r}")
 
 
-def of_interruption(state: Any) -> dict[str, Any]:
-    """What a run saved of itself in the middle of an epoch.
+def interrupted_epoch_state(state: Any) -> dict[str, Any]:
+    """The state that a run saved in the middle of an epoch.
 
     Raises:
-        ValueError: a part of it has another form.
+        ValueError: a part of it is invalid.
     """
     if not isinstance(state, Mapping):
-        raise ValueError("the state of the interrupted epoch is none")
+        raise ValueError("the state of the interrupted epoch is missing or invalid")
     counts = all(is_count(state[key]) for key in ("batch", "logged"))
     logs, metrics, shown = (dict(state[key]) for key in ("logs", "metrics", "shown"))
     if (
@@ -252,18 +248,18 @@ def of_interruption(state: Any) -> dict[str, Any]:
         or not all(type(one) in (int, float) for one in shown.values())
         or not isinstance(state["processes"], list)
     ):
-        raise ValueError("the state of the interrupted epoch is not one that a training saves")
+        raise ValueError("the state of the interrupted epoch is not one that a training run saves")
     return {**state, "logs": logs, "metrics": metrics, "shown": shown}
 
 
-def of_metric(states: Any, defaults: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """What a metric has summed up, by the names and forms of its states.
+def metric_states(states: Any, defaults: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The accumulated states of a metric, checked against the names, types and shapes of its defaults.
 
     Raises:
-        ValueError: it has another form.
+        ValueError: they do not match.
     """
     if not isinstance(states, Mapping) or not states.keys() <= {*defaults, "_update_count"}:
-        raise ValueError(f"{name} has other sums")
+        raise ValueError(f"{name} has other states")
     for key, value in states.items():
         now = defaults.get(key)
         if key == "_update_count":
@@ -271,22 +267,22 @@ def of_metric(states: Any, defaults: Mapping[str, Any], name: str) -> dict[str, 
         elif isinstance(now, list):
             fits = isinstance(value, list) and all(isinstance(one, Tensor) for one in value)
         else:
-            fits = isinstance(value, Tensor) and isinstance(now, Tensor) and _is_shaped(value, now)
+            fits = isinstance(value, Tensor) and isinstance(now, Tensor) and _fits_shape(value, now)
         if not fits:
-            raise ValueError(f"{name}.{key} is not what is summed up")
+            raise ValueError(f"{name}.{key} does not match the metric's state")
     return dict(states)
 
 
-def _is_shaped(value: Tensor, now: Tensor) -> bool:
-    return value.shape == now.shape or not now.numel()  # what is empty at first may grow
+def _fits_shape(value: Tensor, now: Tensor) -> bool:
+    return value.shape == now.shape or not now.numel()  # a state that starts empty may grow
 
 
-def check_random(states: Any) -> None:
-    """Refuse states of random number generators that these would take, and read beyond their end.
+def check_random_states(states: Any) -> None:
+    """Check the state of NumPy's generator, which would accept a position beyond the end of its words.
 
     Raises:
-        ValueError: a place in a generator's numbers lies outside of them.
+        ValueError: the position or the number of words is wrong.
     """
-    place = states["numpy"][2]
-    if not is_count(place) or place > len(states["numpy"][1]) or len(states["numpy"][1]) != _WORDS:
-        raise ValueError("the state of NumPy's random numbers is none")
+    words, position = states["numpy"][1], states["numpy"][2]
+    if not is_count(position) or position > len(words) or len(words) != _WORDS:
+        raise ValueError("the state of NumPy's random numbers is invalid")

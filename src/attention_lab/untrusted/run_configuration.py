@@ -1,4 +1,4 @@
-"""The configuration that a run's folder keeps: training resumes with it, and writes in this folder alone."""
+"""Check the configuration in a run's folder, so that a resumed run only writes to that folder."""
 
 import os
 import re
@@ -17,13 +17,12 @@ from attention_lab.untrusted.configuration import (
 
 LISTED = (
     *("pytorch_lightning.Trainer", "pytorch_lightning.loggers.CSVLogger"),
-    *(
-        f"pytorch_lightning.callbacks.{one}"
-        for one in ("EarlyStopping", "LearningRateMonitor", "ModelCheckpoint")
-    ),
-    *(f"attention_lab.tasks.schedules.{one}" for one in ("constant", "cosine", "inverse_sqrt")),
+    "pytorch_lightning.callbacks.EarlyStopping",
+    "pytorch_lightning.callbacks.LearningRateMonitor",
+    "pytorch_lightning.callbacks.ModelCheckpoint",
+    *(f"attention_lab.tasks.schedules.{name}" for name in ("constant", "cosine", "inverse_sqrt")),
 )
-"""Other people's classes that `conf/` names, and functions of ours."""
+"""Classes of Lightning and functions of this package that `conf/` names."""
 _LISTED = re.compile(r"(torch\.optim|attention_lab\.callbacks)\.[A-Z]\w*")
 WRITING = ("trainer", "callbacks", "logger")
 """The parts of a configuration whose options may say where to write."""
@@ -31,28 +30,30 @@ CHECKPOINTS = "checkpoints"
 FORBIDDEN = ("plugins", "profiler", "logger", "callbacks", "model_registry", "barebones", "fast_dev_run")
 """Options of the trainer that the program sets itself, or that write elsewhere."""
 MOST_FILES = 100_000
-"""In a run's folder; thousands are many."""
+"""Most files in a run's folder; even thousands are unusual."""
 MOST_PROCESSES = 256
 
 
 def check_run(found: Any, folder: Path, name: str, allow: Sequence[str] = ()) -> dict[str, Any]:
-    """The resolved configuration of a run, whose places are in this folder.
+    """The resolved configuration of a run, with its paths moved to the run's present folder.
 
     Args:
-        found: what its `config.yaml` holds.
-        folder: the run's, where it is now.
-        name: what messages call the file.
-        allow: packages whose classes it may name besides ours.
+        found: the content of its `config.yaml`.
+        folder: the present folder of the run.
+        name: the file's name in messages.
+        allow: packages besides this one whose classes it may name.
 
     Raises:
-        LabError: it is no training's, names code that is not allowed, or a place outside of the folder.
+        LabError: it is not that of a training run, or names code that is not allowed or a path outside the
+            folder.
     """
     if not isinstance(found, dict) or not isinstance(found.get("trainer"), dict):
-        raise LabError(f"{name} holds no options of a training")
+        raise LabError(f"{name} is not the configuration of a training run")
     if found.get("stage") != "fit":
-        raise LabError(f"{name} is of stage={str(found.get('stage'))[:40]}, which can only be run again")
+        stage = str(found.get("stage"))[:40]
+        raise LabError(f"{name} is of stage={stage}, which cannot be resumed: run its command again")
     if isinstance(found.get("callbacks"), dict) and "pruning" in found["callbacks"]:
-        raise LabError(f"{name} is of a trial of a search: give the command of the search again")
+        raise LabError(f"{name} belongs to a trial of a search: run the command of the search again")
     found = with_moved_classes(found)
     check_targets(found, name, checked_packages(allow), _is_listed)
     check_values(found, name)
@@ -73,24 +74,24 @@ def _is_listed(target: str) -> bool:
 def _check_trainer(trainer: Mapping[str, Any], name: str) -> None:
     if trainer.get("_target_") != "pytorch_lightning.Trainer":
         raise LabError(
-            f"{name} has trainer._target_={str(trainer.get('_target_'))[:60]}, which is no trainer"
+            f"{name} has trainer._target_={str(trainer.get('_target_'))[:60]}, which is not a trainer"
         )
     for option, value in trainer.items():
         if option in FORBIDDEN or isinstance(value, dict | list):
             raise LabError(
-                f"{name} has trainer.{option}: give that option on the command line, if you want it"
+                f"{name} has trainer.{option}: give that option on the command line if you want it"
             )
     for option in ("devices", "num_nodes"):
         count = trainer.get(option)
         if isinstance(count, int) and count > MOST_PROCESSES:
             raise LabError(f"{name} has trainer.{option}={count}: choose at most {MOST_PROCESSES}")
-    started = any(one in os.environ for one in ("WORLD_SIZE", "SLURM_NTASKS", "NODE_RANK"))
-    if trainer.get("num_nodes", 1) not in (None, 1) and not started:
-        raise LabError(f"{name} has trainer.num_nodes={trainer['num_nodes']}: start it by torchrun or srun")
+    launched = any(variable in os.environ for variable in ("WORLD_SIZE", "SLURM_NTASKS", "NODE_RANK"))
+    if trainer.get("num_nodes", 1) not in (None, 1) and not launched:
+        raise LabError(f"{name} has trainer.num_nodes={trainer['num_nodes']}: start it with torchrun or srun")
 
 
 def _moved(node: Any, path: str, root: Any, folder: Path, name: str) -> Any:
-    """A part of the configuration with the places below the run's former folder put below its present one."""
+    """A part of the configuration with the paths in the run's former folder moved to its present one."""
     if isinstance(node, dict):
         return {key: _moved(value, f"{path}.{key}", root, folder, name) for key, value in node.items()}
     if isinstance(node, list):
@@ -102,45 +103,43 @@ def _moved(node: Any, path: str, root: Any, folder: Path, name: str) -> Any:
     if node == f"{root}/{CHECKPOINTS}":
         return str(folder / CHECKPOINTS)
     last = path.rpartition(".")[2]
-    is_place = last in ("dirpath", "folder", "save_dir", "default_root_dir") or node.startswith(("/", "~"))
-    if is_place or any(one in node for one in ("..", "\\", "://", "\0")):
+    is_path = last in ("dirpath", "folder", "save_dir", "default_root_dir") or node.startswith(("/", "~"))
+    if is_path or any(text in node for text in ("..", "\\", "://", "\0")):
         raise LabError(
             f"{name} has {path}={node[:200]!r}, which is not in the run's folder: "
-            f"give {path}=... on the command line, if you want it"
+            f"give {path}=... on the command line if you want it"
         )
-    if last in ("name", "version", "filename") and re.sub(r"{[^{}]*}", "", node).count("/"):
-        raise LabError(f"{name} has {path}={node[:200]!r}, which is no name of a file")
+    if last in ("name", "version", "filename") and "/" in re.sub(r"{[^{}]*}", "", node):
+        raise LabError(f"{name} has {path}={node[:200]!r}, which is not a file name")
     return node
 
 
 def check_links(folder: Path) -> None:
-    """Refuse a run's folder with anything in it through which another place would be written to.
+    """Refuse a run's folder containing anything through which files outside it could be written.
 
     Raises:
-        LabError: a link leads out of it, a file has a second name, or something in it is no file.
+        LabError: a link leads out of it, or it contains a hard link or something that is not a file.
     """
     real = Path(os.path.realpath(folder))
     for number, entry in enumerate(_entries(folder)):
         if number > MOST_FILES:
-            raise LabError(f"{folder} has more than {MOST_FILES} files, which no run has")
+            raise LabError(f"{folder} has more than {MOST_FILES} files, more than any run has")
         if entry.is_symlink():
             if not Path(os.path.realpath(entry.path)).is_relative_to(real):
-                raise LabError(f"{entry.path} is a link out of the run's folder: put what it leads to there")
+                raise LabError(f"{entry.path} links out of the run's folder: replace it with a copy")
             continue
         mode = entry.stat(follow_symlinks=False)
         if not (stat.S_ISREG(mode.st_mode) or stat.S_ISDIR(mode.st_mode)):
             raise LabError(f"{entry.path} is neither a file nor a folder: remove it")
         if stat.S_ISREG(mode.st_mode) and mode.st_nlink > 1:
-            raise LabError(
-                f"{entry.path} has a second name elsewhere: resume in a copy of the folder (cp -r)"
-            )
+            raise LabError(f"{entry.path} has a second hard link: resume in a copy of the folder (cp -r)")
 
 
 def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
-    waiting = [str(folder)]
-    while waiting:
-        with os.scandir(waiting.pop()) as found:
-            for entry in found:
+    pending = [str(folder)]
+    while pending:
+        with os.scandir(pending.pop()) as entries:
+            for entry in entries:
                 yield entry
                 if entry.is_dir(follow_symlinks=False):
-                    waiting.append(entry.path)
+                    pending.append(entry.path)
