@@ -81,7 +81,10 @@ def _check_refused(done, *parts: str) -> None:
             [*TOY, "+scoring.hiden_size=1"],
             ["scoring.hiden_size is not an option of Additive", "scoring.hidden_size?"],
         ),
-        ([*TOY, "+model.input_feding=true"], ["not an option of Seq2Seq", "did you mean model.input_feeding?"]),
+        (
+            [*TOY, "+model.input_feding=true"],
+            ["not an option of Seq2Seq", "did you mean model.input_feeding?"],
+        ),
         ([*TOY, *SMALL, "+optimizer.eps=-1"], ["optimizer.eps=-1: ValueError: Invalid epsilon value"]),
         ([*TOY, "model._target_=missing.Model"], ["model._target_=missing.Model: there is no such class"]),
         (

@@ -161,9 +161,9 @@ def test_runs_on_different_data_are_drawn_in_a_plot_each(
     [
         ([], "stage=leaderboard needs run=<folder of runs>"),
         (["run=missing"], "run=missing is not a folder"),
-        (['run="missing/*"'], "run=missing/*: no folder matches"),
+        (['run="missing/*"'], "run=missing/*: no folder fits"),
         (["run=[]"], "run=[]: give a folder of runs, or a list of them"),
-        (["run=empty"], "run=empty: there is no run"),
+        (["run=empty"], "run=empty: no runs found"),
         (["run=some", "hydra.callbacks.comparison.y=test/no"], "no job has the metric test/no: choose"),
         (
             ["run=some", "+hydra.callbacks.comparison.z=1"],

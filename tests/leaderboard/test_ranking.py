@@ -41,7 +41,7 @@ BAD = {1: 0.50, 2: 0.521, 3: 0.511}
 
 def test_each_setting_is_compared_with_the_best_and_p_counts_the_comparisons() -> None:
     block = _rank(_cell("bad", BAD), _cell("good", GOOD), _cell("near", NEAR))
-    assert [row.cell.options["scoring"] for row in block.rows] == ["good", "near", "bad"]
+    assert [row.setting.options["scoring"] for row in block.rows] == ["good", "near", "bad"]
     assert [row.verdict for row in block.rows] == ["best", "tied", "worse"]
     expected = compare([BAD[seed] - GOOD[seed] for seed in (1, 2, 3)])
     assert block.rows[2].versus == expected
@@ -54,7 +54,7 @@ def test_each_setting_is_compared_with_the_best_and_p_counts_the_comparisons() -
 
 def test_where_less_is_better_the_order_turns() -> None:
     block = _rank(_cell("good", GOOD), _cell("bad", BAD), largest=False)
-    assert [row.cell.options["scoring"] for row in block.rows] == ["bad", "good"]
+    assert [row.setting.options["scoring"] for row in block.rows] == ["bad", "good"]
     assert "lowest" in summarize(block)
 
 
@@ -92,7 +92,7 @@ def test_the_truly_best_setting_is_kept_19_times_in_20() -> None:
     for _ in range(300):
         values = generator.normal(0.5, 0.1, (4, 3))
         block = _rank(*(_cell(str(i), dict(enumerate(row, start=1))) for i, row in enumerate(values)))
-        lost += "0" in [row.cell.options["scoring"] for row in block.named("worse")]
+        lost += "0" in [row.setting.options["scoring"] for row in block.named("worse")]
     assert lost / 300 <= 0.05
 
 
@@ -114,14 +114,14 @@ def test_predictions_let_one_seed_be_compared(tmp_path: Path) -> None:
     assert [row.verdict for row in block.rows] == ["best", "worse"]
     versus = block.rows[1].versus
     assert versus is not None and versus.examples
-    assert summarize(block).endswith("worse: bad; of one seed this holds for these trained models alone")
+    assert summarize(block).endswith("worse: bad; with one seed, this holds only for these trained models")
     assert (versus.low, versus.high) == pytest.approx((0.25, 0.25))  # one edit of four more, everywhere
 
 
 def test_other_test_examples_are_not_compared(tmp_path: Path) -> None:
     jobs = _jobs(tmp_path, {"good": [[0, 1, 0, 0]], "bad": [[1, 2, 1, 1, 1]]})
     block = rank(group_runs(jobs, varied_options(jobs)), RATE, False, {})
-    assert block.rows[1].why == "other test examples than the best"
+    assert block.rows[1].why == "tested on other examples than the best"
 
 
 def test_a_seed_without_predictions_leaves_the_comparison_to_the_seeds(tmp_path: Path) -> None:
@@ -171,5 +171,5 @@ def test_settings_are_named_by_what_tells_them_apart() -> None:
     options = [("a", 1, None), ("b", 1, None), ("b", 2, None)]
     found = [Setting({"scoring": a, "lr": b, "same": c}, []) for a, b, c in options]
     assert distinguishing_options(found) == ["scoring", "lr"]
-    assert found[0].told(["same", "lr"]) == "lr=1 same=null"
-    assert distinguishing_options(found[:1]) == [] and found[0].told([]) == "all runs"
+    assert found[0].describe(["same", "lr"]) == "lr=1 same=null"
+    assert distinguishing_options(found[:1]) == [] and found[0].describe([]) == "all runs"

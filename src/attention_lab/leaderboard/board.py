@@ -1,4 +1,4 @@
-"""The leaderboard of any runs: after a sweep, and as a stage over folders of runs. It needs no torch."""
+"""The leaderboard, after a sweep and as a stage that compares any runs. It needs no torch."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -32,17 +32,17 @@ OPTIONS = "hydra.callbacks.comparison"
 
 @dataclass(frozen=True)
 class View:
-    """What of the runs is shown.
+    """What to show of the runs.
 
-    What may be named: a metric of `metrics.json`, a group of `conf/` (its choice), an option's dotted path.
+    Names are those of metrics in `metrics.json`, of groups in `conf/`, or dotted paths of options.
 
     Attributes:
-        x: what the axis of `comparison.png` shows: an option or a group for lines, a metric for bubbles.
-        y: the metric that is compared; without it, or of runs that lack it, the first headline of the tests.
-        group: an option or a group: a line, or a bubble, for each of its values.
-        size: a metric that the area of a bubble shows.
+        x: the x axis of `comparison.png`: an option or a group for lines, a metric for bubbles.
+        y: the metric to compare; the first headline metric if not given, or if the runs lack it.
+        group: an option or a group with a line or a series of bubbles for each value.
+        size: the metric shown by a bubble's area.
         also: further metrics for the table.
-        title: of table and pictures.
+        title: title of table and pictures.
     """
 
     x: str | None = None
@@ -69,16 +69,16 @@ class View:
 def leaderboard(config: DictConfig) -> None:
     """The stage: compare all runs in and below `run`, a folder, a pattern, or a list of them.
 
-    The files go into that folder, or where several are given into this job's own.
+    The files go into that folder, or into this job's own if several are given.
 
     Raises:
-        LabError: `run` names no folder, or there is no run in it.
+        LabError: `run` is not a folder, or there are no runs in it.
     """
     folders = _folders(config.run)
     jobs = find_runs(folders)
     if not jobs:
         raise LabError(
-            f"run={_given(config.run)}: there is no run; a run's folder has config.yaml and {METRICS}"
+            f"run={_given(config.run)}: no runs found; the folder of a run has config.yaml and {METRICS}"
         )
     target = folders[0] if len(folders) == 1 else Path(HydraConfig.get().runtime.output_dir)
     write_leaderboard(target, jobs, View.of(HydraConfig.get().callbacks.get("comparison") or {}))
@@ -94,7 +94,9 @@ def _folders(given: Any) -> list[Path]:
         raise LabError(f"run={_given(given)}: give a folder of runs, or a list of them")
     for folder in folders:
         if not folder.is_dir():
-            raise LabError(f"run={folder} is not a folder: choose one that training runs wrote in logs/")
+            raise LabError(
+                f"run={folder} is not a folder: give the folder of a run or sweep, such as one in logs/"
+            )
     return folders
 
 
@@ -105,9 +107,9 @@ def _given(given: Any) -> str:
 def write_leaderboard(folder: Path, jobs: Sequence[Job], view: View) -> None:
     """Print the leaderboard of some runs and write `leaderboard.csv`, `.md` and `.png`.
 
-    Runs that differ only in their seed are one setting. Runs on different data are not compared; nor, where
-    `view.x` is an option, those that differ in it. Where `view` has both axes, `comparison.png` is drawn too;
-    for runs on different data, a `comparison_<data>.png` for each.
+    Runs that differ only in their seed are one setting. Runs on different data are not compared, nor runs
+    that differ in `view.x` if it is an option. If `view` has both axes, `comparison.png` is drawn too, or a
+    `comparison_<data>.png` for each data set.
 
     Raises:
         LabError: no run has a metric that `view` names, or the folder cannot be written to.
@@ -131,14 +133,18 @@ def write_leaderboard(folder: Path, jobs: Sequence[Job], view: View) -> None:
 
 
 def _by_data(jobs: Sequence[Job]) -> list[tuple[str, list[Job]]]:
-    """The runs that were tested on the same data, under its name; no name where all were."""
+    """The runs grouped by the data they were tested on, with its name (empty if there is only one)."""
     tested = dict.fromkeys(key for job in jobs for key in job.options if key.startswith("data.test"))
     keys = ["data", *(key for key in tested if len({str(job.value(key)) for job in jobs}) > 1)]
     found = group_runs(jobs, keys)
-    # Runs of data that have no such option are not told by it.
-    names = [cell.told(["data", *(key for key in keys if key in cell.jobs[0].options)]) for cell in found]
+    # Leave out options that the data of these runs does not have.
+    names = [
+        setting.describe(["data", *(key for key in keys if key in setting.jobs[0].options)])
+        for setting in found
+    ]
     return [
-        (name if len(found) > 1 else "", list(cell.jobs)) for name, cell in zip(names, found, strict=True)
+        (name if len(found) > 1 else "", list(setting.jobs))
+        for name, setting in zip(names, found, strict=True)
     ]
 
 
@@ -147,18 +153,18 @@ def make_section(name: str, jobs: Sequence[Job], view: View) -> Section:
     metrics = _metrics(jobs, view)
     keys = [key for key in (view.group, view.x) if key is not None and key not in metrics]
     keys += [key for key in varied_options(jobs) if key not in keys]
-    apart = [view.x] if view.x in keys else []
+    block_keys = [view.x] if view.x is not None and view.x in keys else []
     largest = higher_is_better(metrics[0], jobs)
     blocks = [
-        rank(group_runs(cell.jobs, keys), metrics[0], largest, cell.options)
-        for cell in group_runs(jobs, [key for key in apart if key is not None])
+        rank(group_runs(setting.jobs, keys), metrics[0], largest, setting.options)
+        for setting in group_runs(jobs, block_keys)
     ]
     aside = {"fit/seconds", *headlines(jobs)[3:]} - {metrics[0], view.x, view.size, *view.also}
     return Section(name, keys, metrics, blocks, aside)
 
 
 def _metrics(jobs: Sequence[Job], view: View) -> list[str]:
-    """The metrics of the table, the one that is compared first; of the extra ones, those measured."""
+    """The metrics of the table, the one that is compared first; without those that no run has."""
     known = _known(jobs)
     if view.y in known:
         x = [view.x] if view.x is not None and ("/" in view.x or view.x in known) else []
@@ -174,7 +180,7 @@ def _known(jobs: Sequence[Job]) -> list[str]:
 
 
 def _check(jobs: Sequence[Job], view: View) -> None:
-    """Refuse a metric that no run has; where some have it, the others are compared by their own."""
+    """Raise LabError for a metric that no run has; runs on data without it are compared by another."""
     known = _known(jobs)
     for name in (view.y, view.x if view.x is not None and "/" in view.x else None):
         if jobs and name is not None and name not in known:
@@ -184,7 +190,7 @@ def _check(jobs: Sequence[Job], view: View) -> None:
 def _draw(
     folder: Path, sections: Sequence[Section], done: Sequence[Job], view: View, title: str
 ) -> list[str]:
-    """Draw the pictures; their names."""
+    """Draw the pictures; returns their file names."""
     pictures = []
     if sections:
         write_atomically(folder / f"{NAME}.png", draw_board(title, sections))
@@ -202,7 +208,7 @@ def _draw(
 
 
 def _plot_names(sections: Sequence[Section]) -> list[str]:
-    """A file for the plot of each section, named by its data if there are several."""
+    """A file name for the plot of each section, with its data if there are several."""
     if len(sections) == 1:
         return ["comparison.png"]
     names: list[str] = []
@@ -214,6 +220,6 @@ def _plot_names(sections: Sequence[Section]) -> list[str]:
 
 
 def _short(path: Path, base: Path | None = None) -> str:
-    """The path from `base`, or from here, where it lies below."""
+    """The path relative to `base` (or the working directory) if it lies below."""
     here = (Path.cwd() if base is None else base).resolve()
     return str(path.resolve().relative_to(here) if path.resolve().is_relative_to(here) else path)

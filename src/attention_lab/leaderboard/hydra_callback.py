@@ -1,4 +1,4 @@
-"""Around each job of a sweep a line, and after all of them the leaderboard."""
+"""A line for each job of a sweep, and the leaderboard after all of them."""
 
 import math
 import os
@@ -33,11 +33,11 @@ from attention_lab.text_tables import number, printable
 
 
 class LeaderboardCallback(Callback):
-    """A callback of Hydra: a line for each job of a sweep, and a leaderboard when all are done.
+    """A Hydra callback that prints a line for each job of a sweep, and a leaderboard at the end.
 
-    Jobs that differ only in their seed are one setting; `board.write_leaderboard` tells what is shown of the
-    settings and where. A job that fails stops no other; it is listed with its reason, and the sweep ends with
-    status 1. Of a run alone, too, the reason of a failure is kept in its folder.
+    Jobs that differ only in their seed are one setting; for tables and pictures see
+    `board.write_leaderboard`. A failed job does not stop the others; it is listed with its reason, and the
+    sweep ends with status 1. The reason of a failure is kept in the folder of the run, also outside sweeps.
 
     Args:
         view: the columns of the table and the axes of the picture: see `leaderboard.View`.
@@ -53,13 +53,13 @@ class LeaderboardCallback(Callback):
         self.total = 0
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
-        """Say where the sweep goes, and refuse columns that no job can have, before hours of work."""
+        """Print the sweep's folder; reject unknown columns now rather than after hours of work."""
         if self.view.x is not None and self.view.y is None:
-            sys.exit(f"Error: {OPTIONS}: x needs y, the metric that is drawn over it")
+            sys.exit(f"Error: {OPTIONS}: x needs y, the metric to draw over it")
         for key in (self.view.x, self.view.group):
             known = key is None or "/" in key or key in config.hydra.runtime.choices
             if not known and OmegaConf.select(config, key or "", default="?") == "?":
-                sys.exit(f"Error: {OPTIONS}: {key} is no option, no group and no metric")
+                sys.exit(f"Error: {OPTIONS}: {key} is not an option, a group or a metric")
         counts = _counts(config)
         swept = [key for key, count in counts.items() if count is not None]
         self.swept = [*swept, SEED]
@@ -69,7 +69,7 @@ class LeaderboardCallback(Callback):
         print(f"Sweep: {config.hydra.sweep.dir}", flush=True)
 
     def on_job_start(self, config: DictConfig, *, task_function: TaskFunction, **kwargs: Any) -> None:
-        """Announce a job of a sweep; what an earlier one left in its folder goes."""
+        """Announce a job of a sweep; remove an earlier job's results from its folder."""
         folder = Path(config.hydra.runtime.output_dir)
         if config.stage in STAGES and os.environ.get("LOCAL_RANK", "0") == "0":
             (folder / ERROR).unlink(missing_ok=True)
@@ -82,15 +82,15 @@ class LeaderboardCallback(Callback):
         print(f"{int(config.hydra.job.num) + 1}{count}  {label}", end="  ", flush=True)
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
-        """Finish a job's line; what it failed of is kept in its folder, and the next job may start."""
+        """Finish a job's line; record a failure in its folder and let the sweep continue."""
         folder = Path(config.hydra.runtime.output_dir)
         alone = config.hydra.mode != RunMode.MULTIRUN
         if job_return.status == JobStatus.FAILED:
             error = job_return._return_value
             if not alone:
-                # A sweeper takes an exception for the end of everything, and NaN for one bad job.
+                # A sweeper stops at an exception, but takes NaN as the result of one bad job.
                 job_return.status, job_return.return_value = JobStatus.COMPLETED, math.nan
-            # What a process of the job's own has written says more than that it failed.
+            # A reason written by the job's own process says more than that it failed.
             reason = read_failure(folder) or record_failure(folder, error, _error_line(error))
             if not alone:
                 print(f"failed: {printable(reason)}  {_name(folder, config)}", flush=True)
@@ -116,20 +116,20 @@ class LeaderboardCallback(Callback):
 
 
 def _error_line(error: BaseException) -> str:
-    """The one line of an error of the user's; nothing of an unforeseen one, whose traceback is kept."""
+    """The line of an expected error; empty for an unexpected one, whose traceback is kept."""
     if not isinstance(error, CompactHydraException):
         return ""
     return first_line(error).removeprefix("Error: ")
 
 
 def _counts(config: DictConfig) -> dict[str, int | None]:
-    """How many values each option takes that the sweep was given: 0 where that is open, None if it is one."""
+    """The number of values of each option of the sweep: 0 if it is open, None for a single value."""
     params = OmegaConf.select(config, "hydra.sweeper.params") or {}
     given = [*(f"{key}={value}" for key, value in params.items()), *config.hydra.overrides.task]
     return sweep_sizes(parse_all(given, GlobalHydra.instance().config_loader()))
 
 
 def _name(folder: Path, config: DictConfig) -> str:
-    """A job's folder, seen from that of the sweep."""
+    """A job's folder relative to the sweep's."""
     sweep = Path(config.hydra.sweep.dir).resolve()
     return str(folder.relative_to(sweep) if folder.is_relative_to(sweep) else folder)

@@ -1,4 +1,4 @@
-"""The pictures of a comparison: settings in order, and one quantity against another."""
+"""Pictures of a comparison: settings in order, and one quantity against another."""
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
@@ -19,19 +19,19 @@ VERDICTS: Mapping[str, str] = {
     "open": "not compared",
 }
 COLOURS = ("#005EA2", "#569CD6", "#969CA4", "#C88200")
-"""Of the verdicts."""
-_MOST = 40  # rows of a panel; there are at most three times as many in the picture
+"""Colours of the verdicts."""
+_MOST = 40  # rows of a panel; a picture has at most three times as many
 _MOST_TICKS = 12
 
 
 def draw_board(title: str, sections: Sequence[Section]) -> bytes:
-    """`leaderboard.png`: of every setting the mean, its 95% interval, and a point for each seed."""
+    """`leaderboard.png`: the mean of every setting, its 95% interval, and a point for each seed."""
     panels, note = board_panels(sections)
     return to_png(draw_panels(panels, title=title, note=note, stacked=True))
 
 
 def board_panels(sections: Sequence[Section]) -> tuple[list[Dots], str]:
-    """A panel for each block, as far as they fit a picture, and the note above them."""
+    """A panel for each block, as many as fit a picture, and the note above them."""
     panels: list[Dots] = []
     left = 3 * _MOST
     blocks = [(section, block) for section in sections for block in section.blocks]
@@ -60,16 +60,16 @@ def _panel(section: Section, block: Block, rows: Sequence[Dot]) -> Dots:
 
 
 def _dot(row: Ranked, block: Block) -> Dot:
-    mean = or_nan(row.cell.estimate(block.metric)).mean
-    points = list(row.cell.values(block.metric).values())
+    mean = or_nan(row.setting.estimate(block.metric)).mean
+    points = list(row.setting.values(block.metric).values())
     group = list(VERDICTS).index(row.verdict)
-    return Dot(block.name(row), mean, row.cell.interval(block.metric), points, group)
+    return Dot(block.name(row), mean, row.setting.interval(block.metric), points, group)
 
 
 def visible_range(rows: Sequence[Dot]) -> Interval | None:
-    """All values, and of the intervals what lies within twice their spread; None where there are no values.
+    """The range of all values, and of intervals as far as twice that; None without values.
 
-    An interval of two seeds is twelve times their distance wide: it would press all else into a corner.
+    The interval of two seeds is twelve times as wide as their distance and would squeeze everything else.
     """
     values = [value for row in rows for value in (row.value, *row.points) if abs(value) < 1e100]
     if not values:
@@ -84,44 +84,44 @@ def visible_range(rows: Sequence[Dot]) -> Interval | None:
 
 
 def draw_axes(
-    cells: Sequence[Setting], x: str, y: str, *, size: str | None, title: str, group: str | None = None
+    settings: Sequence[Setting], x: str, y: str, *, size: str | None, title: str, group: str | None = None
 ) -> bytes:
     """`comparison.png`: y against x."""
-    panel, note = axes_panel(cells, x, y, size=size, group=group)
+    panel, note = axes_panel(settings, x, y, size=size, group=group)
     return to_png(draw_panels([panel], title=title, note=note))
 
 
 def axes_panel(
-    cells: Sequence[Setting], x: str, y: str, *, size: str | None = None, group: str | None = None
+    settings: Sequence[Setting], x: str, y: str, *, size: str | None = None, group: str | None = None
 ) -> tuple[Lines | Bubbles, str]:
     """Lines over an option or bubbles over a metric, and the note above them.
 
-    Bubbles that differ in more than `group` are joined: of a mechanism, those of every length.
+    Bubbles of one group are joined if settings differ in other options too, such as the length.
     """
-    bubbles = x not in cells[0].options
-    joined = bubbles and group in cells[0].options and len(cells[0].options) > 1
+    bubbles = x not in settings[0].options
+    joined = bubbles and group in settings[0].options and len(settings[0].options) > 1
     lines: dict[str, list[Setting]] = {}
-    for cell in cells:
+    for setting in settings:
         named = [
-            str(value) for key, value in cell.options.items() if key == group or (not joined and key != x)
+            str(value) for key, value in setting.options.items() if key == group or (not joined and key != x)
         ]
-        lines.setdefault(" · ".join(named), []).append(cell)
-    most = max(len(cell.values(y)) for cell in cells)
+        lines.setdefault(" · ".join(named), []).append(setting)
+    most = max(len(setting.values(y)) for setting in settings)
     note = f"mean and 95% interval over {most} seeds" if most > 1 else "one run each"
     if not bubbles:
         return _lines(lines, x, y), note
     if joined:
-        note += f"; beside each bubble {' · '.join(key for key in cells[0].options if key != group)}"
+        note += f"; beside each bubble {' · '.join(key for key in settings[0].options if key != group)}"
     note += f"; area and number: {size}" if size else ""
     series = [
         Series(
             name,
             _means(line, x),
             _means(line, y),
-            [cell.interval(y) for cell in line],
-            [cell.interval(x) for cell in line],
+            [setting.interval(y) for setting in line],
+            [setting.interval(x) for setting in line],
             areas=_means(line, size) if size else (),
-            texts=[_rest(cell, group) for cell in line] if joined else (),
+            texts=[_rest(setting, group) for setting in line] if joined else (),
         )
         for name, line in lines.items()
     ]
@@ -129,14 +129,14 @@ def axes_panel(
 
 
 def _lines(lines: Mapping[str, Sequence[Setting]], x: str, y: str) -> Lines:
-    """Numbers stand where they belong, on a logarithmic axis over a factor of ten; all else side by side."""
-    values = {cell.options[x] for cell in chain.from_iterable(lines.values())}
+    """Numbers on an axis, logarithmic if they span a factor of ten; other values side by side."""
+    values = {setting.options[x] for setting in chain.from_iterable(lines.values())}
     numeric = all(isinstance(value, Real) and not isinstance(value, bool) for value in values)
     series = []
     for name, line in lines.items():
-        row = sorted(line, key=lambda cell: cell.options[x]) if numeric else line
-        intervals = [cell.interval(y) for cell in row]
-        series.append(Series(name, [cell.options[x] for cell in row], _means(row, y), intervals))
+        row = sorted(line, key=lambda setting: setting.options[x]) if numeric else line
+        intervals = [setting.interval(y) for setting in row]
+        series.append(Series(name, [setting.options[x] for setting in row], _means(row, y), intervals))
     return Lines(
         series,
         x_label=x,
@@ -148,10 +148,10 @@ def _lines(lines: Mapping[str, Sequence[Setting]], x: str, y: str) -> Lines:
     )
 
 
-def _rest(cell: Setting, group: str | None) -> str:
-    """A setting by its options beside the group."""
-    return " · ".join(str(value) for key, value in cell.options.items() if key != group)
+def _rest(setting: Setting, group: str | None) -> str:
+    """The options of a setting other than the group."""
+    return " · ".join(str(value) for key, value in setting.options.items() if key != group)
 
 
-def _means(cells: Sequence[Setting], metric: str) -> list[float]:
-    return [or_nan(cell.estimate(metric)).mean for cell in cells]
+def _means(settings: Sequence[Setting], metric: str) -> list[float]:
+    return [or_nan(setting.estimate(metric)).mean for setting in settings]

@@ -1,4 +1,4 @@
-"""Runs that are alike: which options tell them apart, and what they say together over their seeds."""
+"""Group runs into settings: the options that tell them apart, and their metrics over the seeds."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -11,20 +11,20 @@ from attention_lab.runs.results import is_interval_end
 from attention_lab.runs.run_folder import Job
 
 COSTS = ("parameters", "fit/steps_per_second", "fit/peak_memory_mb")
-"""What training takes, beside any result."""
+"""Costs of training, shown next to any result."""
 HIGHER_IS_BETTER = ("accuracy", "mass", "monotonicity", "per_second")
-"""Ends of the names of metrics of which more is better; of all others less is."""
+"""Endings of the names of metrics for which higher is better; for all others lower is."""
 BOUNDS = {
     **dict.fromkeys(("accuracy", "sequence_error_rate"), (0.0, 1.0)),
     **dict.fromkeys(("token_error_rate", "mse", "seconds", "per_second", "memory_mb"), (0.0, math.inf)),
     "perplexity": (1.0, math.inf),
 }
-"""Ends of the names of metrics, and the values they can have. Edits can be more than a reference is long."""
+"""Endings of the names of metrics, and their ranges. Edits can outnumber the symbols of a reference."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """The runs that differ in nothing but the seed, and in what they agree."""
+    """Runs that differ only in the seed, and the options they share."""
 
     options: Mapping[str, Any]
     jobs: Sequence[Job]
@@ -32,15 +32,15 @@ class Setting:
     @property
     def name(self) -> str:
         """Its options, as on the command line."""
-        return self.told(tuple(self.options))
+        return self.describe(tuple(self.options))
 
-    def told(self, keys: Collection[str]) -> str:
-        """Those of its options that are in `keys`, as on the command line."""
+    def describe(self, keys: Collection[str]) -> str:
+        """Its options that are in `keys`, as on the command line."""
         own = {key: format_value(value) for key, value in self.options.items() if key in keys}
         return " ".join(f"{key}={value}" for key, value in own.items()) or "all runs"
 
     def by_seed(self, metric: str) -> dict[str, list[Job]]:
-        """The runs that have a metric; a seed that ran twice is one seed, and says nothing new."""
+        """The runs that have a metric, by seed."""
         found: dict[str, list[Job]] = {}
         for job in self.jobs:
             if metric in job.metrics:
@@ -48,21 +48,21 @@ class Setting:
         return found
 
     def values(self, metric: str) -> dict[str, float]:
-        """Of a metric, one for each seed: the mean of its runs."""
+        """The mean of a metric for each seed: a seed that ran twice counts once."""
         return {
             seed: math.fsum(job.metrics[metric] for job in jobs) / len(jobs)
             for seed, jobs in self.by_seed(metric).items()
         }
 
     def estimate(self, metric: str) -> Estimate | None:
-        """Of a metric over the seeds that have it; None where none has."""
+        """The estimate of a metric over the seeds that have it; None if none has."""
         values = list(self.values(metric).values())
         return estimate(values) if values else None
 
     def interval(self, metric: str) -> tuple[float, float]:
-        """The 95% interval of the mean, `estimate`'s, without the values that the metric cannot have.
+        """The 95% interval of `estimate`, cut to the range of the metric; NaN without one.
 
-        The mean is one that it can have: what is cut off holds it never, and 95% remain. NaN without one.
+        The true mean lies in that range, so the coverage remains 95%.
         """
         found = self.estimate(metric)
         if found is None or math.isnan(found.half):
@@ -72,23 +72,23 @@ class Setting:
 
 
 def bounds(metric: str) -> tuple[float, float]:
-    """The least and the greatest value that a metric can have."""
+    """The least and greatest possible values of a metric."""
     return next((ends for end, ends in BOUNDS.items() if metric.endswith(end)), (-math.inf, math.inf))
 
 
 def varied_options(jobs: Sequence[Job]) -> list[str]:
-    """The options in which the runs differ, the seed aside, as few as tell them all apart.
+    """The options apart from the seed in which the runs differ, as few as tell them all apart.
 
-    First come those that were given for some of them; then, if some still differ that have all these in
-    common, groups and other options of their configurations.
+    Options given on the command line come first; then, if runs that share all of these still differ, groups
+    and other options of their configurations.
     """
     given = dict.fromkeys(key for job in jobs for key in job.overrides)
-    keys = [key for key in given if key != SEED and len({_said(job, key) for job in jobs}) > 1]
+    keys = [key for key in given if key != SEED and len({_given_value(job, key) for job in jobs}) > 1]
     leaves = dict.fromkeys(key for job in jobs for key in job.options)
     for key in (*COMPARED, *leaves):
         if key in keys or all(str(job.value(key)) == job.seed for job in jobs):
             continue  # as in data.seed=${seed}
-        if any(len({str(job.value(key)) for job in cell.jobs}) > 1 for cell in group_runs(jobs, keys)):
+        if any(len({str(job.value(key)) for job in setting.jobs}) > 1 for setting in group_runs(jobs, keys)):
             keys.append(key)
     return keys
 
@@ -99,23 +99,23 @@ def format_value(value: Any) -> str:
 
 
 def distinguishing_options(found: Sequence[Setting]) -> list[str]:
-    """As few of the settings' options as tell all of them apart, the first ones first."""
+    """The fewest of the settings' options that tell all of them apart, earlier ones preferred."""
     keys: list[str] = []
     parts = 1 if found else 0
     for key in found[0].options if found else ():
-        now = len({tuple(format_value(cell.options[one]) for one in (*keys, key)) for cell in found})
+        now = len({tuple(format_value(setting.options[one]) for one in (*keys, key)) for setting in found})
         if now > parts:
             keys, parts = [*keys, key], now
     return keys
 
 
-def _said(job: Job, key: str) -> str:
+def _given_value(job: Job, key: str) -> str:
     value = job.value(key)
     return str(job.overrides.get(key) if value is None else value)
 
 
 def group_runs(jobs: Sequence[Job], keys: Sequence[str]) -> list[Setting]:
-    """The jobs with equal values of `keys` together, in the order in which each first comes."""
+    """The jobs grouped by their values of `keys`, in order of first appearance."""
     found: dict[tuple[str, ...], list[Job]] = {}
     for job in jobs:
         found.setdefault(tuple(str(job.value(key)) for key in keys), []).append(job)
@@ -123,7 +123,7 @@ def group_runs(jobs: Sequence[Job], keys: Sequence[str]) -> list[Setting]:
 
 
 def headlines(jobs: Sequence[Job], most: int = 4) -> list[str]:
-    """The metrics of the test by which jobs are compared, the monitored one first; any without a test."""
+    """The test metrics by which jobs are compared, the monitored one first; without a test, any metrics."""
     known = sorted({name for job in jobs for name in job.metrics})
     tested = [name for name in known if name.startswith("test/")]
     names = (
@@ -143,7 +143,7 @@ def headlines(jobs: Sequence[Job], most: int = 4) -> list[str]:
 
 
 def higher_is_better(metric: str, jobs: Sequence[Job]) -> bool:
-    """The direction of a metric: `monitor.mode` of the run that watched it, or else by its name."""
+    """Whether higher is better: by `monitor.mode` of a run that monitors it, otherwise by its name."""
     for job in jobs:
         if _tested(job.value("monitor.metric")) == metric and job.value("monitor.mode") in ("min", "max"):
             return bool(job.value("monitor.mode") == "max")

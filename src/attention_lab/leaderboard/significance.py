@@ -1,4 +1,4 @@
-"""How sure a mean over seeds is, and whether one setting is worse than another. It needs no torch."""
+"""Intervals of means over seeds, and whether one setting is worse than another. It needs no torch."""
 
 import math
 import statistics
@@ -11,14 +11,14 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 RESAMPLES = 10_000
 LEVEL = 0.95
-CHUNK = 2_000_000  # numbers held at a time
+CHUNK = 2_000_000  # numbers in memory at a time
 
 
 class Estimate(NamedTuple):
     r"""Mean and standard deviation of n values, and half the width of the 95% interval of the mean.
 
     With :math:`s` the standard deviation (n - 1 in its denominator) and :math:`t` the quantile of Student's
-    distribution (1908), half the width is :math:`t_{0.975,\,n-1}\, s / \sqrt n`; of one value it is NaN.
+    distribution (1908), half the width is :math:`t_{0.975,\,n-1}\, s / \sqrt n`; for one value it is NaN.
     """
 
     n: int
@@ -28,7 +28,7 @@ class Estimate(NamedTuple):
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """The estimate from at least one value; NaN among them gives NaN."""
+    """The estimate from at least one value; NaN if one of them is."""
     from scipy.special import stdtrit
 
     if not all(map(math.isfinite, values)):
@@ -41,14 +41,14 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 
 class Difference(NamedTuple):
-    """What one setting has more than another, paired over the seeds that both have.
+    """The difference of one setting from another, paired over the seeds that both have.
 
     Attributes:
-        n: how many seeds.
-        mean: of the differences.
-        low: lower end of their 95% interval; NaN where there is nothing to judge by.
+        n: number of seeds.
+        mean: mean difference.
+        low: lower end of its 95% interval; NaN if the data do not suffice for one.
         high: upper end.
-        p: two-sided probability of so large a difference if there were none; see `compare`.
+        p: two-sided p-value of no difference; see `compare`.
         examples: whether the test examples were resampled too.
     """
 
@@ -63,29 +63,30 @@ class Difference(NamedTuple):
 def compare(differences: Sequence[float], resampled: Array | None = None, *, seed: int = 0) -> Difference:
     r"""The mean of paired differences, one for each seed, with its 95% interval and p.
 
-    A seed is that of the same initial weights, order and dropout as far as two settings have these in common,
-    so that what both have from it cancels out in the difference :math:`d_s`, :math:`\bar d` their mean over n
-    seeds and :math:`s` their standard deviation.
+    A seed fixes initial weights, order and dropout as far as two settings share these, so that the common
+    effect of a seed cancels in the difference :math:`d_s`. Let :math:`\bar d` be the mean of the differences
+    over n seeds and :math:`s` their standard deviation.
 
     Without `resampled` this is Student's paired t test: :math:`\bar d \pm t_{0.975,\,n-1}\, s / \sqrt n`. It
-    says what other seeds would give on the same test examples. A difference that is the same for every seed
-    is taken as certain.
+    predicts other seeds on the same test examples. A difference that is the same for every seed is taken as
+    certain.
 
-    With `resampled`, :math:`\bar d` on other test examples as `resample` draws them (the paired bootstrap of
-    Koehn 2004, "Statistical significance tests for machine translation evaluation", W04-3250), it is about
-    other seeds *and* other examples. Each resample r gets a draw of what other seeds would add:
+    With `resampled`, the values of :math:`\bar d` on other test examples as `resample` draws them (the paired
+    bootstrap of Koehn 2004, "Statistical significance tests for machine translation evaluation", W04-3250),
+    it predicts other seeds *and* other examples. To each resample r, a draw of the effect of other seeds is
+    added:
 
     .. math:: \theta_r = \bar d_r + t_r\, s / \sqrt n, \qquad t_r \sim \text{Student}_{n-1}
 
-    The interval's ends are the quantiles 0.025 and 0.975 of :math:`\theta`, and p is twice the smaller one of
-    the shares of resamples on either side of zero. Seeds are not drawn with replacement as the examples are:
-    of three seeds that would give two thirds of their variance, and normal rather than Student's quantiles.
-    With one seed there is no second term: the result is Koehn's and holds for these two trained models alone.
+    The interval's ends are the quantiles 0.025 and 0.975 of :math:`\theta`, and p is twice the smaller of the
+    shares of resamples on either side of zero. Seeds are not drawn with replacement as the examples are: with
+    three seeds, that would give two thirds of their variance, and normal rather than Student's quantiles.
+    With one seed there is no second term: the result is Koehn's and holds only for these two trained models.
 
     Args:
         differences: one for each seed.
         resampled: their mean on each of many resamples of the test examples.
-        seed: of the draws: the same numbers have the same interval.
+        seed: seed of the draws, so that the same numbers have the same interval.
     """
     from scipy.special import stdtr, stdtrit
 
@@ -120,10 +121,10 @@ def resample(
     Because c is shared, the difference of two columns is that of two runs on one test set (Koehn 2004).
 
     Args:
-        numerators: `[runs, N]`, what each made wrong of each example, such as its edits.
-        denominators: `[runs, N]`, out of how much, such as the length of its reference.
-        resamples: how many times N examples are drawn, with replacement.
-        seed: of the draws.
+        numerators: `[runs, N]`, each run's errors on each example, such as its edits.
+        denominators: `[runs, N]`, the possible errors, such as the length of its reference.
+        resamples: number of times that N examples are drawn with replacement.
+        seed: seed of the draws.
 
     Returns:
         `[resamples, runs]`; NaN where the denominators sum to 0.

@@ -1,4 +1,4 @@
-"""A comparison as a table: on the console, as Markdown and as CSV. Whatever names hold, it stays a table."""
+"""A comparison as a table on the console, in Markdown and in CSV, whatever characters names contain."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -22,29 +22,29 @@ from attention_lab.text_tables import (
 )
 
 NOTE = (
-    "Mean ± standard deviation over n seeds; interval of the mean by Student's t, within the values that the "
-    "metric can have. Against the best: the mean difference paired over seeds, its 95% interval, and p times "
-    "the number of comparisons."
+    "Mean ± standard deviation over n seeds; interval of the mean by Student's t, cut to the range of the "
+    "metric. Against the best: the mean difference paired over seeds, its 95% interval, and p times the "
+    "number of comparisons."
 )
-RESAMPLED = "The intervals of differences are about other test examples too (paired bootstrap, Koehn 2004)."
+RESAMPLED = "Intervals of differences account for other test examples too (paired bootstrap, Koehn 2004)."
 COUNTS = ("parameters", "fit/steps")
-"""Metrics that count something."""
+"""Metrics that are counts."""
 _WIDEST = 400
 """Most characters of a line of a table in a file."""
 _COMPARED = 5
-"""Columns after the options that are shown on the narrowest console; more as far as there is room."""
+"""Columns after the options that even the narrowest console shows; a wider one shows more."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """One table: settings measured by the same metrics, in blocks within which they are compared.
+    """One table of settings with the same metrics, in blocks within which they are compared.
 
     Attributes:
-        name: what tells it from the other sections; empty if there is but one.
+        name: the data that distinguishes it from other sections; empty if there is only one.
         keys: the options in which its settings differ.
-        metrics: the one they are compared by, then others.
+        metrics: the metric that is compared, then others.
         blocks: the settings.
-        aside: those of the metrics that a console has no room for.
+        aside: metrics that the console leaves out.
     """
 
     name: str
@@ -60,12 +60,12 @@ class Section:
 
     @property
     def count(self) -> str:
-        """How many runs it is of."""
-        return count_runs(sum(len(row.cell.jobs) for row in self.rows))
+        """The number of runs, with the word."""
+        return count_runs(sum(len(row.setting.jobs) for row in self.rows))
 
     @property
-    def words(self) -> list[str]:
-        """What each block with more than one setting says."""
+    def summaries(self) -> list[str]:
+        """The result of each block with more than one setting."""
         return [summarize(block) for block in self.blocks if len(block.rows) > 1]
 
     @property
@@ -77,7 +77,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Failure:
-    """A run without results: what became of it, in a word, and why."""
+    """A run without results: how it ended, in a word, and why."""
 
     kind: str
     label: str
@@ -91,7 +91,7 @@ def count_runs(runs: int) -> str:
 
 
 def or_nan(found: Estimate | None) -> Estimate:
-    """The estimate; from no value where there is none."""
+    """The estimate, or one from no values if there is none."""
     return Estimate(0, math.nan, math.nan, math.nan) if found is None else found
 
 
@@ -100,18 +100,18 @@ def tabulate(section: Section, *, brief: bool = False) -> tuple[list[str], list[
 
     Args:
         section: the table.
-        brief: as narrow as a console is: short names, fewer metrics, and of all but the first only the means.
+        brief: for a narrow console: short names, fewer metrics, and only the means of all but the first.
     """
     first, *others = (name for name in section.metrics if not (brief and name in section.aside))
     names = [*section.keys, "n", first, "95% interval", "against the best", "p", *others]
     header = [_brief(name) for name in names] if brief else names
     lines = []
     for row in section.rows:
-        n = or_nan(row.cell.estimate(first)).n
-        named = [format_value(row.cell.options[key]) for key in section.keys]
-        further = [_mean(row.cell, name, bare=brief or name in COSTS) for name in others]
-        interval = _range(*row.cell.interval(first))
-        lines.append([*named, str(n), _mean(row.cell, first), interval, *_against(row), *further])
+        n = or_nan(row.setting.estimate(first)).n
+        named = [format_value(row.setting.options[key]) for key in section.keys]
+        further = [_mean(row.setting, name, bare=brief or name in COSTS) for name in others]
+        interval = _range(*row.setting.interval(first))
+        lines.append([*named, str(n), _mean(row.setting, first), interval, *_against(row), *further])
     most = len(section.keys) + 1
     kept = [place for place in range(len(header)) if place <= most or any(line[place] for line in lines)]
     return [header[place] for place in kept], [[line[place] for place in kept] for line in lines]
@@ -122,8 +122,8 @@ def _brief(name: str) -> str:
     return short if short == name else short.replace("_per_second", "/s").replace("_", " ")
 
 
-def _mean(cell: Setting, metric: str, *, bare: bool = False) -> str:
-    found = or_nan(cell.estimate(metric))
+def _mean(setting: Setting, metric: str, *, bare: bool = False) -> str:
+    found = or_nan(setting.estimate(metric))
     if not found.n:
         return ""
     counted = metric in COUNTS and found.mean.is_integer()
@@ -146,7 +146,7 @@ def _against(row: Ranked) -> tuple[str, str]:
 
 
 def print_leaderboard(title: str, sections: Sequence[Section], failed: Sequence[Failure]) -> None:
-    """Print the tables, as many columns as there is room for, what they say, and the runs that failed."""
+    """Print the tables with as many columns as fit, their summaries, and the runs that failed."""
     terminal = Console()
     # A file has no width.
     console = terminal if terminal.is_terminal else Console(width=_WIDEST)
@@ -158,8 +158,8 @@ def print_leaderboard(title: str, sections: Sequence[Section], failed: Sequence[
             if console.measure(table, options=console.options.update(width=_WIDEST)).maximum <= console.width:
                 break
         console.print(table)
-        for words in section.words:
-            console.print(printable(words, 3000), markup=False, highlight=False, soft_wrap=True)
+        for summary in section.summaries:
+            console.print(printable(summary, 3000), markup=False, highlight=False, soft_wrap=True)
     for one in failed:
         text = f"{one.kind}: {printable(one.label)}: {printable(one.reason)}  {printable(one.folder)}"
         console.print(text, markup=False, highlight=False, soft_wrap=True)
@@ -169,7 +169,7 @@ def _table(title: str, header: Sequence[str], lines: Sequence[Sequence[str]]) ->
     table = Table(title=_plain(title), title_justify="left", title_style="bold")
     for place, name in enumerate(header):
         side: Literal["left", "right"] = "right" if place >= header.index("n") else "left"
-        table.add_column(_plain(name), justify=side, overflow="fold")  # no number is cut off
+        table.add_column(_plain(name), justify=side, overflow="fold")  # never truncate numbers
     for line in lines:
         table.add_row(*map(_plain, line))
     return table
@@ -186,7 +186,7 @@ def to_markdown(
     parts = [f"# {markdown_text(title)}"]
     for section in sections:
         parts += [f"## {markdown_text(section.name)}"] if section.name else []
-        parts += [markdown_text(words, 3000) for words in section.words]
+        parts += [markdown_text(summary, 3000) for summary in section.summaries]
         header, lines = tabulate(section)
         rows = [[markdown_text(cell) for cell in row] for row in (header, *lines)]
         parts.append(markdown_table(rows[0], rows[1:], numbers_from=header.index("n")))
@@ -198,14 +198,14 @@ def to_markdown(
 
 
 def _listed(one: Failure) -> str:
-    told = f"{one.kind}: {markdown_code(one.label)}: {markdown_text(one.reason)}"
-    return f"- {told} ({markdown_code(one.folder)})"
+    reason = f"{one.kind}: {markdown_code(one.label)}: {markdown_text(one.reason)}"
+    return f"- {reason} ({markdown_code(one.folder)})"
 
 
 def to_csv(sections: Sequence[Section]) -> str:
-    """A line for each setting: its options, n, of each metric mean, sd and the ends of the interval.
+    """A line for each setting: its options, n, and the mean, sd and interval of each metric.
 
-    Then what it is compared by, its difference to the best with the ends of its interval, p and the verdict.
+    Then the metric compared, its difference from the best with its interval, p and the verdict.
     """
     keys = list(dict.fromkeys(key for section in sections for key in section.keys))
     metrics = list(dict.fromkeys(metric for section in sections for metric in section.metrics))
@@ -215,13 +215,13 @@ def to_csv(sections: Sequence[Section]) -> str:
     rows: list[list[Any]] = [[*named, *keys, "n", *ends, *versus]]
     for section in sections:
         for row in section.rows:
-            found = [or_nan(row.cell.estimate(metric)) for metric in metrics]
-            ranges = [row.cell.interval(metric) for metric in metrics]
+            found = [or_nan(row.setting.estimate(metric)) for metric in metrics]
+            ranges = [row.setting.interval(metric) for metric in metrics]
             values = [(one.mean, one.sd, *ends) for one, ends in zip(found, ranges, strict=True)]
             filled = [_filled(value) for four in values for value in four]
             where = [section.name] if named else []
-            options = [row.cell.options.get(key, "") for key in keys]
-            n = or_nan(row.cell.estimate(section.metrics[0])).n
+            options = [row.setting.options.get(key, "") for key in keys]
+            n = or_nan(row.setting.estimate(section.metrics[0])).n
             rows.append([*where, *options, n, *filled, section.metrics[0], *_difference(row), row.verdict])
     return csv_text([[printable(one) if isinstance(one, str) else one for one in row] for row in rows])
 
