@@ -14,7 +14,7 @@ from attention_lab.errors import LabError
 from attention_lab.models import Seq2Seq
 from attention_lab.sizes import PAD
 from attention_lab.tasks import Transduction
-from attention_lab.tasks.r_drop import divergence, twice
+from attention_lab.tasks.r_drop import divergence, duplicate
 from attention_lab.tasks.transduction import cross_entropy
 
 
@@ -74,7 +74,7 @@ def test_a_step_adds_it_to_the_cross_entropy_of_both_passes(
     torch.manual_seed(1)
     loss = task.training_step(batch, 0)
     torch.manual_seed(1)
-    both = twice(batch)
+    both = duplicate(batch)
     logits = task.model(both.source, both.source_lengths, both.target)
     assert logits.shape[0] == 8
     assert not logits[:4].equal(logits[4:])

@@ -1,4 +1,4 @@
-"""LightningModules: the loss, the metrics and what is shown of each kind of data."""
+"""LightningModules: loss, metrics and pictures for each kind of data."""
 
 from attention_lab.tasks.classification import Classification
 from attention_lab.tasks.language import LanguageModeling

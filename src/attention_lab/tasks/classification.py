@@ -16,11 +16,11 @@ from attention_lab.tasks.task import Part, Task, check_label_smoothing
 
 
 class Classification(Task):
-    """Train by cross entropy, judge by accuracy.
+    """Train by cross entropy, evaluate by accuracy.
 
     Args:
-        model: the classifier: logits of inputs and lengths. One without a method `position_labels`, as
-            `SequenceClassifier` has, is taken to attend to the tokens themselves.
+        model: the classifier, from inputs and lengths to logits. Without a method `position_labels` like that
+            of `SequenceClassifier`, it is assumed to attend to the tokens themselves.
         codec: text to tensors and back.
         label_smoothing: share of the target spread over all classes in training (1512.00567).
         options: see `Task`.
@@ -62,7 +62,7 @@ class Classification(Task):
 
     @torch.no_grad()
     def answer(self, batch: ClassificationBatch) -> list[str]:
-        """The likeliest label of each example, or of each of its last positions."""
+        """The most likely label of each example, or of each of its last positions."""
         classes = self.model(batch.inputs, batch.lengths).argmax(-1)
         return [self.codec.decode(label) for label in classes.tolist()]
 
@@ -90,15 +90,15 @@ class Classification(Task):
         return result
 
     def _positions(self, tokens: list[str]) -> list[str]:
-        """The labels of what the model attends to: the tokens, unless its `position_labels` adds to them."""
+        """Labels of the positions attended to: the tokens, and any added by the model's `position_labels`."""
         labels = getattr(self.model, "position_labels", list)
         return labels(tokens)
 
     def _sides(self, module: str, weights: Tensor, tokens: list[str], longest: int) -> Sides:
-        """Labels of the rows and columns of an attention: positions, or numbers where it has others.
+        """Labels of the rows and columns of an attention: positions, or numbers if their count differs.
 
         Args:
-            module: its place in the model.
+            module: its module name.
             weights: its weights `[B, H, Q, K]`.
             tokens: labels of an example's tokens.
             longest: length of the longest example.

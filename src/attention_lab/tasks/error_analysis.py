@@ -1,4 +1,4 @@
-"""Every output of a test in a table, and which mistakes are the commonest."""
+"""Tables of all outputs of a test and of its commonest errors."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,12 +14,12 @@ from attention_lab.text_tables import ESCAPES, ConsoleTable, markdown_table, mar
 from attention_lab.writing import write_atomically
 
 COLUMNS = ("expected → written", "times", "example: output (reference)")
-"""The columns of a table of mistakes."""
+"""The columns of a table of errors."""
 
 CONSOLE, LISTED, WORST = 10, 100, 20
-"""Most confusions on the console and in `errors.md`, and most of the worst examples there."""
+"""Most confusions on the console, most in `errors.md`, and most examples listed there."""
 LONGEST = 3000
-"""Most characters of a cell of its tables."""
+"""Most characters of a table cell in `errors.md`."""
 Row = tuple[str, str, str]
 
 
@@ -27,11 +27,11 @@ Codec = TransductionCodec | ImageCodec
 
 
 class ErrorAnalysis(NamedTuple):
-    """What a test got wrong.
+    """The errors of a test.
 
     Attributes:
         commonest: the commonest confusions, for the console.
-        worst: the rows of the wrong examples in the data, those with most edits for each symbol first.
+        worst: row numbers of the wrong examples in the data, those with most edits per symbol first.
     """
 
     commonest: ConsoleTable
@@ -44,7 +44,7 @@ def write_error_analysis(
     """Write `predictions.tsv` and `errors.md` of a test.
 
     Args:
-        examples: what was written, in the order in which it was tested.
+        examples: the scored examples, in the order of testing.
         codec: ids to text.
         split: the part of the data that was tested.
         folder: the run's folder.
@@ -65,7 +65,7 @@ def write_error_analysis(
 
 
 def _by_row(judged: Sequence[ScoredExample], split: Split) -> dict[int, ScoredExample]:
-    """The examples by their row in the data; they were tested in the order of their lengths."""
+    """The examples by their row in the data; tests go by length."""
     rows = split.lengths.argsort(stable=True)[: len(judged)].tolist()
     return dict(sorted(zip(rows, judged, strict=True)))
 

@@ -19,7 +19,7 @@ from attention_lab.tasks.task import Part, Task, check_label_smoothing
 from attention_lab.tasks.transduction import cross_entropy
 
 LIMIT = 64
-"""Most symbols whose weights are shown."""
+"""Most symbols of a text to show weights for."""
 
 
 class Perplexity(MeanMetric):
@@ -31,20 +31,20 @@ class Perplexity(MeanMetric):
 
 
 class LanguageModeling(Task):
-    """Train by cross entropy on the next symbol; judge by the perplexity, `exp` of its mean over all symbols.
+    """Train by cross entropy on the next symbol; evaluate by perplexity, `exp` of its mean over all symbols.
 
-    Going on from a prompt, each symbol is drawn from the model; see `Sampling`. Draws depend on
-    `torch.initial_seed()`, which `seed=` sets, and on the number of the example, never on its company: the
-    same prompts are continued in the same way until there is another seed.
+    A prompt is continued by sampling from the model; see `Sampling`. Samples depend on the number of the
+    example and on `torch.initial_seed()`, which `seed=` sets, but not on the batch: the same prompts are
+    continued in the same way unless the seed changes.
 
     Args:
         model: the language model.
         codec: text to tensors and back.
         label_smoothing: share of the target spread over all symbols in training (1512.00567).
-        temperature: divides the logits when drawing; 0 is the most probable symbol, above 1 is more daring.
-        top_k: draw from the most probable symbols only, this many; None from all.
-        top_p: draw from the most probable symbols that together have this probability; 1 from all.
-        max_new_tokens: the most symbols that are written after a prompt.
+        temperature: divides the logits when sampling; 0 takes the most probable symbol.
+        top_k: sample from this many of the most probable symbols; None for all.
+        top_p: sample from the most probable symbols that together have this probability; 1 for all.
+        max_new_tokens: most symbols to write after a prompt.
         options: see `Task`.
     """
 
@@ -95,15 +95,12 @@ class LanguageModeling(Task):
 
     @torch.no_grad()
     def answer(self, batch: LanguageBatch) -> list[str]:
-        """Each prompt with what the model makes of it."""
+        """Each prompt with its continuation."""
         return [self.codec.decode(ids) for ids in self._write(batch).cpu()]
 
     @torch.no_grad()
     def observe(self, batch: LanguageBatch) -> list[Observation]:
-        """Each prompt with its continuation, and the weights with which the model reads both.
-
-        Of a long text the first `LIMIT` symbols are shown.
-        """
+        """Each prompt with its continuation, and the weights over the first `LIMIT` symbols of both."""
         written = self._write(batch)
         with recording(self.model) as weights:
             self.model(written[:, : min(LIMIT, self.model.length)])

@@ -12,7 +12,7 @@ from attention_lab.models.seq2seq import EncoderDecoder
 from attention_lab.sizes import PAD
 
 LogLikelihood = Callable[[Tensor, Tensor], Tensor]
-"""From logits `[..., V]` and targets `[...]` to `log p(y)` of each."""
+"""Maps logits `[..., V]` and targets `[...]` to `log p(y)` of each target."""
 
 
 def monte_carlo_loss(
@@ -22,17 +22,19 @@ def monte_carlo_loss(
 
         1/N sum_n [d log p(y | s^n) + lambda_r (log p(y | s^n) - b) d log p(s^n) + lambda_e d H(s)]
 
-    Where the steps are independent of what earlier ones drew, the draw of a step is credited with the
-    likelihood of its own symbol; otherwise with that of all that follow, for which b counts as often.
+    If steps do not depend on earlier draws, the reward of a draw is the log-likelihood of its own symbol;
+    otherwise it is that of its own and all later symbols, with b counted once for each.
 
     Returns:
-        The loss to take the gradient of, and the negative log-likelihood of the draws.
+        The loss to differentiate, and the negative log-likelihood of the draws.
     """
     with drawing(pooling) as draws:
         logits = model(batch.source, batch.source_lengths, batch.target, pooling.samples)
     target = batch.target.repeat_interleave(pooling.samples, 0)
     likelihood = log_likelihood(logits, target)
-    written = (target != PAD).to(likelihood.dtype)  # not that of the logits: bfloat16 cannot count to 300
+    written = (target != PAD).to(
+        likelihood.dtype
+    )  # not the dtype of the logits: bfloat16 cannot count to 300
     likelihood = likelihood * written
     log_probability, entropy = (torch.cat(parts, -1) for parts in zip(*draws, strict=True))
     reward, steps = likelihood.detach(), written
@@ -56,6 +58,6 @@ def enumerated_loss(
     objective = bound if pooling.objective == "bound" else marginal
     written = batch.target != PAD
     per_step = objective(probability, log_likelihood(logits, target))
-    # A step that may attend to nothing, as outside a window, has no position to sum over.
+    # A step with nothing to attend to, as outside a window, has no position to sum over.
     attended = written & (probability.sum(-1) > 0)
     return -per_step.where(attended, 0.0).sum() / written.sum()

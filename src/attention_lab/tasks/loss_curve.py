@@ -1,4 +1,4 @@
-"""A picture of the losses that a run has logged."""
+"""A picture of the losses logged by a run."""
 
 from pathlib import Path
 
@@ -11,14 +11,14 @@ TAG = "train/loss"
 
 
 def save_losses(log: Path, folder: Path, label: str) -> Path | None:
-    """Draw the training loss of each logged step into `folder`; None if the log has less than two of them.
+    """Draw the training loss of each logged step into `folder`; None if there are fewer than two.
 
-    The log is read, and not what this process remembers, so that a resumed run shows all of its steps.
+    It reads the log rather than losses in memory, so that a resumed run shows all its steps.
 
     Args:
         log: the folder of the run's event files.
         folder: where `loss.png` is written.
-        label: what the loss is.
+        label: name of the loss.
     """
     if not log.is_dir():
         return None

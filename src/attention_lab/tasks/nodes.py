@@ -16,9 +16,9 @@ from attention_lab.tasks.task import Part, Task
 
 
 class NodeClassification(Task):
-    """Train by cross entropy on the training nodes, judge by accuracy on the others.
+    """Train by cross entropy on the training nodes, evaluate by accuracy on the others.
 
-    All nodes and edges are seen in training; only the labels of the other parts are not.
+    Training sees all nodes and edges, but not the labels of the other parts.
 
     Args:
         model: the classifier.
@@ -52,12 +52,12 @@ class NodeClassification(Task):
 
     @torch.no_grad()
     def answer(self, batch: NodeBatch) -> list[str]:
-        """The likeliest label of each node asked for."""
+        """The most likely label of each node in the batch."""
         return [self.codec.decode(label) for label in self._logits(batch).argmax(-1).tolist()]
 
     @torch.no_grad()
     def observe(self, batch: NodeBatch) -> list[Observation]:
-        """The graph as one example: who attends to whom, and the labels of the nodes asked for."""
+        """The graph as one example: which node attends to which, and the labels of the nodes in the batch."""
         names = self.codec.names
         with recording(self.model) as weights:
             answers = self.answer(batch)
@@ -72,7 +72,7 @@ class NodeClassification(Task):
         return [observation]
 
     def _logits(self, batch: NodeBatch) -> Tensor:
-        """Logits [B, C] of the nodes asked for."""
+        """Logits [B, C] of the nodes in the batch."""
         logits: Tensor = self.model(batch.features, batch.edges)[batch.nodes]
         return logits
 

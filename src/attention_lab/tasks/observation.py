@@ -1,4 +1,4 @@
-"""What a task shows of an example: its text, and a record of every attention."""
+"""An example as a task shows it: its text, and a record of every attention."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -11,13 +11,13 @@ from attention_lab.tensorboard_plugin.record import AttentionRecord, Ink
 
 
 class Observation(NamedTuple):
-    """One example as the model saw it, all on the CPU.
+    """One example as the model saw it, on the CPU.
 
     Attributes:
         input: the example as text.
-        output: what the model makes of it.
-        expected: what it should be; empty where that is unknown.
-        records: of each attention, in order of execution: weights, mask, labels and what else the tab shows.
+        output: the model's output.
+        expected: the right output; empty if unknown.
+        records: weights, mask, labels and more of each attention, in order of execution.
     """
 
     input: str
@@ -31,7 +31,7 @@ class Observation(NamedTuple):
         return {record.module: torch.from_numpy(record.weights) for record in self.records}
 
     def labels(self, module: str) -> tuple[list[str], list[str]]:
-        """The labels of the rows and of the columns of one attention."""
+        """The labels of the rows and columns of one attention."""
         (record,) = (record for record in self.records if record.module == module)
         return list(record.queries), list(record.keys)
 
@@ -40,11 +40,11 @@ class Sides(NamedTuple):
     """The queries and keys of one attention on one example.
 
     Attributes:
-        queries: labels of the first Q rows, which are those to be shown.
+        queries: labels of the first Q rows, the ones to show.
         keys: labels of the first K columns.
-        gold: gold key `[Q]` or keys `[Q, G]` of each query, -1 where there is none; None if unknown.
-        picture: what the keys are cells of, where the input is a picture.
-        x: positions `[Q]` of the queries and `[K]` of the keys, where both are numbers on one axis.
+        gold: gold key `[Q]` or keys `[Q, G]` of each query, -1 for no key; None if unknown.
+        picture: the input, if it is a picture and the keys are its cells.
+        x: positions `[Q]` of the queries and `[K]` of the keys, if both are numbers on one axis.
     """
 
     queries: list[str]
@@ -67,9 +67,9 @@ def make_observation(
     """The observation of one example of a recorded batch.
 
     Args:
-        weights: what was recorded.
+        weights: the recording.
         example: its number in the batch.
-        sides: of each attention by module name; of those missing here nothing is shown.
+        sides: queries and keys of each attention to show, by module name.
         columns: the keys to show, in this order; None for the first ones.
         input: see `Observation`.
         output: likewise.
@@ -77,6 +77,7 @@ def make_observation(
     """
 
     def shown(heads: Tensor, side: Sides) -> Any:
+        """The rows and columns to show of one example's weights or mask."""
         heads = heads[example] if columns is None else heads[example][..., columns]
         return heads[:, : len(side.queries), : len(side.keys)].cpu().numpy()
 

@@ -1,4 +1,4 @@
-"""From records of attention to named pictures, and to files."""
+"""Draw records of attention as named pictures, and save them."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,11 +14,11 @@ from attention_lab.viz import Heatmap, Overlay, draw_heatmaps, draw_overlays, ro
 from attention_lab.writing import write_atomically
 
 Records = Sequence[AttentionRecord]
-"""Of the attentions of an example."""
+"""The records of one example."""
 
 
 def scale_tops(examples: Iterable[Records]) -> dict[str, float]:
-    """The weight of the darkest colour for each place: see `rounded_top`; all heads and examples share it."""
+    """The weight of each place's darkest colour, shared by heads and examples; see `rounded_top`."""
     maps: dict[str, list[npt.NDArray[Any]]] = {}
     for records in examples:
         for record in records:
@@ -27,16 +27,16 @@ def scale_tops(examples: Iterable[Records]) -> dict[str, float]:
 
 
 def attention_pictures(records: Records, tops: Mapping[str, float]) -> Iterator[tuple[str, Image]]:
-    """The pictures of each attention module, with the names of what they show."""
+    """The pictures of each attention module, with their names."""
     for record in records:
         yield from record_pictures(record, tops[readable(record.module)])
 
 
 def record_pictures(record: AttentionRecord, top: float) -> Iterator[tuple[str, Image]]:
-    """One picture of a record, a panel for each head, with the module's place as its name.
+    """One picture of a record, with a panel for each head; its name is the module's place.
 
-    Over the cells of a picture there is one for each head, with a panel for each query. `top` is the weight
-    of the darkest colour.
+    If the input is a picture: one for each head, with a panel for each query. `top` is the weight of the
+    darkest colour.
     """
     place = readable(record.module)
     title = f"{_short(record.input)} → {_short(record.output)}"
@@ -63,7 +63,7 @@ def record_pictures(record: AttentionRecord, top: float) -> Iterator[tuple[str, 
 
 
 def readable(module: str) -> str:
-    """The place of an attention as a person says it: `encoder.layers.0.attention` is `encoder layer 1`."""
+    """A readable name for the place of an attention: `encoder.layers.0.attention` is `encoder layer 1`."""
     parts = [part for part in module.split(".") if part not in ("attention", "layers")]
     return " ".join(f"layer {int(part) + 1}" if part.isdigit() else part for part in parts) or "attention"
 
@@ -85,7 +85,7 @@ def save_pictures(observations: list[Observation], folder: Path) -> list[Path]:
 
 
 def _file_name(text: str, limit: int = 24) -> str:
-    """The words of a short text; nothing of a long one, which would name a file no better than its number."""
+    """The words of a short text for a file name; empty for a long one."""
     return "" if len(text) > limit else re.sub(r"[^\w-]+", "-", text).strip("-")
 
 

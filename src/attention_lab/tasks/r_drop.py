@@ -1,4 +1,4 @@
-"""R-Drop: what a model says twice, under different dropout, shall agree (2106.14448)."""
+"""R-Drop: two predictions of a model under different dropout should agree (2106.14448)."""
 
 import torch
 from torch import Tensor, nn
@@ -8,20 +8,20 @@ from attention_lab.errors import LabError
 from attention_lab.sizes import PAD
 
 
-def twice(batch: TransductionBatch) -> TransductionBatch:
-    """Every example a second time: in one pass, each is under dropout of its own."""
+def duplicate(batch: TransductionBatch) -> TransductionBatch:
+    """The batch followed by itself: in one pass, each copy has dropout of its own."""
     return TransductionBatch(*(torch.cat([field, field]) for field in batch))
 
 
 def divergence(logits: Tensor, target: Tensor) -> Tensor:
-    r"""How far the two halves of a batch read `twice` are apart, per target symbol (2106.14448, eq. 2).
+    r"""The divergence between the halves of a `duplicate`d batch, per target symbol (2106.14448, eq. 2).
 
     .. math:: \frac{1}{2} \left[ \mathrm{KL}(p_1 \| p_2) + \mathrm{KL}(p_2 \| p_1) \right]
         = \frac{1}{2} \sum_y (p_1(y) - p_2(y)) (\log p_1(y) - \log p_2(y))
 
     Args:
         logits: `[2B, T, V]`.
-        target: `[2B, T]`; what is padding counts for nothing.
+        target: `[2B, T]`; padding does not count.
     """
     first, second = logits.float().log_softmax(-1).chunk(2)
     each = ((first.exp() - second.exp()) * (first - second)).sum(-1) / 2
@@ -29,10 +29,10 @@ def divergence(logits: Tensor, target: Tensor) -> Tensor:
     return each.where(written, 0.0).sum() / written.sum()
 
 
-def check_dropout(model: nn.Module) -> None:
-    """Raise LabError for a model without dropout, whose two passes are one and the same."""
+def check_has_dropout(model: nn.Module) -> None:
+    """Raise LabError for a model without dropout, whose two passes would be the same."""
     if not any(isinstance(part, nn.Dropout) and part.p > 0 for part in model.modules()):
         raise LabError(
-            "task.r_drop compares two passes under different dropout, and there is none: "
+            "task.r_drop compares two passes under different dropout, and the model has none: "
             "set model.dropout above 0, or task.r_drop=0"
         )

@@ -25,11 +25,11 @@ from attention_lab.viz.plots import draw_panels
 from attention_lab.writing import write_atomically
 
 LIMIT = 100
-"""Most rows and columns of the weights that are shown."""
+"""Most rows and columns of weights to show."""
 POINTS = 10_000
-"""Most samples that are drawn beside a fitted curve."""
+"""Most samples to draw with a fitted curve."""
 Reduction = Literal["mean", "sum"]
-"""How the errors of the samples make one loss."""
+"""How the samples' errors are combined into a loss."""
 
 
 class Curve(NamedTuple):
@@ -43,15 +43,15 @@ class Curve(NamedTuple):
 
 
 class Regression(Task):
-    """Train by the leave-one-out squared error, judge by the mean squared error in the data's units.
+    """Train by the leave-one-out squared error, evaluate by the mean squared error in the data's units.
 
     `train/loo_mse` is the error on the training set with each sample predicted from all others.
 
     Args:
         model: the kernel regression.
         codec: numbers to standardised tensors and back.
-        reduction: `mean` or `sum` of the squared errors of a batch as the loss that is trained on; with a
-            sum, the steps of a given learning rate grow with the number of samples. Metrics are always means.
+        reduction: "mean" or "sum" of the squared errors of a batch as the training loss; with a sum, the
+            steps of a given learning rate grow with the number of samples. Metrics are always means.
         options: see `Task`.
     """
 
@@ -76,7 +76,7 @@ class Regression(Task):
 
     @property
     def width(self) -> float | None:
-        """The kernel's width (the mean of several): for one input in the data's units, else standardised."""
+        """The kernel's (mean) width: in the data's units for one input, otherwise standardised."""
         if self.model.width is None:
             return None
         width = float(self.model.width.detach().mean())
@@ -89,10 +89,10 @@ class Regression(Task):
             self.model.memorize(training.inputs, training.targets)
 
     def training_step(self, batch: RegressionBatch, batch_idx: int) -> Tensor | None:
-        """Mean or sum of the squared leave-one-out errors, in standardised units where the data has them."""
+        """Mean or sum of the squared leave-one-out errors, standardised if the data is."""
         loss = F.mse_loss(self.model(batch.inputs, batch.index), batch.targets, reduction=self.reduction)
         self.log("train/loss", loss.detach(), prog_bar=True, batch_size=len(batch.inputs))
-        # A constant kernel has nothing to learn: there is no gradient to take.
+        # A constant kernel has no parameters, so there is no gradient.
         return loss if loss.requires_grad else None
 
     def validation_step(self, batch: RegressionBatch, batch_idx: int) -> None:
@@ -100,18 +100,18 @@ class Regression(Task):
         predicted = self.model(batch.inputs, self._memorized(batch))
         loss = F.mse_loss(predicted, batch.targets)
         self.log("validation/loss", loss, batch_size=len(batch.inputs), sync_dist=True)
-        self._update("validation", "mse", batch, predicted)
+        self._update("validation", batch, predicted)
 
     def test_step(self, batch: RegressionBatch, batch_idx: int) -> None:
         """Mean squared error."""
-        self._update("test", "mse", batch, self.model(batch.inputs, self._memorized(batch)))
+        self._update("test", batch, self.model(batch.inputs, self._memorized(batch)))
 
     def on_train_epoch_end(self) -> None:
-        """The leave-one-out error after the epoch: a step may try many widths and keep one."""
+        """Log the leave-one-out error after the epoch, as a step may try many widths and keep one."""
         self._log_leave_one_out()
 
     def on_test_epoch_end(self) -> None:
-        """The leave-one-out error of the training set under the weights that were tested."""
+        """Log the leave-one-out error of the training set for the tested weights."""
         self._log_leave_one_out()
 
     @torch.no_grad()
@@ -130,7 +130,7 @@ class Regression(Task):
 
     @torch.no_grad()
     def observe(self, batch: RegressionBatch) -> list[Observation]:
-        """One observation of the batch as a whole: its rows over the training set, both sorted by input."""
+        """One observation for the batch: its rows over the training set, both sorted by input."""
         rows = _spread(batch.inputs[:, 0].argsort())
         columns = _spread(self.model.keys[:, 0].argsort())
         with recording(self.model) as weights:
@@ -168,7 +168,7 @@ class Regression(Task):
         return Curve(x, y, drawn_x, drawn_y, mean)
 
     def curve_picture(self) -> Image | None:
-        """The fitted curve with its samples, for data of one input; else None."""
+        """The fitted curve with its samples; None for data with several inputs."""
         curve = self.curve()
         if curve is None:
             return None
@@ -187,7 +187,7 @@ class Regression(Task):
         return draw_panels([panel], title=f"Kernel regression{width}")
 
     def write_artifacts(self, folder: Path, data: DataModule, pictures: int) -> list[ConsoleTable]:
-        """Heatmaps, and the curves of the fit and of the loss: `fit.png` and `loss.png` in `attention`."""
+        """Write heatmaps, `attention/fit.png` with the fitted curve and `attention/loss.png`."""
         tables = super().write_artifacts(folder, data, pictures)
         if pictures:
             fitted = self.curve_picture()
@@ -197,7 +197,7 @@ class Regression(Task):
         return tables
 
     def _memorized(self, batch: RegressionBatch) -> Tensor:
-        """The rows of the memory that samples are, -1 for those that the model was not fitted to."""
+        """Each sample's row in the training set that the model memorised, -1 for other samples."""
         index = batch.index.clamp(0, len(self.model.keys) - 1)
         same = (self.model.keys[index] == batch.inputs).all(-1) & (
             self.model.values[index] == batch.targets
@@ -209,20 +209,20 @@ class Regression(Task):
         return [f"{value:.3g}" for value in self.codec.restore_inputs(inputs.cpu())[:, 0].tolist()]
 
     def _positions(self, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor] | None:
-        """The single input of the rows and columns, in the data's units; several are no axis."""
+        """The input of the rows and columns in the data's units; None for several inputs."""
         if keys.shape[1] != 1:
             return None
         restore = self.codec.restore_inputs
         return restore(queries.cpu())[:, 0], restore(keys.cpu())[:, 0]
 
-    def _update(self, part: str, name: str, batch: RegressionBatch, predicted: Tensor) -> None:
+    def _update(self, part: str, batch: RegressionBatch, predicted: Tensor) -> None:
         metric = self.errors[f"{part}_mse"]
         metric.update(self.codec.scale_targets(predicted), self.codec.scale_targets(batch.targets))  # type: ignore[operator]
-        self.log(f"{part}/{name}", metric, on_step=False, on_epoch=True, prog_bar=True)  # type: ignore[arg-type]
+        self.log(f"{part}/mse", metric, on_step=False, on_epoch=True, prog_bar=True)  # type: ignore[arg-type]
 
 
 def _spread(order: Tensor, limit: int = LIMIT) -> Tensor:
-    """At most `limit` of the entries, evenly taken."""
+    """At most `limit` of the entries, evenly spaced."""
     if len(order) <= limit:
         return order
     places = torch.linspace(0, len(order) - 1, limit, device=order.device, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""What became of each example of a test, and how sure that makes the error rates."""
+"""The score of each test example, and intervals of the error rates."""
 
 from collections.abc import Sequence
 from itertools import chain, zip_longest
@@ -12,12 +12,12 @@ from attention_lab.metrics import bootstrap_interval, nearest, sequence_lengths
 
 
 class ScoredExample(NamedTuple):
-    """One example: what was written, and the nearest of what was right.
+    """One example: the output and the nearest reference.
 
     Attributes:
         source: the input as text.
-        output: ids of what was written, without the end.
-        reference: ids of the nearest reference, without the end.
+        output: ids of the output, without the end symbol.
+        reference: ids of the nearest reference, without the end symbol.
         edits: the edit distance between both.
     """
 
@@ -33,7 +33,7 @@ class ScoredExample(NamedTuple):
 
 
 def score_examples(sources: Sequence[str], outputs: Tensor, references: Tensor) -> list[ScoredExample]:
-    """The examples of a batch: `outputs` `[B, T]` against `references` `[B, R, U]`, of which each has one."""
+    """Score a batch: `outputs` `[B, T]` against `references` `[B, R, U]`, at least one for each."""
     found = nearest(outputs, references)
     chosen = references[torch.arange(len(references), device=references.device), found.slot]
     sides = (
@@ -44,9 +44,9 @@ def score_examples(sources: Sequence[str], outputs: Tensor, references: Tensor) 
 
 
 def gather_examples(batches: list[list[ScoredExample]]) -> list[ScoredExample]:
-    """The examples of all processes, in the order in which one process alone would have them.
+    """The examples of all processes, in the order in which a single process would test them.
 
-    The batches were dealt to the processes one after the other.
+    Batches are dealt to the processes in turn.
     """
     if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
         return list(chain.from_iterable(batches))
@@ -57,7 +57,7 @@ def gather_examples(batches: list[list[ScoredExample]]) -> list[ScoredExample]:
 
 
 def error_rate_intervals(judged: Sequence[ScoredExample]) -> dict[str, float]:
-    """The ends of the 95% intervals of both error rates; see `bootstrap_interval`. None of no examples."""
+    """95% intervals of both error rates (see `bootstrap_interval`); empty without examples."""
     if not judged:
         return {}
     edits = np.array([one.edits for one in judged], dtype=np.int64)

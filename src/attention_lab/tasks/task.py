@@ -1,4 +1,4 @@
-"""What all tasks share: optimiser, schedule, and checkpoints that can be rebuilt from themselves."""
+"""The base of all tasks: optimiser, schedule, and checkpoints from which a model can be rebuilt."""
 
 import math
 from abc import abstractmethod
@@ -23,18 +23,18 @@ from attention_lab.text_tables import ConsoleTable
 Part = Literal["validation", "test"]
 
 RECIPE = "attention_lab"
-"""Key of a checkpoint under which stands all that is needed to rebuild model and preprocessing."""
+"""A checkpoint's key for everything needed to rebuild model and preprocessing."""
 
 
 class Task(pl.LightningModule):
-    """A model, the loss it is trained on and the metrics it is judged by.
+    """A model, its training loss and its evaluation metrics.
 
     Args:
-        model: the network; a task builds none.
-        codec: raw text to tensors and back.
+        model: the network.
+        codec: converts raw text to tensors and back.
         optimizer: makes the optimiser from the parameters; only needed to fit.
         schedule: makes the learning-rate schedule from the optimiser and the number of steps.
-        recipe: plain values that go into every checkpoint, to rebuild from.
+        recipe: plain values stored in every checkpoint, from which model and preprocessing are rebuilt.
     """
 
     headlines: tuple[str, ...] = ()
@@ -57,13 +57,13 @@ class Task(pl.LightningModule):
         self.recipe = dict(recipe or {})
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
-        """The optimiser and its schedule, stepped with it; none for a model without parameters."""
+        """The optimiser and its schedule, updated every step; None for a model without parameters."""
         parameters = [parameter for parameter in self.parameters() if parameter.requires_grad]
         if not parameters or self.make_optimizer is None:
             return None
         optimizer = self.make_optimizer(parameters)
         if self.trainer.precision == "bf16-mixed":
-            # Lightning clips for no fused optimiser, as it may scale gradients; in bfloat16 none does.
+            # Lightning does not clip for fused optimisers, which may scale gradients, but not in bfloat16.
             optimizer._step_supports_amp_scaling = False  # type: ignore[attr-defined]
         if self.make_schedule is None:
             return optimizer
@@ -74,19 +74,19 @@ class Task(pl.LightningModule):
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Put the recipe beside the weights, in plain values that load with `weights_only=True`."""
+        """Add the recipe, as plain values that load with `weights_only=True`."""
         checkpoint[RECIPE] = self.recipe
 
     @abstractmethod
     def observe(self, batch: Any) -> list[Observation]:
-        """The examples of a batch with all weights, the model in evaluation mode."""
+        """The examples of a batch with all attention weights; called in evaluation mode."""
 
     @abstractmethod
     def answer(self, batch: Any) -> list[str]:
         """The model's output for each example, as text."""
 
     def observe_probe(self, data: DataModule, examples: int) -> list[Observation]:
-        """What it sees in the data's probe batch, in evaluation mode."""
+        """Observations of the data's probe batch, in evaluation mode."""
         batch = move_data_to_device(data.probe(examples), self.device)
         training = self.training
         self.eval()
@@ -95,12 +95,12 @@ class Task(pl.LightningModule):
         return observations
 
     def write_artifacts(self, folder: Path, data: DataModule, pictures: int) -> list[ConsoleTable]:
-        """Write what a test leaves beside its metrics: of every task, heatmaps of the probe batch.
+        """Write the files of a test other than metrics; for every task, heatmaps of the probe batch.
 
         Args:
             folder: the run's folder; its logs are closed.
-            data: what was tested on.
-            pictures: of how many examples there are to be heatmaps; 0 for no picture at all.
+            data: the data tested on.
+            pictures: number of examples to draw heatmaps of; 0 for no pictures.
 
         Returns:
             Tables for the console.
@@ -112,6 +112,6 @@ class Task(pl.LightningModule):
 
 
 def check_label_smoothing(share: float) -> None:
-    """Raise LabError for a share of the target that cannot be spread over all symbols or classes."""
+    """Raise LabError for a label smoothing outside [0, 1)."""
     if not 0 <= share < 1:
         raise LabError(f"task.label_smoothing must be in [0, 1), got {share}")

@@ -22,7 +22,7 @@ from attention_lab.tasks.error_analysis import write_error_analysis
 from attention_lab.tasks.latent import enumerated_loss, monte_carlo_loss
 from attention_lab.tasks.observation import Observation, Sides, make_observation
 from attention_lab.tasks.pictures import save_pictures
-from attention_lab.tasks.r_drop import check_dropout, divergence, twice
+from attention_lab.tasks.r_drop import check_has_dropout, divergence, duplicate
 from attention_lab.tasks.scored_examples import (
     ScoredExample,
     error_rate_intervals,
@@ -35,33 +35,33 @@ from attention_lab.tensorboard_plugin.record import Ink
 from attention_lab.text_tables import ConsoleTable
 
 MOST_BEAMS = 1000
-"""Hypotheses for each source; each takes as long as a greedy output."""
+"""Most hypotheses for each source; each takes as long as a greedy output."""
 ERRORS = {"sequence_error_rate": SequenceErrorRate, "token_error_rate": TokenErrorRate}
 
 
 class Transduction(Task):
-    """Train by cross entropy on the next symbol; judge by what the model writes on its own.
+    """Train by cross entropy on the next symbol; evaluate the sequences that the model decodes by itself.
 
-    `sequence_error_rate` is the fraction of outputs that equal none of the references (the word error rate
-    where each is how a word is said), `token_error_rate` the Levenshtein distance to the nearest reference
-    over its length (the phoneme error rate there). In testing, the ends of their 95% intervals stand beside
-    them. Where the data has a gold alignment, `AlignmentMeasures` compare the weights (under teacher forcing,
-    mean over heads and each head) with it, and `window_error` is the mean distance of the positions that
-    local-p predicts from it.
+    `sequence_error_rate` is the fraction of outputs that equal none of the references (for pronunciations,
+    the word error rate); `token_error_rate` is the Levenshtein distance to the nearest reference divided by
+    its length (the phoneme error rate). Tests also log the ends of their 95% intervals. If the data has a
+    gold alignment, `AlignmentMeasures` compare the weights (under teacher forcing, mean over heads and each
+    head) with it, and `window_error` is its mean distance from the positions that local-p predicts.
 
     Args:
         model: the sequence-to-sequence model, or several as an `Ensemble`, which can only be tested.
         codec: text to tensors and back.
         label_smoothing: share of the target spread over all symbols in training (1512.00567).
-        r_drop: alpha of 2106.14448, eq. 4 (of which this is half, the mean of both passes): the weight of the
-            divergence between two passes under different dropout. 0 is one pass, which costs about half.
+        r_drop: alpha of 2106.14448, eq. 4: the weight of the divergence between two passes under different
+            dropout (the loss is half that of the paper, as a mean over both passes). 0 for one pass, at about
+            half the cost.
         ctc: weight of the loss of the model's `Tagger`; above 0 if and only if it has one.
         beam_size: beams in testing and prediction; 1 is greedy. Validation is always greedy.
         length_penalty: alpha of 1609.08144, eq. 14; 0 is none.
         options: see `Task`.
 
     Attributes:
-        judged: each example of the last test, of all processes, in the order in which it was tested.
+        judged: the scored examples of the last test, of all processes, in the order of testing.
     """
 
     model: Writer | Ensemble
@@ -100,27 +100,27 @@ class Transduction(Task):
         """Cross entropy of the target under teacher forcing; for hard attention see `latent`."""
         model = self.model
         if isinstance(model.latent, Hard):
-            loss, shown = monte_carlo_loss(model, batch, model.latent, self._log_likelihood)
+            loss, reported = monte_carlo_loss(model, batch, model.latent, self._log_likelihood)
         elif isinstance(model.latent, Exact):
-            loss = shown = enumerated_loss(model, batch, model.latent, self._log_likelihood)
+            loss = reported = enumerated_loss(model, batch, model.latent, self._log_likelihood)
         else:
-            loss, shown = self._supervised_loss(batch)
-        self.log("train/loss", shown, prog_bar=True, batch_size=len(batch.source))
+            loss, reported = self._supervised_loss(batch)
+        self.log("train/loss", reported, prog_bar=True, batch_size=len(batch.source))
         return loss
 
     def _supervised_loss(self, batch: TransductionBatch) -> tuple[Tensor, Tensor]:
-        """The loss to minimise, and its part that is the decoder's cross entropy."""
+        """The loss to minimise, and the decoder's cross entropy, which is part of it."""
         model = self.model
         assert not isinstance(model, Ensemble)
-        batch = twice(batch) if self.r_drop else batch
+        batch = duplicate(batch) if self.r_drop else batch
         encoded = model.encode(batch.source, batch.source_lengths)
         logits = model.read(encoded, batch.target)
-        loss = shown = cross_entropy(logits, batch.target, self.label_smoothing)
+        loss = reported = cross_entropy(logits, batch.target, self.label_smoothing)
         if self.r_drop:
             loss = loss + self.r_drop / 2 * divergence(logits, batch.target)
         if self.ctc and model.tagger is not None:
             loss = loss + self.ctc * model.tagger.loss(encoded.keys, encoded.mask, batch.target)
-        return loss, shown
+        return loss, reported
 
     def validation_step(self, batch: TransductionBatch, batch_idx: int) -> None:
         """Loss under teacher forcing, and error rates of greedy decoding."""
@@ -150,7 +150,7 @@ class Transduction(Task):
 
     @torch.no_grad()
     def observe(self, batch: TransductionBatch) -> list[Observation]:
-        """Each example with its decoded output, and the weights with which that was written."""
+        """Each example with its decoded output and the weights of every attention that led to it."""
         output = self.decode(batch)
         texts = self._source_texts(batch)
         with recording(self.model) as weights:
@@ -162,7 +162,7 @@ class Transduction(Task):
             queries, keys = self.codec.target_labels(ids), self.codec.source_labels(source)
             target = batch.target[row].cpu()
             gold = batch.alignment[row, : len(queries)].cpu()
-            # A gold alignment is one of the gold output: it says nothing of a different one.
+            # The gold alignment is that of the gold output, and does not apply to a different one.
             aligned = bool((gold >= 0).any()) and torch.equal(ids[: len(queries)], target[: len(queries)])
             sides = Sides(queries, keys, gold if aligned else None, self._picture(source))
             result.append(
@@ -178,7 +178,7 @@ class Transduction(Task):
         return result
 
     def write_artifacts(self, folder: Path, data: DataModule, pictures: int) -> list[ConsoleTable]:
-        """Heatmaps, also of the worst outputs in `attention/worst`, `predictions.tsv` and `errors.md`."""
+        """Write heatmaps, also of the worst outputs, `predictions.tsv` and `errors.md`."""
         tables = super().write_artifacts(folder, data, pictures)
         split = data.parts.test
         commonest, worst = write_error_analysis(self.judged, self.codec, split, folder)
@@ -189,9 +189,9 @@ class Transduction(Task):
         return [*tables, commonest] if commonest.rows else tables
 
     def _sides(self, module: str, sides: Sides) -> Sides:
-        """The rows and columns of an attention: target and source, but for a Transformer's self-attentions.
+        """The rows and columns of an attention: target and source, except in a Transformer's self-attention.
 
-        The rows of a decoder are what it writes at each step, the columns what it has read before.
+        In the decoder's self-attention, rows are the symbols written and columns those read before.
         """
         parts = module.split(".")
         if "encoder" in parts:
@@ -216,7 +216,7 @@ class Transduction(Task):
         return -losses.view(target.shape)
 
     def _evaluate(self, batch: TransductionBatch, part: Part, beam_size: int) -> Tensor:
-        """Log the loss and the measures; returns what was written."""
+        """Log loss and metrics; returns the decoded outputs."""
         aligned = bool((batch.alignment >= 0).any())
         if aligned:
             with recording(self.model, names=alignments(self.model)) as weights:
@@ -232,7 +232,7 @@ class Transduction(Task):
         return outputs
 
     def _log_window_error(self, weights: Recording, alignment: Tensor, part: Part) -> None:
-        """How far the positions that a window predicts (local-p) are from the gold ones."""
+        """Log how far the positions that a window predicts (local-p) are from the gold ones."""
         if isinstance(self.model, Ensemble):  # each member has its own
             return
         centre = weights.centre(self.model.alignment)
@@ -256,27 +256,27 @@ class Transduction(Task):
         values = self.alignments[part].take()  # type: ignore[operator]
         self.log_dict({f"{part}/{name}": value for name, value in values.items()}, sync_dist=True)
 
-    def _update(self, metrics: nn.ModuleDict, part: Part, *measured: Tensor) -> None:
-        """Update and log the metrics of a part, under the names that `metrics.json` fixes."""
+    def _update(self, metrics: nn.ModuleDict, part: Part, *values: Tensor) -> None:
+        """Update and log the metrics of a part under the names in `metrics.json`."""
         for key, metric in metrics.items():
             if key.startswith(f"{part}_"):
-                metric.update(*measured)  # type: ignore[operator]
+                metric.update(*values)  # type: ignore[operator]
                 name = key.removeprefix(f"{part}_")
                 self.log(f"{part}/{name}", metric, prog_bar=name == "token_error_rate")  # type: ignore[arg-type]
 
 
 def _check_extras(model: Writer | Ensemble, **weights: float) -> None:
-    """Raise LabError for a weight of a further loss that is negative, or that this model does not have."""
+    """Raise LabError for the weight of an extra loss that is negative or does not apply to this model."""
     for name, weight in weights.items():
         if weight < 0:
             raise LabError(f"task.{name} must be at least 0, got {weight}")
         if weight and isinstance(model.latent, Hard | Exact):
             raise LabError(
-                f"task.{name} comes beside one distribution for each step, and hard pooling has one for each "
+                f"task.{name} needs one output distribution for each step, and hard pooling has one for each "
                 f"position: set task.{name}=0, or choose pooling=soft"
             )
     if weights["r_drop"]:
-        check_dropout(model)
+        check_has_dropout(model)
     if (getattr(model, "tagger", None) is not None) != bool(weights["ctc"]):
         raise LabError(
             "task.ctc and model.ctc_frames go together: "
