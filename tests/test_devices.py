@@ -268,7 +268,7 @@ def test_a_saved_metric_can_be_read_where_there_is_no_such_gpu() -> None:
     with torch._subclasses.fake_tensor.unset_fake_temporarily():
         module = nn.ModuleDict({"measure": MeanMetric()})
     module["measure"]._update_count = 1
-    saved = resumable._measured(moved(module))["measure"]
+    saved = resumable._metric_states(moved(module))["measure"]
     assert saved.pop("_update_count") == 1
     assert [value.device.type for value in saved.values()] == ["cpu", "cpu"]
 

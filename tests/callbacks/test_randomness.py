@@ -3,14 +3,14 @@
 import torch
 
 from attention_lab.attention import Dropout
-from attention_lab.callbacks.randomness import draw_own
+from attention_lab.callbacks.randomness import separate_random_numbers
 
 
 def test_each_process_drops_other_elements_and_agrees_on_the_order_of_the_data() -> None:
     def dropped(rank: int) -> torch.Tensor:
         torch.manual_seed(1)
         if rank:
-            draw_own(rank)
+            separate_random_numbers(rank)
         assert torch.initial_seed() == 1
         return Dropout(0.5)(torch.ones(2**14)) == 0  # type: ignore[no-any-return]
 

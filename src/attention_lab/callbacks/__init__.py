@@ -1,4 +1,4 @@
-"""What a run displays while it trains, and what it saves to be resumed after an interruption."""
+"""Callbacks that show a training as it runs, and save it so that it can be resumed."""
 
 from attention_lab.callbacks.attention_maps import AttentionMaps
 from attention_lab.callbacks.averaging import AveragedWeights

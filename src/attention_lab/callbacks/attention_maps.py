@@ -1,4 +1,4 @@
-"""At every validation: what each attention does on a few fixed examples."""
+"""Log the weights of every attention on a few fixed examples at every validation."""
 
 from collections.abc import Callable
 from math import isnan
@@ -21,19 +21,19 @@ MEASURES: dict[str, Callable[[Tensor], Tensor]] = {
     "attention_entropy": lambda weights: attention_entropy(weights).mean(-1),
     "attention_monotonicity": monotonicity,
 }
-"""From the weights [H, Q, K] of an example to a number for each head, the scalars' first name before it."""
+"""Functions from an example's weights [H, Q, K] to a number for each head, by the name of the scalar."""
 
 
 class AttentionMaps(pl.Callback):
     """Log the attention weights of a fixed probe batch, their measures and the outputs to TensorBoard.
 
     Every layer and head is written for the Attention tab, which this package adds to TensorBoard, and drawn
-    from the same record for the Images tab, which needs no plugin. Both show the weights before dropout,
-    recorded in a pass of their own: training itself stays on the fast path. All pictures of an attention,
-    also those of different steps, share one scale, which ends at 1, or lower while no weight is above 0.5.
+    for the Images tab, which needs no plugin. Both show the weights before dropout, recorded in a separate
+    pass, so that training stays on the fast path. All pictures of an attention share one scale, also at
+    different steps. It ends at 1, or lower while no weight is above 0.5.
 
     Args:
-        examples: number of examples of the validation part to look at.
+        examples: number of validation examples.
         every: log at every n-th validation.
     """
 
@@ -59,7 +59,7 @@ class AttentionMaps(pl.Callback):
         self.tops = {str(name): top for name, top in known if isinstance(top, float) and 0 < top <= 1}
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Log the probe batch; on the writing process only, and not before training has begun."""
+        """Log the probe batch, on the writing process only and not before training has begun."""
         if trainer.sanity_checking:
             return
         self.validations += 1
@@ -71,15 +71,15 @@ class AttentionMaps(pl.Callback):
         self._write_maps(writer, observations, step)
         examples = [observation.weights for observation in observations]
         for module in examples[0]:
-            for measure, of in MEASURES.items():
-                heads = torch.stack([of(weights[module]) for weights in examples]).nanmean(0)
+            for name, measure in MEASURES.items():
+                heads = torch.stack([measure(weights[module]) for weights in examples]).nanmean(0)
                 for head, value in enumerate(heads.tolist(), start=1):
-                    if not isnan(value):  # one row does not move
-                        writer.add_scalar(f"{measure}/{readable(module)} head {head}", value, step)
+                    if not isnan(value):  # monotonicity is undefined for one row
+                        writer.add_scalar(f"{name}/{readable(module)} head {head}", value, step)
         writer.add_text("samples", _table(observations), step)
 
     def _write_maps(self, writer: SummaryWriter, observations: list[Observation], step: int) -> None:
-        """Records for the Attention tab, and pictures of them."""
+        """Write records for the Attention tab, and pictures of them."""
         for place, top in scale_tops(observation.records for observation in observations).items():
             self.tops[place] = max(top, self.tops.get(place, 0.0))
         for number, observation in enumerate(observations, start=1):
@@ -91,9 +91,9 @@ class AttentionMaps(pl.Callback):
 
 
 def _table(observations: list[Observation]) -> str:
-    """Inputs, outputs and what was expected, as a Markdown table of code."""
+    """Inputs, outputs and expected outputs, as a Markdown table of code."""
     rows = [(one.input, one.output, one.expected) for one in observations]
-    # TensorBoard shows `\|` within code as it is.
+    # TensorBoard does not unescape `\|` within code.
     cells = [[markdown_code(text.replace("|", "/")) for text in row] for row in rows]
     return markdown_table(("input", "output", "expected"), cells)
 

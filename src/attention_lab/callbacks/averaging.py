@@ -1,4 +1,4 @@
-"""An average of the weights along the training."""
+"""An average of the weights over the course of training."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,16 +13,16 @@ from attention_lab.errors import LabError
 
 
 class AveragedWeights(WeightAveraging):
-    r"""Exponential moving average of the weights, which is what is validated, saved and tested.
+    r"""Exponential moving average of the weights, which is validated, saved and tested in their place.
 
     .. math:: \bar\theta_{n+1} = \bar\theta_n + (1 - d_n) (\theta_{n+1} - \bar\theta_n),
         \qquad d_n = \min\left(d, \frac{1 + n}{10 + n}\right)
 
-    after each step n. The decay grows to d with the training, so that the weights of the start, which are
-    worth nothing, are soon forgotten, and a training of a hundred steps has a short average.
+    after each step n. The decay grows to d during training, so that the useless initial weights are soon
+    forgotten, and a training of a hundred steps has a short average.
 
     Args:
-        decay: d; the average is one over about 1 / (1 - d) steps.
+        decay: d; the average spans about 1 / (1 - d) steps.
 
     Raises:
         LabError: the decay is not in [0, 1).
@@ -35,18 +35,18 @@ class AveragedWeights(WeightAveraging):
         super().__init__(multi_avg_fn=self.update)
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Follow the weights to their device: the average was made before they were there."""
+        """Move the average to the device of the weights; it was made before they were moved."""
         if self._average_model is not None:
             self._average_model.to(pl_module.device)
 
     @torch.no_grad()
     def update(self, averages: Sequence[Tensor], weights: Sequence[Tensor], count: Tensor) -> None:
-        """Move the averages, in place; what is no number on a scale, such as a count, is copied."""
+        """Update the averages in place; integers, such as counts, are copied."""
         averages, weights = list(averages), list(weights)
         if not averages[0].is_floating_point():
             torch._foreach_copy_(averages, weights)
             return
-        # All on the device: no step waits for a number.
+        # All on the device, so that no step waits for a transfer.
         share = 1 - ((1 + count) / (10 + count)).clamp_max(self.decay)
         steps = torch._foreach_sub(weights, averages)
         torch._foreach_mul_(steps, share)

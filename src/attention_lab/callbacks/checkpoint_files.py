@@ -1,4 +1,4 @@
-"""Checkpoints on the disk: each whole or not at all, and of the last one its predecessor too."""
+"""Checkpoints on disk: written atomically, and the last one with its predecessor."""
 
 import io
 import os
@@ -13,18 +13,18 @@ from attention_lab.untrusted.archives import load_archive
 from attention_lab.writing import remove, write_atomically
 
 LAST = "last.ckpt"
-"""What an interrupted run resumes from."""
+"""The checkpoint that an interrupted run resumes from."""
 PREVIOUS = "previous.ckpt"
-"""The one before it, for the case that the last one is damaged."""
+"""The one before it, in case the last one is damaged."""
 
 
 class CheckpointFiles(TorchCheckpointIO):
     """Writes checkpoints atomically; a new `last.ckpt` leaves the one before it as `previous.ckpt`.
 
-    It reads none that was altered, and removes only files that it wrote itself or that lie in its folder.
+    It rejects checkpoints that were altered, and removes only files that it wrote or that lie in its folder.
 
     Args:
-        folder: the run's.
+        folder: the run's folder.
     """
 
     def __init__(self, folder: str) -> None:
@@ -35,7 +35,7 @@ class CheckpointFiles(TorchCheckpointIO):
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: _PATH, storage_options: Any | None = None
     ) -> None:
-        """Write a checkpoint. Raises LabError if that cannot be done; what was there before stays whole."""
+        """Write a checkpoint. Raises LabError if it cannot, and then leaves an existing file intact."""
         target = Path(path)
         content = io.BytesIO()
         torch.save(checkpoint, content)
@@ -54,7 +54,7 @@ class CheckpointFiles(TorchCheckpointIO):
         return content
 
     def remove_checkpoint(self, path: _PATH) -> None:
-        """Remove a checkpoint of this run. What else a path may mean (a folder, a URL) is left alone."""
+        """Remove a checkpoint of this run. A path to anything else (a folder, a URL) is left alone."""
         real = os.path.realpath(path)
         if real in self.written or Path(real).is_relative_to(os.path.realpath(self.folder)):
             if os.path.isfile(path):  # noqa: PTH113

@@ -1,11 +1,11 @@
-"""Decisions that all processes of a training take together."""
+"""Decisions shared by all processes of a training."""
 
 import pytorch_lightning as pl
 import torch
 
 
 def any_process(trainer: pl.Trainer, decision: bool) -> bool:
-    """Whether any process decides so; all have to ask. Lightning's own waits at a barrier besides."""
+    """Whether any process decides so; all must call it. Unlike Lightning's, it waits at no extra barrier."""
     if trainer.world_size == 1:
         return decision
     votes = torch.tensor(int(decision), device=trainer.strategy.root_device)

@@ -1,4 +1,4 @@
-"""At the end of training: the learned vectors of the symbols, for TensorBoard's Embedding Projector."""
+"""Write the learned vectors of symbols for TensorBoard's Embedding Projector at the end of training."""
 
 from collections.abc import Iterator
 
@@ -28,7 +28,7 @@ class Embeddings(pl.Callback):
 
 
 def embedding_tables(task: Task) -> Iterator[tuple[str, list[str], Tensor]]:
-    """The name, the labels [N] and the vectors [N, d] of each table; padding has no vector to show."""
+    """The name, labels [N] and vectors [N, d] of each table, without padding."""
     for name, module in task.model.named_modules():
         if not isinstance(module, nn.Embedding):
             continue
@@ -40,9 +40,9 @@ def embedding_tables(task: Task) -> Iterator[tuple[str, list[str], Tensor]]:
 
 
 def plain(label: str) -> str:
-    r"""A label that stays in its cell of a tab-separated file, and can be seen.
+    r"""A visible label for a cell of a tab-separated file.
 
-    A character that cannot be printed, as tab and line break, is written as Python does: `\t`, `\n`.
+    Characters that cannot be printed, such as tabs and line breaks, are written as in Python: `\t`, `\n`.
     """
     if label.isspace() and label.isprintable():
         return "␣" * len(label)
@@ -50,7 +50,7 @@ def plain(label: str) -> str:
 
 
 def _tokenizer(codec: Codec, name: str) -> Tokenizer | None:
-    """What numbers the rows of the table called `name` in the model."""
+    """The tokenizer whose ids are the rows of the table called `name` in the model."""
     match codec:
         case LanguageCodec() | ClassificationCodec():
             return codec.tokenizer

@@ -1,4 +1,4 @@
-"""The curve that a regression of one input has fitted, with its samples."""
+"""Log the fitted curve of a regression of one input, with its samples."""
 
 import pytorch_lightning as pl
 
@@ -9,12 +9,12 @@ from attention_lab.tasks import Regression
 class FittedCurve(pl.Callback):
     """Log the fitted curve and the training samples to TensorBoard, for data of one input.
 
-    At the first validation, then whenever training has taken four times as many steps as at the last picture,
-    and at the end: drawing takes as long as several steps of a small regression.
+    At the first validation, whenever the number of steps has quadrupled since the last picture, and at the
+    end: drawing takes as long as several steps of a small regression.
     """
 
     def __init__(self) -> None:
-        self.logged = 0  # steps that training had taken at the last picture
+        self.logged = 0  # number of steps at the last picture
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Log the curve if it is due; not before training has begun."""

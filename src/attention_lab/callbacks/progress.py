@@ -1,4 +1,4 @@
-"""Progress on the console: one bar while an epoch runs, one line when it is over."""
+"""Progress on the console: a bar during an epoch, a line after it."""
 
 import sys
 import time
@@ -10,7 +10,7 @@ from pytorch_lightning.callbacks.progress.tqdm_progress import Tqdm
 
 
 class Progress(TQDMProgressBar):
-    """A bar for the training epoch on a terminal, and a line of metrics after each validation anywhere.
+    """A bar for the training epoch (on a terminal only), and a line of metrics after each validation.
 
     Args:
         refresh_rate: steps between updates of the bar.
@@ -25,7 +25,7 @@ class Progress(TQDMProgressBar):
         self.start = time.perf_counter()
 
     def init_train_tqdm(self) -> Tqdm:
-        """The training bar; none where the output is no terminal."""
+        """The training bar; disabled unless the output is a terminal."""
         return super().init_train_tqdm() if sys.stderr.isatty() else Tqdm(disable=True)
 
     def init_validation_tqdm(self) -> Tqdm:
@@ -37,13 +37,13 @@ class Progress(TQDMProgressBar):
         return Tqdm(disable=True)
 
     def get_metrics(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> dict[str, Any]:
-        """The metrics on the bar, without the number of the logger's version."""
+        """The metrics on the bar, without the logger's version number."""
         return {
             name: value for name, value in super().get_metrics(trainer, pl_module).items() if name != "v_num"
         }
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Print the epoch, the time and what the bar shows."""
+        """Print the epoch, the time and the metrics on the bar."""
         super().on_validation_end(trainer, pl_module)
         if trainer.state.fn != "fit" or trainer.sanity_checking or not trainer.is_global_zero:
             return

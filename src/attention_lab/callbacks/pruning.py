@@ -1,4 +1,4 @@
-"""A run that is a trial of a search: it tells how it does, and stops where its outlook is poor."""
+"""Report the progress of a trial of a search, and stop it if it is pruned."""
 
 import math
 from collections.abc import Callable
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 
 class Pruning(pl.Callback):
-    """After each validation, report the monitored metric to an Optuna study, and stop if its pruner says so.
+    """After each validation, report the monitored metric to an Optuna study; stop if its pruner says so.
 
-    The step under which a value is reported is the number of validations so far, which is what runs with
-    different batches have in common. Of several processes the first reports, and all stop.
+    Values are reported by the number of validations so far, which runs with different batch sizes have in
+    common. With several processes, the first one reports and all stop.
 
     Args:
         monitor: the metric.
-        number: of the trial that this run is; None: it is none.
-        trial: opens the trial of a number, whose pruner decides.
+        number: this run's trial; None if it is not a trial.
+        trial: opens the trial with a number; its pruner decides.
     """
 
     def __init__(self, monitor: str | None, number: int | None, trial: "Callable[[int], Trial]") -> None:
@@ -31,11 +31,11 @@ class Pruning(pl.Callback):
         self.validations = 0
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Report, and stop if there is reason to.
+        """Report, and stop if the trial is pruned.
 
         Raises:
             LabError: there is no such metric.
-            PrunedError: the run stops here.
+            PrunedError: the trial is pruned.
         """
         number, fitting = self.number, trainer.state.fn == "fit" and not trainer.sanity_checking
         if number is None or self.monitor is None or not fitting:
@@ -50,7 +50,7 @@ class Pruning(pl.Callback):
             raise PrunedError(f"at validation {self.validations}, {self.monitor} {value:.4g}")
 
     def _prune(self, value: float, number: int) -> bool:
-        """Whether to stop at this value. One that is no number will not become one."""
+        """Whether to stop at this value; always at NaN, from which training does not recover."""
         from optuna.exceptions import UpdateFinishedTrialError
 
         self.trial = self.trial or self.open_trial(number)

@@ -1,4 +1,4 @@
-"""The global random number generators: apart in each process, and saved as values of `weights_only=True`."""
+"""The global random number generators: different in each process, and saved as plain values."""
 
 import random
 from typing import Any
@@ -9,30 +9,31 @@ import torch
 
 
 class RankRandomness(pl.Callback):
-    """Gives each process of a training random numbers of its own; the first keeps those of the seed.
+    """Gives each process of a training its own random numbers; the first keeps those of the seed.
 
-    All are seeded alike, so that they begin with the same weights. Drawing on alike, they would drop the same
-    elements of batches of one shape, and a step of two processes would have the noise of one.
+    All start from the same seed, so that they have the same initial weights. With the same numbers
+    afterwards, they would drop the same elements, and a step of two processes would have the dropout noise of
+    one.
     """
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Part them; `torch.initial_seed()`, on which all have to agree, stays that of the run."""
+        """Separate them; `torch.initial_seed()`, on which all must agree, stays that of the run."""
         if trainer.global_rank:
-            draw_own(trainer.global_rank)
+            separate_random_numbers(trainer.global_rank)
 
 
-def draw_own(rank: int) -> None:
-    """Let PyTorch draw other numbers in each process than in the others, all seeded alike."""
+def separate_random_numbers(rank: int) -> None:
+    """Give PyTorch in this process other random numbers than in processes with the same seed."""
     seed = random.Random(f"{torch.initial_seed()} {rank}").getrandbits(32)
     state = torch.Generator().manual_seed(seed).get_state()
     state[:8] = torch.get_rng_state()[:8]  # the bytes of the initial seed
     torch.set_rng_state(state)
-    torch.cuda.manual_seed(seed)  # does nothing where there is none
+    torch.cuda.manual_seed(seed)  # does nothing without a GPU
 
 
 def random_states() -> dict[str, Any]:
     """The states of the generators of Python, NumPy, PyTorch and its GPUs."""
-    name, keys, *rest = np.random.get_state()  # noqa: NPY002  # whoever uses it, it has to be restored
+    name, keys, *rest = np.random.get_state()  # noqa: NPY002  # the global state must be restored, too
     return {
         "python": random.getstate(),
         "numpy": (name, torch.from_numpy(np.asarray(keys, dtype=np.int64)), *rest),
@@ -42,7 +43,7 @@ def random_states() -> dict[str, Any]:
 
 
 def restore_random_states(states: dict[str, Any]) -> None:
-    """Go on drawing where `random_states` was called; on another number of GPUs those are left alone."""
+    """Restore the states; those of GPUs only if their number is the same."""
     version, words, gauss = states["python"]
     random.setstate((version, tuple(words), gauss))
     name, keys, *rest = states["numpy"]

@@ -1,4 +1,4 @@
-"""What a training takes over from a checkpoint is checked before Lightning restores it."""
+"""Check the state in a checkpoint before Lightning restores it."""
 
 import sys
 from collections.abc import Mapping
@@ -23,10 +23,11 @@ from attention_lab.untrusted.restored import (
 
 
 class Restoring(pl.Callback):
-    """Leaves of a checkpoint what fits the training; it stands before all callbacks that have a state.
+    """Keeps only those parts of a checkpoint that fit the training; must precede all callbacks with a state.
 
-    Of another run's checkpoint the training takes weights, optimiser, schedule and counts, and nothing that
-    names a file. Of the run's own it takes the callbacks' states too, with files of the run's folder alone.
+    From another run's checkpoint, training takes weights, optimiser, schedule and counts, and nothing that
+    names a file. From the run's own, it also takes the callbacks' states, which may name only files in the
+    run's folder.
 
     Args:
         resuming: whether the checkpoint is the run's own.
@@ -42,13 +43,13 @@ class Restoring(pl.Callback):
         """Change the checkpoint in place.
 
         Raises:
-            ValueError: a part has not the form that it has here.
+            ValueError: a part differs in form from that of this training.
         """
         if trainer.state.fn != "fit":
             return
         if self.resuming:
             states = checkpoint["callbacks"]
-            checkpoint["callbacks"] = _of_callbacks(trainer, states if isinstance(states, Mapping) else {})
+            checkpoint["callbacks"] = _callback_states(trainer, states if isinstance(states, Mapping) else {})
             for key in LEGACY:
                 checkpoint.pop(key, None)
         else:
@@ -68,7 +69,7 @@ class Restoring(pl.Callback):
             self._check_steps(trainer)
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Compare the states of optimiser, schedule and scaler, which are there only now."""
+        """Check the states of optimiser, schedule and scaler, which did not exist before."""
         if self._checkpoint is not None:
             self._check_steps(trainer)
 
@@ -83,7 +84,7 @@ class Restoring(pl.Callback):
                 )
             pairs = zip(trainer.optimizers, states, strict=True)
             checkpoint["optimizer_states"] = [optimizer_state(*pair) for pair in pairs]
-        now = [_of_schedule(config.scheduler.state_dict()) for config in trainer.lr_scheduler_configs]
+        now = [_schedule_state(config.scheduler.state_dict()) for config in trainer.lr_scheduler_configs]
         checkpoint["lr_schedulers"] = matching(now, checkpoint["lr_schedulers"], "lr_schedulers")
         plugin = trainer.precision_plugin
         key = type(plugin).__qualname__
@@ -91,14 +92,14 @@ class Restoring(pl.Callback):
             checkpoint[key] = matching(plugin.state_dict(), checkpoint[key], key)
 
 
-def _of_schedule(state: Mapping[str, Any]) -> dict[str, Any]:
+def _schedule_state(state: Mapping[str, Any]) -> dict[str, Any]:
     return {
         key: as_floats(value) if key in ("base_lrs", "_last_lr") else value for key, value in state.items()
     }
 
 
-def _of_callbacks(trainer: pl.Trainer, states: Mapping[str, Any]) -> dict[str, Any]:
-    """The states of the callbacks that the training has, with files of its own folder alone."""
+def _callback_states(trainer: pl.Trainer, states: Mapping[str, Any]) -> dict[str, Any]:
+    """The states of the training's callbacks that name no files outside its folder."""
     kept = {}
     for callback in trainer.callbacks:  # type: ignore[attr-defined]
         key = callback.state_key
@@ -116,6 +117,6 @@ def _of_callbacks(trainer: pl.Trainer, states: Mapping[str, Any]) -> dict[str, A
                 )
         elif isinstance(callback, EarlyStopping) or type(callback).__module__.startswith("attention_lab."):
             kept[key] = matching(callback.state_dict(), states[key], key)
-        elif not contains_path(states[key]):  # of a class that the user has named, whatever it keeps
+        elif not contains_path(states[key]):  # of a user's own class, with any state
             kept[key] = states[key]
     return kept

@@ -1,4 +1,4 @@
-"""Resuming an interrupted training where it stopped: what Lightning leaves out of a checkpoint."""
+"""Resume an interrupted training where it stopped: the state that Lightning does not save."""
 
 import time
 from pathlib import Path
@@ -20,26 +20,26 @@ from attention_lab.errors import LabError, Stopped
 from attention_lab.untrusted.restored import check_random_states, interrupted_epoch_state, metric_states
 
 STATE = "attention_lab_state"
-"""Key of a checkpoint for what is needed to resume in the middle of a training."""
+"""A checkpoint's key for the state needed to resume in the middle of training."""
 
 
 class Resumable(pl.Callback):
     """Saves `last.ckpt` between two batches, and resumes from there as if nothing had happened.
 
-    Lightning restores weights, optimiser, schedule, callbacks and the counts of its loops. To these are
-    added, for each process, the random number generators and what metrics have summed up in the epoch so
-    far; the place in the order of the epoch's batches, the metrics so far, and how long the log files are.
+    Lightning restores weights, optimiser, schedule, callbacks and the counts of its loops. This adds, for
+    each process, the random number generators and the sums of metrics in the epoch so far; and the position
+    in the epoch's batches, the metrics so far, and the lengths of the log files.
 
-    It saves at the start of a batch, when all of the batch before it is done and logged; it has to stand
-    before all callbacks that log then. Where gradients are accumulated it waits until they are used.
+    It saves at the start of a batch, when the previous batch is done and logged; it must precede all
+    callbacks that log at that point. With gradient accumulation, it waits until the gradients are used.
 
     Args:
         dirpath: the folder of the checkpoints.
-        every_seconds: save when this much time has passed since it last did; None: only when training
+        every_seconds: save when this much time has passed since the last save; None: only when training
             ends or is stopped by a signal.
 
     Attributes:
-        resuming: whether the checkpoint that is loaded is the run's own, and not one of another run.
+        resuming: whether the checkpoint that is loaded is the run's own.
     """
 
     def __init__(self, dirpath: str, every_seconds: float | None = 60) -> None:
@@ -58,15 +58,15 @@ class Resumable(pl.Callback):
     def on_load_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        """Take what `on_save_checkpoint` has put there, for the first batch."""
+        """Take the state that `on_save_checkpoint` added, to restore it before the first batch."""
         if trainer.state.fn == TrainerFn.FITTING and STATE in checkpoint:
             state = checkpoint[STATE]
             self._to_restore = interrupted_epoch_state(state) if self.resuming else state
-            # Lightning knows when the last epoch is done, but not that another one was.
+            # Lightning recognises that training ended after the last epoch, but not after an earlier one.
             trainer.should_stop = self.resuming and checkpoint[STATE]["done"]
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Pass over the batches of the epoch that are trained; the clock runs."""
+        """Skip the batches of the epoch that were trained before; start the clock."""
         self._last = time.monotonic()
         if self._to_restore is not None:
             sampler = getattr(trainer.train_dataloader, "sampler", None)
@@ -76,7 +76,7 @@ class Resumable(pl.Callback):
     def on_train_batch_start(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, batch_idx: int
     ) -> None:
-        """Restore before the first batch; save when it is time."""
+        """Restore before the first batch; save when due."""
         if self._to_restore is not None:
             self._restore(trainer, pl_module, self._to_restore)
         if self.every_seconds is None or batch_idx % trainer.accumulate_grad_batches:
@@ -86,7 +86,7 @@ class Resumable(pl.Callback):
             self._save(trainer, pl_module)
 
     def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
-        """Add what metrics had summed up before to what they have of the first batch."""
+        """Add the earlier sums of metrics to those of the first batch."""
         if self._sums:
             results: dict[str, Any] = trainer._results or {}
             for key in self._sums.keys() & results.keys():
@@ -100,23 +100,23 @@ class Resumable(pl.Callback):
     def on_exception(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
     ) -> None:
-        """Save when a signal has ended the training, which it does between two batches."""
+        """Save if a signal stopped training between two batches."""
         if isinstance(exception, Stopped) and exception.between_batches and self._to_restore is None:
             self._save(trainer, pl_module)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Save what is to be tested, should the run be interrupted before it is."""
+        """Save the result, in case the run is interrupted before it is tested."""
         self._save(trainer, pl_module, done=True)
 
     def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Of a training that was done before, at least the metrics are there."""
+        """Restore the metrics of a training that was already complete."""
         if self._to_restore is not None and self.resuming:
             trainer.callback_metrics.update(self._to_restore["metrics"])
 
     def on_save_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        """Add the state to `last.ckpt`; the batch that is about to be trained has not begun in it."""
+        """Add the state to `last.ckpt`, and count the batch about to be trained as not begun."""
         if self._to_save is None:
             return
         checkpoint[STATE] = self._to_save
@@ -128,7 +128,7 @@ class Resumable(pl.Callback):
 
     def _save(self, trainer: pl.Trainer, module: pl.LightningModule, done: bool = False) -> None:
         logged = trainer.fit_loop.epoch_loop._batches_that_stepped
-        own = {"random": random_states(), "sums": _sums(trainer), "metrics": _measured(module)}
+        own = {"random": random_states(), "sums": _epoch_sums(trainer), "metrics": _metric_states(module)}
         self._to_save = {
             "done": done,
             "batch": 0 if done else trainer.fit_loop.epoch_loop.batch_progress.current.completed,
@@ -136,7 +136,7 @@ class Resumable(pl.Callback):
             "metrics": {name: value.cpu() for name, value in trainer.callback_metrics.items()},
             "shown": {name: float(value) for name, value in trainer.progress_bar_metrics.items()},
             "logs": mark(trainer.loggers) if trainer.is_global_zero else {},
-            "processes": _of_all(own),
+            "processes": _gather_processes(own),
         }
         try:
             trainer.save_checkpoint(self.path)
@@ -148,7 +148,7 @@ class Resumable(pl.Callback):
         self._to_restore = None
         if not self.resuming:
             return
-        # Lightning takes the batch before for logged or not, according to where it takes the save for made.
+        # Lightning guesses whether the previous batch was logged from where it assumes the save was made.
         trainer.fit_loop.epoch_loop._batches_that_stepped = state["logged"]
         trainer.callback_metrics.update(state["metrics"])
         trainer.progress_bar_metrics.update(state["shown"])
@@ -157,7 +157,7 @@ class Resumable(pl.Callback):
         for name, values in own["metrics"].items():
             metric = modules[name]
             if not isinstance(metric, Metric):
-                raise ValueError(f"{name} is no metric")
+                raise ValueError(f"{name} is not a metric")
             sums = metric_states(values, metric._defaults, name)
             for attribute, value in move_data_to_device(sums, module.device).items():
                 setattr(metric, attribute, value)
@@ -166,7 +166,7 @@ class Resumable(pl.Callback):
         restore_random_states(own["random"])
 
 
-def _of_all(own: dict[str, Any]) -> list[dict[str, Any]]:
+def _gather_processes(own: dict[str, Any]) -> list[dict[str, Any]]:
     """The values of all processes, in the order of their ranks."""
     if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
         return [own]
@@ -175,8 +175,8 @@ def _of_all(own: dict[str, Any]) -> list[dict[str, Any]]:
     return everyones
 
 
-def _sums(trainer: pl.Trainer) -> dict[str, dict[str, Tensor]]:
-    """What has been summed up of the numbers that training logs for the epoch as a whole."""
+def _epoch_sums(trainer: pl.Trainer) -> dict[str, dict[str, Tensor]]:
+    """The running sums of the values that training logs for each epoch."""
     return {
         key: {name: value.detach().cpu() for name, value in one.metric_state.items()}
         for key, one in (trainer._results or {}).items()
@@ -195,8 +195,8 @@ def _takes_one(meta: Any) -> bool:
     return bool(meta.is_max_reduction or meta.is_min_reduction)
 
 
-def _measured(module: pl.LightningModule) -> dict[str, dict[str, Any]]:
-    """The states of the metrics that have begun to measure, on the CPU, with the count of their updates."""
+def _metric_states(module: pl.LightningModule) -> dict[str, dict[str, Any]]:
+    """The states of the metrics that were updated, on the CPU, with the number of updates."""
     return {
         name: {
             **move_data_to_device(one.metric_state, torch.device("cpu")),

@@ -1,4 +1,4 @@
-"""How far a run's log files have come, and setting them back to there: no step is logged twice."""
+"""Remember the lengths of a run's log files and cut them back on resume, so that no step is logged twice."""
 
 import csv
 import io
@@ -14,15 +14,15 @@ from attention_lab.reading import open_regular
 from attention_lab.writing import remove
 
 Marks = dict[str, int]
-"""Of each log file, by its name: how many bytes, or rows of a table, it had."""
+"""The length of each log file by name, in bytes or in rows of a table."""
 
 
 def mark(loggers: Iterable[Logger]) -> Marks:
-    """Write out what is waiting, and note how long the files are."""
+    """Flush the log files and return their lengths."""
     marks: Marks = {}
     for logger in loggers:
         if isinstance(logger, RunLogger):
-            logger.finalize("")  # flushes, and closes nothing
+            logger.finalize("")  # flushes without closing
             marks |= {path.name: path.stat().st_size for path in _events(logger)}
         elif isinstance(logger, CSVLogger):
             logger.save()
@@ -32,7 +32,7 @@ def mark(loggers: Iterable[Logger]) -> Marks:
 
 
 def rewind(loggers: Iterable[Logger], marks: Mapping[str, int]) -> None:
-    """Cut off, in the files of an earlier part of the run, all that came after the marks."""
+    """Cut the log files back to the marks."""
     for logger in loggers:
         if isinstance(logger, RunLogger):
             for path in _events(logger):
@@ -44,7 +44,7 @@ def rewind(loggers: Iterable[Logger], marks: Mapping[str, int]) -> None:
             table = _table(logger)
             rows = _rows(table)[: marks.get(table.name, 0)] if table.is_file() else []
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # that it removes the file, which it gets back
+                warnings.simplefilter("ignore")  # it warns that it removes the file, which is written again
                 logger.experiment.metrics = rows
 
 
@@ -57,6 +57,6 @@ def _table(logger: CSVLogger) -> Path:
 
 
 def _rows(table: Path) -> list[dict[str, float]]:
-    """The rows of the table, without the fields that are empty in them."""
+    """The rows of the table, without empty fields."""
     with io.TextIOWrapper(open_regular(table), encoding="utf-8", newline="") as file:
         return [{key: value for key, value in row.items() if value} for row in csv.DictReader(file)]  # type: ignore[misc]

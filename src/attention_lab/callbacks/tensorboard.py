@@ -1,4 +1,4 @@
-"""The run's TensorBoard file: one for the whole run, with pictures and hyperparameters."""
+"""The run's single TensorBoard file, with pictures and hyperparameters."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,13 +15,13 @@ from torch.utils.tensorboard.summary import hparams
 from attention_lab.viz import to_png
 
 TICKED = 5
-"""Columns that the HPARAMS tab shows unasked."""
+"""Number of columns that the HPARAMS tab shows by default."""
 
 
 class RunLogger(TensorBoardLogger):
     """A TensorBoard logger that writes one event file for a run: `folder/tensorboard`.
 
-    Lightning ends a logger after fitting and again after testing, and each end would start a new file.
+    Lightning finalizes a logger after fitting and again after testing, and each time would start a new file.
 
     Args:
         folder: the run's folder.
@@ -36,8 +36,8 @@ class RunLogger(TensorBoardLogger):
     ) -> None:
         """Fill the HPARAMS tab with settings; its metrics are scalars that the run logs later.
 
-        The tab sorts columns by name and ticks five: those that are said to differ between runs come before
-        all others. Said are the first five of `first`.
+        The tab sorts columns by name and shows five, those marked as different between runs first. The first
+        five of `first` are marked.
         """
         writer = self.experiment._get_file_writer()
         experiment, *session = hparams(dict(settings), dict.fromkeys(metrics, 0.0))  # type: ignore[no-untyped-call]
@@ -51,12 +51,12 @@ class RunLogger(TensorBoardLogger):
 
     @rank_zero_only
     def finalize(self, status: str) -> None:
-        """Write out what is waiting; the file stays open for the next stage."""
+        """Flush the file, but leave it open for the next stage."""
         if self._experiment is not None:
             self.experiment.flush()
 
     def save(self) -> None:
-        """Nothing: the run's folder has its configuration already."""
+        """Do nothing: the run's folder already has its configuration."""
 
     @rank_zero_only
     def close(self) -> None:
@@ -66,12 +66,12 @@ class RunLogger(TensorBoardLogger):
 
 
 def run_loggers(trainer: pl.Trainer) -> list[RunLogger]:
-    """The run's TensorBoard loggers: one or none, and none on a process that does not write."""
+    """The run's TensorBoard loggers; none on a process that does not write."""
     return [one for one in trainer.loggers if isinstance(one, RunLogger) and trainer.is_global_zero]
 
 
 def run_writer(trainer: pl.Trainer) -> SummaryWriter | None:
-    """The writer of the run's TensorBoard file, on the process that writes, if the run has one."""
+    """The writer of the run's TensorBoard file; None without one, or on a process that does not write."""
     for logger in run_loggers(trainer):
         writer: SummaryWriter = logger.experiment
         return writer
@@ -79,7 +79,7 @@ def run_writer(trainer: pl.Trainer) -> SummaryWriter | None:
 
 
 def add_picture(writer: SummaryWriter, tag: str, picture: Image, step: int) -> None:
-    """Write a picture as it is: `add_image` would encode it anew."""
+    """Write a picture without the re-encoding of `add_image`."""
     image = Summary.Image(
         height=picture.height, width=picture.width, colorspace=3, encoded_image_string=to_png(picture)
     )
