@@ -5,6 +5,7 @@ Whatever the texts hold, they move no cursor, hide nothing, and stay in their ce
 
 import csv
 import io
+import math
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -35,6 +36,13 @@ def _is_visible(character: str) -> bool:
 def number(value: float) -> str:
     """Four digits, or all those before the point."""
     return f"{value:,.0f}" if abs(value) >= 1000 or (value.is_integer() and value > 1) else f"{value:#.4g}"
+
+
+def with_interval(value: float, low: float, high: float) -> str:
+    """A value and its interval with equal decimals: two digits of the interval's width."""
+    width = high - low
+    decimals = max(0, 1 - math.floor(math.log10(width))) if 0 < width < math.inf else 3
+    return f"{value:,.{decimals}f} [{low:,.{decimals}f}, {high:,.{decimals}f}]"
 
 
 def markdown_text(text: str, most: int = 300) -> str:

@@ -1,16 +1,29 @@
-"""Progress on the console: a bar during an epoch, a line after it."""
+"""Progress on the console: one bar while an epoch runs, one row of a table when it is over."""
 
+import shutil
 import sys
 import time
+from itertools import accumulate
 from typing import Any
 
 import pytorch_lightning as pl
-from pytorch_lightning.callbacks import TQDMProgressBar
+from pytorch_lightning.callbacks import EarlyStopping, TQDMProgressBar
 from pytorch_lightning.callbacks.progress.tqdm_progress import Tqdm
+
+from attention_lab.text_tables import number
+
+LOSS = "train/loss"
+LEFT = "{remaining} left{postfix}"
+NARROW = 90
+"""Columns of a terminal below which the bar leaves out the speed."""
+GAP = "  "
 
 
 class Progress(TQDMProgressBar):
-    """A bar for the training epoch (on a terminal only), and a line of metrics after each validation.
+    """A bar for the training epoch on a terminal, and a row of metrics after each validation anywhere.
+
+    The row has the training loss, the monitored metric and the other metrics of the validation, as many as
+    the console is wide for.
 
     Args:
         refresh_rate: steps between updates of the bar.
@@ -19,14 +32,21 @@ class Progress(TQDMProgressBar):
     def __init__(self, refresh_rate: int = 10) -> None:
         super().__init__(refresh_rate=refresh_rate, leave=False)
         self.start = 0.0
+        self.columns: dict[str, int] = {}
+        self.known: set[str] = set()
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Start the clock."""
-        self.start = time.perf_counter()
+        """Start the clock, and a new table."""
+        self.start, self.known = time.perf_counter(), set()
 
     def init_train_tqdm(self) -> Tqdm:
-        """The training bar; disabled unless the output is a terminal."""
-        return super().init_train_tqdm() if sys.stderr.isatty() else Tqdm(disable=True)
+        """The training bar; none where the output is no terminal."""
+        if not sys.stderr.isatty():
+            return Tqdm(disable=True)
+        speed = "" if _width() < NARROW else "  {rate_noinv_fmt}"
+        # Lightning makes its bars with this
+        self.BAR_FORMAT = f"{{desc}}{{percentage:4.0f}}% {{bar}} {{n_fmt}}/{{total_fmt}}{speed}  {LEFT}"
+        return super().init_train_tqdm()
 
     def init_validation_tqdm(self) -> Tqdm:
         """No bar: evaluation is short."""
@@ -36,22 +56,83 @@ class Progress(TQDMProgressBar):
         """No bar: evaluation is short."""
         return Tqdm(disable=True)
 
+    def on_train_epoch_start(self, trainer: pl.Trainer, *args: Any) -> None:
+        """Name the epoch on the bar, counted from one."""
+        super().on_train_epoch_start(trainer, *args)
+        self.train_progress_bar.set_description(f"epoch {_epoch(trainer)}")
+
+    def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Remove the bar."""
+        self.train_progress_bar.leave = False
+        super().on_train_end(trainer, pl_module)
+
     def get_metrics(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> dict[str, Any]:
-        """The metrics on the bar, without the logger's version number."""
-        return {
-            name: value for name, value in super().get_metrics(trainer, pl_module).items() if name != "v_num"
-        }
+        """The metrics on the bar: the training loss."""
+        metrics = super().get_metrics(trainer, pl_module)
+        return {LOSS: metrics[LOSS]} if LOSS in metrics else {}
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Print the epoch, the time and the metrics on the bar."""
+        """Print the epoch, the time since the start and the metrics."""
         super().on_validation_end(trainer, pl_module)
         if trainer.state.fn != "fit" or trainer.sanity_checking or not trainer.is_global_zero:
             return
-        metrics = {name: float(value) for name, value in self.get_metrics(trainer, pl_module).items()}
-        shown = "  ".join(f"{name} {value:.4f}" for name, value in metrics.items())
-        epochs = f"/{trainer.max_epochs}" if trainer.max_epochs not in (None, -1) else ""
-        line = (
-            f"epoch {trainer.current_epoch + 1}{epochs}  {time.perf_counter() - self.start:5.1f} s  {shown}"
-        )
-        Tqdm.write(line, file=sys.stdout)
-        sys.stdout.flush()
+        seconds = int(time.perf_counter() - self.start)
+        cells = {"epoch": _epoch(trainer), "elapsed": _clock(seconds)}
+        cells |= {name: number(value) for name, value in _metrics(trainer).items()}
+        if any(name not in self.known for name in cells):
+            self.known.update(cells)
+            self.columns = _columns(cells, trainer.max_epochs or 0)
+            _print(self._row({name: name for name in self.columns}))
+        _print(self._row(cells))
+
+    def _row(self, cells: dict[str, str]) -> str:
+        return GAP.join(cells.get(name, "").rjust(width) for name, width in self.columns.items())
+
+    def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Say why the training ended before its last epoch."""
+        for callback in trainer.callbacks:  # type: ignore[attr-defined]
+            if isinstance(callback, EarlyStopping) and callback.stopped_epoch and trainer.is_global_zero:
+                _print(
+                    f"Stopped after epoch {callback.stopped_epoch + 1}: {callback.monitor} has not improved "
+                    f"in {callback.patience} epochs"
+                )
+
+
+def _print(line: str) -> None:
+    """Print a line above the bar."""
+    Tqdm.write(line, file=sys.stdout)
+    sys.stdout.flush()
+
+
+def _width() -> int:
+    """The columns of the console; of a file 120."""
+    return shutil.get_terminal_size((120, 24)).columns
+
+
+def _columns(cells: dict[str, str], epochs: int) -> dict[str, int]:
+    """The first columns that fit the console, and their widths."""
+    widths = {name: max(len(name), len(cell)) for name, cell in cells.items()}
+    widths["epoch"] = max(widths["epoch"], 2 * len(str(epochs)) + 1)
+    used = list(accumulate(widths.values(), lambda before, width: before + len(GAP) + width))
+    return {name: width for (name, width), end in zip(widths.items(), used, strict=True) if end <= _width()}
+
+
+def _epoch(trainer: pl.Trainer) -> str:
+    """The epoch, counted from one, and how many there will be."""
+    known = trainer.max_epochs not in (None, -1)
+    return f"{trainer.current_epoch + 1}/{trainer.max_epochs}" if known else f"{trainer.current_epoch + 1}"
+
+
+def _clock(seconds: int) -> str:
+    """Hours, minutes and seconds."""
+    minutes, hours = seconds // 60 % 60, seconds // 3600
+    return f"{hours}:{minutes:02}:{seconds % 60:02}" if hours else f"{minutes}:{seconds % 60:02}"
+
+
+def _metrics(trainer: pl.Trainer) -> dict[str, float]:
+    """The training loss, the monitored metric, and the other metrics of the validation."""
+    metrics = {name: float(value) for name, value in trainer.progress_bar_metrics.items()}
+    monitored = getattr(trainer.checkpoint_callback, "monitor", None)
+    validated = [name for name in metrics if name.startswith("validation/")]
+    order = dict.fromkeys([LOSS, monitored, *validated])
+    return {name: metrics[name] for name in order if name in metrics}

@@ -12,18 +12,19 @@ from rich.table import Table
 
 from attention_lab.commandline.option_paths import flatten, is_hydra_key
 from attention_lab.runs.run_folder import METRICS
-from attention_lab.text_tables import ConsoleTable
+from attention_lab.text_tables import ConsoleTable, number, with_interval
 from attention_lab.writing import write_atomically
 
 HEADLINES = (
     "test/",
     "train/loo_mse",
     "train/width",
+    "parameters",
     "fit/seconds",
     "fit/steps",
     "fit/peak_memory_mb",
-    "parameters",
 )
+"""How the names of the metrics on the console begin, in their order there."""
 INTERVAL_ENDS = ("_low", "_high")
 """Suffixes of the names of the bounds of a metric's 95% interval."""
 
@@ -50,7 +51,12 @@ def flatten_options(config: Mapping[str, Any]) -> dict[str, Any]:
 def print_results(metrics: Mapping[str, float], tables: Sequence[ConsoleTable], folder: Path) -> None:
     """Print the final metrics, the task's tables, and the paths of what the run has written."""
     console = Console()
-    names = [name for name in metrics if name.startswith(HEADLINES) and not is_interval_end(name, metrics)]
+    names = [
+        name
+        for headline in HEADLINES
+        for name in metrics
+        if name.startswith(headline) and not is_interval_end(name, metrics)
+    ]
     numbers = ConsoleTable(
         "Results", ("metric", "value"), [(name, _value(name, metrics)) for name in names], (1,)
     )
@@ -80,10 +86,10 @@ def is_interval_end(name: str, metrics: Container[str]) -> bool:
 
 def _value(name: str, metrics: Mapping[str, float]) -> str:
     """The value of a metric, with its interval if it has one."""
-    value = metrics[name]
     low, high = (metrics.get(name + end) for end in INTERVAL_ENDS)
-    text = f"{value:,.0f}" if float(value).is_integer() and value > 1 else f"{value:.4g}"
-    return text if low is None or high is None else f"{text} [{low:.3g}, {high:.3g}]"
+    if low is None or high is None:
+        return number(metrics[name])
+    return with_interval(metrics[name], low, high)
 
 
 def _cut(text: str, limit: int = 70) -> str:

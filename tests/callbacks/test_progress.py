@@ -1,0 +1,80 @@
+"""The table of epochs on the console, at any width, and the line that says why a training ended early."""
+
+import pytest
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+from attention_lab.callbacks import Progress
+
+LOSSES = [1234.5, 0.5, 0.25, 0.25, 0.25, 0.25]
+
+
+class Module(pl.LightningModule):
+    """Logs what a task does; its losses are given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(()))
+
+    def training_step(self, batch: Tensor) -> Tensor:
+        self.log("train/loss", LOSSES[self.current_epoch], prog_bar=True, batch_size=1)
+        self.log("train/other", 7.0, prog_bar=True, batch_size=1)
+        return self.weight * 0
+
+    def validation_step(self, batch: Tensor) -> None:
+        for name in ("validation/loss", "validation/token_error", "validation/a_metric_with_a_long_name"):
+            self.log(name, 0.125, prog_bar=True, batch_size=1)
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return torch.optim.SGD(self.parameters())
+
+
+def _lines(capsys: pytest.CaptureFixture[str], folder: object, *callbacks: pl.Callback) -> list[str]:
+    batches = DataLoader([torch.zeros(1)])
+    monitor = ModelCheckpoint(str(folder), monitor="validation/token_error")
+    trainer = pl.Trainer(
+        max_epochs=6,
+        logger=False,
+        accelerator="cpu",
+        num_sanity_val_steps=0,
+        enable_model_summary=False,
+        callbacks=[Progress(), monitor, *callbacks],
+    )
+    trainer.fit(Module(), batches, batches)
+    return capsys.readouterr().out.splitlines()
+
+
+def test_one_row_for_each_epoch_counted_from_one(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: object
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    header, *rows = _lines(capsys, tmp_path)
+    assert header.split() == [
+        "epoch",
+        "elapsed",
+        "train/loss",
+        "validation/token_error",  # the monitored metric comes first
+        "validation/loss",
+        "validation/a_metric_with_a_long_name",
+    ]
+    assert [row.split()[0] for row in rows] == [f"{epoch}/6" for epoch in range(1, 7)]
+    assert [row.split()[2] for row in rows] == ["1,234", "0.5000", "0.2500", "0.2500", "0.2500", "0.2500"]
+    assert {len(row) for row in [header, *rows]} == {len(header)}
+
+
+@pytest.mark.parametrize("width", [50, 60, 80])
+def test_a_narrow_console_leaves_out_the_last_columns(
+    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: object
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    lines = _lines(capsys, tmp_path)
+    assert all(len(line) <= width for line in lines)
+    assert lines[0].split()[:4] == ["epoch", "elapsed", "train/loss", "validation/token_error"]
+
+
+def test_a_training_that_ends_early_says_why(capsys: pytest.CaptureFixture[str], tmp_path: object) -> None:
+    lines = _lines(capsys, tmp_path, EarlyStopping("train/loss", patience=3, check_on_train_epoch_end=True))
+    assert lines[-1] == "Stopped after epoch 6: train/loss has not improved in 3 epochs"
