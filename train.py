@@ -8,9 +8,9 @@ from omegaconf import DictConfig
 from attention_lab.commandline.console_streams import prepare
 from attention_lab.commandline.groups import check_choices
 from attention_lab.interruption.resume import resume_from_command_line
-from attention_lab.runs.run_names import register_resolver
+from attention_lab.runs.run_names import register_resolvers
 
-register_resolver()  # before Hydra names the run's folder
+register_resolvers()  # before Hydra names the run's folder
 
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="config")

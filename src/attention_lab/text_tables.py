@@ -7,6 +7,7 @@ import csv
 import io
 import math
 import re
+import shutil
 import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -31,6 +32,11 @@ def printable(text: str, most: int = 300) -> str:
 
 def _is_visible(character: str) -> bool:
     return character.isprintable() or unicodedata.category(character) == "Zs"  # a space, such as U+3000
+
+
+def console_width() -> int:
+    """The columns of the console; 120 for what is no terminal."""
+    return shutil.get_terminal_size((120, 24)).columns
 
 
 def number(value: float) -> str:

@@ -1,14 +1,16 @@
 """Names of run folders and HPARAMS columns."""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 from folders import make_run
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
-from attention_lab.runs.run_names import folder_name
+from attention_lab.runs.run_names import folder_name, job_name
 
 NOW = {"model": "seq2seq", "data": "cmudict", "scoring": "additive"}
 THEN = {"model": "transformer", "data": "reverse", "scoring": "dot"}
@@ -40,15 +42,33 @@ def test_the_name_is_only_the_stage_if_the_run_is_unknown(tmp_path: Path) -> Non
         assert folder_name(stage, NOW, (), _checkpoint(tmp_path / stage, THEN)) == stage
 
 
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ("scoring=additive,seed=1", "7_scoring-additive_seed-1"),
+        ("data.size=[10,20],optimizer.lr=1e-3", "7_data.size-10_20-_optimizer.lr-1e-3"),
+        ("data.file=my data/é.tsv,+model.x={a:1,b:=2}", "7_data.file-my-data-.tsv_-model.x-a-1_b-2"),
+        ("run='a b; rm -rf $HOME'", "7_run-a-b-rm-rf-HOME"),
+        ("", "7_"),
+        ("data.file=" + "long" * 100, "7_data.file-" + "long" * 27 + "lo"),
+    ],
+)
+def test_the_folder_of_a_job_needs_no_quotes(options: str, name: str) -> None:
+    assert job_name(7, options) == name
+    assert shlex.quote(name) == name
+    (override,) = OverridesParser.create().parse_overrides([f"ckpt_path={name}"])
+    assert override.value() == name
+
+
 def test_the_jobs_of_a_sweep_are_named_after_the_options_that_differ(command: Any) -> None:
     options = ["-m", "model=nw", "data.train_size=20", "trainer.max_epochs=1", "pictures=0", "seed=1,2"]
     done = command(*options)
     assert done.status == 0, done.err
-    assert sorted(path.name for path in done.folder.iterdir() if path.is_dir()) == ["0_seed=1", "1_seed=2"]
+    assert sorted(path.name for path in done.folder.iterdir() if path.is_dir()) == ["0_seed-1", "1_seed-2"]
     again = command(*options, "resume=auto", folder=done.folder)
     assert again.status == 0 and "no checkpoint yet" not in again.err, again.err
-    assert sorted(path.name for path in done.folder.iterdir() if path.is_dir()) == ["0_seed=1", "1_seed=2"]
-    events = EventAccumulator(str(done.folder / "0_seed=1" / "tensorboard")).Reload()
+    assert sorted(path.name for path in done.folder.iterdir() if path.is_dir()) == ["0_seed-1", "1_seed-2"]
+    events = EventAccumulator(str(done.folder / "0_seed-1" / "tensorboard")).Reload()
     content = events.summary_metadata["_hparams_/experiment"].plugin_data.content
     columns = {one.name: one.differs for one in HParamsPluginData.FromString(content).experiment.hparam_infos}
     assert {name for name, differs in columns.items() if differs} == {

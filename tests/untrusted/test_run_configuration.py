@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 
 from attention_lab.errors import LabError
 from attention_lab.interruption.resume import expand_resume, saved_configuration
-from attention_lab.runs.run_names import register_resolver
+from attention_lab.runs.run_names import register_resolvers
 from attention_lab.untrusted.configuration import check_targets, check_values
 from attention_lab.untrusted.run_configuration import check_links, check_run
 
@@ -179,7 +179,7 @@ def test_links_out_of_the_folder(alter: Callable[[Path, Path], None], tmp_path: 
 
 
 def test_configurations_composed_from_conf_pass(tmp_path: Path) -> None:
-    register_resolver()
+    register_resolvers()
     models = {path.stem for path in (CONF / "model").glob("*.yaml")}
     chosen = [[f"model={one}"] for one in sorted(models)]
     kinds = {"nw": "regression", "multihead": "classification", "seq2seq": "transduction"}

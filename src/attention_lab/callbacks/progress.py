@@ -1,6 +1,5 @@
 """Progress on the console: one bar while an epoch runs, one row of a table when it is over."""
 
-import shutil
 import sys
 import time
 from itertools import accumulate
@@ -10,7 +9,7 @@ import pytorch_lightning as pl
 from pytorch_lightning.callbacks import EarlyStopping, TQDMProgressBar
 from pytorch_lightning.callbacks.progress.tqdm_progress import Tqdm
 
-from attention_lab.text_tables import number
+from attention_lab.text_tables import console_width, number
 
 LOSS = "train/loss"
 LEFT = "{remaining} left{postfix}"
@@ -43,7 +42,7 @@ class Progress(TQDMProgressBar):
         """The training bar; none where the output is no terminal."""
         if not sys.stderr.isatty():
             return Tqdm(disable=True)
-        speed = "" if _width() < NARROW else "  {rate_noinv_fmt}"
+        speed = "" if console_width() < NARROW else "  {rate_noinv_fmt}"
         # Lightning makes its bars with this
         self.BAR_FORMAT = f"{{desc}}{{percentage:4.0f}}% {{bar}} {{n_fmt}}/{{total_fmt}}{speed}  {LEFT}"
         return super().init_train_tqdm()
@@ -104,17 +103,14 @@ def _print(line: str) -> None:
     sys.stdout.flush()
 
 
-def _width() -> int:
-    """The columns of the console; of a file 120."""
-    return shutil.get_terminal_size((120, 24)).columns
-
-
 def _columns(cells: dict[str, str], epochs: int) -> dict[str, int]:
     """The first columns that fit the console, and their widths."""
     widths = {name: max(len(name), len(cell)) for name, cell in cells.items()}
     widths["epoch"] = max(widths["epoch"], 2 * len(str(epochs)) + 1)
     used = list(accumulate(widths.values(), lambda before, width: before + len(GAP) + width))
-    return {name: width for (name, width), end in zip(widths.items(), used, strict=True) if end <= _width()}
+    return {
+        name: width for (name, width), end in zip(widths.items(), used, strict=True) if end <= console_width()
+    }
 
 
 def _epoch(trainer: pl.Trainer) -> str:

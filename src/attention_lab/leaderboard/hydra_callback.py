@@ -29,7 +29,10 @@ from attention_lab.runs.run_folder import (
     record_failure,
 )
 from attention_lab.runs.run_names import exclude_from_names
-from attention_lab.text_tables import number, printable
+from attention_lab.text_tables import console_width, number, printable
+
+RESULT = 45
+"""Columns that the number and the result of a job take on its line."""
 
 
 class LeaderboardCallback(Callback):
@@ -78,7 +81,7 @@ class LeaderboardCallback(Callback):
         (folder / METRICS).unlink(missing_ok=True)
         self.start = time.perf_counter()
         count = f"/{self.total}" if self.total else ""
-        label = printable(read_job(folder).label(self.swept))
+        label = printable(read_job(folder).label(self.swept), most=max(20, console_width() - RESULT))
         print(f"{int(config.hydra.job.num) + 1}{count}  {label}", end="  ", flush=True)
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
@@ -97,8 +100,7 @@ class LeaderboardCallback(Callback):
         elif not alone:
             job = read_job(folder)
             shown = [f"{name.removeprefix('test/')} {number(job.metrics[name])}" for name in headlines([job])]
-            shown += [f"{time.perf_counter() - self.start:.1f} s", _name(folder, config)]
-            print("  ".join(shown), flush=True)
+            print("  ".join([*shown[:1], f"{time.perf_counter() - self.start:.1f} s"]), flush=True)
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         """Print the table and write the files; end with status 1 if a job failed."""

@@ -1,5 +1,6 @@
 """Names of runs: their folders, also in a sweep, and their HPARAMS columns. It does not import torch."""
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,15 @@ from attention_lab.runs.run_folder import read_choices
 
 RESOLVER = "run_name"
 """Name of the configuration's resolver: `${run_name:}` becomes the result of `folder_name`."""
+JOB_RESOLVER = "job_name"
+"""Name of the resolver of a sweep's job: `${job_name:}` becomes the result of `job_name`."""
 _LONGEST = 60  # characters of a choice in a folder's name
+_LONGEST_JOB = 120  # characters of the name of a job, after its number
 _EXCLUDED = "hydra.job.config.override_dirname.exclude_keys"
 
 
-def register_resolver() -> None:
-    """Register the resolver of `${run_name:}`."""
+def register_resolvers() -> None:
+    """Register the resolvers of `${run_name:}` and `${job_name:}`."""
 
     def run_name(*, _root_: DictConfig) -> str:
         """The name of the folder of the run that this configuration describes."""
@@ -26,7 +30,26 @@ def register_resolver() -> None:
         given = keys(hydra.overrides.task)
         return folder_name(str(_root_.stage), hydra.runtime.choices, given, _root_.ckpt_path)
 
+    def name_of_job(*, _root_: DictConfig) -> str:
+        """The name of the folder of this job of a sweep."""
+        return job_name(_root_.hydra.job.num, _root_.hydra.job.override_dirname)
+
     OmegaConf.register_new_resolver(RESOLVER, run_name, replace=True)
+    OmegaConf.register_new_resolver(JOB_RESOLVER, name_of_job, replace=True)
+
+
+def job_name(number: int, options: str) -> str:
+    """The name of a job's folder in a sweep, which needs no quotes in a shell or on Hydra's command line.
+
+    >>> job_name(3, "data.size=[10,20],scoring=additive")
+    '3_data.size-10_20-_scoring-additive'
+
+    Args:
+        number: the number of the job, which alone makes its name unique.
+        options: those that differ between jobs, as Hydra's `override_dirname` gives them.
+    """
+    plain = re.sub(r"[^A-Za-z0-9_.]+", "-", options.replace(",", "_"))[:_LONGEST_JOB]
+    return f"{number}_{plain.strip('-')}"
 
 
 def folder_name(stage: str, choices: Any, given: Iterable[str] = (), checkpoint: Any = None) -> str:
