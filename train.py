@@ -7,6 +7,7 @@ from omegaconf import DictConfig
 
 from attention_lab.commandline.console_streams import prepare
 from attention_lab.commandline.groups import check_choices
+from attention_lab.commandline.version import print_version
 from attention_lab.interruption.resume import resume_from_command_line
 from attention_lab.runs.run_names import register_resolvers
 
@@ -23,6 +24,7 @@ def main(config: DictConfig) -> Any:
 
 if __name__ == "__main__":
     prepare()
+    print_version()
     resume_from_command_line()
     check_choices("conf")
     main()

@@ -121,7 +121,7 @@ def test_a_sweep_ends_in_a_table_and_goes_on_after_a_failed_job(command) -> None
     # The kernel is better than a network of random weights, and so comes first.
     assert [(row["scoring"], row["n"]) for row in table] == [("gaussian", "2"), ("additive", "2")]
     for row in table:
-        jobs = done.folder.glob(f"*scoring={row['scoring']}*/metrics.json")
+        jobs = done.folder.glob(f"*scoring-{row['scoring']}*/metrics.json")
         values = [json.loads(job.read_text())["test/mse"] for job in jobs]
         found = estimate(values)
         assert float(row["test/mse"]) == pytest.approx(found.mean)

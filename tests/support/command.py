@@ -59,6 +59,7 @@ def command(
         status = 0
         try:
             with warnings.catch_warnings():
+                train.print_version()
                 train.resume_from_command_line()
                 train.check_choices("conf")
                 train.main()

@@ -37,8 +37,9 @@ def run(config: DictConfig) -> Any:
     # slower whenever another program wants a core; threads that sleep at once, 1.6 times slower always.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     from attention_lab.experiment import machine_failures
+    from attention_lab.experiment.console import in_sweep
     from attention_lab.interruption import exit_messages, resume, signals
-    from attention_lab.runs import run_folder
+    from attention_lab.runs import run_folder, started
 
     folder = Path(HydraConfig.get().runtime.output_dir)
     signals.exit_with_parent()
@@ -58,8 +59,11 @@ def run(config: DictConfig) -> Any:
     except (LabError, OmegaConfBaseException) as error:
         reason = first_line(error)
         if HydraConfig.get().mode == RunMode.RUN:
-            if config.stage in run_folder.STAGES:
-                with suppress(LabError):  # it may be the disk that is full
+            with suppress(LabError, OSError):  # it may be the disk that is full
+                alone = signals.is_rank_zero() and not in_sweep()
+                if alone and not started.has_started(folder):
+                    started.discard_new_folder(folder)
+                elif config.stage in run_folder.STAGES:
                     run_folder.record_failure(folder, error, reason)
             sys.exit(f"Error: {reason}")
         # A sweep continues after this exception, but not after SystemExit.

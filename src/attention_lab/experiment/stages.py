@@ -42,11 +42,11 @@ from attention_lab.interruption.startup_watchdog import StartupWatchdog
 from attention_lab.interruption.training_guard import TrainingGuard
 from attention_lab.models import Ensemble
 from attention_lab.runs import results
-from attention_lab.runs.run_folder import ERROR
+from attention_lab.runs.started import mark_started
 from attention_lab.tasks import Task
 from attention_lab.tasks.pictures import save_pictures
 from attention_lab.text_tables import ESCAPES
-from attention_lab.writing import remove, write_atomically
+from attention_lab.writing import write_atomically
 
 PICTURES = 20
 """Most inputs of a prediction for which heatmaps are written."""
@@ -76,6 +76,7 @@ def fit(config: DictConfig) -> float | None:
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
             if isinstance(callback, Cost | Resumable):
                 callback.resuming = start.resuming
+        mark_started(folder, first=trainer.is_global_zero)
         if trainer.is_global_zero:
             with blame_checkpoint(start.path if start.resuming else None, lambda: False):
                 write_settings(trainer, plain, task, folder, start)
@@ -101,6 +102,7 @@ def test(config: DictConfig) -> None:
         data = make_data(plain, trained.codec)
         warn_of_shared_examples(data)
         trainer = make_trainer(_console(plain))
+    mark_started(folder, first=trainer.is_global_zero)
     results.write_config(folder, plain)
     if isinstance(trained.model, Ensemble) and trainer.is_global_zero and not in_sweep():
         print(f"An ensemble of {len(trained.model.members)} checkpoints, listed in {folder / 'config.yaml'}")
@@ -162,6 +164,5 @@ def _test(
         logger.close()
     tables = task.write_artifacts(folder, data, pictures)
     results.write_metrics(folder, metrics)  # last: they mark the run as finished
-    remove(folder / ERROR)  # of an earlier attempt
     if not in_sweep():
         results.print_results(metrics, tables, folder)

@@ -1,7 +1,6 @@
 """A line for each job of a sweep, and the leaderboard after all of them."""
 
 import math
-import os
 import sys
 import time
 from pathlib import Path
@@ -22,13 +21,13 @@ from attention_lab.runs.parts import SEED
 from attention_lab.runs.run_folder import (
     ERROR,
     METRICS,
-    STAGES,
     find_runs,
     read_failure,
     read_job,
     record_failure,
 )
 from attention_lab.runs.run_names import exclude_from_names
+from attention_lab.runs.started import note_new_folders
 from attention_lab.text_tables import console_width, number, printable
 
 RESULT = 45
@@ -55,6 +54,10 @@ class LeaderboardCallback(Callback):
         self.swept: list[str] = []
         self.total = 0
 
+    def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
+        """Remember which folders the run makes, for the case that it cannot start."""
+        note_new_folders(Path(config.hydra.run.dir))
+
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Print the sweep's folder; reject unknown columns now rather than after hours of work."""
         if self.view.x is not None and self.view.y is None:
@@ -72,13 +75,12 @@ class LeaderboardCallback(Callback):
         print(f"Sweep: {config.hydra.sweep.dir}", flush=True)
 
     def on_job_start(self, config: DictConfig, *, task_function: TaskFunction, **kwargs: Any) -> None:
-        """Announce a job of a sweep; remove an earlier job's results from its folder."""
-        folder = Path(config.hydra.runtime.output_dir)
-        if config.stage in STAGES and os.environ.get("LOCAL_RANK", "0") == "0":
-            (folder / ERROR).unlink(missing_ok=True)
+        """Announce a job of a sweep; what an earlier one left in its folder goes."""
         if config.hydra.mode != RunMode.MULTIRUN:
             return
-        (folder / METRICS).unlink(missing_ok=True)
+        folder = Path(config.hydra.runtime.output_dir)
+        for name in (ERROR, METRICS):
+            (folder / name).unlink(missing_ok=True)
         self.start = time.perf_counter()
         count = f"/{self.total}" if self.total else ""
         label = printable(read_job(folder).label(self.swept), most=max(20, console_width() - RESULT))

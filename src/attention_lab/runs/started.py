@@ -1,0 +1,58 @@
+"""Whether a run has started: a command that fails before leaves no folder, and no mark on an older run.
+
+A run has started when its options and inputs are known to be good and its work is about to begin.
+"""
+
+from pathlib import Path
+
+from attention_lab.runs.run_folder import ERROR
+from attention_lab.writing import remove
+
+_HYDRA = ".hydra"
+_EARLY = {"train.log", "config.yaml", ERROR}
+"""What is written to a run's folder before the run starts, besides Hydra's own files."""
+_started: set[Path] = set()
+_new: list[Path] = []
+
+
+def note_new_folders(folder: Path) -> None:
+    """Remember which of the run's folder and its parents do not exist yet; Hydra is about to make them."""
+    _started.clear()
+    _new[:] = [path for path in (folder.absolute(), *folder.absolute().parents) if not path.exists()]
+
+
+def mark_started(folder: Path, *, first: bool = True) -> None:
+    """The run in this folder starts now: a failure from here on is recorded there.
+
+    Args:
+        folder: the run's folder.
+        first: whether this is the first process of the run, which removes the record of an earlier failure.
+    """
+    _started.add(folder.absolute())
+    if first:
+        remove(folder / ERROR)
+
+
+def has_started(folder: Path) -> bool:
+    """Whether the run in this folder has started in this process."""
+    return folder.absolute() in _started
+
+
+def discard_new_folder(folder: Path) -> None:
+    """Remove the folder of a run that has not started, and its parents, as far as this command made them.
+
+    A folder that holds anything but what is written before the start stays.
+    """
+    if folder.absolute() not in _new or folder.is_symlink():
+        return
+    names = {path.name for path in folder.iterdir()}
+    if not names <= {*_EARLY, _HYDRA}:
+        return
+    for path in (*(folder / _HYDRA).glob("*.yaml"), *(folder / name for name in names - {_HYDRA})):
+        path.unlink(missing_ok=True)
+    for path in (folder / _HYDRA, *_new):
+        try:
+            path.rmdir()
+        except OSError:  # not empty, or not there
+            if path.exists():
+                return

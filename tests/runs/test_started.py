@@ -1,0 +1,56 @@
+"""A command that fails before its work begins leaves no folder behind, and no mark on an older run."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NW = ("model=nw", "data.train_size=20", "trainer.max_epochs=1", "pictures=0")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["stage=tset"],
+        ["stage=predict", "ckpt_path=missing.ckpt", "inputs=[a]"],
+        ["stage=test", "ckpt_path=missing.ckpt"],
+        ["model=nw", "data=csv_regression", "data.file=missing.csv"],
+        ["stage=report", "run=missing"],
+    ],
+    ids=" ".join,
+)
+def test_nothing_is_left_of_a_command_that_could_not_start(
+    options: list[str], command: Any, tmp_path: Path
+) -> None:
+    folder = tmp_path / "new" / "deep"
+    done = command(*options, folder=folder)
+    assert done.status == 1, done.out
+    assert done.err.startswith("Error: "), done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_was_there_stays(command: Any, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (kept / "notes.txt").write_text("mine")
+    assert command("stage=tset", folder=kept).status == 1
+    assert (kept / "notes.txt").read_text() == "mine"
+
+
+def test_a_refused_resume_does_not_mark_the_run_as_failed(command: Any) -> None:
+    done = command(*NW)
+    assert done.status == 0, done.err
+    (done.folder / "metrics.json").unlink()
+    refused = command(*NW, "scoring=laplacian", "resume=auto", folder=done.folder)
+    assert refused.status == 1
+    assert "leave that option as it was" in refused.err
+    assert not (done.folder / "error.txt").exists()
+    (done.folder / "error.txt").write_text("disk full\n")
+    assert command(*NW, "scoring=laplacian", "resume=auto", folder=done.folder).status == 1
+    assert (done.folder / "error.txt").read_text() == "disk full\n"
+
+
+def test_the_version_is_that_of_this_program(command: Any) -> None:
+    done = command("--version")
+    assert done.status == 0
+    assert done.out.startswith("attention-lab 0.1.0 (torch 2.")
