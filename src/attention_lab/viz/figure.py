@@ -1,6 +1,6 @@
 """Heatmaps as a matplotlib figure, for notebooks and papers."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from io import BytesIO
@@ -84,24 +84,21 @@ def show_heatmaps(
     for axes in grid[len(plan.panels) :]:
         axes.set_axis_off()
     norms, colours = _norms(plan.panels, scale, shared), _colours(cmap)
-    for number, (axes, panel, norm) in enumerate(zip(grid, plan.panels, norms, strict=False)):
-        image = _draw(axes, panel, norm, colours)
-        axes.set_title(plan.captions[number], fontsize=TITLE_POINTS, parse_math=False, pad=5)
-        left, lowest = number % plan.columns == 0, number + plan.columns >= len(plan.panels)
-        _name(axes, "y", ylabel if left else "", plan.queries[number], left or not plan.alike)
-        _name(axes, "x", xlabel if lowest else "", plan.keys[number], lowest or not plan.alike)
-        if not shared:
-            _bar(figure, image, [axes])
+    images = [_draw(*one, colours) for one in zip(grid, plan.panels, norms, strict=False)]
+    _label(grid, plan, xlabel, ylabel)
     if shared:
-        _bar(figure, image, grid.tolist())
-    # A notebook shows what has this method; matplotlib's own hook needs pyplot.
+        _bar(figure, images[-1], grid.tolist())
+    else:
+        for image, axes in zip(images, grid, strict=False):
+            _bar(figure, image, [axes])
+    # Notebooks show objects with this method; matplotlib's own hook needs pyplot.
     figure.__dict__["_repr_png_"] = partial(_png, figure)
     return figure
 
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
-    """The matrices, row by row, with what is written at each of them."""
+    """The matrices, row by row, with their captions and labels."""
 
     panels: Sequence[Matrix]
     columns: int
@@ -111,7 +108,7 @@ class _Plan:
 
     @property
     def rows(self) -> int:
-        """So many that all panels have a place."""
+        """Number of rows that all panels need."""
         return ceil(len(self.panels) / self.columns)
 
     @cached_property
@@ -121,6 +118,15 @@ class _Plan:
         return len({panel.shape for panel in self.panels}) == 1 and all(
             side.count(side[0]) == len(side) for side in sides
         )
+
+
+def _label(grid: Iterable[Any], plan: _Plan, xlabel: str, ylabel: str) -> None:
+    """Write the captions, and the axes' names and labels: names only at the left and at the bottom."""
+    for number, (axes, caption) in enumerate(zip(grid, plan.captions, strict=False)):
+        axes.set_title(caption, fontsize=TITLE_POINTS, parse_math=False, pad=5)
+        left, lowest = number % plan.columns == 0, number + plan.columns >= len(plan.panels)
+        _name(axes, "y", ylabel if left else "", plan.queries[number], left or not plan.alike)
+        _name(axes, "x", xlabel if lowest else "", plan.keys[number], lowest or not plan.alike)
 
 
 def _plan(
