@@ -29,7 +29,7 @@ from attention_lab.theorems import (
     latent_key,
     recurrence,
 )
-from attention_lab.theorems.finding import apart
+from attention_lab.theorems.finding import largest_difference
 from attention_lab.theorems.kernels import PAIRS, Pair
 
 SMALL: dict[str, Callable[[], Theorem]] = {
@@ -154,10 +154,10 @@ def test_an_attention_that_sees_neighbours_only_has_a_longer_path() -> None:
 
 
 def test_what_cannot_be_compared_is_never_equal() -> None:
-    assert apart(torch.tensor([1.0, math.nan]), torch.tensor([1.0, math.nan])) == math.inf
-    assert apart(torch.tensor([1.0, -2.0]), torch.tensor([1.5, -2.0])) == 0.5
+    assert largest_difference(torch.tensor([1.0, math.nan]), torch.tensor([1.0, math.nan])) == math.inf
+    assert largest_difference(torch.tensor([1.0, -2.0]), torch.tensor([1.5, -2.0])) == 0.5
     with pytest.raises(ValueError, match="cannot be compared"):
-        apart(torch.zeros(2), torch.zeros(2, 1))
+        largest_difference(torch.zeros(2), torch.zeros(2, 1))
 
 
 def test_nothing_is_lost_where_both_hand_on_the_last_state(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,7 +192,7 @@ def test_an_accuracy_stands_at_the_number_of_symbols_read_after_it(
 
 def test_the_interval_of_a_mean_over_seeds() -> None:
     """By hand: t = 4.3027 for two degrees of freedom, standard deviation 1."""
-    found = early.measured([1.0, 2.0, 3.0])
+    found = early.mean_interval([1.0, 2.0, 3.0])
     assert found.mean == 2
     assert found.half == pytest.approx(4.302653 / math.sqrt(3))
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from attention_lab.attention import Constant, Mechanism, MultiHead, recording
 from attention_lab.attention.positions import Quadratic
 from attention_lab.errors import LabError
-from attention_lab.theorems.finding import Cell, Figure, Finding, apart, seeded
+from attention_lab.theorems.finding import Cell, Figure, Finding, largest_difference, seeded
 from attention_lab.viz.panels import Cells, Lines, Panel, Series
 from attention_lab.viz.plots import draw_panels
 
@@ -146,7 +146,9 @@ class ConvolutionEquivalence:
         bias = torch.randn(outputs, dtype=dtype)
         around = frame(padding, kernel)
         expected = F.conv2d(_padded(picture, around), weight, bias)
-        return [apart(attend(picture, weight, bias, around, alpha), expected) for alpha in sharpness]
+        return [
+            largest_difference(attend(picture, weight, bias, around, alpha), expected) for alpha in sharpness
+        ]
 
     def _map(self, alpha: float) -> Cells:
         """Where the first head attends from the pixel in the middle."""

@@ -1,4 +1,4 @@
-"""How much of its early input a decoder still gets right, with and without attention."""
+"""How accurately a decoder reproduces early input, with and without attention."""
 
 import math
 from collections.abc import Sequence
@@ -23,9 +23,9 @@ from attention_lab.viz.plots import draw_panels
 SPECIAL = 4
 """Ids that are not symbols."""
 TESTED = 2000
-"""Sequences on which a trained model is measured."""
+"""Number of sequences on which a trained model is tested."""
 ORDERS = ("backwards", "forwards")
-"""The order in which a sequence is written."""
+"""The orders in which a sequence is written."""
 MEMORIES = {"annotations": "attention", "final": "last state"}
 
 
@@ -33,9 +33,9 @@ class Arm(NamedTuple):
     """A model that is trained.
 
     Attributes:
-        order: of writing, see `ORDERS`.
-        memory: of `Seq2Seq`: `annotations` to attend to, or the `final` state alone.
-        hidden_size: of encoder and decoder.
+        order: order of writing, see `ORDERS`.
+        memory: memory of `Seq2Seq`: `annotations` to attend to, or only the `final` state.
+        hidden_size: hidden size of encoder and decoder.
     """
 
     order: str
@@ -43,7 +43,7 @@ class Arm(NamedTuple):
     hidden_size: int
 
 
-class Measured(NamedTuple):
+class MeanInterval(NamedTuple):
     """A mean over seeds and half the width of its 95% interval, by Student's t."""
 
     mean: float
@@ -53,7 +53,7 @@ class Measured(NamedTuple):
         return f"{self.mean:.2f} ± {self.half:.2f}"
 
     def within_one(self) -> str:
-        """The mean with the ends of its interval, of something from 0 to 1."""
+        """The mean with the ends of its interval, cut to values from 0 to 1."""
         return f"{self.mean:.2f} ({max(0, self.mean - self.half):.2f} to {min(1, self.mean + self.half):.2f})"
 
 
@@ -119,21 +119,24 @@ class EarlyInformation:
         }
         early = {arm: [mean(one[-self.quarter :]) for one in found] for arm, found in runs.items()}
         late = {arm: [mean(one[: self.quarter]) for one in found] for arm, found in runs.items()}
-        lost = {blind.order: measured(_minus(early[seeing], early[blind])) for seeing, blind in pairs}
-        falls = {blind.order: measured(_minus(late[blind], early[blind])) for _, blind in pairs}
-        curves = {arm: [measured(at) for at in zip(*found, strict=True)] for arm, found in runs.items()}
+        lost = {blind.order: mean_interval(_minus(early[seeing], early[blind])) for seeing, blind in pairs}
+        falls = {blind.order: mean_interval(_minus(late[blind], early[blind])) for _, blind in pairs}
+        curves = {arm: [mean_interval(at) for at in zip(*found, strict=True)] for arm, found in runs.items()}
         ends = {f"first {self.quarter} read": early, f"last {self.quarter} read": late}
         return Finding(
             title="Early information is lost without attention",
-            claim="An encoder that hands on its last state alone loses much of what it read first; a decoder "
+            claim="An encoder that passes on only its last state loses much of what it read first; a decoder "
             "that attends to all annotations loses little of it, however long ago it was read.",
             source="1409.0473, section 1",
             columns=("symbols read after it", *map(_name, compared)),
             rows=[
                 *([str(at), *(curves[arm][at].within_one() for arm in compared)] for at in self._lags()),
-                *([end, *(measured(of[arm]).within_one() for arm in compared)] for end, of in ends.items()),
+                *(
+                    [end, *(mean_interval(of[arm]).within_one() for arm in compared)]
+                    for end, of in ends.items()
+                ),
             ],
-            criterion=f"of the {self.quarter} symbols read first fewer are right without attention than with "
+            criterion=f"fewer of the {self.quarter} symbols read first are right without attention than with "
             "it, backwards and forwards: both differences are above 0 with their 95% intervals over "
             f"{self.seeds} seeds",
             holds=all(found.mean - found.half > 0 for found in lost.values()),
@@ -144,7 +147,7 @@ class EarlyInformation:
                 *(_early_or_late(order, found) for order, found in falls.items()),
                 *(
                     f"{_name(arm)}: "
-                    + ", ".join(f"{end} {measured(of[arm]).within_one()}" for end, of in ends.items())
+                    + ", ".join(f"{end} {mean_interval(of[arm]).within_one()}" for end, of in ends.items())
                     for arm in others
                 ),
                 self._setting(),
@@ -152,7 +155,7 @@ class EarlyInformation:
         )
 
     def _accuracies(self, arm: Arm, seed: int) -> list[float]:
-        """Train one model; the accuracy of the symbols after which 0, 1, 2, ... others were read."""
+        """Train one model; returns the accuracy of symbols followed by 0, 1, 2, ... others in the source."""
         with seeded(seed):
             model = self._model(arm)
             self._train(model, arm.order)
@@ -201,21 +204,21 @@ class EarlyInformation:
             schedule.step()
 
     def _lags(self) -> list[int]:
-        """The numbers of symbols read after it for which the table has a row."""
+        """The numbers of later symbols for which the table has a row."""
         return sorted({*range(0, self.length, max(1, self.length // 8)), self.length - 1})
 
     def _setting(self) -> str:
-        """The training setup, for readers of the table alone."""
+        """The training setup, as a note below the table."""
         sizes = {memory: self._model(Arm(ORDERS[0], memory, self.hidden_size)) for memory in MEMORIES}
         parameters = [sum(p.numel() for p in model.parameters()) for model in sizes.values()]
         return (
-            f"{self.length} symbols of {self.symbols} kinds, of which guessing gets {1 / self.symbols:.3g}; "
+            f"{self.length} symbols of {self.symbols} kinds, guessing gets {1 / self.symbols:.3g}; "
             f"one-way GRUs, parameters {' and '.join(f'{n:,}' for n in parameters)} at hidden "
             f"{self.hidden_size}; {self.steps:,} steps of {self.batch_size}; {self.seeds} seeds, each tested "
             f"on {TESTED:,} sequences"
         )
 
-    def _draw(self, curves: dict[Arm, list[Measured]]) -> Image:
+    def _draw(self, curves: dict[Arm, list[MeanInterval]]) -> Image:
         def line(name: str, arm: Arm, colour: int) -> Series:
             after, curve = list(range(self.length)), curves[arm]
             intervals = [(at.mean - at.half, at.mean + at.half) for at in curve]
@@ -252,15 +255,15 @@ class EarlyInformation:
         return draw_panels(panels, title="What is still right of what was read early", note=note)
 
 
-def measured(values: Sequence[float]) -> Measured:
+def mean_interval(values: Sequence[float]) -> MeanInterval:
     """The mean of two or more independent values, and half the width of its 95% interval."""
     from scipy.special import stdtrit
 
     count = len(values)
-    return Measured(mean(values), float(stdtrit(count - 1, 0.975)) * stdev(values) / math.sqrt(count))
+    return MeanInterval(mean(values), float(stdtrit(count - 1, 0.975)) * stdev(values) / math.sqrt(count))
 
 
-def _early_or_late(order: str, fall: Measured) -> str:
+def _early_or_late(order: str, fall: MeanInterval) -> str:
     """Whether more is lost of the first symbols read than of the last, without attention."""
     if fall.mean - fall.half > 0:
         verdict = "the earlier a symbol was read, the more often it is lost"

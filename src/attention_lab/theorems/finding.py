@@ -66,7 +66,7 @@ def seeded(seed: int) -> Iterator[None]:
         yield
 
 
-def apart(one: Tensor, other: Tensor) -> float:
+def largest_difference(one: Tensor, other: Tensor) -> float:
     """The largest absolute difference of two tensors of the same shape; infinite if either has a NaN."""
     if one.shape != other.shape:
         raise ValueError(f"shapes {tuple(one.shape)} and {tuple(other.shape)} cannot be compared")

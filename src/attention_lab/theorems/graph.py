@@ -18,7 +18,7 @@ from attention_lab.attention import (
     recording,
 )
 from attention_lab.errors import LabError
-from attention_lab.theorems.finding import Cell, Figure, Finding, apart, seeded
+from attention_lab.theorems.finding import Cell, Figure, Finding, largest_difference, seeded
 from attention_lab.viz import Heatmap, draw_heatmaps
 
 
@@ -102,8 +102,8 @@ class GraphEquivalence:
                             graph.nodes**2,
                             edges,
                             name,
-                            apart(masked.context, listed.context),
-                            max(map(apart, masked.gradients, listed.gradients)),
+                            largest_difference(masked.context, listed.context),
+                            max(map(largest_difference, masked.gradients, listed.gradients)),
                         ]
                     )
         assert pictured is not None

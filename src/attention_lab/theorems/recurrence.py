@@ -12,7 +12,7 @@ from torch import Tensor
 from attention_lab.attention import Attention, Linear, ScaledDot
 from attention_lab.attention.fast.linear import LinearState, linear_step
 from attention_lab.errors import LabError
-from attention_lab.theorems.finding import Cell, Figure, Finding, apart, seeded
+from attention_lab.theorems.finding import Cell, Figure, Finding, largest_difference, seeded
 from attention_lab.viz.panels import Lines, Series
 from attention_lab.viz.plots import draw_panels
 
@@ -86,8 +86,10 @@ class LinearRecurrence:
         rows: list[list[Cell]] = []
         pairs = (("recurrent", "parallel"), ("recurrent", "weights"), ("parallel", "weights"))
         for one, other in pairs:
-            differences = [apart(contexts[one], contexts[other])]
-            differences += [apart(*both) for both in zip(gradients[one], gradients[other], strict=True)]
+            differences = [largest_difference(contexts[one], contexts[other])]
+            differences += [
+                largest_difference(*both) for both in zip(gradients[one], gradients[other], strict=True)
+            ]
             rows.append([f"{one} and {other}", *differences])
         largest = max(float(cell) for row in rows for cell in row[1:])
         by_step = {
