@@ -137,7 +137,7 @@ class Text(LanguageData):
         kept = sorted(symbol for symbol, count in counts.items() if count >= self.min_count)
         if not kept:
             file = self.files.train_file or self.files.file
-            raise LabError(f"{file}: no symbol comes data.min_count={self.min_count} times in training")
+            raise LabError(f"{file}: no symbol occurs data.min_count={self.min_count} times in training")
         return LanguageCodec(Tokenizer(self.notation, Vocabulary(kept)), self.block_size, ends=False)
 
     def _part(self, symbols: tuple[str, ...]) -> Parts[tuple[str, ...]]:

@@ -139,7 +139,7 @@ class Recall(ClassificationData):
             while len(drawn.keys) < count:
                 more = self._draw(generator, count - len(drawn.keys))
                 fresh = []
-                for one in more.each():
+                for one in more.hashable():
                     fresh.append(one not in held_out)
                     if once:
                         held_out.add(one)

@@ -27,8 +27,8 @@ class Drawn(NamedTuple):
         """Some of the examples."""
         return Drawn(*(field[rows] for field in self))
 
-    def each(self) -> list[bytes]:
-        """Every example as a hashable value."""
+    def hashable(self) -> list[bytes]:
+        """Each example as a hashable value."""
         return [row.tobytes() for row in np.concatenate(self, axis=1)]
 
     def join(self, other: "Drawn") -> "Drawn":

@@ -40,8 +40,8 @@ def check_spreads(names: Sequence[str], values: Tensor, squared: Sequence[bool])
         LabError: naming the first such column and the factor to multiply or divide it by.
     """
     spreads = (values.amax(0) - values.amin(0)).tolist()
-    for name, spread, as_it_is in zip(names, spreads, squared, strict=True):
-        least, most = (1 / LIMIT, LIMIT) if as_it_is else (SMALLEST, math.inf)
+    for name, spread, is_squared in zip(names, spreads, squared, strict=True):
+        least, most = (1 / LIMIT, LIMIT) if is_squared else (SMALLEST, math.inf)
         if spread and not least <= spread <= most:
             power = math.floor(math.log10(spread))
             how = f"divide the column by 1e{power}" if power > 0 else f"multiply the column by 1e{-power}"
@@ -62,7 +62,7 @@ def check_sizes(names: Sequence[str], values: Tensor, scaled: Tensor) -> None:
         return
     row, column = places[0]
     value, size = float(values[row, column]), float(scaled[row, column])
-    if value == size:  # as it is in the data
+    if value == size:  # not scaled
         how = f"divide the column by 1e{math.floor(math.log10(abs(value)))}, or set data.standardize=true"
         raise LabError(f"column {names[column]!r}: {value:.4g} is too large to be squared in float32: {how}")
     raise LabError(
