@@ -1,6 +1,6 @@
 """LightningModules: loss, metrics and pictures for each kind of data."""
 
-from attention_lab.tasks.classification import Classification
+from attention_lab.tasks.classification import Classification, LabelPrediction
 from attention_lab.tasks.language import LanguageModeling
 from attention_lab.tasks.nodes import NodeClassification
 from attention_lab.tasks.observation import Observation
@@ -11,6 +11,7 @@ from attention_lab.tasks.transduction import Transduction
 __all__ = [
     "RECIPE",
     "Classification",
+    "LabelPrediction",
     "LanguageModeling",
     "NodeClassification",
     "Observation",

@@ -1,5 +1,6 @@
-"""Sequence classification."""
+"""Classification of sequences, and the base of classifications."""
 
+from abc import abstractmethod
 from typing import Any
 
 import torch
@@ -10,30 +11,29 @@ from torchmetrics.classification import MulticlassAccuracy
 from attention_lab.attention import recording
 from attention_lab.data.reading.batches import ClassificationBatch
 from attention_lab.data.reading.codecs import ClassificationCodec
+from attention_lab.data.reading.node_codec import NodeCodec
 from attention_lab.models import SequenceClassifier
 from attention_lab.tasks.observation import Observation, Sides, make_observation
 from attention_lab.tasks.task import Part, Task, check_label_smoothing
 
 
-class Classification(Task):
+class LabelPrediction(Task):
     """Train by cross entropy, evaluate by accuracy.
 
     Args:
-        model: the classifier, from inputs and lengths to logits. Without a method `position_labels` like that
-            of `SequenceClassifier`, it is assumed to attend to the tokens themselves.
+        model: the classifier.
         codec: text to tensors and back.
         label_smoothing: share of the target spread over all classes in training (1512.00567).
         options: see `Task`.
     """
 
-    model: SequenceClassifier
-    codec: ClassificationCodec
+    codec: ClassificationCodec | NodeCodec
     headlines = ("test/accuracy",)
 
     def __init__(
         self,
-        model: SequenceClassifier,
-        codec: ClassificationCodec,
+        model: nn.Module,
+        codec: ClassificationCodec | NodeCodec,
         *,
         label_smoothing: float = 0.0,
         **options: Any,
@@ -45,32 +45,61 @@ class Classification(Task):
             {part: MulticlassAccuracy(len(codec.labels), average="micro") for part in ("validation", "test")}
         )
 
-    def training_step(self, batch: ClassificationBatch, batch_idx: int) -> Tensor:
+    @abstractmethod
+    def logits(self, batch: Any) -> Tensor:
+        """The logits [B, C] of each example, or [B, A, C] of its last positions."""
+
+    def training_step(self, batch: Any, batch_idx: int) -> Tensor:
         """Cross entropy of the labels."""
-        logits = self.model(batch.inputs, batch.lengths)
-        loss = _cross_entropy(logits, batch.labels, self.label_smoothing)
+        loss = _cross_entropy(self.logits(batch), batch.labels, self.label_smoothing)
         self.log("train/loss", loss, prog_bar=True, batch_size=len(batch.labels))
         return loss
 
-    def validation_step(self, batch: ClassificationBatch, batch_idx: int) -> None:
+    def validation_step(self, batch: Any, batch_idx: int) -> None:
         """Loss and accuracy."""
         self._evaluate(batch, "validation")
 
-    def test_step(self, batch: ClassificationBatch, batch_idx: int) -> None:
+    def test_step(self, batch: Any, batch_idx: int) -> None:
         """Loss and accuracy."""
         self._evaluate(batch, "test")
 
+    def _evaluate(self, batch: Any, part: Part) -> None:
+        logits = self.logits(batch)
+        loss = _cross_entropy(logits, batch.labels)
+        metric = self.accuracy[part]
+        metric.update(logits.flatten(0, -2), batch.labels.flatten())  # type: ignore[operator]
+        self.log(f"{part}/loss", loss, batch_size=len(batch.labels), sync_dist=True)
+        self.log(f"{part}/accuracy", metric, prog_bar=part == "validation")  # type: ignore[arg-type]
+
     @torch.no_grad()
-    def answer(self, batch: ClassificationBatch) -> list[str]:
+    def answer(self, batch: Any) -> list[str]:
         """The most likely label of each example, or of each of its last positions."""
-        classes = self.model(batch.inputs, batch.lengths).argmax(-1)
-        return [self.codec.decode(label) for label in classes.tolist()]
+        return [self.codec.decode(label) for label in self.logits(batch).argmax(-1).tolist()]
+
+
+class Classification(LabelPrediction):
+    """Classification of sequences.
+
+    Args:
+        model: the classifier, from inputs and lengths to logits. Without a method `position_labels` like that
+            of `SequenceClassifier`, it is assumed to attend to the tokens themselves.
+        codec: text to tensors and back.
+        options: see `LabelPrediction`.
+    """
+
+    model: SequenceClassifier
+    codec: ClassificationCodec
+
+    def logits(self, batch: ClassificationBatch) -> Tensor:
+        """See `LabelPrediction`."""
+        logits: Tensor = self.model(batch.inputs, batch.lengths)
+        return logits
 
     @torch.no_grad()
     def observe(self, batch: ClassificationBatch) -> list[Observation]:
         """Each example with its predicted label and the weights of every layer and head."""
         with recording(self.model) as weights:
-            classes = self.model(batch.inputs, batch.lengths).argmax(-1).tolist()
+            classes = self.logits(batch).argmax(-1).tolist()
         result = []
         for row, (inputs, length, label) in enumerate(
             zip(batch.inputs.cpu(), batch.lengths.tolist(), batch.labels.tolist(), strict=True)
@@ -112,14 +141,6 @@ class Classification(Task):
             for side, size in zip(("query", "key"), weights.shape[-2:], strict=True)
         )
         return Sides(queries, keys)
-
-    def _evaluate(self, batch: ClassificationBatch, part: Part) -> None:
-        logits = self.model(batch.inputs, batch.lengths)
-        loss = _cross_entropy(logits, batch.labels)
-        metric = self.accuracy[part]
-        metric.update(logits.flatten(0, -2), batch.labels.flatten())  # type: ignore[operator]
-        self.log(f"{part}/loss", loss, batch_size=len(batch.labels), sync_dist=True)
-        self.log(f"{part}/accuracy", metric, prog_bar=part == "validation")  # type: ignore[arg-type]
 
 
 def _cross_entropy(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> Tensor:
