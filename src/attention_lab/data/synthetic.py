@@ -1,7 +1,7 @@
 """Synthetic sequences whose class follows from a rule: Motifs by neighbours, FarPairs by distant symbols."""
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from string import ascii_lowercase
 
 import numpy as np
@@ -37,6 +37,13 @@ class SyntheticSpec(SampledSpec):
     test_size: int = 2000
     length: int = 24
     vocabulary: int = 6
+
+    @property
+    def limits(self) -> str:
+        """The options that determine which sequences are possible, as on the command line."""
+        names = [one.name for one in fields(self) if one.name not in SampledSpec.__dataclass_fields__]
+        *others, last = (f"data.{name}={getattr(self, name)}" for name in names)
+        return f"{', '.join(others)} and {last}"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -128,7 +135,7 @@ class SyntheticClassification(ClassificationData):
                 if tries == TRIES:
                     raise LabError(
                         f"{sum(self.spec.counts)} different sequences are needed, and there are hardly more "
-                        f"than {len(seen)} with {self._options()}; raise data.length or lower the sizes"
+                        f"than {len(seen)} with {self.spec.limits}; raise data.length or lower the sizes"
                     )
             taken = ready[:count]
             del ready[:count]
@@ -141,7 +148,7 @@ class SyntheticClassification(ClassificationData):
         """See `DataModule`."""
         tokenizer = Tokenizer(Notation("characters"), Vocabulary(list(self.symbols)))
         codec = ClassificationCodec(self.labels, self.length, tokenizer)
-        self.use_codec(codec, f"this data with {self._options()}")
+        self.use_codec(codec, f"this data with {self.spec.limits}")
 
         def split(part: tuple[list[str], list[int]]) -> ClassificationSplit:
             texts, classes = part
@@ -152,10 +159,6 @@ class SyntheticClassification(ClassificationData):
     def _texts(self, rows: Symbols) -> list[str]:
         letters = np.array(list(self.symbols))[rows]
         return ["".join(row) for row in letters.tolist()]
-
-    @abstractmethod
-    def _options(self) -> str:
-        """The options that determine which sequences are possible, as on the command line."""
 
 
 class Motifs(SyntheticClassification):
@@ -201,12 +204,6 @@ class Motifs(SyntheticClassification):
         occurrences: npt.NDArray[np.int64] = runs.all(-1).sum(-1)
         return occurrences
 
-    def _options(self) -> str:
-        return (
-            f"data.length={self.length}, data.vocabulary={len(self.symbols)} and "
-            f"data.motif_length={len(self.rotations)}"
-        )
-
 
 class FarPairs(SyntheticClassification):
     """Two of the symbols, far apart, are capitals; the class is whether they are the same letter.
@@ -243,9 +240,3 @@ class FarPairs(SyntheticClassification):
         rows[every, firsts[pairs]] = letters + capital
         rows[every, seconds[pairs]] = letters + (capital + shifts) % letters
         return rows, same
-
-    def _options(self) -> str:
-        return (
-            f"data.length={self.length}, data.vocabulary={len(self.symbols) // 2} and "
-            f"data.min_distance={self.spec.min_distance}"
-        )
