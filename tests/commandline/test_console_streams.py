@@ -1,4 +1,4 @@
-"""However a program was started, its files are written and its exit status is that of its work."""
+"""A program works and exits with the right status no matter what its standard streams are."""
 
 import json
 import os
@@ -24,7 +24,7 @@ STARTS: dict[str, tuple[str, dict[str, str]]] = {
 
 
 def _start(script: str, *arguments: str | bytes, **variables: str) -> subprocess.CompletedProcess[bytes]:
-    """`python train.py` with these arguments, as a script of the shell starts it."""
+    """Run `python train.py` with these arguments through a shell script."""
     command = [sys.executable, str(TRAIN), *arguments]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHONIO")}
     return subprocess.run(
@@ -34,7 +34,7 @@ def _start(script: str, *arguments: str | bytes, **variables: str) -> subprocess
 
 
 @pytest.mark.parametrize("start", [one for one in STARTS if one != "ASCII, all closed"])
-def test_a_stage_does_its_work_however_it_was_started(start: str, tmp_path: Path) -> None:
+def test_a_stage_works_however_it_was_started(start: str, tmp_path: Path) -> None:
     script, variables = STARTS[start]
     make_run(tmp_path / "é→" / "run", {RATE: 0.1}, choices={"scoring": "é→"})
     where = f"hydra.run.dir={tmp_path}/job"
@@ -47,7 +47,7 @@ def test_a_stage_does_its_work_however_it_was_started(start: str, tmp_path: Path
         assert rb"\u2192/leaderboard" in done.stdout and "é".encode("latin-1") in done.stdout
 
 
-def test_a_training_does_its_work_with_no_streams_and_in_ascii(tmp_path: Path) -> None:
+def test_training_works_without_streams_and_in_ascii(tmp_path: Path) -> None:
     script, variables = STARTS["ASCII, all closed"]
     run = tmp_path / "é→"
     options = ["model=nw", "data.train_size=5", "trainer.max_epochs=1", "pictures=1"]
@@ -58,14 +58,14 @@ def test_a_training_does_its_work_with_no_streams_and_in_ascii(tmp_path: Path) -
     assert "é→" in (run / "config.yaml").read_text(encoding="utf-8")
 
 
-def test_help_and_a_mistake_end_as_always() -> None:
+def test_help_and_errors_exit_as_usual() -> None:
     shown = _start(STARTS["reader gone"][0], "--help")
     assert (shown.returncode, shown.stderr) == (0, b"")
     script, variables = STARTS["ASCII, all closed"]
     assert _start(script, "scoring=é", **variables).returncode == 1
 
 
-def test_a_full_disk_behind_the_console_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_full_disk_behind_the_console_is_reported_in_one_line(tmp_path: Path) -> None:
     make_run(tmp_path / "run", {RATE: 0.1})
     arguments = ("stage=leaderboard", f"run={tmp_path}/run", f"hydra.run.dir={tmp_path}/job")
     done = _start('exec "$@" >/dev/full', *arguments)
@@ -73,13 +73,13 @@ def test_a_full_disk_behind_the_console_is_told_in_one_line(tmp_path: Path) -> N
     assert done.stderr == b"Error: cannot write to stdout: No space left on device\n"
 
 
-def test_a_name_that_is_no_text_is_refused() -> None:
+def test_a_name_that_is_not_utf8_is_refused() -> None:
     done = _start('exec "$@"', b"hydra.run.dir=logs/\xff")
     assert done.returncode == 1
     assert done.stderr == b"Error: hydra.run.dir=logs/\\udcff is not UTF-8: choose another name\n"
 
 
-def test_what_nobody_reads_goes_nowhere() -> None:
+def test_output_without_a_reader_is_discarded() -> None:
     reads, writes = os.pipe()
     try:
         output = Output(writes, "wb", closefd=False)

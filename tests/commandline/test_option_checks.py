@@ -1,4 +1,4 @@
-"""What the command line says is checked against the options that there are, and told in one line."""
+"""Mistakes in options are reported in one line."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def _check_line(done, part: str) -> None:
         ("model.layers=1.5", "model.layers=1.5 must be a whole number, such as 1"),
         ("trainer.max_steps=1e5", "trainer.max_steps=100000.0 must be a whole number, such as 100000"),
         ("model.residual=maybe", "model.residual=maybe must be true or false"),
-        ("monitor=loss", "options of its own: monitor.metric, monitor.mode"),
+        ("monitor=loss", "set its options: monitor.metric, monitor.mode"),
         ("callbacks.progress_bar=null", "leave it out with ~callbacks.progress_bar"),
         ("modle=seq2seq", "there is no option modle; did you mean model?"),
         ("+modle=seq2seq", "there is no option modle; did you mean model?"),
@@ -35,18 +35,18 @@ def _check_line(done, part: str) -> None:
         ("model.hiden_size=3", "there is no option model.hiden_size; did you mean model.hidden_size?"),
         ("~callbacks.progess_bar", "did you mean callbacks.progress_bar?"),
         ("data.train_size=5", "there is no option data.train_size: data has size, stress"),
-        ("trainer.limit_val_batches=2", "is added by +trainer.limit_val_batches=..."),
+        ("trainer.limit_val_batches=2", "add it with +trainer.limit_val_batches=..."),
         ("theorem.kernels=[1]", "there is no option theorem.kernels: theorem has none"),
-        ("+seed=2", "there is an option seed already: leave out the + before it"),
-        ("foo", "foo is no option: write name=value"),
-        ("inputs=[a", "inputs=[a: a ] is missing at its end"),
+        ("+seed=2", "the option seed already exists: leave out the + before it"),
+        ("foo", "foo is not an option: write name=value"),
+        ("inputs=[a", "inputs=[a: a ] is missing at the end"),
         ("inputs=[汉字]", """as in 'inputs=["汉字"]'"""),
         ("inputs=a=b", """as in 'inputs="a=b"'"""),
         ("hydra.run.dir=/proc/foo", "cannot write in /proc"),
     ],
 )
 def test_arguments(arguments: str, message: str, command) -> None:
-    """They are refused before anything heavy is imported."""
+    """Wrong arguments are refused before anything heavy is imported."""
     folder = Path("/proc/foo") if "/proc" in arguments else None
     given = [] if folder else arguments.split()
     _check_line(command(*given, folder=folder), message)
@@ -70,12 +70,12 @@ def test_arguments(arguments: str, message: str, command) -> None:
         "model=nw data.batch_size=3 data.inputs=3 --cfg job",
     ],
 )
-def test_what_is_an_option_is_left_as_it_is(arguments: str) -> None:
+def test_valid_options_pass(arguments: str) -> None:
     check_arguments(arguments.split(), CONF)
 
 
-def test_an_own_class(command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Options that it does not take are named; what its own code raises is shown with its traceback."""
+def test_a_custom_class(command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Options that it does not take are named; an error raised by its code is shown with a traceback."""
     code = "def Small(query_size, key_size, heads):\n    pass\nclass Broken:\n    def __init__(self, **_):\n"
     (tmp_path / "own_scores.py").write_text(f"{code}        raise ValueError('of its own')\n")
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -1,4 +1,4 @@
-"""Overrides are read in one way, and what is written can be read back."""
+"""Overrides are parsed consistently, and written values can be read back."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def test_split(text: str, sign: str, key: str, value: str) -> None:
     assert overrides.split(text).removes == (sign == "~")
 
 
-def test_the_keys_of_a_command_line_come_once() -> None:
+def test_the_keys_of_a_command_line_have_no_duplicates() -> None:
     assert overrides.keys(["seed=1", "~a.b", "+seed=2", "model=lm"]) == ["seed", "a.b", "model"]
 
 
@@ -44,12 +44,12 @@ def test_the_part_of_an_option(key: str) -> None:
 
 
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"])))
-def test_what_is_quoted_is_read_as_it_was(text: str) -> None:
+def test_quoted_text_is_read_back_unchanged(text: str) -> None:
     assert overrides.read_value(overrides.quote(text)) == text
 
 
 @pytest.mark.parametrize("value", [None, True, False, 3, -2.5, 1e-20])
-def test_what_is_no_text_needs_no_quotes(value: object) -> None:
+def test_other_values_need_no_quotes(value: object) -> None:
     assert overrides.read_value(overrides.quote(value)) == value
     assert overrides.quote(value) == overrides.write(value)
 
@@ -74,7 +74,7 @@ def test_the_values_of_an_option(text: str, values: list[object], texts: list[st
     assert overrides.sweep_sizes([parsed]) == {parsed.key_or_group: size}
 
 
-def test_what_hydra_cannot_read_is_refused_with_what_would_be_right() -> None:
+def test_an_unreadable_override_is_refused_with_a_suggestion() -> None:
     with pytest.raises(LabError, match=r"""as in 'inputs=\["汉字", "a b"\]'"""):
         overrides.parse("inputs=[汉字, a b]")
 

@@ -105,4 +105,4 @@ def test_a_choice_whose_packages_are_missing(
     monkeypatch.setattr(groups, "find_spec", lambda name: None)
     done = command("model=nw", choice)
     assert done.status == 1
-    assert done.err == f"Error: {choice} needs packages of its own: pip install -e '.[{extra}]'\n"
+    assert done.err == f"Error: {choice} needs additional packages: pip install -e '.[{extra}]'\n"

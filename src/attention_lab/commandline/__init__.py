@@ -1,1 +1,1 @@
-"""The command line: overrides, groups, choices that do not go together, and errors in options."""
+"""The command line: overrides, groups, incompatible choices, and checks of options."""

@@ -1,4 +1,4 @@
-"""Checks of what was chosen, before anything heavy is imported."""
+"""Check the chosen groups and the ranges of options before importing anything heavy."""
 
 import difflib
 import math
@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NoReturn
 
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
@@ -24,70 +23,66 @@ REQUIRED_EXTRAS = {
     "launcher=joblib": ("hydra_plugins.hydra_joblib_launcher", "joblib"),
     "launcher=ray": ("hydra_plugins.hydra_ray_launcher", "ray"),
 }
-"""Choices that need more than the project does: a package, and the extra that brings it."""
-
-
+"""The package that a choice needs, and the extra that installs it."""
 NULL_CHOICES = ("experiment=null", "launcher=null", "sweep=null")
-"""Groups of which nothing may be chosen."""
+"""Groups that may be left without a choice."""
 
 
 def check_choices(folder: str, arguments: Sequence[str] | None = None) -> None:
-    """End the program with one line if the command line names a choice or an option that there is none of.
+    """End the program with a one-line message if the command line names an unknown choice or option.
 
-    Hydra finds the same mistakes, but says them in many lines.
+    Hydra finds the same mistakes, but its messages are many lines long.
 
     Args:
-        folder: with the configuration, beside the program.
-        arguments: the command line; None: this program's.
+        folder: the configuration folder, beside the program.
+        arguments: the command line; None for this program's.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     if any(argument.startswith(("--config", "-c", "hydra.searchpath")) for argument in arguments):
         return
     root = Path(sys.argv[0]).resolve().parent / folder
-    for argument in arguments:
-        try:
-            override = parse(argument)
-        except LabError:
-            continue  # a flag, or what `check_arguments` refuses
-        group = override.key_or_group
-        if not re.fullmatch(r"\w+", group) or not (root / group).is_dir():
-            continue
-        known = sorted(path.stem for path in (root / group).glob("*.yaml"))
-        for choice in listed_texts(override):
-            if (
-                re.fullmatch(r"[\w-]+", choice)
-                and choice not in known
-                and f"{group}={choice}" not in NULL_CHOICES
-            ):
-                near = difflib.get_close_matches(choice, known, 1)
-                hint = f" (did you mean {near[0]}?)" if near else ""
-                _exit_with(f"{group}={choice} is unknown{hint}: choose {', '.join(known)}")
-            try:
-                check_installed(group, choice)
-            except LabError as error:
-                _exit_with(str(error))
     try:
+        for argument in arguments:
+            _check_choice(argument, root)
         check_arguments(arguments, root)
     except LabError as error:
-        _exit_with(str(error))
+        sys.exit(f"Error: {error}")
+
+
+def _check_choice(argument: str, root: Path) -> None:
+    try:
+        override = parse(argument)
+    except LabError:
+        return  # a flag, or an argument that `check_arguments` refuses
+    group = override.key_or_group
+    if not re.fullmatch(r"\w+", group) or not (root / group).is_dir():
+        return
+    known = sorted(path.stem for path in (root / group).glob("*.yaml"))
+    for choice in listed_texts(override):
+        unknown = choice not in known and f"{group}={choice}" not in NULL_CHOICES
+        if unknown and re.fullmatch(r"[\w-]+", choice):
+            near = difflib.get_close_matches(choice, known, 1)
+            hint = f" (did you mean {near[0]}?)" if near else ""
+            raise LabError(f"{group}={choice} is unknown{hint}: choose {', '.join(known)}")
+        check_installed(group, choice)
 
 
 def check_installed(group: str, choice: str) -> None:
-    """Refuse a choice whose packages are not installed.
+    """Check that the packages a choice needs are installed.
 
     Raises:
-        LabError: saying how to install them.
+        LabError: one is not; the message says how to install it.
     """
     package, extra = REQUIRED_EXTRAS.get(f"{group}={choice}", (None, None))
     if package is not None and find_spec(package) is None:
-        raise LabError(f"{group}={choice} needs packages of its own: pip install -e '.[{extra}]'")
+        raise LabError(f"{group}={choice} needs additional packages: pip install -e '.[{extra}]'")
 
 
 def check_combination(config: DictConfig) -> None:
-    """Refuse a model with data that it cannot learn, or a mechanism without meaning, naming what will do.
+    """Check that the model can learn from the data and supports the mechanism, and the ranges of options.
 
     Raises:
-        LabError: the mix cannot work, or an option is plainly out of range.
+        LabError: the combination cannot work, or an option is out of range; the message names valid choices.
     """
     _check_machine(config)
     _check_ranges(config)
@@ -106,16 +101,16 @@ MINIMUMS = {
     "trainer.num_sanity_val_steps": -1,
     "trainer.accumulate_grad_batches": 1,
 }
-"""Options that Lightning takes below these, too, and does something else than they say, or breaks off."""
+"""Smallest valid values of options for which Lightning accepts lower ones, then ignores them or crashes."""
 MOST = {"pictures": 1000, "threads": 1024}
-"""Options of which more would take hours, or more than a machine gives."""
+"""Largest values of options; more would take hours, or more resources than a machine has."""
 LARGEST_SEED = 2**32 - 1
-"""That NumPy takes."""
+"""The largest seed that NumPy accepts."""
 FRACTIONS = ("schedule.warmup", "model.dropout", "model.attention_dropout")
 
 
 def _check_ranges(config: DictConfig) -> None:
-    """Refuse what is plainly out of range, and is found late or never."""
+    """Reject values that are out of range and would otherwise be noticed late or never."""
     for key, least in MINIMUMS.items():
         value = _number(config, key)
         if value is not None and not value >= least:
@@ -127,14 +122,14 @@ def _check_ranges(config: DictConfig) -> None:
     for key in FRACTIONS:
         value = _number(config, key)
         if value is not None and not 0 <= value <= 1:
-            raise LabError(f"{key}={value}: choose a share from 0 to 1")
+            raise LabError(f"{key}={value}: choose a fraction from 0 to 1")
     for key in ("optimizer.lr", "trainer.val_check_interval"):
         value = _number(config, key)
         if config.stage == "fit" and value is not None and not 0 < value < math.inf:
             raise LabError(f"{key}={value}: choose a number above 0")
     inputs, target = OmegaConf.select(config, "data.inputs"), OmegaConf.select(config, "data.target")
     if OmegaConf.is_list(inputs) and target in inputs:
-        raise LabError(f"data.target={target} is among data.inputs: leave it out there")
+        raise LabError(f"data.target={target} is among data.inputs: remove it there")
 
 
 def _check_machine(config: DictConfig) -> None:
@@ -179,7 +174,7 @@ def _choices_with(group: str, key: str, value: str) -> list[str]:
 
 
 def group_files(group: str) -> Iterator[tuple[str, DictConfig]]:
-    """The choices of a group and what their files say."""
+    """The choices of a group and the contents of their files."""
     loader = GlobalHydra.instance().config_loader()
     for name in _choices(group):
         loaded = loader.repository.load_config(f"{group}/{name}")  # type: ignore[attr-defined]
@@ -191,7 +186,3 @@ def _chosen(group: str) -> str:
     from hydra.core.hydra_config import HydraConfig
 
     return f"{group}={HydraConfig.get().runtime.choices[group]}"
-
-
-def _exit_with(message: str) -> NoReturn:
-    sys.exit(f"Error: {message}")

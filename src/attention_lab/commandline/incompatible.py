@@ -1,17 +1,17 @@
-"""Choices that have no meaning together, and why: one table, read by the program, its page and its tests."""
+"""Choices that make no sense together, and why: one table for the program, docs and tests."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
 
 class Incompatibility(NamedTuple):
-    """What is refused: the choices of a group in some models.
+    """Choices of a group that some models do not take.
 
     Attributes:
         models: choices of `model=`.
         group: the group.
         choices: the choices of that group that these models do not take.
-        reason: why.
+        reason: why not.
     """
 
     models: tuple[str, ...]
@@ -58,7 +58,7 @@ INCOMPATIBLE = (
 
 
 def find_incompatibility(choices: Mapping[str, str]) -> Incompatibility | None:
-    """The first refusal of these choices, each by the name of its group; None if they go together."""
+    """The first incompatibility among these choices, given by group; None if they are compatible."""
     for one in INCOMPATIBLE:
         if choices.get("model") in one.models and choices.get(one.group) in one.choices:
             return one

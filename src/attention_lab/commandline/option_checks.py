@@ -1,6 +1,6 @@
-"""The command line against the options that there are, before anything is made of it.
+"""Check that options on the command line exist and have values of the right type.
 
-Hydra finds some of the same mistakes, and says them in many lines; a value of the wrong type it lets pass.
+Hydra finds some of the same mistakes, with messages of many lines, but accepts values of the wrong type.
 """
 
 import difflib
@@ -22,25 +22,25 @@ from attention_lab.commandline.overrides import listed_texts, listed_values, par
 from attention_lab.errors import LabError
 
 FRACTION_ALLOWED = ("every_seconds", "heartbeat", "val_check_interval")
-"""Options that may have a part of one, though their default is whole."""
+"""Options that may be fractions although their default is an integer."""
 ANY_TYPE = ("trainer.devices",)
-"""Options that take more than what their default is."""
+"""Options that accept other types than that of their default."""
 RARE = {"mechanism": "experiment=efficiency", "task": "model=seq2seq, transformer or image2seq"}
-"""Groups that only some models or experiments have, and which."""
+"""Groups that only some models or experiments have, and which ones do."""
 Defaults = Mapping[str, Any]
 
 
 def check_arguments(arguments: Sequence[str], root: Path) -> None:
-    """Refuse an option that there is none of, or whose value is of another type than its default.
+    """Reject unknown options, and values of another type than the option's default.
 
-    The defaults are those of `root` with the groups that the arguments choose.
+    The defaults are those of the configuration in `root` with the groups that the arguments choose.
 
     Raises:
-        LabError: naming the option and what would be right.
+        LabError: naming the option and what would be valid.
     """
-    if any(one.startswith("-") and one not in ("-m", "--multirun") for one in arguments):
+    if any(text.startswith("-") and text not in ("-m", "--multirun") for text in arguments):
         return  # nothing is run
-    given = [parse(one) for one in arguments if not one.startswith("-")]
+    given = [parse(text) for text in arguments if not text.startswith("-")]
     chosen = [one for one in given if _is_group(one, root)]
     options = [one for one in given if one not in chosen and not one.is_hydra_override()]
     rare = [one for one in chosen if one.key_or_group in RARE]
@@ -58,7 +58,7 @@ def check_arguments(arguments: Sequence[str], root: Path) -> None:
                 ) from None
         return
     except (CompactHydraException, OmegaConfBaseException, HydraException):
-        return  # a choice that Hydra will refuse
+        return  # Hydra will report it
     for one in options:
         if one.package is None:
             _check(one, known, options)
@@ -66,7 +66,7 @@ def check_arguments(arguments: Sequence[str], root: Path) -> None:
 
 @cache
 def _defaults(root: Path, *chosen: str) -> Defaults:
-    """The configuration with these groups."""
+    """The configuration composed with these choices."""
     with initialize_config_dir(config_dir=str(root), job_name="train", version_base="1.3"):
         composed: Any = OmegaConf.to_container(compose("config", list(chosen)), resolve=False)
     return composed  # type: ignore[no-any-return]
@@ -78,7 +78,7 @@ def _is_group(one: Override, root: Path) -> bool:
 
 
 def _first_choice(one: Override) -> str:
-    """A choice as it was given; of several in a sweep, the first, as all must have the options given."""
+    """A choice as it was given; in a sweep the first one, since every choice must have the options given."""
     choices = listed_texts(one)
     return f"{one.get_key_element()}={choices[0]}" if choices else str(one.input_line)
 
@@ -86,29 +86,29 @@ def _first_choice(one: Override) -> str:
 def _check(one: Override, known: Defaults, options: Sequence[Override]) -> None:
     key, top = one.key_or_group, part_of(one.key_or_group)
     others = [other for other in options if other is not one]
-    made = any(key == other.key_or_group or key.startswith(f"{other.key_or_group}.") for other in others)
+    added = any(key == other.key_or_group or key.startswith(f"{other.key_or_group}.") for other in others)
     found, default = _select(known, key)
     if one.is_add() or one.is_force_add():
         named = f"${{{top}"
         used = named in json.dumps(known, default=str) or any(named in str(o.input_line) for o in others)
-        if top not in known and not used and not made:
+        if top not in known and not used and not added:
             raise LabError(_no_option(top, known, plus=False))
         if one.is_add() and default is not None and not isinstance(one.value(), dict | list):
-            raise LabError(f"there is an option {key} already: leave out the + before it")
-    elif not found and not made:
+            raise LabError(f"the option {key} already exists: leave out the + before it")
+    elif not found and not added:
         raise LabError(_no_option(key, known, plus=True))
-    own = any(
+    custom_class = any(
         key.startswith(other.key_or_group.removesuffix("_target_"))
         for other in others
         if other.key_or_group.endswith("._target_")
-    )  # of a class of the user's own, which may take other values
-    if found and not own and not one.is_delete() and key not in ANY_TYPE:
+    )  # which may take other values
+    if found and not custom_class and not one.is_delete() and key not in ANY_TYPE:
         for value in listed_values(one):
             _check_value(key, value, default)
 
 
 def _select(known: Defaults, key: str) -> tuple[bool, Any]:
-    """Whether there is an option, and its default."""
+    """Whether an option exists, and its default."""
     node: Any = known
     for part in key.split("."):
         if not isinstance(node, Mapping) or part not in node:
@@ -118,7 +118,7 @@ def _select(known: Defaults, key: str) -> tuple[bool, Any]:
 
 
 def _no_option(key: str, known: Defaults, plus: bool) -> str:
-    """What to say of an option that there is none of; `plus`: whether it may be added."""
+    """The message for an unknown option; `plus` is whether it may be added with a +."""
     node: Any = known
     before, rest = [], key.split(".")
     while isinstance(node, Mapping) and rest[0] in node:
@@ -127,17 +127,15 @@ def _no_option(key: str, known: Defaults, plus: bool) -> str:
     options = node if isinstance(node, Mapping) else {}
     names = [str(name) for name in options if str(name)[0] != "_" and name not in ("kind", "needs")]
     near = difflib.get_close_matches(rest[0], names, 1, cutoff=0.75 if before else 0.6)
-    there = f"there is no option {key}"
+    message = f"there is no option {key}"
     if near:
-        return f"{there}; did you mean {'.'.join([*before, near[0], *rest[1:]])}?"
+        return f"{message}; did you mean {'.'.join([*before, near[0], *rest[1:]])}?"
     if not before:
-        return f"{there}: choose one of {', '.join(names)}"
-    has = f"{there}: {'.'.join(before)} has {', '.join(names) or 'none'}"
-    return (
-        f"{has}; another that its class takes is added by +{key}=..."
-        if plus and "_target_" in options
-        else has
-    )
+        return f"{message}: choose one of {', '.join(names)}"
+    message += f": {'.'.join(before)} has {', '.join(names) or 'none'}"
+    if plus and "_target_" in options:
+        message += f"; if its class takes this option, add it with +{key}=..."
+    return message
 
 
 def _check_value(key: str, value: Any, default: Any) -> None:
@@ -145,10 +143,10 @@ def _check_value(key: str, value: Any, default: Any) -> None:
         return
     if isinstance(default, Mapping):
         if not isinstance(value, Mapping):
-            _refuse_part(key, value, default)
+            _refuse_group_value(key, value, default)
         return
     if not isinstance(default, bool | int | float) or (value is None and "." in key):
-        return  # null is often "not at all", and what a class makes of it is its own affair
+        return  # null often turns something off; it is up to the class
     if isinstance(default, bool):
         if not isinstance(value, bool) and value not in (0, 1):
             raise LabError(f"{key}={write(value)} must be true or false")
@@ -162,8 +160,8 @@ def _check_value(key: str, value: Any, default: Any) -> None:
         raise LabError(f"{key}={write(value)} must be {kind}, such as {example}")
 
 
-def _refuse_part(key: str, value: Any, default: Defaults) -> None:
+def _refuse_group_value(key: str, value: Any, default: Defaults) -> None:
     if value is None and key.startswith(("callbacks.", "logger.")):
         raise LabError(f"{key}=null: leave it out with ~{key}")
     names = ", ".join(f"{key}.{name}" for name in default if not str(name).startswith("_"))
-    raise LabError(f"{key}={write(value)}: {key} is no value, but options of its own: {names}")
+    raise LabError(f"{key}={write(value)}: {key} has no value of its own; set its options: {names}")

@@ -1,7 +1,7 @@
-"""Overrides, as Hydra calls what is on its command line: read here, and nowhere else.
+"""Read Hydra's overrides, the arguments of the command line.
 
-`parse` and `parse_all` follow Hydra's grammar. `split` does not need it, and is for lines that may break it:
-a command line before it is checked, or the overrides in a run's folder, which may come from anybody.
+`parse` and `parse_all` follow Hydra's grammar. `split` does not, and is for text that may violate it: a
+command line before it is checked, or the overrides in a run's folder, which may come from anybody.
 """
 
 import json
@@ -17,8 +17,8 @@ from hydra.errors import HydraException
 from attention_lab.errors import LabError
 
 
-class Written(NamedTuple):
-    """An override by its text: `+model.layers=2` is `+`, `model.layers` and `2`."""
+class SplitOverride(NamedTuple):
+    """The parts of an override's text: `+model.layers=2` is `+`, `model.layers` and `2`."""
 
     sign: str
     key: str
@@ -26,31 +26,31 @@ class Written(NamedTuple):
 
     @property
     def removes(self) -> bool:
-        """Whether it takes an option away, as `~callbacks.progress_bar`."""
+        """Whether it removes an option, like `~callbacks.progress_bar`."""
         return "~" in self.sign
 
 
-def split(text: str) -> Written:
-    """The sign, the key and the value of an override; the value with the quotes around it, if any."""
+def split(text: str) -> SplitOverride:
+    """The sign, key and value of an override; the value keeps any quotes around it."""
     signed, _, value = text.partition("=")
     key = signed.lstrip("+~")
-    return Written(signed.removesuffix(key), key, value)
+    return SplitOverride(signed.removesuffix(key), key, value)
 
 
 def keys(texts: Iterable[str]) -> list[str]:
-    """The options of a command line, each once."""
+    """The options on a command line, without duplicates."""
     return list(dict.fromkeys(split(text).key for text in texts))
 
 
 def part_of(key: str) -> str:
-    """The part of the configuration that an option is in: `sweep` of `sweep.trials` and `sweep/sampler`."""
+    """The top-level part that an option belongs to: `sweep` for `sweep.trials` and `sweep/sampler`."""
     return key.partition(".")[0].partition("/")[0]
 
 
 def paths_given(texts: Iterable[str], *options: str) -> list[str]:
-    """The values of options that are paths, in order, without quotes.
+    """The values of these options, which are paths, in order and without quotes.
 
-    A path may hold characters that Hydra reads only between quotes.
+    A path may contain characters that Hydra accepts only in quotes.
     """
     given = (split(text) for text in texts)
     return [one.value.strip("\"'") for one in given if one.key in options and not one.removes]
@@ -58,36 +58,36 @@ def paths_given(texts: Iterable[str], *options: str) -> list[str]:
 
 @cache
 def parse(text: str) -> Override:
-    """One override. Raises LabError, with what would be right, if Hydra could not read it."""
+    """Parse one override. Raises LabError, suggesting a correction, if Hydra could not read it."""
     try:
         return OverridesParser.create().parse_override(text)
     except HydraException:
         pass
     key, equals, value = text.partition("=")
     if not equals or not key:
-        raise LabError(f"{text} is no option: write name=value, such as seed=2")
+        raise LabError(f"{text} is not an option: write name=value, such as seed=2")
     for opening, closing in ("[]", "{}"):
         if value.startswith(opening) and not value.endswith(closing):
-            raise LabError(f"{text}: a {closing} is missing at its end")
+            raise LabError(f"{text}: a {closing} is missing at the end")
     if value.startswith("["):
         right = f"{key}=[{', '.join(quote(item.strip()) for item in value[1:-1].split(','))}]"
     else:
         right = f"{key}={quote(value)}"
-    raise LabError(f"{text} cannot be read: put quotes around what is no plain word, as in '{right}'")
+    raise LabError(f"{text} cannot be read: put quotes around special characters, as in '{right}'")
 
 
 def parse_all(texts: Sequence[str], loader: ConfigLoader | None = None) -> list[Override]:
-    """All overrides of a command line that Hydra has read; the loader is needed for `glob(*)`."""
+    """Parse the overrides of a command line that Hydra has accepted; `glob(*)` needs the loader."""
     return OverridesParser.create(config_loader=loader).parse_overrides(list(texts))
 
 
 def read_value(text: str) -> Any:
-    """The value that a text has on the command line: `1e-3` is a number, `null` is None."""
+    """The value of a text on the command line: `1e-3` is a number, `null` is None."""
     return parse(f"x={text}").value()
 
 
 def listed_values(override: Override) -> list[Any]:
-    """The values that an option gets: of a sweep those that it lists, and none of a range."""
+    """The values given to an option: those listed in a sweep; none for a range."""
     value = override.value()
     if isinstance(value, ChoiceSweep):
         return [item.text if isinstance(item, QuotedString) else item for item in value.list]
@@ -95,7 +95,7 @@ def listed_values(override: Override) -> list[Any]:
 
 
 def listed_texts(override: Override) -> list[str]:
-    """The same, each as on a command line of its own; none of an option that is taken away."""
+    """The listed values as text for single runs; none for an option that is removed."""
     value = override.value()
     if isinstance(value, ChoiceSweep):
         return [item.with_quotes() if isinstance(item, QuotedString) else write(item) for item in value.list]
@@ -105,21 +105,21 @@ def listed_texts(override: Override) -> list[str]:
 
 
 def sweep_sizes(overrides: Iterable[Override]) -> dict[str, int | None]:
-    """How many values each option takes: None if it is no sweep, 0 where that is open, as of an interval."""
+    """The number of values of each option: None if it is not swept, 0 if unbounded like an interval."""
+    return {override.key_or_group: _sweep_size(override) for override in overrides}
 
-    def size(one: Override) -> int | None:
-        if not one.is_sweep_override():
-            return None
-        return len(list(one.sweep_string_iterator())) if one.is_discrete_sweep() else 0
 
-    return {one.key_or_group: size(one) for one in overrides}
+def _sweep_size(override: Override) -> int | None:
+    if not override.is_sweep_override():
+        return None
+    return len(list(override.sweep_string_iterator())) if override.is_discrete_sweep() else 0
 
 
 def write(value: object) -> str:
-    """A value as on the command line, text without quotes."""
+    """A value as written on the command line, text without quotes."""
     return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
 
 
 def quote(value: object) -> str:
-    """A value as on the command line, text between quotes."""
+    """A value as written on the command line, text in quotes."""
     return QuotedString(value, Quote.double).with_quotes() if isinstance(value, str) else write(value)
