@@ -55,6 +55,7 @@ def options_of(spec: Callable[Options, Spec_co]) -> Decorator[Spec_co, Options]:
     make: Callable[..., Spec_co] = spec
 
     def decorate(init: Callable[..., None]) -> Callable[..., None]:
+        """Give `init` the signature with the fields of `spec` as options."""
         *own, _ = inspect.signature(init).parameters.values()
         names = [parameter.name for parameter in own]
         signature = inspect.Signature([*own, *inspect.signature(spec).parameters.values()])

@@ -1,4 +1,4 @@
-"""A search: what it varies, how each of its runs may end, and what it leaves."""
+"""Searches: their space, the outcomes of their trials, and their results."""
 
 import csv
 from pathlib import Path
@@ -39,17 +39,17 @@ NW = ["sweep=optuna", "model=nw", "trainer.max_epochs=2", "pictures=0", "logger=
         ("choice('a b',2)", CategoricalDistribution(["a\\ b", "2"])),
     ],
 )
-def test_what_is_searched(syntax: str, expected: object) -> None:
+def test_sweep_syntax_becomes_a_distribution(syntax: str, expected: object) -> None:
     assert distribution_of(OverridesParser.create().parse_override(f"key={syntax}")) == expected
 
 
-def test_a_range_that_is_none_is_refused() -> None:
+def test_an_invalid_range_is_refused() -> None:
     with pytest.raises(LabError, match=r"key=tag\(log"):
         distribution_of(OverridesParser.create().parse_override("key=tag(log,interval(0.0,1.0))"))
 
 
 @pytest.mark.parametrize("value", [1e-5, 0.1 + 0.2, 3e22, -0.0])
-def test_a_number_is_written_as_it_is(value: float) -> None:
+def test_a_number_is_written_exactly(value: float) -> None:
     assert OverridesParser.create().parse_override(f"key={write(value)}").value() == value
 
 
@@ -57,9 +57,9 @@ def _table(folder: Path) -> list[dict[str, str]]:
     return list(csv.DictReader((folder / "trials.csv").read_text().splitlines()))
 
 
-def test_a_search_ends_in_a_table_and_its_best_run_can_be_repeated(command, tmp_path: Path) -> None:
+def test_a_search_writes_a_table_and_its_best_run_can_be_repeated(command, tmp_path: Path) -> None:
     options = [*NW, "normalizer.temperature=choice(1.0,0.0)", "scoring=gaussian", "scoring.width=1.0"]
-    # With this seed the first trial fails, and no other.
+    # With this seed only the first trial fails.
     options += ["sweep.study=s", "sweep/sampler=random", "sweep.sampler.seed=8", "sweep.failures=9"]
     done = command(*options, "sweep.trials=2")
     folder = tmp_path / "logs" / "search" / "s"
@@ -72,7 +72,7 @@ def test_a_search_ends_in_a_table_and_its_best_run_can_be_repeated(command, tmp_
     assert "failed: trial 0: normalizer.temperature must be above 0" in done.out
     assert done.status == 1
     assert done.err.startswith("Error: 1 trial failed; the last: normalizer.temperature")
-    # It is finished: the same command has nothing to run, and fails no more.
+    # The study is complete: the same command has nothing to run and no longer fails.
     again = command(*options, "sweep.trials=2")
     assert again.status == 0, again.err
     assert _table(folder) == rows
@@ -84,7 +84,7 @@ def test_a_search_ends_in_a_table_and_its_best_run_can_be_repeated(command, tmp_
     assert metrics.split('"fit/best": ')[1][:6] == rows[0]["validation/loss"][:6]
 
 
-def test_a_search_gives_up_after_so_many_failures(command, tmp_path: Path) -> None:
+def test_a_search_gives_up_after_too_many_failures(command, tmp_path: Path) -> None:
     done = command(
         *NW,
         "normalizer.temperature=choice(0.0,-1.0)",
@@ -98,7 +98,7 @@ def test_a_search_gives_up_after_so_many_failures(command, tmp_path: Path) -> No
     assert [row["state"] for row in _table(tmp_path / "logs" / "search" / "s")] == ["failed", "failed"]
 
 
-def test_a_run_without_prospects_is_stopped(command, tmp_path: Path) -> None:
+def test_an_unpromising_run_is_pruned(command, tmp_path: Path) -> None:
     threshold = ["sweep/pruner=none", "sweep.pruner._target_=optuna.pruners.ThresholdPruner"]
     done = command(*NW, *threshold, "+sweep.pruner.upper=0.0", "sweep.trials=1", "sweep.study=s")
     assert done.status == 0, done.err
@@ -125,7 +125,7 @@ def test_a_run_without_prospects_is_stopped(command, tmp_path: Path) -> None:
     ],
     ids=lambda value: " ".join(value),
 )
-def test_what_a_search_refuses(options: list[str], parts: list[str], command) -> None:
+def test_invalid_options_of_a_search(options: list[str], parts: list[str], command) -> None:
     done = command(*NW, "sweep.failures=1", *options)
     assert done.status == 1
     assert "Traceback" not in done.err
@@ -142,7 +142,7 @@ def test_a_damaged_storage(command, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("model", sorted(path.stem for path in (CONF / "search").glob("*.yaml")))
-def test_the_space_of_a_model_names_its_options(model: str) -> None:
+def test_the_space_of_a_model_only_names_existing_options(model: str) -> None:
     space = OmegaConf.load(CONF / "search" / f"{model}.yaml")
     with initialize_config_dir(str(CONF), version_base="1.3"):
         config = compose("config", [f"model={model}"])

@@ -1,4 +1,4 @@
-"""A study that several processes work on: who runs which trial, and what they leave behind when they die."""
+"""A study shared by several processes: which of them runs each trial, and what happens when one dies."""
 
 import subprocess
 import sys
@@ -31,7 +31,7 @@ def test_storages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _join(folder: Path, wanted: int = 3) -> SharedStudy:
-    """One more process that works on the study."""
+    """Open the study as one more process would."""
     return SharedStudy(
         name="study",
         url=storage_url(None, folder),
@@ -56,7 +56,7 @@ def test_processes_share_the_trials(tmp_path: Path) -> None:
     one, two = _join(tmp_path), _join(tmp_path)
     numbers: list[int] = []
 
-    def first(trial: Trial) -> Result:  # while it runs, the other process works, too
+    def first(trial: Trial) -> Result:  # while it runs, the other process runs a trial too
         numbers.append(trial.number)
         assert two.run_one(second) == Result("pruned", reason="poor")
         return Result("failed", reason="no")
@@ -75,7 +75,7 @@ def test_processes_share_the_trials(tmp_path: Path) -> None:
     assert one.run_one(first) == Result("failed", reason="no")
     assert numbers == [0, 1, 2]
 
-    # What fails is made up for, what is pruned is not.
+    # A failed trial is replaced by another one; a pruned trial is not.
     def fourth(trial: Trial) -> Result:
         assert two.run_one(_too_many) is None
         return Result("complete", 0.5)
@@ -89,7 +89,7 @@ def test_processes_share_the_trials(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt(), SystemExit(), Stopped(15), RuntimeError()], ids=repr)
-def test_a_trial_that_is_broken_off_is_run_again(tmp_path: Path, stop: BaseException) -> None:
+def test_an_interrupted_trial_is_run_again(tmp_path: Path, stop: BaseException) -> None:
     study = _join(tmp_path, wanted=1)
     values: list[float] = []
 
@@ -111,7 +111,7 @@ def test_a_trial_that_is_broken_off_is_run_again(tmp_path: Path, stop: BaseExcep
     assert _states(study) == ["killed", "complete"]
 
 
-def test_the_trial_of_a_silent_process_is_run_again(tmp_path: Path) -> None:
+def test_a_trial_without_heartbeats_is_run_again(tmp_path: Path) -> None:
     study, other = _join(tmp_path, wanted=1), _join(tmp_path, wanted=1)
     values: list[float] = []
 
@@ -126,16 +126,16 @@ def test_the_trial_of_a_silent_process_is_run_again(tmp_path: Path) -> None:
         values.append(trial.params["x"])
         return Result("complete", 0.25)
 
-    # It was not dead: its result comes too late, and counts once.
+    # The process was alive after all: its late result does not count.
     late = study.run_one(silent)
-    assert late is not None and late.state == "killed" and "silent for too long" in str(late.reason)
+    assert late is not None and late.state == "killed" and "no heartbeat for too long" in str(late.reason)
     assert values[0] == values[1]
     assert _states(study) == ["killed", "complete"]
     assert study.trials()[1].values == [0.25]
 
 
 @pytest.mark.parametrize("waiting", [False, True], ids=["new", "run again"])
-def test_a_process_that_dies_while_it_claims_loses_nothing(tmp_path: Path, waiting: bool) -> None:
+def test_a_process_that_dies_while_it_claims_a_trial_loses_nothing(tmp_path: Path, waiting: bool) -> None:
     study = _join(tmp_path, wanted=1)
 
     def interrupted(_: Trial) -> NoReturn:
@@ -179,12 +179,13 @@ def job(trial):
 while study.run_one(job) or study.trials(optuna.trial.TrialState.RUNNING):
     time.sleep(0.1)
 """
-"""A process that works on a study as long as there is something to do."""
+"""A process that runs trials of a study until none are left."""
 
 
-def test_two_processes_of_which_one_is_killed(tmp_path: Path) -> None:
+def test_one_of_two_processes_is_killed(tmp_path: Path) -> None:
     @contextmanager
     def start(seconds: float) -> Iterator[subprocess.Popen[str]]:
+        """Start a process whose trials take so many seconds."""
         command = [sys.executable, "-c", WORKER, str(tmp_path), str(seconds)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             try:
@@ -193,7 +194,7 @@ def test_two_processes_of_which_one_is_killed(tmp_path: Path) -> None:
                 process.kill()
 
     with start(60.0) as one:
-        assert one.stdout is not None and one.stdout.readline() == "0\n"  # it is in the middle of its first
+        assert one.stdout is not None and one.stdout.readline() == "0\n"  # it is running its first trial
         with start(0.3) as two:
             assert two.stdout is not None and two.stdout.readline() == "1\n"
             one.kill()
@@ -205,11 +206,11 @@ def test_two_processes_of_which_one_is_killed(tmp_path: Path) -> None:
     assert len(values) == 6 and values[trials[0].params["x"]] == 2  # the killed one was run again, no other
 
 
-def test_a_study_keeps_its_options(tmp_path: Path) -> None:
+def test_a_study_is_continued_only_with_its_own_options(tmp_path: Path) -> None:
     study = _join(tmp_path)
-    study.keep_to({"a": "a=1", "b": "b=2"})
-    study.keep_to({"a": "a=1", "b": "b=2"})
+    study.check_options({"a": "a=1", "b": "b=2"})
+    study.check_options({"a": "a=1", "b": "b=2"})
     with pytest.raises(LabError, match=r"started with b=2.*sweep\.study=NAME"):
-        study.keep_to({"a": "a=1", "b": "b=3"})
+        study.check_options({"a": "a=1", "b": "b=3"})
     with pytest.raises(LabError, match="started with no c"):
-        study.keep_to({"a": "a=1", "b": "b=2", "c": "c=1"})
+        study.check_options({"a": "a=1", "b": "b=2", "c": "c=1"})

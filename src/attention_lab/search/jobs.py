@@ -1,4 +1,4 @@
-"""What happens when Hydra starts and ends a job of a search; the search itself prints the results."""
+"""Hydra callbacks for the jobs of a search, which prints its own results."""
 
 from contextlib import redirect_stdout
 from io import StringIO
@@ -15,19 +15,19 @@ from attention_lab.runs.run_folder import PRUNED
 from attention_lab.writing import write_atomically
 
 
-def mark_pruned(folder: Path, why: PrunedError) -> None:
-    """Note in a run's folder that the search stopped it, which is no failure."""
-    write_atomically(folder / PRUNED, f"{why}\n")
+def mark_pruned(folder: Path, reason: PrunedError) -> None:
+    """Record in a run's folder that the search has pruned it, which is not a failure."""
+    write_atomically(folder / PRUNED, f"{reason}\n")
 
 
 class SearchJobs(LeaderboardCallback):
-    """Replaces the leaderboard of a sweep: records why a trial failed, and prints nothing."""
+    """Replaces the leaderboard of a sweep: records why a trial failed and prints nothing."""
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Print nothing."""
 
     def on_job_start(self, config: DictConfig, *, task_function: TaskFunction, **kwargs: Any) -> None:
-        """Remove what an earlier study of the same name left in the folder."""
+        """Remove the record of pruning that an earlier study of the same name left in the folder."""
         with redirect_stdout(StringIO()):
             super().on_job_start(config, task_function=task_function, **kwargs)
         if config.hydra.mode == RunMode.MULTIRUN:
@@ -35,8 +35,8 @@ class SearchJobs(LeaderboardCallback):
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
         """Record a failed job as a failed trial, which does not end the search."""
-        with redirect_stdout(StringIO()):  # the search prints a line of its own
+        with redirect_stdout(StringIO()):  # the search prints its own line
             super().on_job_end(config, job_return, **kwargs)
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        """The search has printed its table."""
+        """Print nothing: the search has printed its table."""

@@ -1,11 +1,10 @@
-"""What a search ends in: a table of its trials, and the best of them as an experiment."""
+"""The results of a search: a table of its trials, and the best one as an experiment."""
 
 import shlex
 import sys
 from collections import Counter
 from pathlib import Path
 
-from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf
 from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial
@@ -21,13 +20,13 @@ from attention_lab.text_tables import csv_text, number
 from attention_lab.writing import write_atomically
 
 ORDER = ("complete", "pruned", "failed", "killed", "running", "waiting")
-"""The states of trials, as the table shows them."""
+"""The states of trials, in the order of the table."""
 
 
 def report(config: DictConfig, study: SharedStudy, space: Space, folder: Path) -> None:
-    """Print the table of all trials, also those of other processes; write it and the best one."""
-    largest = study.study.direction == StudyDirection.MAXIMIZE
-    trials = sorted(study.trials(), key=lambda trial: _place(trial, largest))
+    """Print and write the table of all trials, including those of other processes, and the best trial."""
+    maximize = study.study.direction == StudyDirection.MAXIMIZE
+    trials = sorted(study.trials(), key=lambda trial: _rank(trial, maximize))
     metric = split(study.study.user_attrs["options"]["monitor.metric"]).value
     rows = [_row(trial, space) for trial in trials]
     counts = Counter(row[1] for row in rows)
@@ -57,29 +56,30 @@ def report(config: DictConfig, study: SharedStudy, space: Space, folder: Path) -
 
 
 def _last(name: str) -> str:
-    """An option or a metric without the part that it belongs to."""
+    """The last part of the name of an option or a metric."""
     return name.rpartition("/")[2].rpartition(".")[2]
 
 
-def _place(trial: FrozenTrial, largest: bool) -> tuple[int, float, int]:
+def _rank(trial: FrozenTrial, maximize: bool) -> tuple[int, float, int]:
+    """A sort key: by state, then the best values first, then by number."""
     state = state_name(trial)
     value = float(trial.values[0]) if state == "complete" else 0.0
-    return ORDER.index(state), -value if largest else value, trial.number
+    return ORDER.index(state), -value if maximize else value, trial.number
 
 
 def _row(trial: FrozenTrial, space: Space) -> list[str]:
     state = state_name(trial)
-    # A pruned trial has a value too, that of where it stopped.
+    # A pruned trial has a value too: the one at which it was stopped.
     value = number(float(trial.values[0])) if trial.values else ""
     shown = [short(trial.params.get(key, "")) for key in space.searched]
-    why = "" if state == "complete" else str(trial.user_attrs.get(REASON, ""))
-    return [str(trial.number), state, value, *shown, why]
+    reason = "" if state == "complete" else str(trial.user_attrs.get(REASON, ""))
+    return [str(trial.number), state, value, *shown, reason]
 
 
 def as_experiment(config: DictConfig, space: Space, best: FrozenTrial) -> tuple[str, list[str]]:
-    """The best trial as a file of `conf/experiment`, and what has to stay on the command line.
+    """The best trial as a file of `conf/experiment`, and the arguments that must stay on the command line.
 
-    The groups' choices and the options given, but for what only the search needs.
+    The file has the choices of the groups and the given options, without those that only the search needs.
     """
     choices = {group: str(config.hydra.runtime.choices[group]) for group in SETTING}
     base = config.hydra.runtime.choices.get("experiment")
@@ -89,7 +89,7 @@ def as_experiment(config: DictConfig, space: Space, best: FrozenTrial) -> tuple[
     for key, option in {**space.fixed, **space.searched}.items():
         if part_of(key) in (*APART, "experiment"):
             continue
-        value = _plain(option, space, best)
+        value = read_value(write(best.params[key])) if key in space.searched else option.value()
         if option.is_delete():
             left.append(str(option.input_line))
         elif key in choices:
@@ -103,11 +103,3 @@ def as_experiment(config: DictConfig, space: Space, best: FrozenTrial) -> tuple[
     before = [str(base)] if base not in (None, "null") else []
     text = OmegaConf.to_yaml(OmegaConf.create({"defaults": [*before, *own, *added, "_self_"]}))
     return text + (OmegaConf.to_yaml(values) if values else ""), left
-
-
-def _plain(option: Override, space: Space, best: FrozenTrial) -> object:
-    """The value that an option has in a trial."""
-    key = option.key_or_group
-    if key not in space.searched:
-        return option.value()
-    return read_value(write(best.params[key]))

@@ -1,4 +1,4 @@
-"""What a search may vary: Hydra's sweep syntax as Optuna's distributions, and a trial as overrides."""
+"""The search space: Hydra's sweep syntax as Optuna's distributions, and a trial as overrides."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from attention_lab.commandline.overrides import parse_all, part_of, write
 from attention_lab.errors import LabError
 
 APART = ("sweep", "launcher", "hydra", "logger", "threads", "compile", "pictures")
-"""Options that change nothing of what a trial gives, with all below them."""
+"""Options and parts of the configuration that do not affect a trial's result."""
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,9 @@ class Space:
     """The options of a study.
 
     Attributes:
-        fixed: those that all trials have in common, by name.
-        searched: those that differ, by name.
-        distributions: of those that differ, where their values come from.
+        fixed: the options that all trials share, by name.
+        searched: the options that are varied, by name.
+        distributions: the distributions of the varied options.
     """
 
     fixed: Mapping[str, Override]
@@ -37,28 +37,28 @@ class Space:
     distributions: Mapping[str, BaseDistribution]
 
     def overrides(self, values: Mapping[str, Any]) -> list[str]:
-        """The command line of a trial that has these values."""
+        """The command line of a trial with these values."""
         lines = [str(one.input_line) for one in self.fixed.values()]
         return lines + [
             f"{self.searched[key].get_key_element()}={write(values[key])}" for key in self.searched
         ]
 
     def describe(self) -> dict[str, str]:
-        """What makes the trials of two searches comparable: all options, but those of `APART`."""
+        """The options on which results depend: all but those of `APART`."""
         lines = {**self.fixed, **self.searched}
         return {key: str(one.input_line) for key, one in sorted(lines.items()) if part_of(key) not in APART}
 
 
 def short(value: object) -> str:
-    """A value as tables show it."""
+    """A value as shown in tables."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def read_space(config: DictConfig, given: Sequence[str], loader: ConfigLoader) -> Space:
-    """The model's own space with what was given in its place or beside it, the later over the earlier.
+    """The model's search space, overridden and extended by the given options.
 
     Raises:
-        LabError: there is no such space, nothing is searched, or a range is not one.
+        LabError: the space does not exist, nothing is searched, or a range is invalid.
     """
     name = str(config.sweep.space or config.hydra.runtime.choices.model)
     known = dict(group_files("search"))
@@ -77,7 +77,7 @@ def read_space(config: DictConfig, given: Sequence[str], loader: ConfigLoader) -
 
 
 def distribution_of(option: Override) -> BaseDistribution:
-    """Where the values of an option come from."""
+    """The distribution of an option's values. Raises LabError if its range is invalid."""
     value = option.value()
     try:
         if isinstance(value, IntervalSweep):

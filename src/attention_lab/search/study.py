@@ -1,4 +1,4 @@
-"""A study that several processes work on at once, any of which may die at any moment."""
+"""A study shared by several processes, any of which may die at any moment."""
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -25,7 +25,7 @@ from attention_lab.errors import LabError, first_line
 
 KILLED = "killed"
 REASON = "reason"
-"""Attribute of a trial: why it was pruned or failed. One that failed without a reason was killed."""
+"""Attribute of a trial: why it was pruned or failed. A trial that failed without a reason was killed."""
 _CLAIMED = "claimed"
 _OPTIONS = "options"
 GRACE = 6
@@ -34,7 +34,7 @@ PATIENCE = 60  # seconds to wait for a database that another process writes
 
 
 class Result(NamedTuple):
-    """How a trial ended: `complete` with a value; `pruned`, `failed` or `killed` with a reason."""
+    """How a trial ended: `complete` with a value, or `pruned`, `failed` or `killed` with a reason."""
 
     state: str
     value: float | None = None
@@ -45,8 +45,8 @@ class _FailedError(Exception):
     """Tells `Study.optimize` that a trial failed."""
 
 
-class _Settled(BaseException):
-    """Leaves `Study.optimize`, which handles only exceptions, without a result: the trial already has one."""
+class _AlreadyEndedError(BaseException):
+    """Leaves `Study.optimize` without a result, as the trial already has one; it only handles `Exception`."""
 
 
 def storage_url(storage: str | None, folder: Path) -> str:
@@ -60,7 +60,7 @@ def storage_url(storage: str | None, folder: Path) -> str:
     if url.get_backend_name() == "sqlite":
         if url.database in (None, "", ":memory:"):
             raise LabError(
-                f"sweep.storage={storage}: processes can share a file only, as in sqlite:///study.db"
+                f"sweep.storage={storage}: processes can only share a file, as in sqlite:///study.db"
             )
         url = url.set(database=str(Path(str(url.database)).resolve()))
     return str(url.render_as_string(hide_password=False))
@@ -68,7 +68,7 @@ def storage_url(storage: str | None, folder: Path) -> str:
 
 @contextmanager
 def without_warnings() -> Iterator[None]:
-    """Without Optuna's warnings that heartbeats and other parts are experimental."""
+    """Suppress Optuna's warnings that heartbeats and other features are experimental."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         yield
@@ -76,12 +76,12 @@ def without_warnings() -> Iterator[None]:
 
 @without_warnings()
 def connect(url: str, heartbeat: int | None = None) -> RDBStorage:
-    """The storage at a URL, created if it is new.
+    """Open the storage at a URL, creating it if it does not exist.
 
     Raises:
         LabError: it cannot be reached.
     """
-    optuna.logging.set_verbosity(optuna.logging.ERROR)  # failed trials are reported in one line of our own
+    optuna.logging.set_verbosity(optuna.logging.ERROR)  # we report failed trials ourselves, in one line
     sqlite = make_url(url)
     file = Path(str(sqlite.database)) if sqlite.get_backend_name() == "sqlite" else None
     if file is not None:
@@ -99,7 +99,7 @@ def connect(url: str, heartbeat: int | None = None) -> RDBStorage:
 
 
 def open_trial(number: int, *, name: str, storage: str, pruner: BasePruner) -> Trial:
-    """A trial of the study of this name, for the process that runs it.
+    """Open a trial of the named study in the process that runs it.
 
     Raises:
         LabError: the storage cannot be reached.
@@ -110,19 +110,19 @@ def open_trial(number: int, *, name: str, storage: str, pruner: BasePruner) -> T
 
 
 class SharedStudy:
-    """A study whose trials are handed out under a lock: none runs twice, and no more than wanted are run.
+    """A study that assigns trials under a lock, so that none runs twice and no more run than wanted.
 
-    A process that runs a trial sends heartbeats. The trial of one that falls silent fails, and a copy of it
-    waits for the next process that asks.
+    A process that runs a trial sends heartbeats. If they stop, the trial fails, and a copy of it is queued
+    for the next process that asks.
 
     Args:
-        name: of the study.
-        url: of its storage.
-        folder: of the study, for the lock.
-        wanted: trials that are complete or pruned when the search is over.
-        heartbeat: seconds between signs of life.
-        distributions: the options that are searched.
-        options: `direction`, `sampler` and `pruner` as `optuna.create_study` takes them.
+        name: the study's name.
+        url: the URL of its storage.
+        folder: the study's folder, where the lock is.
+        wanted: the number of complete or pruned trials after which the search is over.
+        heartbeat: seconds between heartbeats.
+        distributions: the searched options.
+        options: `direction`, `sampler` and `pruner`, as for `optuna.create_study`.
     """
 
     def __init__(
@@ -145,11 +145,11 @@ class SharedStudy:
                 study_name=name, storage=self.storage, load_if_exists=True, **options
             )
 
-    def keep_to(self, options: Mapping[str, str]) -> None:
-        """Refuse options other than those that the study was started with: its values would not compare.
+    def check_options(self, options: Mapping[str, str]) -> None:
+        """Check that the options are those of the study's start; otherwise values could not be compared.
 
         Raises:
-            LabError: naming the first that differs.
+            LabError: an option differs; the message names the first.
         """
         with self.lock:
             kept = self.study.user_attrs.get(_OPTIONS)
@@ -160,23 +160,24 @@ class SharedStudy:
             if kept.get(key) != options.get(key):
                 before = kept.get(key) or f"no {key}"
                 raise LabError(
-                    f"the study {self.study.study_name} was started with {before}: give the options it "
-                    "was started with, or start another with sweep.study=NAME"
+                    f"the study {self.study.study_name} was started with {before}: use the same options "
+                    "again, or start another study with sweep.study=NAME"
                 )
 
     def run_one(self, job: Callable[[Trial], Result]) -> Result | None:
-        """Run a trial: one that waits, or else a new one; None if enough are done or running.
+        """Run a queued trial, or else a new one; None if enough have ended or are running.
 
-        Optuna proposes values and enters results under the lock, which is free while the job runs. Its own
-        `MaxTrialsCallback` counts only what has ended: each process could run one trial too many.
+        Optuna proposes values and records results under the lock, which is released while the job runs. Its
+        own `MaxTrialsCallback` counts only trials that have ended, so each process could run one too many.
         """
         result: Result | None = None
 
         def objective(trial: Trial) -> float:
+            """Run the job without the lock; returns the trial's value, or raises how else it ended."""
             nonlocal result
             for name, distribution in self.distributions.items():
                 _suggest(trial, name, distribution)
-            # A trial without a heartbeat would never count as silent, and Optuna sends the first at any time.
+            # Without a heartbeat a trial never counts as dead, and Optuna may send the first one late.
             self.storage.record_heartbeat(_trial_id(self.storage, self.study.study_name, trial.number))
             trial.set_user_attr(_CLAIMED, trial.number)
             self.lock.release()
@@ -185,51 +186,51 @@ class SharedStudy:
             except BaseException as stop:
                 self.lock.acquire()
                 self._run_again(trial.number)
-                raise _Settled from stop
+                raise _AlreadyEndedError from stop
             self.lock.acquire()
             if self.trials()[trial.number].state != TrialState.RUNNING:
-                result = Result(KILLED, reason="silent for too long, and is run again")
-                raise _Settled
+                result = Result(KILLED, reason="no heartbeat for too long; it is run again")
+                raise _AlreadyEndedError
             if result.value is not None:
                 return result.value
             trial.set_user_attr(REASON, result.reason)
             raise optuna.TrialPruned if result.state == "pruned" else _FailedError
 
         with self.lock:
-            self._fail_dead()
+            self._fail_dead_trials()
             if len(self.trials(TrialState.COMPLETE, TrialState.PRUNED, TrialState.RUNNING)) < self.wanted:
                 try:
                     self.study.optimize(objective, n_trials=1, catch=_FailedError)
-                except _Settled as settled:
-                    if settled.__cause__ is not None:
-                        raise settled.__cause__ from None
+                except _AlreadyEndedError as ended:
+                    if ended.__cause__ is not None:
+                        raise ended.__cause__ from None
         return result
 
     @without_warnings()
-    def _fail_dead(self) -> None:
-        """Fail the trials of processes that have died."""
+    def _fail_dead_trials(self) -> None:
+        """Mark the trials of dead processes as failed, and queue copies of them."""
         fail_stale_trials(self.study)
         for trial in self.trials(TrialState.RUNNING):
-            # Under the lock, a trial that runs and is not claimed is that of a process that died claiming it.
+            # While we hold the lock, a running, unclaimed trial is that of a process that died claiming it.
             if trial.user_attrs.get(_CLAIMED) != trial.number:
                 self._run_again(trial.number)
 
     @without_warnings()
     def _run_again(self, number: int) -> None:
-        """Enter a trial as killed, if it is running; a copy of it waits to be run."""
+        """Mark a running trial as killed and queue a copy of it."""
         trial = self.trials()[number]
         if trial.state == TrialState.RUNNING:
             self.study.tell(number, state=TrialState.FAIL)
             RetryHeartbeatStaleTrialCallback()(self.study, trial)
 
     def trials(self, *states: TrialState) -> list[FrozenTrial]:
-        """The study's trials by number, or those in certain states."""
+        """The study's trials by number, or only those in the given states."""
         found: list[FrozenTrial] = self.study.get_trials(deepcopy=False, states=states or None)
         return found
 
 
 def _suggest(trial: Trial, name: str, source: BaseDistribution) -> None:
-    """Have a value proposed for an option of a trial."""
+    """Let Optuna propose a value for an option of a trial."""
     if isinstance(source, FloatDistribution):
         trial.suggest_float(name, source.low, source.high, log=source.log)
     elif isinstance(source, IntDistribution):
@@ -239,13 +240,13 @@ def _suggest(trial: Trial, name: str, source: BaseDistribution) -> None:
 
 
 def _trial_id(storage: RDBStorage, study: str, number: int) -> int:
-    """The number by which a storage knows a trial of a study."""
+    """The storage's ID of a study's trial."""
     study_id = storage.get_study_id_from_name(study)
     return int(storage.get_trial_id_from_study_id_trial_number(study_id, number))
 
 
 def state_name(trial: FrozenTrial) -> str:
-    """The state of a trial in a word; a failed one without a reason was killed."""
+    """The state of a trial in one word; a trial that failed without a reason was killed."""
     if trial.state != TrialState.FAIL:
         return str(trial.state.name.lower())
     return "failed" if REASON in trial.user_attrs else KILLED

@@ -1,4 +1,4 @@
-"""A search: trials of an Optuna study, each a run, until there are as many as wanted."""
+"""A search: run the trials of an Optuna study until there are as many as wanted."""
 
 import math
 import time
@@ -22,20 +22,20 @@ from attention_lab.search.study import Result, SharedStudy, storage_url, without
 from attention_lab.text_tables import number
 
 POLL = 2.0
-"""Seconds between looks at trials that other processes run."""
+"""Seconds between checks on the trials of other processes."""
 
 
 def search(config: DictConfig, given: Sequence[str], launcher: Launcher, loader: ConfigLoader) -> None:
-    """Run trials until the study has as many as it should, and report them all.
+    """Run trials until the study has as many as wanted, and report all of them.
 
     Args:
         config: the composed configuration.
-        given: the options of the command line.
+        given: the options on the command line.
         launcher: runs a trial.
-        loader: knows the groups and their choices.
+        loader: loads the groups and their choices.
 
     Raises:
-        LabError: an option is wrong, or trials of this process failed.
+        LabError: an option is invalid, or trials of this process failed.
     """
     for name in ("trials", "failures", "heartbeat"):
         value = config.sweep[name]
@@ -47,9 +47,9 @@ def search(config: DictConfig, given: Sequence[str], launcher: Launcher, loader:
     study = _open(config, space, url, folder)
     OmegaConf.save(config, folder / "multirun.yaml")
     print(f"Search: {folder}", flush=True)
-    # The job may run elsewhere and with other choices: it is told where its study is.
-    own = {"study": config.sweep.study, "storage": url}
-    failed = _run_trials(study, partial(_run_trial, space, launcher, own), config.sweep.failures)
+    # The job may run elsewhere, where these options would have other values.
+    study_options = {"study": config.sweep.study, "storage": url}
+    failed = _run_trials(study, partial(_run_trial, space, launcher, study_options), config.sweep.failures)
     report(config, study, space, folder)
     if failed:
         trials = "1 trial" if len(failed) == 1 else f"{len(failed)} trials"
@@ -57,14 +57,11 @@ def search(config: DictConfig, given: Sequence[str], launcher: Launcher, loader:
 
 
 def _open(config: DictConfig, space: Space, url: str, folder: Path) -> SharedStudy:
-    # A model without a metric of its own may get one from its space or from the command line.
-    given = space.fixed.get("monitor.metric"), space.fixed.get("monitor.mode")
-    metric, mode = (
-        one.value() if one is not None else config.monitor[name]
-        for one, name in zip(given, ("metric", "mode"), strict=True)
-    )
+    # For a model without its own metric, the space or the command line may set one.
+    given = {name: space.fixed.get(f"monitor.{name}") for name in ("metric", "mode")}
+    metric, mode = (config.monitor[name] if one is None else one.value() for name, one in given.items())
     if metric is None:
-        raise LabError("sweep=optuna needs a metric: add monitor.metric=validation/loss, say")
+        raise LabError("sweep=optuna needs a metric: for example, add monitor.metric=validation/loss")
     with without_warnings():
         sampler, pruner = instantiate(config.sweep.sampler), instantiate(config.sweep.pruner)
     study = SharedStudy(
@@ -78,12 +75,12 @@ def _open(config: DictConfig, space: Space, url: str, folder: Path) -> SharedStu
         sampler=sampler,
         pruner=pruner,
     )
-    study.keep_to({**space.describe(), "monitor.metric": f"monitor.metric={metric}"})
+    study.check_options({**space.describe(), "monitor.metric": f"monitor.metric={metric}"})
     return study
 
 
 def _run_trials(study: SharedStudy, job: Callable[[Trial], Result], most_failures: int) -> list[str]:
-    """Run trials while there are any to run; the reasons of those that failed."""
+    """Run trials while there are any left to run; returns why trials failed."""
     failed: list[str] = []
     waited_for: list[int] = []
     while len(failed) < most_failures:
@@ -94,9 +91,7 @@ def _run_trials(study: SharedStudy, job: Callable[[Trial], Result], most_failure
             if not others:
                 break
             if others != waited_for:
-                print(
-                    f"Waiting for trials that other processes run: {', '.join(map(str, others))}", flush=True
-                )
+                print(f"Waiting for trials of other processes: {', '.join(map(str, others))}", flush=True)
                 waited_for = others
             time.sleep(POLL)
             continue
@@ -108,17 +103,17 @@ def _run_trials(study: SharedStudy, job: Callable[[Trial], Result], most_failure
     return failed
 
 
-def _run_trial(space: Space, launcher: Launcher, own: dict[str, str], trial: Trial) -> Result:
+def _run_trial(space: Space, launcher: Launcher, study_options: dict[str, str], trial: Trial) -> Result:
     shown = " ".join(f"{key}={short(value)}" for key, value in trial.params.items())
     print(f"{trial.number}  {shown}", end="  ", flush=True)
-    options = {**own, "trial": trial.number}
+    options = {**study_options, "trial": trial.number}
     overrides = [f"sweep.{key}={quote(value)}" for key, value in options.items()]
     (job,) = launcher.launch([space.overrides(trial.params) + overrides], initial_job_idx=trial.number)
     return read_result(job)
 
 
 def read_result(job: JobReturn) -> Result:
-    """The result of a run, from what it returned and what it left in its folder."""
+    """The result of a run, from its return value and the files in its folder."""
     if job.status != JobStatus.COMPLETED:
         return Result("failed", reason=first_line(job._return_value))
     assert job.hydra_cfg is not None
