@@ -1,4 +1,4 @@
-"""Where Hydra looks for sweepers: it takes them from this namespace only, and imports it at every start."""
+"""The sweeper, in the only namespace where Hydra looks for plugins; Hydra imports it at every start."""
 
 import sys
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ class OptunaSweeper(Sweeper):
     """Runs the trials of an Optuna study: see `attention_lab.search.trials`.
 
     Args:
-        params: what is searched, beside the model's own space: an option, and Hydra's syntax for it.
+        params: searched options in addition to the model's own space, each with Hydra's sweep syntax.
     """
 
     def __init__(self, params: Mapping[str, str] | None = None) -> None:
@@ -32,7 +32,7 @@ class OptunaSweeper(Sweeper):
         )
 
     def sweep(self, arguments: list[str]) -> None:
-        """Run trials until the study has as many as it should; an error ends the program with one line."""
+        """Run trials until the study has as many as wanted; an error ends the program with one line."""
         from attention_lab.commandline.groups import check_installed
         from attention_lab.errors import LabError
 
