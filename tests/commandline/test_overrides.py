@@ -88,3 +88,14 @@ def test_an_unknown_choice_is_named_however_it_is_written(
     monkeypatch.setattr("sys.argv", [str(CONF.parent / "train.py")])
     with pytest.raises(SystemExit, match=r"^Error: model=sq2seq is unknown \(did you mean seq2seq\?\)"):
         groups.check_choices("conf", [argument])
+
+
+@pytest.mark.parametrize(
+    "text", ['inputs=["two words!", b!]', "inputs=[two words!, b!]", "inputs=['it!',b!]"]
+)
+def test_the_quotes_that_an_error_advises_can_be_typed(text: str) -> None:
+    with pytest.raises(LabError, match="put quotes around what is no plain word") as caught:
+        overrides.parse(text)
+    advised = str(caught.value).rpartition(" as in ")[2][1:-1]
+    before = overrides.list_items(overrides.split(text).value)
+    assert overrides.parse(advised).value() == before == overrides.list_items(overrides.split(advised).value)

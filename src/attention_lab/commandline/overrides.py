@@ -5,6 +5,7 @@ command line before it is checked, or the overrides in a run's folder, which may
 """
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
@@ -15,6 +16,10 @@ from hydra.core.override_parser.types import ChoiceSweep, Override, Quote, Quote
 from hydra.errors import HydraException
 
 from attention_lab.errors import LabError
+
+_ITEM = re.compile(r"""(?:\s*(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')\s*(?=,|$))|(?:\\.|[^,\\])+""")
+"""An item of a list: a text between quotes, or all up to the next comma."""
+_QUOTED = re.compile(r"""(["']).*\1""", re.DOTALL)
 
 
 class SplitOverride(NamedTuple):
@@ -70,7 +75,7 @@ def parse(text: str) -> Override:
         if value.startswith(opening) and not value.endswith(closing):
             raise LabError(f"{text}: a {closing} is missing at the end")
     if value.startswith("["):
-        right = f"{key}=[{', '.join(quote(item.strip()) for item in value[1:-1].split(','))}]"
+        right = f"{key}=[{', '.join(quote(item) for item in list_items(value))}]"
     else:
         right = f"{key}={quote(value)}"
     raise LabError(f"{text} cannot be read: put quotes around special characters, as in '{right}'")
@@ -84,6 +89,19 @@ def parse_all(texts: Sequence[str], loader: ConfigLoader | None = None) -> list[
 def read_value(text: str) -> Any:
     """The value of a text on the command line: `1e-3` is a number, `null` is None."""
     return parse(f"x={text}").value()
+
+
+def list_items(text: str) -> list[str]:
+    r"""The items of a list as texts, without their quotes: Hydra would read numbers, booleans and null.
+
+    >>> list_items('[007, null, "two, three", a \\" b]')
+    ['007', 'null', 'two, three', 'a " b']
+    """
+    items = (found.group().strip() for found in _ITEM.finditer(text[1:-1]))
+    bare = (
+        item[1:-1] if len(item) > 1 and item[0] == item[-1] and item[0] in "\"'" else item for item in items
+    )
+    return [re.sub(r"\\([\\\"',])", r"\1", item) for item in bare]
 
 
 def listed_values(override: Override) -> list[Any]:

@@ -2,8 +2,10 @@
 
 import re
 import sys
+from collections.abc import Iterable
 from typing import Any
 
+from attention_lab.commandline.overrides import list_items, split, write
 from attention_lab.data.reading.files import MOST, decode_text, read_text
 from attention_lab.errors import LabError
 from attention_lab.reading import read_up_to
@@ -12,11 +14,16 @@ STREAM = re.compile(r"-|/dev/stdin|/dev/fd/(\d+)|/proc/self/fd/(\d+)")
 """Standard input, and the paths a shell substitutes for `inputs=<(command)`; no other input may be a pipe."""
 
 
-def read_inputs(inputs: Any) -> list[str]:
+def read_inputs(inputs: Any, given: Iterable[str] = ()) -> list[str]:
     """The lines to predict for: a list, the lines of a file, or those of standard input.
 
     An open stream (`-`, `/dev/stdin`, `/dev/fd/63`) is read to its end; any other path must be that of a
     regular file. Both are UTF-8, whatever the locale.
+
+    Args:
+        inputs: the option's value.
+        given: the overrides of the command line, where the items of a list are words even if they look like
+            numbers or null.
 
     Raises:
         LabError: there are no lines, or they cannot be read.
@@ -26,7 +33,8 @@ def read_inputs(inputs: Any) -> list[str]:
             "stage=predict needs inputs: 'inputs=[one,two]', inputs=file.txt, or inputs=- for standard input"
         )
     if isinstance(inputs, list):
-        lines = [str(line) for line in inputs]
+        typed = [split(one).value for one in given if split(one).key == "inputs"]
+        lines = list_items(typed[-1]) if typed else [write(line) for line in inputs]
     else:
         stream = STREAM.fullmatch(str(inputs))
         text = read_text(str(inputs)) if stream is None else _read_stream(str(inputs), stream)

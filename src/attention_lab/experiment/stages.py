@@ -113,7 +113,9 @@ def predict(config: DictConfig) -> None:
     """Print the output for each of `inputs`; write `predictions.tsv` and the heatmaps of the first ones."""
     plain, folder = _prepare(config)
     trained, _ = load_trained_model(plain)
-    lines = read_inputs(plain["inputs"])
+    lines = read_inputs(plain["inputs"], HydraConfig.get().overrides.task)
+    if unseen := trained.unseen_symbols(lines):
+        print(f"Warning: {unseen}", file=sys.stderr)
     outputs = trained.predict(lines)
     rows = zip(lines, (output.translate(ESCAPES) for output in outputs), strict=True)
     table = "".join(f"{line}\t{output}\n" for line, output in rows)

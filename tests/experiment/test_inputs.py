@@ -1,0 +1,33 @@
+"""The inputs of stage=predict: the words of a list are taken as they are typed."""
+
+from typing import Any
+
+import pytest
+
+from attention_lab.errors import LabError
+from attention_lab.experiment.inputs import read_inputs
+
+
+@pytest.mark.parametrize(
+    ("typed", "lines"),
+    [
+        ("[one,two words]", ["one", "two words"]),
+        ("[null, true,False ,007,1e3]", ["null", "true", "False", "007", "1e3"]),
+        ('["two words", \'a, b\',"it\'s"]', ["two words", "a, b", "it's"]),
+        (r'["say \"hi\"", a\,b]', ['say "hi"', "a,b"]),
+        ("['',to]", ["", "to"]),
+    ],
+)
+def test_items_are_texts(typed: str, lines: list[str]) -> None:
+    assert read_inputs(["something else"], ["stage=predict", f"inputs={typed}"]) == lines
+
+
+def test_a_list_that_is_not_typed_has_its_words_too() -> None:
+    given: list[Any] = [None, True, 7, "a"]
+    assert read_inputs(given) == ["null", "true", "7", "a"]
+
+
+@pytest.mark.parametrize("inputs", [None, []])
+def test_no_inputs_are_refused(inputs: Any) -> None:
+    with pytest.raises(LabError, match="inputs"):
+        read_inputs(inputs, [] if inputs is None else ["inputs=[]"])
