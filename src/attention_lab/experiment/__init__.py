@@ -31,8 +31,19 @@ STAGES = {
 def run(config: DictConfig) -> Any:
     """Run the configured stage; returns what a sweeper optimises (the best monitored value), or None.
 
-    Bad input becomes one line on standard error and exit status 1, and ends this job of a sweep only.
+    Bad input becomes one line on standard error and exit status 1, and ends this job of a sweep only. The
+    first process of a run keeps what the console said in `train.log`.
     """
+    from attention_lab.experiment.console_log import logged_console
+    from attention_lab.interruption.signals import is_rank_zero
+
+    if not is_rank_zero():
+        return _run(config)
+    with logged_console(HydraConfig.get().overrides.task, output=config.stage != "predict"):
+        return _run(config)
+
+
+def _run(config: DictConfig) -> Any:
     # Read when torch is imported. Threads that wait for each other in a busy loop make small models 10 times
     # slower whenever another program wants a core; threads that sleep at once, 1.6 times slower always.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")

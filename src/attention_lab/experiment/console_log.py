@@ -1,0 +1,79 @@
+"""`train.log` of a run: what the console said, line by line with the time, and the versions it ran with."""
+
+import logging
+import platform
+import re
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+LOGGER = "attention_lab.console"
+"""The logger that conf/config.yaml sends to the file alone."""
+PACKAGES = ("attention-lab", "torch", "pytorch-lightning", "hydra-core", "torchmetrics", "tensorboard")
+_STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+@contextmanager
+def logged_console(overrides: Sequence[str], *, output: bool = True) -> Iterator[None]:
+    """Write to the log file what is printed inside, after a line of versions and one of options.
+
+    Args:
+        overrides: the options of the command line.
+        output: whether standard output is logged too, besides standard error.
+    """
+    log = logging.getLogger(LOGGER)
+    log.info("%s, on %s", ", ".join(_versions()), platform.platform())
+    log.info("Options: %s", " ".join(overrides) or "none")
+    streams = sys.stdout, sys.stderr
+    try:
+        if output:
+            sys.stdout = _Logged(sys.stdout, log, logging.INFO)
+        sys.stderr = _Logged(sys.stderr, log, logging.WARNING)
+        yield
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            log.error(end.code)
+        raise
+    except Exception:  # it is raised again
+        log.error(traceback.format_exc().rstrip())
+        raise
+    finally:
+        sys.stdout, sys.stderr = streams
+
+
+def _versions() -> Iterator[str]:
+    yield f"Python {platform.python_version()}"
+    for package in PACKAGES:
+        try:
+            yield f"{package} {version(package)}"
+        except PackageNotFoundError:
+            yield f"{package} (not installed)"
+
+
+class _Logged:
+    """A stream that logs its lines as they are completed, without colours and progress bars."""
+
+    def __init__(self, stream: Any, log: logging.Logger, level: int) -> None:
+        self._stream, self._log, self._level = stream, log, level
+        self._line = ""
+
+    def write(self, text: str) -> int:
+        """Write the text, and log the lines that it completes."""
+        written: int = self._stream.write(text)
+        *lines, last = (self._line + text).split("\n")
+        for line in lines:
+            if shown := _drawn(line).rstrip():
+                self._log.log(self._level, shown)
+        self._line = _drawn(last)
+        return written
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def _drawn(line: str) -> str:
+    """A line without what a carriage return has overwritten, and without colours."""
+    return _STYLE.sub("", line.rpartition("\r")[2])

@@ -1,0 +1,53 @@
+"""train.log holds what the console said, with times, versions and options."""
+
+import io
+import logging
+import re
+import sys
+from typing import Any
+
+import pytest
+
+from attention_lab.experiment.console_log import LOGGER, logged_console
+
+NW = ("model=nw", "data.train_size=20", "trainer.max_epochs=2", "pictures=0")
+
+
+def test_lines_are_logged_as_the_console_shows_them(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    console = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", console)
+    monkeypatch.setattr(sys, "stderr", console)
+    caplog.set_level(logging.INFO, logger=LOGGER)
+    with logged_console(["seed=2"]):
+        sys.stdout.write("first ")
+        sys.stdout.write("line\n")
+        for step in range(3):
+            sys.stderr.write(f"\r{step}/3 \x1b[32m███\x1b[0m")
+        sys.stderr.write("\r\x1b[KWarning: careful\n")
+        assert sys.stdout.getvalue() is not None  # type: ignore[attr-defined]  # all else is the stream's
+    assert sys.stdout is console
+    said = [(record.levelname, record.message) for record in caplog.records]
+    assert said[1:] == [("INFO", "Options: seed=2"), ("INFO", "first line"), ("WARNING", "Warning: careful")]
+    assert "torch 2." in said[0][1]
+    assert console.getvalue().startswith("first line\n\r0/3")
+
+
+def test_how_a_run_ended_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(SystemExit), logged_console([]):
+        sys.exit("Error: no such file")
+    assert caplog.records[-1].message == "Error: no such file"
+    with pytest.raises(ZeroDivisionError), logged_console([]):
+        sys.stdout.write(str(1 / 0))
+    assert caplog.records[-1].message.endswith("ZeroDivisionError: division by zero")
+
+
+def test_the_log_of_a_run(command: Any) -> None:
+    done = command(*NW)
+    assert done.status == 0, done.err
+    lines = (done.folder / "train.log").read_text().splitlines()
+    assert all(re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d (INFO|WARNING) ", line) for line in lines)
+    said = [line[28:].rstrip() for line in lines]
+    assert said[1] == f"Options: {' '.join(NW)}"
+    assert said[2:] == [line.rstrip() for line in done.out.splitlines() if line.strip()]
