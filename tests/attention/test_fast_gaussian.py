@@ -214,3 +214,9 @@ def test_pairs_are_held_a_chunk_at_a_time(monkeypatch: pytest.MonkeyPatch) -> No
     assert 0 < largest <= 1000
     wanted = gaussian_reference(x, x, x, torch.ones(1), torch.arange(200))
     torch.testing.assert_close(one, wanted, atol=1e-6, rtol=1e-6)
+
+
+def test_a_width_whose_square_float32_cannot_hold_leaves_each_sample_alone() -> None:
+    x = torch.arange(4.0)[:, None]
+    found = gaussian_regression(x, x, x + 1, torch.tensor([1e25]), tolerance=1e-6)
+    assert torch.equal(found, x + 1)

@@ -161,7 +161,7 @@ def test_runs_on_different_data_are_drawn_in_a_plot_each(
     [
         ([], "stage=leaderboard needs run=<folder of runs>"),
         (["run=missing"], "run=missing is not a folder"),
-        (['run="missing/*"'], "run=missing/*: no folder fits"),
+        (['run="missing/*"'], "run=missing/*: no folder matches"),
         (["run=[]"], "run=[]: give a folder of runs, or a list of them"),
         (["run=empty"], "run=empty: no runs found"),
         (["run=some", "hydra.callbacks.comparison.y=test/no"], "no job has the metric test/no: choose"),
@@ -183,11 +183,11 @@ def test_what_is_no_folder_of_runs_is_said_in_one_line(
 
 def test_a_run_alone_keeps_the_reason_of_its_failure_until_it_runs_again(command: Command) -> None:
     nw = ["model=nw", "trainer.max_epochs=1", "pictures=0", "logger=none"]
-    failed = command(*nw, "trainer.devices=0")
+    failed = command(*nw, "monitor.metric=validation/missing")
     assert failed.status == 1
-    assert (failed.folder / ERROR).read_text().startswith("trainer.devices=0: choose a number")
     (job,) = find_runs([failed.folder])
-    assert job.error is not None and job.error.startswith("trainer.devices=0")
+    assert f"Error: {job.error}\n" == failed.err and "validation/missing" in failed.err
+    assert (failed.folder / ERROR).read_text() == f"{job.error}\n"
     assert command(*nw, folder=failed.folder).status == 0
     (job,) = find_runs([failed.folder])
     assert job.error is None and job.metrics == json.loads((failed.folder / "metrics.json").read_text())

@@ -16,6 +16,7 @@ from attention_lab.leaderboard.settings import (
     varied_options,
 )
 from attention_lab.leaderboard.significance import compare
+from attention_lab.leaderboard.tables import Section, tabulate
 from attention_lab.runs.run_folder import Job, read_job
 from attention_lab.runs.test_predictions import read_test_predictions
 
@@ -82,8 +83,15 @@ def test_only_common_seeds_are_paired_and_a_seed_that_ran_twice_is_one() -> None
     both = Setting(cell.options, [*cell.jobs, *again.jobs])
     found = both.estimate(METRIC)
     assert found is not None and found.n == 4 and both.values(METRIC)["1"] == pytest.approx(0.7)
-    (_, other) = _rank(_cell("good", GOOD), both).rows
+    block = _rank(_cell("good", GOOD), both)
+    (_, other) = block.rows
     assert other.versus == compare([0.7 - 0.90, 0.7 - 0.92, 0.75 - 0.91])
+    assert other.shared == (["1", "2", "3"], pytest.approx(0.71667, abs=1e-5), pytest.approx(0.91))
+    # the means of the table are over other seeds than the difference: both places say so
+    assert "twice compared over seeds 1, 2, 3, which both have: 0.7167, the best 0.9100" in summarize(block)
+    _, lines = tabulate(Section("", ["scoring"], [METRIC], [block]))
+    assert lines[1][4].startswith("-0.19 (") and lines[1][4].endswith(") on seeds 1, 2, 3")
+    assert _rank(_cell("good", GOOD), _cell("bad", BAD)).rows[1].shared is None
 
 
 def test_the_truly_best_setting_is_kept_19_times_in_20() -> None:

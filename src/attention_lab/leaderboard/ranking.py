@@ -4,7 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from statistics import fmean
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -12,9 +13,31 @@ from attention_lab.leaderboard.settings import Setting, bounds, distinguishing_o
 from attention_lab.leaderboard.significance import LEVEL, Array, Difference, compare, resample
 from attention_lab.runs.run_folder import Job
 from attention_lab.runs.test_predictions import TestPredictions, read_test_predictions
+from attention_lab.text_tables import number
 
 Verdict = Literal["best", "tied", "worse", "open"]
 """A setting compared with the best: `tied` is not distinguishable from it, `open` cannot be compared."""
+_NAMED = 5  # most seeds that are named
+
+
+class Shared(NamedTuple):
+    """The seeds that a setting and the best have both, where one of them has others too.
+
+    Attributes:
+        seeds: the shared seeds.
+        mean: the mean of the setting over them.
+        best: the mean of the best over them.
+    """
+
+    seeds: Sequence[str]
+    mean: float
+    best: float
+
+    @property
+    def named(self) -> str:
+        """The seeds, in words."""
+        shown = [*self.seeds[:_NAMED], *(["..."] if len(self.seeds) > _NAMED else [])]
+        return f"seed{'s' if len(self.seeds) > 1 else ''} {', '.join(shown)}"
 
 
 @dataclass(frozen=True)
@@ -27,6 +50,7 @@ class Ranked:
         versus: its difference from the best; None for the best itself, and if they cannot be compared.
         p: p-value of the difference times the number of comparisons; see `rank`.
         why: why it could not be compared.
+        shared: the seeds that were compared, if they are not all seeds of both.
     """
 
     setting: Setting
@@ -34,6 +58,7 @@ class Ranked:
     versus: Difference | None = None
     p: float = math.nan
     why: str = ""
+    shared: Shared | None = None
 
 
 @dataclass(frozen=True)
@@ -124,7 +149,10 @@ def _compare_with_best(
     if math.isnan(versus.p):
         return Ranked(setting, "open", versus, why="one seed in common with the best")
     p = min(1.0, versus.p * comparisons)
-    return Ranked(setting, "worse" if p < 1 - LEVEL else "tied", versus, p)
+    shared = None
+    if len(seeds) < max(len(own), len(others)):
+        shared = Shared(seeds, fmean(own[seed] for seed in seeds), fmean(others[seed] for seed in seeds))
+    return Ranked(setting, "worse" if p < 1 - LEVEL else "tied", versus, p, shared=shared)
 
 
 def _rates(jobs: Sequence[Job], drawn: Mapping[int, Array]) -> Array:
@@ -144,11 +172,11 @@ def _resampled_rates(outcomes: Mapping[int, TestPredictions]) -> dict[int, Array
     for job, one in outcomes.items():
         tests.setdefault(one.sources, []).append(job)
     drawn: dict[int, Array] = {}
-    for number, jobs in enumerate(tests.values()):
+    for place, jobs in enumerate(tests.values()):
         rates = resample(
             np.stack([outcomes[job].numerators for job in jobs]),
             np.stack([outcomes[job].denominators for job in jobs]),
-            seed=number,
+            seed=place,
         )
         drawn |= dict(zip(jobs, rates.T, strict=True))
     return drawn
@@ -182,6 +210,12 @@ def summarize(block: Block) -> str:
             f"not compared ({why}): {_list([row for row in left if row.why == why], block)}"
             for why in reasons
         ]
+    for row in (*tied, *worse):
+        if row.shared is not None:
+            parts.append(
+                f"{block.name(row)} compared over {row.shared.named}, which both have: "
+                f"{number(row.shared.mean)}, the best {number(row.shared.best)}"
+            )
     if any(row.versus is not None and row.versus.n == 1 for row in (*tied, *worse)):
         parts.append("with one seed, this holds only for these trained models")
     return f"{where}: {'; '.join(parts)}".removeprefix(": ")

@@ -142,7 +142,8 @@ def _against(row: Ranked) -> tuple[str, str]:
         return row.why, ""
     versus = row.versus
     p = "< 0.001" if row.p < 0.001 else f"{row.p:.3f}"
-    return f"{versus.mean:+.2g} ({versus.low:.2g} to {versus.high:.2g})", p
+    shared = "" if row.shared is None else f" on {row.shared.named}"
+    return f"{versus.mean:+.2g} ({versus.low:.2g} to {versus.high:.2g}){shared}", p
 
 
 def print_leaderboard(title: str, sections: Sequence[Section], failed: Sequence[Failure]) -> None:

@@ -60,10 +60,16 @@ class Problem(NamedTuple):
 def exponents(problem: Problem, spare: Tensor, out: Tensor) -> None:
     """Write `s` of all pairs to `out` `[Q, K]`, with `spare` as scratch space: exact at any offset."""
     rates: list[float] = problem.rates.tolist()
-    zero = out.new_zeros(())
+    zero, largest = out.new_zeros(()), torch.finfo(out.dtype).max
     for d, rate in enumerate(rates):
         torch.sub(problem.query[:, d, None], problem.keys[:, d], out=spare)
-        torch.addcmul(out if d else zero, spare, spare, value=-rate, out=out)
+        torch.addcmul(
+            out if d else zero,
+            spare,
+            spare,
+            value=-(min(rate, largest) if math.isfinite(rate) else rate),
+            out=out,
+        )
 
 
 def at_once(device: torch.device) -> int:
