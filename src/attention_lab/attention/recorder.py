@@ -1,7 +1,7 @@
-"""The hook by which a recording receives the weights of one attention, for the examples it selects."""
+"""Which examples, heads and queries are recorded, and how our own attention passes on their weights."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -10,25 +10,87 @@ from torch import Tensor
 from attention_lab.attention.memory import Call, Memory
 
 Examples = int | slice | Sequence[int] | Tensor | None
-"""Which examples of a batch: one, some of them, or all (None)."""
+"""Which examples, heads or queries: one, some of them, or all (None)."""
+Index = slice | list[int]
+
+
+def chosen(choice: Examples, size: int, kind: str, of: str) -> Index:
+    """The index of the chosen items among `size` of them.
+
+    Raises:
+        IndexError: there is no such item.
+    """
+    if choice is None:
+        return slice(None)
+    if isinstance(choice, slice):
+        return choice
+    wanted = [choice] if isinstance(choice, int) else [int(item) for item in choice]
+    for item in wanted:
+        if not -size <= item < size:
+            raise IndexError(f"recording: there is no {kind} {item} {of.format(size)}")
+    return wanted
 
 
 @dataclass(frozen=True)
+class Selection:
+    """The examples, heads and queries to record; see `recording`."""
+
+    examples: Examples = None
+    heads: Examples = None
+    queries: Examples = None
+
+    def of_batch(self, size: int) -> Index:
+        """The index of the chosen examples in a batch."""
+        return chosen(self.examples, size, "example", "in a batch of {}")
+
+    def of_heads(self, size: int) -> Index:
+        """The index of the chosen heads."""
+        return chosen(self.heads, size, "head", "among {}")
+
+    def of_queries(self, size: int, before: int = 0) -> Index:
+        """The index of the chosen queries in a call of `size` queries, after calls of `before` queries."""
+        choice = self.queries
+        if choice is None:
+            return slice(None)
+        if isinstance(choice, slice):
+            start, stop, step = choice.start or 0, choice.stop, choice.step or 1
+            if before == 0 or start < 0 or step < 0 or (stop is not None and stop < 0):
+                return choice
+            start += -(-max(0, before - start) // step) * step
+            return slice(start - before, None if stop is None else max(0, stop - before), step)
+        wanted = [choice] if isinstance(choice, int) else [int(query) for query in choice]
+        places = [query - before if query >= 0 else query + size for query in wanted]
+        return [place for place in places if 0 <= place < size]
+
+    def __call__(self, weights: Tensor, before: int = 0) -> Tensor:
+        """The chosen part of `[B, H, Q, K]`; a copy where it is smaller."""
+        part = weights[self.of_batch(len(weights))][:, self.of_heads(weights.shape[1])]
+        part = part[:, :, self.of_queries(weights.shape[2], before)]
+        return part.clone() if part.numel() < weights.numel() else part
+
+
+@dataclass
 class Recorder:
     """Passes on the weights of one attention.
 
     Attributes:
         keep: called with the weights, mask and predicted centres of the selected examples.
-        examples: the selected examples. A call without a batch dimension is one example, always selected.
+        selection: the selected examples, heads and queries. A call without a batch dimension is one example,
+            always selected.
+        queries: the number of queries of the calls so far.
     """
 
     keep: Callable[[Tensor, Tensor | None, Tensor | None], None]
-    examples: Examples = None
+    selection: Selection = field(default_factory=Selection)
+    queries: int = 0
 
     def add(self, weights: Tensor, mask: Tensor | None, centre: Tensor | None = None) -> None:
         """Record the selected examples of the weights of a batch, `[Q, K]` or `[B, ..., Q, K]`."""
-        chosen, mask, centre = self.of_batch(weights.detach(), mask, centre)
-        self.keep(chosen if self.examples is None else chosen.clone(), mask, centre)  # a view would keep all
+        rows = self._rows(weights.shape[-2])
+        part, mask, centre = self.of_batch(weights.detach(), mask, centre)
+        if self.selection.examples is not None or rows != slice(None):
+            part = part[..., rows, :].clone()  # a view would keep all
+        self._keep(part, _rows_of(mask, rows), _rows_of(centre, rows))
 
     def look(self, weigh: Callable[..., Tensor], call: Call) -> None:
         """Compute and keep the weights of what is looked at, where the context came without weights.
@@ -41,13 +103,35 @@ class Recorder:
         query, keys, value, mask, bias = self.of_batch(
             call.query, memory.keys, memory.value, memory.mask, call.bias
         )
-        chosen = Call(call.window, query, Memory(keys, value, mask, memory.causal), call.offset, bias)
+        of_all = Memory(keys, value, mask, memory.causal)
         kind = query.device.type
         # A parameter whose cast were cached here would have no gradient where it is used again.
         cast = torch.autocast(kind, enabled=torch.is_autocast_enabled(kind), cache_enabled=False)
         with torch.no_grad(), cast:
-            span = chosen.span
-            self.keep(weigh(query, keys, span, bias), span.mask, span.centre)
+            for rows in _runs(self._rows(query.shape[-2]), query.shape[-2]):
+                some = Memory(of_all.keys, of_all.value, _rows_of(mask, rows), of_all.causal)
+                offset = call.offset + (rows.start or 0)
+                part = Call(call.window, query[..., rows, :], some, offset, _rows_of(bias, rows))
+                span = part.span
+                self._keep(weigh(part.query, some.keys, span, part.bias), span.mask, span.centre)
+
+    def _keep(self, weights: Tensor, mask: Tensor | None, centre: Tensor | None) -> None:
+        """Keep the selected heads of the weights of the selected examples and queries."""
+        if not weights.shape[-2]:
+            return
+        if self.selection.heads is not None and weights.dim() == 4:
+            heads = self.selection.of_heads(weights.shape[1])
+            weights = weights[:, heads].clone()
+            mask, centre = (
+                x if x is None or x.dim() < 4 or x.shape[1] == 1 else x[:, heads] for x in (mask, centre)
+            )
+        self.keep(weights, mask, centre)
+
+    def _rows(self, size: int) -> Index:
+        """The index of the selected queries of one more call."""
+        rows = self.selection.of_queries(size, self.queries)
+        self.queries += size
+        return rows
 
     def of_batch(self, *tensors: Tensor | None) -> list[Any]:
         """The selected examples of tensors that share a batch dimension.
@@ -58,16 +142,23 @@ class Recorder:
         given = [x for x in tensors if x is not None]
         rank = max(x.dim() for x in given)
         batch = max(len(x) for x in given if x.dim() == rank)
-        chosen = self._choose(batch) if rank > 2 else slice(None)
-        return [x if x is None or x.dim() < rank or len(x) < batch else x[chosen] for x in tensors]
+        index = self.selection.of_batch(batch) if rank > 2 else slice(None)
+        return [x if x is None or x.dim() < rank or len(x) < batch else x[index] for x in tensors]
 
-    def _choose(self, batch: int) -> slice | list[int]:
-        """The index of the selected examples in a batch of this size."""
-        examples = slice(None) if self.examples is None else self.examples
-        if isinstance(examples, slice):
-            return examples
-        wanted = [examples] if isinstance(examples, int) else [int(example) for example in examples]
-        for example in wanted:
-            if not -batch <= example < batch:
-                raise IndexError(f"recording: there is no example {example} in a batch of {batch}")
-        return wanted
+
+def _rows_of(x: Tensor | None, rows: Index) -> Tensor | None:
+    """Rows of a mask, a bias or centres `[..., Q or 1, K or 1]`."""
+    return x if x is None or rows == slice(None) or x.dim() < 2 or x.shape[-2] == 1 else x[..., rows, :]
+
+
+def _runs(rows: Index, size: int) -> Iterator[slice]:
+    """The selected rows as runs of neighbours; all of them are one run."""
+    if rows == slice(None):
+        yield rows
+        return
+    places = list(range(size))[rows] if isinstance(rows, slice) else rows
+    start = 0
+    for end in range(1, len(places) + 1):
+        if end == len(places) or places[end] != places[end - 1] + 1:
+            yield slice(places[start], places[end - 1] + 1)
+            start = end

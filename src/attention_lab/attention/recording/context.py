@@ -1,0 +1,122 @@
+"""`recording`: look at the attention of a model while it runs as usual."""
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import wraps
+from typing import Any
+
+from torch import nn
+
+from attention_lab.attention.attention import Attention
+from attention_lab.attention.recorder import Examples, Recorder, Selection
+from attention_lab.attention.recording.flex import watched_flex_attention
+from attention_lab.attention.recording.functions import RecordingMode
+from attention_lab.attention.recording.hugging_face import watched_interface
+from attention_lab.attention.recording.results import Recording
+from attention_lab.attention.recording.session import Session, compiled_method
+from attention_lab.attention.recording.torch_modules import torch_forwards
+from attention_lab.attention.recording.unseen import unseen
+from attention_lab.attention.recording.x_transformers import x_transformers_forwards
+
+
+@contextmanager
+def recording(
+    model: nn.Module,
+    examples: Examples = None,
+    *,
+    names: Collection[str] | None = None,
+    heads: Examples = None,
+    queries: Examples = None,
+) -> Iterator[Recording]:
+    """Record the weights of the attentions in any model.
+
+    Example:
+        with recording(model) as weights:
+            model(batch)
+        weights["encoder.layers.0.attention"]  # [B, H, Q, K]
+
+    The model computes the same results by the same paths: outputs, gradients and random numbers do not change
+    by a bit. Recorded are, under the name of the module that calls them, our own `Attention`, torch's
+    `scaled_dot_product_attention`, `flex_attention`, `nn.MultiheadAttention` and `nn.TransformerEncoder`, the
+    attention interfaces of transformers, x-transformers, and attention by hand: a softmax that is multiplied
+    with values. Where a kernel does not form the weights, they are computed beside it from its queries, keys,
+    masks, biases and sinks, in blocks of rows, without gradient. A kernel that hides its weights is named in
+    a warning. Outside the `with` block nothing is computed or stored.
+
+    Args:
+        model: the model that runs inside the block.
+        examples: the examples of each batch to record, in this order: an index, a slice or several indices;
+            None for all. Only their weights are computed and stored.
+        names: names of the modules to record, with all attentions inside them; None for all.
+        heads: the heads to record, in the same way.
+        queries: the queries to record, in the same way. They are counted over all calls of an attention, such
+            as the steps of a generation; negative ones count from the end of each call.
+
+    Raises:
+        KeyError: the model has no module of that name.
+        IndexError: (when the model is run) a batch is too small for an index, or there are fewer heads; (at
+            the end) no attention had so many queries.
+    """
+    session = Session(model, Selection(examples, heads, queries), names)
+    mode = RecordingMode(session)
+    with ExitStack() as stack:
+        for attention, recorder in session.attentions():
+            stack.enter_context(_recorder(attention, recorder))
+        for module, method, replacement in [
+            *torch_forwards(session, mode),
+            *x_transformers_forwards(session),
+            *_compiled(session),
+        ]:
+            stack.enter_context(_replaced(module, method, replacement))
+        stack.enter_context(watched_interface(session))
+        stack.enter_context(watched_flex_attention(session))
+        stack.enter_context(mode)
+        yield session.result
+    session.check_queries()
+
+
+@contextmanager
+def _recorder(attention: Any, recorder: Recorder) -> Iterator[None]:
+    """An attention of ours passes its weights on."""
+    assert isinstance(attention, Attention)
+    before, attention.record = attention.record, recorder
+    try:
+        yield
+    finally:
+        attention.record = before
+
+
+@contextmanager
+def _replaced(module: nn.Module, name: str, replacement: Callable[..., Any]) -> Iterator[None]:
+    """A method of one module replaced."""
+    own = module.__dict__.get(name)
+    module.__dict__[name] = wraps(getattr(module, name))(replacement)
+    try:
+        yield
+    finally:
+        if own is None:
+            del module.__dict__[name]
+        else:
+            module.__dict__[name] = own
+
+
+def _compiled(session: Session) -> list[tuple[nn.Module, str, Callable[..., Any]]]:
+    """Methods to put in place of those of compiled modules, which run unseen and say so."""
+    return [
+        (module, method, _unseen(session, name, module, getattr(module, method)))
+        for name, module in session.modules()
+        if (method := compiled_method(module)) is not None
+    ]
+
+
+def _unseen(session: Session, name: str, module: nn.Module, method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that runs unseen; our own attentions pass on their weights nevertheless."""
+    own = any(isinstance(part, Attention) for part in module.modules())
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if session.wants(name) and not own:
+            session.warn(name, "a compiled graph", "record the model before torch.compile")
+        with unseen():
+            return method(*args, **kwargs)
+
+    return call

@@ -1,0 +1,147 @@
+"""`flex_attention` (2412.05496), called plainly or compiled.
+
+No mode sees calls of this function, and programs hold references to it, plain and compiled. So while a model
+is recorded its code is replaced by a call of the recorder, which runs the original code. torch keeps compiled
+programs with that code: they are used as before, and nothing is compiled again.
+"""
+
+import math
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FunctionType
+from typing import Any, no_type_check
+
+import torch
+from torch import Tensor
+
+from attention_lab.attention.recording.fused import autocast
+from attention_lab.attention.recording.hugging_face import asked
+from attention_lab.attention.recording.session import Session
+from attention_lab.attention.recording.unseen import unseen
+from attention_lab.attention.recording.weights import KernelCall, Modify
+
+_HOME = "torch.nn.attention.flex_attention"
+_lock = threading.Lock()
+_sessions: list[tuple[int, Session]] = []
+_original: list[FunctionType] = []
+
+
+@no_type_check  # no checks of types around what torch compiles
+def _stub(*args: Any, **kwargs: Any) -> Any:
+    from attention_lab.attention.recording.flex import call_and_record
+
+    return call_and_record(*args, **kwargs)
+
+
+@no_type_check
+def call_and_record(*args: Any, **kwargs: Any) -> Any:
+    """Call `flex_attention`, and record it in the recordings of this thread."""
+    function = _original[-1]
+    if torch.compiler.is_compiling():
+        return function(*args, **kwargs)
+    with unseen():
+        result = function(*args, **kwargs)
+    for thread, session in [*_sessions]:
+        if thread == threading.get_ident():
+            site = session.site()
+            if site is not None:
+                call = flex_call(*args, **kwargs)
+                inside = asked()
+                session.record_call(site, call if inside is None else call.with_sinks(inside.sinks))
+    return result
+
+
+@contextmanager
+def watched_flex_attention(session: Session) -> Iterator[None]:
+    """See the calls of `flex_attention`, if it has been imported."""
+    home = sys.modules.get(_HOME)
+    if home is None:
+        yield
+        return
+    entry = threading.get_ident(), session
+    function = home.flex_attention
+    with _lock:
+        if not _sessions:
+            _replace(function)
+        _sessions.append(entry)
+    try:
+        yield
+    finally:
+        with _lock:
+            _sessions.remove(entry)
+            if not _sessions:
+                _restore(function)
+
+
+def _replace(function: FunctionType) -> None:
+    """Replace the code of a function by a call of the recorder."""
+    from torch._dynamo.decorators import skip  # compiled programs leave the recorder's own code out
+
+    original = FunctionType(
+        function.__code__,
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    original.__kwdefaults__ = function.__kwdefaults__
+    for one in (_stub, call_and_record):
+        skip(one)
+    _original.append(original)
+    function.__code__, function.__defaults__, function.__kwdefaults__ = _stub.__code__, None, None
+
+
+def _restore(function: FunctionType) -> None:
+    original = _original.pop()
+    function.__code__, function.__defaults__ = original.__code__, original.__defaults__
+    function.__kwdefaults__ = original.__kwdefaults__
+
+
+def flex_call(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    score_mod: Callable[..., Tensor] | None = None,
+    block_mask: Any = None,
+    scale: float | None = None,
+    *others: Any,
+    **options: Any,
+) -> KernelCall:
+    """What `flex_attention` was asked to compute."""
+    query, key = autocast(query.detach()), autocast(key.detach())
+    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    mask_mod = None if block_mask is None else block_mask.mask_mod
+    key = key.expand(len(query), *key.shape[1:])
+    modify = None if score_mod is None and mask_mod is None else _modify(score_mod, mask_mod)
+    return KernelCall(query, key, scale, modify=modify)
+
+
+def _modify(score_mod: Callable[..., Tensor] | None, mask_mod: Callable[..., Tensor] | None) -> Modify:
+    """Both modifications for blocks of scores; they are written for one score and its indices."""
+
+    def modify(
+        scores: Tensor, examples: Tensor, heads: Tensor, queries: Tensor, keys: Tensor
+    ) -> tuple[Tensor, Tensor | None]:
+        from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
+
+        index = examples, heads, queries, keys
+        visible = None
+        # In DisableTorchFunction the mode that lets an index be a tensor would be off, too.
+        with torch._C._EnableTorchFunction(), unseen(), TransformGetItemToIndex():
+            if score_mod is not None:
+                scores = _of_all(score_mod, (0,))(scores, *index)
+            if mask_mod is not None:
+                visible = _of_all(mask_mod, ())(*index).expand(scores.shape)
+        return scores, visible
+
+    return modify
+
+
+def _of_all(function: Callable[..., Tensor], scores: tuple[int, ...]) -> Callable[..., Tensor]:
+    """A function of one score (or none) and four indices, for all of them."""
+    for place in reversed(range(4)):
+        dims = tuple(0 if one == place else None for one in range(4))
+        function = torch.vmap(function, in_dims=(*scores, *dims))
+    return function

@@ -1,0 +1,77 @@
+"""What is recorded of the functions that a model calls: fused attention, softmax, products, opaque kernels.
+
+A `TorchFunctionMode` sees every call. It never changes one: the function runs first, with the arguments that
+it was given, and only then are weights computed.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from attention_lab.attention.recording.by_hand import ByHand
+from attention_lab.attention.recording.fused import fused_call
+from attention_lab.attention.recording.hugging_face import asked
+from attention_lab.attention.recording.session import Session
+from attention_lab.attention.recording.torch_modules import record_projected
+from attention_lab.attention.recording.unseen import Watching
+
+_KERNELS = {F.scaled_dot_product_attention, torch.ops.aten.scaled_dot_product_attention}
+_KERNELS |= {torch.ops.aten.scaled_dot_product_attention.default}
+_OPERATORS = torch._ops.OpOverload, torch._ops.OpOverloadPacket
+_OPAQUE = re.compile(r"attention|attn|fmha", re.IGNORECASE)
+REMEDY = "choose a kernel that can be looked into, such as torch's scaled_dot_product_attention"
+
+
+class RecordingMode(Watching):
+    """Sees the functions that a model calls, and passes on the attentions among them."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self.session = session
+        self.by_hand = ByHand(session)
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Call the function, then record what it did."""
+        kwargs = kwargs or {}
+        if torch.compiler.is_compiling():
+            return func(*args, **kwargs)
+        if func in _KERNELS:
+            result = func(*args, **kwargs)
+            self._fused(args, kwargs)
+            return result
+        if func is F.multi_head_attention_forward:
+            result = func(*args, **kwargs)
+            self._functional(args, kwargs)
+            return result
+        if isinstance(func, _OPERATORS):
+            self._opaque(func)
+        return self.by_hand.call(func, args, kwargs)
+
+    def _fused(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        site = self.session.site()
+        if site is not None:
+            query = args[0] if args else kwargs["query"]
+            call = fused_call(site.heads(len(query)) if query.dim() == 3 else 1, *args, **kwargs)
+            inside = asked()
+            self.session.record_call(site, call if inside is None else call.packed(*inside.query.shape[1:3]))
+
+    def _functional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        site = self.session.site()
+        if site is not None:
+            record_projected(self.session, site, *args, **kwargs)
+
+    def _opaque(self, func: Callable[..., Any]) -> None:
+        name = str(func)
+        if not name.startswith(("aten.", "prim")) and _OPAQUE.search(name):
+            site = self.session.site()
+            if site is not None and asked() is None:
+                self.session.warn(site.name, f"torch.ops.{name}", REMEDY)

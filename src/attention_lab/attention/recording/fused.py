@@ -1,0 +1,80 @@
+"""What `scaled_dot_product_attention` was asked to compute."""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn.attention.bias import CausalBias
+
+from attention_lab.attention.recording.weights import KernelCall
+
+
+def fused_call(
+    heads: int,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> KernelCall:
+    """The call with four dimensions, from the arguments of the function.
+
+    Args:
+        heads: the number of heads in the first of three dimensions.
+        query: `[..., Q, d]`, `[B H, Q, d]` or `[B, H, Q, d]`; nested tensors are padded.
+        key: the same with K.
+        value: not looked at.
+        attn_mask: boolean, True = attend, or added to the scores.
+        dropout_p: the weights are those before dropout.
+        is_causal: a query sees the keys up to its own position.
+        scale: of the scores, by default `1 / sqrt(d)`.
+        enable_gqa: several heads of the queries may share one of the keys.
+    """
+    query, key, mask = query.detach(), key.detach(), attn_mask
+    if isinstance(mask, CausalBias):
+        mask = mask._materialize(query.device)
+    query, key = autocast(query), autocast(key)
+    if query.is_nested or key.is_nested:
+        query, _ = padded(query)
+        key, visible = padded(key)
+        mask = visible[:, None, None, :]
+    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    kept = 3 if enable_gqa else 2  # the heads of queries and keys may differ in number
+    shapes = [x.shape[:-kept] for x in (query, key)]
+    lead = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
+    query, key = (x.expand(*lead, *x.shape[-kept:]) for x in (query, key))
+    lead = query.shape[:-2]
+    if mask is not None:
+        mask = mask.detach()
+        if len(lead) != 2:
+            mask = four(mask.expand(*lead, *mask.shape[-2:]), heads)
+    return KernelCall(four(query, heads), four(key, heads), scale, mask, is_causal)
+
+
+def four(x: Tensor, heads: int) -> Tensor:
+    """`x` as `[B, H, rows, columns]`."""
+    if x.dim() == 2:
+        return x[None, None]
+    if x.dim() == 3:
+        return x.reshape(-1, heads, *x.shape[1:])
+    return x if x.dim() == 4 else x.flatten(0, -4)
+
+
+def autocast(x: Tensor) -> Tensor:
+    """`x` as the kernel gets it, which autocast has cast."""
+    kind = x.device.type
+    if torch.is_autocast_enabled(kind) and x.is_floating_point() and x.dtype != torch.float64:
+        return x.to(torch.get_autocast_dtype(kind))
+    return x
+
+
+def padded(x: Tensor) -> tuple[Tensor, Tensor]:
+    """A nested tensor `[B, (H,) L, d]` padded with zeros, and the mask `[B, L]` of what is real."""
+    parts = [*x.unbind()] if x.is_nested else [*x]
+    lengths = torch.tensor([part.shape[-2] for part in parts], device=x.device)
+    longest = int(lengths.max())
+    full = [torch.nn.functional.pad(part, (0, 0, 0, longest - part.shape[-2])) for part in parts]
+    return torch.stack(full), torch.arange(longest, device=x.device) < lengths[:, None]

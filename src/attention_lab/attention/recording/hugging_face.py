@@ -1,0 +1,128 @@
+"""The attention interface of transformers, which is used only where transformers has been imported."""
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+from attention_lab.attention.recording.fused import autocast
+from attention_lab.attention.recording.session import Session
+from attention_lab.attention.recording.unseen import unseen
+from attention_lab.attention.recording.weights import KernelCall
+
+_HOME = "transformers.modeling_utils"
+REMEDY = "load the model with attn_implementation='sdpa' or 'eager'"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a model of transformers has asked its attention interface to compute.
+
+    Attributes:
+        query: the queries `[B, H, Q, d]`, before the interface rearranges them.
+        sinks: `[H]`, scores of keys without a value.
+    """
+
+    query: Tensor
+    sinks: Tensor | None
+
+
+_running = threading.local()
+
+
+def asked() -> Asked | None:
+    """The call of an attention interface that is running in this thread."""
+    return getattr(_running, "call", None)
+
+
+@contextmanager
+def watched_interface(session: Session) -> Iterator[None]:
+    """See the calls of the attention interface of transformers."""
+    home = sys.modules.get(_HOME)
+    interface = getattr(home, "AttentionInterface", None)
+    name = "get_interface" if hasattr(interface, "get_interface") else "__getitem__"
+    original = getattr(interface, name, None)
+    if interface is None or original is None:
+        yield
+        return
+    inherited = name not in vars(interface)
+    thread = threading.get_ident()
+
+    def watched(mapping: Any, implementation: str, *default: Any) -> Callable[..., Any]:
+        function: Callable[..., Any] = original(mapping, implementation, *default)
+        if threading.get_ident() != thread:
+            return function
+        return _watched(session, implementation, function)
+
+    setattr(interface, name, watched)
+    try:
+        yield
+    finally:
+        if inherited:
+            delattr(interface, name)
+        else:
+            setattr(interface, name, original)
+
+
+def _watched(session: Session, implementation: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """An attention function whose calls are recorded."""
+    flash = (implementation or "").removeprefix("paged|").startswith("flash")
+
+    def call(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> Any:
+        calls, before = session.calls, asked()
+        _running.call = Asked(query, kwargs.get("s_aux"))
+        try:
+            if flash:
+                with unseen():
+                    result = function(module, query, key, value, *args, **kwargs)
+            else:
+                result = function(module, query, key, value, *args, **kwargs)
+        finally:
+            _running.call = before
+        site = session.site_of(session.name_of(module), module)
+        if site is not None and session.calls == calls:
+            if flash and kwargs.get("cache") is None and kwargs.get("cu_seq_lens_q") is None:
+                session.record_call(site, flash_call(module, query, key, *args, **kwargs))
+            else:
+                session.warn(site.name, f"the attention interface {implementation!r}", REMEDY)
+        return result
+
+    return call
+
+
+def flash_call(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    attention_mask: Tensor | None = None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    softcap: float | None = None,
+    is_causal: bool | None = None,
+    s_aux: Tensor | None = None,
+    **others: Any,
+) -> KernelCall:
+    """What a flash attention of transformers was asked to compute; causality counts from the last key."""
+    query, key = autocast(query.detach()), autocast(key.detach())
+    keys, queries = key.shape[2], query.shape[2]
+    causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
+    mask = None
+    if attention_mask is not None:
+        mask = attention_mask.bool()
+        mask = mask[:, -keys:][:, None, None, :] if mask.dim() == 2 else mask
+    return KernelCall(
+        query,
+        key,
+        query.shape[-1] ** -0.5 if scaling is None else scaling,
+        mask,
+        causal or sliding_window is not None,
+        keys - queries,
+        sliding_window,
+        softcap,
+        s_aux,
+    )

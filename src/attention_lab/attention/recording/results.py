@@ -1,0 +1,69 @@
+"""What a recording holds: weights and masks by the name of the module that computed them."""
+
+from collections.abc import Iterator, Mapping
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+class Recording(Mapping[str, Tensor]):
+    """The weights `[B, H, Q, K]` of every attention that ran, by module name, in order of execution.
+
+    B is the number of selected examples, and so with H and Q where heads or queries are selected. The weights
+    are detached, and taken before dropout. Several calls of one attention, such as the steps of a decoder,
+    are concatenated along the queries; where later calls have more keys, earlier ones are padded with masked
+    cells. A missing batch or head dimension is 1.
+    """
+
+    def __init__(self) -> None:
+        self._weights: dict[str, list[Tensor]] = {}
+        self._masks: dict[str, list[Tensor]] = {}
+        self._centres: dict[str, list[Tensor]] = {}
+
+    def add(self, name: str, weights: Tensor, mask: Tensor | None, centre: Tensor | None = None) -> None:
+        """Record the weights and the mask of one call, `[Q, K]`, `[B, Q, K]` or `[B, H, Q, K]`.
+
+        `centre` has the same dimensions, the last of size 1.
+        """
+        if centre is not None:
+            self._centres.setdefault(name, []).append(_four(centre.detach()))
+        mask = weights.new_ones((), dtype=torch.bool) if mask is None else mask
+        self._weights.setdefault(name, []).append(_four(weights.detach()))
+        self._masks.setdefault(name, []).append(_four(mask.expand_as(weights)))
+
+    def mask(self, name: str) -> Tensor:
+        """The mask under which `self[name]` was computed, of the same shape, True = attended."""
+        return _joined(self._masks[name], name)
+
+    def centre(self, name: str) -> Tensor | None:
+        """The positions `[B, H, Q]` that the window predicted for the queries; None if it predicts none."""
+        return _joined(self._centres[name], name).squeeze(-1) if name in self._centres else None
+
+    def __getitem__(self, name: str) -> Tensor:
+        return _joined(self._weights[name], name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._weights)
+
+    def __len__(self) -> int:
+        return len(self._weights)
+
+
+def _joined(parts: list[Tensor], name: str) -> Tensor:
+    """The parts concatenated along the queries; the list then holds only the result."""
+    if len(parts) > 1:
+        if len({part.shape[:2] for part in parts}) > 1:
+            sizes = " and ".join(sorted({str(list(part.shape[:2])) for part in parts}))
+            raise ValueError(
+                f"recording: {name!r} was called with different numbers of examples and heads, {sizes}: "
+                "record one batch at a time"
+            )
+        keys = max(part.shape[-1] for part in parts)
+        parts[:] = [torch.cat([F.pad(part, (0, keys - part.shape[-1])) for part in parts], dim=2)]
+    return parts[0]
+
+
+def _four(x: Tensor) -> Tensor:
+    """`x` with a batch and a head dimension."""
+    return x[None, None] if x.dim() == 2 else x.unsqueeze(1) if x.dim() == 3 else x

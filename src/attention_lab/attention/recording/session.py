@@ -1,0 +1,221 @@
+"""A recording in progress: what it looks at, where its weights go, and which module called a kernel."""
+
+import sys
+import warnings
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from types import FrameType
+
+import torch
+from torch import Tensor, nn
+
+from attention_lab.attention.attention import Attention
+from attention_lab.attention.recorder import Recorder, Selection
+from attention_lab.attention.recording.results import Recording
+from attention_lab.attention.recording.weights import KernelCall, without_nan
+
+_CALL_MODULE = nn.Module._call_impl.__code__
+
+
+@dataclass(frozen=True)
+class Site:
+    """The module that computes an attention, and its name in the model."""
+
+    name: str
+    module: nn.Module
+
+    def heads(self, examples: int) -> int:
+        """The number of heads of the module, where the first of three dimensions joins examples and heads."""
+        for name in ("num_heads", "n_heads", "n_head", "heads", "num_attention_heads"):
+            heads = getattr(self.module, name, None)
+            if isinstance(heads, int) and heads > 0 and examples % heads == 0:
+                return heads
+        return 1
+
+
+class Session:
+    """The recording of one model.
+
+    Attributes:
+        result: what is recorded.
+        selection: the examples, heads and queries to record.
+        calls: counts the calls that were seen, recorded or not.
+    """
+
+    def __init__(self, model: nn.Module, selection: Selection, names: Collection[str] | None) -> None:
+        self.result = Recording()
+        self.calls = 0
+        self.model = model
+        self.selection = selection
+        self._names = None if names is None else tuple(names)
+        self._modules = {id(module): (name, module) for name, module in model.named_modules()}
+        self._own = {
+            id(part)
+            for _, module in self._modules.values()
+            if isinstance(module, Attention) or type(module).__module__.startswith("attention_lab.")
+            for part in ([module] if not isinstance(module, Attention) else module.modules())
+        }
+        self._queries: dict[str, int] = {}
+        self._last: tuple[str, int, list[int]] | None = None
+        self._warned: set[str] = set()
+        known = {name for name, _ in self._modules.values()}
+        for name in self._names or ():
+            if name not in known:
+                raise KeyError(name)
+
+    def attentions(self) -> Iterable[tuple[nn.Module, Recorder]]:
+        """Our own attentions that are to be recorded, with a recorder for each."""
+        for name, module in self._modules.values():
+            if isinstance(module, Attention) and self.wants(name):
+                yield module, Recorder(partial(self.result.add, name), self.selection)
+
+    def modules(self) -> Iterable[tuple[str, nn.Module]]:
+        """All modules of the model with their names."""
+        return self._modules.values()
+
+    def open_modules(self) -> Iterable[tuple[str, nn.Module]]:
+        """The modules that are not part of a compiled one, whose methods may be replaced."""
+        inside = {
+            id(part)
+            for _, module in self._modules.values()
+            if compiled_method(module) is not None
+            for part in module.modules()
+        }
+        return [entry for entry in self._modules.values() if id(entry[1]) not in inside]
+
+    def name_of(self, module: nn.Module) -> str | None:
+        """The name of a module in the model; None if it is not in there."""
+        return self._modules.get(id(module), (None,))[0]
+
+    def wants(self, name: str) -> bool:
+        """Whether a module is to be recorded: one that was named, or a part of it."""
+        if self._names is None:
+            return True
+        return any(not one or name == one or name.startswith(f"{one}.") for one in self._names)
+
+    def site_of(self, name: str | None, module: nn.Module) -> Site | None:
+        """A module that is being called; None if it is unwanted."""
+        if name is None or not self.wants(name) or torch._C._current_graph_task_id() != -1:
+            return None
+        return Site(name, module)
+
+    def site(self) -> Site | None:
+        """The innermost module of the model that is being called; None if it records itself or is unwanted.
+
+        It is the module whose method, or whose function `f(module, ...)`, is running. A second attention in
+        the same call of a module is named `name#2`.
+        """
+        if torch._C._current_graph_task_id() != -1:  # checkpointing computes once more on the way back
+            return None
+        frame: FrameType | None = sys._getframe(1)
+        found: tuple[str, nn.Module] | None = None
+        inner = frame
+        while frame is not None and frame.f_code is not _CALL_MODULE:
+            module = _first_argument(frame)
+            if isinstance(module, nn.Module) and id(module) in self._modules:
+                if found is not None and module is not found[1]:
+                    break
+                found, inner = self._modules[id(module)], frame
+            frame = frame.f_back
+        if found is None and frame is not None:
+            found, inner = self._called(frame)
+        if found is None or id(found[1]) in self._own or not self.wants(found[0]):
+            return None
+        return Site(self._ordinal(found[0], inner), found[1])
+
+    def _called(self, frame: FrameType | None) -> tuple[tuple[str, nn.Module] | None, FrameType | None]:
+        """The innermost module of the model in the frames from here on."""
+        while frame is not None:
+            module = _first_argument(frame)
+            if isinstance(module, nn.Module) and id(module) in self._modules:
+                return self._modules[id(module)], frame
+            frame = frame.f_back
+        return None, None
+
+    def _ordinal(self, name: str, frame: FrameType | None) -> str:
+        """The name, with a number where one call of a module computes attention in several places."""
+        if frame is None or self._last is None or self._last[:2] != (name, id(frame)):
+            self._last = (name, id(frame), [])
+        places = self._last[2]
+        place = -1 if frame is None else frame.f_lasti
+        if place not in places:
+            places.append(place)
+        number = places.index(place) + 1
+        return name if number == 1 else f"{name}#{number}"
+
+    def record_call(self, site: Site, call: KernelCall, *, of_selected: bool = False) -> None:
+        """Compute and keep the weights of one call of a kernel.
+
+        Args:
+            site: the module that called it.
+            call: what it was given.
+            of_selected: the call has only the selected examples.
+        """
+        queries = call.query.shape[2]
+        before = self._count(site.name, queries)
+        selection = replace(self.selection, examples=None) if of_selected else self.selection
+        # No mode may look at what is computed here, and no gradient or cast may reach the model.
+        kind = call.query.device.type
+        with torch._C.DisableTorchFunction(), torch.no_grad(), torch.autocast(kind, enabled=False):
+            weights, mask = call.weights(selection, before)
+        if weights.shape[2]:
+            self.result.add(site.name, weights, mask)
+
+    def record_weights(self, site: Site, weights: Tensor, mask: Tensor | None) -> None:
+        """Keep the selected part of weights `[B, H, Q, K]` that the model itself has computed.
+
+        The mask may be that of the selected part already.
+        """
+        queries = weights.shape[2]
+        before = self._count(site.name, queries)
+        with torch._C.DisableTorchFunction(), torch.no_grad():
+            part = self.selection(weights.detach(), before)
+            if part.dtype in (torch.float16, torch.bfloat16):
+                part = part.float()
+            part = without_nan(part)  # a copy: the model may go on to change its weights in place
+            if part.shape[2]:
+                self.result.add(site.name, part, mask if mask is None else mask.expand_as(part))
+
+    def part(self, site: Site, scores: Tensor) -> Tensor:
+        """The part of `[B, H, Q, K]` that would be recorded in the next call at this site."""
+        return self.selection(scores, self._queries.get(site.name, 0))
+
+    def _count(self, name: str, queries: int) -> int:
+        """Count a call and its queries; return the number of queries before it."""
+        self.calls += 1
+        before = self._queries.get(name, 0)
+        self._queries[name] = before + queries
+        return before
+
+    def check_queries(self) -> None:
+        """Raise IndexError if a query was asked for that no attention had."""
+        choice = self.selection.queries
+        if choice is None or isinstance(choice, slice) or not self._queries:
+            return
+        longest = max(self._queries.values())
+        for query in [choice] if isinstance(choice, int) else [int(one) for one in choice]:
+            if not -longest <= query < longest:
+                raise IndexError(f"recording: there is no query {query}: the longest call had {longest}")
+
+    def warn(self, name: str, kernel: str, remedy: str) -> None:
+        """Say once for each kernel that its weights cannot be recorded, and how to get them."""
+        if kernel not in self._warned:
+            self._warned.add(kernel)
+            where = repr(name) if name else "the model"
+            message = f"recording: {where} computes attention in {kernel}, which hides its weights: {remedy}"
+            warnings.warn(message, stacklevel=2)
+
+
+def compiled_method(module: nn.Module) -> str | None:
+    """The method of a compiled module that runs its program; None for one that is not compiled."""
+    if module.__dict__.get("_compiled_call_impl") is not None:
+        return "_compiled_call_impl"
+    dynamo = sys.modules.get("torch._dynamo")
+    return "forward" if dynamo is not None and isinstance(module, dynamo.OptimizedModule) else None
+
+
+def _first_argument(frame: FrameType) -> object:
+    """What a method or a function was called with first."""
+    code = frame.f_code
+    return frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None

@@ -1,0 +1,29 @@
+"""Running code that no recording looks into."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack, _pop_mode, _push_mode
+
+
+class Watching(TorchFunctionMode):
+    """A mode that only looks at the functions that are called."""
+
+
+@contextmanager
+def unseen() -> Iterator[None]:
+    """No recording looks at functions inside: torch leaves its fast paths where any mode is on."""
+    stack = _get_current_function_mode_stack()  # type: ignore[no-untyped-call]
+    _set([mode for mode in stack if not isinstance(mode, Watching)])
+    try:
+        yield
+    finally:
+        _set(stack)
+
+
+def _set(stack: list[TorchFunctionMode]) -> None:
+    """Replace the modes that are on."""
+    for _ in _get_current_function_mode_stack():  # type: ignore[no-untyped-call]
+        _pop_mode()  # type: ignore[no-untyped-call]
+    for mode in stack:
+        _push_mode(mode)  # type: ignore[no-untyped-call]

@@ -1,0 +1,161 @@
+"""Exact weights of one call of a fused kernel, from what the kernel was given, a block of rows at a time."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from attention_lab.attention.recorder import Selection
+
+BLOCK = 2**23
+"""Scores that are held at a time, at least one row: 32 MiB in float32."""
+
+Modify = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor | None]]
+"""From scores `[B, H, Q, K]` and the indices of examples, heads, queries and keys to scores and a mask."""
+
+
+@dataclass(frozen=True)
+class KernelCall:
+    """One call of a kernel: `softmax(cap(scale q k^T) + bias)` over the visible keys and the sink.
+
+    Attributes:
+        query: `[B, H, Q, d]`.
+        key: `[B, G, K, d]`; each of the G heads serves H / G heads of the queries.
+        scale: factor of the scores.
+        mask: broadcastable to `[B, H, Q, K]`: boolean, True = attend, or a bias that is added to the scores.
+        causal: a query sees the keys up to its own position, counted from the first query and key.
+        shift: the position of the first query, for `causal` and `window`.
+        window: a causal query sees only so many keys, its own included.
+        softcap: limits the scores to `softcap * tanh(score / softcap)`, before the mask.
+        sinks: `[H]`, the score of a key without a value, which takes a share of the weights.
+        modify: changes and masks the scores, as in FlexAttention (2412.05496).
+    """
+
+    query: Tensor
+    key: Tensor
+    scale: float
+    mask: Tensor | None = None
+    causal: bool = False
+    shift: int = 0
+    window: int | None = None
+    softcap: float | None = None
+    sinks: Tensor | None = None
+    modify: Modify | None = None
+
+    def weights(self, selection: Selection, before: int = 0) -> tuple[Tensor, Tensor | None]:
+        """Weights `[B, H, Q, K]` of the selected examples, heads and queries, and their mask.
+
+        They are computed at least in float32. A row without a visible key has zero weights.
+
+        Args:
+            selection: what to compute.
+            before: the number of queries in earlier calls of the same attention.
+        """
+        examples, heads, queries = self._indices(selection, before)
+        size = len(examples), len(heads), len(queries), self.key.shape[-2]
+        dtype = torch.promote_types(self.query.dtype, torch.float32)
+        weights = torch.empty(size, dtype=dtype, device=self.query.device)
+        masked = self.causal or self.mask is not None or self.modify is not None
+        masks = torch.empty(size, dtype=torch.bool, device=self.query.device) if masked else None
+        shared = self.query.shape[1] // self.key.shape[1]
+        # The batch is indexed first, so that only the chosen examples are copied.
+        key = self.key[examples][:, heads // shared].to(dtype).mT
+        chosen = self.query[examples][:, heads]
+        for rows in _blocks(len(queries), size[0] * size[1] * size[3]):
+            scores = torch.matmul(chosen[:, :, queries[rows]].to(dtype), key) * self.scale
+            scores, mask = self._masked(scores, examples, heads, queries[rows])
+            if masks is not None:
+                masks[:, :, rows] = True if mask is None else mask
+            weights[:, :, rows] = self._normalised(scores, heads)
+        return weights, masks
+
+    def _indices(self, selection: Selection, before: int) -> tuple[Tensor, Tensor, Tensor]:
+        """The selected examples, heads and queries, as indices."""
+        batch, heads, queries, _ = self.query.shape
+        places = [torch.arange(size, device=self.query.device) for size in (batch, heads, queries)]
+        of = [selection.of_batch(batch), selection.of_heads(heads), selection.of_queries(queries, before)]
+        first, second, third = (place[index] for place, index in zip(places, of, strict=True))
+        return first, second, third
+
+    def _masked(
+        self, scores: Tensor, examples: Tensor, heads: Tensor, queries: Tensor
+    ) -> tuple[Tensor, Tensor | None]:
+        """The scores of some rows with their bias, `-inf` where masked, and the mask."""
+        keys = torch.arange(scores.shape[-1], device=scores.device)
+        if self.softcap is not None:
+            scores = self.softcap * torch.tanh(scores / self.softcap)
+        visible: Tensor | None = None
+        if self.modify is not None:
+            scores, visible = self.modify(scores, examples, heads, queries, keys)
+        if self.mask is not None:
+            mask = _part(self.mask, examples, heads, queries)
+            if mask.dtype == torch.bool:
+                visible = _both(visible, mask)
+            else:
+                # A kernel adds what it is given: a row of the lowest number everywhere attends to all.
+                scores = scores + mask
+                visible = _both(visible, attended(mask))
+                return (
+                    scores,
+                    visible,
+                )
+        if self.causal:
+            ago = queries[:, None] + self.shift - keys
+            seen = ago >= 0 if self.window is None else (ago >= 0) & (ago < self.window)
+            visible = _both(visible, seen)
+        return (scores if visible is None else scores.masked_fill(~visible, -torch.inf)), visible
+
+    def _normalised(self, scores: Tensor, heads: Tensor) -> Tensor:
+        """The softmax of the scores of some rows, with the sink; zero in a row without a key."""
+        if self.sinks is not None:
+            sinks = self.sinks[heads].to(scores.dtype)[:, None, None].expand(*scores.shape[:-1], 1)
+            return torch.cat([scores, sinks], -1).softmax(-1)[..., :-1]
+        return without_nan(scores.softmax(-1))
+
+    def with_sinks(self, sinks: Tensor | None) -> "KernelCall":
+        """The same call with sinks."""
+        return replace(self, sinks=sinks)
+
+    def packed(self, heads: int, queries: int) -> "KernelCall":
+        """The same call as one of so many heads and queries, where the heads of a group came as queries."""
+        if self.query.shape[1:3] == (heads, queries) or queries != 1:
+            return self
+        batch, groups, shared, size = self.query.shape
+        if groups * shared != heads:
+            return self
+        mask = self.mask
+        if mask is not None and mask.dim() == 4 and mask.shape[1] * mask.shape[2] == heads:
+            mask = mask.reshape(len(mask), heads, 1, mask.shape[-1])
+        return replace(self, query=self.query.reshape(batch, heads, 1, size), mask=mask)
+
+
+def attended(bias: Tensor) -> Tensor:
+    """Which scores or biases are not so low that they mean "masked"."""
+    half = bias.dtype.is_floating_point and bias.element_size() < 4
+    return bias > (torch.finfo(bias.dtype).min / 2 if half else -1e8)
+
+
+def without_nan(weights: Tensor) -> Tensor:
+    """The weights with zeros in rows that have no key, where a softmax over nothing gives NaN."""
+    return weights.masked_fill(weights.isnan().all(-1, keepdim=True), 0.0)
+
+
+def _both(one: Tensor | None, other: Tensor) -> Tensor:
+    return other if one is None else one & other
+
+
+def _part(mask: Tensor, *index: Tensor) -> Tensor:
+    """The selected examples, heads and queries of a mask that is broadcast to `[B, H, Q, K]`."""
+    mask = mask[(None,) * (4 - mask.dim())]
+    for dimension, places in enumerate(index):
+        if mask.shape[dimension] > 1:
+            mask = mask.index_select(dimension, places)
+    return mask
+
+
+def _blocks(rows: int, cells: int) -> Iterator[slice]:
+    """The rows in blocks of at most `BLOCK` scores, where one row has so many cells."""
+    step = max(1, BLOCK // max(1, cells))
+    for start in range(0, rows, step):
+        yield slice(start, start + step)
