@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from chromium import Browser
 
 PLUGIN = "data/plugin/attention_lab"
 WITHOUT = (
@@ -91,7 +92,7 @@ def _serving(logs: Path, output: Path, *options: str, plugin: bool = True) -> It
             lambda: re.search(r"at http://localhost:(\d+)(/\S*)", output.read_text()), process, output
         )
         server = Server(int(address[1]), address[2])
-        runs = {path.name for path in logs.iterdir()}
+        runs = {str(path.parent.relative_to(logs)) for path in logs.rglob("*tfevents*")}
         _until(lambda: runs <= set(server.get("data/runs").json), process, output)
         yield server
     finally:
@@ -103,3 +104,11 @@ def _serving(logs: Path, output: Path, *options: str, plugin: bool = True) -> It
 def serving() -> Callable[..., Any]:
     """Starts a TensorBoard: `with serving(logs, output, *options, plugin=True) as server`."""
     return _serving
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """One Chromium for all tests of a process."""
+    browser = Browser(tmp_path_factory.mktemp("profile"))
+    yield browser
+    browser.close()

@@ -9,10 +9,8 @@ from urllib.parse import quote
 
 import numpy as np
 import pytest
+from attention_log import Log
 from chromium import CHROMIUM, READY, Browser
-from tensorboard.compat.proto.event_pb2 import Event
-from tensorboard.compat.proto.summary_pb2 import Summary
-from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from attention_lab.tensorboard_plugin import add_attention
 from attention_lab.tensorboard_plugin.report import Run, make_page, read_log
@@ -35,16 +33,6 @@ WEIGHTS = {run: RNG.dirichlet(np.ones(5), (3, 2, 4)).astype(np.float32) for run 
 """Of each run, at each step: 2 heads, 4 queries, 5 keys."""
 
 
-class Log:
-    """The least that `add_attention` writes to."""
-
-    def __init__(self, folder: Path) -> None:
-        self.file = EventFileWriter(str(folder))
-
-    def add_summary(self, summary: Summary, step: int) -> None:
-        self.file.add_event(Event(summary=summary, step=step, wall_time=1.0 + step))
-
-
 def _write(folder: Path) -> None:
     ink = np.zeros((4, 8))
     for run, weights in WEIGHTS.items():
@@ -60,7 +48,7 @@ def _write(folder: Path) -> None:
         add_attention(log, "example 3/strip", cells, list("123"), list("abcdefgh"), 0, picture=(ink, 2))
         x = (np.array([0.0, 1.0, 2.0]), np.linspace(0, 2, 8))
         add_attention(log, "example 4/kernel", cells, list("123"), list("abcdefgh"), 0, x=x)
-        log.file.close()
+        log.close()
     size = len(HOSTILE)
     log = Log(folder / "hostile")
     texts = {"input": HOSTILE[2] + HOSTILE[1], "output": HOSTILE[2]}
@@ -69,7 +57,7 @@ def _write(folder: Path) -> None:
         "<img src=x onerror=alert(1)>"  # TensorBoard's own fast loader cannot give blobs of a tag with quotes
     )
     add_attention(log, f"{tag}/{tag}", weights, HOSTILE, HOSTILE, 0, **texts)
-    log.file.close()
+    log.close()
 
 
 @pytest.fixture(scope="module")
@@ -87,17 +75,11 @@ def address(logs: Path, serving: Any, tmp_path_factory: pytest.TempPathFactory) 
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    browser = Browser(tmp_path_factory.mktemp("profile"))
-    yield browser
-    browser.close()
-
-
-@pytest.fixture(scope="module")
 def show(browser: Browser, address: str) -> Callable[..., Browser]:
     """Open the tab's own page on a view."""
 
     def opened(view: str = "run=a") -> Browser:
+        view = view if "example=" in view or "hostile" in view else f"{view}&example=example 1"
         frame = f"{address}data/plugin_entry.html?name=attention_lab"
         browser.open(f"{frame}#attention_lab&p.attention_lab.view={quote(view)}")
         return browser
@@ -108,7 +90,7 @@ def show(browser: Browser, address: str) -> Callable[..., Browser]:
 HOVER = """(() => {
   const map = document.querySelector('.al-over'), box = map.getBoundingClientRect(), found = {};
   const fact = (name) => document.querySelector(`[data-fact=${name}] b`)?.textContent;
-  for (let y = 2; y < box.height; y += 9) for (let x = 2; x < box.width; x += 9) {
+  for (let y = 2; y < box.height; y += 23) for (let x = 2; x < box.width; x += 23) {
     const at = {clientX: box.left + x, clientY: box.top + y, bubbles: true};
     map.dispatchEvent(new PointerEvent('pointermove', at));
     if (fact('weight')) found[`${fact('query')} ${fact('key')}`] = [fact('weight'), fact('difference')];
@@ -268,7 +250,7 @@ def test_in_tensorboard_it_asks_nobody_else_and_follows_the_page(
     assert grounds == {"true": "rgb(16, 21, 29)", "false": "rgb(255, 255, 255)"}
     log = Log(logs / "late")
     add_attention(log, "example 1/decoder", WEIGHTS["a"][0], list("wxyz"), list("abcde"), 0)
-    log.file.close()
+    log.close()
     time.sleep(2)  # the server reads its logs every second; the page asks when it is told to
     browser.run(
         "document.querySelector('app-header-reload button, header-reload button, .reload-button').click()"
@@ -284,7 +266,7 @@ def test_the_report_opens_from_disk_and_is_as_inert(browser: Browser, logs: Path
         runs.append(Run(name, {HOSTILE[1]: HOSTILE[0]}, {HOSTILE[2]: 1.0, "test/x": 0.5}, curves, records))
     path = tmp_path / "report.html"
     path.write_text(make_page(HOSTILE[1], HOSTILE[2], runs), encoding="utf-8")
-    browser.open(f"{path.as_uri()}#run=a&head=1")
+    browser.open(f"{path.as_uri()}#run=a&head=1&example=example%201")
     assert _close(browser.run(HOVER), WEIGHTS["a"][2, 1])
     assert browser.run("document.querySelectorAll('.chart path').length") == 6
     browser.open(f"{path.as_uri()}#run=hostile&query=1")

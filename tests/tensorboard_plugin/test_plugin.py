@@ -28,7 +28,7 @@ class Provider:
         return {"run": {"tag": series}}
 
     def list_blob_sequences(self, *_: Any, **__: Any) -> Any:
-        return self._series("list", SimpleNamespace(max_length=self.claimed))
+        return self._series("list", SimpleNamespace(plugin_content=b"", max_length=self.claimed))
 
     def read_blob_sequences(self, *_: Any, **__: Any) -> Any:
         events = [

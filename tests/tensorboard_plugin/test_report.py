@@ -95,7 +95,8 @@ def test_records_come_back_as_they_were_logged() -> None:
     page = Page(make_page("title", "", [run]))
     kept = page.record("run", "t/m", 1)
     assert np.array_equal(kept.weights, decode(*run.records["t/m"][1]).weights)
-    assert page.data["tags"] == {"run": {"t/m": {"steps": [0, 1]}}} and page.data["thinned"] == ""
+    series = {"steps": [0, 1], "input": HOSTILE, "shape": [1, 2, 2]}
+    assert page.data["tags"] == {"run": {"t/m": series}} and page.data["thinned"] == ""
 
 
 def test_of_many_steps_some_are_kept_the_first_and_the_last_among_them() -> None:

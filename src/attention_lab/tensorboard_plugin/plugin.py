@@ -14,6 +14,7 @@ from tensorboard.plugins import base_plugin
 from werkzeug import Request, Response
 
 from attention_lab.tensorboard_plugin import PLUGIN, STATIC
+from attention_lab.tensorboard_plugin.description import read_description
 from attention_lab.tensorboard_plugin.record import decode
 
 TYPES = {
@@ -76,12 +77,15 @@ class AttentionPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
         return base_plugin.FrontendMetadata(es_module_path="/index.js", tab_name="Attention")
 
     def _tags(self, request: Request) -> Response:
-        """The steps and times of each tag of each run: `{"runs": {run: {tag: {"steps", "wall_times"}}}}`."""
-        runs: dict[str, dict[str, dict[str, list[float]]]] = {}
+        """What there is of each run: `{"runs": {run: {tag: {"steps", "wall_times", "input", "shape"}}}}`.
+
+        Input and shape are missing where the log does not tell them.
+        """
+        runs: dict[str, dict[str, dict[str, Any]]] = {}
         for run, tags in self._listed(request).items():
-            for tag, data in self._read(request, run, tags).items():
+            for tag, data in self._read(request, run, list(tags)).items():
                 series = {"steps": [one.step for one in data], "wall_times": [one.wall_time for one in data]}
-                runs.setdefault(run, {})[tag] = series
+                runs.setdefault(run, {})[tag] = {**series, **tags.get(tag, {})}
         return _respond(request, {"runs": runs}, "application/json")
 
     def _record(self, request: Request) -> Response:
@@ -106,14 +110,18 @@ class AttentionPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
             raise RequestError(404, f"the tag {tag!r} of the run {run!r} has no step {step}")
         return known[step]
 
-    def _listed(self, request: Request, *only: str) -> dict[str, list[str]]:
-        """The tags of each run, or of one, whose events say that they are as large as a record.
+    def _listed(self, request: Request, *only: str) -> dict[str, dict[str, dict[str, Any]]]:
+        """The tags of each run, or of one, whose events say that they are as large as a record, described.
 
         To read the events of any other would have TensorBoard make as many keys as those claim to have blobs.
         """
         listed = self._ask(request, "list_blob_sequences", *only)
         found = {
-            run: [tag for tag, series in tags.items() if (series.max_length or 0) <= _BLOBS]
+            run: {
+                tag: read_description(series.plugin_content or b"")
+                for tag, series in tags.items()
+                if (series.max_length or 0) <= _BLOBS
+            }
             for run, tags in listed.items()
         }
         return {run: tags for run, tags in found.items() if tags}

@@ -22,6 +22,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from attention_lab.errors import LabError
 from attention_lab.reading import check_regular
 from attention_lab.tensorboard_plugin import PLUGIN, STATIC
+from attention_lab.tensorboard_plugin.description import describe_header, read_description
 from attention_lab.tensorboard_plugin.record import decode
 
 POINTS = 1000
@@ -120,7 +121,7 @@ def make_page(title: str, about: str, runs: Sequence[Run]) -> str:
         "about": about,
         "runs": [_facts(run) for run in runs],
         "tags": {
-            name: {tag: {"steps": list(records)} for tag, records in tags.items()}
+            name: {tag: {"steps": list(records), **_described(records)} for tag, records in tags.items()}
             for name, tags in series.items()
         },
         "records": places,
@@ -145,6 +146,12 @@ def make_page(title: str, about: str, runs: Sequence[Run]) -> str:
         f'<script type="application/json" id="report">{_as_json(data)}</script>\n'
         f"{records_html}<script>{script}</script>\n</body>\n</html>\n"
     )
+
+
+def _described(records: Mapping[int, Blobs]) -> dict[str, Any]:
+    """The text and the shape of a series' example."""
+    header, _ = next(iter(records.values()))
+    return read_description(describe_header(header))
 
 
 def _packed(

@@ -12,6 +12,7 @@ from tensorboard.compat.proto.types_pb2 import DT_STRING
 
 from attention_lab.tensorboard_plugin import PLUGIN
 from attention_lab.tensorboard_plugin.arrays import array, broadcast, make_ink
+from attention_lab.tensorboard_plugin.description import describe
 from attention_lab.tensorboard_plugin.record import AttentionRecord, encode
 
 
@@ -75,7 +76,8 @@ def write_record(writer: Any, tag: str, record: AttentionRecord, step: int) -> N
     value = Summary.Value(
         tag=tag.encode("utf-8", "replace").decode(),
         metadata=SummaryMetadata(
-            plugin_data=SummaryMetadata.PluginData(plugin_name=PLUGIN), data_class=DATA_CLASS_BLOB_SEQUENCE
+            plugin_data=SummaryMetadata.PluginData(plugin_name=PLUGIN, content=describe(record)),
+            data_class=DATA_CLASS_BLOB_SEQUENCE,
         ),
         tensor=TensorProto(
             dtype=DT_STRING,

@@ -1,5 +1,7 @@
 /** What there is to see: runs, their examples, the modules of each, and the steps. */
 
+import { isPicture } from "./pixels.js";
+
 const natural = new Intl.Collator("en", { numeric: true }).compare;
 
 /** A tag is `example/module`; what stands before the first stroke names the example. */
@@ -17,8 +19,8 @@ export class Catalogue {
       for (const tag of Object.keys(runs[run]).sort(natural)) {
         const [example, module] = split(tag);
         if (!examples.has(example)) examples.set(example, new Map());
-        const { steps, wall_times: times = [] } = runs[run][tag];
-        if (steps.length) examples.get(example).set(module, { tag, steps, times });
+        const { steps, wall_times: times = [], input = "", shape = null } = runs[run][tag];
+        if (steps.length) examples.get(example).set(module, { tag, steps, times, input, shape });
       }
       this.tree.set(run, new Map([...examples].filter(([, modules]) => modules.size)));
     }
@@ -34,6 +36,25 @@ export class Catalogue {
 
   modules(run, example) {
     return [...(this.tree.get(run)?.get(example)?.keys() ?? [])];
+  }
+
+  /** What an example is as text, where the log tells it and it is one. */
+  text(run, example) {
+    const modules = [...(this.tree.get(run)?.get(example)?.values() ?? [])];
+    const text = modules.find(({ input }) => input)?.input ?? "";
+    return isPicture(text) ? "" : text;
+  }
+
+  /** The example to begin with: of middle length among those with several rows and columns. */
+  telling(run) {
+    const sized = this.examples(run).map((example) => {
+      const shapes = [...this.tree.get(run).get(example).values()].map(({ shape }) => shape ?? [1, 1, 1]);
+      const [rows, columns] = [1, 2].map((axis) => Math.max(...shapes.map((shape) => shape[axis])));
+      return { example, rows, columns };
+    });
+    const several = sized.filter(({ rows, columns }) => rows > 2 && columns > 2);
+    const ordered = (several.length ? several : sized).sort((a, b) => a.rows - b.rows || a.columns - b.columns);
+    return ordered[Math.floor(ordered.length / 2)]?.example ?? "";
   }
 
   /** All steps of an example, in order. */

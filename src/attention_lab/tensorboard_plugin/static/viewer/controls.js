@@ -1,7 +1,7 @@
 /** The bar of controls: what is looked at, and how. */
 
 import { Choice, Picker, make } from "./dom.js";
-import { visible } from "./labels.js";
+import { distinct, visible } from "./labels.js";
 
 const VIEWS = {
   map: ["map", "Map", "queries down, keys across"],
@@ -9,7 +9,7 @@ const VIEWS = {
   picture: ["picture", "Picture", "the weights over the picture"],
   curve: ["curve", "Curve", "the weights over the x-axis"],
 };
-const named = (all) => all.map((value) => [value, visible(value, 90)]);
+const TEXT = 44; // characters of an example in the list of examples
 
 export class Controls {
   /**
@@ -52,7 +52,7 @@ export class Controls {
       this.threshold,
       this.thresholdText,
     );
-    this.steps = [];
+    this.all = []; // steps
     this.note = make("span.al-said", { role: "status" });
     const buttons = [
       button("Link", "copy a link to this view (l)", actions.link, "link"),
@@ -60,13 +60,14 @@ export class Controls {
       button("SVG", "save this view as SVG (g)", actions.svg, "svg"),
       button("?", "help and keys (?)", actions.help, "help"),
     ];
+    this.steps = make("div.al-steps", {}, this.play, this.slider, this.stepText);
     this.top = make(
       "header.al-bar",
       {},
       this.run.element,
       this.other.element,
       this.example.element,
-      make("div.al-steps", {}, this.play, this.slider, this.stepText),
+      make("div.al-rest", {}, this.steps, make("div.al-buttons", {}, this.note, ...buttons)),
     );
     this.tools = make(
       "div.al-bar.al-tools",
@@ -76,9 +77,6 @@ export class Controls {
       this.scale.element,
       this.range.element,
       this.thresholdBox,
-      make("span.al-space"),
-      this.note,
-      ...buttons,
     );
     this.orderBar = make("div.al-bar.al-order", {}, make("h2", { textContent: "Heads" }), this.order.element);
   }
@@ -86,10 +84,19 @@ export class Controls {
   /** Show the state. */
   update(state, catalogue, views, playing) {
     const runs = catalogue.runs();
+    const names = distinct(runs);
+    const named = (all) => all.map((run) => [run, names.get(run), visible(run)]);
     this.run.update(named(runs), state.run);
+    this.run.name.textContent = runs.length < 2 ? "run" : "run A";
+    this.run.element.hidden = runs.length < 2 && !runs[0];
     this.other.update([["", "none"], ...named(runs.filter((run) => run !== state.run))], state.other);
     this.other.element.hidden = runs.length < 2;
-    this.example.update(named(catalogue.examples(state.run)), state.example);
+    const examples = catalogue.examples(state.run);
+    this.example.update(
+      examples.map((example) => [example, ...exampleName(example, catalogue.text(state.run, example))]),
+      state.example,
+    );
+    this.example.element.hidden = examples.length < 2 && !examples[0];
     this.view.update(
       views.map((view) => VIEWS[view]),
       state.view,
@@ -122,13 +129,14 @@ export class Controls {
       ],
       state.order,
     );
-    this.steps = catalogue.steps(state.run, state.example);
-    const at = state.step === null ? this.steps.length - 1 : nearest(this.steps, state.step);
-    this.slider.max = String(Math.max(0, this.steps.length - 1));
+    this.all = catalogue.steps(state.run, state.example);
+    const at = state.step === null ? this.all.length - 1 : nearest(this.all, state.step);
+    const several = this.all.length > 1;
+    this.slider.max = String(Math.max(0, this.all.length - 1));
     this.slider.value = String(at);
-    this.slider.disabled = this.play.disabled = this.steps.length < 2;
-    this.stepText.textContent = this.steps.length
-      ? `step ${this.steps[at].toLocaleString("en")} · ${at + 1} of ${this.steps.length}`
+    this.slider.hidden = this.play.hidden = !several;
+    this.stepText.textContent = this.all.length
+      ? `step ${this.all[at].toLocaleString("en")}${several ? ` · ${at + 1} of ${this.all.length}` : ""}`
       : "";
     this.play.textContent = playing ? "❚❚" : "▶";
     this.thresholdBox.hidden = state.view !== "lines";
@@ -139,7 +147,7 @@ export class Controls {
   /** The step of the slider; none in particular at its end, so that the view goes on with the training. */
   #chosenStep() {
     const at = this.slider.valueAsNumber;
-    return at === this.steps.length - 1 ? null : this.steps[at];
+    return at === this.all.length - 1 ? null : this.all[at];
   }
 
   /** Say something for a while. */
@@ -150,6 +158,14 @@ export class Controls {
       this.note.textContent = "";
     }, 4000);
   }
+}
+
+/** An example by its number and its text: for the list, and in full. */
+function exampleName(example, text) {
+  const name = visible(example, 40);
+  if (!text) return [name, visible(example)];
+  const number = /^example (\d+)$/.exec(example)?.[1] ?? name;
+  return [`${number} · ${visible(text, TEXT)}`, `${name}: ${visible(text)}`];
 }
 
 /** The place of the number nearest to another. */

@@ -58,19 +58,23 @@ export class Choice {
 export class Picker {
   constructor(label, choose) {
     this.select = make("select", { "aria-label": label, onchange: () => choose(this.select.value) });
-    this.element = make("label.al-picker", {}, make("span", { textContent: label }), this.select);
+    this.name = make("span", { textContent: label });
+    this.element = make("label.al-picker", {}, this.name, this.select);
     this.shape = "";
   }
 
-  /** @param {[string, string][]} options value and text */
+  /** @param {[string, string, string][]} options value, text, and the text in full where it is cut */
   update(options, chosen) {
     const shape = JSON.stringify(options);
     if (shape !== this.shape) {
       this.shape = shape;
       this.select.replaceChildren(
-        ...options.map(([value, text]) => make("option", { value, textContent: text })),
+        ...options.map(([value, text, full = ""]) =>
+          make("option", { value, textContent: text, title: full }),
+        ),
       );
     }
     this.select.value = chosen;
+    this.select.title = this.select.selectedOptions[0]?.title ?? "";
   }
 }

@@ -10,7 +10,7 @@ import * as picture from "./picture.js";
 
 const VIEWS = { map, lines, picture, curve };
 const GAP = 26;
-const LEAST = 460; // a single figure has room for its caption, however small its map
+const LEAST = 190; // pixels of a panel beside others
 const EDGE = 3; // so that no frame is cut at the left
 const BARS = 46; // from the top to the first colour bar
 
@@ -21,20 +21,26 @@ const BARS = 46; // from the top to the first colour bar
  * @param {number} height aim
  */
 export function arrange(scene, width, height) {
-  const count = scene.panels.length;
-  const share = (width - EDGE - ROOM - GAP * count) / count;
+  const room = width - EDGE - ROOM;
+  const shareOf = (count) => (room - GAP * count) / count;
+  const stacked = shareOf(scene.panels.length) < LEAST; // one below the other, where they would be too narrow
+  const count = stacked ? 1 : scene.panels.length;
+  const share = shareOf(count);
   const parts = [];
-  let left = EDGE;
+  let [left, top] = [EDGE, 0];
   for (const panel of scene.panels) {
-    const part = VIEWS[scene.view].arrange(scene, panel, { x: left, y: 0, width: share, height });
-    parts.push(part);
-    left += (count === 1 ? Math.min(share, Math.max(part.width, LEAST)) : share) + GAP;
+    const part = VIEWS[scene.view].arrange(scene, panel, { x: left, y: top, width: share, height });
+    parts.push({ ...part, bottom: top + part.height });
+    const needed = Math.max(part.width, part.captionWidth ?? 0);
+    if (stacked) top += part.height + GAP;
+    else left += (count === 1 ? Math.min(share, needed) : share) + GAP;
   }
+  const bars = stacked ? EDGE + share + GAP : left;
   return {
     parts,
-    bars: left,
-    width: left + ROOM,
-    height: Math.ceil(Math.max(barsHeight(scene, BARS), ...parts.map((part) => part.height))),
+    bars,
+    width: bars + ROOM,
+    height: Math.ceil(Math.max(barsHeight(scene, BARS), ...parts.map((part) => part.bottom))),
   };
 }
 

@@ -30,6 +30,7 @@ export function visible(label, longest = LONGEST) {
 export function token(label) {
   const text = visible(label);
   if (text === "") return "∅";
+  if (pixelRow(text)) return "row of pixels";
   return /^\s+$/u.test(text) ? "␣".repeat(Math.min(text.length, 3)) : text;
 }
 
@@ -71,4 +72,58 @@ export function plain(value) {
   const size = Math.abs(value);
   if (Number.isInteger(value) && size < 1e6) return value.toLocaleString("en");
   return size >= 1e5 || size < 1e-3 ? value.toExponential(2) : String(Number(value.toPrecision(4)));
+}
+
+const SHADES = "·░▒▓█"; // from paper to ink
+
+/**
+ * A label that is a row of pixels, such as those of a picture that is read row by row.
+ * @returns {number[]|null} from 0 (paper) to 1 (ink); null for any other label
+ */
+export function pixelRow(label) {
+  const points = Array.from(String(label ?? "").slice(0, LONGEST));
+  if (points.length < 4 || !points.every((point) => SHADES.includes(point))) return null;
+  return points.map((point) => SHADES.indexOf(point) / (SHADES.length - 1));
+}
+
+const KEPT = 40; // characters of a name
+
+/**
+ * Long names without what all of them share, so that what tells them apart can be read.
+ * @param {string[]} names
+ * @returns {Map<string, string>} of each name what stands for it; no two are the same
+ */
+export function distinct(names) {
+  const texts = new Map(names.map((name) => [name, visible(name.replace(/\/tensorboard$/, ""), 200)]));
+  const groups = new Map(); // of names that begin alike
+  for (const [name, text] of texts) {
+    const own = text.split(/(?<=[/,_ ])/u);
+    groups.set(own[0], [...(groups.get(own[0]) ?? []), { name, text, own }]);
+  }
+  const shown = new Map();
+  for (const group of groups.values())
+    for (const [name, text] of brief(group)) shown.set(name, middle(text));
+  return new Set(shown.values()).size === names.length ? shown : texts;
+}
+
+/** The names of a group without the parts that all of them have, but for the first. */
+function brief(group) {
+  const whole = group.map(({ name, text }) => [name, text]);
+  if (group.length < 2 || group.every(({ text }) => text.length <= KEPT)) return whole;
+  const bare = (part) => part.replace(/[/,_ ]$/u, "");
+  const sets = group.map(({ own }) => new Set(own.map(bare)));
+  const shared = (part) => sets.every((set) => set.has(bare(part)));
+  const cut = group.map(({ name, own: [first, ...rest] }) => {
+    const kept = rest.map((part) => (shared(part) ? "…" : part)).join("");
+    return [name, (first + kept).replace(/…+/gu, "…").replace(/[/,_ ]…?$/u, "")];
+  });
+  return new Set(cut.map(([, text]) => text)).size === group.length ? cut : whole;
+}
+
+/** A long text without its middle. */
+function middle(text) {
+  const points = Array.from(text);
+  if (points.length <= KEPT) return text;
+  const end = Math.floor(KEPT / 2);
+  return `${points.slice(0, KEPT - end - 1).join("")}…${points.slice(-end).join("")}`;
 }

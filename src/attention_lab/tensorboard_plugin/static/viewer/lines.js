@@ -3,13 +3,16 @@
 import { colourOf, css, partOf } from "./colours.js";
 import { every, fitted, short, token } from "./labels.js";
 import { widthOf } from "./pen.js";
+import { drawPicture, pictureOf } from "./pixels.js";
 
 const CAPTION = 52;
 const SIZE = 12;
 const LEAST = 13;
 const MOST = 20000; // lines: more could not be told apart
 const EDGE = 20; // from the labels to the lines, and the room of a label's frame
-const TALLEST = 26; // pixels from one label to the next
+const TALLEST = 40; // pixels from one label to the next
+const LONGEST = 900; // pixels of a line
+const STRIP = 110; // pixels of a label that is a row of pixels
 
 /** Where everything of one panel stands. */
 export function arrange(scene, panel, box) {
@@ -23,18 +26,23 @@ export function arrange(scene, panel, box) {
       room = Math.max(room, widthOf(token(label(at)), SIZE));
     return Math.min(room, 150, box.width / 4);
   };
+  const pictures = [
+    pictureOf(record.queries, (at) => record.query(at)),
+    pictureOf(record.keys, (at) => record.key(at)),
+  ];
   const [queryRoom, keyRoom] = [
-    side(record.queries, (at) => record.query(at)),
-    side(record.keys, (at) => record.key(at)),
+    pictures[0] ? STRIP : side(record.queries, (at) => record.query(at)),
+    pictures[1] ? STRIP : side(record.keys, (at) => record.key(at)),
   ];
   const height = pitch * most;
   const start = box.x + Math.max(queryRoom, 36) + EDGE;
-  const [left, right] = [start, Math.min(box.x + box.width - keyRoom - EDGE, start + 460)];
+  const [left, right] = [start, Math.min(box.x + box.width - keyRoom - EDGE, start + LONGEST)];
   return {
     panel,
     pitch,
     queryRoom,
     keyRoom,
+    pictures,
     left,
     right,
     x: box.x,
@@ -80,7 +88,10 @@ export function mark(pen, scene, part, { query, key }) {
   const mine = (line) => (query >= 0 ? line.query === query : line.key === key);
   for (const line of linesAbove(part.panel, scene.threshold))
     if (mine(line)) stroke(pen, scene, part, line, 1.6);
-  if (query >= 0 && query < record.queries) {
+  const frame = (left, middle) =>
+    pen.rect(left, middle - part.pitch / 2, STRIP, part.pitch, { stroke: theme.accent, line: 2 });
+  if (part.pictures[0]?.[query]) frame(part.left - 14 - STRIP, queryAt(part, query));
+  else if (query >= 0 && query < record.queries) {
     tag(
       pen,
       part,
@@ -88,7 +99,8 @@ export function mark(pen, scene, part, { query, key }) {
       theme,
     );
   }
-  if (key >= 0 && key < record.keys) {
+  if (part.pictures[1]?.[key]) frame(part.right + 14, keyAt(part, key));
+  else if (key >= 0 && key < record.keys) {
     tag(pen, part, { label: record.key(key), x: part.right + 14, y: keyAt(part, key), align: "left" }, theme);
   }
 }
@@ -140,12 +152,23 @@ function stroke(pen, scene, part, { query, key, weight }, strength) {
   });
 }
 
+/** Labels that are rows of pixels, one below the other: the picture itself. */
+function drawRows(pen, part, theme) {
+  const { record } = part.panel;
+  const [queries, keys] = part.pictures;
+  const high = (count) => ({ y: offset(part, count), width: STRIP, height: count * part.pitch });
+  if (queries) drawPicture(pen, queries, { x: part.left - 14 - STRIP, ...high(record.queries) }, theme);
+  if (keys) drawPicture(pen, keys, { x: part.right + 14, ...high(record.keys) }, theme);
+}
+
 function labels(pen, part, theme) {
   const { record } = part.panel;
   const step = every(part.pitch, LEAST);
   const fit = (label, room) => fitted((text) => widthOf(text, SIZE), label, room);
+  drawRows(pen, part, theme);
+  const [queryPicture, keyPicture] = part.pictures;
   for (let query = 0; query < record.queries; query += step) {
-    pen.text(fit(record.query(query), part.queryRoom), part.left - 14, queryAt(part, query), {
+    if (!queryPicture?.[query]) pen.text(fit(record.query(query), part.queryRoom), part.left - 14, queryAt(part, query), {
       size: SIZE,
       fill: theme.ink,
       align: "right",
@@ -153,7 +176,7 @@ function labels(pen, part, theme) {
     pen.circle(part.left - 6, queryAt(part, query), 1.8, { fill: theme.quiet });
   }
   for (let key = 0; key < record.keys; key += step) {
-    pen.text(fit(record.key(key), part.keyRoom), part.right + 14, keyAt(part, key), {
+    if (!keyPicture?.[key]) pen.text(fit(record.key(key), part.keyRoom), part.right + 14, keyAt(part, key), {
       size: SIZE,
       fill: theme.ink,
     });

@@ -1,8 +1,10 @@
 /** The enlarged map: queries down, keys across, both with labels. */
 
+import { colourOf, isDeep, partOf } from "./colours.js";
 import { every, fitted, short, token } from "./labels.js";
 import { gridFor, paint } from "./paint.js";
 import { widthOf } from "./pen.js";
+import { drawPicture, pictureOf } from "./pixels.js";
 
 const CAPTION = [30, 48]; // pixels above the cells, for what the map is in one line or two
 const AXIS = 20; // for the name of an axis
@@ -10,6 +12,9 @@ const SPACE = 7; // between a label and the cells
 const SIZE = 12;
 const MOST_ROOM = 132; // for a label
 const LEAST = 13; // between two labels
+const THUMB = 46; // pixels of a side of a picture of which a label is a row
+const NUMBERS = [40, 24]; // width and height of a cell in which its weight is written
+const NARROW = 420; // pixels of a panel whose caption needs two lines
 
 /** Whether labels are given; where not, cells are numbered. */
 function roomFor(labels, count) {
@@ -28,15 +33,19 @@ function roomFor(labels, count) {
  */
 export function arrange(scene, panel, box) {
   const { record } = panel;
-  const above = CAPTION[scene.panels.length > 1 ? 1 : 0];
-  const queryRoom = roomFor((at) => record.query(at), record.queries);
-  const keyRoom = roomFor((at) => record.key(at), record.keys);
+  const two = scene.panels.length > 1 || box.width < NARROW;
+  const above = CAPTION[two ? 1 : 0];
+  const queryPicture = pictureOf(record.queries, (at) => record.query(at));
+  const keyPicture = pictureOf(record.keys, (at) => record.key(at));
+  const queryRoom = queryPicture ? THUMB : roomFor((at) => record.query(at), record.queries);
+  const keyRoom = keyPicture ? THUMB : roomFor((at) => record.key(at), record.keys);
   const left = AXIS + queryRoom + SPACE;
   let below = SIZE + SPACE + AXIS;
   const inside = (under) =>
     gridFor(record.queries, record.keys, box.width - left - 4, box.height - above - under);
   let grid = inside(below);
-  const turned = keyRoom > (grid.cellWidth / grid.across) * every(grid.cellWidth / grid.across, LEAST) - 4;
+  const across = grid.cellWidth / grid.across;
+  const turned = keyPicture !== null || keyRoom > across * every(across, LEAST) - 4;
   if (turned) {
     below = keyRoom + SPACE + AXIS;
     grid = inside(below);
@@ -47,14 +56,49 @@ export function arrange(scene, panel, box) {
     turned,
     queryRoom,
     keyRoom,
+    queryPicture,
+    keyPicture,
     x: box.x + left,
     above,
     y: box.y + above,
     room: box.width,
     height: above + grid.height + below,
     width: left + grid.width,
+    captionWidth: (two ? 0 : left) + captionWidth(scene, panel, grid, two),
     below,
   };
+}
+
+/** The weights as numbers, where cells have room for them. */
+function numbers(pen, scene, { panel, grid, x, y }, scale) {
+  if (grid.cellWidth < NUMBERS[0] || grid.cellHeight < NUMBERS[1] || grid.down * grid.across > 1) return;
+  const { record, head, difference } = panel;
+  for (let query = 0; query < record.queries; query += 1) {
+    for (let key = 0; key < record.keys; key += 1) {
+      const weight = record.at(head, query, key);
+      if (weight === null || Math.abs(weight) < 0.005) continue;
+      const colour = colourOf(scene.theme, partOf(weight, scale), difference);
+      const [centre, middle] = [x + (key + 0.5) * grid.cellWidth, y + (query + 0.5) * grid.cellHeight];
+      const text = `${difference && weight > 0 ? "+" : ""}${weight.toFixed(2)}`.replace("-", "−");
+      pen.text(text, centre, middle, { size: 11, align: "center", fill: isDeep(colour) ? "#ffffff" : "#10151d" });
+    }
+  }
+}
+
+/** What a caption says: title and facts. */
+function captionOf({ panels }, { record, head, difference, title, step }, grid) {
+  const { largest, entropy } = record.measure(head);
+  const facts = [`${difference ? "largest change" : "max"} ${short(largest)}`];
+  if (!difference && panels.length > 1) facts.unshift(`step ${step.toLocaleString("en")}`);
+  if (!difference) facts.push(`entropy ${entropy.toFixed(2)}`);
+  if (grid.down > 1 || grid.across > 1) facts.push(`largest of ${grid.down} × ${grid.across} a cell`);
+  return { title, facts: facts.join(" · ") };
+}
+
+function captionWidth(scene, panel, grid, two) {
+  const { title, facts } = captionOf(scene, panel, grid);
+  const [first, second] = [widthOf(token(title), 13, 600), widthOf(facts, 11)];
+  return (two ? Math.max(first, second) : first + second + 10) + 4;
 }
 
 /** Draw a panel as it is without a cursor. */
@@ -65,15 +109,17 @@ export function draw(pen, scene, part) {
   const scale = panel.difference ? scene.difference : scene.scale;
   pen.image(paint(record, head, grid, theme, scale, pen.ratio), x, y, grid.width, grid.height);
   pen.rect(x - 0.5, y - 0.5, grid.width + 1, grid.height + 1, { stroke: theme.line });
+  numbers(pen, scene, part, scale);
   outlineGold(pen, part, theme);
-  caption(pen, part, theme);
+  caption(pen, scene, part);
   const [down, across] = [grid.cellHeight / grid.down, grid.cellWidth / grid.across];
-  const step = every(down, LEAST);
+  const step = every(down, part.queryPicture ? THUMB / 2 : LEAST);
   for (let query = 0; query < record.queries; query += step)
-    queryLabel(pen, part, query, { fill: theme.ink });
-  const apart = every(across, LEAST);
+    queryLabel(pen, part, query, theme, down * step);
+  const apart = every(across, part.keyPicture ? THUMB / 2 : LEAST);
   const slot = part.turned ? part.keyRoom : across * apart - 4;
-  for (let key = 0; key < record.keys; key += apart) keyLabel(pen, part, key, { fill: theme.ink }, slot);
+  for (let key = 0; key < record.keys; key += apart)
+    keyLabel(pen, part, key, theme, part.keyPicture ? across * apart : slot);
   const axis = { size: 11, fill: theme.quiet, align: "center" };
   pen.text("query", x - SPACE - part.queryRoom - AXIS / 2, y + grid.height / 2, { ...axis, turn: -90 });
   pen.text("key", x + grid.width / 2, y + grid.height + part.below - AXIS / 2 + 2, axis);
@@ -107,19 +153,17 @@ export function point(part, x, y) {
   return { query, key };
 }
 
-function caption(pen, { panel, grid, above, x, y, room, queryRoom }, theme) {
-  const { record, head, difference } = panel;
-  const { largest, entropy } = record.measure(head);
-  const facts = [`${difference ? "largest change" : "max"} ${short(largest)}`];
-  if (!difference && above === CAPTION[1]) facts.unshift(`step ${panel.step.toLocaleString("en")}`);
-  if (!difference) facts.push(`entropy ${entropy.toFixed(2)}`);
-  if (grid.down > 1 || grid.across > 1) facts.push(`largest of ${grid.down} × ${grid.across} a cell`);
-  const [left, most, two] = [x - 1, room - (queryRoom + AXIS + SPACE), above === CAPTION[1]];
-  const title = fitted((text) => widthOf(text, 13, 600), panel.title, two ? most : most * 0.62);
+function caption(pen, scene, { panel, grid, above, x, y, room, queryRoom }) {
+  const { theme } = scene;
+  const { title: full, facts } = captionOf(scene, panel, grid);
+  const two = above === CAPTION[1];
+  const left = two ? x - AXIS - queryRoom - SPACE : x - 1; // two lines begin at the panel's edge
+  const most = two ? room : room - (queryRoom + AXIS + SPACE);
+  const title = fitted((text) => widthOf(text, 13, 600), full, two ? most : most * 0.62);
   pen.text(title, left, y - (two ? 33 : 14), { size: 13, weight: 600, fill: theme.ink });
   const start = two ? 0 : widthOf(title, 13, 600) + 10;
   pen.text(
-    fitted((text) => widthOf(text, 11), facts.join(" · "), most - start),
+    fitted((text) => widthOf(text, 11), facts, most - start),
     left + start,
     y - 14,
     { size: 11, fill: theme.quiet },
@@ -144,24 +188,37 @@ function outlineGold(pen, { panel, grid, x, y }, theme) {
 const middleOf = (part, query) => part.y + (Math.floor(query / part.grid.down) + 0.5) * part.grid.cellHeight;
 const centreOf = (part, key) => part.x + (Math.floor(key / part.grid.across) + 0.5) * part.grid.cellWidth;
 
-function queryLabel(pen, part, query, style, size = SIZE) {
-  const text = fitted(
-    (label) => widthOf(label, size, style.weight),
-    part.panel.record.query(query),
-    part.queryRoom,
-  );
-  pen.text(text, part.x - SPACE, middleOf(part, query), { size, align: "right", ...style });
+/** The picture of which a label is a row, that row marked. */
+function thumbnail(pen, rows, at, { x, y, room }, theme) {
+  const side = Math.min(THUMB, room - 3);
+  drawPicture(pen, rows, { x: x - side / 2, y: y - side / 2, width: side, height: side }, theme, at);
 }
 
-function keyLabel(pen, part, key, style, room) {
-  const text = fitted((label) => widthOf(label, SIZE, style.weight), part.panel.record.key(key), room);
+function queryLabel(pen, part, query, theme, room) {
+  if (part.queryPicture?.[query]) {
+    const place = { x: part.x - SPACE - THUMB / 2, y: middleOf(part, query), room };
+    thumbnail(pen, part.queryPicture, query, place, theme);
+    return;
+  }
+  const text = fitted((label) => widthOf(label, SIZE), part.panel.record.query(query), part.queryRoom);
+  pen.text(text, part.x - SPACE, middleOf(part, query), { size: SIZE, align: "right", fill: theme.ink });
+}
+
+function keyLabel(pen, part, key, theme, room) {
   const top = part.y + part.grid.height + SPACE;
+  if (part.keyPicture?.[key]) {
+    thumbnail(pen, part.keyPicture, key, { x: centreOf(part, key), y: top + THUMB / 2, room }, theme);
+    return;
+  }
+  const text = fitted((label) => widthOf(label, SIZE), part.panel.record.key(key), room);
+  const style = { size: SIZE, fill: theme.ink };
   if (part.turned)
-    pen.text(text, centreOf(part, key), top, { size: SIZE, align: "right", turn: -90, ...style });
-  else pen.text(text, centreOf(part, key), top + SIZE / 2, { size: SIZE, align: "center", ...style });
+    pen.text(text, centreOf(part, key), top, { ...style, align: "right", turn: -90 });
+  else pen.text(text, centreOf(part, key), top + SIZE / 2, { ...style, align: "center" });
 }
 
 function queryTag(pen, part, query, theme) {
+  if (part.queryPicture?.[query]) return; // the picture marks it
   const text = fitted(
     (label) => widthOf(label, SIZE, 600),
     part.panel.record.query(query),
@@ -177,6 +234,7 @@ function queryTag(pen, part, query, theme) {
 }
 
 function keyTag(pen, part, key, theme) {
+  if (part.keyPicture?.[key]) return;
   const text = fitted((label) => widthOf(label, SIZE, 600), part.panel.record.key(key), MOST_ROOM + AXIS - 6);
   const [width, centre, top] = [
     widthOf(text, SIZE, 600),

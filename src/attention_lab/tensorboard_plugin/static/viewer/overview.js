@@ -4,9 +4,13 @@ import { make } from "./dom.js";
 import { short, visible } from "./labels.js";
 import { miniature, paint } from "./paint.js";
 
-const WIDTH = 350; // pixels of a row
-const MOST_ACROSS = 8;
-const [SMALLEST, LARGEST] = [32, 104];
+const MOST_ACROSS = 8; // maps in a row
+const [SMALLEST, LARGEST] = [32, 104]; // pixels of a side of a map
+const APART = 6; // pixels from one map to the next
+const STRIP = 148; // pixels of the narrowest list: a single map, and what it is
+const [SHARE, WIDEST] = [0.28, 380]; // of the page's width, and pixels, that the list takes at most
+const NARROW = 820; // pixels of a page on which the list stands above the figure
+const PADDING = 34; // pixels beside the maps
 
 export class Overview {
   /** @param {function(string, number): void} choose is told the module and the head */
@@ -34,7 +38,10 @@ export class Overview {
       heads.sort((a, b) => a.record.measure(a.head).entropy - b.record.measure(b.head).entropy);
     if (shape !== this.shape || state.order === "entropy") this.#build(heads, modules, state.order);
     this.shape = shape;
-    const size = sizeFor(modules);
+    const { size, width } = sizeFor(modules, scene.room);
+    const body = this.element.closest(".al-body");
+    body?.style.setProperty("--al-heads", `${width}px`);
+    body?.toggleAttribute("data-single", heads.length === 1 && modules.length === 1);
     this.tiles.forEach((tile, at) => this.#paint(tile, heads[at], scene, size));
     this.select(state);
   }
@@ -100,9 +107,13 @@ export class Overview {
   }
 }
 
-/** Pixels of a side of the maps, so that the heads of a layer stand in one row where they can. */
-function sizeFor(modules) {
-  const most = Math.max(1, ...modules.map(({ record }) => record?.heads ?? 1));
-  const across = Math.min(MOST_ACROSS, most);
-  return Math.max(SMALLEST, Math.min(LARGEST, Math.floor(WIDTH / across) - 6));
+/** Pixels of a side of the maps and of the list: the heads of a layer in as few rows as fit, and no more room. */
+function sizeFor(modules, page) {
+  const heads = Math.max(1, ...modules.map(({ record }) => record?.heads ?? 1));
+  const narrow = page <= NARROW;
+  const room = (narrow ? page : Math.min(WIDEST, Math.max(STRIP, page * SHARE))) - PADDING;
+  const rows = Math.ceil(heads / Math.min(MOST_ACROSS, Math.max(1, Math.floor(room / (SMALLEST + APART)))));
+  const across = Math.ceil(heads / rows);
+  const size = Math.max(SMALLEST, Math.min(narrow ? LARGEST / 2 : LARGEST, Math.floor(room / across) - APART));
+  return { size, width: Math.max(STRIP, Math.ceil(across * (size + APART)) + PADDING) };
 }

@@ -41,12 +41,12 @@ function pool(record, head, down, across) {
  * How many pixels a cell takes and how many weights a cell stands for, so that a map fits a box.
  * @returns {{width: number, height: number, down: number, across: number, cellWidth: number, cellHeight: number}}
  */
-export function gridFor(queries, keys, width, height, largest = 52) {
+export function gridFor(queries, keys, width, height, largest = 96) {
   const [across, down] = [Math.max(1, Math.ceil(keys / width)), Math.max(1, Math.ceil(queries / height))];
   const [columns, rows] = [Math.ceil(keys / across), Math.ceil(queries / down)];
   let cellWidth = Math.max(1, Math.min(largest, Math.floor(width / columns)));
   let cellHeight = Math.max(1, Math.min(largest, Math.floor(height / rows)));
-  cellWidth = Math.min(cellWidth, Math.max(14, Math.round(cellHeight * 1.4))); // nearly square, but no flat map a thread
+  cellWidth = Math.min(cellWidth, Math.max(14, Math.round(cellHeight * 1.6))); // nearly square, but no flat map a thread
   cellHeight = Math.min(cellHeight, Math.max(14, Math.round(cellWidth * 1.4)));
   return { width: columns * cellWidth, height: rows * cellHeight, down, across, cellWidth, cellHeight };
 }

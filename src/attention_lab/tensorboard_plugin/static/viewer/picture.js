@@ -9,6 +9,8 @@ const HEADING = 26;
 const GAP = 16;
 const DEEPEST = 0.6; // of the colour map: the picture's own ink must stay darker than any paper
 const MOST = 60; // panels
+const LARGEST = 24; // pixels of a side of a pixel of the picture
+const COARSE = 3; // pixels of a side from which on pixels are drawn with their edges
 
 const inks = new WeakMap();
 
@@ -33,7 +35,7 @@ export function arrange(scene, panel, box) {
     const wide = (box.width - (across - 1) * GAP) / across;
     const down = Math.ceil(count / across);
     const high = (box.height - HEADING) / down - CAPTION - 6;
-    const zoom = Math.min(wide / picture.width, high / picture.height, 12, 440 / picture.width);
+    const zoom = Math.min(wide / picture.width, high / picture.height, LARGEST);
     if (!best || zoom > best.zoom) best = { across, zoom, down };
   }
   const zoom = Math.max(best.zoom, Math.min(1, 90 / picture.width)); // legible rather than all at once: the page scrolls
@@ -73,7 +75,8 @@ export function draw(pen, scene, part) {
   );
   for (const { query, x, y } of tiles) {
     const scale = panel.difference ? scene.difference : scene.scale;
-    pen.image(overlay(panel, query, picture, theme, scale), x, y, tileWidth, tileHeight, true);
+    const smooth = tileWidth / picture.width < COARSE;
+    pen.image(overlay(panel, query, picture, theme, scale), x, y, tileWidth, tileHeight, smooth);
     pen.rect(x - 0.5, y - 0.5, tileWidth + 1, tileHeight + 1, { stroke: theme.line });
     const gold = panel.record.gold[query];
     for (const key of gold) cellBox(pen, part, { x, y }, key, { stroke: theme.gold, line: 2 });

@@ -29,9 +29,14 @@ export class Readout {
     const has = { query: query >= 0 && query < record.queries, key: key >= 0 && key < record.keys };
     if (has.query) say("query", label(record.query(query), query), "query");
     if (has.key) say("key", label(record.key(key), key), "key");
-    if (panels.length > 1 && has.query) parts.push(make("span.al-break"));
+    if (panels.length > 1 && (has.query || has.key)) parts.push(make("span.al-break"));
     for (const { record: one, head, name, difference } of panels) {
       const before = panels.length > 1 ? `${name} ` : "";
+      if (has.key && !has.query && !difference && key < one.keys) {
+        const { sum, largest, from } = one.column(head, key);
+        say(`${before}received`, `${sum.toFixed(3)} of ${one.queries.toLocaleString("en")} queries`, "received");
+        if (from >= 0) say("most from", `${label(one.query(from), from)} ${largest.toFixed(4)}`, "most");
+      }
       const inside = query < one.queries && key < one.keys;
       if (has.query && has.key && inside) {
         const weight = one.at(head, query, key);

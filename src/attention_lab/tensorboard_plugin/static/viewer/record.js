@@ -64,6 +64,18 @@ export class Attention {
     return { weights, sum, entropy, attended };
   }
 
+  /** @returns {{sum: number, largest: number, from: number}} of one key: what all queries give it, and which gives most */
+  column(head, key) {
+    let [sum, largest, from] = [0, 0, -1];
+    for (let query = 0; query < this.queries; query += 1) {
+      const weight = this.at(head, query, key);
+      if (weight === null) continue;
+      sum += weight;
+      if (weight > largest) [largest, from] = [weight, query];
+    }
+    return { sum, largest, from };
+  }
+
   /** @returns {{largest: number, entropy: number}} largest weight (in size), mean entropy of the rows in nats */
   measure(head) {
     if (!this.measured.has(head)) this.measured.set(head, this.#measure(head));
@@ -114,17 +126,44 @@ export class Difference extends Attention {
   }
 }
 
-/** Why two records cannot be subtracted, or "". */
-export function unlike(a, b) {
-  if (String(a.header.shape) !== String(b.header.shape)) {
-    return `A is ${a.header.shape.join(" × ")} and B ${b.header.shape.join(" × ")}: no difference can be taken`;
+/** The first rows and columns of a record. */
+function cropped(record, queries, keys) {
+  if (queries === record.queries && keys === record.keys) return record;
+  const { header, heads } = record;
+  const stored = new Uint16Array(heads * queries * keys);
+  for (let head = 0, at = 0; head < heads; head += 1) {
+    for (let query = 0; query < queries; query += 1, at += keys) {
+      const start = head * record.cells + query * record.keys;
+      stored.set(record.stored.subarray(start, start + keys), at);
+    }
   }
-  for (const side of ["queries", "keys"]) {
-    const [first, second] = [a.header[side] ?? [], b.header[side] ?? []];
-    const at = first.findIndex((label, number) => label !== second[number]);
-    if (at >= 0) return `the ${side} of A and B differ from number ${at + 1} on: no difference can be taken`;
-  }
-  return "";
+  const gold = header.gold?.slice(0, queries).map((row) => [row].flat().map((key) => (key < keys ? key : -1)));
+  return new Attention({ ...header, shape: [heads, queries, keys], gold }, stored);
+}
+
+/**
+ * What two records can be compared on: the first queries and keys whose labels are the same in both.
+ * @returns {{queries: number, keys: number, whole: boolean, difference: Difference|null}} null where that is nothing
+ */
+export function compare(a, b) {
+  const same = (side) => {
+    const most = Math.min(a[side === "query" ? "queries" : "keys"], b[side === "query" ? "queries" : "keys"]);
+    let count = 0;
+    while (count < most && a[side](count) === b[side](count)) count += 1;
+    return count;
+  };
+  const [queries, keys] = [same("query"), same("key")];
+  const whole = [a, b].every((one) => one.queries === queries && one.keys === keys);
+  const picture = (one) => JSON.stringify(one.header.picture);
+  const can =
+    a.heads === b.heads && queries > 0 && keys > 0 && (a.keys === keys || a.header.kind !== "picture") &&
+    picture(a) === picture(b);
+  return {
+    queries,
+    keys,
+    whole: can && whole,
+    difference: can ? new Difference(cropped(a, queries, keys), cropped(b, queries, keys)) : null,
+  };
 }
 
 /** [queries] lists of the right keys, from [Q] or [Q, G] with -1 for none. */

@@ -1,15 +1,30 @@
 /** From the records that are loaded and the state to what is drawn. */
 
 import { visible } from "./labels.js";
-import { Difference, unlike } from "./record.js";
+import { compare } from "./record.js";
 
-const differences = new WeakMap(); // of pairs of records: a subtraction of millions of cells is not done twice
+const pairs = new WeakMap(); // of pairs of records: a subtraction of millions of cells is not done twice
 
-function difference(a, b) {
-  if (!differences.has(a)) differences.set(a, new WeakMap());
-  const of = differences.get(a);
-  if (!of.has(b)) of.set(b, new Difference(a, b));
-  return of.get(b);
+/** What two records can be compared on; nothing where one is missing. */
+function comparison(a, b) {
+  if (!a.record || !b.record) return { queries: 0, keys: 0, whole: false, difference: null };
+  if (!pairs.has(a.record)) pairs.set(a.record, new WeakMap());
+  const of = pairs.get(a.record);
+  if (!of.has(b.record)) of.set(b.record, compare(a.record, b.record));
+  return of.get(b.record);
+}
+
+/** How far two records that differ in length or labels can be compared, in words. */
+function partial(a, b, { queries, keys, difference }) {
+  const shapes = [a, b].map(({ record }) => record.header.shape.slice(1).join(" × "));
+  const apart =
+    shapes[0] === shapes[1] ? "A and B have other labels" : `A is ${shapes[0]} and B is ${shapes[1]}`;
+  if (!difference) return `${apart}: no difference can be taken, so both are shown, on one scale`;
+  const same = [
+    ...(queries < Math.max(a.record.queries, b.record.queries) ? [`${queries} queries`] : []),
+    ...(keys < Math.max(a.record.keys, b.record.keys) ? [`${keys} keys`] : []),
+  ];
+  return `${apart}: B − A is of the first ${same.join(" and ")}, which are the same in both`;
 }
 
 /** The views that a record can be shown in, the best first. */
@@ -37,7 +52,7 @@ export function buildScene(loaded, state, page) {
   const here = loaded.find(({ module }) => module === state.module) ?? loaded[0];
   const side = state.other ? state.side : "a";
   const tiles = loaded.map((one) => tileOf(one, side));
-  const scales = scalesOf(loaded, tiles, state);
+  const scales = scalesOf(loaded, state);
   const { a, b } = here;
   if (!a.record && !(b.record && side === "b")) {
     return {
@@ -60,23 +75,23 @@ export function buildScene(loaded, state, page) {
       head: Math.min(head, record.heads - 1),
       difference: false,
       step: slot.place.step,
-      title: titleOf(name, slot, state.other, here.module, head),
+      title: titleOf(name, slot, state.other, here.module, head, page.names),
       ...more,
     });
-  if (a.record && side !== "b" && side !== "difference") add("A", a, a.record);
-  if (state.other && side !== "a") {
-    if (!b.record) problems.push(`run B: ${b.problem || "not logged"}`);
-    else if (side !== "difference") add("B", b, b.record);
-    const apart = a.record && b.record ? unlike(a.record, b.record) : "";
-    if (apart && side !== "b") problems.push(apart);
-    else if (a.record && b.record && side !== "b" && ["map", "picture"].includes(view)) {
-      add("B − A", a, difference(a.record, b.record), {
-        difference: true,
-        title: `B − A · head ${head + 1}`,
-      });
+  const pair = comparison(a, b);
+  const subtracted = pair.difference !== null && ["map", "picture"].includes(view);
+  const each = side !== "difference" || !subtracted; // both, where their difference cannot be shown
+  if (a.record && side !== "b" && each) add("A", a, a.record);
+  if (b.record && side !== "a" && each) add("B", b, b.record);
+  if (state.other && side !== "a" && !b.record) problems.push(`run B: ${b.problem || "not logged"}`);
+  if (a.record && b.record && ["all", "difference"].includes(side)) {
+    if (!pair.whole) problems.push(partial(a, b, pair));
+    else if (!subtracted && side === "difference") problems.push("B − A is shown as a map: here are both");
+    if (subtracted) {
+      const part = pair.whole ? "" : ` · first ${pair.queries} × ${pair.keys}`;
+      add("B − A", a, pair.difference, { difference: true, title: `B − A · head ${head + 1}${part}` });
     }
   }
-  if (!panels.length && a.record) add("A", a, a.record);
   problems.push(
     ...panels
       .filter((panel) => !panel.difference)
@@ -96,33 +111,44 @@ export function buildScene(loaded, state, page) {
   return { scene, tiles, views, problem: [...new Set(problems)].join(" · ") };
 }
 
-function titleOf(name, slot, other, module, head) {
+function titleOf(name, slot, other, module, head, names) {
   if (!other) return [visible(module, 80), `head ${head + 1}`].filter(Boolean).join(" · ");
-  return `${name} · head ${head + 1} · ${visible(slot.place.run, 60)}`;
+  return `${name} · head ${head + 1} · ${names.get(slot.place.run) ?? visible(slot.place.run, 60)}`;
 }
 
 /** The record that stands for a module among the small maps. */
 function tileOf({ module, a, b }, side) {
   if (side === "b") return { module, record: b.record, problem: b.problem };
-  if (side === "difference" && a.record && b.record && !unlike(a.record, b.record)) {
-    return { module, record: difference(a.record, b.record), problem: "" };
-  }
+  const { difference } = side === "difference" ? comparison(a, b) : {};
+  if (difference) return { module, record: difference, problem: "" };
   return { module, record: a.record, problem: a.problem };
 }
 
+const MANY = 100; // keys, of which none has a weight near 1
+const VERY_MANY = 400; // keys, of which few have a weight that a linear scale shows
+
+/** Whether the scale ends at 1 or at the largest weight: as was chosen, or as suits the number of keys. */
+function rangeOf(state, records) {
+  const many = records.some(({ header, keys }) => header.kind === "picture" || keys >= MANY);
+  return state.range || (many ? "shared" : "fixed");
+}
+
+/** Whether colours go with weights or with their square roots: as was chosen, or as suits the number of keys. */
+function scaleOf(state, records) {
+  return state.scale || (records.some(({ keys }) => keys >= VERY_MANY) ? "root" : "linear");
+}
+
 /** One scale for all maps: up to 1, or up to the largest weight of all that is loaded. */
-function scalesOf(loaded, tiles, state) {
-  const root = state.scale === "root";
-  const fixed = { scale: { root, maximum: 1 }, difference: { root, maximum: 1 } };
-  if (state.range === "fixed") return fixed;
+function scalesOf(loaded, state) {
   const records = loaded.flatMap(({ a, b }) => [a.record, b.record]).filter(Boolean);
-  const pairs = loaded.filter(({ a, b }) => a.record && b.record && !unlike(a.record, b.record));
+  const [range, root] = [rangeOf(state, records), scaleOf(state, records) === "root"];
+  const fixed = { range, scale: { root, maximum: 1 }, difference: { root, maximum: 1 } };
+  if (range === "fixed") return fixed;
+  const differences = loaded.map(({ a, b }) => comparison(a, b).difference).filter(Boolean);
   const most = (all) => Math.max(1e-4, ...all.map(({ largest }) => largest));
   return {
+    range,
     scale: { root, maximum: most(records) },
-    difference: {
-      root,
-      maximum: pairs.length ? most(pairs.map(({ a, b }) => difference(a.record, b.record))) : 1,
-    },
+    difference: { root, maximum: differences.length ? most(differences) : 1 },
   };
 }

@@ -10,8 +10,8 @@ const PARTS = {
   step: ["step", null],
   view: ["view", ""],
   side: ["side", "all"],
-  scale: ["scale", "linear"],
-  range: ["range", "fixed"],
+  scale: ["scale", ""],
+  range: ["range", ""],
   order: ["order", "layer"],
   query: ["query", -1],
   key: ["key", -1],
@@ -20,8 +20,8 @@ const PARTS = {
 const CHOICES = {
   view: ["", "map", "lines", "picture", "curve"],
   side: ["all", "a", "b", "difference"],
-  scale: ["linear", "root"],
-  range: ["fixed", "shared"],
+  scale: ["", "linear", "root"],
+  range: ["", "fixed", "shared"],
   order: ["layer", "entropy"],
 };
 const NUMBERS = {
@@ -60,12 +60,13 @@ export function fromLink(text) {
   return state;
 }
 
-/** Make the state one of what there is: an unknown run, example or module becomes the first. */
+/** Make the state one of what there is: an unknown run or module becomes the first, an unknown example a telling one. */
 export function settle(state, catalogue) {
   const one = (value, all) => (all.includes(value) ? value : (all[0] ?? ""));
   const run = one(state.run, catalogue.runs());
   const other = state.other !== run && catalogue.runs().includes(state.other) ? state.other : "";
-  const example = one(state.example, catalogue.examples(run));
+  const examples = catalogue.examples(run);
+  const example = examples.includes(state.example) ? state.example : catalogue.telling(run);
   const module = one(state.module, catalogue.modules(run, example));
   return { ...state, run, other, example, module };
 }

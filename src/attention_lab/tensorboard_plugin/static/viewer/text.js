@@ -2,7 +2,8 @@
 
 import { colourOf, css, isDeep, partOf } from "./colours.js";
 import { make } from "./dom.js";
-import { token, visible } from "./labels.js";
+import { pixelRow, token, visible } from "./labels.js";
+import { isPicture } from "./pixels.js";
 
 const MOST = 2000; // tokens; more are left out
 const LONGEST = 40; // characters of a token
@@ -26,11 +27,8 @@ export class TextView {
       const { kind, input, output } = record.header;
       const lines = [];
       if (input || output) {
-        const said = [input, output]
-          .filter(Boolean)
-          .map((text) => visible(text, 400))
-          .join("  →  ");
-        lines.push(make("p.al-example", { dir: "auto", textContent: said }));
+        const said = [isPicture(input) ? "" : input, output].map((text) => visible(text, 400));
+        lines.push(make("p.al-example", { dir: "auto", textContent: said.filter(Boolean).join("  →  ") }));
       }
       if (kind !== "regression") {
         const keys = kind === "picture" ? [] : this.#tokens(record.keys, (at) => record.key(at), "key");
@@ -65,16 +63,26 @@ export class TextView {
   }
 
   #tokens(count, label, side) {
-    return Array.from({ length: Math.min(count, MOST) }, (_, at) =>
-      make("button.al-token", {
-        type: "button",
-        tabIndex: -1,
-        textContent: token(visible(label(at), LONGEST)),
-        title: `${side} ${at + 1}`,
-        onclick: () => this.choose({ [side]: at }),
-      }),
-    );
+    return Array.from({ length: Math.min(count, MOST) }, (_, at) => {
+      const row = pixelRow(label(at));
+      return make(
+        row ? "button.al-token.al-pixels" : "button.al-token",
+        {
+          type: "button",
+          tabIndex: -1,
+          title: `${side} ${at + 1}`,
+          onclick: () => this.choose({ [side]: at }),
+        },
+        ...(row ? row.map(pixel) : [token(visible(label(at), LONGEST))]),
+      );
+    });
   }
+}
+
+function pixel(ink) {
+  const element = make("i");
+  element.style.opacity = String(ink);
+  return element;
 }
 
 function line(name, tokens) {

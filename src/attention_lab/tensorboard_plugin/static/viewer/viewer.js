@@ -7,7 +7,7 @@ import { make } from "./dom.js";
 import { fileName, save, toCanvas, toSvg } from "./exporting.js";
 import { Figure } from "./figure.js";
 import { helpDialog, listen } from "./keyboard.js";
-import { visible } from "./labels.js";
+import { distinct, visible } from "./labels.js";
 import { Overview } from "./overview.js";
 import { Player } from "./player.js";
 import { Readout } from "./readout.js";
@@ -28,6 +28,12 @@ export async function createViewer(root, source, host) {
   const viewer = new Viewer(root, source, host);
   await viewer.reload();
   return viewer;
+}
+
+/** The view, scale and range of what is on screen: those chosen, or those that suit it. */
+function chosen(scene, { view, scale, range }) {
+  if (!scene) return { view, scale: scale || "linear", range: range || "fixed" };
+  return { view: scene.view, scale: scene.scale.root ? "root" : "linear", range: scene.range };
 }
 
 class Viewer {
@@ -162,16 +168,22 @@ class Viewer {
     if (!this.loaded.length) return;
     const height = Math.max(400, this.root.ownerDocument.documentElement.clientHeight - 300);
     const ratio = Math.min(3, this.root.ownerDocument.defaultView.devicePixelRatio || 1);
-    const { scene, tiles, views, problem } = buildScene(this.loaded, this.state, { theme, height, ratio });
+    const names = distinct(this.catalogue.runs());
+    const { scene, tiles, views, problem } = buildScene(this.loaded, this.state, {
+      theme,
+      height,
+      ratio,
+      names,
+    });
     this.scene = scene;
     this.controls.update(
-      { ...this.state, view: scene?.view ?? this.state.view },
+      { ...this.state, ...chosen(scene, this.state) },
       this.catalogue,
       views,
       this.player.on,
     );
     if (scene || tiles.some(({ record }) => record))
-      this.overview.update({ ...scene, theme, ratio }, tiles, {
+      this.overview.update({ ...scene, theme, ratio, room: this.page.clientWidth }, tiles, {
         ...this.state,
         head: scene?.head ?? this.state.head,
       });
@@ -251,8 +263,8 @@ class Viewer {
           view: this.scene.views[(this.scene.views.indexOf(this.scene.view) + 1) % this.scene.views.length],
         }),
       side: () => this.state.other && around("side", ["all", "a", "b", "difference"], 1),
-      scale: () => around("scale", ["linear", "root"], 1),
-      range: () => around("range", ["fixed", "shared"], 1),
+      scale: () => this.scene && this.change({ scale: this.scene.scale.root ? "linear" : "root" }),
+      range: () => this.scene && this.change({ range: this.scene.range === "fixed" ? "shared" : "fixed" }),
       order: () => around("order", ["layer", "entropy"], 1),
       clear: () => this.change({ query: -1, key: -1 }),
       png: () => this.#export("png"),

@@ -1,0 +1,48 @@
+"""What a series is about: written with its first event, so that it is known before any record is read."""
+
+import json
+from typing import Any
+
+from attention_lab.tensorboard_plugin.record import AttentionRecord
+
+LONGEST = 200
+"""Most characters of the example's text that are kept."""
+_LARGEST = 4096  # bytes of a description
+
+
+def describe(record: AttentionRecord) -> bytes:
+    """The example as text and the shape of its weights, as JSON."""
+    return _encoded(record.input, list(record.weights.shape))
+
+
+def describe_header(header: bytes) -> bytes:
+    """The same of the header of a record that can be decoded."""
+    fields = json.loads(header)
+    return _encoded(fields["input"], fields["shape"])
+
+
+def _encoded(text: str, shape: list[int]) -> bytes:
+    return json.dumps({"input": text[:LONGEST], "shape": shape}, separators=(",", ":")).encode("ascii")
+
+
+def read_description(content: bytes) -> dict[str, Any]:
+    """`{"input": text, "shape": [heads, queries, keys]}`; nothing where the log has none that can be read."""
+    if not 0 < len(content) <= _LARGEST:
+        return {}
+    try:
+        fields = json.loads(content)
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(fields, dict):
+        return {}
+    found: dict[str, Any] = {}
+    text, shape = fields.get("input"), fields.get("shape")
+    if isinstance(text, str):
+        found["input"] = text[:LONGEST]
+    if (
+        isinstance(shape, list)
+        and len(shape) == 3
+        and all(type(one) is int and 0 < one < 2**31 for one in shape)
+    ):
+        found["shape"] = shape
+    return found

@@ -1,0 +1,179 @@
+"""What the tab shows before anything is chosen, how runs are compared, and that it fits the window."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+from attention_log import Log
+from chromium import CHROMIUM, Browser
+
+from attention_lab.tensorboard_plugin import add_attention
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
+
+RNG = np.random.default_rng(0)
+WORDS = {"sh": "S h", "attention": "A t e n S n", "encyclopedia": "e n s y k l o p e d i a", "of": "o v"}
+LONG = "g2p/seq2seq_cmudict_scoring=additive,{},model.hidden=256,seed=1_2026-11-22_07-0{}/tensorboard"
+RUNS = {"a": LONG.format("window=null", 1), "b": LONG.format("window=local_p", 2)}
+
+
+def _weights(queries: int, keys: int, heads: int = 1) -> np.ndarray:
+    return RNG.dirichlet(np.ones(keys), (heads, queries)).astype(np.float32)
+
+
+def _write(folder: Path) -> None:
+    for run, name in RUNS.items():
+        log = Log(folder / name)
+        for number, (word, sounds) in enumerate(WORDS.items(), start=1):
+            queries = [*sounds.split(), "end"]
+            if run == "b" and word == "attention":
+                queries[4:] = ["N", "end"]  # the first four are as in run a
+            weights = _weights(len(queries), len(word))
+            add_attention(log, f"example {number}/decoder", weights, queries, list(word), 0, input=word)
+        other = [f"{run}{number}" for number in range(3)]
+        add_attention(log, "example 9/decoder", _weights(3, 3), other, other, 0)
+        log.close()
+    log = Log(folder / "digits")
+    rows = ["··█▓····", "··██····", "···█····", "···█░···"]
+    for layer in (1, 2):
+        weights = _weights(4, 4, heads=8)
+        add_attention(
+            log, f"example 1/layer {layer}", weights, rows, rows, 0, input=" ".join(rows), output="1"
+        )
+    log.close()
+
+
+@pytest.fixture(scope="module")
+def address(serving: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    logs = tmp_path_factory.mktemp("logs")
+    _write(logs)
+    with serving(logs, tmp_path_factory.mktemp("server") / "output") as server:
+        yield f"http://localhost:{server.port}{server.prefix}"
+
+
+@pytest.fixture
+def show(browser: Browser, address: str) -> Iterator[Callable[..., Browser]]:
+    """Open the tab's own page on a view, in a window of some width."""
+
+    def opened(view: str = "", width: int = 1400, height: int = 900) -> Browser:
+        browser.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
+        frame = f"{address}data/plugin_entry.html?name=attention_lab"
+        browser.open(f"{frame}#attention_lab&p.attention_lab.view={quote(view)}")
+        return browser
+
+    yield opened
+    browser.call("Emulation.clearDeviceMetricsOverride")
+
+
+def _view(**parts: str) -> str:
+    return "&".join(f"{name}={quote(RUNS.get(value, value), safe='')}" for name, value in parts.items())
+
+
+TITLES = """(() => {
+  const drawn = [], draw = CanvasRenderingContext2D.prototype.fillText;
+  CanvasRenderingContext2D.prototype.fillText = function (text, ...more) {
+    drawn.push(text);
+    draw.call(this, text, ...more);
+  };
+  dispatchEvent(new Event('resize'));
+  document.querySelector('[data-value=linear]').click();
+  return new Promise((resolve) => setTimeout(() => {
+    CanvasRenderingContext2D.prototype.fillText = draw;
+    resolve(drawn);
+  }, 300));
+})()"""
+"""Texts that the figure draws."""
+IS_TITLE = "(text) => /^(A|B|B − A) · head/.test(text)"
+PANELS = f"{TITLES}.then((drawn) => drawn.filter({IS_TITLE}).map((text) => text.split(' · ')[0]))"
+
+
+def test_the_first_example_shown_is_of_middle_length(show: Any) -> None:
+    browser = show(_view(run="a"))
+    options = "[...document.querySelectorAll('[aria-label=example] option')].map((one) => one.textContent)"
+    assert browser.run(options) == ["1 · sh", "2 · attention", "3 · encyclopedia", "4 · of", "example 9"]
+    chosen = browser.run("document.querySelector('[aria-label=example]').value")
+    assert chosen == "example 2"  # 3 x 3, 4 x 2, 7 x 9 and 13 x 12
+
+
+def test_names_of_runs_keep_what_tells_them_apart(show: Any) -> None:
+    browser = show(_view(run="a"))
+    options = "[...document.querySelectorAll('[aria-label=\"run A\"] option')]"
+    assert browser.run(f"{options}.map((one) => [one.textContent, one.title])") == [
+        ["digits", "digits"],
+        ["g2p/…window=local_p,…07-02", RUNS["b"]],
+        ["g2p/…window=null,…07-01", RUNS["a"]],
+    ]
+
+
+def test_names_that_would_be_the_same_stay_whole(show: Any) -> None:
+    names = ["a" * 60 + end for end in ("x", "y", "")] + ["<b>\u202e", "a/b/tensorboard", "a/b"]
+    module = "import(new URL('static/viewer/labels.js', document.baseURI))"
+    browser = show(_view(run="a"))
+    found = browser.run(f"{module}.then(({{distinct}}) => [...distinct({names!r})])")
+    assert [name for name, _ in found] == names
+    assert len({shown for _, shown in found}) >= len(names) - 1  # a/b and a/b/tensorboard are one folder
+
+
+def test_outputs_of_different_lengths_are_compared_on_their_common_prefix(show: Any) -> None:
+    browser = show(_view(run="a", **{"with": "b"}, example="example 2", side="difference"))
+    assert browser.run(PANELS) == ["B − A"]
+    said = browser.run("document.querySelector('.al-message').textContent")
+    assert said == "A is 7 × 9 and B is 6 × 9: B − A is of the first 4 queries, which are the same in both"
+    browser.press("c")  # all three
+    assert browser.run(PANELS) == ["A", "B", "B − A"]
+
+
+@pytest.mark.parametrize("view", ["map", "lines"])
+def test_what_has_nothing_in_common_is_shown_side_by_side(show: Any, view: str) -> None:
+    browser = show(_view(run="a", **{"with": "b"}, example="example 9", side="difference", view=view))
+    assert browser.run(PANELS) == ["A", "B"]
+    said = browser.run("document.querySelector('.al-message').textContent")
+    assert "no difference can be taken, so both are shown" in said
+
+
+def test_the_readout_of_a_key_says_what_it_receives(show: Any) -> None:
+    browser = show(_view(run="a", example="example 2", view="lines", key="3"))
+    fact = "(one) => [one.dataset.fact, one.querySelector('b').textContent]"
+    said = dict(browser.run(f"[...document.querySelectorAll('[data-fact]')].map({fact})"))
+    assert said["key"] == "e (4)" and "query" not in said
+    assert said["received"].endswith(" of 7 queries") and 0 < float(said["received"].split()[0]) < 7
+    assert 0 < float(said["most"].rsplit(" ", 1)[1]) <= 1
+
+
+def test_rows_of_pixels_are_drawn_and_not_written(show: Any) -> None:
+    browser = show(_view(run="digits", query="1"))
+    assert browser.run("document.querySelectorAll('.al-pixels i').length") == 2 * 4 * 8
+    for view in ("map", "lines"):
+        browser.run(f"document.querySelector('[data-value={view}]').click()")
+        assert not [text for text in browser.run(TITLES) if set(text) & set("░▒▓█")], view
+    assert "░" not in browser.run("document.querySelector('.al-viewer').innerText")
+    assert not browser.complaints()
+
+
+@pytest.mark.parametrize("width", [1400, 1000, 390])
+@pytest.mark.parametrize("run", ["a", "digits"])
+def test_nothing_is_wider_than_the_window(show: Any, width: int, run: str) -> None:
+    browser = show(_view(run=run, **({"with": "b"} if run == "a" else {})), width)
+    assert browser.run("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+    assert browser.run(
+        "document.querySelector('.al-figure').scrollWidth <= document.querySelector('.al-figure').clientWidth"
+    )
+    if width > 500:  # bars of controls have no ragged rows
+        tools = "[...document.querySelector('.al-tools').children].filter((one) => one.offsetParent)"
+        tops = f"{tools}.map((one) => Math.round(one.getBoundingClientRect().top))"
+        assert len(set(browser.run(tops))) == 1
+
+
+def test_the_list_of_heads_takes_what_its_heads_need(show: Any) -> None:
+    width = "document.querySelector('.al-heads').getBoundingClientRect().width"
+    one, many = show(_view(run="a")).run(width), show(_view(run="digits")).run(width)
+    assert one <= 160 < many
