@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from attention_lab.tensorboard_plugin import STATIC, AttentionRecord, decode, encode
-from attention_lab.tensorboard_plugin.report import STEPS, Run, bundle, make_page, spread
+from attention_lab.tensorboard_plugin.page import bundle
+from attention_lab.tensorboard_plugin.report import STEPS, Run, make_page, spread
 
 HOSTILE = "</script><script>alert(1)</script><!-- \0 \ud800"
 
@@ -47,7 +48,7 @@ class Page(HTMLParser):
 
     @property
     def data(self) -> Any:
-        return json.loads(self.texts["report"])
+        return json.loads(self.texts["data"])
 
     def record(self, run: str, tag: str, step: int) -> AttentionRecord:
         number = self.data["records"][run][tag][str(step)]

@@ -1,19 +1,12 @@
 """Runs as one HTML file that needs nothing else: results, curves, options, and attention in the tab's viewer.
 
-The page allows itself its one script and its one style by their hashes, and nothing from anywhere else. What
-runs bring along (labels, names, options) is in it as JSON or compressed; its script writes it as text only.
+How such a file is made, and what it allows itself, is in `page.py`.
 """
 
-import json
 import math
-import re
-import zlib
-from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
 from pathlib import Path
-from struct import pack
 from typing import Any, TypeVar
 
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
@@ -23,6 +16,7 @@ from attention_lab.errors import LabError
 from attention_lab.reading import check_regular
 from attention_lab.tensorboard_plugin import PLUGIN, STATIC
 from attention_lab.tensorboard_plugin.description import describe_header, read_description
+from attention_lab.tensorboard_plugin.page import Blobs, Page, make_html, pack
 from attention_lab.tensorboard_plugin.record import decode
 
 POINTS = 1000
@@ -32,13 +26,9 @@ STEPS = 25
 ROOM = 48 * 2**20
 """Bytes of records, before they are compressed, beyond which fewer steps are kept."""
 
-_IMPORT = re.compile(r'^import (?:\{([^}]*)\}|\* as (\w+)) from "([^"]+)";$', re.MULTILINE)
-_EXPORT = re.compile(r"^export ((?:async )?function|class|const) (\w+)", re.MULTILINE)
-
 _DAMAGED = 10_000  # most events that are passed over
 _MOST = 1 << 32  # bytes of an event file
 Point = tuple[int, float]
-Blobs = tuple[bytes, bytes]
 T = TypeVar("T")
 
 
@@ -115,7 +105,7 @@ def make_page(title: str, about: str, runs: Sequence[Run]) -> str:
     """
     kept, thinned = _within_room(runs)
     series = {run.name: records for run, records in zip(runs, kept, strict=True) if records}
-    elements, places = _packed(series)
+    elements, places = pack(series)
     data = {
         "title": title,
         "about": about,
@@ -127,48 +117,14 @@ def make_page(title: str, about: str, runs: Sequence[Run]) -> str:
         "records": places,
         "thinned": thinned,
     }
-    script, style = bundle(STATIC / "report" / "report.js"), _styles()
-    policy = (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data: blob:; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    records_html = "".join(
-        f'<script type="text/plain" id="record-{number}">{text}</script>\n'
-        for number, text in enumerate(elements)
-    )
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<link rel="icon" href="data:,">\n'
-        f"<title>{_as_text(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
-        '<div id="content"></div>\n'
-        f'<script type="application/json" id="report">{_as_json(data)}</script>\n'
-        f"{records_html}<script>{script}</script>\n</body>\n</html>\n"
-    )
+    parts = Page(title, STATIC / "report" / "report.js", ("viewer/viewer.css", "report/report.css"))
+    return make_html(parts, data, elements)
 
 
 def _described(records: Mapping[int, Blobs]) -> dict[str, Any]:
     """The text and the shape of a series' example."""
     header, _ = next(iter(records.values()))
     return read_description(describe_header(header))
-
-
-def _packed(
-    series: Mapping[str, Mapping[str, Mapping[int, Blobs]]],
-) -> tuple[list[str], dict[str, dict[str, dict[int, int]]]]:
-    """The records as text, and by run, tag and step which of them is meant."""
-    elements: list[str] = []
-
-    def place(header: bytes, body: bytes) -> int:
-        elements.append(b64encode(zlib.compress(pack("<I", len(header)) + header + body, 6)).decode())
-        return len(elements) - 1
-
-    places = {
-        name: {tag: {step: place(*blobs) for step, blobs in records.items()} for tag, records in tags.items()}
-        for name, tags in series.items()
-    }
-    return elements, places
 
 
 def _facts(run: Run) -> dict[str, Any]:
@@ -212,60 +168,3 @@ def _within_room(runs: Sequence[Run]) -> tuple[list[dict[str, dict[int, Blobs]]]
 
 def _thinned(records: Mapping[int, Blobs], most: int) -> dict[int, Blobs]:
     return {step: records[step] for step in spread(sorted(records), most)}
-
-
-def bundle(entry: Path) -> str:
-    """A module and all that it imports as one script: each module becomes a function that gives its exports.
-
-    Understood are the forms `import { a, b } from "./c.js";`, `import * as a from "./c.js";` and exported
-    functions, classes and constants: what the files of this package use.
-
-    Raises:
-        ValueError: an import or export of another form.
-    """
-    names: dict[Path, str] = {}
-    parts: list[str] = []
-
-    def include(path: Path) -> str:
-        """Add a module and its imports to `parts`, unless included before; returns its name."""
-        if path in names:
-            return names[path]
-
-        def imported(match: re.Match[str]) -> str:
-            some, whole, source = match.groups()
-            module = include((path.parent / source).resolve())  # which stands before this one, then
-            return f"const {whole} = {module};" if whole else f"const {{{some}}} = {module};"
-
-        text = _IMPORT.sub(imported, path.read_text(encoding="utf-8"))
-        exports = ", ".join(name for _, name in _EXPORT.findall(text))
-        text = _EXPORT.sub(r"\1 \2", text)
-        if re.search(r"^(import|export)\b", text, re.MULTILINE):
-            raise ValueError(f"{path.name} has an import or export that cannot be bundled")
-        names[path] = f"module_{path.parent.name}_{path.stem}"
-        parts.append(f"const {names[path]} = (() => {{\n{text}\nreturn {{ {exports} }};\n}})();\n")
-        return names[path]
-
-    include(entry.resolve())
-    return '"use strict";\n' + "".join(parts)
-
-
-def _styles() -> str:
-    texts = [
-        (STATIC / name).read_text(encoding="utf-8") for name in ("viewer/viewer.css", "report/report.css")
-    ]
-    return "\n".join(texts)
-
-
-def _hash(text: str) -> str:
-    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
-
-
-def _as_json(data: Any) -> str:
-    """JSON in ASCII in which nothing can end the element that it stands in."""
-    return json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-
-
-def _as_text(text: str) -> str:
-    """Text for an element of HTML."""
-    escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace("\0", "\N{REPLACEMENT CHARACTER}")
-    return escaped.encode("utf-8", "replace").decode()

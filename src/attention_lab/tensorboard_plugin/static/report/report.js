@@ -2,51 +2,13 @@
 
 import { make } from "../viewer/dom.js";
 import { plain, visible } from "../viewer/labels.js";
-import { unpack } from "../viewer/source.js";
+import { followSystem, pageLink, pageSource } from "../viewer/page.js";
 import { createViewer } from "../viewer/viewer.js";
 import { chart } from "./charts.js";
 
-const page = JSON.parse(document.getElementById("report").textContent);
+const page = JSON.parse(document.getElementById("data").textContent);
 
-/** Records lie in the page, each compressed in an element of its own, and are read when they are looked at. */
-const source = {
-  tags: async () => ({ runs: page.tags }),
-  record: async (run, tag, step) => {
-    const element = document.getElementById(`record-${page.records[run][tag][String(step)]}`);
-    const bytes = Uint8Array.from(atob(element.textContent), (character) => character.charCodeAt(0));
-    const plainBytes = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-    return unpack(await new Response(plainBytes).arrayBuffer());
-  },
-};
-
-/** Light or dark as the system says, until the reader says otherwise. */
-function makeTheme() {
-  const system = matchMedia("(prefers-color-scheme: dark)");
-  const watchers = [];
-  let chosen = null;
-  const dark = () => chosen ?? system.matches;
-  const tell = () => {
-    document.documentElement.dataset.theme = dark() ? "dark" : "light";
-    watchers.forEach((watcher) => watcher());
-  };
-  system.addEventListener("change", tell);
-  tell();
-  return {
-    dark,
-    watch: (watcher) => watchers.push(watcher),
-    toggle: () => {
-      chosen = !dark();
-      tell();
-    },
-  };
-}
-
-const link = {
-  read: () => location.hash.slice(1),
-  write: (view) => history.replaceState(null, "", view ? `#${view}` : location.pathname + location.search),
-  address: (view) => `${location.href.split("#")[0]}#${view}`,
-  watch: (changed) => addEventListener("hashchange", changed),
-};
+const theme = followSystem();
 
 /** A table with a column for each run. */
 function table(rows, head) {
@@ -177,11 +139,10 @@ function attention(theme) {
     ...(page.thinned ? [make("p.quiet", { textContent: page.thinned })] : []),
     make("div.viewer", {}, root),
   );
-  queueMicrotask(() => createViewer(root, source, { theme: { dark: theme.dark, watch: theme.watch }, link })); // once it has its place and so its width
+  queueMicrotask(() => createViewer(root, pageSource(page), { theme, link: pageLink() })); // once it has its place and so its width
   return box;
 }
 
-const theme = makeTheme();
 const options = make(
   "details",
   {},
