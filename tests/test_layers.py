@@ -29,7 +29,7 @@ class Rules(NamedTuple):
 LEAVES = {"constructor_options", "errors", "lightning_import", "reading", "sizes", "text_tables", "writing"}
 LIGHT = TORCH | LIGHTNING | HYDRA
 ROOMS = {
-    "": Rules({"attention", "experiment"}, LIGHT),  # attention_lab/__init__.py: lazily
+    "": Rules({"attention", "experiment", "notebook"}, LIGHT),  # attention_lab/__init__.py: lazily
     "constructor_options": Rules(set(), LIGHT),
     "errors": Rules(set(), LIGHT),
     "lightning_import": Rules(set(), TORCH | HYDRA),
@@ -47,6 +47,11 @@ ROOMS = {
     "viz": Rules({"errors", "tensorboard_plugin"}, LIGHT | (PICTURES - {"matplotlib"})),
     # TensorBoard imports it when it starts
     "tensorboard_plugin": Rules({"errors", "reading"}, LIGHT | (PICTURES - {"tensorboard"})),
+    # torch only inside of a function: weights may be arrays
+    "notebook": Rules(
+        LEAVES | {"attention", "viz", "tensorboard_plugin"},
+        LIGHTNING | HYDRA | PICTURES | {"torch.utils.tensorboard"},
+    ),
     "untrusted": Rules(LEAVES | {"tasks"}, LIGHTNING | HYDRA | PICTURES),
     "callbacks": Rules(
         LEAVES | {"attention", "metrics", "data", "tasks", "viz", "tensorboard_plugin", "untrusted"}, HYDRA
@@ -154,6 +159,7 @@ def test_rooms_do_not_import_each_other_in_a_circle() -> None:
         "attention_lab",
         "attention_lab.viz",
         "attention_lab.errors",
+        "attention_lab.notebook",
         "attention_lab.tensorboard_plugin.loader",
         "attention_lab.tensorboard_plugin.plugin",
         "attention_lab.tensorboard_plugin.writer",

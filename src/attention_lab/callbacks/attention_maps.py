@@ -13,7 +13,8 @@ from attention_lab.callbacks.tensorboard import add_picture, run_writer
 from attention_lab.errors import LabError
 from attention_lab.metrics import attention_entropy, monotonicity
 from attention_lab.tasks import Observation, Task
-from attention_lab.tasks.pictures import readable, record_pictures, scale_tops
+from attention_lab.tasks.pictures import record_pictures, scale_tops
+from attention_lab.tensorboard_plugin.description import readable
 from attention_lab.tensorboard_plugin.writer import write_record
 from attention_lab.text_tables import markdown_code, markdown_table
 

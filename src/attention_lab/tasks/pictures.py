@@ -9,6 +9,7 @@ import numpy.typing as npt
 from PIL.Image import Image
 
 from attention_lab.tasks.observation import Observation
+from attention_lab.tensorboard_plugin.description import readable
 from attention_lab.tensorboard_plugin.record import AttentionRecord
 from attention_lab.viz import Heatmap, Overlay, draw_heatmaps, draw_overlays, rounded_top, to_png
 from attention_lab.writing import write_atomically
@@ -60,12 +61,6 @@ def record_pictures(record: AttentionRecord, top: float) -> Iterator[tuple[str, 
         for number, (head, mask) in enumerate(zip(record.weights, record.attended, strict=True), start=1)
     ]
     yield place, draw_heatmaps(heads, title=title, maximum=top)
-
-
-def readable(module: str) -> str:
-    """A readable name for the place of an attention: `encoder.layers.0.attention` is `encoder layer 1`."""
-    parts = [part for part in module.split(".") if part not in ("attention", "layers")]
-    return " ".join(f"layer {int(part) + 1}" if part.isdigit() else part for part in parts) or "attention"
 
 
 def save_pictures(observations: list[Observation], folder: Path) -> list[Path]:

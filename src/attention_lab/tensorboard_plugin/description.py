@@ -46,3 +46,9 @@ def read_description(content: bytes) -> dict[str, Any]:
     ):
         found["shape"] = shape
     return found
+
+
+def readable(module: str) -> str:
+    """The place of an attention as a person says it: `encoder.layers.0.attention` is `encoder layer 1`."""
+    parts = [part for part in module.split(".") if part not in ("attention", "layers")]
+    return " ".join(f"layer {int(part) + 1}" if part.isdigit() else part for part in parts) or "attention"

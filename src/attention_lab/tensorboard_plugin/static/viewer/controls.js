@@ -14,9 +14,10 @@ const TEXT = 44; // characters of an example in the list of examples
 export class Controls {
   /**
    * @param {function(object): void} change is told the parts of the state that change
-   * @param {Object<string, function(): void>} actions play, png, svg, link, help
+   * @param {Object<string, function(): void>} actions play, png, svg, link, theme, help
+   * @param {object} host see `createViewer`
    */
-  constructor(change, actions) {
+  constructor(change, actions, host) {
     this.run = new Picker("run A", (run) => change({ run }));
     this.other = new Picker("run B", (other) => change({ other }));
     this.example = new Picker("example", (example) => change({ example }));
@@ -53,21 +54,26 @@ export class Controls {
       this.thresholdText,
     );
     this.all = []; // steps
+    this.plain = Boolean(host.plain);
     this.note = make("span.al-said", { role: "status" });
     const buttons = [
-      button("Link", "copy a link to this view (l)", actions.link, "link"),
+      ...(host.link.address ? [button("Link", "copy a link to this view (l)", actions.link, "link")] : []),
       button("PNG", "save this view as PNG (p)", actions.png, "png"),
       button("SVG", "save this view as SVG (g)", actions.svg, "svg"),
+      ...(host.plain ? [button("◐", "light or dark", host.theme.toggle, "theme")] : []),
       button("?", "help and keys (?)", actions.help, "help"),
     ];
-    this.steps = make("div.al-steps", {}, this.play, this.slider, this.stepText);
+    this.steps = make("div.al-steps", { hidden: Boolean(host.plain) }, this.play, this.slider, this.stepText);
+    this.buttons = make("div.al-buttons", {}, this.note, ...buttons);
+    const titles = host.title ? [make("h2.al-title", { textContent: visible(host.title, 120) })] : [];
     this.top = make(
       "header.al-bar",
       {},
+      ...titles,
       this.run.element,
       this.other.element,
       this.example.element,
-      make("div.al-rest", {}, this.steps, make("div.al-buttons", {}, this.note, ...buttons)),
+      ...(host.plain ? [] : [make("div.al-rest", {}, this.steps, this.buttons)]),
     );
     this.tools = make(
       "div.al-bar.al-tools",
@@ -77,6 +83,7 @@ export class Controls {
       this.scale.element,
       this.range.element,
       this.thresholdBox,
+      ...(host.plain ? [this.buttons] : []),
     );
     this.orderBar = make("div.al-bar.al-order", {}, make("h2", { textContent: "Heads" }), this.order.element);
   }
@@ -88,7 +95,7 @@ export class Controls {
     const named = (all) => all.map((run) => [run, names.get(run), visible(run)]);
     this.run.update(named(runs), state.run);
     this.run.name.textContent = runs.length < 2 ? "run" : "run A";
-    this.run.element.hidden = runs.length < 2 && !runs[0];
+    this.run.element.hidden = runs.length < 2 && !runs[0]?.trim();
     this.other.update([["", "none"], ...named(runs.filter((run) => run !== state.run))], state.other);
     this.other.element.hidden = runs.length < 2;
     const examples = catalogue.examples(state.run);
@@ -96,7 +103,8 @@ export class Controls {
       examples.map((example) => [example, ...exampleName(example, catalogue.text(state.run, example))]),
       state.example,
     );
-    this.example.element.hidden = examples.length < 2 && !examples[0];
+    this.example.element.hidden = examples.length < 2 && (this.plain || !examples[0]);
+    this.top.hidden = this.plain && ![...this.top.children].some((child) => !child.hidden);
     this.view.update(
       views.map((view) => VIEWS[view]),
       state.view,

@@ -17,12 +17,12 @@ const NUMBERS = [40, 24]; // width and height of a cell in which its weight is w
 const NARROW = 420; // pixels of a panel whose caption needs two lines
 
 /** Whether labels are given; where not, cells are numbered. */
-function roomFor(labels, count) {
+function roomFor(labels, count, most) {
   const step = Math.max(1, Math.floor(count / 150));
   let room = 12;
-  for (let at = 0; at < count && room < MOST_ROOM; at += step)
+  for (let at = 0; at < count && room < most; at += step)
     room = Math.max(room, widthOf(token(labels(at)), SIZE));
-  return Math.min(room, MOST_ROOM);
+  return Math.min(room, most);
 }
 
 /**
@@ -37,8 +37,9 @@ export function arrange(scene, panel, box) {
   const above = CAPTION[two ? 1 : 0];
   const queryPicture = pictureOf(record.queries, (at) => record.query(at));
   const keyPicture = pictureOf(record.keys, (at) => record.key(at));
-  const queryRoom = queryPicture ? THUMB : roomFor((at) => record.query(at), record.queries);
-  const keyRoom = keyPicture ? THUMB : roomFor((at) => record.key(at), record.keys);
+  const most = Math.min(MOST_ROOM, Math.max(48, box.width * 0.26));
+  const queryRoom = queryPicture ? THUMB : roomFor((at) => record.query(at), record.queries, most);
+  const keyRoom = keyPicture ? THUMB : roomFor((at) => record.key(at), record.keys, most);
   const left = AXIS + queryRoom + SPACE;
   let below = SIZE + SPACE + AXIS;
   const inside = (under) =>
@@ -159,7 +160,8 @@ function caption(pen, scene, { panel, grid, above, x, y, room, queryRoom }) {
   const two = above === CAPTION[1];
   const left = two ? x - AXIS - queryRoom - SPACE : x - 1; // two lines begin at the panel's edge
   const most = two ? room : room - (queryRoom + AXIS + SPACE);
-  const title = fitted((text) => widthOf(text, 13, 600), full, two ? most : most * 0.62);
+  const beside = two ? most : Math.max(most * 0.5, most - widthOf(facts, 11) - 10);
+  const title = fitted((text) => widthOf(text, 13, 600), full, beside);
   pen.text(title, left, y - (two ? 33 : 14), { size: 13, weight: 600, fill: theme.ink });
   const start = two ? 0 : widthOf(title, 13, 600) + 10;
   pen.text(

@@ -112,7 +112,7 @@ export function buildScene(loaded, state, page) {
 }
 
 function titleOf(name, slot, other, module, head, names) {
-  if (!other) return [visible(module, 80), `head ${head + 1}`].filter(Boolean).join(" · ");
+  if (!other) return [`head ${head + 1}`, visible(module, 80)].filter(Boolean).join(" · ");
   return `${name} · head ${head + 1} · ${names.get(slot.place.run) ?? visible(slot.place.run, 60)}`;
 }
 

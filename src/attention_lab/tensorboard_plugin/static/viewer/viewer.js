@@ -21,7 +21,9 @@ import { TextView } from "./text.js";
  * @param {HTMLElement} root
  * @param {{tags: function(): Promise, record: function(string, string, number): Promise}} source
  * @param {{theme: object, link: object}} host
- *   theme: {dark(): boolean, watch(function): void}; link: {read(): string, write(string), address(string): string, watch?: function}
+ *   theme: {dark(): boolean, watch(function): void, toggle?: function};
+ *   link: {read(): string, write(string), address: null|function(string): string, watch?: function};
+ *   title, above it; plain, where there are no steps to go through
  * @returns {Promise<{reload: function(): Promise<void>}>} once the first view is there
  */
 export async function createViewer(root, source, host) {
@@ -48,7 +50,7 @@ class Viewer {
     };
     this.player = new Player(steps, () => this.#draw());
     const actions = this.#actions();
-    this.controls = new Controls((parts) => this.change(parts), actions);
+    this.controls = new Controls((parts) => this.change(parts), actions, host);
     this.overview = new Overview((module, head) => this.change({ module, head }));
     this.figure = new Figure(
       (cell) => this.#hover(cell),
@@ -269,7 +271,7 @@ class Viewer {
       clear: () => this.change({ query: -1, key: -1 }),
       png: () => this.#export("png"),
       svg: () => this.#export("svg"),
-      link: () => this.#copyLink(),
+      link: () => this.host.link.address && this.#copyLink(),
       help: () => this.help.showModal(),
     };
   }

@@ -1,0 +1,95 @@
+"""Labels for the rows and columns of any attention: by its size, and by its name if that leaves a choice."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+_ENCODER = re.compile(r"encoder", re.IGNORECASE)
+_DECODER = re.compile(r"decoder", re.IGNORECASE)
+_CROSS = re.compile(r"cross|encoder_attn|encdec", re.IGNORECASE)
+
+
+Side = Sequence[str | None]
+"""A label for each position, None for padding."""
+
+
+class Labels(NamedTuple):
+    """The labels of one example.
+
+    Attributes:
+        queries: of what asks: the target of an encoder-decoder, or all positions; None if unknown.
+        keys: of what is read; None for the same as the queries.
+    """
+
+    queries: Side | None
+    keys: Side | None
+
+
+def padded(examples: Sequence[Labels]) -> list[Labels]:
+    """The labels of several examples, all as long as the longest."""
+
+    def longest(sides: Sequence[Side | None]) -> int:
+        return max((len(side) for side in sides if side is not None), default=0)
+
+    rows, columns = (longest(sides) for sides in zip(*examples, strict=True))
+
+    def filled(side: Side | None, size: int) -> Side | None:
+        return None if side is None else [*side, *[None] * (size - len(side))]
+
+    return [Labels(filled(one.queries, rows), filled(one.keys, columns)) for one in examples]
+
+
+def as_labels(given: Any, name: str) -> Side | None:
+    """The labels as texts.
+
+    Raises:
+        ValueError: they are no list.
+    """
+    if given is None:
+        return None
+    if hasattr(given, "tolist"):  # a tensor or an array
+        given = given.tolist()
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise ValueError(
+            f"{name} are labels, a list of texts such as ['a', 'cat'], not {type(given).__name__}"
+        )
+    return [label if label is None or isinstance(label, str) else str(label) for label in given]
+
+
+def labels_of(module: str, rows: int, columns: int, labels: Labels) -> tuple[Side, Side]:
+    """Labels of the rows and columns of an attention.
+
+    Where the queries' and keys' labels are equally many, the module's name decides: cross attention has both,
+    an encoder the keys twice, anything else that is square the queries.
+
+    Raises:
+        ValueError: a side has another size than any of the labels.
+    """
+    queries, keys = labels
+    both = queries is not None and keys is not None
+    first = (queries, keys) if not both or not _is_encoder(module) else (keys, queries)
+    second = (keys, queries)
+    if both and rows == columns and len(queries or ()) == len(keys or ()) and not _CROSS.search(module):
+        reads_itself = _ENCODER.search(module) or _DECODER.search(module)
+        second = first if reads_itself else second
+    return _side(module, "rows", rows, first), _side(module, "columns", columns, second)
+
+
+def _is_encoder(module: str) -> bool:
+    return bool(_ENCODER.search(module)) and not _CROSS.search(module) and not _DECODER.search(module)
+
+
+def _side(module: str, side: str, size: int, candidates: Sequence[Side | None]) -> Side:
+    given = [labels for labels in candidates if labels is not None]
+    for labels in given:
+        if len(labels) == size:
+            return list(labels)
+    if not given:
+        return [str(number) for number in range(1, size + 1)]
+    counts = " and ".join(str(len(labels)) for labels in given)
+    raise ValueError(f"{module or 'the attention'} has {size} {side}, and there are {counts} labels")
+
+
+def for_module(given: Any, module: str) -> Any:
+    """What is given for one attention: the module's own where a mapping is given."""
+    return given.get(module) if isinstance(given, Mapping) else given

@@ -1,0 +1,239 @@
+"""`show`: from weights, recordings and models to a view."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from attention_lab.notebook.matching import Labels, Side, as_labels, for_module, labels_of, padded
+from attention_lab.notebook.view import View
+from attention_lab.tensorboard_plugin.arrays import array, broadcast
+from attention_lab.tensorboard_plugin.description import readable
+from attention_lab.tensorboard_plugin.record import AttentionRecord
+
+Theme = Literal["auto", "light", "dark"]
+Runs = dict[str, dict[str, AttentionRecord]]
+"""Records by run and by tag, `example 1/module`."""
+
+
+def show(
+    attention: Any,
+    queries: Any = None,
+    keys: Any = None,
+    *,
+    mask: Any = None,
+    gold: Any = None,
+    input: str = "",  # noqa: A002
+    output: str = "",
+    names: Sequence[str] | None = None,
+    heads: Sequence[int] | None = None,
+    tokenizer: Any = None,
+    title: str = "",
+    theme: Theme = "auto",
+    height: int | None = None,
+) -> View:
+    """Show attention weights: as the last expression of a notebook's cell, or saved as a file.
+
+    The view is the one of the Attention tab. It runs in a sandbox, and loads nothing.
+
+    Example:
+        attention_lab.show(weights, ["the", "cat"], ["die", "Katze"])  # [heads, queries, keys]
+        with attention_lab.recording(model) as weights:
+            model(batch)
+        attention_lab.show(weights, tokens).save("attention.html")
+        attention_lab.show(model, tokenizer("The cat sat.", return_tensors="pt"))  # of transformers
+        attention_lab.show(attention_lab.load("best.ckpt"), ["attention"])
+
+    Args:
+        attention: weights `[Q, K]`, `[H, Q, K]` or `[B, H, Q, K]` as tensor, array or list; a recording or
+            mapping of them by module name; a mapping of such mappings by run, to compare; or a model, which
+            is then run.
+        queries: a label for each row, or such a list for each of the B examples, None in place of padding.
+            For a model, its inputs: what its tokenizer returns, a mapping of keyword arguments, a tensor, or
+            the texts that a model of `attention_lab.load` takes.
+        keys: a label for each column; the queries' labels by default. Modules of an encoder-decoder take
+            those of their size, source (keys) or target (queries).
+        mask: bool, broadcastable to the weights, or a mapping of them by module name; True = attended.
+            Recordings bring their own.
+        gold: `[Q]` or `[Q, G]` the right keys of each query, -1 for none; they are outlined.
+        input: the example as text.
+        output: what the model made of it.
+        names: modules to show; all by default.
+        heads: heads to show, counted from 0; all by default.
+        tokenizer: of transformers, where the inputs do not say their tokens themselves.
+        title: of the page.
+        theme: "light", "dark", or as the system has it.
+        height: pixels of the view in a notebook; by default as the weights need it.
+
+    Raises:
+        ValueError: shapes or labels that do not fit each other, or nothing to show.
+    """
+    options = {"mask": mask, "gold": gold, "input": input, "output": output, "heads": heads}
+    if callable(getattr(attention, "observe", None)):
+        runs = {"": _observed(attention, queries)}
+    elif _is_model(attention):
+        from attention_lab.notebook.models import record_model  # needs torch
+
+        weights, examples = record_model(attention, queries, keys, names, heads, tokenizer)
+        runs = {"": records_of(weights, examples, names=names, **{**options, "heads": None})}
+    else:
+        examples = _examples(queries, keys)
+        runs = {
+            run: records_of(weights, examples, names=names, **options)
+            for run, weights in _by_run(attention).items()
+        }
+    if not any(runs.values()):
+        raise ValueError("there is no attention to show: nothing was recorded under these names")
+    return View(runs, title=title, theme=theme, height=height)
+
+
+def _is_model(value: Any) -> bool:
+    return callable(value) and callable(getattr(value, "named_modules", None))
+
+
+def _by_run(attention: Any) -> dict[str, Mapping[str, Any]]:
+    """Weights by module name of each run."""
+    if not isinstance(attention, Mapping):
+        return {"": {"": attention}}
+    if attention and all(isinstance(value, Mapping) for value in attention.values()):
+        return {str(run): weights for run, weights in attention.items()}
+    return {"": attention}
+
+
+def _examples(queries: Any, keys: Any) -> list[Labels]:
+    """The labels of each example; one entry stands for all."""
+    several = [_nested(queries), _nested(keys)]
+    if not any(several):
+        return [Labels(as_labels(queries, "queries"), as_labels(keys, "keys"))]
+    count = max(len(side) for side, nested in zip((queries, keys), several, strict=True) if nested)
+    sides = [
+        list(side) if nested else [side] * count
+        for side, nested in zip((queries, keys), several, strict=True)
+    ]
+    if len(sides[0]) != len(sides[1]):
+        raise ValueError(f"queries are labels of {len(sides[0])} examples, keys of {len(sides[1])}")
+    named = (
+        [as_labels(one, name) for one in side] for side, name in zip(sides, ("queries", "keys"), strict=True)
+    )
+    return padded([Labels(*pair) for pair in zip(*named, strict=True)])
+
+
+def _nested(labels: Any) -> bool:
+    """Whether there is a list of labels for each example."""
+    return (
+        isinstance(labels, Sequence)
+        and not isinstance(labels, str)
+        and len(labels) > 0
+        and all(isinstance(one, Sequence) and not isinstance(one, str) for one in labels)
+    )
+
+
+def records_of(
+    weights: Mapping[str, Any],
+    examples: Sequence[Labels],
+    *,
+    names: Sequence[str] | None,
+    mask: Any,
+    gold: Any,
+    input: str,  # noqa: A002
+    output: str,
+    heads: Sequence[int] | None,
+) -> dict[str, AttentionRecord]:
+    """The records of each example and module, by tag."""
+    missing = [name for name in names or () if name not in weights]
+    if missing:
+        known = ", ".join(map(repr, weights)) or "none"
+        raise ValueError(f"there is no attention {missing[0]!r} among {known}")
+    records: dict[str, AttentionRecord] = {}
+    for module in weights if names is None else names:
+        values = _four(weights[module], f"weights of {module}" if module else "weights")
+        given = _mask(weights, module, mask)
+        attended = None if given is None else broadcast(array(given, np.bool_, "mask"), values.shape)
+        if 1 < len(examples) != len(values):
+            raise ValueError(f"labels of {len(examples)} examples, and weights of {len(values)}")
+        for number in range(len(values)):
+            labels = examples[number] if len(examples) > 1 else examples[0]
+            part = _Part(values[number], None if attended is None else attended[number], module)
+            records[f"example {number + 1}/{_tag(module)}"] = part.chosen(heads).record(
+                labels, gold=for_module(gold, module), texts=(input, output)
+            )
+    return dict(sorted(records.items(), key=lambda item: _number(item[0])))
+
+
+def _number(tag: str) -> int:
+    return int(tag.split("/")[0].split()[1])
+
+
+def _tag(module: str) -> str:
+    return module or "attention"
+
+
+def _mask(weights: Mapping[str, Any], module: str, mask: Any) -> Any:
+    if mask is not None:
+        return for_module(mask, module)
+    known = getattr(weights, "mask", None)
+    return known(module) if callable(known) else None
+
+
+def _four(given: Any, name: str) -> npt.NDArray[np.float32]:
+    """The weights with dimensions of examples and heads."""
+    values = array(given, np.float32, name)
+    if values.ndim not in (2, 3, 4) or 0 in values.shape:
+        raise ValueError(f"{name} are [Q, K], [H, Q, K] or [B, H, Q, K], not of shape {values.shape}")
+    return values[(None,) * (4 - values.ndim)]
+
+
+class _Part:
+    """The weights [H, Q, K] of an attention on one example, and their mask."""
+
+    def __init__(
+        self, weights: npt.NDArray[np.float32], mask: npt.NDArray[np.bool_] | None, module: str
+    ) -> None:
+        self.weights, self.mask, self.module = weights, mask, module
+
+    def chosen(self, heads: Sequence[int] | None) -> "_Part":
+        """Of some heads alone."""
+        if heads is None:
+            return self
+        count = len(self.weights)
+        wrong = [head for head in heads if not 0 <= head < count]
+        if wrong or not len(heads):
+            name = self.module or "the attention"
+            raise ValueError(f"heads={list(heads)}: {name} has heads 0 to {count - 1}")
+        chosen = list(heads)
+        return _Part(self.weights[chosen], None if self.mask is None else self.mask[chosen], self.module)
+
+    def record(self, labels: Labels, *, gold: Any, texts: tuple[str, str]) -> AttentionRecord:
+        """With its labels, and without padding."""
+        _, size, width = self.weights.shape
+        queries, keys = labels_of(self.module, size, width, labels)
+        rows, columns = _kept(queries), _kept(keys)
+        if not len(rows) or not len(columns):
+            raise ValueError(f"{self.module or 'the attention'} has nothing but padding")
+        whole = len(rows) == len(queries) and len(columns) == len(keys)
+        weights = self.weights if whole else self.weights[:, rows[:, None], columns]
+        mask = self.mask if whole or self.mask is None else self.mask[:, rows[:, None], columns]
+        return AttentionRecord(
+            weights=weights,
+            queries=[str(queries[row]) for row in rows],
+            keys=[str(keys[column]) for column in columns],
+            module=self.module,
+            input=texts[0],
+            output=texts[1],
+            mask=None if mask is None or mask.all() else np.ascontiguousarray(mask),
+            gold=None if gold is None else array(gold, np.int64, "gold"),
+        )
+
+
+def _kept(side: Side) -> npt.NDArray[np.int64]:
+    return np.array([at for at, label in enumerate(side) if label is not None], np.int64)
+
+
+def _observed(model: Any, inputs: Any) -> dict[str, AttentionRecord]:
+    """The records of a model that observes by itself, as those of `attention_lab.load` do."""
+    return {
+        f"example {number}/{_tag(readable(record.module))}": record
+        for number, observation in enumerate(model.observe(inputs), start=1)
+        for record in observation.records
+    }

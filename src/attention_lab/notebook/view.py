@@ -1,0 +1,163 @@
+"""What `show` returns: a view that notebooks draw, and that can be saved."""
+
+import html
+from collections.abc import Mapping
+from pathlib import Path
+
+from attention_lab.notebook.vector import to_svg
+from attention_lab.tensorboard_plugin import STATIC
+from attention_lab.tensorboard_plugin.description import describe, read_description
+from attention_lab.tensorboard_plugin.page import Page, make_html, pack
+from attention_lab.tensorboard_plugin.record import AttentionRecord, encode
+from attention_lab.viz import Heatmap, draw_heatmaps, rounded_top, to_png
+from attention_lab.writing import write_atomically
+
+LARGEST = 48 * 2**20
+"""Most bytes of the records of a page, before they are compressed."""
+_SANDBOX = "allow-scripts allow-downloads"  # a page of its own: neither the notebook nor its cookies
+_ROW, _FRAME, _SHORTEST, _TALLEST = 34, 400, 520, 800  # pixels
+
+
+class View:
+    """Attention in a page of its own.
+
+    A notebook shows it as the last expression of a cell.
+
+    Args:
+        runs: records by run and by tag, `example 1/module`.
+        title: of the page.
+        theme: "auto", "light" or "dark".
+        height: pixels in a notebook; None for as many as the weights need.
+
+    Raises:
+        ValueError: an unknown theme, or more records than a page can hold.
+    """
+
+    def __init__(
+        self,
+        runs: Mapping[str, Mapping[str, AttentionRecord]],
+        *,
+        title: str = "",
+        theme: str = "auto",
+        height: int | None = None,
+    ) -> None:
+        if theme not in ("auto", "light", "dark"):
+            raise ValueError(f"theme={theme!r}: choose auto, light or dark")
+        self.runs = {run: dict(records) for run, records in runs.items() if records}
+        self.title, self.theme = title, theme
+        self.height = height or self._height()
+        self._html = ""
+
+    @property
+    def records(self) -> dict[str, AttentionRecord]:
+        """The records of the first run by tag, `example 1/module`."""
+        return next(iter(self.runs.values()))
+
+    @property
+    def html(self) -> str:
+        """The page: one file that needs and loads nothing else."""
+        if not self._html:
+            self._html = self._page()
+        return self._html
+
+    def _repr_html_(self) -> str:
+        """The page in a frame that can do nothing outside of itself."""
+        style = f"width:100%;height:{self.height}px;border:0;resize:vertical;overflow:auto"
+        page = html.escape(self.html, quote=True)
+        attributes = f'sandbox="{_SANDBOX}" title="attention" loading="lazy" style="{style}"'
+        return f'<iframe {attributes} srcdoc="{page}"></iframe>'
+
+    def __repr__(self) -> str:
+        shapes = {record.weights.shape for records in self.runs.values() for record in records.values()}
+        size = " x ".join(map(str, next(iter(shapes)))) if len(shapes) == 1 else f"{len(shapes)} shapes"
+        count = sum(map(len, self.runs.values()))
+        several = "s" if count > 1 else ""
+        return f"View({count} attention{several}, {size}): .save('attention.html'), .png(), .svg()"
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page, or a picture of the first attention if the name ends in `.png` or `.svg`.
+
+        Raises:
+            ValueError: the name has another ending.
+        """
+        path = Path(path)
+        match path.suffix.lower():
+            case ".html":
+                content: str | bytes = self.html
+            case ".png":
+                content = self.png()
+            case ".svg":
+                content = self.svg()
+            case _:
+                raise ValueError(f"{path}: the name ends in .html, .png or .svg")
+        write_atomically(path, content)
+        return path
+
+    def png(self, tag: str | None = None) -> bytes:
+        """A picture of all heads of one attention; `tag` is one of `records`, the first by default."""
+        maps, title = self._maps(tag)
+        top = rounded_top(one.weights[one.attended] for one in maps)
+        return to_png(draw_heatmaps(maps, title=title, maximum=top))
+
+    def svg(self, tag: str | None = None) -> str:
+        """The same as SVG: text is text, and cells are vectors as long as there are not too many."""
+        maps, title = self._maps(tag)
+        return to_svg(maps, title)
+
+    def _maps(self, tag: str | None) -> tuple[list[Heatmap], str]:
+        records = self.records
+        tag = next(iter(records)) if tag is None else tag
+        if tag not in records:
+            raise ValueError(f"there is no {tag!r}; there are {', '.join(map(repr, records))}")
+        record = records[tag]
+        gold = record.gold if record.gold is not None and record.gold.ndim == 1 else None
+        maps = [
+            Heatmap(
+                weights,
+                title=f"head {number}" if len(record.weights) > 1 else "",
+                queries=record.queries,
+                keys=record.keys,
+                mask=mask,
+                gold=gold,
+            )
+            for number, (weights, mask) in enumerate(
+                zip(record.weights, record.attended, strict=True), start=1
+            )
+        ]
+        return maps, self.title or tag.partition("/")[2]
+
+    def _height(self) -> int:
+        rows = max(len(record.queries) for records in self.runs.values() for record in records.values())
+        return min(_TALLEST, max(_SHORTEST, _FRAME + _ROW * rows))
+
+    def _page(self) -> str:
+        encoded = {
+            run or " ": {tag: {0: encode(record)} for tag, record in records.items()}
+            for run, records in self.runs.items()
+        }
+        size = sum(
+            len(header) + len(body)
+            for tags in encoded.values()
+            for steps in tags.values()
+            for header, body in steps.values()
+        )
+        if size > LARGEST:
+            raise ValueError(
+                f"{size >> 20} MiB of weights, more than the {LARGEST >> 20} MiB of a page: "
+                "choose some with names=[...] and heads=[...]"
+            )
+        elements, places = pack(encoded)
+        data = {
+            "title": self.title,
+            "theme": self.theme,
+            "tags": {
+                run or " ": {
+                    tag: {"steps": [0], **read_description(describe(record))}
+                    for tag, record in records.items()
+                }
+                for run, records in self.runs.items()
+            },
+            "records": places,
+        }
+        parts = Page(self.title or "attention", STATIC / "notebook" / "notebook.js", ("viewer/viewer.css",))
+        return make_html(parts, data, elements)

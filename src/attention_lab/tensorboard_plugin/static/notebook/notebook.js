@@ -1,0 +1,17 @@
+/** The viewer alone on a page of its own, such as a notebook shows in a frame. */
+
+import { make } from "../viewer/dom.js";
+import { followSystem, pageLink, pageSource } from "../viewer/page.js";
+import { createViewer } from "../viewer/viewer.js";
+
+const page = JSON.parse(document.getElementById("data").textContent);
+const root = make("div");
+document.body.style.margin = "0";
+document.getElementById("content").append(root);
+const chosen = { light: false, dark: true }[page.theme] ?? null;
+createViewer(root, pageSource(page), {
+  theme: followSystem(chosen),
+  link: pageLink(),
+  title: page.title,
+  plain: true, // no steps of a training
+});

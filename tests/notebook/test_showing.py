@@ -1,0 +1,175 @@
+"""What `show` makes of weights, recordings, labels and models."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import attention_lab
+from attention_lab.attention import Mechanism, MultiHead, ScaledDot, recording
+from attention_lab.tensorboard_plugin import AttentionRecord
+
+RNG = np.random.default_rng(0)
+WEIGHTS = RNG.dirichlet(np.ones(4), (2, 3)).astype(np.float32)  # [H, Q, K]
+QUERIES, KEYS = list("xyz"), list("abcd")
+
+
+def _only(view: Any) -> AttentionRecord:
+    (record,) = view.records.values()
+    return record
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [WEIGHTS, WEIGHTS.tolist(), torch.tensor(WEIGHTS).requires_grad_(), torch.tensor(WEIGHTS).double()[None]],
+)
+def test_weights_of_any_kind(weights: Any) -> None:
+    record = _only(attention_lab.show(weights, QUERIES, KEYS))
+    assert np.allclose(record.weights, WEIGHTS) and (record.queries, record.keys) == (QUERIES, KEYS)
+
+
+def test_one_head_needs_no_dimension() -> None:
+    assert _only(attention_lab.show(WEIGHTS[0])).weights.shape == (1, 3, 4)
+
+
+def test_without_labels_rows_and_columns_are_numbered() -> None:
+    record = _only(attention_lab.show(WEIGHTS))
+    assert (record.queries, record.keys) == (["1", "2", "3"], ["1", "2", "3", "4"])
+
+
+def test_labels_may_be_numbers_and_stand_for_both_sides() -> None:
+    record = _only(attention_lab.show(WEIGHTS[:, :, :3], torch.tensor([5, 6, 7])))
+    assert record.queries == record.keys == ["5", "6", "7"]
+
+
+def test_each_module_gets_the_labels_of_its_size() -> None:
+    modules = {"encoder": np.ones((1, 4, 4)), "cross": WEIGHTS, "decoder": np.ones((1, 3, 3))}
+    records = attention_lab.show(modules, QUERIES, KEYS).records
+    sides = {tag: (record.queries, record.keys) for tag, record in records.items()}
+    assert sides == {
+        "example 1/encoder": (KEYS, KEYS),
+        "example 1/cross": (QUERIES, KEYS),
+        "example 1/decoder": (QUERIES, QUERIES),
+    }
+
+
+def test_names_decide_where_sizes_do_not() -> None:
+    names = ["encoder.0", "decoder.0.self_attn", "decoder.0.encoder_attn", "decoder.EncDecAttention", "layer"]
+    source, target = list("abc"), list("xyz")
+    records = attention_lab.show({name: np.ones((1, 3, 3)) for name in names}, target, source).records
+    sides = [(record.queries, record.keys) for record in records.values()]
+    assert sides == [(source, source), (target, target), (target, source), (target, source), (target, source)]
+
+
+def test_examples_of_a_batch_are_shown_without_their_padding() -> None:
+    weights = np.stack([WEIGHTS, 1 - WEIGHTS])
+    view = attention_lab.show({"m": weights}, [["x", "y", "z"], [None, "v"]], [KEYS, ["a"]])
+    first, second = view.records["example 1/m"], view.records["example 2/m"]
+    assert np.array_equal(first.weights, WEIGHTS)
+    assert (second.queries, second.keys) == (["v"], ["a"])
+    assert np.array_equal(second.weights, 1 - WEIGHTS[:, 1:2, :1])
+
+
+def test_modules_and_heads_can_be_chosen() -> None:
+    view = attention_lab.show({"one": WEIGHTS, "two": WEIGHTS}, names=["two"], heads=[1])
+    assert list(view.records) == ["example 1/two"]
+    assert np.array_equal(_only(view).weights, WEIGHTS[1:])
+
+
+def test_mask_and_gold_are_kept() -> None:
+    mask = np.array([[True, True, True, False]] * 3)
+    record = _only(attention_lab.show(WEIGHTS, mask=mask, gold=[0, 1, -1]))
+    assert record.mask is not None and np.array_equal(record.mask[1], mask)
+    assert record.gold is not None and record.gold.tolist() == [0, 1, -1]
+
+
+def test_runs_are_compared() -> None:
+    view = attention_lab.show({"before": {"m": WEIGHTS}, "after": {"m": WEIGHTS}})
+    assert list(view.runs) == ["before", "after"]
+
+
+class Model(nn.Module):
+    """Two attentions over embedded tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(10, 8)
+        self.first = MultiHead(Mechanism(ScaledDot), size=8, heads=2)
+        self.second = MultiHead(Mechanism(ScaledDot), size=8, heads=2)
+        self.dropout = nn.Dropout(0.5)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        x = self.dropout(self.embedding(input_ids))
+        mask = None if attention_mask is None else attention_mask.bool()[:, None]
+        return self.second(self.first(x, mask), mask)  # type: ignore[no-any-return]
+
+
+IDS = torch.tensor([[1, 2, 3], [4, 5, 0]])
+TOKENIZER = SimpleNamespace(convert_ids_to_tokens=lambda ids: [f"t{number}" for number in ids])
+
+
+def test_a_model_is_run_once_as_in_evaluation() -> None:
+    model = Model().train()
+    inputs = {"input_ids": IDS, "attention_mask": (IDS > 0).long()}
+    before = torch.get_rng_state()
+    view = attention_lab.show(model, inputs, tokenizer=TOKENIZER)
+    assert model.training and torch.equal(torch.get_rng_state(), before)
+    model.eval()
+    with recording(model) as weights, torch.no_grad():
+        model(**inputs)
+    assert len(view.records) == 2 * len(weights)
+    for name in weights:
+        one, two = view.records[f"example 1/{name}"], view.records[f"example 2/{name}"]
+        assert np.allclose(one.weights, weights[name][0]) and one.keys == ["t1", "t2", "t3"]
+        assert np.allclose(two.weights, weights[name][1, :, :2, :2]) and two.queries == ["t4", "t5"]
+
+
+def test_the_tokens_of_a_fast_tokenizer_are_used() -> None:
+    class Encoding(dict[str, Tensor]):
+        is_fast = True
+
+        def tokens(self, number: int) -> list[str]:
+            return [f"{number}{token}" for token in "abc"]
+
+    view = attention_lab.show(Model(), Encoding(input_ids=IDS))
+    assert [record.keys for record in view.records.values()][::2] == [["0a", "0b", "0c"], ["1a", "1b", "1c"]]
+
+
+def test_a_model_of_ones_own_with_a_tensor() -> None:
+    view = attention_lab.show(Model(), IDS[:1], ["x", "y", "z"], names=None)
+    assert [record.keys for record in view.records.values()] == [["x", "y", "z"]] * 2
+
+
+def test_a_trained_model_says_its_labels_itself() -> None:
+    record = AttentionRecord(WEIGHTS, QUERIES, KEYS, module="decoder.layers.0.attention", input="in")
+    trained = SimpleNamespace(observe=lambda lines: [SimpleNamespace(records=(record,))] * len(lines))
+    view = attention_lab.show(trained, ["one", "two"])
+    assert list(view.records) == ["example 1/decoder layer 1", "example 2/decoder layer 1"]
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "message"),
+    [
+        ((np.ones(3),), {}, r"weights are \[Q, K\], .* not of shape \(3,\)"),
+        (({"m": np.ones((1, 1, 1, 1, 1))},), {}, "weights of m are"),
+        (("abc",), {}, "no array of numbers"),
+        ((WEIGHTS, "xyz"), {}, r"queries are labels, a list of texts such as \['a', 'cat'\], not str"),
+        ((WEIGHTS, ["x"]), {}, "the attention has 3 rows, and there are 1 labels"),
+        ((WEIGHTS, QUERIES, ["a"]), {}, "has 4 columns, and there are 1 and 3 labels"),
+        ((WEIGHTS,), {"names": ["m"]}, "there is no attention 'm' among ''"),
+        ((WEIGHTS,), {"heads": [2]}, r"heads=\[2\]: the attention has heads 0 to 1"),
+        ((WEIGHTS,), {"heads": []}, r"heads=\[\]"),
+        ((WEIGHTS, [["x"], ["y"]]), {}, "labels of 2 examples, and weights of 1"),
+        (({},), {}, "no attention to show"),
+        ((nn.Linear(1, 1), torch.ones(1, 1)), {}, "no attention to show"),
+        ((Model(),), {}, r"show\(model, inputs\): give the inputs"),
+        ((WEIGHTS,), {"theme": "blue"}, "theme='blue': choose auto, light or dark"),
+    ],
+)
+def test_what_cannot_be_shown_is_one_line(given: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as error:
+        attention_lab.show(*given, **options)
+    assert "\n" not in str(error.value)
