@@ -13,7 +13,7 @@ from folders import RATE, make_run
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attention_lab.data import CSVRegression, GraphFiles, ImageFiles, Labelled, Pairs, Text
+from attention_lab.data import CSVRegression, GraphFiles, ImageFiles, Inflection, Labelled, Pairs, Text
 from attention_lab.data.reading.image_codec import read_picture
 from attention_lab.errors import LabError
 from attention_lab.experiment.inputs import read_inputs
@@ -69,6 +69,7 @@ def put(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, Path], Path]
 READERS: dict[str, Callable[[Path], Any]] = {
     "csv": lambda path: CSVRegression(str(path)).setup(),
     "pairs": lambda path: Pairs(file=str(path)).setup(),
+    "inflection": lambda path: Inflection(file=str(path)).setup(),
     "labelled": lambda path: Labelled(train_file=str(path), validation_file="x", test_file="x").setup(),
     "text": lambda path: Text(file=str(path)).setup(),
     "pictures": lambda path: ImageFiles(file=str(path)).setup(),

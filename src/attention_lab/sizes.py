@@ -1,6 +1,6 @@
 """Sizes that come from the data and shape a model: a leaf that data, models and tasks all read."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 PAD, BOS, EOS, UNK = 0, 1, 2, 3
 """Ids of the special symbols in every vocabulary: padding, begin, end and unknown."""
@@ -17,10 +17,16 @@ class RegressionSizes:
 
 @dataclass(frozen=True)
 class TransductionSizes:
-    """Vocabulary sizes of source and target, each including the four special symbols."""
+    """Vocabulary sizes of source and target, each including the four special symbols.
+
+    The last `tags` source symbols say something about the entire source, as morphological tags do. `copies`
+    has, for each source symbol, the target symbol that is the same, or 0 if there is none.
+    """
 
     source_vocabulary: int
     target_vocabulary: int
+    tags: int = 0
+    copies: tuple[int, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ def test_encoder_equals_packed_bidirectional_layers(cell: str) -> None:
         for stack, suffix in ((encoder.layers.forwards, ""), (encoder.layers.backwards, "_reverse")):
             for name, parameter in stack[layer].named_parameters():
                 getattr(theirs, name.replace("_l0", f"_l{layer}") + suffix).data = parameter.data
-    annotations, values, _, finals = encoder(SOURCE, LENGTHS)
+    annotations, values, _, finals, _ = encoder(SOURCE, LENGTHS)
     packed = pack_padded_sequence(encoder.embedding(SOURCE), LENGTHS, batch_first=True, enforce_sorted=False)
     output, state = theirs(packed)
     expected, _ = pad_packed_sequence(output, batch_first=True)
@@ -134,7 +134,7 @@ def _by_the_formula(model: Seq2Seq, source: Tensor, target: Tensor, *, first: bo
     """Logits `[T, V]` of one example, symbol by symbol and key by key, as the papers write it."""
     decoder: Any = model.decoder
     score = decoder.attention.score
-    annotations, annotations_and_own, _, finals = model.encoder(source[None], torch.tensor([len(source)]))
+    annotations, annotations_and_own, _, finals, _ = model.encoder(source[None], torch.tensor([len(source)]))
     keys, values = annotations[0], annotations_and_own[0]
 
     def attend(h: Tensor) -> Any:

@@ -56,7 +56,7 @@ def test_a_batch_of_one_is_a_row_of_many(score: type, wiring: str) -> None:
 @pytest.mark.parametrize(("cell", "rows", "columns"), [(1, 8, 20), (2, 4, 10), (4, 2, 5), (8, 1, 3)])
 def test_one_annotation_for_each_cell(cell: int, rows: int, columns: int) -> None:
     encoder = _model(cell=cell).encoder
-    keys, values, mask, finals = encoder(_pictures(), LENGTHS)
+    keys, values, mask, finals, _ = encoder(_pictures(), LENGTHS)
     assert keys is values
     assert keys.shape == (3, rows * columns, 6)
     cells = -(-LENGTHS // cell) * rows

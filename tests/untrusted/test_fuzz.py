@@ -27,7 +27,16 @@ from tensorboard.plugins.base_plugin import TBContext
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 from werkzeug.test import Client
 
-from attention_lab.data import CSVRegression, DataModule, GraphFiles, ImageFiles, Labelled, Pairs, Text
+from attention_lab.data import (
+    CSVRegression,
+    DataModule,
+    GraphFiles,
+    ImageFiles,
+    Inflection,
+    Labelled,
+    Pairs,
+    Text,
+)
 from attention_lab.data.reading.image_codec import read_picture
 from attention_lab.interruption import resume
 from attention_lab.leaderboard import board
@@ -41,6 +50,10 @@ COUNTS = [pytest.param(25, id="some"), pytest.param(250, id="many", marks=pytest
 PAIRS = [(a, b) for a in "abcdef" for b in "ghij"]
 TABLES: dict[str, tuple[str, Callable[[str], DataModule]]] = {
     "pairs": ("".join(f"{a}{b}\t{b} {a}é\n" for a, b in PAIRS), lambda path: Pairs(file=path)),
+    "inflection": (
+        "".join(f"{a}{b}cd\t{a}{b}cdé\tN;{b}\n" for a, b in PAIRS),
+        lambda path: Inflection(file=path, known_forms=1, hallucinate=9),
+    ),
     "labelled": (
         "".join(f"{'xy'[n % 2]}\t{a}{b} c\n" for n, (a, b) in enumerate(PAIRS)),
         lambda path: Labelled(file=path, max_length=9),

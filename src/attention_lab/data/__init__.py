@@ -3,6 +3,7 @@
 from attention_lab.data.classification import Digits, Labelled
 from attention_lab.data.cmudict import CMUDict
 from attention_lab.data.graph import Graph8, GraphData, GraphFiles, Karate
+from attention_lab.data.inflection.data_set import Inflection
 from attention_lab.data.language import LanguageData, Text, Words
 from attention_lab.data.listops import ListOps
 from attention_lab.data.pairs import Pairs
@@ -51,6 +52,7 @@ __all__ = [
     "GraphFiles",
     "ImageCodec",
     "ImageFiles",
+    "Inflection",
     "Karate",
     "Labelled",
     "LanguageBatch",

@@ -9,6 +9,7 @@ from attention_lab.attention import Global, Mechanism, Monotonic
 from attention_lab.constructor_options import options_of
 from attention_lab.errors import LabError
 from attention_lab.models.parts.bidirectional import RecurrentEncoder
+from attention_lab.models.parts.copying import Copying
 from attention_lab.models.parts.decoder import AttentiveDecoder, DecoderState
 from attention_lab.models.parts.encoded import Encoded
 from attention_lab.models.parts.monotonic import MonotonicDecoder
@@ -67,7 +68,8 @@ class EncoderDecoder(nn.Module):
     def encode(self, source: Shaped[Tensor, "B S *rest"], source_lengths: Int[Tensor, " B"]) -> Encoded:
         """The annotations of the sources."""
         encoded: Encoded = self.encoder(source, source_lengths)
-        return encoded
+        copying = self.decoder.copying
+        return encoded if copying is None else copying.extend(encoded, source)
 
     def read(self, encoded: Encoded, target: Int[Tensor, "B T"], samples: int = 1) -> Float[Tensor, "N T V"]:
         """Logits under teacher forcing, for encoded sources; see `forward`."""
@@ -129,7 +131,8 @@ class Seq2Seq(EncoderDecoder):
         options: see `Seq2SeqSpec`.
 
     Raises:
-        LabError: for a window or a tagger with `memory=final`, which has no annotations.
+        LabError: for a window, a tagger or copying with `memory=final`, which has no annotations; for copying
+            without common symbols, or `tag_input` without tags.
     """
 
     @options_of(Seq2SeqSpec)
@@ -146,10 +149,18 @@ class Seq2Seq(EncoderDecoder):
             residual=spec.residual,
             bidirectional=spec.bidirectional,
             memory=spec.memory,
+            tags=sizes.tags if spec.tag_input else 0,
         )
+        if spec.tag_input and not sizes.tags:
+            raise LabError(
+                "model.tag_input=true reads tags, and the sources have none: choose data=inflection"
+            )
+        if spec.copy and not any(sizes.copies):
+            raise LabError("model.copy=true, but no symbol of the sources occurs in the targets")
+        copying = Copying(size, vocabulary, torch.tensor(sizes.copies)) if spec.copy else None
         super().__init__(
             encoder,
-            decoder(mechanism, vocabulary, spec),
+            decoder(mechanism, vocabulary, spec, copying),
             Tagger(size, vocabulary, spec.ctc_frames, spec.dropout) if spec.ctc_frames else None,
         )
         if spec.memory == "final":
@@ -159,5 +170,7 @@ class Seq2Seq(EncoderDecoder):
         """Raise LabError for options that need annotations."""
         if self.tagger is not None:
             raise LabError("model.memory=final has no annotations for a tagger: set model.ctc_frames=0")
+        if self.decoder.copying is not None:
+            raise LabError("model.memory=final has no symbols to point at: set model.copy=false")
         if not isinstance(self.decoder.attention.window, Global):
             raise LabError("model.memory=final leaves one position to attend to: choose window=global")

@@ -214,6 +214,9 @@ class Seq2SeqSpec(RecurrentSpec):
             see `RecurrentEncoder`.
         ctc_frames: frames per annotation of a `Tagger`, which learns to write the target from the encoder; 0
             for no tagger.
+        copy: mix what attention points at into the output; see `Copying`.
+        tag_input: add the embeddings of the source's tags to those of the symbols that the decoder reads, so
+            that each query depends on the tags.
     """
 
     embedding_size: int = 128
@@ -223,6 +226,8 @@ class Seq2SeqSpec(RecurrentSpec):
     bidirectional: bool = True
     memory: str = "annotations"
     ctc_frames: int = 0
+    copy: bool = False
+    tag_input: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

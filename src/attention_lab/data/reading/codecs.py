@@ -24,7 +24,7 @@ from attention_lab.data.reading.language_codec import LanguageCodec
 from attention_lab.data.reading.node_codec import NodeCodec
 from attention_lab.data.reading.ragged import Ragged
 from attention_lab.data.reading.standardizing import check_sizes, check_spreads, moments
-from attention_lab.data.reading.vocabulary import Ids, Tokenizer
+from attention_lab.data.reading.vocabulary import TAG, Ids, Tokenizer, is_tag
 from attention_lab.errors import LabError
 from attention_lab.sizes import EOS, ClassificationSizes, TransductionSizes
 
@@ -115,8 +115,11 @@ class TransductionCodec:
 
     @property
     def sizes(self) -> TransductionSizes:
-        """The sizes of both vocabularies."""
-        return TransductionSizes(len(self.source.vocabulary), len(self.target.vocabulary))
+        """The sizes of both vocabularies, the number of tags, and the symbols that both have."""
+        source, target = self.source.vocabulary, self.target.vocabulary
+        named = self.source.notation.split == "lemma_tags"
+        tags = sum(named and is_tag(symbol) and symbol[0] == TAG for symbol in source.symbols)
+        return TransductionSizes(len(source), len(target), tags, source.in_other(target))
 
     def encode(self, lines: Sequence[str], first: int = 1) -> TransductionBatch:
         """Encode source lines; the target is only `EOS`, without references or alignment."""

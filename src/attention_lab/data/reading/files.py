@@ -100,23 +100,30 @@ def read_csv(path: str, columns: Sequence[str]) -> list[list[float]]:
 
 
 class Row(NamedTuple):
-    """One line of a two-column file and its `place`, as `file:line`."""
+    """One line of a file of columns and its `place`, as `file:line`; `third` is empty if there are two."""
 
     place: str
     first: str
     second: str
+    third: str = ""
 
 
-def read_columns(path: str, names: tuple[str, str]) -> list[Row]:
-    """The rows of a file of `first<TAB>second` lines. Raises LabError for any other kind of line."""
+def read_columns(path: str, names: Sequence[str]) -> list[Row]:
+    """The rows of a file of `first<TAB>second` lines, or of three columns, which are called `names`.
+
+    Raises:
+        LabError: `read_text` fails, or a line has more or fewer fields, or an empty one.
+    """
     rows = []
+    layout, needed = "<TAB>".join(names), "one" if len(names) == 2 else "two"
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         place, fields = f"{path}:{number}", line.split("\t")
-        if len(fields) != 2:
-            raise LabError(f"{place}: {len(fields) - 1} tabs where one is needed: {names[0]}<TAB>{names[1]}")
+        if len(fields) != len(names):
+            verb = "is" if len(names) == 2 else "are"
+            raise LabError(f"{place}: {len(fields) - 1} tabs where {needed} {verb} needed: {layout}")
         for name, field in zip(names, fields, strict=True):
             if not field.strip():
-                raise LabError(f"{place}: the {name} is empty; a line is {names[0]}<TAB>{names[1]}")
+                raise LabError(f"{place}: the {name} is empty; a line is {layout}")
         rows.append(Row(place, *fields))
     return rows
 
@@ -180,7 +187,7 @@ class TextParts(FileSpec):
 
     seed: int = 0
 
-    def read(self, names: tuple[str, str], key: Callable[[Row], Hashable]) -> Parts[list[Row]]:
+    def read(self, names: Sequence[str], key: Callable[[Row], Hashable]) -> Parts[list[Row]]:
         """The rows of each part; if a single file is split, rows with equal `key` stay together.
 
         Raises:

@@ -1,9 +1,10 @@
 """From text to symbols (`Notation`), from symbols to ids (`Vocabulary`), and both at once (`Tokenizer`)."""
 
+import reprlib
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from itertools import chain, takewhile
+from itertools import chain, groupby, takewhile
 from typing import Any, Literal, Self, cast
 
 import torch
@@ -15,19 +16,64 @@ from attention_lab.sizes import BOS, EOS, PAD, UNK
 SPECIALS = {PAD: "<pad>", BOS: "<s>", EOS: "</s>", UNK: "<unk>"}
 
 Cut = Literal["characters", "spaces"]
+Split = Literal["characters", "spaces", "lemma_tags"]
 Normalization = Literal["none", "NFC", "NFD", "NFKD"]
 Ids = Sequence[int] | Tensor
+
+
+TAG, KNOWN = ";", "="
+"""Before the tags of a word to write, and before those of a known form of the same lemma."""
+
+
+def lemma_and_tags(text: str) -> tuple[str, ...]:
+    """The symbols of `lemma<TAB>tag;tag`: each tag with `;` before it, then the letters of the lemma.
+
+    Known forms of the lemma may follow, `<TAB>form<TAB>tag;tag`: their tags have `=` before them. A letter is
+    one character and a tag at least two, so that no tag is mistaken for a letter.
+
+    Raises:
+        LabError: there is no lemma or form, or an empty tag.
+    """
+    fields = text.split("\t")
+    if len(fields) % 2 or not all(field.strip() for field in fields):
+        raise LabError("a line is lemma<TAB>tags, and perhaps known forms, each <TAB>form<TAB>tags")
+    symbols: list[str] = []
+    for number, (word, tags) in enumerate(zip(fields[::2], fields[1::2], strict=True)):
+        names = [tag.strip() for tag in tags.split(";")]
+        if not all(names):
+            raise LabError(f"a tag is empty in {reprlib.repr(tags)}; write tags as N;PL")
+        symbols += [f"{KNOWN if number else TAG}{name}" for name in names]
+        symbols += word
+    return tuple(symbols)
+
+
+def lemma_tags_text(tokens: Iterable[str]) -> str:
+    """The text of symbols of `lemma_and_tags`."""
+    fields: list[str] = []
+    for tagged, group in groupby(tokens, key=is_tag):
+        symbols = list(group)
+        # The tags of a word stand before it here, and after it in the text.
+        fields.append(";".join(symbol[1:] for symbol in symbols) if tagged else "".join(symbols))
+    for start in range(0, len(fields) - 1, 2):
+        fields[start], fields[start + 1] = fields[start + 1], fields[start]
+    return "\t".join(fields)
+
+
+def is_tag(symbol: str) -> bool:
+    """Whether a symbol of `lemma_and_tags` is a tag, not a letter."""
+    return len(symbol) > 1 and symbol[0] in (TAG, KNOWN)
 
 
 @dataclass(frozen=True)
 class Notation:
     """How one side of the data is split into symbols.
 
-    `split` splits a text into characters or at white space; `normalization` is a Unicode form, applied
-    first (NFD makes an accent a separate symbol).
+    `split` splits a text into characters or at white space, or reads `lemma<TAB>tag;tag` (see
+    `lemma_and_tags`); `normalization` is a Unicode form, applied first (NFD makes an accent a separate
+    symbol).
     """
 
-    split: Cut
+    split: Split
     normalization: Normalization = "none"
     lowercase: bool = False
 
@@ -37,10 +83,14 @@ class Notation:
             text = text.lower()
         if self.normalization != "none":
             text = unicodedata.normalize(self.normalization, text)
+        if self.split == "lemma_tags":
+            return lemma_and_tags(text)
         return tuple(text) if self.split == "characters" else tuple(text.split())
 
     def text(self, tokens: Iterable[str]) -> str:
         """The text that consists of `tokens`."""
+        if self.split == "lemma_tags":
+            return lemma_tags_text(tokens)
         return ("" if self.split == "characters" else " ").join(tokens)
 
 
@@ -65,6 +115,10 @@ class Vocabulary:
         """The ids of `tokens`; `UNK` for a symbol that is not in the vocabulary."""
         return [self._ids.get(token, UNK) for token in tokens]
 
+    def in_other(self, other: "Vocabulary") -> tuple[int, ...]:
+        """For each of these ids, that of the same symbol in the other vocabulary, or `PAD` if it has none."""
+        return (PAD,) * len(SPECIALS) + tuple(other._ids.get(symbol, PAD) for symbol in self.symbols)
+
     def symbol(self, number: int) -> str:
         """The symbol with this id."""
         return SPECIALS[number] if number in SPECIALS else self.symbols[number - len(SPECIALS)]
@@ -86,7 +140,10 @@ class Tokenizer:
         """The ids of `text`, without `EOS`. Raises LabError, naming `place`, if there are none."""
         if not text.strip():
             raise LabError(f"{place}: the line is empty; at least one symbol is needed")
-        return self.vocabulary.ids(self.notation.tokens(text.strip("\r\n")))
+        try:
+            return self.vocabulary.ids(self.notation.tokens(text.strip("\r\n")))
+        except LabError as error:
+            raise LabError(f"{place}: {error}") from None
 
     def unseen(self, text: str) -> list[str]:
         """The symbols of `text` that are not in the vocabulary, each once."""

@@ -108,6 +108,8 @@ class RecurrentEncoder(nn.Module):
         residual: add the projected embedding of each symbol to its value; no effect with `memory=final`.
         bidirectional: read in both directions; otherwise only from left to right.
         memory: `annotations` of all symbols, or only the `final` state.
+        tags: number of symbols at the end of the vocabulary that are tags; the condition of the decoder is
+            the sum of the embeddings that these have for it. 0 for none.
 
     Raises:
         LabError: for an unknown memory, or an odd `hidden_size` that two directions cannot share.
@@ -125,6 +127,7 @@ class RecurrentEncoder(nn.Module):
         residual: bool,
         bidirectional: bool = True,
         memory: str = "annotations",
+        tags: int = 0,
     ) -> None:
         super().__init__()
         if memory not in ("annotations", "final"):
@@ -140,6 +143,8 @@ class RecurrentEncoder(nn.Module):
         self.residual = nn.Linear(embedding_size, hidden_size, bias=False) if residual else None
         if self.residual is not None:
             nn.init.normal_(self.residual.weight, std=embedding_size**-0.5)  # the scale of the embedding
+        self.first_tag = vocabulary - tags
+        self.tags = nn.Embedding(tags + 1, embedding_size, padding_idx=0) if tags else None
 
     def forward(self, source: Int[Tensor, "B S"], lengths: Int[Tensor, " B"]) -> Encoded:
         """Keys and values, and each layer's last states."""
@@ -149,9 +154,16 @@ class RecurrentEncoder(nn.Module):
         if not self.has_annotations:
             summary = finals[-1].unsqueeze(1).expand_as(x)
             last = torch.arange(source.shape[1], device=source.device) == (lengths - 1).unsqueeze(-1)
-            return Encoded(summary, summary, last.unsqueeze(1), finals)
+            return Encoded(summary, summary, last.unsqueeze(1), finals, self._condition(source))
         mask = lengths_mask(lengths, source.shape[1])
-        return Encoded(x, x if own is None else x + own, mask, finals)
+        return Encoded(x, x if own is None else x + own, mask, finals, self._condition(source))
+
+    def _condition(self, source: Tensor) -> Tensor | None:
+        """The sum of the embeddings of the tags; padding and letters have the vector 0."""
+        if self.tags is None:
+            return None
+        summed: Tensor = self.tags((source - self.first_tag + 1).clamp_min(0)).sum(1)
+        return summed
 
 
 class BidirectionalEncoder(nn.Module):

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from attention_lab.attention import Dropout, Mechanism, Memory
 from attention_lab.attention.pooling import probabilities
+from attention_lab.models.parts.copying import Copying
 from attention_lab.models.parts.encoded import Encoded
 from attention_lab.models.parts.recurrent import CellState, LateCell, late_cell, recurrent_layers
 from attention_lab.models.specs import RecurrentSpec
@@ -23,6 +24,7 @@ class DecoderState(NamedTuple):
         readout: the last attentional vector `[N, h]`, with input feeding.
         position: number of steps done, which is the position of the next query.
         joint: `log p(s, y)` `[N, S, V]` of the last step, if the decoder sums over positions.
+        condition: `[N, e]`, added to the embedding of each symbol read; see `Encoded`.
     """
 
     memory: Memory
@@ -30,6 +32,7 @@ class DecoderState(NamedTuple):
     readout: Tensor | None
     position: int = 0
     joint: Tensor | None = None
+    condition: Tensor | None = None
 
     def select(self, index: Int[Tensor, " M"]) -> "DecoderState":
         """The states of the sequences `index`."""
@@ -39,6 +42,7 @@ class DecoderState(NamedTuple):
             None if self.readout is None else self.readout.index_select(0, index),
             self.position,
             None if self.joint is None else self.joint.index_select(0, index),
+            None if self.condition is None else self.condition.index_select(0, index),
         )
 
 
@@ -66,9 +70,12 @@ class AttentiveDecoder(nn.Module):
         mechanism: the attention.
         vocabulary: number of target symbols.
         spec: its options.
+        copying: mixes what attention points at into the output, which is then log-probabilities.
     """
 
-    def __init__(self, mechanism: Mechanism, vocabulary: int, spec: RecurrentSpec) -> None:
+    def __init__(
+        self, mechanism: Mechanism, vocabulary: int, spec: RecurrentSpec, copying: Copying | None = None
+    ) -> None:
         super().__init__()
         cell, size, embedding_size = spec.cell, spec.hidden_size, spec.embedding_size
         self.attends_first = spec.wiring == "bahdanau"
@@ -90,6 +97,7 @@ class AttentiveDecoder(nn.Module):
         self.readout_embedding = nn.Linear(embedding_size, size, bias=False) if self.attends_first else None
         self.output = nn.Linear(size, vocabulary)
         self.dropout = Dropout(spec.dropout)
+        self.copying = copying
 
     @property
     def steps_are_independent(self) -> bool:
@@ -107,16 +115,16 @@ class AttentiveDecoder(nn.Module):
             layers.append((hidden.tanh(), *cell))
         readout = torch.zeros_like(encoded.finals[0]) if self.input_feeding else None
         memory = self.attention.remember(encoded.keys, encoded.values, encoded.mask)
-        return DecoderState(memory, tuple(layers), readout)
+        return DecoderState(memory, tuple(layers), readout, condition=encoded.condition)
 
     def forward(
         self, tokens: Int[Tensor, "N T"], state: DecoderState
     ) -> tuple[Float[Tensor, "N T V"], DecoderState]:
         """Logits of the symbol after each of T given symbols, and the state after them."""
-        embedded = self.dropout(self.embedding(tokens.t()))  # [T, N, e]: each step is contiguous
+        embedded = self._embed(tokens, state)
         run = self._loop if self.whole is None else self._at_once
-        readouts, state = run(embedded, state)
-        return self.output(self.dropout(readouts)).transpose(0, 1), state
+        readouts, pointers, state = run(embedded, state)
+        return self._write(readouts, pointers).transpose(0, 1), state
 
     def enumerate(
         self, tokens: Int[Tensor, "N T"], state: DecoderState
@@ -125,23 +133,42 @@ class AttentiveDecoder(nn.Module):
 
         Only if `steps_are_independent`.
         """
-        embedded = self.dropout(self.embedding(tokens.t()))
-        hidden, layers = self._states(embedded, state)
+        hidden, layers = self._states(self._embed(tokens, state), state)
         probability = probabilities(self.attention.weights(hidden, state.memory, offset=state.position))
         # W [h; c] = W_h h + W_c c: one product for the steps, one for the positions, none for their pairs.
         of_step, of_position = self.readout.weight.chunk(2, -1)
         steps = F.linear(hidden, of_step, self.readout.bias)
-        readouts = torch.tanh(steps.unsqueeze(2) + F.linear(state.memory.value, of_position).unsqueeze(1))
+        values, pointers = self._split(state.memory.value)
+        readouts = torch.tanh(steps.unsqueeze(2) + F.linear(values, of_position).unsqueeze(1))
         after = state._replace(layers=layers, position=state.position + tokens.shape[1])
-        return probability, self.output(self.dropout(readouts)), after
+        logits = self._write(readouts, None if pointers is None else pointers.unsqueeze(1))
+        return probability, logits, after
 
-    def _at_once(self, embedded: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+    def _embed(self, tokens: Tensor, state: DecoderState) -> Tensor:
+        """What the cells read, `[T, N, e]`: so each step is contiguous."""
+        embedded = self.embedding(tokens.t())
+        return self.dropout(embedded if state.condition is None else embedded + state.condition)  # type: ignore[no-any-return]
+
+    def _split(self, context: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The context of the values themselves, and what attention points at."""
+        return (context, None) if self.copying is None else self.copying.split(context)
+
+    def _write(self, readouts: Tensor, pointers: Tensor | None) -> Tensor:
+        """The logits of readouts, or, with copying, log-probabilities."""
+        readouts = self.dropout(readouts)
+        logits: Tensor = self.output(readouts)
+        if self.copying is None:
+            return logits
+        return self.copying(readouts, logits, pointers)  # type: ignore[no-any-return]
+
+    def _at_once(self, embedded: Tensor, state: DecoderState) -> tuple[Tensor, Tensor | None, DecoderState]:
         """All steps of the luong wiring: one recurrent call, one attention."""
         hidden, layers = self._states(embedded, state)
-        context = self.attention(hidden, state.memory, offset=state.position)
+        attended = self.attention(hidden, state.memory, offset=state.position).transpose(0, 1)
+        context, pointers = self._split(attended)
         position = state.position + len(embedded)
-        readouts = self._read(hidden, context, None).transpose(0, 1)
-        return readouts, state._replace(layers=layers, position=position)
+        readouts = self._read(hidden.transpose(0, 1), context, None)
+        return readouts, pointers, state._replace(layers=layers, position=position)
 
     def _states(self, embedded: Tensor, state: DecoderState) -> tuple[Tensor, tuple[CellState, ...]]:
         """The top layer's states `[N, T, h]` in one recurrent call, and the last states of every layer."""
@@ -153,22 +180,24 @@ class AttentiveDecoder(nn.Module):
         parts = final if isinstance(final, tuple) else (final,)
         return hidden, tuple(zip(*(part.unbind(0) for part in parts), strict=True))
 
-    def _loop(self, embedded: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+    def _loop(self, embedded: Tensor, state: DecoderState) -> tuple[Tensor, Tensor | None, DecoderState]:
         """Step by step; everything that depends only on the embeddings is computed beforehand."""
-        memory, layers, readout, first, _ = state
+        memory, layers, readout, first, *_ = state
         early = self._cell(0).early(embedded).unbind(0)
         share = None if self.readout_embedding is None else self.readout_embedding(embedded)
         shares = [None] * len(early) if share is None else share.unbind(0)
-        hidden, contexts, readouts = [], [], []
+        hidden, readouts = [], []
+        contexts: list[Tensor] = []
+        pointers: list[Tensor] = []
         for step in range(len(early)):
             late = [] if readout is None else [readout]
             if self.attends_first:
-                contexts.append(self._attend(layers, memory, first + step))
+                self._attend(layers, memory, first + step, contexts, pointers)
                 late.append(contexts[-1])
             layers = self._advance(early[step], late[0] if len(late) == 1 else torch.cat(late, -1), layers)
             hidden.append(layers[-1][0])
             if not self.attends_first:
-                contexts.append(self._attend(layers, memory, first + step))
+                self._attend(layers, memory, first + step, contexts, pointers)
             if readout is not None:
                 readout = self._read(hidden[-1], contexts[-1], shares[step])
                 readouts.append(readout)
@@ -176,11 +205,22 @@ class AttentiveDecoder(nn.Module):
             together = self._read(torch.stack(hidden), torch.stack(contexts), share)
         else:
             together = torch.stack(readouts)
-        return together, DecoderState(memory, layers, readout, first + len(early))
+        after = state._replace(layers=layers, readout=readout, position=first + len(early))
+        return together, torch.stack(pointers) if pointers else None, after
 
-    def _attend(self, layers: tuple[CellState, ...], memory: Memory, position: int) -> Tensor:
-        context: Tensor = self.attention(layers[-1][0].unsqueeze(1), memory, offset=position)
-        return context.squeeze(1)
+    def _attend(
+        self,
+        layers: tuple[CellState, ...],
+        memory: Memory,
+        position: int,
+        contexts: list[Tensor],
+        pointers: list[Tensor],
+    ) -> None:
+        """Attend with the top layer's state; the context, and what is pointed at, are appended."""
+        context, pointer = self._split(self.attention(layers[-1][0].unsqueeze(1), memory, offset=position))
+        contexts.append(context.squeeze(1))
+        if pointer is not None:
+            pointers.append(pointer.squeeze(1))
 
     def _cell(self, layer: int) -> LateCell:
         return cast(LateCell, self.cells[layer])

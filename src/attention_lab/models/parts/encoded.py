@@ -13,9 +13,11 @@ class Encoded(NamedTuple):
         values: `[B, S, h]`, read by the decoder; like the keys, meaningless where masked.
         mask: boolean `[B, 1, S]`, False for padding.
         finals: a summary `[B, h]` for each layer of the decoder, which sets its initial state.
+        condition: `[B, e]`, added to the embedding of each symbol that the decoder reads.
     """
 
     keys: Tensor
     values: Tensor
     mask: Tensor
     finals: list[Tensor]
+    condition: Tensor | None = None

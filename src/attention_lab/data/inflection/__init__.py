@@ -1,0 +1,1 @@
+"""Morphological inflection: lemma and tags to the inflected form, known forms, made-up examples."""

@@ -1,0 +1,110 @@
+"""Morphological inflection: a lemma and morphological tags to the inflected form."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+from attention_lab.constructor_options import options_of
+from attention_lab.data.inflection.hallucination import hallucinate
+from attention_lab.data.inflection.paradigms import Paradigms
+from attention_lab.data.reading.codecs import TransductionCodec
+from attention_lab.data.reading.files import Row, TextParts
+from attention_lab.data.reading.overlaps import Keyed, shared_examples
+from attention_lab.data.reading.parts import Parts, check_at_least, check_choice
+from attention_lab.data.reading.vocabulary import (
+    KNOWN,
+    TAG,
+    Normalization,
+    Notation,
+    Tokenizer,
+    Vocabulary,
+    is_tag,
+)
+from attention_lab.data.transduction import Example, TransductionData
+from attention_lab.errors import LabError
+
+COLUMNS = ("lemma", "form", "tags")
+
+
+def _known_first(tag: str) -> tuple[bool, str]:
+    """A sorting key: the tags of known forms come before those of the word to write."""
+    return tag[0] == TAG, tag
+
+
+def is_letter(symbol: str) -> bool:
+    """Whether a symbol is a letter, not a tag or a space."""
+    return not is_tag(symbol) and not symbol.isspace()
+
+
+@dataclass(frozen=True, kw_only=True)
+class InflectionSpec(TextParts):
+    """The options of `Inflection`.
+
+    Attributes:
+        normalization: Unicode form of lemmas and forms, "none", "NFC", "NFD" or "NFKD".
+        known_forms: number of forms of the same lemma in training to add to a source; see `Paradigms`.
+        hallucinate: number of made-up examples to add to training; see `hallucination`.
+        seed: of the split of `file` and of the made-up examples.
+    """
+
+    normalization: Normalization = "none"
+    known_forms: int = 0
+    hallucinate: int = 0
+    batch_size: int | None = 32
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice(get_args(Normalization), normalization=self.normalization)
+        check_at_least(0, known_forms=self.known_forms, hallucinate=self.hallucinate)
+
+
+class Inflection(TransductionData):
+    """Files of `lemma<TAB>form<TAB>tags` lines (UTF-8), the tags separated by `;`, as in SIGMORPHON 2017.
+
+    A source is the tags, each of which is one symbol, then the letters of the lemma; the target is the
+    letters of the form. If a single file is split, all forms of a lemma stay together. A repeated lemma and
+    tags in validation or test add a reference.
+
+    Letters of source and target are those of all lemmas and forms in training, so that each letter of a
+    source can be written; see `TransductionSizes.copies`. What does not occur in training is read as unknown.
+
+    Args:
+        options: see `InflectionSpec`.
+    """
+
+    @options_of(InflectionSpec)
+    def __init__(self, spec: InflectionSpec) -> None:
+        super().__init__(spec.batch_size)
+        self.files = spec
+        self.source = Notation("lemma_tags", spec.normalization)
+        self.target = Notation("characters", spec.normalization)
+
+    def examples(self) -> Parts[list[Example]]:
+        """Read the files."""
+        rows = self.files.read(COLUMNS, key=lambda row: self.target.tokens(row.first))
+        paradigms = Paradigms(rows.train, self.files.known_forms)
+        parts = rows.map(lambda part: [self._example(row, paradigms.text(row)) for row in part])
+        keyed = parts.map(lambda part: [Keyed(tuple(one.source), tuple(one.target)) for one in part])
+        self.shared = shared_examples(keyed, self.files.names, "form")
+        plain = [self._example(row, f"{row.first}\t{row.third}") for row in rows.train]
+        made = hallucinate(plain, self.files.hallucinate, self.files.seed, is_letter)
+        return parts._replace(train=parts.train + made)
+
+    def make_codec(self, train: Sequence[Example]) -> TransductionCodec:
+        """The letters and tags of the training part."""
+        sources = {symbol for example in train for symbol in example.source}
+        tags = {symbol for symbol in sources if is_tag(symbol)}
+        if self.files.known_forms:
+            tags |= {KNOWN + symbol[1:] for symbol in tags}
+        letters = (sources - tags) | {symbol for example in train for symbol in example.target}
+        return TransductionCodec(
+            Tokenizer(self.source, Vocabulary([*sorted(letters), *sorted(tags, key=_known_first)])),
+            Tokenizer(self.target, Vocabulary(sorted(letters))),
+        )
+
+    def _example(self, row: Row, text: str) -> Example:
+        try:
+            source = self.source.tokens(text)
+        except LabError as error:
+            raise LabError(f"{row.place}: {error}") from None
+        return Example(source, self.target.tokens(row.second))

@@ -1,0 +1,32 @@
+"""Known forms: what training tells of the paradigm of a lemma."""
+
+from collections.abc import Sequence
+
+from attention_lab.data.reading.files import Row
+
+
+class Paradigms:
+    """The forms of each lemma in training.
+
+    Args:
+        train: the rows of training.
+        most: forms to add to a source.
+    """
+
+    def __init__(self, train: Sequence[Row], most: int) -> None:
+        self.most = most
+        self.forms: dict[str, list[Row]] = {}
+        for row in train if most else ():
+            self.forms.setdefault(row.first, []).append(row)
+
+    def text(self, row: Row) -> str:
+        """The source of a row: lemma and tags, then the known forms whose tags have most in common with them.
+
+        Of equally near forms the first are taken. A form with the same tags is none: in training it is the
+        row itself.
+        """
+        wanted = set(row.third.split(";"))
+        others = [other for other in self.forms.get(row.first, ()) if other.third != row.third]
+        others.sort(key=lambda other: len(wanted ^ set(other.third.split(";"))))
+        known = (f"\t{other.second}\t{other.third}" for other in others[: self.most])
+        return f"{row.first}\t{row.third}" + "".join(known)

@@ -1,0 +1,68 @@
+"""Copying: the output distribution of a decoder mixed with the symbols that its attention points at."""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from attention_lab.models.parts.encoded import Encoded
+
+TINY = 1e-30
+"""Stands for a probability of 0 in logarithms; their infinite slope would turn gradients into NaN."""
+
+
+class Copying(nn.Module):
+    r"""A mixture of writing a symbol and copying one from the source (pointer-generator network, 1704.04368).
+
+    .. math:: p(y) = (1 - (1 - g) \textstyle\sum_{y'} m(y')) \, \mathrm{softmax}(l)(y) + (1 - g) \, m(y),
+        \qquad m(y) = \sum_s a_s [x_s = y], \quad g = \sigma(w \cdot r + b)
+
+    with the attention weights a, the readout r and its logits l. Where every source symbol can be written
+    and the weights sum to one, this is 1704.04368, eq. 9. Weight on a symbol that cannot be written, such as
+    a tag or the end, writes by the softmax.
+
+    The pointer m is what attention makes of one-hot values, so that each score, normaliser, window and
+    pooling has one: `extend` appends the one-hot vectors to the values, `split` takes the pointer from the
+    context.
+
+    Args:
+        size: size of the readouts.
+        vocabulary: V, number of target symbols.
+        targets: for each source symbol, the target symbol that is the same, or 0 if there is none.
+    """
+
+    targets: Tensor
+
+    def __init__(self, size: int, vocabulary: int, targets: Int[Tensor, " U"]) -> None:
+        super().__init__()
+        self.vocabulary = vocabulary
+        self.gate = nn.Linear(size, 1)
+        self.register_buffer("targets", targets, persistent=False)
+
+    def extend(self, encoded: Encoded, source: Int[Tensor, "B S"]) -> Encoded:
+        """The encoded source with the symbol of each position, if it can be written, beside its value."""
+        symbols = self.targets[source]
+        pointers = F.one_hot(symbols, self.vocabulary) * (symbols > 0).unsqueeze(-1)
+        values = torch.cat([encoded.values, pointers.to(encoded.values.dtype)], -1)
+        return encoded._replace(values=values)
+
+    def split(self, context: Float[Tensor, "*N c"]) -> tuple[Float[Tensor, "*N h"], Float[Tensor, "*N V"]]:
+        """The context of the values themselves, and the pointer; both also of the values of `extend`."""
+        size = context.shape[-1] - self.vocabulary
+        return context[..., :size], context[..., size:]
+
+    def forward(
+        self,
+        readouts: Float[Tensor, "*N h"],
+        logits: Float[Tensor, "*N V"],
+        pointers: Float[Tensor, "*#N V"],
+    ) -> Float[Tensor, "*N V"]:
+        """`log p(y)`; half precision is computed in float32."""
+        working = torch.promote_types(logits.dtype, torch.float32)
+        pointers = pointers.to(working)
+        # Weights after dropout may sum to more than one.
+        total = pointers.sum(-1, keepdim=True)
+        pointers, total = pointers / total.clamp_min(1.0), total.clamp_max(1.0)
+        copied = self.gate(readouts).to(working).neg().sigmoid()
+        written = (1 - copied * total).clamp_min(TINY).log() + logits.log_softmax(-1, dtype=working)
+        return torch.logaddexp(written, (copied * pointers).clamp_min(TINY).log())

@@ -1,0 +1,76 @@
+"""Made-up training examples: by hand, and properties of any."""
+
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attention_lab.data import Inflection
+from attention_lab.data.inflection.data_set import is_letter
+from attention_lab.data.inflection.hallucination import hallucinate, stretches
+from attention_lab.data.transduction import Example
+
+WALK = Example((";V", ";PST", *"walken"), tuple("gewalkt"))
+GO = Example((";V", ";PST", *"go"), tuple("went"))
+
+
+def test_the_stem_by_hand() -> None:
+    assert stretches(WALK.source, WALK.target, is_letter) == [(2, 2, 4)]
+    assert stretches(tuple("festquatschen"), tuple("quatschte fest"), is_letter) == [(4, 0, 7)]
+    assert stretches(GO.source, GO.target, is_letter) == []
+    assert stretches(tuple("abcxyz"), tuple("abcqxyz"), is_letter) == [(0, 0, 3), (3, 4, 3)]
+
+
+def test_everything_but_the_inside_of_the_stem_stays() -> None:
+    made = hallucinate([WALK, GO], 20, seed=0, is_letter=is_letter)
+    assert len(made) == len({(one.source, one.target) for one in made}) == 20
+    letters = set("gewalktwent")
+    for source, target, _ in made:
+        assert source[:3] == (";V", ";PST", "w") and source[-3:] == tuple("ken")
+        assert target[:3] == tuple("gew") and target[-2:] == tuple("kt")
+        assert source[3:5] == target[3:5] and set(source[3:5]) <= letters
+    assert made == hallucinate([WALK, GO], 20, seed=0, is_letter=is_letter)
+    assert made != hallucinate([WALK, GO], 20, seed=1, is_letter=is_letter)
+
+
+def test_fewer_where_there_are_no_more() -> None:
+    assert hallucinate([GO], 5, seed=0, is_letter=is_letter) == []
+    assert hallucinate([WALK], 0, seed=0) == []
+    aba = Example(tuple("aba"), tuple("abac"))  # the letters a, b and c in the middle; the first is known
+    assert {one.source[1] for one in hallucinate([aba], 9, seed=0)} == {"a", "c"}
+
+
+WORDS = st.text("abc é", min_size=1, max_size=9)
+
+
+@given(st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=6), st.integers(0, 9))
+def test_any_words(pairs: list[tuple[str, str]], seed: int) -> None:
+    train = [Example((";N", *source), tuple(target)) for source, target in pairs]
+    made = hallucinate(train, 10, seed, is_letter)
+    letters = {symbol for one in train for symbol in one.target if is_letter(symbol)}
+    shapes = {(len(one.source), len(one.target)) for one in train}
+    for one in made:
+        assert one not in train
+        assert (len(one.source), len(one.target)) in shapes
+        assert one.source[0] == ";N"
+        assert set(one.target) <= {symbol for other in train for symbol in other.target} | letters
+
+
+def test_only_training_is_looked_at_and_only_training_grows(tmp_path: Path) -> None:
+    for name, text in (("train", "walken\tgewalkt\tV;PST\n"), ("dev", "xyzen\tgexyzt\tV;PST\n")):
+        (tmp_path / f"{name}.tsv").write_text(text)
+    dev = str(tmp_path / "dev.tsv")
+    files = {"train_file": str(tmp_path / "train.tsv"), "validation_file": dev, "test_file": dev}
+    plain, more = Inflection(**files).examples(), Inflection(**files, hallucinate=7).examples()
+    assert more.train[:1] == plain.train and len(more.train) == 8
+    assert more[1:] == plain[1:]
+    assert not {symbol for one in more.train for symbol in one.target} & set("xyz")
+
+
+def test_made_up_examples_have_no_known_forms(tmp_path: Path) -> None:
+    path = tmp_path / "all.tsv"
+    path.write_text("walken\tgewalkt\tV;PST\nwalken\twalkst\tV;PRS\n")
+    files = dict.fromkeys(("train_file", "validation_file", "test_file"), str(path))
+    made = Inflection(**files, known_forms=1, hallucinate=5).examples().train[2:]
+    assert len(made) == 5
+    assert all(not symbol.startswith("=") for one in made for symbol in one.source)
