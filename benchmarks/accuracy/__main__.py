@@ -1,0 +1,89 @@
+"""Repeat a published table of character transduction: train on each language of a folder and compare.
+
+The folder has the official layout of the shared task. Each run is a process with one thread. What is finished
+is not done again, and what was stopped continues: repeat the same command.
+"""
+
+import argparse
+import os
+import signal
+import sys
+from pathlib import Path
+
+from attention_lab.errors import LabError
+from attention_lab.writing import write_atomically
+from benchmarks.accuracy.runs import ROOT, Runs
+from benchmarks.accuracy.table import table
+from benchmarks.accuracy.tasks import TASKS, languages
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run what the command line asks for; the exit status."""
+    options = _parser().parse_intermixed_args(arguments)
+    task = TASKS[options.task]
+    output = options.output or ROOT / "logs" / "accuracy" / options.task
+    runs = Runs(task, output, options.seeds, options.overrides)
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        found = languages(task, options.data, options.size)
+        if options.languages:
+            found = [language for language in found if language.name in options.languages]
+            if missing := set(options.languages) - {language.name for language in found}:
+                raise LabError(f"--languages: {', '.join(sorted(missing))} not in {options.data}")
+        output.mkdir(parents=True, exist_ok=True)
+        failed = [] if options.table else runs.run(found, options.jobs)
+        text = table(runs, found)
+        write_atomically(output / "table.md", text)
+    except (LabError, OSError) as error:
+        print(f"benchmarks.accuracy: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("benchmarks.accuracy: stopped; the same command continues", file=sys.stderr)
+        return 130
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    print(text)
+    for line in failed:
+        print(f"benchmarks.accuracy: {line}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _interrupt(signum: int, frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.accuracy",
+        description=(__doc__ or "").strip(),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("task", choices=TASKS)
+    parser.add_argument("overrides", nargs="*", help="further options of train.py, as trainer.max_epochs=5")
+    parser.add_argument("--data", type=Path, required=True, metavar="FOLDER", help="the files of the task")
+    parser.add_argument(
+        "--size", choices=("low", "medium", "high"), default="medium", help="of training sets"
+    )
+    parser.add_argument("--languages", nargs="+", metavar="NAME", help="only these; else all of the folder")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], metavar="N", help="(1 2 3)")
+    parser.add_argument(
+        "--jobs",
+        type=_positive,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="processes; else as many as cores",
+    )
+    parser.add_argument("--output", type=Path, metavar="FOLDER", help="for the runs; else logs/accuracy/TASK")
+    parser.add_argument("--table", action="store_true", help="train nothing: the table of what is finished")
+    return parser
+
+
+def _positive(text: str) -> int:
+    value = int(text) if text.isdecimal() else 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number from 1 on")
+    return value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,156 @@
+"""Train, test and combine: each run is a process of its own with one thread, and none is done twice."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+
+from attention_lab.errors import LabError
+from attention_lab.untrusted.plain_files import read_small_text
+from attention_lab.writing import write_atomically
+from benchmarks.accuracy.tasks import Language, SharedTask
+
+ROOT = Path(__file__).parents[2]
+DONE = "done.json"
+"""In the folder of a finished run: its arguments, so that a run with others is another run."""
+
+
+@dataclass
+class Runs:
+    """The runs of a task.
+
+    Args:
+        task: the shared task.
+        output: the folder in which each run gets a folder.
+        seeds: a run for each, and an ensemble of them if there are several.
+        overrides: further options of `train.py`.
+    """
+
+    task: SharedTask
+    output: Path
+    seeds: Sequence[int]
+    overrides: Sequence[str] = ()
+    _processes: set[subprocess.Popen[bytes]] = field(default_factory=set)
+    _lock: Lock = field(default_factory=Lock)
+    _stopped: bool = False
+
+    def folder(self, language: Language, name: int | str) -> Path:
+        """The folder of a run: `name` is its seed, or `ensemble`."""
+        return self.output / language.name / str(name)
+
+    def run(self, languages: Sequence[Language], jobs: int) -> list[str]:
+        """Do what is left to do, `jobs` processes at a time; a line for each run that failed.
+
+        A run that was stopped continues where it was. On Ctrl-C or SIGTERM the processes save and end.
+        """
+        failed: list[str] = []
+        with ThreadPoolExecutor(jobs) as pool:
+            try:
+                waiting: dict[Future[str | None], Language] = {}
+                left = {language.name: len(self.seeds) for language in languages}
+                for language in languages:
+                    for seed in self.seeds:
+                        waiting[pool.submit(self._train, language, seed)] = language
+                while waiting:
+                    done, _ = wait(waiting, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        language, trouble = waiting.pop(future), future.result()
+                        if trouble is not None:
+                            failed.append(trouble)
+                            continue
+                        left[language.name] -= 1
+                        if left[language.name] == 0 and len(self.seeds) > 1:
+                            waiting[pool.submit(self._combine, language)] = language
+            except BaseException:
+                self._stop()
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
+        return sorted(failed)
+
+    def results(self, language: Language, name: int | str) -> dict[str, float] | None:
+        """The metrics of a run, if it is finished."""
+        folder = self.folder(language, name)
+        if not (folder / DONE).is_file():
+            return None
+        try:
+            metrics = json.loads(read_small_text(folder / "metrics.json"))
+            return {key: float(value) for key, value in metrics.items() if isinstance(value, int | float)}
+        except (OSError, ValueError, AttributeError) as error:
+            raise LabError(f"{folder}/metrics.json cannot be read ({error}): delete {folder}") from None
+
+    def _train(self, language: Language, seed: int) -> str | None:
+        return self._once(language, seed, [f"seed={seed}", "resume=auto"])
+
+    def _combine(self, language: Language) -> str | None:
+        """Test the averaged weights after the last epoch of all seeds as one: nothing is chosen on dev."""
+        checkpoints = [self.folder(language, seed) / "checkpoints" / "last.ckpt" for seed in self.seeds]
+        listed = ",".join(_quoted(path) for path in checkpoints)
+        return self._once(language, "ensemble", ["stage=test", f"ckpt_path=[{listed}]"])
+
+    def _once(self, language: Language, name: int | str, options: list[str]) -> str | None:
+        """Do a run unless it is done; if it fails, a line that says so."""
+        folder = self.folder(language, name)
+        parts = zip(("train", "validation", "test"), ("train", "dev", "test"), strict=True)
+        files = [f"data.{part}_file={_quoted(language.files[key])}" for part, key in parts]
+        arguments = [f"experiment={self.task.experiment}", *files, *options, *self.overrides]
+        arguments += [f"hydra.run.dir={_quoted(folder.absolute())}", "threads=1", "pictures=0"]
+        if _arguments(folder) == arguments:
+            return None
+        (folder / DONE).unlink(missing_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        status = self._process(arguments, folder.with_suffix(".log"))
+        if status:
+            return f"{language.name}/{name} ended with status {status}: see {folder.with_suffix('.log')}"
+        write_atomically(folder / DONE, json.dumps(arguments, indent=1) + "\n")
+        return None
+
+    def _process(self, arguments: list[str], log: Path) -> int:
+        command = [sys.executable, str(ROOT / "train.py"), *arguments]
+        environment = os.environ | {"OMP_NUM_THREADS": "1"}
+        with log.open("wb") as file:
+            with self._lock:
+                if self._stopped:
+                    return 130
+                # A session of its own: a Ctrl-C reaches it through us alone, once.
+                process = subprocess.Popen(
+                    command,
+                    cwd=ROOT,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=file,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+                self._processes.add(process)
+            try:
+                return process.wait()
+            finally:
+                with self._lock:
+                    self._processes.discard(process)
+
+    def _stop(self) -> None:
+        """Let the processes save and end."""
+        with self._lock:
+            self._stopped = True
+            for process in self._processes:
+                process.terminate()
+
+
+def _arguments(folder: Path) -> list[str] | None:
+    """The arguments of a finished run."""
+    try:
+        found = json.loads(read_small_text(folder / DONE))
+    except (OSError, ValueError, LabError):
+        return None
+    return found if isinstance(found, list) and (folder / "metrics.json").is_file() else None
+
+
+def _quoted(path: Path) -> str:
+    """A path as Hydra reads it on the command line."""
+    escaped = str(path).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

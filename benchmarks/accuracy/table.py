@@ -1,0 +1,98 @@
+"""The published table with columns of ours."""
+
+from collections.abc import Sequence
+from statistics import mean, stdev
+from typing import NamedTuple
+
+from attention_lab.text_tables import markdown_table, markdown_text
+from benchmarks.accuracy.runs import Runs
+from benchmarks.accuracy.tasks import Language
+
+RATE = "test/sequence_error_rate"
+NORMAL = 1.96
+"""Standard errors on each side of a 95% interval."""
+
+
+class Row(NamedTuple):
+    """The results of a language, in percent.
+
+    Attributes:
+        language: its name.
+        tested: the part that its words are of.
+        published: those of others, by the name of the system.
+        single: one for each seed.
+        ensemble: that of the ensemble with the ends of its interval, if there is one.
+    """
+
+    language: str
+    tested: str
+    published: dict[str, float]
+    single: list[float]
+    ensemble: tuple[float, float, float] | None
+
+
+def table(runs: Runs, languages: Sequence[Language]) -> str:
+    """Markdown: a row for each language with a finished run, and their mean, all in percent.
+
+    One model: the mean of the seeds, with their standard deviation; below it the mean over the languages,
+    with the standard error of this mean that the seeds have. Ensemble: the seeds decoded as one, with a 95%
+    bootstrap interval over the words; below it the interval of the mean, as the languages are independent.
+    """
+    systems, published = runs.task.published()
+    found = [_row(runs, language, published.get(language.name, {})) for language in languages]
+    rows = [row for row in found if row.single]
+    cells = [
+        [
+            markdown_text(row.language),
+            row.tested,
+            *(f"{row.published[system]:.1f}" if system in row.published else "" for system in systems),
+            f"{mean(row.single):.1f}" + (f" ± {stdev(row.single):.1f}" if len(row.single) > 1 else ""),
+            _interval(*row.ensemble) if row.ensemble else "",
+        ]
+        for row in rows
+    ]
+    if rows:
+        theirs = [[row.published[system] for row in rows if system in row.published] for system in systems]
+        means = [f"{mean(values):.1f}" if len(values) == len(rows) else "" for values in theirs]
+        cells.append(["**mean**", "", *means, _mean_of(rows), _mean_interval(rows)])
+    seeds = f"{len(runs.seeds)} seeds" if len(runs.seeds) > 1 else f"seed {runs.seeds[0]}"
+    header = ["language", "words", *systems, f"ours, one model ({seeds})", "ours, ensemble"]
+    return markdown_table(header, cells, numbers_from=2).rstrip("\n") + f"\n\n{runs.task.note}\n"
+
+
+def _row(runs: Runs, language: Language, published: dict[str, float]) -> Row:
+    results = [runs.results(language, seed) for seed in runs.seeds]
+    single = [_percent(runs, result[RATE]) for result in results if result]
+    together = runs.results(language, "ensemble") if len(runs.seeds) > 1 else None
+    if together is None:
+        return Row(language.name, language.tested, published, single, None)
+    low, high = sorted(_percent(runs, together[f"{RATE}_{end}"]) for end in ("low", "high"))
+    centre = _percent(runs, together[RATE])
+    return Row(language.name, language.tested, published, single, (centre, low, high))
+
+
+def _percent(runs: Runs, rate: float) -> float:
+    return 100 * (1 - rate if runs.task.accuracy else rate)
+
+
+def _interval(centre: float, low: float, high: float) -> str:
+    return f"{centre:.1f} ({low:.1f} to {high:.1f})"
+
+
+def _mean_of(rows: Sequence[Row]) -> str:
+    centre = f"{mean(mean(row.single) for row in rows):.1f}"
+    if any(len(row.single) < 2 for row in rows):
+        return centre
+    variance = sum(stdev(row.single) ** 2 / len(row.single) for row in rows) / len(rows) ** 2
+    return f"{centre} ± {variance**0.5:.1f}"
+
+
+def _mean_interval(rows: Sequence[Row]) -> str:
+    """The mean of the ensembles, if each language has one."""
+    ensembles = [row.ensemble for row in rows if row.ensemble]
+    if len(ensembles) < len(rows):
+        return ""
+    centre = mean(value for value, _, _ in ensembles)
+    errors = [(high - low) / 2 / NORMAL for _, low, high in ensembles]
+    half = NORMAL * sum(error**2 for error in errors) ** 0.5 / len(errors)
+    return _interval(centre, centre - half, centre + half)
