@@ -14,8 +14,8 @@ def logged(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The steps at which a picture is written, for a regression without training."""
     steps: list[int] = []
     monkeypatch.setattr(fitted_curve, "Regression", SimpleNamespace)
-    monkeypatch.setattr(fitted_curve, "run_writer", lambda trainer: trainer.writer)
-    monkeypatch.setattr(fitted_curve, "add_picture", lambda writer, tag, picture, step: steps.append(step))
+    tracker = SimpleNamespace(log_picture=lambda tag, picture, step: steps.append(step))
+    monkeypatch.setattr(fitted_curve, "run_trackers", lambda trainer: [tracker] if trainer.writer else [])
     return steps
 
 

@@ -66,6 +66,8 @@ def test_paths_are_moved_to_the_present_folder() -> None:
         ("callbacks.resumable.dirpath", "~/x", "not in the run's folder"),
         ("logger.csv.save_dir", "/tmp/x", "not in the run's folder"),
         ("logger.csv.version", "../x", "not in the run's folder"),
+        ("logger.wandb.entity", "somebody", "give logger.wandb.entity=... on the command line"),
+        ("logger.mlflow.tracking_uri", "https://example.org", "not in the run's folder"),
         ("logger.csv.name", "/tmp", "not in the run's folder"),
         ("trainer.profiler", "simple", "give that option on the command line"),
         ("trainer.plugins", [], "give that option on the command line"),

@@ -8,14 +8,17 @@ from attention_lab.callbacks.progress import Progress
 from attention_lab.callbacks.pruning import Pruning
 from attention_lab.callbacks.resumable import Resumable
 from attention_lab.callbacks.tensorboard import RunLogger
+from attention_lab.callbacks.trackers import MlflowTracker, WandbTracker
 
 __all__ = [
     "AttentionMaps",
     "AveragedWeights",
     "Embeddings",
     "FittedCurve",
+    "MlflowTracker",
     "Progress",
     "Pruning",
     "Resumable",
     "RunLogger",
+    "WandbTracker",
 ]

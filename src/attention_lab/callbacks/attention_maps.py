@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
 
-from attention_lab.callbacks.tensorboard import add_picture, run_writer
+from attention_lab.callbacks.tensorboard import run_writer
+from attention_lab.callbacks.trackers import RunTracker, run_trackers
 from attention_lab.errors import LabError
 from attention_lab.metrics import attention_entropy, monotonicity
 from attention_lab.tasks import Observation, Task
@@ -27,6 +28,8 @@ MEASURES: dict[str, Callable[[Tensor], Tensor]] = {
 
 class AttentionMaps(pl.Callback):
     """Log the attention weights of a fixed probe batch, their measures and the outputs to TensorBoard.
+
+    Other trackers (Weights & Biases, MLflow) get the same pictures and measures.
 
     Every layer and head is written for the Attention tab, which this package adds to TensorBoard, and drawn
     for the Images tab, which needs no plugin. Both show the weights before dropout, recorded in a separate
@@ -64,31 +67,49 @@ class AttentionMaps(pl.Callback):
         if trainer.sanity_checking:
             return
         self.validations += 1
-        writer = run_writer(trainer)
-        if writer is None or (self.validations - 1) % self.every:
+        trackers = run_trackers(trainer)
+        if not trackers or (self.validations - 1) % self.every:
             return
         step = trainer.global_step
         observations = observe_probe(trainer, pl_module, self.examples)
-        self._write_maps(writer, observations, step)
-        examples = [observation.weights for observation in observations]
-        for module in examples[0]:
-            for name, measure in MEASURES.items():
-                heads = torch.stack([measure(weights[module]) for weights in examples]).nanmean(0)
-                for head, value in enumerate(heads.tolist(), start=1):
-                    if not isnan(value):  # monotonicity is undefined for one row
-                        writer.add_scalar(f"{name}/{readable(module)} head {head}", value, step)
-        writer.add_text("samples", _table(observations), step)
+        writer = run_writer(trainer)
+        self._log_maps(trackers, writer, observations, step)
+        measures = _measures([observation.weights for observation in observations])
+        for tracker in trackers:
+            tracker.log_metrics(measures, step)
+        if writer is not None:
+            writer.add_text("samples", _table(observations), step)
 
-    def _write_maps(self, writer: SummaryWriter, observations: list[Observation], step: int) -> None:
-        """Write records for the Attention tab, and pictures of them."""
+    def _log_maps(
+        self,
+        trackers: list[RunTracker],
+        writer: SummaryWriter | None,
+        observations: list[Observation],
+        step: int,
+    ) -> None:
+        """Log records for the Attention tab, and pictures of them."""
         for place, top in scale_tops(observation.records for observation in observations).items():
             self.tops[place] = max(top, self.tops.get(place, 0.0))
         for number, observation in enumerate(observations, start=1):
             for record in observation.records:
                 place = readable(record.module)
-                write_record(writer, f"example {number}/{place}", record, step)
+                if writer is not None:
+                    write_record(writer, f"example {number}/{place}", record, step)
                 for name, picture in record_pictures(record, self.tops[place]):
-                    add_picture(writer, f"attention/example {number}/{name}", picture, step)
+                    for tracker in trackers:
+                        tracker.log_picture(f"attention/example {number}/{name}", picture, step)
+
+
+def _measures(examples: list[dict[str, Tensor]]) -> dict[str, float]:
+    """The measures of every head of every attention, each the mean over the examples."""
+    found = {}
+    for module in examples[0]:
+        for name, measure in MEASURES.items():
+            heads = torch.stack([measure(weights[module]) for weights in examples]).nanmean(0)
+            for head, value in enumerate(heads.tolist(), start=1):
+                if not isnan(value):  # monotonicity is undefined for one row
+                    found[f"{name}/{readable(module)} head {head}"] = value
+    return found
 
 
 def _table(observations: list[Observation]) -> str:

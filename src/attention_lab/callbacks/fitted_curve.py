@@ -2,12 +2,12 @@
 
 import pytorch_lightning as pl
 
-from attention_lab.callbacks.tensorboard import add_picture, run_writer
+from attention_lab.callbacks.trackers import run_trackers
 from attention_lab.tasks import Regression
 
 
 class FittedCurve(pl.Callback):
-    """Log the fitted curve and the training samples to TensorBoard, for data of one input.
+    """Log the fitted curve and the training samples to the run's trackers, for data of one input.
 
     At the first validation, whenever the number of steps has quadrupled since the last picture, and at the
     end: drawing takes as long as several steps of a small regression.
@@ -28,10 +28,11 @@ class FittedCurve(pl.Callback):
 
     def _log(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Log the curve on the writing process."""
-        writer = run_writer(trainer)
-        if writer is None or not isinstance(pl_module, Regression):
+        trackers = run_trackers(trainer)
+        if not trackers or not isinstance(pl_module, Regression):
             return
         picture = pl_module.curve_picture()
         if picture is not None:
-            add_picture(writer, "fit", picture, trainer.global_step)
+            for tracker in trackers:
+                tracker.log_picture("fit", picture, trainer.global_step)
             self.logged = trainer.global_step

@@ -12,13 +12,14 @@ from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 from torch.utils.tensorboard import SummaryWriter
 from torch.utils.tensorboard.summary import hparams
 
+from attention_lab.callbacks.trackers.base import RunTracker, run_trackers
 from attention_lab.viz import to_png
 
 TICKED = 5
 """Number of columns that the HPARAMS tab shows by default."""
 
 
-class RunLogger(TensorBoardLogger):
+class RunLogger(TensorBoardLogger, RunTracker):
     """A TensorBoard logger that writes one event file for a run: `folder/tensorboard`.
 
     Lightning finalizes a logger after fitting and again after testing, and each time would start a new file.
@@ -32,7 +33,7 @@ class RunLogger(TensorBoardLogger):
 
     @rank_zero_only
     def log_settings(
-        self, settings: Mapping[str, Any], metrics: tuple[str, ...], first: Sequence[str] = ()
+        self, settings: Mapping[str, Any], metrics: Sequence[str], first: Sequence[str] = ()
     ) -> None:
         """Fill the HPARAMS tab with settings; its metrics are scalars that the run logs later.
 
@@ -50,6 +51,22 @@ class RunLogger(TensorBoardLogger):
             writer.add_summary(summary)
 
     @rank_zero_only
+    def log_picture(self, tag: str, picture: Image, step: int) -> None:
+        """Write a picture as it is: `add_image` would encode it anew."""
+        image = Summary.Image(
+            height=picture.height, width=picture.width, colorspace=3, encoded_image_string=to_png(picture)
+        )
+        self.experiment._get_file_writer().add_summary(
+            Summary(value=[Summary.Value(tag=tag, image=image)]), step
+        )
+
+    def log_results(self, metrics: Mapping[str, float], step: int) -> None:
+        """Nothing: the HPARAMS tab reads the metrics that Lightning logs."""
+
+    def continue_run(self) -> None:
+        """Nothing: a resumed run adds another event file to the same folder."""
+
+    @rank_zero_only
     def finalize(self, status: str) -> None:
         """Flush the file, but leave it open for the next stage."""
         if self._experiment is not None:
@@ -65,22 +82,10 @@ class RunLogger(TensorBoardLogger):
             self.experiment.close()
 
 
-def run_loggers(trainer: pl.Trainer) -> list[RunLogger]:
-    """The run's TensorBoard loggers; none on a process that does not write."""
-    return [one for one in trainer.loggers if isinstance(one, RunLogger) and trainer.is_global_zero]
-
-
 def run_writer(trainer: pl.Trainer) -> SummaryWriter | None:
     """The writer of the run's TensorBoard file; None without one, or on a process that does not write."""
-    for logger in run_loggers(trainer):
-        writer: SummaryWriter = logger.experiment
-        return writer
+    for logger in run_trackers(trainer):
+        if isinstance(logger, RunLogger):
+            writer: SummaryWriter = logger.experiment
+            return writer
     return None
-
-
-def add_picture(writer: SummaryWriter, tag: str, picture: Image, step: int) -> None:
-    """Write a picture without the re-encoding of `add_image`."""
-    image = Summary.Image(
-        height=picture.height, width=picture.width, colorspace=3, encoded_image_string=to_png(picture)
-    )
-    writer._get_file_writer().add_summary(Summary(value=[Summary.Value(tag=tag, image=image)]), step)  # type: ignore[no-untyped-call]

@@ -18,14 +18,18 @@ from attention_lab.errors import LabError
 
 REQUIRED_EXTRAS = {
     "sweep=optuna": ("optuna", "search"),
+    "logger=wandb": ("wandb", "loggers"),
+    "logger=mlflow": ("mlflow", "loggers"),
     "launcher=slurm": ("hydra_plugins.hydra_submitit_launcher", "slurm"),
     "launcher=submitit_local": ("hydra_plugins.hydra_submitit_launcher", "slurm"),
     "launcher=joblib": ("hydra_plugins.hydra_joblib_launcher", "joblib"),
     "launcher=ray": ("hydra_plugins.hydra_ray_launcher", "ray"),
 }
-"""The package that a choice needs, and the extra that installs it."""
-NULL_CHOICES = ("experiment=null", "launcher=null", "sweep=null")
-"""Groups that may be left without a choice."""
+"""Choices that need more than the project does: a package, and the extra that brings it."""
+
+
+NULL_CHOICES = ("debug=null", "experiment=null", "launcher=null", "sweep=null")
+"""Groups of which nothing may be chosen."""
 
 
 def check_choices(folder: str, arguments: Sequence[str] | None = None) -> None:
@@ -86,12 +90,30 @@ def check_combination(config: DictConfig) -> None:
     """
     _check_machine(config)
     _check_ranges(config)
+    check_labels(config)
     needs, kind = config.model.get("needs"), config.data.get("kind")
     if config.stage == "fit" and needs != kind:
         fitting = ", ".join(_choices_with("data", "kind", needs))
         model, data = _chosen("model"), _chosen("data")
         raise LabError(f"{model} needs {needs} data, and {data} is {kind} data: choose data={fitting}")
     _check_mechanism(config)
+
+
+_TAG = r"\w[\w ./:-]{0,63}"
+
+
+def check_labels(config: DictConfig) -> None:
+    """Raise LabError if the tags are no list of words, or the notes no text."""
+    tags, notes = config.get("tags"), config.get("notes")
+    if tags is not None and not OmegaConf.is_list(tags):
+        raise LabError(f"tags={tags}: give a list, as in 'tags=[{tags}]'")
+    for tag in tags or ():
+        if not re.fullmatch(_TAG, str(tag)):
+            raise LabError(
+                f"tags: {str(tag)[:80]!r} is no tag: give at most 64 letters, digits, spaces and _./:-"
+            )
+    if notes is not None and not isinstance(notes, str | int | float):
+        raise LabError("notes must be a text, as in 'notes=\"with the old tokenizer\"'")
 
 
 MINIMUMS = {

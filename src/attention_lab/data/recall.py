@@ -119,7 +119,7 @@ class Recall(ClassificationData):
         ends = list(accumulate(self._train_counts()))
         rows, *short = torch.arange(len(split)).tensor_split(ends[:-1])
         batches = GrowingBatches(split.lengths[rows], short, self.batch_size, rank, world_size)
-        return DataLoader(split, sampler=batches, batch_size=None)
+        return self.in_trainers_order(DataLoader(split, sampler=batches, batch_size=None))
 
     def _train_counts(self) -> list[int]:
         """Number of sequences in the later epochs, then in each of the first ones: more if shorter."""

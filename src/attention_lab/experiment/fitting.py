@@ -10,7 +10,7 @@ from pytorch_lightning.callbacks import ModelCheckpoint
 
 from attention_lab.callbacks.resumable import STATE
 from attention_lab.callbacks.run_logs import rewind
-from attention_lab.callbacks.tensorboard import run_loggers
+from attention_lab.callbacks.trackers import run_trackers
 from attention_lab.errors import LabError
 from attention_lab.experiment.build import Config
 from attention_lab.experiment.checkpoints import check_same_model
@@ -85,11 +85,12 @@ def write_settings(trainer: pl.Trainer, plain: Config, task: Task, folder: Path,
         resume.remove_partial_files(folder)
         own = start.own or {}
         rewind(trainer.loggers, interrupted_epoch_state(own[STATE])["logs"] if STATE in own else {})
-    if start.resuming:
-        return
     hydra = HydraConfig.get()
-    for logger in run_loggers(trainer):
-        logger.log_settings(hparam_columns(plain, hydra), task.headlines, hparam_order(hydra))
+    for tracker in run_trackers(trainer):
+        if start.resuming:
+            tracker.continue_run()
+        else:
+            tracker.log_settings(hparam_columns(plain, hydra), task.headlines, hparam_order(hydra))
 
 
 def fit_metrics(trainer: pl.Trainer, task: Task, cost: Cost) -> dict[str, float]:

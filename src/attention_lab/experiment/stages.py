@@ -11,7 +11,7 @@ from omegaconf import DictConfig
 
 from attention_lab.callbacks.restoring import Restoring
 from attention_lab.callbacks.resumable import Resumable
-from attention_lab.callbacks.tensorboard import run_loggers
+from attention_lab.callbacks.trackers import run_trackers
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.errors import LabError, Stopped
 from attention_lab.experiment.build import (
@@ -162,8 +162,9 @@ def _test(
     metrics |= tested
     if not trainer.is_global_zero:
         return
-    for logger in run_loggers(trainer):
-        logger.close()
+    for tracker in run_trackers(trainer):
+        tracker.log_results(metrics, trainer.global_step)
+        tracker.close()
     tables = task.write_artifacts(folder, data, pictures)
     results.write_metrics(folder, metrics)  # last: they mark the run as finished
     if not in_sweep():

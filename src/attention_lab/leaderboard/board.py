@@ -23,7 +23,7 @@ from attention_lab.leaderboard.tables import (
 )
 from attention_lab.runs.parts import SEED
 from attention_lab.runs.path_patterns import expand_paths
-from attention_lab.runs.run_folder import METRICS, Job, find_runs
+from attention_lab.runs.run_folder import METRICS, Job, find_runs, tags_of
 from attention_lab.writing import write_atomically
 
 NAME = "leaderboard"
@@ -75,7 +75,11 @@ def leaderboard(config: DictConfig) -> None:
         LabError: `run` is not a folder, or there are no runs in it.
     """
     folders = _folders(config.run)
-    jobs = find_runs(folders)
+    jobs, tags = find_runs(folders), list(config.tags or [])
+    if jobs and tags:
+        jobs = [job for job in jobs if set(tags) <= set(tags_of(job))]
+        if not jobs:
+            raise LabError(f"tags={tags}: no run in run={_given(config.run)} has them all")
     if not jobs:
         raise LabError(
             f"run={_given(config.run)}: no runs found; the folder of a run has config.yaml and {METRICS}"

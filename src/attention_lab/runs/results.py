@@ -75,8 +75,14 @@ def print_results(metrics: Mapping[str, float], tables: Sequence[ConsoleTable], 
     for name, path in paths.items():
         if path.exists():
             console.print(f"{name:<12} {path}", soft_wrap=True, highlight=False)
-    if (folder / "tensorboard").exists():
-        console.print(f"{'TensorBoard':<12} tensorboard --logdir {folder}", soft_wrap=True, highlight=False)
+    commands = {
+        "TensorBoard": ("tensorboard", f"tensorboard --logdir {folder}"),
+        "MLflow": ("mlflow.db", f"mlflow ui --backend-store-uri sqlite:///{folder / 'mlflow.db'}"),
+        "W&B": ("wandb/offline-run-*", f"wandb sync {folder}/wandb/offline-run-*"),
+    }
+    for name, (pattern, command) in commands.items():
+        if any(folder.glob(pattern)):
+            console.print(f"{name:<12} {command}", soft_wrap=True, highlight=False)
 
 
 def is_interval_end(name: str, metrics: Container[str]) -> bool:

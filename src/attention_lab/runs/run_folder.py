@@ -96,6 +96,12 @@ class Job:
         )
 
 
+def tags_of(job: Job) -> list[str]:
+    """The tags that a run was given."""
+    tags = job.config.get("tags")
+    return [str(tag) for tag in tags] if isinstance(tags, list) else []
+
+
 def record_failure(folder: Path, error: BaseException, reason: str = "") -> str:
     """Write `error.txt` to a run's folder; returns the reason, its first line.
 

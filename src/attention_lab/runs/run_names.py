@@ -77,7 +77,9 @@ def hparam_columns(config: Mapping[str, Any], hydra: Any) -> dict[str, Any]:
 
     choices = {part: hydra.runtime.choices[part] for part in HPARAMS if part in hydra.runtime.choices}
     options = flatten_options({part: config[part] for part in HPARAMS if config.get(part) is not None})
-    return choices | {path: value for path, value in options.items() if path not in HPARAMS_HIDDEN}
+    labels = {"tags": ", ".join(config.get("tags") or []), "notes": config.get("notes")}
+    shown = {name: text for name, text in labels.items() if text}
+    return choices | {path: value for path, value in options.items() if path not in HPARAMS_HIDDEN} | shown
 
 
 def hparam_order(hydra: Any) -> list[str]:

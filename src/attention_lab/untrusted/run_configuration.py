@@ -109,6 +109,10 @@ def _moved(node: Any, path: str, root: Any, folder: Path, name: str) -> Any:
             f"{name} has {path}={node[:200]!r}, which is not in the run's folder: "
             f"give {path}=... on the command line if you want it"
         )
+    if last == "entity":  # of Weights & Biases: the account that gets what the run logs
+        raise LabError(
+            f"{name} has {path}={node[:200]!r}: give {path}=... on the command line if you want it"
+        )
     if last in ("name", "version", "filename") and "/" in re.sub(r"{[^{}]*}", "", node):
         raise LabError(f"{name} has {path}={node[:200]!r}, which is not a file name")
     return node

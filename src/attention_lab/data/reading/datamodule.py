@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader
 
 from attention_lab.data.reading.batches import Batch
 from attention_lab.data.reading.codecs import Codec
-from attention_lab.data.reading.loading import loader
+from attention_lab.data.reading.loading import SameBatches, loader
 from attention_lab.data.reading.parts import Parts, check_at_least
 from attention_lab.data.reading.splits import Split
 from attention_lab.errors import LabError
@@ -73,11 +73,11 @@ class DataModule(pl.LightningDataModule, ABC):
 
     def train_dataloader(self) -> DataLoader[Any]:
         """Batches of the training part, shuffled."""
-        return self._loader(self.parts.train, shuffle=True)
+        return self.in_trainers_order(self._loader(self.parts.train, shuffle=True))
 
     def val_dataloader(self) -> DataLoader[Any]:
         """Batches of the validation part."""
-        return self._loader(self.parts.validation, shuffle=False)
+        return self.in_trainers_order(self._loader(self.parts.validation, shuffle=False))
 
     def test_dataloader(self) -> DataLoader[Any]:
         """Batches of the test part."""
@@ -88,6 +88,13 @@ class DataModule(pl.LightningDataModule, ABC):
         split = self.parts.validation
         picks = torch.linspace(0, len(split) - 1, min(size, len(split))).round().long()
         return split[split.lengths.argsort(stable=True)[picks]]
+
+    def in_trainers_order(self, batches: DataLoader[Any]) -> DataLoader[Any]:
+        """The batches, the same in every epoch if `trainer.overfit_batches` is set."""
+        if not getattr(self.trainer, "overfit_batches", 0):
+            return batches
+        sampler: Any = batches.sampler
+        return DataLoader(batches.dataset, sampler=SameBatches(sampler), batch_size=None)
 
     def _loader(self, split: Split, shuffle: bool) -> DataLoader[Any]:
         trainer = self.trainer

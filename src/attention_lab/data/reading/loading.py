@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Sampler
+from torch.utils.data import DataLoader, Sampler, SequentialSampler
 
 from attention_lab.data.reading.splits import Split
 from attention_lab.errors import LabError
@@ -101,6 +101,22 @@ class GrowingBatches(BucketBatches):
         if self._epoch < len(self._short):
             return list(self._short[self._epoch].tensor_split(self._batches))
         return super()._shuffled()
+
+
+class SameBatches(SequentialSampler):
+    """The batches of the first epoch in every epoch, so that some of them can be overfitted.
+
+    With `trainer.overfit_batches`, Lightning leaves a sampler in its place only if it is of this base class.
+    """
+
+    def __init__(self, batches: Sampler[Any]) -> None:
+        self._batches = batches
+
+    def __len__(self) -> int:
+        return len(self._batches)  # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._batches)
 
 
 def loader(

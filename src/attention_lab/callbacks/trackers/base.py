@@ -1,0 +1,76 @@
+"""What a logger does besides Lightning's metrics: settings, pictures, final results, one record for a run."""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+from PIL.Image import Image
+from pytorch_lightning.loggers import Logger
+
+from attention_lab.reading import read_regular
+from attention_lab.writing import write_atomically
+
+_LONGEST_ID = 100  # bytes of a file with the id of a run
+
+
+class RunTracker(Logger, ABC):
+    """A logger that shows a whole run: its settings, metrics, pictures and final results.
+
+    Lightning ends a logger after fitting and again after testing; a tracker keeps one record for both and
+    ends it in `close`.
+    """
+
+    @abstractmethod
+    def log_settings(
+        self, settings: Mapping[str, Any], metrics: Sequence[str], first: Sequence[str] = ()
+    ) -> None:
+        """Log the hyperparameters of a new run.
+
+        Args:
+            settings: plain values by their dotted path.
+            metrics: names of the metrics by which runs are compared.
+            first: settings by which the run is told from others, the most important first.
+        """
+
+    @abstractmethod
+    def log_picture(self, tag: str, picture: Image, step: int) -> None:
+        """Log a picture under a name that stays the same over the steps."""
+
+    @abstractmethod
+    def log_results(self, metrics: Mapping[str, float], step: int) -> None:
+        """Log the final metrics, including those that Lightning does not know."""
+
+    @abstractmethod
+    def continue_run(self) -> None:
+        """Append to the record that the run in this folder began before it was interrupted."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the record."""
+
+
+def run_trackers(trainer: pl.Trainer) -> list[RunTracker]:
+    """The run's trackers; none on a process that does not write."""
+    return [one for one in trainer.loggers if isinstance(one, RunTracker) and trainer.is_global_zero]
+
+
+def run_title(folder: Path) -> str:
+    """What a tracker calls the run in a folder: the last two parts of its path."""
+    return "/".join(folder.absolute().parts[-2:])
+
+
+def save_run_id(path: Path, run_id: str) -> None:
+    """Keep the id that a tracker gave to a run, so that a resumed run appends to the same record."""
+    write_atomically(path, f"{run_id}\n")
+
+
+def read_run_id(path: Path, pattern: str) -> str | None:
+    """The id of a run that `save_run_id` has kept; None if the file is missing or holds anything else."""
+    with suppress(OSError, UnicodeDecodeError):
+        found = read_regular(path, _LONGEST_ID).decode("ascii").strip()
+        return found if re.fullmatch(pattern, found) else None
+    return None

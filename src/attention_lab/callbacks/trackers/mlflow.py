@@ -1,0 +1,90 @@
+"""A run on MLflow."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from PIL.Image import Image
+from pytorch_lightning.loggers import MLFlowLogger
+from pytorch_lightning.utilities import rank_zero_only
+
+from attention_lab.callbacks.trackers.base import RunTracker, read_run_id, run_title, save_run_id
+from attention_lab.errors import LabError
+
+RUN_ID = "mlflow_run_id.txt"
+"""In the run's folder: the id of its record."""
+DATABASE = "mlflow.db"
+"""In the run's folder, if no other place for the records is given."""
+NOTE = "mlflow.note.content"
+"""The tag that MLflow shows as a run's description."""
+_PROCESS_URI = os.environ.get("MLFLOW_TRACKING_URI")  # MLflow itself sets it for whatever runs later
+
+
+class MlflowTracker(MLFlowLogger, RunTracker):
+    """Log a run to MLflow, with hyperparameters, heatmaps and final metrics.
+
+    Args:
+        folder: the run's folder.
+        experiment_name: the experiment that the run belongs to.
+        tracking_uri: a server or a database that holds the records of many runs, such as
+            `http://localhost:5000` or `sqlite:////data/mlflow.db`. None: the environment variable
+            `MLFLOW_TRACKING_URI`, else `mlflow.db` in the run's folder.
+        tags: words to find the run by; each is a tag of the value "true".
+        notes: a description.
+
+    Raises:
+        LabError: MLflow is missing or too old.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        experiment_name: str = "attention-lab",
+        tracking_uri: str | None = None,
+        tags: Sequence[str] = (),
+        notes: str | None = None,
+    ) -> None:
+        self.folder = Path(folder).absolute()
+        uri = tracking_uri or _PROCESS_URI
+        own = None if uri else f"sqlite:///{self.folder / DATABASE}"
+        self._prefix, self._run_id, self._experiment_id, self._checkpoint_callback = "", None, None, None
+        self._initialized = False
+        if rank_zero_only.rank:  # type: ignore[attr-defined]
+            return  # only the first process opens the database
+        os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
+        try:
+            super().__init__(
+                experiment_name=experiment_name,
+                run_name=run_title(self.folder),
+                tracking_uri=uri or own,
+                tags=dict.fromkeys(tags, "true") | ({NOTE: notes} if notes else {}),
+                artifact_location=str(self.folder / "mlflow_artifacts") if own else None,
+            )
+        except ImportError:
+            raise LabError("logger=mlflow needs MLflow 3 or newer: pip install -e '.[loggers]'") from None
+
+    @rank_zero_only
+    def log_settings(
+        self, settings: Mapping[str, Any], metrics: Sequence[str], first: Sequence[str] = ()
+    ) -> None:
+        """Log the hyperparameters, and keep the id of the record."""
+        self.log_hyperparams(dict(settings))
+        save_run_id(self.folder / RUN_ID, str(self.run_id))
+
+    @rank_zero_only
+    def log_picture(self, tag: str, picture: Image, step: int) -> None:
+        """Log a picture; MLflow shows its steps on a slider."""
+        self.experiment.log_image(self.run_id, picture, key=tag, step=step)
+
+    @rank_zero_only
+    def log_results(self, metrics: Mapping[str, float], step: int) -> None:
+        """Log the final metrics."""
+        self.log_metrics(metrics, step)
+
+    def continue_run(self) -> None:
+        """Append to the record of the interrupted run."""
+        self._run_id = read_run_id(self.folder / RUN_ID, "[0-9a-f]{32}")
+
+    def close(self) -> None:
+        """Nothing: Lightning ends the record after each stage, and MLflow opens it again."""

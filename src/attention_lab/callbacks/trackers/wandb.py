@@ -1,0 +1,132 @@
+"""A run on Weights & Biases."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from PIL.Image import Image
+from pytorch_lightning.loggers import WandbLogger
+from pytorch_lightning.loggers.logger import rank_zero_experiment  # type: ignore[attr-defined]
+from pytorch_lightning.utilities import rank_zero_only
+
+from attention_lab.callbacks.trackers.base import RunTracker, read_run_id, run_title, save_run_id
+from attention_lab.errors import LabError, first_line
+from attention_lab.writing import remove
+
+RUN_ID = "wandb_run_id.txt"
+"""In the run's folder: the id of its record."""
+
+
+class WandbTracker(WandbLogger, RunTracker):
+    """Log a run to Weights & Biases, with hyperparameters, heatmaps and final metrics.
+
+    Its files are in `folder/wandb`. Without a network set `offline`, or the environment variable
+    `WANDB_MODE=offline`, and upload later with `wandb sync folder/wandb/offline-run-*`.
+
+    Args:
+        folder: the run's folder.
+        project: the project that the run belongs to.
+        entity: user or team; None: the default of your account.
+        group: runs that belong together, such as those of a sweep.
+        offline: write files only.
+        tags: words to find the run by.
+        notes: a description.
+
+    Raises:
+        LabError: wandb is not installed.
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        project: str = "attention-lab",
+        entity: str | None = None,
+        group: str | None = None,
+        offline: bool = False,
+        tags: Sequence[str] = (),
+        notes: str | None = None,
+    ) -> None:
+        try:
+            super().__init__(
+                name=run_title(Path(folder)),
+                save_dir=folder,
+                project=project,
+                entity=entity,
+                group=group,
+                mode="offline" if offline else None,
+                tags=list(tags),
+                notes=notes,
+                # The console belongs to the program: wandb neither captures it nor writes its own summary.
+                settings={"console": "off", "quiet": True, "silent": offline},
+            )
+        except ModuleNotFoundError:
+            raise LabError("logger=wandb needs packages of its own: pip install -e '.[loggers]'") from None
+        self._wandb_init.pop("anonymous", None)  # which wandb no longer knows
+        self.folder = Path(folder)
+
+    @property
+    @rank_zero_experiment
+    def experiment(self) -> Any:
+        """The `wandb.Run`; it is begun on first use.
+
+        Raises:
+            LabError: it cannot be begun, for example because nobody is logged in.
+        """
+        if self._experiment is not None:
+            return self._experiment
+        import wandb
+
+        try:
+            begun = super().experiment
+        except wandb.Error as error:
+            raise LabError(
+                f"logger=wandb: {first_line(error).rstrip('.')}: log in with `wandb login`, or add "
+                "logger.wandb.offline=true"
+            ) from None
+        save_run_id(self.folder / RUN_ID, str(begun.id))
+        self._remove_links_out()
+        return begun
+
+    @rank_zero_only
+    def log_settings(
+        self, settings: Mapping[str, Any], metrics: Sequence[str], first: Sequence[str] = ()
+    ) -> None:
+        """Log the hyperparameters."""
+        self.log_hyperparams(dict(settings))
+
+    @rank_zero_only
+    def log_picture(self, tag: str, picture: Image, step: int) -> None:
+        """Log a picture."""
+        self.log_image(tag, [picture], step)
+
+    @rank_zero_only
+    def log_results(self, metrics: Mapping[str, float], step: int) -> None:
+        """Put the final metrics into the run's summary, the columns of W&B's table of runs."""
+        self.experiment.summary.update(dict(metrics))
+
+    def continue_run(self) -> None:
+        """Append to the record of the interrupted run."""
+        self._id = self._wandb_init["id"] = read_run_id(self.folder / RUN_ID, "[a-z0-9]{8}")
+
+    @rank_zero_only
+    def finalize(self, status: str) -> None:
+        """End the record of a run that failed; another one stays open for the test."""
+        if status == "failed":
+            self._finish(1)
+
+    @rank_zero_only
+    def close(self) -> None:
+        """End the record."""
+        self._finish(0)
+
+    def _remove_links_out(self) -> None:
+        """Remove wandb's link to a log file elsewhere: a folder with such a link is not resumed in."""
+        for link in self.folder.glob("wandb/*/logs/*.log"):
+            if link.is_symlink():
+                remove(link)
+
+    def _finish(self, status: int) -> None:
+        if self._experiment is not None:
+            self._experiment.finish(exit_code=status)
+            self._remove_links_out()
+            self._experiment = None  # the next run of a sweep in this process begins one of its own

@@ -1,0 +1,85 @@
+"""Runs on Weights & Biases and MLflow, without a network: what is logged, where, and what is missing."""
+
+import json
+import logging
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from attention_lab.callbacks.trackers.base import read_run_id, save_run_id
+from attention_lab.commandline import groups
+
+SMALL = [
+    *("model=seq2seq", "data=reverse", "data.train_size=20", "data.validation_size=4", "data.test_size=4"),
+    *("data.max_length=4", "model.embedding_size=4", "model.hidden_size=4", "trainer.max_epochs=1"),
+    *("pictures=0", "callbacks.attention_maps.examples=1", "tags=[first try,lstm]", "notes=hello"),
+]
+
+
+def test_wandb_gets_settings_heatmaps_and_results_and_goes_on_when_resumed(command) -> None:
+    pytest.importorskip("wandb")
+    done = command(*SMALL, "logger=wandb", "~logger.tensorboard", "logger.wandb.offline=true")
+    assert (done.status, done.err) == (0, "")
+    (record,) = done.folder.glob("wandb/offline-run-*")
+    content = next(record.glob("*.wandb")).read_bytes()
+    run_id = read_run_id(done.folder / "wandb_run_id.txt", "[a-z0-9]{8}")
+    assert run_id is not None and record.name.endswith(run_id)
+    wanted = ["model.hidden_size", "first try", "hello", "train/loss", "fit/seconds", "attention_entropy"]
+    assert [name for name in wanted if name.encode() not in content] == []
+    assert len(list(record.glob("files/media/images/attention/example 1/*.png"))) == 1
+    assert not (done.folder / "tensorboard").exists()
+
+    (done.folder / "metrics.json").unlink()
+    resumed = command(f"resume={done.folder}", folder=done.folder)
+    assert resumed.status == 0, resumed.err
+    assert read_run_id(done.folder / "wandb_run_id.txt", ".*") == run_id
+
+
+def test_wandb_without_a_login_says_what_to_do(command, monkeypatch) -> None:
+    pytest.importorskip("wandb")
+    for name in ("WANDB_API_KEY", "WANDB_MODE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NETRC", "/dev/null")
+    done = command(*SMALL, "logger=wandb")
+    assert done.status == 1
+    assert done.err.startswith("Error: logger=wandb: ") and done.err.count("\n") == 1
+    assert "logger.wandb.offline=true" in done.err
+
+
+@pytest.mark.slow  # importing MLflow alone takes ten seconds
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
+def test_mlflow_gets_settings_heatmaps_and_results_and_goes_on_when_resumed(command) -> None:
+    pytest.importorskip("mlflow", minversion="3")
+    done = command(*SMALL, "logger=mlflow")
+    assert done.status == 0, done.err
+    with sqlite3.connect(done.folder / "mlflow.db") as records:
+        ((run_id, status),) = records.execute("select run_uuid, status from runs").fetchall()
+        tags = dict(records.execute("select key, value from tags").fetchall())
+        params = dict(records.execute("select key, value from params").fetchall())
+        metrics = {name for (name,) in records.execute("select key from metrics").fetchall()}
+    assert status == "FINISHED"
+    assert (tags["first try"], tags["mlflow.note.content"]) == ("true", "hello")
+    assert (params["model.hidden_size"], params["tags"]) == ("4", "first try, lstm")
+    assert metrics >= json.loads((done.folder / "metrics.json").read_text()).keys()
+    assert len(list(done.folder.glob("mlflow_artifacts/*/artifacts/images/attention~example 1~*.png"))) == 1
+    (done.folder / "metrics.json").unlink()
+    assert command(f"resume={done.folder}", folder=done.folder).status == 0
+    with sqlite3.connect(done.folder / "mlflow.db") as records:
+        assert records.execute("select run_uuid from runs").fetchall() == [(run_id,)]
+    logging.getLogger("mlflow").handlers.clear()
+
+
+@pytest.mark.parametrize("logger", ["wandb", "mlflow"])
+def test_a_missing_package_is_named_with_its_extra(logger: str, monkeypatch) -> None:
+    monkeypatch.setattr(groups, "find_spec", lambda name: None)
+    with pytest.raises(groups.LabError, match=rf"logger={logger} needs .*pip install -e '\.\[loggers\]'"):
+        groups.check_installed("logger", logger)
+
+
+@pytest.mark.parametrize("content", ["", "../../etc", "abc", "x" * 200, "ABCDEFGH"])
+def test_an_id_of_another_form_is_not_used(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "id.txt"
+    assert read_run_id(path, "[a-z0-9]{8}") is None
+    save_run_id(path, content)
+    assert read_run_id(path, "[a-z0-9]{8}") is None
