@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from attention_lab.tasks import Observation, pictures
 from attention_lab.tasks.observation import Sides, make_observation
 from attention_lab.tasks.pictures import attention_pictures, readable, save_pictures
 from attention_lab.tensorboard_plugin.arrays import make_ink
+from attention_lab.viz import Heatmap
 
 ENCODER, DECODER = "encoder.layers.0.attention.attention", "decoder.attention"
 SIDES = Sides(["x", "y", "</s>"], ["a", "b"], torch.tensor([0, 1, -1]))
@@ -52,6 +54,22 @@ def test_places_have_readable_names(module: str, place: str) -> None:
 
 def test_one_picture_for_each_attention() -> None:
     assert [place for place, _ in _drawn(_observation())] == ["encoder layer 1", "decoder"]
+
+
+def test_every_head_is_numbered_and_the_place_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[tuple[str, str, list[str]]] = []
+    plain = pictures.draw_heatmaps
+
+    def noting(maps: list[Heatmap], **options: Any) -> Image.Image:
+        drawn.append((options["title"], options["subtitle"], [one.title for one in maps]))
+        return plain(maps, **options)
+
+    monkeypatch.setattr(pictures, "draw_heatmaps", noting)
+    _drawn(_observation())
+    assert drawn == [
+        ("ab → x y", "encoder layer 1", ["head 1", "head 2"]),
+        ("ab → x y", "decoder", [""]),
+    ]
 
 
 @pytest.mark.parametrize("text", ["ab", "a/b\\c:../..", "", "\x00", "word " * 2000, "日本語", "<script>"])

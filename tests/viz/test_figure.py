@@ -13,6 +13,7 @@ import torch
 from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
 from PIL import Image
 
 from attention_lab.viz import show_heatmaps
@@ -122,6 +123,43 @@ def test_matrices_of_different_sizes_keep_their_own_labels() -> None:
     boxes = [axes.get_window_extent() for axes in (first, second)]
     for box, (queries, keys) in zip(boxes, [(4, 5), (3, 12)], strict=True):
         assert box.width / keys == pytest.approx(box.height / queries, rel=0.01)
+
+
+UNEVEN = [np.full(shape, 0.5) for shape in ((5, 7), (9, 4), (3, 12), (2, 2))]
+OWN = [
+    [[f"{start}-{'x' * (place % 7)}{place}" for place in range(one.shape[axis])] for one in UNEVEN]
+    for axis, start in enumerate(("query", "wonderful key"))
+]
+
+
+@pytest.mark.parametrize("columns", [2, 4])
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("figsize", [None, (12, 9)])
+def test_labels_of_one_map_keep_off_the_next(
+    columns: int, shared: bool, figsize: tuple[float, float] | None
+) -> None:
+    titles = ["one", "a title wider than its map", "three", "four"]
+    figure = show_heatmaps(
+        UNEVEN, titles=titles, queries=OWN[0], keys=OWN[1], columns=columns, shared=shared, figsize=figsize
+    )
+    figure.canvas.draw()
+    found = [axes.get_tightbbox() for axes in figure.axes if axes.axison]
+    boxes = [box for box in found if box is not None]
+    if not shared:  # a map and its own bar
+        boxes = [Bbox.union([one, bar]) for one, bar in zip(boxes[:4], boxes[4:], strict=True)]
+    for number, one in enumerate(boxes):
+        assert one.x0 >= 0 and one.y0 >= 0 and one.x1 <= figure.bbox.x1 and one.y1 <= figure.bbox.y1
+        assert not any(one.overlaps(other) for other in boxes[number + 1 :])
+    tops = [axes.get_window_extent().y1 for axes in panels(figure)]
+    for number in range(0, len(tops), columns):
+        assert tops[number : number + columns] == pytest.approx([tops[number]] * len(tops[number:][:columns]))
+
+
+def test_no_paper_is_left_empty_around_the_maps() -> None:
+    figure = show_heatmaps(UNEVEN, queries=OWN[0], keys=OWN[1], columns=4)
+    figure.canvas.draw()
+    inches, needed = figure.get_size_inches(), figure.get_tightbbox().size  # in inches too
+    assert (needed > inches - 0.5).all()
 
 
 def test_a_scale_for_each() -> None:

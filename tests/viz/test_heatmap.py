@@ -190,6 +190,15 @@ def test_labels_need_not_be_as_many_as_cells() -> None:
     )
 
 
+@pytest.mark.parametrize("keys", [2, 8, 40])
+def test_titles_that_differ_at_their_end_are_told_apart(keys: int) -> None:
+    def picture(title: str) -> bytes:
+        heatmap = Heatmap(np.zeros((3, keys)), f"decoder layer 1 self · {title}")
+        return to_png(draw_heatmaps([heatmap] * 4))
+
+    assert len({picture("head 1"), picture("head 2"), picture("head 12")}) == 3
+
+
 def test_columns_and_title() -> None:
     maps = [random_map(5, 5)] * 6
     wide, tall = draw_heatmaps(maps, columns=6), draw_heatmaps(maps, columns=1)

@@ -46,13 +46,13 @@ def record_pictures(record: AttentionRecord, top: float) -> Iterator[tuple[str, 
         pixels, cell = record.picture
         for number, head in enumerate(record.weights, start=1):
             overlay = Overlay(pixels / 255, cell, head, record.queries, record.gold)
-            drawn = draw_overlays(overlay, title=title, maximum=top)
-            yield f"{place} head {number}" if many else place, drawn
+            name = f"{place} head {number}" if many else place
+            yield name, draw_overlays(overlay, title=title, subtitle=name, maximum=top)
         return
     heads = [
         Heatmap(
             head,
-            title=f"{place} · head {number}" if many else place,
+            title=f"head {number}" if many else "",
             queries=record.queries,
             keys=record.keys,
             mask=mask,
@@ -60,7 +60,7 @@ def record_pictures(record: AttentionRecord, top: float) -> Iterator[tuple[str, 
         )
         for number, (head, mask) in enumerate(zip(record.weights, record.attended, strict=True), start=1)
     ]
-    yield place, draw_heatmaps(heads, title=title, maximum=top)
+    yield place, draw_heatmaps(heads, title=title, subtitle=place, maximum=top)
 
 
 def save_pictures(observations: list[Observation], folder: Path) -> list[Path]:

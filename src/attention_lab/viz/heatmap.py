@@ -8,16 +8,20 @@ from attention_lab.viz import layout as measure
 from attention_lab.viz.canvas import PAPER, Canvas
 from attention_lab.viz.cells import OUTLINE, Heatmap, Scale, cell_pixels, outline_gold
 from attention_lab.viz.fonts import label_mask
-from attention_lab.viz.layout import AXIS, CAPTION, GAP, HEADING, LEGEND, MARGIN, SPACE, Layout, arrange
-from attention_lab.viz.legend import QUIET, SAMPLES, SWATCH, draw_heading, draw_legend
+from attention_lab.viz.layout import AXIS, CAPTION, GAP, LEGEND, MARGIN, SPACE, TITLE, Layout, arrange
+from attention_lab.viz.legend import QUIET, SAMPLES, SWATCH, draw_heading, draw_legend, heading_height
 
 __all__ = ["Heatmap", "draw_heatmaps"]
+
+LEAST_SUMMARY = 60
+"""Pixels below which the largest weight of a map is not said, where it would have to be cut."""
 
 
 def draw_heatmaps(
     maps: Sequence[Heatmap],
     *,
     title: str = "",
+    subtitle: str = "",
     columns: int | None = None,
     scale: Scale = "linear",
     maximum: float = 1.0,
@@ -32,6 +36,7 @@ def draw_heatmaps(
     Args:
         maps: the panels, row by row.
         title: stands above them all.
+        subtitle: stands below it, smaller.
         columns: panels in a row; by default about as many as rows.
         scale: "sqrt" sets weights near 0 apart, for maps of many small weights.
         maximum: the weight of the darkest colour; larger ones are drawn alike.
@@ -52,12 +57,12 @@ def draw_heatmaps(
     layout = arrange(drawn, columns)
     legend = _legend_entries(drawn)
 
-    top = MARGIN + (HEADING if title else 0)
+    top = MARGIN + heading_height(title, subtitle)
     panels_right = MARGIN + layout.columns * layout.across
     legend_height = CAPTION + SAMPLES + len(legend) * (SWATCH + 8)
     height = max(layout.rows * layout.down - GAP, legend_height)
     canvas = Canvas(panels_right + LEGEND + MARGIN, top + height + MARGIN)
-    draw_heading(canvas, title)
+    draw_heading(canvas, title, subtitle)
     for number, heatmap in enumerate(drawn):
         row, column = divmod(number, layout.columns)
         left = MARGIN + column * layout.across + layout.left
@@ -85,9 +90,10 @@ def _panel(
         summary += f" · largest of {layout.block} x {layout.block} a cell"
     start, line = left - 1, top - CAPTION // 2 - 2
     if heatmap.title:
-        room = max(layout.width // 3, layout.width - label_mask(summary, 12).shape[1] - 10)
-        start += 10 + canvas.text(heatmap.title, (start, line), size=13, limit=room)
-    canvas.text(summary, (start, line), limit=left + layout.width - start, strength=QUIET)
+        start += 10 + canvas.text(heatmap.title, (start, line), size=TITLE, limit=layout.width)
+    room = left + layout.width - start
+    if room > LEAST_SUMMARY or label_mask(summary, 12).shape[1] <= room:
+        canvas.text(summary, (start, line), limit=room, strength=QUIET)
 
     _query_labels(canvas, heatmap, layout, left, top)
     _key_labels(canvas, heatmap, layout, left, top + height)

@@ -11,12 +11,14 @@ LARGEST = 2400  # pixels, a side of a picture
 MOST_ACROSS = 8  # panels in a row or column: more would leave none legible
 MARGIN, GAP = 16, 26
 HEADING = 34  # the picture's title
+SUBHEADING = 24  # the line below it
 CAPTION = 26  # a panel's title
 AXIS = 20  # an axis name
 LEGEND = 96  # width of the colour bar and its ticks
 SPACE = 6  # between labels and map
 BODY, CELL = 480, 30  # aims: pixels of a map and, at most, of a cell
-NARROWEST = 170  # a panel's title needs that much
+NARROWEST = 170  # a panel's title and largest weight need that much
+TITLE = 13  # size of a panel's title
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ def arrange(maps: Sequence[Heatmap], columns: int | None) -> Layout:
     deepest = max(key_room, line)
 
     room_across = (LARGEST - 2 * MARGIN - LEGEND) // columns - GAP - AXIS - query_room - SPACE
-    room_down = (LARGEST - 2 * MARGIN - HEADING) // rows - GAP - CAPTION - AXIS - deepest - SPACE
+    room_down = (LARGEST - 2 * MARGIN - HEADING - SUBHEADING) // rows - GAP - CAPTION - AXIS - deepest - SPACE
     room_across, room_down = min(room_across, BODY), min(room_down, BODY)
     cell = max(1, min(CELL, room_across // keys, room_down // queries))
     block = max(1, ceil(keys / room_across), ceil(queries / room_down))
@@ -86,6 +88,7 @@ def arrange(maps: Sequence[Heatmap], columns: int | None) -> Layout:
     slot = step * cell // block - 3
     widths = [width for heatmap in maps for width in _widths(heatmap.keys[::step], size, key_room)]
     wide = sum(width > slot for width in widths)
+    titles = max(label_mask(heatmap.title, TITLE).shape[1] for heatmap in maps)
     return Layout(
         columns=columns,
         rows=rows,
@@ -98,7 +101,7 @@ def arrange(maps: Sequence[Heatmap], columns: int | None) -> Layout:
         slot=slot,
         depth=deepest if wide else line,
         turned=wide > len(widths) / 2,
-        width=max(NARROWEST, ceil(keys / block) * cell),
+        width=max(NARROWEST, ceil(keys / block) * cell, min(titles, room_across)),
         height=max(1, ceil(queries / block) * cell),
     )
 

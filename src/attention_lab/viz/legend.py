@@ -6,7 +6,7 @@ import numpy as np
 
 from attention_lab.viz.canvas import BAD, GOLD, PAPER, SHADES, Canvas
 from attention_lab.viz.cells import OUTLINE, Scale, hatching, shades
-from attention_lab.viz.layout import CAPTION, MARGIN
+from attention_lab.viz.layout import CAPTION, HEADING, MARGIN, SUBHEADING
 
 BAR_HEIGHT = 200
 SWATCH = 16
@@ -24,10 +24,19 @@ _TICKS: dict[Scale, tuple[float, ...]] = {
 }
 
 
-def draw_heading(canvas: Canvas, title: str) -> None:
-    """Write the title of the whole picture, if it has one, in the room that `layout.HEADING` leaves."""
+def heading_height(title: str, subtitle: str = "") -> int:
+    """Pixels that `draw_heading` needs."""
+    return (HEADING if title else 0) + (SUBHEADING if subtitle else 0)
+
+
+def draw_heading(canvas: Canvas, title: str, subtitle: str = "") -> None:
+    """Write the title of the whole picture and the smaller line below it, where there are such."""
+    room = canvas.pixels.shape[1] - 2 * MARGIN
     if title:
-        canvas.text(title, (MARGIN, MARGIN + 10), size=17, limit=canvas.pixels.shape[1] - 2 * MARGIN)
+        canvas.text(title, (MARGIN, MARGIN + 10), size=17, limit=room)
+    if subtitle:
+        line = MARGIN + heading_height(title, subtitle) - SUBHEADING // 2 - 6
+        canvas.text(subtitle, (MARGIN, line), size=14, limit=room, strength=QUIET)
 
 
 def draw_legend(

@@ -12,8 +12,16 @@ from PIL import Image
 from attention_lab.viz.canvas import BAD, GOLD, INK, PALETTE, PAPER, SHADES, Canvas
 from attention_lab.viz.cells import Flags, Scale, shades
 from attention_lab.viz.fonts import label_mask
-from attention_lab.viz.layout import CAPTION, GAP, HEADING, LARGEST, LEGEND, MARGIN
-from attention_lab.viz.legend import BAR_HEIGHT, QUIET, SAMPLES, SWATCH, draw_heading, draw_legend
+from attention_lab.viz.layout import CAPTION, GAP, HEADING, LARGEST, LEGEND, MARGIN, SUBHEADING
+from attention_lab.viz.legend import (
+    BAR_HEIGHT,
+    QUIET,
+    SAMPLES,
+    SWATCH,
+    draw_heading,
+    draw_legend,
+    heading_height,
+)
 
 Colours = npt.NDArray[np.float64]
 """[..] of ink, 0 to 1, or [.., 3] of sRGB, 0 to 255."""
@@ -79,7 +87,12 @@ class Overlay:
 
 
 def draw_overlays(
-    overlay: Overlay, *, title: str = "", scale: Scale = "linear", maximum: float = 1.0
+    overlay: Overlay,
+    *,
+    title: str = "",
+    subtitle: str = "",
+    scale: Scale = "linear",
+    maximum: float = 1.0,
 ) -> Image.Image:
     """Draw the picture alone, and once for each query with its weights as the colours of its paper.
 
@@ -89,6 +102,7 @@ def draw_overlays(
     Args:
         overlay: picture, weights and titles.
         title: stands above them all.
+        subtitle: stands below it, smaller.
         scale: "sqrt" sets weights near 0 apart, for maps of many small weights.
         maximum: the weight of the darkest colour; larger ones are drawn alike.
 
@@ -104,9 +118,9 @@ def draw_overlays(
     if left_out := len(overlay.weights) - queries:
         title = f"{title}   (first {queries} symbols, {left_out} left out)".strip()
     legend = ["gold"] if any(overlay.golden(query).any() for query in range(queries)) else []
-    plan = _arrange(overlay, queries + 1, MARGIN + (HEADING if title else 0))
+    plan = _arrange(overlay, queries + 1, MARGIN + heading_height(title, subtitle))
     canvas = Canvas(plan.right + LEGEND, max(plan.bottom, plan.top + _legend_height(legend)) + MARGIN)
-    draw_heading(canvas, title)
+    draw_heading(canvas, title, subtitle)
     for query, (left, top) in enumerate(plan.corners, start=-1):
         canvas.frame(left, top, plan.width, plan.height)
         _caption(canvas, overlay, query, left, top - CAPTION // 2 - 1, plan.width)
@@ -178,7 +192,7 @@ def _arrange(overlay: Overlay, panels: int, top: int) -> _Plan:
         size = max(1, round(height * zoom)), max(1, round(width * zoom))
         columns = _columns(panels, size[1] + GAP, CAPTION + size[0] + GAP)
         plan = _Plan(panels, columns, *size, top)
-        if plan.rows * plan.down <= LARGEST - HEADING - 2 * MARGIN or plan.height <= _LOWEST:
+        if plan.rows * plan.down <= LARGEST - HEADING - SUBHEADING - 2 * MARGIN or plan.height <= _LOWEST:
             return plan
         zoom *= 0.9
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from attention_lab.viz.canvas import BAD, PALETTE, SHADES
 from attention_lab.viz.cells import Scale
-from attention_lab.viz.matrices import Labels, Matrix, as_captions, as_labels, as_panels
+from attention_lab.viz.notebook.matrices import Labels, Matrix, as_captions, as_labels, as_panels
+from attention_lab.viz.notebook.placement import Size, place
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -74,24 +75,24 @@ def show_heatmaps(
     from matplotlib.figure import Figure
 
     plan = _plan(matrices, titles, queries, keys, columns)
-    widths, heights = _inches(plan.panels, plan.rows, plan.columns)
-    size = figsize or _figure_size(plan, widths, heights, bars=1 if shared else plan.columns)
-    figure = Figure(size, layout="compressed", dpi=DOTS)
+    figure = Figure(figsize, dpi=DOTS)
     FigureCanvasAgg(figure)
-    grid = figure.subplots(
-        plan.rows, plan.columns, squeeze=False, width_ratios=widths, height_ratios=heights
-    ).ravel()
+    grid = figure.subplots(plan.rows, plan.columns, squeeze=False).ravel()
     for axes in grid[len(plan.panels) :]:
         axes.set_axis_off()
+    maps, bars = grid[: len(plan.panels)].tolist(), []
     norms, colours = _norms(plan.panels, scale, shared), _colours(cmap)
-    images = [_draw(*one, colours) for one in zip(grid, plan.panels, norms, strict=False)]
-    _label(grid, plan, xlabel, ylabel)
-    if shared:
-        _bar(figure, images[-1], grid.tolist())
-    else:
-        for image, axes in zip(images, grid, strict=False):
-            _bar(figure, image, [axes])
-    # Notebooks show objects with this method; matplotlib's own hook needs pyplot.
+    for number, (axes, panel, norm) in enumerate(zip(maps, plan.panels, norms, strict=True)):
+        image = _draw(axes, panel, norm, colours)
+        axes.set_title(plan.captions[number], fontsize=TITLE_POINTS, parse_math=False, pad=7)
+        left = number % plan.columns == 0
+        lowest = number + plan.columns >= len(plan.panels) or not plan.alike
+        _name(axes, "y", ylabel if left else "", plan.queries[number], left or not plan.alike)
+        _name(axes, "x", xlabel if lowest else "", plan.keys[number], lowest)
+        if number == 0 or not shared:
+            bars.append(_bar(figure, image))
+    place(figure, maps, bars, _sizes(plan.panels), plan.columns, figsize)
+    # A notebook shows what has this method; matplotlib's own hook needs pyplot.
     figure.__dict__["_repr_png_"] = partial(_png, figure)
     return figure
 
@@ -145,35 +146,26 @@ def _plan(
     return _Plan(panels, columns, captions, *sides)
 
 
-def _figure_size(
-    plan: _Plan, widths: Sequence[float], heights: Sequence[float], *, bars: int
-) -> tuple[float, float]:
-    """Inches of a figure with room for labels beside each panel or once for all, titles and colour bars."""
-    longest = [
-        max((len(label) for side in axis for label in side), default=2) for axis in (plan.queries, plan.keys)
-    ]
-    left, below = (0.3 + 0.08 * length for length in longest)
-    across, down = (1, 1) if plan.alike else (plan.columns, plan.rows)
-    width = sum(widths) + 0.1 * plan.columns + 0.7 * bars + left * across
-    return width, sum(heights) + 0.3 * plan.rows + below * down
-
-
 def _png(figure: "Figure") -> bytes:
     file = BytesIO()
     figure.savefig(file, format="png")
     return file.getvalue()
 
 
-def _inches(panels: Sequence[Matrix], rows: int, columns: int) -> tuple[list[float], list[float]]:
-    """Widths of the columns and heights of the rows, with square cells as large as a line of text or so."""
+def _sizes(panels: Sequence[Matrix]) -> list[Size]:
+    """Inches of each map, with square cells of one size, as large as a line of text or so."""
     longest = max(max(panel.shape) for panel in panels)
     cell = min(max(LINE * 1.35, SMALLEST / longest), LARGEST / longest)
-    widths, heights = [SLIMMEST] * columns, [SLIMMEST] * rows
-    for number, (queries, keys) in enumerate(panel.shape for panel in panels):
-        row, column = divmod(number, columns)
-        widths[column] = max(widths[column], keys * cell)
-        heights[row] = max(heights[row], queries * cell)
-    return widths, heights
+    least = [0.0 if _even(panel) else SLIMMEST for panel in panels]
+    return [
+        (max(slim, panel.shape[1] * cell), max(slim, panel.shape[0] * cell))
+        for panel, slim in zip(panels, least, strict=True)
+    ]
+
+
+def _even(panel: Matrix) -> bool:
+    """Whether square cells leave it wide and high enough."""
+    return max(panel.shape) <= 6 * min(panel.shape)
 
 
 def _norms(panels: Sequence[Matrix], scale: Scale, shared: bool) -> "list[Normalize]":
@@ -203,8 +195,7 @@ def _colours(cmap: "str | Colormap | None") -> "Colormap":
 def _draw(axes: "Axes", panel: Matrix, norm: "Normalize", cmap: "Colormap") -> "AxesImage":
     queries, keys = panel.shape
     shown = np.ma.masked_invalid(panel)
-    even = max(queries, keys) <= 6 * min(queries, keys)
-    image = axes.imshow(shown, cmap, norm, aspect="equal" if even else "auto", interpolation="nearest")
+    image = axes.imshow(shown, cmap, norm, aspect="auto", interpolation="nearest")
     for spine in axes.spines.values():
         spine.set(color="#c9ced6", linewidth=0.8)
     axes.tick_params(length=0, labelsize=LABEL_POINTS, labelcolor="#1b222c", pad=3)
@@ -233,14 +224,14 @@ def _name(axes: "Axes", side: str, name: str, labels: Sequence[str], shown: bool
     axis.set_tick_params(labelleft=shown, labelbottom=shown)
 
 
-def _bar(figure: "Figure", image: "AxesImage", axes: "list[Axes]") -> None:
+def _bar(figure: "Figure", image: "AxesImage") -> "Axes":
     from matplotlib.colors import PowerNorm
     from matplotlib.ticker import FixedLocator, Locator, MaxNLocator
 
     norm, ticks = image.norm, cast("Locator", MaxNLocator(5))
     if isinstance(norm, PowerNorm):  # round values would crowd at the top
         ticks = FixedLocator(norm.inverse(np.linspace(0, 1, 5)).tolist())
-    pad = 0.03 / len(axes) ** 0.5
-    bar = figure.colorbar(image, ax=axes, aspect=22, pad=pad, fraction=0.05, ticks=ticks, format="%.2g")
+    bar = figure.colorbar(image, cax=figure.add_axes((0, 0, 0.1, 1)), ticks=ticks, format="%.2g")
     bar.outline.set_visible(False)
     bar.ax.tick_params(length=2, labelsize=LABEL_POINTS - 1, color=GREY, labelcolor=GREY)
+    return bar.ax

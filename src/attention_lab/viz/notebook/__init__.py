@@ -1,0 +1,1 @@
+"""Heatmaps as a matplotlib figure, for notebooks and papers."""
