@@ -1,15 +1,17 @@
 """What the predict of a loaded model takes."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from torch import nn
 
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer
 from attention_lab.errors import LabError
-from attention_lab.experiment.checkpoints import TrainedModel
-from attention_lab.tasks import Task
+from attention_lab.experiment.trained_model import TrainedModel, saved_score
+from attention_lab.tasks import Observation, Task
 
 
 class Echo(Task):
@@ -44,10 +46,29 @@ def test_a_list_of_texts_is_needed(trained: TrainedModel, method: str) -> None:
             call(given)
 
 
-def test_symbols_that_training_had_none_of_are_named(trained: TrainedModel) -> None:
-    assert trained.unseen_symbols(["cab", "b"]) == ""
-    assert trained.unseen_symbols(["cab", '"a1"']) == 'training had none of these symbols: " 1 in input 2'
-    many = trained.unseen_symbols([*["x"] * 7, "a"])
-    assert many.startswith("training had none of these symbols: x in input 1, x in input 2,")
-    assert many.endswith("x in input 5, and others in 2 more inputs")
-    assert len(trained.unseen_symbols(["\x1b" + "".join(map(chr, range(1000, 9000)))])) < 80
+def test_a_model_and_an_observation_print_what_they_are() -> None:
+    long = Tokenizer.of(Notation("characters"), ["abcdefghijklmnop\x1b"])
+    short = Tokenizer.of(Notation("spaces"), [["AH", "B"]])
+    task = Echo(nn.Linear(100, 12), TransductionCodec(long, short))
+    score = {"best_model_path": "/x/best.ckpt", "best_model_score": torch.tensor(0.0625), "monitor": "loss"}
+    content = {"callbacks": {"EarlyStopping": {"wait": 1}, "ModelCheckpoint{}": score}}
+    path = Path("logs/run/best.ckpt")
+    shown = repr(TrainedModel(task, [path], saved_score(content, path)))
+    assert shown.splitlines() == [
+        "TrainedModel",
+        "  model   Linear, 1,212 parameters",
+        "  task    Echo",
+        "  source  17: � a b c d e f g h i j k ...",
+        "  target  2: AH B",
+        "  score   loss 0.0625",
+        "  file    logs/run/best.ckpt",
+    ]
+    assert repr(Observation("ab", "A B", "", ())) == "Observation('ab' -> 'A B'; weights: none)"
+
+
+@pytest.mark.parametrize(
+    "content", [{}, {"callbacks": 3}, {"callbacks": {"a": {"best_model_path": "best.ckpt"}}}]
+)
+def test_a_checkpoint_without_a_score_has_none(content: dict[str, Any]) -> None:
+    assert saved_score(content, Path("best.ckpt")) == ""
+    assert saved_score({"callbacks": {"a": {"best_model_path": 7, "best_model_score": "x"}}}, Path("7")) == ""

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from hydra.errors import InstantiationException
@@ -17,12 +18,12 @@ from attention_lab.data.reading.codecs import ClassificationCodec, Codec, Transd
 from attention_lab.data.reading.vocabulary import Tokenizer
 from attention_lab.errors import LabError, first_line
 from attention_lab.experiment.build import Config, checkpoint_config, make_task, rebuild
+from attention_lab.experiment.trained_model import TrainedModel, saved_score
 from attention_lab.models import Ensemble
 from attention_lab.runs.parts import MECHANISM
 from attention_lab.runs.path_patterns import expand_paths
 from attention_lab.sizes import Sizes
-from attention_lab.tasks import RECIPE, Observation, Task, Transduction
-from attention_lab.text_tables import printable
+from attention_lab.tasks import RECIPE, Task, Transduction
 from attention_lab.untrusted.checkpoints import read_checkpoint
 from attention_lab.untrusted.plain_files import BAD_VALUE_ERRORS
 
@@ -42,87 +43,6 @@ def find_checkpoints(given: Paths) -> list[Path]:
     if not paths:
         raise LabError("ckpt_path=[] names no checkpoint; give one or more")
     return paths
-
-
-BATCH = 256
-"""Number of inputs in a batch of predictions."""
-_NAMED = 5
-"""Most inputs with unknown symbols that are named, and most symbols of each."""
-_SHOWN = 60
-"""Most characters of an input that an error message repeats."""
-
-
-class TrainedModel:
-    """A trained model with its preprocessing, as `attention_lab.load` gives it.
-
-    Attributes:
-        model: the network, in evaluation mode.
-        codec: text to tensors and back.
-        task: the LightningModule around both.
-    """
-
-    def __init__(self, task: Task) -> None:
-        self.task = task.eval()
-        self.model = task.model
-        self.codec: Codec = task.codec
-
-    def predict(self, lines: Sequence[str]) -> list[str]:
-        """The model's output for each input, as text.
-
-        Args:
-            lines: the inputs: `["attention"]`. A single text is rejected: it would be read letter by letter.
-
-        Raises:
-            LabError: `lines` is not a list of texts, or the model cannot read one of them.
-        """
-        _check_texts(lines, "predict")
-        batches = (self.codec.encode(lines[n : n + BATCH], n + 1) for n in range(0, len(lines), BATCH))
-        return [output for batch in batches for output in self.task.answer(batch)]
-
-    def unseen_symbols(self, lines: Sequence[str]) -> str:
-        """One line that names the symbols in `lines` that training had none of; empty if there are none.
-
-        The model reads each of them as the same unknown symbol.
-        """
-        tokenizer = _input_tokenizer(self.codec)
-        if tokenizer is None:
-            return ""
-        unseen = {number: tokenizer.unseen(line) for number, line in enumerate(lines, start=1)}
-        found = [
-            f"{' '.join(printable(symbol, _SHOWN) for symbol in symbols[:_NAMED])} in input {number}"
-            for number, symbols in unseen.items()
-            if symbols
-        ]
-        more = f", and others in {len(found) - _NAMED} more inputs" if len(found) > _NAMED else ""
-        return f"training had none of these symbols: {', '.join(found[:_NAMED])}{more}" if found else ""
-
-    def observe(self, lines: Sequence[str]) -> list[Observation]:
-        """The outputs and the weights of every attention behind them; for `lines` see `predict`."""
-        _check_texts(lines, "observe")
-        return self.task.observe(self.codec.encode(lines))
-
-
-def _input_tokenizer(codec: Codec) -> Tokenizer | None:
-    """What cuts the inputs into symbols; None for inputs of another kind."""
-    if isinstance(codec, TransductionCodec):
-        return codec.source
-    return codec.tokenizer if isinstance(codec, ClassificationCodec) else None
-
-
-def _check_texts(lines: object, method: str) -> None:
-    """Raise LabError for anything but a list of texts."""
-    if isinstance(lines, str):
-        short = lines if len(lines) <= _SHOWN else f"{lines[:_SHOWN]}..."
-        raise LabError(f"{method} takes a list of inputs, not a single text: {method}([{short!r}])")
-    if not isinstance(lines, Sequence) or isinstance(lines, bytes):
-        raise LabError(f"{method} takes a list of texts, such as ['attention'], not {_kind(lines)}")
-    for number, line in enumerate(lines, start=1):
-        if not isinstance(line, str):
-            raise LabError(f"{method}: input {number} is {_kind(line)}, not a text, such as 'attention'")
-
-
-def _kind(value: object) -> str:
-    return f"of the type {type(value).__name__}"
 
 
 def load(
@@ -147,12 +67,19 @@ def load(
         LabError: see `find_checkpoints` and `read_checkpoint`; or several cannot be combined.
     """
     paths = find_checkpoints(path)
-    tasks = [_load(one, adapt, allow) for one in paths]
-    return TrainedModel(tasks[0] if len(tasks) == 1 else _ensemble(paths, tasks))
+    checkpoints = [read_checkpoint(one) for one in paths]
+    tasks = [_rebuilt(*one, adapt, allow) for one in zip(paths, checkpoints, strict=True)]
+    if len(tasks) > 1:
+        return TrainedModel(_ensemble(paths, tasks), paths)
+    return TrainedModel(tasks[0], paths, saved_score(checkpoints[0], paths[0]))
 
 
-def _load(path: Path, adapt: Callable[[Config], Config] | None, allow: Sequence[str]) -> Task:
-    checkpoint = read_checkpoint(path)
+def _rebuilt(
+    path: Path,
+    checkpoint: dict[str, Any],
+    adapt: Callable[[Config], Config] | None,
+    allow: Sequence[str],
+) -> Task:
     try:
         kept = checkpoint_config(checkpoint[RECIPE], allow)
         weights = _weights(checkpoint["state_dict"])

@@ -9,7 +9,8 @@ from omegaconf import OmegaConf
 from attention_lab.commandline.overrides import parse_all
 from attention_lab.errors import LabError
 from attention_lab.experiment.build import Config, to_plain
-from attention_lab.experiment.checkpoints import TrainedModel, find_checkpoints, load
+from attention_lab.experiment.checkpoints import find_checkpoints, load
+from attention_lab.experiment.trained_model import TrainedModel
 from attention_lab.runs.parts import REBUILT
 
 

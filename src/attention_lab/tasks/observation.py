@@ -25,6 +25,12 @@ class Observation(NamedTuple):
     expected: str
     records: tuple[AttentionRecord, ...]
 
+    def __repr__(self) -> str:
+        """The texts, and the shape of each attention's weights."""
+        shapes = ", ".join(f"{one.module} {list(one.weights.shape)}" for one in self.records)
+        expected = f", expected {self.expected!r}" if self.expected else ""
+        return f"Observation({self.input!r} -> {self.output!r}{expected}; weights: {shapes or 'none'})"
+
     @property
     def weights(self) -> dict[str, Tensor]:
         """Weights `[H, Q, K]` of each attention by module name, before dropout."""
