@@ -1,7 +1,8 @@
 """attention-lab: train, see and compare attention mechanisms.
 
-`load` rebuilds a trained model from its checkpoint, `recording` shows the weights of every
-attention in a model, `show` draws them. All are imported when first used, so that importing the package is free.
+`load` rebuilds a trained model from its checkpoint, `recording` gives the weights of every attention in any
+model, `show` draws them, and `MultiheadAttention` stands in for torch's. All are imported when first used, so
+that importing the package is free.
 """
 
 from importlib import import_module
@@ -9,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from attention_lab.attention.recording import recording
+    from attention_lab.attention.torch_multihead import MultiheadAttention
     from attention_lab.experiment.checkpoints import load
     from attention_lab.notebook import show
 
-__all__ = ["load", "recording", "show"]
+__all__ = ["MultiheadAttention", "load", "recording", "show"]
 
 _HOMES = {
+    "MultiheadAttention": "attention_lab.attention.torch_multihead",
     "load": "attention_lab.experiment.checkpoints",
     "recording": "attention_lab.attention.recording",
     "show": "attention_lab.notebook",

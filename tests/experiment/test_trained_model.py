@@ -72,3 +72,12 @@ def test_a_model_and_an_observation_print_what_they_are() -> None:
 def test_a_checkpoint_without_a_score_has_none(content: dict[str, Any]) -> None:
     assert saved_score(content, Path("best.ckpt")) == ""
     assert saved_score({"callbacks": {"a": {"best_model_path": 7, "best_model_score": "x"}}}, Path("7")) == ""
+
+
+def test_symbols_that_training_had_none_of_are_named(trained: TrainedModel) -> None:
+    assert trained.unseen_symbols(["cab", "b"]) == ""
+    assert trained.unseen_symbols(["cab", '"a1"']) == 'training had none of these symbols: " 1 in input 2'
+    many = trained.unseen_symbols([*["x"] * 7, "a"])
+    assert many.startswith("training had none of these symbols: x in input 1, x in input 2,")
+    assert many.endswith("x in input 5, and others in 2 more inputs")
+    assert len(trained.unseen_symbols(["\x1b" + "".join(map(chr, range(1000, 9000)))])) < 80

@@ -25,11 +25,9 @@ REQUIRED_EXTRAS = {
     "launcher=joblib": ("hydra_plugins.hydra_joblib_launcher", "joblib"),
     "launcher=ray": ("hydra_plugins.hydra_ray_launcher", "ray"),
 }
-"""Choices that need more than the project does: a package, and the extra that brings it."""
-
-
+"""The package that a choice needs, and the extra that installs it."""
 NULL_CHOICES = ("debug=null", "experiment=null", "launcher=null", "sweep=null")
-"""Groups of which nothing may be chosen."""
+"""Groups that may be left without a choice."""
 
 
 def check_choices(folder: str, arguments: Sequence[str] | None = None) -> None:

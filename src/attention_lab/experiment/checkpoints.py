@@ -14,8 +14,7 @@ from torch.nn.modules.module import (
     register_module_parameter_registration_hook,
 )
 
-from attention_lab.data.reading.codecs import ClassificationCodec, Codec, TransductionCodec
-from attention_lab.data.reading.vocabulary import Tokenizer
+from attention_lab.data.reading.codecs import Codec
 from attention_lab.errors import LabError, first_line
 from attention_lab.experiment.build import Config, checkpoint_config, make_task, rebuild
 from attention_lab.experiment.trained_model import TrainedModel, saved_score

@@ -17,6 +17,7 @@ from attention_lab.attention.recording.fused import padded
 from attention_lab.attention.recording.session import Session, Site
 from attention_lab.attention.recording.unseen import Watching, unseen
 from attention_lab.attention.recording.weights import KernelCall
+from attention_lab.attention.torch_multihead import MultiheadAttention
 
 Forward = Callable[..., Any]
 
@@ -98,6 +99,7 @@ def _layer(session: Session, name: str, layer: nn.TransformerEncoderLayer) -> Fo
         if (
             session.calls == calls
             and isinstance(layer.self_attn, nn.MultiheadAttention)
+            and not isinstance(layer.self_attn, MultiheadAttention)  # ours has recorded itself
             and not layer.training
         ):
             if src.is_nested:

@@ -165,7 +165,8 @@ def _sizes(panels: Sequence[Matrix]) -> list[Size]:
 
 def _even(panel: Matrix) -> bool:
     """Whether square cells leave it wide and high enough."""
-    return max(panel.shape) <= 6 * min(panel.shape)
+    rows, columns = panel.shape
+    return bool(6 * rows >= columns and 6 * columns >= rows)
 
 
 def _norms(panels: Sequence[Matrix], scale: Scale, shared: bool) -> "list[Normalize]":
