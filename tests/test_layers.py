@@ -39,6 +39,7 @@ ROOMS = {
     "writing": Rules({"errors"}, LIGHT),
     "attention": Rules(LEAVES, LIGHTNING | HYDRA | PICTURES | {"torch.utils.tensorboard"}),
     "models": Rules(LEAVES | {"attention"}, LIGHTNING | HYDRA | PICTURES | {"torch.utils.tensorboard"}),
+    "estimators": Rules(LEAVES | {"attention"}, LIGHTNING | HYDRA | PICTURES | {"torch.utils.tensorboard"}),
     "data": Rules(LEAVES, HYDRA | PICTURES),
     "metrics": Rules(LEAVES, LIGHTNING | HYDRA),
     "tasks": Rules(LEAVES | {"attention", "models", "metrics", "data", "viz", "tensorboard_plugin"}, HYDRA),

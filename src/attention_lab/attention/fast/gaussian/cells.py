@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attention_lab.attention.fast.gaussian.pairs import Problem
+from attention_lab.attention.fast.gaussian.pairs import Problem, width_of, with_powers
 
 MARGIN = 1e-5
 """The expansion is this much more accurate than the tolerance, because some rows have little mass."""
@@ -56,7 +56,7 @@ def cell_moments(problem: Problem, tolerance: float) -> tuple[Tensor, Tensor] | 
         None if float64 is not precise enough for the tolerance or for the numbers.
     """
     query, keys = problem.query[:, 0].double(), problem.keys[:, 0].double()
-    width = math.sqrt(2 * float(problem.rates[0]) / math.log2(math.e))
+    width = width_of(problem)
     low, high = float(torch.minimum(keys.min(), query.min())), float(torch.maximum(keys.max(), query.max()))
     # A kernel that is flat over the whole range of the data does not need ever larger cells.
     narrowest = max(width, 0.25 / max(high - low, 1e-290))
@@ -64,29 +64,30 @@ def cell_moments(problem: Problem, tolerance: float) -> tuple[Tensor, Tensor] | 
         return None
     h = 2.0 ** math.floor(-math.log2(narrowest))
     delta = width * h
-    p = nodes_for(delta, tolerance, problem.slopes)
+    squares = problem.slopes or problem.linear
+    p = nodes_for(delta, tolerance, squares)
     if p is None:
         return None
     (key_cell, key_place), (query_cell, query_place) = _places(keys, h), _places(query, h)
     targets, query_at = _numbered(query_cell)
     cells, key_at = _numbered(key_cell)
-    table = _expand(key_at, key_place, problem.values, len(cells), p)
+    table = _expand(key_at, key_place, problem.columns().double(), len(cells), p)
 
     far = math.sqrt(2 * math.log(max(len(keys), 2) / ROUNDING))
     span = int(torch.maximum(cells[-1] - targets[0], targets[-1] - cells[0]).clamp_min(0))
     reach = span if delta * span <= far else math.ceil(far / delta) + 1
     offsets = torch.arange(-reach, reach + 1, device=keys.device)
-    translations = _translations(offsets, delta, p, problem.slopes)
+    translations = _translations(offsets, delta, p, problem)
     gap = (offsets.abs() - 1).clamp_min(0).double() * delta
-    share = error_of_a_kernel(p, delta, problem.slopes) * torch.exp(gap.square() * -0.25)
+    share = error_of_a_kernel(p, delta, squares) * torch.exp(gap.square() * -0.25)
 
-    moments, columns = 1 + problem.slopes, 1 + problem.values.shape[1]
+    moments, columns = problem.orders, 1 + problem.values.shape[1]
     local = table.new_empty(len(targets), moments, columns, p)
     bound = table.new_empty(len(targets))
     for start in range(0, len(targets), size := max(2**20 // (len(offsets) * p), 1)):
         part = slice(start, start + size)
         source = _find(cells, targets[part, None] - offsets)
-        bound[part] = table[0, :, 0][source] @ share + ROUNDING  # the first coefficient counts the keys
+        bound[part] = table[0, :, 0][source] @ share + ROUNDING  # the first coefficient sums the weights
         for column in range(columns):
             mapped = table[column][source].flatten(1) @ translations
             local[part, :, column] = mapped.view(-1, moments, p)
@@ -134,43 +135,44 @@ def _polynomials(place: Float[Tensor, " N"], p: int) -> Float[Tensor, "N p"]:
     return result.mT.contiguous()
 
 
-def _expand(at: Tensor, place: Tensor, values: Tensor, cells: int, p: int) -> Float[Tensor, "c cells p"]:
-    """Sums of the polynomials over the keys of each cell, unweighted and weighted by each value.
+def _expand(at: Tensor, place: Tensor, columns: Tensor, cells: int, p: int) -> Float[Tensor, "c cells p"]:
+    """Sums of the polynomials over the keys of each cell, multiplied with each column.
 
     One empty cell is appended.
     """
-    columns = 1 + values.shape[1]
-    table = place.new_zeros(columns, cells + 1, p)
+    table = place.new_zeros(len(columns), cells + 1, p)
     for start in range(0, len(at), POINTS):
         part = slice(start, start + POINTS)
         polynomials = _polynomials(place[part], p)
-        table[0].index_add_(0, at[part], polynomials)
-        for column in range(1, columns):
-            table[column].index_add_(0, at[part], polynomials * values[part, column - 1, None])
+        for sums, column in zip(table, columns, strict=True):
+            sums.index_add_(0, at[part], polynomials * column[part, None])
     return table
 
 
-def _translations(offsets: Tensor, delta: float, p: int, slopes: bool) -> Float[Tensor, "Op mp"]:
-    """Maps from the sums of a key cell to the coefficients of the query cell `offset` away, for K and s K."""
+def _translations(offsets: Tensor, delta: float, p: int, problem: Problem) -> Float[Tensor, "Op mp"]:
+    """Maps from the sums of a key cell to the coefficients of the query cell `offset` away, by moment."""
     order = torch.arange(p, device=offsets.device, dtype=torch.float64)
     node = torch.cos((order + 0.5) * (math.pi / p))
     interpolate = _polynomials(node, p) * (2 / p)  # coefficients of the polynomial through p values
     interpolate[:, 0] /= 2
     u = (offsets.double()[:, None, None] + (node - node[:, None]) / 2) * delta  # [offset, key, query]
     log = u.square() * (-0.5 * math.log2(math.e))
-    kernels = [log.exp2(), log * log.exp2()][: 1 + slopes]
-    mapped = [interpolate.mT @ kernel @ interpolate for kernel in kernels]
+    mapped = [interpolate.mT @ kernel @ interpolate for kernel in with_powers(log, -u, problem)]
     return torch.cat(mapped, -1).flatten(0, 1)
 
 
 def _subtract_own(problem: Problem, result: Tensor) -> None:
     """Subtract the left-out keys from the sums, in place."""
+    every = len(problem.own) == len(problem.keys) and problem.query.data_ptr() == problem.keys.data_ptr()
+    if every and torch.equal(problem.own, torch.arange(len(problem.keys), device=problem.keys.device)):
+        result[:, 0] -= problem.columns().double().mT  # where a query is its own key, K = 1 and u = 0
+        return
     rows = ((problem.own >= 0) & (problem.own < len(problem.keys))).nonzero()[:, 0]
     chosen = problem.own[rows]
     log = (problem.query[rows, 0].double() - problem.keys[chosen, 0].double()).square() * -problem.rates[0]
-    kernel = log.exp2()[:, None]
-    own = torch.cat([kernel, kernel * problem.values[chosen]], -1)
-    own = torch.stack([own, own * log[:, None]], 1) if problem.slopes else own[:, None]
+    u = (problem.keys[chosen, 0].double() - problem.query[rows, 0].double()) * width_of(problem)
+    columns = problem.columns()[:, chosen].double().mT
+    own = torch.stack([kernel[:, None] * columns for kernel in with_powers(log, u, problem)], 1)
     if len(rows) == len(result):
         result -= own
     else:

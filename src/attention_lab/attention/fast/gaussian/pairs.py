@@ -30,6 +30,9 @@ class Problem(NamedTuple):
         rates: r `[d]` in float64, `w^2 log2(e) / 2`.
         own: `[Q]`, the key that each query leaves out, -1 for none.
         slopes: whether to compute the sums with s as well, which the derivative w.r.t. the width needs.
+        weights: of the keys `[K]`, positive and at most 1; None: all are 1.
+        linear: whether to compute the sums with u and u^2 as well, `u = w (k - q)`, which local-linear
+            regression needs. A single feature, not with `slopes`, and not by `pair_moments`.
     """
 
     query: Float[Tensor, "Q d"]
@@ -38,6 +41,8 @@ class Problem(NamedTuple):
     rates: Float[Tensor, " d"]
     own: Int[Tensor, " Q"]
     slopes: bool
+    weights: Float[Tensor, " K"] | None = None
+    linear: bool = False
 
     def rows(self, chosen: Tensor | slice) -> "Problem":
         """The same for some of the queries."""
@@ -45,16 +50,39 @@ class Problem(NamedTuple):
 
     def doubled(self) -> "Problem":
         """The same in float64."""
-        return self._replace(query=self.query.double(), keys=self.keys.double(), values=self.values.double())
+        weights = None if self.weights is None else self.weights.double()
+        query, keys, values = self.query.double(), self.keys.double(), self.values.double()
+        return self._replace(query=query, keys=keys, values=values, weights=weights)
 
     def columns(self) -> Float[Tensor, "c K"]:
-        """The columns that the kernels are multiplied with: ones, and the values."""
-        return torch.cat([torch.ones_like(self.values[:, :1]), self.values], -1).mT.contiguous()
+        """The columns that the kernels are multiplied with: the weights, and the weighted values."""
+        if self.weights is None:
+            return torch.cat([torch.ones_like(self.values[:, :1]), self.values], -1).mT.contiguous()
+        weights = self.weights[:, None]
+        return torch.cat([weights, self.values * weights], -1).mT.contiguous()
+
+    @property
+    def orders(self) -> int:
+        """How many moments of the kernel are computed."""
+        return 3 if self.linear else 1 + self.slopes
 
     def empty(self) -> Float[Tensor, "Q m c"]:
-        """Zeros for the moments `[Q, m, 1 + o]`: sums of K and K v, and with `slopes` of s K and s K v."""
-        shape = len(self.query), 1 + self.slopes, 1 + self.values.shape[1]
+        """Zeros for the moments `[Q, m, 1 + o]`: sums of K and K v, then of s K or u K and u^2 K."""
+        shape = len(self.query), self.orders, 1 + self.values.shape[1]
         return torch.zeros(shape, dtype=torch.float64, device=self.keys.device)
+
+
+def width_of(problem: Problem) -> float:
+    """The width w of a problem of one feature."""
+    return math.sqrt(2 * float(problem.rates[0]) / math.log2(math.e))
+
+
+def with_powers(log: Tensor, u: Tensor, problem: Problem) -> list[Tensor]:
+    """The kernel `K = 2^log`, and its products with log or with u and u^2, whichever the problem needs."""
+    kernel = log.exp2()
+    if problem.linear:
+        return [kernel, kernel * u, kernel * u.square()]
+    return [kernel, log * kernel] if problem.slopes else [kernel]
 
 
 def exponents(problem: Problem, spare: Tensor, out: Tensor) -> None:
@@ -111,7 +139,8 @@ def pair_moments(problem: Problem) -> Float[Tensor, "Q m c"]:
             exponents(some, spare, out)
         else:
             out.copy_(product[0][part] @ product[1])
-        accumulate(result[part], out, spare, columns, left_out(some.own, len(problem.keys)))
+        hidden = left_out(some.own, len(problem.keys))
+        accumulate(result[part], out, spare, columns, hidden, ones=problem.weights is None)
     return result
 
 
@@ -127,19 +156,26 @@ def far_moments(problem: Problem) -> tuple[Float[Tensor, "Q m c"], Float[Tensor,
         some = problem.rows(part)
         out, spare = rooms.of(len(some.query), len(problem.keys))
         exponents(some, spare, out)
-        tops[part] = relative(result[part], out, spare, columns, left_out(some.own, len(problem.keys)))
+        hidden = left_out(some.own, len(problem.keys))
+        tops[part] = _relative(result[part], out, spare, columns, hidden, ones=problem.weights is None)
     return result, tops
 
 
-def relative(
-    result: Tensor, out: Tensor, spare: Tensor, columns: Tensor, hidden: tuple[Tensor, Tensor]
+def _relative(
+    result: Tensor,
+    out: Tensor,
+    spare: Tensor,
+    columns: Tensor,
+    hidden: tuple[Tensor, Tensor],
+    *,
+    ones: bool,
 ) -> Float[Tensor, " Q"]:
     """Write the moments of the exponents `out`, each row relative to its largest, and return the largest."""
     out[hidden] = -torch.inf
     top = out.amax(-1) if out.shape[-1] else out.new_full(out.shape[:1], -torch.inf)
     out -= torch.where(top == -torch.inf, 0.0, top)[:, None]
     out.clamp_(min=-2000.0)  # the kernel is still 0, and 0 * inf would be NaN
-    accumulate(result, out, spare, columns, None)
+    accumulate(result, out, spare, columns, None, ones=ones)
     return top
 
 
@@ -174,7 +210,9 @@ def pair_gradients(
         some = problem.rows(part)
         weights, spare = rooms.of(len(some.query), len(problem.keys))
         exponents(some, spare, weights)
-        weights.sub_(norm[part, None]).clamp_(max=0.0).exp2_()  # a weight is at most 1
+        if problem.weights is not None:
+            weights += problem.weights.log2()
+        weights.sub_(norm[part, None]).clamp_(max=0.0).exp2_()  # a share is at most 1
         weights[left_out(some.own, len(problem.keys))] = 0
         given = upstream[part]
         if by_values is not None:
@@ -195,21 +233,31 @@ def pair_gradients(
 
 
 def accumulate(
-    result: Tensor, out: Tensor, spare: Tensor, columns: Tensor, hidden: tuple[Tensor, Tensor] | None
+    result: Tensor,
+    out: Tensor,
+    spare: Tensor,
+    columns: Tensor,
+    hidden: tuple[Tensor, Tensor] | None,
+    *,
+    ones: bool,
 ) -> None:
-    """Write the sums of `2^out`, and of `out 2^out`, with each column to `result` `[Q, m, 1 + o]`."""
+    """Write the sums of `2^out`, and of `out 2^out`, with each column to `result` `[Q, m, 1 + o]`.
+
+    `ones` says that the first column is all ones, without weights.
+    """
     torch.exp2(out, out=spare)
     if hidden is not None:
         spare[hidden] = 0
-    _sums(result[:, 0], spare, columns)
+    _sums(result[:, 0], spare, columns, ones)
     if result.shape[1] == 2:
-        _sums(result[:, 1], spare.mul_(out), columns)
+        _sums(result[:, 1], spare.mul_(out), columns, ones)
 
 
-def _sums(result: Tensor, kernel: Tensor, columns: Tensor) -> None:
-    """Write the products of the kernel `[Q, K]` with each of the columns `[c, K]`; the first is all ones."""
-    if len(columns) == 2:  # a sum and a matrix-vector product use all cores
-        result[:, 0], result[:, 1] = kernel.sum(-1), torch.mv(kernel, columns[1])
+def _sums(result: Tensor, kernel: Tensor, columns: Tensor, ones: bool) -> None:
+    """Write the products of the kernel `[Q, K]` with each of the columns `[c, K]`."""
+    if len(columns) == 2:  # sums and matrix-vector products use all cores
+        result[:, 1] = torch.mv(kernel, columns[1])
+        result[:, 0] = kernel.sum(-1) if ones else torch.mv(kernel, columns[0])
     else:  # wide, not tall: eight times as fast
         result.copy_((columns @ kernel.mT).mT)
 

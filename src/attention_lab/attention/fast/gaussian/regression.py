@@ -20,6 +20,7 @@ from attention_lab.attention.fast.gaussian.pairs import (
     far_moments,
     pair_gradients,
     pair_moments,
+    width_of,
 )
 from attention_lab.attention.fast.gaussian.sorted_keys import near_moments, sorted_moments
 
@@ -55,6 +56,7 @@ def gaussian_regression(
     width: Float[Tensor, " w"],
     index: Int[Tensor, " Q"] | None = None,
     tolerance: float | None = None,
+    weights: Float[Tensor, " K"] | None = None,
 ) -> Float[Tensor, "Q o"]:
     """Gaussian kernel regression, with first derivatives w.r.t. every input that requires them.
 
@@ -72,6 +74,7 @@ def gaussian_regression(
         index: the sample that each query leaves out, -1 for none; None to leave out none at all.
         tolerance: the largest error of a prediction, and of its derivative w.r.t. log w, relative to the
             largest value (about the mean of the values); None for rounding errors only.
+        weights: of the samples, positive and at most 1, without derivatives; None: all are 1.
 
     Returns:
         Predictions in the values' dtype; zero, with zero gradient, where no sample is left.
@@ -83,7 +86,7 @@ def gaussian_regression(
     # Sums over many samples overflow half precision.
     with torch.autocast(keys.device.type, enabled=False):
         parts = (x.to(working) for x in (query, keys, values))
-        context: Tensor = _Regression.apply(*parts, width, index, tolerance)  # type: ignore[no-untyped-call]
+        context: Tensor = _Regression.apply(*parts, width, index, tolerance, weights)  # type: ignore[no-untyped-call]
     return context.to(dtype)
 
 
@@ -99,22 +102,24 @@ class _Regression(torch.autograd.Function):
         width: Tensor,
         index: Tensor,
         tolerance: float | None,
+        weights: Tensor | None,
     ) -> Tensor:
         """The context; saves what the gradients need."""
         by_query, by_keys, by_values, by_width = ctx.needs_input_grad[:4]
         ctx.one_slope = by_width and (len(width) == 1 or keys.shape[1] == 1)
         ctx.all_pairs = by_query or by_keys or by_values or (by_width and not ctx.one_slope)
-        problem, mean = _centred(query, keys, values, width, index, slopes=ctx.one_slope)
-        moments, norm = _moments(problem, None if ctx.all_pairs else tolerance)
+        problem, mean = _centred(query, keys, values, width, index, weights, slopes=ctx.one_slope)
+        moments, top = gaussian_moments(problem, None if ctx.all_pairs else tolerance)
 
         mass = moments[:, 0, :1]
+        norm = top + mass[:, 0].log2()
         alive = norm[:, None] != -torch.inf
         mass = torch.where(alive, mass, 1.0)
         context = moments[:, 0, 1:] / mass
         if ctx.one_slope:  # the derivative w.r.t. log w
             change = moments[:, 1, 1:] - context * moments[:, 1, :1]
             ctx.slope = (change / mass * (2 * math.log(2))).to(values.dtype)
-        ctx.norm = norm
+        ctx.norm, ctx.weights = norm, weights
         ctx.save_for_backward(query, keys, values, width, index, context if ctx.all_pairs else None)
         return torch.where(alive, context + mean, 0.0).to(values.dtype)
 
@@ -127,7 +132,7 @@ class _Regression(torch.autograd.Function):
         result: list[Tensor | None] = [None, None, None, None]
         if ctx.all_pairs:
             by_rates = by_width and not ctx.one_slope
-            problem, _ = _centred(query, keys, values, width, index, slopes=False)
+            problem, _ = _centred(query, keys, values, width, index, ctx.weights, slopes=False)
             result = _pair_gradients(
                 problem, context, ctx.norm, upstream, (by_query, by_keys, by_values, by_rates)
             )
@@ -138,21 +143,38 @@ class _Regression(torch.autograd.Function):
             result[3] = torch.where(width == 0, 0.0, total / width)  # 0 at w = 0: the function is even
         sources = (query, keys, values, width)
         gradients = [None if x is None else x.to(y.dtype) for x, y in zip(result, sources, strict=True)]
-        return *gradients, None, None
+        return *gradients, None, None, None
 
 
 def _centred(
-    query: Tensor, keys: Tensor, values: Tensor, width: Tensor, index: Tensor, *, slopes: bool
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    width: Tensor,
+    index: Tensor,
+    weights: Tensor | None,
+    *,
+    slopes: bool,
 ) -> tuple[Problem, Tensor]:
     """The problem with centred values, and their mean in float64."""
     rates = width.detach().double().expand(keys.shape[1]).square() * (0.5 * math.log2(math.e))
     mean = values.double().mean(0) if len(values) else values.new_zeros(values.shape[1], dtype=torch.float64)
     centred = (values.double() - mean).to(values.dtype)
-    return Problem(query, keys, centred, rates, index, slopes), mean
+    weights = None if weights is None else weights.to(values.dtype)
+    return Problem(query, keys, centred, rates, index, slopes, weights), mean
 
 
-def _moments(problem: Problem, tolerance: float | None) -> tuple[Tensor, Tensor]:
-    """The moments of all queries, each row on its own scale, and the base-2 logarithm of each row's mass."""
+def gaussian_moments(problem: Problem, tolerance: float | None) -> tuple[Tensor, Tensor]:
+    """The moments `[Q, m, 1 + o]` of all queries by the fastest method, each row divided by `2^top`.
+
+    Args:
+        problem: queries, keys and centred values; `linear` only with one feature.
+        tolerance: as for `gaussian_regression`.
+
+    Returns:
+        The moments, and `top` `[Q]`; it is 0 except where the kernels would underflow, and -inf where a row
+        has no key.
+    """
     pairs = len(problem.query) * len(problem.keys)
     if not pairs:
         return problem.empty(), problem.rates.new_full((len(problem.query),), -torch.inf)
@@ -162,20 +184,45 @@ def _moments(problem: Problem, tolerance: float | None) -> tuple[Tensor, Tensor]
     found = None
     if line and tolerance is not None and pairs >= MANY:
         found = cell_moments(problem, tolerance)
-    if found is None or tolerance is None:
+    if found is not None and tolerance is not None:
+        moments, bound = found
+        counts = tolerance >= 4 * bound * sensitivity(moments, _reach(problem) if problem.linear else 1.0)
+    elif problem.linear:
+        return near_moments(problem)
+    else:
         moments = sorted_moments(problem) if line and pairs >= SMALL else pair_moments(problem)
         counts = moments[:, 0, 0] >= SLIGHT
-    else:
-        moments, bound = found
-        counts = moments[:, 0, 0] * tolerance >= 4 * bound
-    norm = moments[:, 0, 0].log2()
+    top = torch.zeros_like(moments[:, 0, 0])
     slight = (~counts).nonzero()[:, 0]
     if len(slight):
         rows = problem.rows(slight)
-        nearby = line and len(slight) * len(problem.keys) > FEW
-        moments[slight], top = near_moments(rows) if nearby else far_moments(rows)
-        norm[slight] = top + moments[slight, 0, 0].log2()
-    return moments, norm
+        nearby = line and (problem.linear or len(slight) * len(problem.keys) > FEW)
+        moments[slight], top[slight] = near_moments(rows) if nearby else far_moments(rows)
+    return moments, top
+
+
+def _reach(problem: Problem) -> float:
+    """The largest |u|, at most 1."""
+    numbers = torch.cat([problem.query[:, 0], problem.keys[:, 0]])
+    return min(1.0, float(numbers.max() - numbers.min()) * width_of(problem))
+
+
+def sensitivity(moments: Float[Tensor, "Q m c"], reach: float) -> Float[Tensor, " Q"]:
+    """By how much an error of the sums grows in the prediction: `1 / sum K`, for a local line more.
+
+    The line through samples at u = w (k - q) with mean m and variance s^2, all weighted by the kernel, is
+    `mean(v) - m cov(u, v) / s^2` at the query. An error e of each mean makes one of at most
+    `2 e max|v| (1 + |m|) (1 + 1 / s^2)^(3/2)`; where all |u| are at most `reach`, u counts in that unit, in
+    which its errors are as small.
+    """
+    mass = moments[:, 0, 0].clamp_min(0.0)
+    if moments.shape[1] < 3:
+        return 1 / mass
+    reach = max(reach, 1e-100)
+    mean, square = moments[:, 1, 0] / mass / reach, moments[:, 2, 0] / mass / reach**2
+    variance = (square - mean.square()).clamp_min(0.0)
+    factor: Tensor = 2 * (1 + mean.abs()) * (1 + 1 / variance) ** 1.5 / mass
+    return factor.nan_to_num(nan=torch.inf, posinf=torch.inf)
 
 
 def _pair_gradients(

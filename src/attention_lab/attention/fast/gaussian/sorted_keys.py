@@ -15,6 +15,8 @@ from attention_lab.attention.fast.gaussian.pairs import (
     chunks,
     exponents,
     left_out,
+    width_of,
+    with_powers,
 )
 
 START = 16
@@ -51,9 +53,9 @@ def sorted_moments(problem: Problem) -> Float[Tensor, "Q m c"]:
             window = some._replace(query=some.query[part], keys=near)
             out, spare = rooms.of(len(window.query), high - low)
             exponents(window, spare, out)
-            accumulate(
-                result[part], out, spare, columns[:, low:high], left_out(index[part] - low, high - low)
-            )
+            hidden = left_out(index[part] - low, high - low)
+            ones = problem.weights is None
+            accumulate(result[part], out, spare, columns[:, low:high], hidden, ones=ones)
     return torch.empty_like(result).index_copy_(0, rows, result)
 
 
@@ -66,7 +68,7 @@ def near_moments(problem: Problem) -> tuple[Float[Tensor, "Q m c"], Float[Tensor
     problem = problem.doubled()
     keys, device = len(problem.keys), problem.keys.device
     line, order = problem.keys[:, 0].sort()
-    values = problem.values[order]
+    columns, width = problem.columns().mT[order], width_of(problem)
     index = _own_places(problem.own, order)
     query, rate = problem.query[:, 0], problem.rates[0]
     middle = torch.searchsorted(line, query)
@@ -83,9 +85,10 @@ def near_moments(problem: Problem) -> tuple[Float[Tensor, "Q m c"], Float[Tensor
             out = (query[some, None] - line[seen]).square() * -rate
             beyond = [torch.where(at[:, side] == seen[:, side], out[:, side], -torch.inf) for side in (0, -1)]
             out[(at != seen) | (at == index[some, None])] = -torch.inf
-            top, moments = _of_neighbours(out, values[seen], problem)
+            u = (line[seen] - query[some, None]) * width
+            top, moments = _of_neighbours(out, u, columns[seen], problem)
             rest = torch.maximum(*beyond) + math.log2(keys)
-            done = (rest <= top - 54) | (size >= keys)
+            done = (rest <= top + moments[:, 0, 0].log2() - 54) | (size >= keys)
             result[some[done]], tops[some[done]] = moments[done], top[done]
             waiting.append(some[~done])
         active, size = torch.cat(waiting), size * 4
@@ -99,10 +102,8 @@ def _own_places(own: Tensor, order: Tensor) -> Tensor:
     return torch.where((own < 0) | (own >= keys), -1, place[own.clamp(0, keys - 1)])
 
 
-def _of_neighbours(out: Tensor, values: Tensor, problem: Problem) -> tuple[Tensor, Tensor]:
-    """The largest of each row's exponents `[Q, n]`, and moments relative to it with values `[Q, n, o]`."""
+def _of_neighbours(out: Tensor, u: Tensor, columns: Tensor, problem: Problem) -> tuple[Tensor, Tensor]:
+    """The largest of each row's exponents `[Q, n]`, and moments relative to it with columns `[Q, n, c]`."""
     top = out.amax(-1)
     log = (out - torch.where(top == -torch.inf, 0.0, top)[:, None]).clamp_min(-2000.0)
-    kernel = log.exp2()
-    kernels = torch.stack([kernel, log * kernel][: 1 + problem.slopes], 1)
-    return top, torch.cat([kernels.sum(-1, keepdim=True), kernels @ values], -1)
+    return top, torch.stack(with_powers(log, u, problem), 1) @ columns

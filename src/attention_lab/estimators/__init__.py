@@ -1,0 +1,5 @@
+"""Estimators with scikit-learn's interface; numpy in and out. Imports no Lightning, Hydra or TensorBoard."""
+
+from attention_lab.estimators.kernel_regression import KernelRegression
+
+__all__ = ["KernelRegression"]

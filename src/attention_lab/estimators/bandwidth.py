@@ -1,0 +1,275 @@
+"""The choice of bandwidths by leave-one-out error: least squares cross-validation.
+
+A line search computes the error on a logarithmic grid from below the distances between neighbours to far
+beyond the range of the inputs, and refines its lowest minima: for a local-constant Gaussian kernel by the
+root of the derivative, else by golden sections with parabolic steps (Brent 1973). That is all for one input.
+
+Several inputs have a bandwidth each, if there are enough samples, as an input that does not matter
+is smoothed out by a large one (Hall, Li & Racine 2007). The line search then is over a common factor of their
+standard deviations, and the search goes on by the gradient (Gaussian), else by golden sections for
+one input after the other. With many samples the search starts from the result for a random part of them.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from numpy.typing import NDArray
+from scipy.optimize import brentq, minimize, minimize_scalar
+from torch import Tensor
+
+from attention_lab.estimators.leave_one_out import LeaveOneOut
+
+Array = NDArray[np.float64]
+RATIO, FAR_RATIO = 1.2, 1.5
+"""Of neighbours in the grid, for few and for many samples."""
+MANY = 20_000
+"""Most samples of one input for which the entire grid is tried with all of them."""
+MANY_PAIRS = 1500
+"""The same for several inputs, whose errors take quadratic time."""
+PILOT = 10_000
+"""How many of many samples of one input the search starts with."""
+PER_INPUT = 10
+"""Fewest samples an input for which inputs have bandwidths of their own."""
+FLATTEST = 1e6
+"""The largest bandwidth, in ranges of the input: the kernel is flat to 12 digits."""
+SMALLEST = {"gaussian": 1 / 9, "laplacian": 1 / 36}
+"""Bandwidths, in distances between neighbours, at which only the nearest neighbour counts; else 1."""
+MINIMA = 3
+"""How many of the grid's local minima are refined."""
+PRECISION = 1e-4
+"""Of the logarithm of a bandwidth of many samples; of few, 1e-9."""
+SAME = 1e-11
+"""Errors that differ by less, relative to the largest, are the same: the smoothest of them is chosen."""
+FEW = 1000
+"""Up to this many samples, the derivative of a local-linear error is taken too, over all pairs."""
+
+
+class Choice(NamedTuple):
+    """The chosen bandwidths, and the inputs for which that is the smallest or largest one tried."""
+
+    bandwidth: Float[Tensor, " d"]
+    smallest: list[int]
+    largest: list[int]
+
+
+def choose_bandwidth(loo: LeaveOneOut) -> Choice:
+    """The bandwidth of each input with the least leave-one-out error; 1 for a constant input."""
+    spread, deviation = _spreads(loo)
+    varying = (spread > 0).nonzero()[:, 0].tolist()
+    unit = torch.ones_like(spread)
+    if len(varying) > 1:
+        unit[varying] = deviation[varying]
+    if not varying:
+        return Choice(unit, [], [])
+    line = _LineSearch(loo, unit, varying)
+    factor, smallest, largest = line.search()
+    common = line.bandwidth(factor)
+    if len(varying) == 1 or loo.size < PER_INPUT * len(varying):
+        return Choice(common, varying if smallest else [], varying if largest else [])
+    limits = line.low * deviation[varying].numpy(), FLATTEST * spread[varying].numpy()
+    logs = _one_each(loo, varying, common, (np.log(limits[0]), np.log(limits[1])))
+    common[varying] = torch.from_numpy(np.exp(logs))
+    return Choice(
+        common,
+        [place for place, log, low in zip(varying, logs, limits[0], strict=True) if log < np.log(low) + 1e-6],
+        [
+            place
+            for place, log, high in zip(varying, logs, limits[1], strict=True)
+            if log > np.log(high) - 1e-6
+        ],
+    )
+
+
+def _spreads(loo: LeaveOneOut) -> tuple[Tensor, Tensor]:
+    """The range and the standard deviation of each input."""
+    keys, weights = loo.samples.keys, loo.samples.weights / loo.samples.weights.sum()
+    deviation = (weights @ (keys - weights @ keys).square()).sqrt()
+    return keys.amax(0) - keys.amin(0), deviation
+
+
+class _LineSearch:
+    """The error as a function of one factor of the bandwidths `unit` of the inputs that vary."""
+
+    def __init__(self, loo: LeaveOneOut, unit: Float[Tensor, " d"], varying: list[int]) -> None:
+        self.loo, self.unit, self.varying = loo, unit, varying
+        self.many = len(loo.samples.single) > (MANY if len(varying) == 1 else MANY_PAIRS)
+        self.low, self.range = self._limits()
+        self.high = self.range * FLATTEST
+        self.by_slope = loo.kernel == "gaussian" and not (loo.degree and len(loo.samples.single) > FEW)
+        self.slopes: dict[float, float] = {}
+
+    def _limits(self) -> tuple[float, float]:
+        """The smallest factor, from the distances between neighbours, and the range of the inputs."""
+        keys = self.loo.samples.keys / self.unit
+        spread = float((keys.amax(0) - keys.amin(0)).max())
+        if len(self.varying) == 1:
+            gaps = keys[:, self.varying[0]].sort().values.diff()
+            gaps = gaps[gaps > 0]
+            # of many samples some are as good as equal
+            least = gaps.kthvalue(len(gaps) // 20 + 1).values if self.many else gaps.min()
+        else:
+            some = keys[:: -(-len(keys) // MANY_PAIRS)]
+            far = torch.cdist(some, some, compute_mode="donot_use_mm_for_euclid_dist")  # of equal ones 0
+            least = far[far > 0].min() if bool((far > 0).any()) else far.new_tensor(spread)
+        return float(least) * SMALLEST.get(self.loo.kernel, 1.0), spread
+
+    def bandwidth(self, factor: float) -> Tensor:
+        """The bandwidths."""
+        result = self.unit.clone()
+        result[self.varying] *= factor
+        return result
+
+    def error(self, factor: float) -> float:
+        """The error of a factor."""
+        return self.loo.error(self.bandwidth(factor))
+
+    def slope(self, log: float) -> float:
+        """The derivative of the error with respect to the factor's logarithm."""
+        if log not in self.slopes:
+            slopes = self.loo.gradient(self.bandwidth(float(np.exp(log))))[1]
+            self.slopes[log] = float(slopes[self.varying].sum())
+        return self.slopes[log]
+
+    def search(self) -> tuple[float, bool, bool]:
+        """The best factor, and whether it is the smallest or the largest one."""
+        if not self.many:
+            return self._on_grid()
+        pilot = self.loo.sampled(PILOT if len(self.varying) == 1 else MANY_PAIRS)
+        line = _LineSearch(pilot, self.unit, self.varying)
+        start, smallest, largest = line.search()
+        if smallest or largest:
+            return start, smallest, largest
+        start *= self.loo.optimal_factor(pilot)
+        return (self._root_from(start) if self.by_slope else self._minimum_from(start)), False, False
+
+    def _on_grid(self) -> tuple[float, bool, bool]:
+        wide = 4 * self.range
+        ratio = RATIO if len(self.loo.samples.single) <= FEW else FAR_RATIO  # of many, the curve is smoother
+        steps = max(int(np.log(wide / self.low) / np.log(ratio)), 2)
+        grid = np.append(np.geomspace(self.low, wide, steps), np.geomspace(wide, self.high, 8)[1:])
+        errors = np.array([self.error(factor) for factor in grid])
+        if errors.max() - errors.min() <= 1e-9 * errors.max():  # no factor makes a difference
+            return self.range, False, False
+        found = []
+        for place in _minima(errors):
+            best = self._between(grid[max(place - 1, 0)], grid[min(place + 1, len(grid) - 1)])
+            found.append((errors[place], grid[place]))
+            if (error := self.error(best)) < errors[place] - SAME * errors.max():  # not on a plateau
+                found.append((error, best))
+        same = min(error for error, _ in found) + SAME * errors.max()
+        factor = max(factor for error, factor in found if error <= same)
+        as_good = same * (1 + 1e-6)
+        return float(factor), bool(errors[0] <= as_good), bool(errors[-1] <= as_good)
+
+    def _between(self, low: float, high: float) -> float:
+        """The minimum between two factors."""
+        precision = PRECISION if self.many else 1e-9
+        ends = float(np.log(low)), float(np.log(high))
+        if self.by_slope and self.slope(ends[0]) < 0 < self.slope(ends[1]):
+            return float(np.exp(brentq(self.slope, *ends, xtol=precision)))
+        found = minimize_scalar(
+            lambda log: self.error(float(np.exp(log))),
+            bounds=ends,
+            method="bounded",
+            options={"xatol": precision},
+        )
+        return float(f"{np.exp(found.x):.4g}")  # more digits would be of rounding errors
+
+    def _root_from(self, start: float, step: float = 1.3) -> float:
+        """The minimum near a factor: steps downhill to where the slope changes its sign, then its root."""
+        low = high = float(np.log(start))
+        turn = float(np.log(step)) * (-1 if self.slope(low) > 0 else 1)
+        while np.log(self.low) < low and high < np.log(self.high):
+            low, high = (low + turn, low) if turn < 0 else (high, high + turn)
+            if self.slope(low) <= 0 <= self.slope(high):
+                return float(np.exp(brentq(self.slope, low, high, xtol=PRECISION)))
+        return float(np.exp(low if turn < 0 else high))
+
+    def _minimum_from(self, start: float, step: float = 1.3) -> float:
+        """The minimum near a factor: steps downhill to where the error rises again, then golden sections."""
+        errors = {place: self.error(start * step**place) for place in (-1, 0, 1)}
+        best = min(errors, key=lambda place: errors[place])
+        while best in (min(errors), max(errors)) and self.low < start * step**best < self.high:
+            new = best + (1 if best == max(errors) else -1)
+            errors[new] = self.error(start * step**new)
+            best = min(errors, key=lambda place: errors[place])
+        return self._between(start * step ** (best - 1), start * step ** (best + 1))
+
+
+def _minima(errors: Array) -> list[int]:
+    """The places of the lowest local minima, lowest first; of a plateau, the last place."""
+    errors = np.round(errors / errors.max() / SAME) * SAME
+    padded = np.concatenate([[np.inf], errors, [np.inf]])
+    places = np.flatnonzero((errors <= padded[:-2]) & (errors < padded[2:]))
+    return [int(place) for place in places[np.argsort(errors[places], kind="stable")][:MINIMA]]
+
+
+def _one_each(loo: LeaveOneOut, varying: list[int], common: Tensor, limits: tuple[Array, Array]) -> Array:
+    """The logarithms of the best bandwidths found for the inputs that vary."""
+    start = np.clip(common[varying].log().numpy(), *limits)
+    starts = [start]
+    if len(loo.samples.single) > MANY_PAIRS:
+        pilot = loo.sampled(MANY_PAIRS)
+        found = _one_each(pilot, varying, common / loo.optimal_factor(pilot), limits)
+        starts = [np.clip(found + np.log(loo.optimal_factor(pilot)), *limits)]
+    else:
+        starts.append(limits[1] - np.log(FLATTEST / 3))
+    objective = _Objective(loo, varying)
+    improve = _by_gradient if loo.kernel == "gaussian" else _by_coordinates
+    return min((improve(objective, start, limits) for start in starts), key=lambda one: one[0])[1]
+
+
+class _Objective:
+    """The error at the logarithms of the bandwidths of the inputs that vary."""
+
+    def __init__(self, loo: LeaveOneOut, varying: list[int]) -> None:
+        self.loo, self.varying = loo, varying
+
+    def _bandwidth(self, logs: Array) -> Tensor:
+        result = torch.ones_like(self.loo.samples.keys[0])
+        result[self.varying] = torch.from_numpy(np.exp(logs))
+        return result
+
+    def error(self, logs: Array) -> float:
+        """The error alone."""
+        return self.loo.error(self._bandwidth(logs))
+
+    def gradient(self, logs: Array) -> tuple[float, Array]:
+        """The error and its gradient."""
+        error, slopes = self.loo.gradient(self._bandwidth(logs))
+        return error, slopes[self.varying].numpy()
+
+
+def _by_gradient(objective: _Objective, start: Array, limits: tuple[Array, Array]) -> tuple[float, Array]:
+    scale = objective.gradient(start)[0] or 1.0  # L-BFGS-B stops by absolute gradients
+
+    def scaled(x: Array) -> tuple[float, Array]:
+        error, slopes = objective.gradient(x)
+        return error / scale, slopes / scale
+
+    options = {"maxiter": 200, "ftol": 1e-12, "gtol": 1e-8}
+    bounds = list(zip(*limits, strict=True))
+    found = minimize(scaled, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    return float(found.fun * scale), found.x
+
+
+def _by_coordinates(objective: _Objective, start: Array, limits: tuple[Array, Array]) -> tuple[float, Array]:
+    """Golden sections for one input after the other, in two rounds of narrower brackets."""
+    best, error = start, objective.error(start)
+    for reach in (np.log(6.0), np.log(2.0)):
+        for place, (low, high) in enumerate(zip(*limits, strict=True)):
+
+            def along(log: float, best: Array = best, place: int = place) -> float:
+                return objective.error(np.where(np.arange(len(best)) == place, log, best))
+
+            ends = max(best[place] - reach, low), min(best[place] + reach, high)
+            candidates = [high]
+            if ends[0] < ends[1]:
+                found = minimize_scalar(along, bounds=ends, method="bounded", options={"xatol": 1e-4})
+                candidates.append(found.x)
+            for candidate in candidates:
+                if (value := along(candidate)) < error:
+                    error, best = value, np.where(np.arange(len(best)) == place, candidate, best)
+    return error, best

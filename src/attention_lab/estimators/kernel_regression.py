@@ -1,0 +1,257 @@
+"""Kernel regression as a scikit-learn estimator."""
+
+import warnings
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import t as student_t
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from torch import Tensor
+
+from attention_lab.attention.fast.smoothing.samples import Samples, make_samples
+from attention_lab.attention.fast.smoothing.smooth import smooth
+from attention_lab.attention.kernels import LOG_KERNELS
+from attention_lab.estimators.bandwidth import Choice, choose_bandwidth
+from attention_lab.estimators.leave_one_out import LeaveOneOut
+
+
+class KernelRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Local-constant (Nadaraya-Watson) or local-linear kernel regression.
+
+    `degree=0`: `f(x) = sum_i s_i K((x - x_i) / h) y_i / sum_i s_i K((x - x_i) / h)` with sample weights s
+    (Nadaraya 1964, Watson 1964). `degree=1`: the value at x of the line, or plane, that fits the samples
+    best with these kernels as weights (Cleveland 1979, Fan 1992), without a first-order bias at the edges.
+
+    **Time.** One input takes O(n log n) for sorting and O(n) for each bandwidth: Gaussian kernels to within
+    `tolerance`, the others exactly. Several inputs take O(n^2) in chunks, in O(n) memory.
+
+    **Bandwidth.** `h` is the unit in which distances are measured, per input: the width `w = 1 / h` of
+    `attention_lab.attention.kernels`. `"loo"` minimises the leave-one-out error, over a grid and then by the
+    derivative (Gaussian) or golden sections. If the best is at an end of the search, where
+    each sample is predicted by its nearest neighbour or an input is smoothed out, there is a
+    `ConvergenceWarning`.
+
+    **Errors.** With the smoother matrix L, `nu = tr L` and `nu~ = tr L'L`, the variance of the noise is
+    estimated by `sigma^2 = sum_i s_i (y_i - f(x_i))^2 / (n - 2 nu + nu~)`, and the standard error of f(x) is
+    `sigma |l(x)|` (Wasserman, "All of Nonparametric Statistics", 2006, sections 5.6 and 5.7; Loader, "Local
+    Regression and Likelihood", 1999, section 2.3). They hold for noise of one variance and do not
+    include the bias. If f goes through all samples there is no estimate, and errors are infinite.
+
+    **Nothing within reach.** Where a compact kernel reaches no sample, f is the mean of the nearest ones.
+    That is the limit of a Gaussian or Laplacian kernel, whose bandwidth becomes small, and keeps
+    predictions and leave-one-out errors finite. A line through samples that all have the same input, or as
+    good as the same seen from x, is a constant.
+
+    **Weights.** A sample of weight 2 is the same as two equal samples. Leave-one-out leaves out one of them
+    (all of a sample of a weight below 1): divide weights that are not numbers of samples by the largest.
+
+    Args:
+        kernel: with `u = (x - x_i) / h`, `gaussian` `exp(-|u|^2 / 2)`, `laplacian` `exp(-|u|_1)`, or for
+            `|u| <= 1` only `epanechnikov` `1 - |u|^2`, `tricube` `(1 - |u|^3)^3`, `boxcar` 1.
+        bandwidth: h, a positive number, one for each input, or `"loo"`.
+        degree: 0 or 1.
+        tolerance: largest error of a prediction, relative to the largest target about its mean, of Gaussian
+            kernels of one input; None: rounding errors only.
+
+    Attributes:
+        bandwidth_: h of each input `(n_features,)`.
+        loo_predictions_: the prediction of each training sample from all others, in the shape of y.
+        loo_error_: their mean squared error, over samples and targets.
+        sigma_: the standard deviation of the noise, a number or one for each target.
+        effective_dof_: `nu`, the number of parameters that a linear model as flexible has.
+        residual_dof_: `n - 2 nu + nu~`.
+        n_features_in_: number of inputs.
+    """
+
+    _samples: Samples
+
+    def __init__(
+        self,
+        kernel: str = "gaussian",
+        bandwidth: float | ArrayLike | Literal["loo"] = "loo",
+        degree: int = 0,
+        tolerance: float | None = 1e-6,
+    ) -> None:
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.degree = degree
+        self.tolerance = tolerance
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Store the samples, choose the bandwidth if required, and estimate the variance of the noise.
+
+        Args:
+            X: inputs `(n_samples, n_features)`.
+            y: targets `(n_samples,)` or `(n_samples, n_targets)`.
+            sample_weight: how many samples each counts as, not negative.
+
+        Raises:
+            ValueError: an option or the data cannot be used.
+        """
+        self._check_options()
+        inputs, targets = validate_data(
+            self, X, y, dtype=[np.float64, np.float32], multi_output=True, y_numeric=True
+        )
+        weights = _check_sample_weight(sample_weight, inputs, dtype=np.float64, ensure_non_negative=True)
+        counted = weights > 0
+        number = int(counted.sum())
+        if number < 2 and weights.sum() <= 1:
+            raise ValueError(f"kernel regression needs at least 2 samples, got n_samples = {number}")
+        inputs, targets = (np.asarray(part, dtype=np.float64) for part in (inputs, targets))
+        self._many_targets = targets.ndim > 1
+        columns = targets.reshape(len(targets), -1)
+        self._centre = np.average(inputs[counted], axis=0, weights=weights[counted])
+        self._mean = np.average(columns[counted], axis=0, weights=weights[counted])
+        parts = inputs - self._centre, columns - self._mean, weights
+        if not counted.all():
+            parts = tuple(part[counted] for part in parts)
+        self._samples = make_samples(*(torch.from_numpy(np.ascontiguousarray(part)) for part in parts))
+
+        loo = LeaveOneOut(self._samples, self.kernel, self.degree, self.tolerance)
+        self.bandwidth_ = self._bandwidths(loo)
+        left_out = loo.predictions(torch.from_numpy(self.bandwidth_))
+        self.loo_error_ = loo.error_of(left_out)
+        predictions = np.empty_like(columns)
+        predictions[np.flatnonzero(counted)[self._samples.order.numpy()]] = left_out.numpy()
+        self._estimate_noise()
+        if not counted.all():  # nothing is left out for these
+            predictions[~counted] = self._smooth(inputs[~counted])[0] - self._mean
+        predictions += self._mean
+        self.loo_predictions_ = predictions if self._many_targets else predictions[:, 0]
+        return self
+
+    def predict(
+        self,
+        X: ArrayLike,
+        return_std: bool = False,
+    ) -> NDArray[np.floating] | tuple[NDArray[np.floating], NDArray[np.floating]]:
+        """Estimate f at some points.
+
+        Args:
+            X: inputs `(n_queries, n_features)`.
+            return_std: whether to return the standard errors of f too.
+
+        Returns:
+            Estimates, of the shape that y had and the dtype of X; with `return_std` also standard errors.
+        """
+        check_is_fitted(self)
+        inputs = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        mean, norm = self._smooth(inputs.astype(np.float64, copy=False), errors=return_std)
+        if norm is None:
+            return self._shaped(mean, inputs.dtype)
+        error = np.sqrt(norm)[:, None] * np.atleast_1d(self.sigma_)
+        return self._shaped(mean, inputs.dtype), self._shaped(error, inputs.dtype)
+
+    def predict_interval(
+        self,
+        X: ArrayLike,
+        level: float = 0.95,
+    ) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
+        """Pointwise confidence intervals: `f(x) -+ t sigma |l(x)|`, with Student's t for `residual_dof_`.
+
+        For the local-linear estimate with an infinite bandwidth these are the intervals of the least
+        squares line.
+
+        Args:
+            X: inputs `(n_queries, n_features)`.
+            level: the probability that an interval covers the expectation of the estimate at its point.
+
+        Returns:
+            The lower and the upper ends.
+        """
+        if not 0 < level < 1:
+            raise ValueError(f"level must be above 0 and below 1, got {level}")
+        mean, error = self.predict(X, return_std=True)
+        reach = error * (student_t.ppf((1 + level) / 2, self.residual_dof_) if self.residual_dof_ else 1.0)
+        return mean - reach, mean + reach
+
+    def _check_options(self) -> None:
+        if self.kernel not in LOG_KERNELS:
+            raise ValueError(f"kernel must be one of {', '.join(LOG_KERNELS)}, got {self.kernel!r}")
+        if self.degree not in (0, 1):
+            raise ValueError(f"degree must be 0 or 1, got {self.degree!r}")
+        tolerance = self.tolerance
+        if tolerance is not None and not 0 < tolerance < 1:
+            raise ValueError(f"tolerance must be above 0 and below 1, or None, got {tolerance!r}")
+
+    def _bandwidths(self, loo: LeaveOneOut) -> NDArray[np.float64]:
+        inputs = loo.samples.keys.shape[1]
+        if isinstance(self.bandwidth, str):
+            if self.bandwidth != "loo":
+                raise ValueError(f"bandwidth must be numbers or 'loo', got {self.bandwidth!r}")
+            choice = choose_bandwidth(loo)
+            _warn_of_edges(choice, self.degree)
+            return choice.bandwidth.numpy()
+        given = np.asarray(self.bandwidth, dtype=np.float64)
+        if given.shape not in ((), (1,), (inputs,)) or not (np.isfinite(given) & (given > 0)).all():
+            raise ValueError(
+                f"bandwidth must be a positive number, or one for each of {inputs} inputs, "
+                f"got {self.bandwidth!r}"
+            )
+        return np.array(np.broadcast_to(given, (inputs,)))
+
+    def _estimate_noise(self) -> None:
+        samples = self._samples
+        values = samples.values[samples.single]
+        bandwidth = torch.from_numpy(self.bandwidth_)
+        found = smooth(
+            samples,
+            samples.keys[samples.single],
+            bandwidth,
+            self.kernel,
+            self.degree,
+            self.tolerance,
+            errors=True,
+        )
+        assert found.norm is not None and found.influence is not None
+        counts = samples.counts
+        trace, squares = float(counts @ found.influence), float(counts @ found.norm)
+        residual = max(float(counts.sum()) - 2 * trace + squares, 0.0)
+        self.effective_dof_ = trace
+        self.residual_dof_ = residual if residual > 1e-9 * float(counts.sum()) else 0.0
+        total: Tensor = counts @ (values - found.mean).square()
+        sigma = np.full(len(total), np.inf) if not self.residual_dof_ else np.sqrt(total.numpy() / residual)
+        self.sigma_: Any = sigma if self._many_targets else float(sigma[0])
+
+    def _smooth(
+        self, inputs: NDArray[np.float64], *, errors: bool = False
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+        """Estimates at some points, and their variances for noise of variance 1."""
+        query = torch.from_numpy(np.ascontiguousarray(inputs - self._centre))
+        bandwidth = torch.from_numpy(self.bandwidth_)
+        found = smooth(
+            self._samples, query, bandwidth, self.kernel, self.degree, self.tolerance, errors=errors
+        )
+        return found.mean.numpy() + self._mean, None if found.norm is None else found.norm.numpy()
+
+    def _shaped(self, columns: NDArray[np.float64], dtype: np.dtype) -> NDArray[np.floating]:
+        found = columns.astype(dtype, copy=False)
+        return found if self._many_targets else found[:, 0]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+def _warn_of_edges(choice: Choice, degree: int) -> None:
+    """Warn of bandwidths at an end of the search."""
+    if choice.smallest:
+        warnings.warn(
+            f"the leave-one-out error is least with the smallest bandwidth for inputs {choice.smallest}: "
+            "each sample is predicted by its nearest neighbours, as with repeated samples; set bandwidth",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    if choice.largest:
+        shape = "a straight line" if degree else "a constant"
+        warnings.warn(
+            f"the leave-one-out error is least with the largest bandwidth for inputs {choice.largest}: the "
+            f"estimate is {shape} in them",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
