@@ -22,7 +22,7 @@ from attention_lab.attention import (
     pooling,
     windows,
 )
-from attention_lab.attention.scores import ACTIVATIONS
+from attention_lab.attention.fast.additive.forms import ACTIVATIONS
 from attention_lab.attention.windows import FALLOFFS
 
 B, Q, K, D = 2, 4, 5, 3

@@ -6,15 +6,6 @@
 
 from attention_lab.attention.attention import Attention, Mechanism
 from attention_lab.attention.fast.dropout import Dropout
-from attention_lab.attention.kernels import (
-    Boxcar,
-    Constant,
-    Epanechnikov,
-    Gaussian,
-    Kernel,
-    Laplacian,
-    QueryFree,
-)
 from attention_lab.attention.masks import adjacency_mask, band_mask, causal_mask, leave_out_mask, lengths_mask
 from attention_lab.attention.memory import Memory
 from attention_lab.attention.multihead import MultiHead
@@ -30,12 +21,19 @@ from attention_lab.attention.pooling import Exact, Gumbel, Hard, Monotonic, Soft
 from attention_lab.attention.recording import Recording, recording
 from attention_lab.attention.scores import (
     Additive,
+    Boxcar,
     Concat,
+    Constant,
     Cosine,
     Dot,
+    Epanechnikov,
+    Gaussian,
     General,
+    Kernel,
+    Laplacian,
     Linear,
     Location,
+    QueryFree,
     ScaledDot,
     Score,
 )

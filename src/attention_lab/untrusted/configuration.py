@@ -21,10 +21,12 @@ LARGEST = 10_000_000
 """The largest count that an option may have."""
 SEEDS = 2**32
 """Upper bound of options whose name ends in seed, which are not counts."""
+_KERNELS = ("Boxcar", "Constant", "Epanechnikov", "Gaussian", "Laplacian", "QueryFree")
 MOVED = {
-    "attention_lab.models.matched.MatchedSeq2Seq": "attention_lab.models.parameter_matched.MatchedSeq2Seq"
+    "attention_lab.models.matched.MatchedSeq2Seq": "attention_lab.models.parameter_matched.MatchedSeq2Seq",
+    **{f"attention_lab.attention.kernels.{name}": f"attention_lab.attention.{name}" for name in _KERNELS},
 }
-"""Former names of classes in older checkpoints, and their present names."""
+"""Former names of classes in older checkpoints and configurations, and their present names."""
 Known = Callable[[str], bool]
 
 

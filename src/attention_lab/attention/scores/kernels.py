@@ -1,16 +1,14 @@
 """Kernels of the distance as scores: Nadaraya-Watson regression is attention with one of these.
 
 `f(x) = sum_i K((x - x_i) w) y_i / sum_j K((x - x_j) w)` is a softmax over `log K`. The width `w` is
-the inverse of the bandwidth; it is a learnable parameter, one number or one for each feature. This file
-also holds the two scores that do not depend on the query, `Constant` and `QueryFree`.
+the inverse of the bandwidth; it is a learnable parameter, one number or one for each feature.
 """
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attention_lab.attention.scores import Score
-from attention_lab.errors import LabError
+from attention_lab.attention.scores.score import Score
 
 
 class Kernel(Score):
@@ -126,86 +124,6 @@ class Constant(Score):
     def features(self, query: Tensor, keys: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """A zero for every query and key, computed from them so that their gradients are zero, not None."""
         return query.sum(-1, keepdim=True) * 0, keys.sum(-1, keepdim=True) * 0
-
-
-class QueryFree(Score):
-    """A learned number for each key position, `a_i = b_i`, independent of query and key.
-
-    Under a softmax this is a fully connected layer over the keys whose weights are positive and sum to one:
-    it has parameters, but no query. It starts as average pooling, with all `b_i` equal to 0.
-
-    Args:
-        query_size: size of the query, unused.
-        key_size: size of the key, unused.
-        heads: if given, one set of numbers for each head.
-        length: largest number of keys.
-
-    Raises:
-        LabError: (when used) there are more than `length` keys.
-    """
-
-    is_placed = True
-
-    def __init__(self, query_size: int, key_size: int, heads: int | None = None, *, length: int = 64) -> None:
-        super().__init__(query_size, key_size, heads)
-        if length < 1:
-            raise LabError(f"scoring.length must be at least 1, got {length}")
-        self.length = length
-        self.weight = self.parameter(length, std=0.0)
-
-    def features(self, query: Tensor, keys: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """1 for each query and `b_i` for key i, computed from both: their gradients are zero, not None."""
-        count = keys.shape[-2]
-        if count > self.length:
-            raise LabError(
-                f"scoring=query_free was made for {self.length} positions, got {count}: "
-                f"set scoring.length={count} or more"
-            )
-        number = self.weight[..., :count].unsqueeze(-1)
-        return query.sum(-1, keepdim=True) * 0 + 1, keys.sum(-1, keepdim=True) * 0 + number
-
-
-def log_gaussian(query: Float[Tensor, "... Q d"], keys: Float[Tensor, "... K d"]) -> Tensor:
-    """`-|q - k|^2 / 2` of all pairs."""
-    return squared_distance(query, keys) * -0.5
-
-
-def log_laplacian(query: Float[Tensor, "... Q d"], keys: Float[Tensor, "... K d"]) -> Tensor:
-    """`-|q - k|_1` of all pairs."""
-    return -distance(query, keys, order=1.0)
-
-
-def log_epanechnikov(query: Float[Tensor, "... Q d"], keys: Float[Tensor, "... K d"]) -> Tensor:
-    """`log(1 - |q - k|^2)` of all pairs within a distance of 1, -inf of all others."""
-    return _log_inside(1 - squared_distance(query, keys))
-
-
-def log_boxcar(query: Float[Tensor, "... Q d"], keys: Float[Tensor, "... K d"]) -> Tensor:
-    """0 for all pairs within a distance of 1, -inf for all others."""
-    squares = squared_distance(query, keys)
-    return torch.where(squares <= 1, squares * 0, -torch.inf)
-
-
-def log_tricube(query: Float[Tensor, "... Q d"], keys: Float[Tensor, "... K d"]) -> Tensor:
-    """`3 log(1 - |q - k|^3)` of all pairs within a distance of 1, -inf of all others (Cleveland 1979)."""
-    return 3 * _log_inside(1 - distance(query, keys, order=2.0) ** 3)
-
-
-LOG_KERNELS = {
-    "gaussian": log_gaussian,
-    "epanechnikov": log_epanechnikov,
-    "boxcar": log_boxcar,
-    "laplacian": log_laplacian,
-    "tricube": log_tricube,
-}
-"""The logarithm of each kernel of inputs that are divided by the bandwidth; 0 at distance 0."""
-
-
-def _log_inside(kernel: Tensor) -> Tensor:
-    """The logarithm of positive numbers, -inf of others, with gradients that are finite everywhere."""
-    inside = kernel > 0
-    # The inner `where` keeps log's infinite slope out of the gradient of the entries that are discarded.
-    return torch.where(inside, kernel.where(inside, 1.0).log(), -torch.inf)
 
 
 def distance(query: Tensor, key: Tensor, order: float) -> Tensor:

@@ -1,0 +1,83 @@
+"""Scores of a key's position, into which no key enters."""
+
+from jaxtyping import Float
+from torch import Tensor
+
+from attention_lab.attention.scores.score import Score
+from attention_lab.errors import LabError
+
+
+class Location(Score):
+    """Location score `a = W h` over key positions (1508.04025, eq. 8): no key enters.
+
+    Args:
+        query_size: size of the query.
+        key_size: size of the key, unused.
+        heads: if given, one W for each head.
+        length: number of rows of W, the largest number of keys.
+
+    Raises:
+        LabError: (when used) there are more than `length` keys.
+    """
+
+    is_placed = True
+
+    def __init__(self, query_size: int, key_size: int, heads: int | None = None, *, length: int = 64) -> None:
+        super().__init__(query_size, key_size, heads)
+        if length < 1:
+            raise LabError(f"scoring.length must be at least 1, got {length}")
+        self.length = length
+        self.weight = self.parameter(length, query_size, std=query_size**-0.5)
+
+    def keys(self, key: Tensor) -> Tensor:
+        """An empty tensor that only carries the number of keys."""
+        return key[..., :0]
+
+    def forward(
+        self, query: Float[Tensor, "... Q dq"], keys: Float[Tensor, "... K f"]
+    ) -> Float[Tensor, "... Q K"]:
+        """The first K rows of `W h`."""
+        count = keys.shape[-2]
+        if count > self.length:
+            raise LabError(
+                f"scoring=location was made for {self.length} positions, got {count}: "
+                f"set scoring.length={count} or more"
+            )
+        return query @ self.weight[..., :count, :].mT
+
+
+class QueryFree(Score):
+    """A learned number for each key position, `a_i = b_i`, independent of query and key.
+
+    Under a softmax this is a fully connected layer over the keys whose weights are positive and sum to one:
+    it has parameters, but no query. It starts as average pooling, with all `b_i` equal to 0.
+
+    Args:
+        query_size: size of the query, unused.
+        key_size: size of the key, unused.
+        heads: if given, one set of numbers for each head.
+        length: largest number of keys.
+
+    Raises:
+        LabError: (when used) there are more than `length` keys.
+    """
+
+    is_placed = True
+
+    def __init__(self, query_size: int, key_size: int, heads: int | None = None, *, length: int = 64) -> None:
+        super().__init__(query_size, key_size, heads)
+        if length < 1:
+            raise LabError(f"scoring.length must be at least 1, got {length}")
+        self.length = length
+        self.weight = self.parameter(length, std=0.0)
+
+    def features(self, query: Tensor, keys: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """1 for each query and `b_i` for key i, computed from both: their gradients are zero, not None."""
+        count = keys.shape[-2]
+        if count > self.length:
+            raise LabError(
+                f"scoring=query_free was made for {self.length} positions, got {count}: "
+                f"set scoring.length={count} or more"
+            )
+        number = self.weight[..., :count].unsqueeze(-1)
+        return query.sum(-1, keepdim=True) * 0 + 1, keys.sum(-1, keepdim=True) * 0 + number

@@ -1,0 +1,61 @@
+"""The base class of all scores."""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from attention_lab.errors import LabError
+
+
+class Score(nn.Module):
+    """A scoring function of queries `[..., Q, dq]` and keys `[..., K, dk]`.
+
+    A subclass defines `forward`, or `features` if it is an inner product.
+    """
+
+    same_size = False
+    """Whether query and key must have the same size."""
+    is_placed = False
+    """Whether the score of a key depends on its position among the keys."""
+
+    def __init__(self, query_size: int, key_size: int, heads: int | None = None) -> None:
+        super().__init__()
+        if self.same_size and query_size != key_size:
+            raise LabError(
+                f"{type(self).__name__} needs query and key of one size, got {query_size} and {key_size}: "
+                "set equal sizes, or choose scoring=general or scoring=additive"
+            )
+        self.query_size, self.key_size, self.heads = query_size, key_size, heads
+
+    def parameter(self, *shape: int, std: float) -> nn.Parameter:
+        """A normally distributed parameter, one for each head."""
+        heads = () if self.heads is None else (self.heads,)
+        return nn.Parameter(torch.randn(*heads, *shape) * std)
+
+    def keys(self, key: Float[Tensor, "... K dk"]) -> Float[Tensor, "... K f"]:
+        """The part of the score that depends only on the key, computed once for a source."""
+        return key
+
+    def features(
+        self,
+        query: Float[Tensor, "... Q dq"],
+        keys: Float[Tensor, "... K f"],
+        mask: Bool[Tensor, "..."] | None,
+    ) -> tuple[Tensor, Tensor] | None:
+        """Features a `[..., Q, f]`, b `[..., K, f]` with score = a b^T, or None if there are none.
+
+        The equality may leave out a term that depends only on q, which a softmax cancels.
+        """
+        return None
+
+    def kernel_features(self, query: Tensor, keys: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Features a, b >= 0 with exp(score) = a b^T, for attention in linear time, or None if none exist."""
+        return None
+
+    def forward(
+        self, query: Float[Tensor, "... Q dq"], keys: Float[Tensor, "... K f"]
+    ) -> Float[Tensor, "... Q K"]:
+        """Scores of every query against every key prepared by `keys`."""
+        features = self.features(query, keys, None)
+        assert features is not None, f"{type(self).__name__} defines neither forward nor features"
+        return features[0] @ features[1].mT
