@@ -5,6 +5,7 @@ from typing import Any
 import hydra
 from omegaconf import DictConfig
 
+from attention_lab.commandline.config_store import share_config_store
 from attention_lab.commandline.console_streams import prepare
 from attention_lab.commandline.groups import check_choices
 from attention_lab.commandline.version import print_version
@@ -12,6 +13,7 @@ from attention_lab.interruption.resume import resume_from_command_line
 from attention_lab.runs.run_names import register_resolvers
 
 register_resolvers()  # before Hydra names the run's folder
+share_config_store()
 
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="config")
