@@ -5,9 +5,9 @@ from typing import Any
 import hydra
 from omegaconf import DictConfig
 
+from attention_lab.commandline.choice_checks import check_choices
 from attention_lab.commandline.config_store import share_config_store
 from attention_lab.commandline.console_streams import prepare
-from attention_lab.commandline.groups import check_choices
 from attention_lab.commandline.version import print_version
 from attention_lab.interruption.resume import resume_from_command_line
 from attention_lab.runs.run_names import register_resolvers

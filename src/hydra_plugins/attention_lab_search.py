@@ -33,7 +33,7 @@ class OptunaSweeper(Sweeper):
 
     def sweep(self, arguments: list[str]) -> None:
         """Run trials until the study has as many as wanted; an error ends the program with one line."""
-        from attention_lab.commandline.groups import check_installed
+        from attention_lab.commandline.choice_checks import check_installed
         from attention_lab.errors import LabError
 
         assert self.launcher is not None

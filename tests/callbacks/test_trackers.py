@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from attention_lab.callbacks.trackers.base import read_run_id, save_run_id
-from attention_lab.commandline import groups
+from attention_lab.commandline import choice_checks
 
 SMALL = [
     *("model=seq2seq", "data=reverse", "data.train_size=20", "data.validation_size=4", "data.test_size=4"),
@@ -72,9 +72,11 @@ def test_mlflow_gets_settings_heatmaps_and_results_and_goes_on_when_resumed(comm
 
 @pytest.mark.parametrize("logger", ["wandb", "mlflow"])
 def test_a_missing_package_is_named_with_its_extra(logger: str, monkeypatch) -> None:
-    monkeypatch.setattr(groups, "find_spec", lambda name: None)
-    with pytest.raises(groups.LabError, match=rf"logger={logger} needs .*pip install -e '\.\[loggers\]'"):
-        groups.check_installed("logger", logger)
+    monkeypatch.setattr(choice_checks, "find_spec", lambda name: None)
+    with pytest.raises(
+        choice_checks.LabError, match=rf"logger={logger} needs .*pip install -e '\.\[loggers\]'"
+    ):
+        choice_checks.check_installed("logger", logger)
 
 
 @pytest.mark.parametrize("content", ["", "../../etc", "abc", "x" * 200, "ABCDEFGH"])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attention_lab.commandline import groups, overrides
+from attention_lab.commandline import choice_checks, overrides
 from attention_lab.errors import LabError
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -87,7 +87,7 @@ def test_an_unknown_choice_is_named_however_it_is_written(
 ) -> None:
     monkeypatch.setattr("sys.argv", [str(CONF.parent / "train.py")])
     with pytest.raises(SystemExit, match=r"^Error: model=sq2seq is unknown \(did you mean seq2seq\?\)"):
-        groups.check_choices("conf", [argument])
+        choice_checks.check_choices("conf", [argument])
 
 
 @pytest.mark.parametrize(

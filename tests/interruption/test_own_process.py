@@ -5,7 +5,7 @@ import torch
 from hydra.types import RunMode
 from omegaconf import OmegaConf
 
-from attention_lab.commandline import groups
+from attention_lab.commandline import choice_checks
 from attention_lab.errors import LabError
 from attention_lab.interruption import own_process, signals
 
@@ -102,7 +102,7 @@ def test_sharding_needs_gpus(command, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_choice_whose_packages_are_missing(
     choice: str, extra: str, command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(groups, "find_spec", lambda name: None)
+    monkeypatch.setattr(choice_checks, "find_spec", lambda name: None)
     done = command("model=nw", choice)
     assert done.status == 1
     assert done.err == f"Error: {choice} needs additional packages: pip install -e '.[{extra}]'\n"

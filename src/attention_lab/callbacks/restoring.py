@@ -10,7 +10,7 @@ from pytorch_lightning.callbacks import EarlyStopping, ModelCheckpoint
 
 from attention_lab.callbacks.resumable import STATE
 from attention_lab.tasks import RECIPE
-from attention_lab.untrusted.restored import (
+from attention_lab.untrusted.training_state import (
     LEGACY,
     as_floats,
     checkpointing_state,

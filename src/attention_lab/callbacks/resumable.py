@@ -17,7 +17,7 @@ from attention_lab.callbacks.randomness import random_states, restore_random_sta
 from attention_lab.callbacks.run_logs import mark
 from attention_lab.data.reading.loading import BucketBatches
 from attention_lab.errors import LabError, Stopped
-from attention_lab.untrusted.restored import check_random_states, interrupted_epoch_state, metric_states
+from attention_lab.untrusted.training_state import check_random_states, interrupted_epoch_state, metric_states
 
 STATE = "attention_lab_state"
 """A checkpoint's key for the state needed to resume in the middle of training."""

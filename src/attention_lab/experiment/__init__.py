@@ -90,7 +90,7 @@ def choose_stage(config: DictConfig) -> Stage:
     if config.stage not in STAGES:
         raise LabError(f"stage={config.stage} is unknown: choose {', '.join(STAGES)}")
     if config.stage in ("fit", "test", "predict"):
-        from attention_lab.commandline.groups import check_combination
+        from attention_lab.commandline.choice_checks import check_combination
         from attention_lab.interruption import own_process, resume
         from attention_lab.lightning_import import import_lightning
 

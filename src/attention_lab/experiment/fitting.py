@@ -22,7 +22,7 @@ from attention_lab.runs import results
 from attention_lab.runs.run_names import hparam_columns, hparam_order
 from attention_lab.tasks import RECIPE, Task
 from attention_lab.untrusted.checkpoints import read_checkpoint
-from attention_lab.untrusted.restored import check_parts, interrupted_epoch_state
+from attention_lab.untrusted.training_state import check_parts, interrupted_epoch_state
 
 
 @dataclass(frozen=True)

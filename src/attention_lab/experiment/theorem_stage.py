@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from attention_lab.commandline.groups import group_files
+from attention_lab.commandline.choice_checks import group_files
 from attention_lab.errors import LabError, first_line
 from attention_lab.text_tables import number
 from attention_lab.theorems import Finding, Theorem

@@ -13,7 +13,7 @@ from attention_lab.errors import LabError
 from attention_lab.tasks import Observation, Task
 from attention_lab.text_tables import printable
 from attention_lab.untrusted.plain_files import one_line
-from attention_lab.untrusted.restored import is_number
+from attention_lab.untrusted.training_state import is_number
 
 BATCH = 256
 """Number of inputs in a batch of predictions."""

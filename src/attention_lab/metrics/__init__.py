@@ -1,6 +1,7 @@
 """Measures of outputs (error rates) and of attention (alignment, entropy, monotonicity)."""
 
 from attention_lab.metrics.alignment import AlignmentAccuracy, AlignmentErrorRate, AlignmentMass
+from attention_lab.metrics.alignment_measures import AlignmentMeasures
 from attention_lab.metrics.bootstrap import Interval, bootstrap_interval
 from attention_lab.metrics.confusions import Confusion, Edit, align, confusions
 from attention_lab.metrics.entropy import attention_entropy
@@ -11,7 +12,6 @@ from attention_lab.metrics.error_rates import (
     nearest,
     sequence_lengths,
 )
-from attention_lab.metrics.measures import AlignmentMeasures
 from attention_lab.metrics.monotonicity import Monotonicity, expected_positions, monotonicity
 
 __all__ = [

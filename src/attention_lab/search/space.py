@@ -14,7 +14,7 @@ from optuna.distributions import (
     IntDistribution,
 )
 
-from attention_lab.commandline.groups import group_files
+from attention_lab.commandline.choice_checks import group_files
 from attention_lab.commandline.overrides import parse_all, part_of, write
 from attention_lab.errors import LabError
 

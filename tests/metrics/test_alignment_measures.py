@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from attention_lab.metrics.measures import AlignmentMeasures
+from attention_lab.metrics.alignment_measures import AlignmentMeasures
 
 # one head follows the gold, one goes backwards
 GOLD = torch.tensor([[0, 1, 2, -1]])

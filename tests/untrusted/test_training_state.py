@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from attention_lab.untrusted.restored import (
+from attention_lab.untrusted.training_state import (
     check_parts,
     check_random_states,
     checkpointing_state,
