@@ -137,9 +137,7 @@ def test_every_parameter_learns_and_the_sources_symbols_are_not_saved() -> None:
 
 def test_what_cannot_be_copied_or_read_is_rejected() -> None:
     mechanism = Mechanism(ScaledDot)
-    with pytest.raises(
-        LabError, match=r"model\.copy=true, but no symbol of the sources occurs in the targets"
-    ):
+    with pytest.raises(LabError, match=r"model\.copy=true, but no symbol of the sources"):
         Seq2Seq(mechanism, TransductionSizes(8, 7, copies=(0,) * 8), **OPTIONS)
     with pytest.raises(LabError, match=r"model\.memory=final has no symbols to point at"):
         Seq2Seq(mechanism, SIZES, **OPTIONS, memory="final")
