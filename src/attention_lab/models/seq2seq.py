@@ -80,6 +80,18 @@ class EncoderDecoder(nn.Module):
         logits, _ = self.decoder(before, state)
         return logits  # type: ignore[no-any-return]
 
+    def attend(
+        self, encoded: Encoded, target: Int[Tensor, "B T"]
+    ) -> tuple[Float[Tensor, "B T V"], Float[Tensor, "B T S"]]:
+        """The logits of `read`, and the attention weights, through which a loss can teach the attention.
+
+        Raises:
+            LabError: steps depend on earlier attention.
+        """
+        if not self.decoder.steps_are_independent:
+            raise LabError("task.guidance needs model.wiring=luong model.input_feeding=false")
+        return self.decoder.attend(shifted(target), self.decoder.start(encoded))
+
     def enumerate(
         self,
         source: Shaped[Tensor, "B S *rest"],

@@ -17,12 +17,15 @@ from attention_lab.errors import LabError
 from attention_lab.metrics import AlignmentMeasures, SequenceErrorRate, TokenErrorRate
 from attention_lab.models.decoding import Decodable, beam_search, greedy
 from attention_lab.models.ensemble import Ensemble, Writer, aligning, alignments
+from attention_lab.models.seq2seq import EncoderDecoder
 from attention_lab.sizes import BOS, PAD
 from attention_lab.tasks.error_analysis import write_error_analysis
-from attention_lab.tasks.latent import enumerated_loss, monte_carlo_loss
+from attention_lab.tasks.losses.guidance import guidance_loss
+from attention_lab.tasks.losses.latent import enumerated_loss, monte_carlo_loss
+from attention_lab.tasks.losses.r_drop import divergence, twice
+from attention_lab.tasks.losses.weights import check_weights
 from attention_lab.tasks.observation import Observation, Sides, make_observation
 from attention_lab.tasks.pictures import save_pictures
-from attention_lab.tasks.r_drop import check_has_dropout, divergence, duplicate
 from attention_lab.tasks.scored_examples import (
     ScoredExample,
     error_rate_intervals,
@@ -52,9 +55,9 @@ class Transduction(Task):
         model: the sequence-to-sequence model, or several as an `Ensemble`, which can only be tested.
         codec: text to tensors and back.
         label_smoothing: share of the target spread over all symbols in training (1512.00567).
-        r_drop: alpha of 2106.14448, eq. 4: the weight of the divergence between two passes under different
-            dropout (the loss is half that of the paper, as a mean over both passes). 0 for one pass, at about
-            half the cost.
+        r_drop: alpha of 2106.14448, eq. 4 (of which this is half, the mean of both passes): the weight of the
+            divergence between two passes under different dropout. 0 is one pass, which costs about half.
+        guidance: weight of the loss that teaches the attention the alignments that the training data has.
         ctc: weight of the loss of the model's `Tagger`; above 0 if and only if it has one.
         beam_size: beams in testing and prediction; 1 is greedy. Validation is always greedy.
         length_penalty: alpha of 1609.08144, eq. 14; 0 is none.
@@ -76,6 +79,7 @@ class Transduction(Task):
         label_smoothing: float = 0.0,
         r_drop: float = 0.0,
         ctc: float = 0.0,
+        guidance: float = 0.0,
         beam_size: int = 1,
         length_penalty: float = 0.0,
         **options: Any,
@@ -84,9 +88,9 @@ class Transduction(Task):
         if not 1 <= beam_size <= MOST_BEAMS:
             raise LabError(f"task.beam_size must be from 1 to {MOST_BEAMS}, got {beam_size}")
         check_label_smoothing(label_smoothing)
-        _check_extras(model, r_drop=r_drop, ctc=ctc)
+        check_weights(model, r_drop=r_drop, ctc=ctc, guidance=guidance)
         self.label_smoothing = label_smoothing
-        self.r_drop, self.ctc = r_drop, ctc
+        self.r_drop, self.ctc, self.guidance = r_drop, ctc, guidance
         self.beam_size = beam_size
         self.length_penalty = length_penalty
         self.errors = nn.ModuleDict(
@@ -97,7 +101,7 @@ class Transduction(Task):
         self._batches: list[list[ScoredExample]] = []
 
     def training_step(self, batch: TransductionBatch, batch_idx: int) -> Tensor:
-        """Cross entropy of the target under teacher forcing; for hard attention see `latent`."""
+        """Cross entropy of the target under teacher forcing; for hard attention see `losses.latent`."""
         model = self.model
         if isinstance(model.latent, Hard):
             loss, reported = monte_carlo_loss(model, batch, model.latent, self._log_likelihood)
@@ -114,10 +118,16 @@ class Transduction(Task):
         assert not isinstance(model, Ensemble)
         batch = duplicate(batch) if self.r_drop else batch
         encoded = model.encode(batch.source, batch.source_lengths)
-        logits = model.read(encoded, batch.target)
-        loss = reported = cross_entropy(logits, batch.target, self.label_smoothing)
+        if self.guidance:
+            assert isinstance(model, EncoderDecoder)
+            logits, weights = model.attend(encoded, batch.target)
+        else:
+            logits = model.read(encoded, batch.target)
+        loss = shown = cross_entropy(logits, batch.target, self.label_smoothing)
         if self.r_drop:
             loss = loss + self.r_drop / 2 * divergence(logits, batch.target)
+        if self.guidance:
+            loss = loss + self.guidance * guidance_loss(weights, batch.alignment)
         if self.ctc and model.tagger is not None:
             loss = loss + self.ctc * model.tagger.loss(encoded.keys, encoded.mask, batch.target)
         return loss, reported
@@ -263,25 +273,6 @@ class Transduction(Task):
                 metric.update(*values)  # type: ignore[operator]
                 name = key.removeprefix(f"{part}_")
                 self.log(f"{part}/{name}", metric, prog_bar=name == "token_error_rate")  # type: ignore[arg-type]
-
-
-def _check_extras(model: Writer | Ensemble, **weights: float) -> None:
-    """Raise LabError for the weight of an extra loss that is negative or does not apply to this model."""
-    for name, weight in weights.items():
-        if weight < 0:
-            raise LabError(f"task.{name} must be at least 0, got {weight}")
-        if weight and isinstance(model.latent, Hard | Exact):
-            raise LabError(
-                f"task.{name} needs one output distribution for each step, and hard pooling has one for each "
-                f"position: set task.{name}=0, or choose pooling=soft"
-            )
-    if weights["r_drop"]:
-        check_has_dropout(model)
-    if (getattr(model, "tagger", None) is not None) != bool(weights["ctc"]):
-        raise LabError(
-            "task.ctc and model.ctc_frames go together: "
-            "set both (task.ctc=0.3 model.ctc_frames=3), or leave both at 0"
-        )
 
 
 def cross_entropy(logits: Tensor, target: Tensor, label_smoothing: float = 0.0) -> Tensor:

@@ -23,7 +23,8 @@ def _data(folder: Path, train: str = TRAIN, **options: object) -> Inflection:
 def test_tags_are_symbols_of_their_own(tmp_path: Path) -> None:
     data = _data(tmp_path)
     train = data.examples().train
-    assert train[3] == Example((";N", ";PL", "V"), ("V", "s"))
+    assert [example.alignment for example in data.examples().test] == [(), ()]  # it is no gold alignment
+    assert train[3] == Example((";N", ";PL", "V"), ("V", "s"), [2, -1])
     data.setup()
     letters, tags = list("Veghinst"), [";1", ";2", ";N", ";PL", ";PRS", ";PST", ";V"]
     assert data.codec.target.vocabulary.symbols == letters
@@ -85,7 +86,9 @@ def test_a_split_file_keeps_the_forms_of_a_lemma_together(tmp_path: Path) -> Non
 
 def test_normalization_decomposes_letters(tmp_path: Path) -> None:
     data = _data(tmp_path, "fä\tfés\tN;PL\n", normalization="NFD")
-    assert data.examples().train == [Example((";N", ";PL", "f", "a", "\u0308"), tuple("fe\u0301s"))]
+    assert data.examples().train == [
+        Example((";N", ";PL", "f", "a", "\u0308"), tuple("fe\u0301s"), [2, -1, -1, -1])
+    ]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from typing import get_args
 
 from attention_lab.constructor_options import options_of
 from attention_lab.data.inflection.hallucination import hallucinate
+from attention_lab.data.inflection.letter_alignment import align_letters
 from attention_lab.data.inflection.paradigms import Paradigms
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.files import Row, TextParts
@@ -88,7 +89,8 @@ class Inflection(TransductionData):
         self.shared = shared_examples(keyed, self.files.names, "form")
         plain = [self._example(row, f"{row.first}\t{row.third}") for row in rows.train]
         made = hallucinate(plain, self.files.hallucinate, self.files.seed, is_letter)
-        return parts._replace(train=parts.train + made)
+        train = [self._aligned(example) for example in [*parts.train, *made]]
+        return parts._replace(train=train)
 
     def make_codec(self, train: Sequence[Example]) -> TransductionCodec:
         """The letters and tags of the training part."""
@@ -101,6 +103,10 @@ class Inflection(TransductionData):
             Tokenizer(self.source, Vocabulary([*sorted(letters), *sorted(tags, key=_known_first)])),
             Tokenizer(self.target, Vocabulary(sorted(letters))),
         )
+
+    def _aligned(self, example: Example) -> Example:
+        """The example with the letters of the lemma that those of the form come from, for `task.guidance`."""
+        return example._replace(alignment=align_letters(example.source, example.target, is_letter))
 
     def _example(self, row: Row, text: str) -> Example:
         try:

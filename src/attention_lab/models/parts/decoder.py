@@ -126,6 +126,18 @@ class AttentiveDecoder(nn.Module):
         readouts, pointers, state = run(embedded, state)
         return self._write(readouts, pointers).transpose(0, 1), state
 
+    def attend(
+        self, tokens: Int[Tensor, "N T"], state: DecoderState
+    ) -> tuple[Float[Tensor, "N T V"], Float[Tensor, "N T S"]]:
+        """The logits of `forward` with the attention weights, which have gradients here.
+
+        Only if `steps_are_independent`.
+        """
+        hidden, _ = self._states(self._embed(tokens, state), state)
+        weights = self.attention.weights(hidden, state.memory, offset=state.position)
+        context, pointers = self._split(self.attention.pool(weights, state.memory.value))
+        return self._write(self._read(hidden, context, None), pointers), weights
+
     def enumerate(
         self, tokens: Int[Tensor, "N T"], state: DecoderState
     ) -> tuple[Float[Tensor, "N T S"], Float[Tensor, "N T S V"], DecoderState]:

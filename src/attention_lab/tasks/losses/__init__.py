@@ -1,0 +1,1 @@
+"""Losses beside cross entropy: of hard attention, of agreement (R-Drop), of guided attention."""

@@ -1,0 +1,28 @@
+"""The weights of losses beside cross entropy: which models have them."""
+
+from attention_lab.attention import Exact, Hard
+from attention_lab.errors import LabError
+from attention_lab.models.ensemble import Ensemble, Writer
+from attention_lab.tasks.losses.guidance import check_guidance
+from attention_lab.tasks.losses.r_drop import check_dropout
+
+
+def check_weights(model: Writer | Ensemble, **weights: float) -> None:
+    """Raise LabError for a weight of a further loss that is negative, or that this model does not have."""
+    for name, weight in weights.items():
+        if weight < 0:
+            raise LabError(f"task.{name} must be at least 0, got {weight}")
+        if weight and isinstance(model.latent, Hard | Exact):
+            raise LabError(
+                f"task.{name} comes beside one distribution for each step, and hard pooling has one for each "
+                f"position: set task.{name}=0, or choose pooling=soft"
+            )
+    if weights["guidance"]:
+        check_guidance(model)
+    if weights["r_drop"]:
+        check_dropout(model)
+    if (getattr(model, "tagger", None) is not None) != bool(weights["ctc"]):
+        raise LabError(
+            "task.ctc and model.ctc_frames go together: "
+            "set both (task.ctc=0.3 model.ctc_frames=3), or leave both at 0"
+        )
