@@ -26,6 +26,7 @@ class Rules(NamedTuple):
     bans: set[str]
 
 
+OTHERS = {"transformers", "x_transformers"}  # whose models are recorded, if a program has imported them
 LEAVES = {"constructor_options", "errors", "lightning_import", "reading", "sizes", "text_tables", "writing"}
 LIGHT = TORCH | LIGHTNING | HYDRA
 ROOMS = {
@@ -37,7 +38,7 @@ ROOMS = {
     "sizes": Rules(set(), LIGHT),
     "text_tables": Rules(set(), LIGHT),
     "writing": Rules({"errors"}, LIGHT),
-    "attention": Rules(LEAVES, LIGHTNING | HYDRA | PICTURES | {"torch.utils.tensorboard"}),
+    "attention": Rules(LEAVES, LIGHTNING | HYDRA | PICTURES | {"torch.utils.tensorboard"} | OTHERS),
     "models": Rules(LEAVES | {"attention"}, LIGHTNING | HYDRA | PICTURES | {"torch.utils.tensorboard"}),
     "estimators": Rules(LEAVES | {"attention"}, LIGHTNING | HYDRA | PICTURES | {"torch.utils.tensorboard"}),
     "data": Rules(LEAVES, HYDRA | PICTURES),
