@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from attention_lab.attention.attention import Attention
 from attention_lab.attention.recorder import Recorder, Selection
+from attention_lab.attention.recording.caches import at_positions, keys_seen
 from attention_lab.attention.recording.results import Recording
 from attention_lab.attention.recording.weights import KernelCall, without_nan
 
@@ -20,10 +21,17 @@ _CALL_MODULE = nn.Module._call_impl.__code__
 
 @dataclass(frozen=True)
 class Site:
-    """The module that computes an attention, and its name in the model."""
+    """The module that computes an attention.
+
+    Attributes:
+        name: its name in the model.
+        module: the module.
+        seen: the number of keys so far, if there are only the last of them; see `caches`.
+    """
 
     name: str
     module: nn.Module
+    seen: int = 0
 
     def heads(self, examples: int) -> int:
         """The number of heads of the module, where the first of three dimensions joins examples and heads."""
@@ -122,7 +130,8 @@ class Session:
             found, inner = self._called(frame)
         if found is None or id(found[1]) in self._own or not self.wants(found[0]):
             return None
-        return Site(self._ordinal(found[0], inner), found[1])
+        seen = 0 if inner is None else keys_seen(found[1], inner.f_locals)
+        return Site(self._ordinal(found[0], inner), found[1], seen)
 
     def _called(self, frame: FrameType | None) -> tuple[tuple[str, nn.Module] | None, FrameType | None]:
         """The innermost module of the model in the frames from here on."""
@@ -159,8 +168,7 @@ class Session:
         kind = call.query.device.type
         with torch._C.DisableTorchFunction(), torch.no_grad(), torch.autocast(kind, enabled=False):
             weights, mask = call.weights(selection, before)
-        if weights.shape[2]:
-            self.result.add(site.name, weights, mask)
+            self._add(site, weights, mask)
 
     def record_weights(self, site: Site, weights: Tensor, mask: Tensor | None) -> None:
         """Keep the selected part of weights `[B, H, Q, K]` that the model itself has computed.
@@ -174,8 +182,15 @@ class Session:
             if part.dtype in (torch.float16, torch.bfloat16):
                 part = part.float()
             part = without_nan(part)  # a copy: the model may go on to change its weights in place
-            if part.shape[2]:
-                self.result.add(site.name, part, mask if mask is None else mask.expand_as(part))
+            self._add(site, part, mask)
+
+    def _add(self, site: Site, weights: Tensor, mask: Tensor | None) -> None:
+        """Keep the weights of selected queries, if there are any."""
+        if weights.shape[2]:
+            if site.seen > weights.shape[-1]:
+                mask = weights.new_ones((), dtype=torch.bool) if mask is None else mask
+                mask = at_positions(mask.expand_as(weights), site.seen)
+            self.result.add(site.name, at_positions(weights, site.seen), mask)
 
     def part(self, site: Site, scores: Tensor) -> Tensor:
         """The part of `[B, H, Q, K]` that would be recorded in the next call at this site."""

@@ -1,0 +1,30 @@
+"""Where the keys of a sliding window begin, when a model of transformers generates with a cache."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+def keys_seen(module: nn.Module, variables: Mapping[str, Any]) -> int:
+    """The number of keys so far, if the cache keeps only the last of them; 0 if it keeps all.
+
+    Args:
+        module: the attention that is being called.
+        variables: the local variables of its method.
+    """
+    cache, number = variables.get("past_key_values"), getattr(module, "layer_idx", None)
+    layers = getattr(cache, "layers", None)
+    if not isinstance(layers, list) or not isinstance(number, int) or not 0 <= number < len(layers):
+        return 0
+    layer = layers[number]
+    if not getattr(layer, "is_sliding", False):
+        return 0
+    found = getattr(layer, "cumulative_length_int", getattr(layer, "cumulative_length", 0))
+    return found if isinstance(found, int) else 0
+
+
+def at_positions(x: Tensor, seen: int) -> Tensor:
+    """`[B, H, Q, K]` with its columns at the positions of their keys, the last of `seen`; zero before."""
+    return F.pad(x, (seen - x.shape[-1], 0)) if seen > x.shape[-1] else x

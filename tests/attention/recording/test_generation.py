@@ -1,0 +1,65 @@
+"""The steps of a generation are one matrix, as if the whole text had been read at once."""
+
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from architectures import SHARED, SMALL, WORDS
+from torch import nn
+
+from attention_lab.attention import recording
+
+LENGTH, NEW = 5, 6
+OPTIONS: dict[str, dict[str, Any]] = {
+    "Llama": {**SMALL, **WORDS, **SHARED},
+    "Mistral": {**SMALL, **WORDS, **SHARED, "sliding_window": 4},
+    "Gemma2": {**SMALL, **WORDS, **SHARED, "sliding_window": 4},
+    "GPT2": {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64, "vocab_size": 60, "eos_token_id": 2},
+}
+CASES = [(name, path) for name in OPTIONS for path in ("sdpa", "eager") if (name, path) != ("Gemma2", "sdpa")]
+
+
+def _model(name: str, path: str) -> nn.Module:
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{name}Config")(**OPTIONS[name])
+    kind = getattr(transformers, f"{name}LMHeadModel" if name == "GPT2" else f"{name}ForCausalLM")
+    return kind._from_config(config, attn_implementation=path).eval()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(("name", "path"), CASES)
+@pytest.mark.parametrize("cache", ["dynamic", "static"])
+def test_steps_are_the_rows_of_one_matrix(name: str, path: str, cache: str) -> None:
+    if (name, cache) == ("GPT2", "static"):
+        pytest.skip("the same path as Llama's")
+    model: Any = _model(name, path)
+    prompt = torch.randint(3, 60, (2, LENGTH), generator=torch.Generator().manual_seed(1))
+    options = {"max_new_tokens": NEW, "min_new_tokens": NEW, "do_sample": False, "attention_mask": prompt > 0}
+    options |= {"pad_token_id": 0, "cache_implementation": cache, "disable_compile": True}
+    plain = model.generate(prompt, **options)
+    with recording(model) as steps:
+        tokens = model.generate(prompt, **options)
+    assert torch.equal(tokens, plain)
+    with torch.no_grad(), recording(model) as together:
+        model(tokens[:, :-1])
+    assert list(steps) == list(together)
+    rows = LENGTH + NEW - 1
+    for module, weights in together.items():
+        found, mask = steps[module], steps.mask(module)
+        assert found.shape[:3] == weights.shape[:3] == (2, 4, rows) and found.shape == mask.shape
+        assert torch.allclose(found[..., :rows], weights, atol=1e-5), module
+        assert not found[..., rows:].any() and not found[~mask].any()
+
+
+def test_encoder_and_decoder_of_a_generation() -> None:
+    torch.manual_seed(0)
+    options = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 1, "num_heads": 4, "vocab_size": 60}
+    config = transformers.T5Config(**options, pad_token_id=0, decoder_start_token_id=0)
+    model: Any = transformers.T5ForConditionalGeneration._from_config(
+        config, attn_implementation="sdpa"
+    ).eval()
+    prompt = torch.randint(3, 60, (2, LENGTH))
+    with recording(model, queries=slice(0, 4)) as weights:
+        model.generate(prompt, max_new_tokens=NEW, min_new_tokens=NEW, do_sample=False)
+    shapes = {name.split(".")[-1]: one.shape for name, one in weights.items() if name.startswith("decoder")}
+    assert shapes == {"SelfAttention": (2, 4, 4, 4), "EncDecAttention": (2, 4, 4, LENGTH)}
