@@ -1,16 +1,21 @@
-"""Log the weights of every attention on a few fixed examples at every validation."""
+"""Log the weights of every attention on a few fixed examples while a model trains, this package's or any."""
 
 from collections.abc import Callable
+from functools import partial
 from math import isnan
 from typing import Any
 
 import pytorch_lightning as pl
 import torch
+from lightning_fabric.utilities import move_data_to_device
+from PIL.Image import Image
+from pytorch_lightning.loggers import TensorBoardLogger
 from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
 
-from attention_lab.callbacks.tensorboard import run_writer
-from attention_lab.callbacks.trackers import RunTracker, run_trackers
+from attention_lab.callbacks.batch_observation import Forward, Labels, observe_batch
+from attention_lab.callbacks.tensorboard import add_picture, run_writer
+from attention_lab.callbacks.trackers import run_trackers
 from attention_lab.errors import LabError
 from attention_lab.metrics import attention_entropy, monotonicity
 from attention_lab.tasks import Observation, Task
@@ -27,9 +32,15 @@ MEASURES: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class AttentionMaps(pl.Callback):
-    """Log the attention weights of a fixed probe batch, their measures and the outputs to TensorBoard.
+    """Log the attention weights of a fixed batch to TensorBoard.
 
-    Other trackers (Weights & Biases, MLflow) get the same pictures and measures.
+    With a `batch`, the attention of any `LightningModule`, before training and at the end of epochs. Without
+    one, that of this package's tasks on examples of their data at every validation, with measures and
+    outputs; other trackers (Weights & Biases, MLflow) get the same pictures and measures.
+
+    Example:
+        batch = tokenizer(texts, return_tensors="pt", padding=True)
+        pl.Trainer(callbacks=[AttentionMaps(batch, labels=[tokenizer.tokenize(text) for text in texts])])
 
     Every layer and head is written for the Attention tab, which this package adds to TensorBoard, and drawn
     for the Images tab, which needs no plugin. Both show the weights before dropout, recorded in a separate
@@ -37,15 +48,36 @@ class AttentionMaps(pl.Callback):
     different steps. It ends at 1, or lower while no weight is above 0.5.
 
     Args:
-        examples: number of validation examples.
-        every: log at every n-th validation.
+        batch: what the module is called with: a mapping as keyword arguments, a tuple or list as positional
+            ones, anything else as the only one. None for the validation examples of a task of this package.
+        labels: of the positions of each example of `batch`; positions after the last one are left out.
+        every_n_epochs: log `batch` at the end of every n-th epoch of training.
+        forward: calls the module otherwise, `forward(module, batch)`.
+        examples: the largest number of examples.
+        every: without a batch, log at every n-th validation.
+
+    Raises:
+        LabError: a number below 1; when training begins, no `TensorBoardLogger`.
     """
 
-    def __init__(self, examples: int = 4, every: int = 1) -> None:
+    def __init__(
+        self,
+        batch: Any = None,
+        labels: Labels | None = None,
+        *,
+        every_n_epochs: int = 1,
+        forward: Forward | None = None,
+        examples: int = 4,
+        every: int = 1,
+    ) -> None:
         if examples < 1 or every < 1:
             raise LabError(
                 f"callbacks.attention_maps: examples={examples} and every={every} must be at least 1"
             )
+        if every_n_epochs < 1:
+            raise LabError(f"AttentionMaps: every_n_epochs={every_n_epochs} must be at least 1")
+        self.batch, self.labels, self.forward = batch, labels, forward
+        self.every_n_epochs = every_n_epochs
         self.examples = examples
         self.every = every
         self.validations = 0
@@ -62,9 +94,32 @@ class AttentionMaps(pl.Callback):
         known = tops.items() if isinstance(tops, dict) else ()
         self.tops = {str(name): top for name, top in known if isinstance(top, float) and 0 < top <= 1}
 
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Log the attention of the given batch before training."""
+        if self.batch is not None and not trainer.global_step:
+            self._write_batch(trainer, pl_module)
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Log the attention of the given batch after an epoch."""
+        if self.batch is not None and (trainer.current_epoch + 1) % self.every_n_epochs == 0:
+            self._write_batch(trainer, pl_module)
+
+    def _write_batch(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        if not trainer.is_global_zero:
+            return
+        loggers = [one for one in trainer.loggers if isinstance(one, TensorBoardLogger)]
+        if not loggers:
+            raise LabError(
+                "AttentionMaps writes to TensorBoard: give the trainer logger=TensorBoardLogger('logs')"
+            )
+        batch = move_data_to_device(self.batch, pl_module.device)
+        observations = observe_batch(pl_module, batch, self.labels, self.examples, self.forward)
+        writer: SummaryWriter = loggers[0].experiment
+        self._log_maps([partial(add_picture, writer)], writer, observations, trainer.global_step)
+
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Log the probe batch, on the writing process only and not before training has begun."""
-        if trainer.sanity_checking:
+        if trainer.sanity_checking or self.batch is not None:
             return
         self.validations += 1
         trackers = run_trackers(trainer)
@@ -73,7 +128,7 @@ class AttentionMaps(pl.Callback):
         step = trainer.global_step
         observations = observe_probe(trainer, pl_module, self.examples)
         writer = run_writer(trainer)
-        self._log_maps(trackers, writer, observations, step)
+        self._log_maps([tracker.log_picture for tracker in trackers], writer, observations, step)
         measures = _measures([observation.weights for observation in observations])
         for tracker in trackers:
             tracker.log_metrics(measures, step)
@@ -82,7 +137,7 @@ class AttentionMaps(pl.Callback):
 
     def _log_maps(
         self,
-        trackers: list[RunTracker],
+        pictures: list[Callable[[str, Image, int], None]],
         writer: SummaryWriter | None,
         observations: list[Observation],
         step: int,
@@ -96,8 +151,8 @@ class AttentionMaps(pl.Callback):
                 if writer is not None:
                     write_record(writer, f"example {number}/{place}", record, step)
                 for name, picture in record_pictures(record, self.tops[place]):
-                    for tracker in trackers:
-                        tracker.log_picture(f"attention/example {number}/{name}", picture, step)
+                    for log_picture in pictures:
+                        log_picture(f"attention/example {number}/{name}", picture, step)
 
 
 def _measures(examples: list[dict[str, Tensor]]) -> dict[str, float]:

@@ -52,13 +52,8 @@ class RunLogger(TensorBoardLogger, RunTracker):
 
     @rank_zero_only
     def log_picture(self, tag: str, picture: Image, step: int) -> None:
-        """Write a picture as it is: `add_image` would encode it anew."""
-        image = Summary.Image(
-            height=picture.height, width=picture.width, colorspace=3, encoded_image_string=to_png(picture)
-        )
-        self.experiment._get_file_writer().add_summary(
-            Summary(value=[Summary.Value(tag=tag, image=image)]), step
-        )
+        """Write a picture for the Images tab."""
+        add_picture(self.experiment, tag, picture, step)
 
     def log_results(self, metrics: Mapping[str, float], step: int) -> None:
         """Nothing: the HPARAMS tab reads the metrics that Lightning logs."""
@@ -80,6 +75,14 @@ class RunLogger(TensorBoardLogger, RunTracker):
         """Close the file."""
         if self._experiment is not None:
             self.experiment.close()
+
+
+def add_picture(writer: SummaryWriter, tag: str, picture: Image, step: int) -> None:
+    """Write a picture as it is: `add_image` would encode it anew."""
+    image = Summary.Image(
+        height=picture.height, width=picture.width, colorspace=3, encoded_image_string=to_png(picture)
+    )
+    writer._get_file_writer().add_summary(Summary(value=[Summary.Value(tag=tag, image=image)]), step)  # type: ignore[no-untyped-call]
 
 
 def run_writer(trainer: pl.Trainer) -> SummaryWriter | None:

@@ -40,7 +40,7 @@ def record_pictures(record: AttentionRecord, top: float) -> Iterator[tuple[str, 
     darkest colour.
     """
     place = readable(record.module)
-    title = f"{_short(record.input)} → {_short(record.output)}"
+    title = " → ".join(_short(text) for text in (record.input, record.output) if text)
     many = len(record.weights) > 1
     if record.picture is not None:
         pixels, cell = record.picture

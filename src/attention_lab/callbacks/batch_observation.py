@@ -1,0 +1,98 @@
+"""What any module's attentions do with a given batch, as records for the Attention tab."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from attention_lab.attention import Recording, recording
+from attention_lab.callbacks.randomness import random_states, restore_random_states
+from attention_lab.errors import LabError
+from attention_lab.tasks import Observation
+from attention_lab.tensorboard_plugin.record import AttentionRecord
+
+Forward = Callable[[Any, Any], Any]
+Labels = Sequence[Sequence[str]]
+
+
+def observe_batch(
+    module: nn.Module, batch: Any, labels: Labels | None, examples: int, forward: Forward | None = None
+) -> list[Observation]:
+    """Run a module on a batch in evaluation mode, and make records of the attention of its first examples.
+
+    Modes and random numbers are left as they were.
+
+    Args:
+        module: the module.
+        batch: what it is called with, on its device.
+        labels: of the positions of each example; those after the last one are padding, and left out.
+        examples: the largest number of examples.
+        forward: calls the module in another way than `call_module`.
+
+    Raises:
+        LabError: no attention was recorded, or an example has no labels.
+    """
+    with _evaluating(module), torch.no_grad(), recording(module, slice(examples)) as weights:
+        (call_module if forward is None else forward)(module, batch)
+    if not weights:
+        raise LabError(
+            "AttentionMaps: no attention of the module ran on the batch; forward=lambda module, batch: ... "
+            "says how the module is called"
+        )
+    number = min(examples, *(len(one) for one in weights.values()))
+    if labels is not None and len(labels) < number:
+        raise LabError(f"AttentionMaps: labels for {len(labels)} examples, and {number} in the batch")
+    return [_observation(weights, example, labels) for example in range(number)]
+
+
+def call_module(module: nn.Module, batch: Any) -> Any:
+    """`module(**batch)` for a mapping, `module(*batch)` for a tuple or list, otherwise `module(batch)`."""
+    if isinstance(batch, Mapping):
+        return module(**batch)
+    return module(*batch) if isinstance(batch, tuple | list) else module(batch)
+
+
+@contextmanager
+def _evaluating(module: nn.Module) -> Iterator[None]:
+    """Evaluation mode; afterwards every part has its own mode again, and random numbers go on as before."""
+    modes, states = [(part, part.training) for part in module.modules()], random_states()
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, training in modes:
+            part.training = training
+        restore_random_states(states)
+
+
+def _observation(weights: Recording, example: int, labels: Labels | None) -> Observation:
+    """The records of one example."""
+    own = None if labels is None else [str(label) for label in labels[example]]
+    longest = 0 if labels is None else max(map(len, labels))
+    text = "" if own is None else " ".join(own)
+    records = []
+    for name, heads in weights.items():
+        rows, columns = heads.shape[2:]
+        queries, keys = _side(own, rows, longest), _side(own, columns, longest)
+        part = (example, slice(None), slice(len(queries)), slice(len(keys)))
+        records.append(
+            AttentionRecord(
+                weights=heads[part].float().cpu().numpy(),
+                mask=weights.mask(name)[part].cpu().numpy(),
+                queries=queries,
+                keys=keys,
+                module=name,
+                input=text,
+                output="",
+            )
+        )
+    return Observation(text, "", "", tuple(records))
+
+
+def _side(labels: list[str] | None, size: int, longest: int) -> list[str]:
+    """The labels of one side of a map: those of the example if the side has its length, or numbers."""
+    if labels is not None and (size == longest or size == len(labels)):
+        return labels
+    return [str(position) for position in range(size)]

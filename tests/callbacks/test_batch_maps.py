@@ -1,0 +1,154 @@
+"""The attention of anybody's module in the log, and the examples of the guide as they stand there."""
+
+import re
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.loggers import CSVLogger, TensorBoardLogger
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+from attention_lab.attention import recording
+from attention_lab.callbacks import AttentionMaps
+from attention_lab.errors import LabError
+from attention_lab.tensorboard_plugin import AttentionRecord, decode
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "any-model.md"
+LABELS = [["a", "b", "c", "d"], ["e", "f"]]
+
+
+class Module(pl.LightningModule):
+    """A module of somebody else, with dropout and a part that stays in evaluation mode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 8, 0.2, batch_first=True), 1)
+        self.frozen = nn.Dropout(0.5).eval()
+
+    def forward(self, x: Tensor, padding: Tensor | None = None) -> Tensor:
+        return self.encoder(self.frozen(x), src_key_padding_mask=padding)  # type: ignore[no-any-return]
+
+    def training_step(self, batch: Any) -> Tensor:
+        return self(*batch).square().mean()  # type: ignore[no-any-return]
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return torch.optim.SGD(self.parameters(), 0.1)
+
+
+def _batch() -> dict[str, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    padding = torch.tensor([[False] * 4, [False, False, True, True]])
+    return {"x": torch.randn(2, 4, 8, generator=generator), "padding": padding}
+
+
+def _fit(callbacks: list[pl.Callback], logger: Any, epochs: int = 2) -> Module:
+    torch.manual_seed(0)
+    module = Module()
+    options: dict[str, Any] = {
+        "enable_checkpointing": False,
+        "enable_progress_bar": False,
+        "accelerator": "cpu",
+    }
+    trainer = pl.Trainer(
+        max_epochs=epochs, logger=logger, callbacks=callbacks, enable_model_summary=False, **options
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        trainer.fit(module, DataLoader([tuple(_batch().values())] * 3, batch_size=None))  # type: ignore[arg-type]
+    return module
+
+
+def _events(folder: Path) -> dict[str, list[Any]]:
+    sizes = {"tensors": 0, "images": 0}
+    events = EventAccumulator(str(next(folder.rglob("events*")).parent), sizes).Reload()
+    tags = events.Tags()
+    found = {f"image {tag}": events.Images(tag) for tag in tags["images"]}
+    return found | {tag: events.Tensors(tag) for tag in tags["tensors"]}
+
+
+def _record(event: Any) -> AttentionRecord:
+    return decode(*event.tensor_proto.string_val)
+
+
+@pytest.mark.parametrize("form", ["mapping", "tuple", "forward"])
+def test_records_and_pictures_of_a_batch(tmp_path: Path, form: str) -> None:
+    batch: Any = _batch()
+    forward = None
+    if form == "tuple":
+        batch = tuple(batch.values())
+    elif form == "forward":
+        forward = lambda module, batch: module.encoder(batch[0], src_key_padding_mask=batch[1])  # noqa: E731
+        batch = [tuple(batch.values()), "more"]
+        inner = forward
+        forward = lambda module, batch: inner(module, batch[0])  # noqa: E731
+    maps = AttentionMaps(batch, labels=LABELS, every_n_epochs=2, forward=forward)
+    module = _fit([maps], TensorBoardLogger(str(tmp_path)), epochs=4)
+    events = _events(tmp_path)
+    place = "encoder layer 1 self_attn"
+    assert {name for name in events if "example" in name} == {
+        *(f"example {number}/{place}" for number in (1, 2)),
+        *(f"image attention/example {number}/{place}" for number in (1, 2)),
+    }
+    assert [event.step for event in events[f"example 2/{place}"]] == [0, 6, 12]
+    last = _record(events[f"example 2/{place}"][-1])
+    assert list(last.queries) == list(last.keys) == ["e", "f"] and last.input == "e f"
+    with torch.no_grad(), recording(module.eval()) as weights:
+        module(**_batch())
+    want = weights["encoder.layers.0.self_attn"][1, :, :2, :2]
+    assert torch.allclose(torch.from_numpy(last.weights), want, atol=1e-4)
+
+
+def test_training_is_the_same_without(tmp_path: Path) -> None:
+    plain = _fit([], False)
+    logged = _fit([AttentionMaps(_batch())], TensorBoardLogger(str(tmp_path)))
+    for one, other in zip(plain.parameters(), logged.parameters(), strict=True):
+        assert torch.equal(one, other)
+    assert plain.frozen.training == logged.frozen.training
+
+
+def test_what_cannot_be_logged(tmp_path: Path) -> None:
+    logger = TensorBoardLogger(str(tmp_path))
+    for maps, given, message in [
+        (AttentionMaps(_batch()), CSVLogger(str(tmp_path)), "TensorBoardLogger"),
+        (AttentionMaps(_batch(), forward=lambda *_: None), logger, "no attention of the module ran"),
+        (AttentionMaps(_batch(), labels=LABELS[:1]), logger, "labels for 1 examples, and 2 in the batch"),
+    ]:
+        with pytest.raises(LabError, match=message):
+            _fit([maps], given)
+    with pytest.raises(LabError, match="every_n_epochs=0"):
+        AttentionMaps(_batch(), every_n_epochs=0)
+
+
+def _blocks() -> Iterator[str]:
+    yield from re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_the_guide_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    five, some, classifier, encoder = _blocks()
+    model = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 4, 8, batch_first=True), 2).eval()
+    names: dict[str, Any] = {"model": nn.Sequential(model), "batch": torch.randn(2, 3, 8)}
+    exec(five, names)
+    assert "(2, 4, 3, 3)" in capsys.readouterr().out and len(five.strip().splitlines()) == 5
+    names["model"] = nn.ModuleDict({"encoder": model})
+    names["model"].forward = model.forward
+    exec(some, names)
+    assert [tuple(one.shape) for one in names["last"].values()] == [(1, 2, 1, 3)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exec(classifier, names)
+        exec(encoder, {})
+    events = _events(tmp_path / "logs" / "classifier")
+    first = next(tag for tag in events if tag.startswith("example 2/"))
+    assert [event.step for event in events[first]] == [0, 2, 4, 6]
+    assert list(_record(events[first][0]).queries) == ["the", "film", "was", "not", "good"]
+    events = _events(tmp_path / "logs" / "encoder")
+    assert sorted(events) == [f"example 1/layers.{number}.self_attn" for number in range(2)]
