@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attention_lab.tensorboard_plugin import AttentionRecord, Ink, decode, encode
-from attention_lab.tensorboard_plugin.record import LARGEST_HEADER, MASKED
+from attention_lab.tensorboard_plugin.codec import MASKED
+from attention_lab.tensorboard_plugin.header import LARGEST_HEADER
 
 HOSTILE = [
     "",
@@ -167,7 +168,8 @@ def test_a_header_has_a_limit() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"version": 2}, "version 2 of the record, this reads 1"),
+        ({"version": 3}, "version 3 of the record, this reads 1 and 2"),
+        ({"version": 2}, "tiles in the header is no JSON object"),
         ({"version": None}, "version None"),
         ({"shape": [1, 3]}, "shape"),
         ({"shape": [1, 3, 2**40]}, "no list of integers"),

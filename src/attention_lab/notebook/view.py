@@ -6,9 +6,11 @@ from pathlib import Path
 
 from attention_lab.notebook.vector import to_svg
 from attention_lab.tensorboard_plugin import STATIC
+from attention_lab.tensorboard_plugin.codec import encode
 from attention_lab.tensorboard_plugin.description import describe, read_description
 from attention_lab.tensorboard_plugin.page import Page, make_html, pack
-from attention_lab.tensorboard_plugin.record import AttentionRecord, encode
+from attention_lab.tensorboard_plugin.record import AttentionRecord
+from attention_lab.tensorboard_plugin.tiles import ROOM
 from attention_lab.viz import Heatmap, draw_heatmaps, rounded_top, to_png
 from attention_lab.writing import write_atomically
 
@@ -131,8 +133,9 @@ class View:
         return min(_TALLEST, max(_SHORTEST, _FRAME + _ROW * rows))
 
     def _page(self) -> str:
+        room = min(ROOM, LARGEST // sum(map(len, self.runs.values())))
         encoded = {
-            run or " ": {tag: {0: encode(record)} for tag, record in records.items()}
+            run or " ": {tag: {0: encode(record, room)} for tag, record in records.items()}
             for run, records in self.runs.items()
         }
         size = sum(

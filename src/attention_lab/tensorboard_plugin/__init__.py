@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from attention_lab.tensorboard_plugin.record import AttentionRecord, Ink, decode, encode
+    from attention_lab.tensorboard_plugin.codec import decode, encode
+    from attention_lab.tensorboard_plugin.record import AttentionRecord, Ink
     from attention_lab.tensorboard_plugin.writer import add_attention, write_record
 
 __all__ = ["PLUGIN", "STATIC", "AttentionRecord", "Ink", "add_attention", "decode", "encode", "write_record"]
@@ -21,8 +22,8 @@ STATIC = Path(__file__).parent / "static"
 _HOMES = {
     "AttentionRecord": "record",
     "Ink": "record",
-    "decode": "record",
-    "encode": "record",
+    "decode": "codec",
+    "encode": "codec",
     "add_attention": "writer",
     "write_record": "writer",
 }

@@ -15,9 +15,9 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from attention_lab.errors import LabError
 from attention_lab.reading import check_regular
 from attention_lab.tensorboard_plugin import PLUGIN, STATIC
+from attention_lab.tensorboard_plugin.codec import decode
 from attention_lab.tensorboard_plugin.description import describe_header, read_description
 from attention_lab.tensorboard_plugin.page import Blobs, Page, make_html, pack
-from attention_lab.tensorboard_plugin.record import decode
 
 POINTS = 1000
 """Most points of a curve."""

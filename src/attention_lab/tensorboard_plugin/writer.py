@@ -12,8 +12,9 @@ from tensorboard.compat.proto.types_pb2 import DT_STRING
 
 from attention_lab.tensorboard_plugin import PLUGIN
 from attention_lab.tensorboard_plugin.arrays import array, broadcast, make_ink
+from attention_lab.tensorboard_plugin.codec import encode
 from attention_lab.tensorboard_plugin.description import describe
-from attention_lab.tensorboard_plugin.record import AttentionRecord, encode
+from attention_lab.tensorboard_plugin.record import AttentionRecord
 
 
 def add_attention(

@@ -3,7 +3,6 @@
 import { colourOf, css, partOf } from "./colours.js";
 import { short } from "./labels.js";
 import { barColour } from "./picture.js";
-import { MASKED } from "./record.js";
 
 const HEIGHT = 190;
 const WIDTH = 14;
@@ -68,7 +67,7 @@ function key(pen, { theme, panels, view }) {
     pen.rect(x + 0.5, y + 0.5, 13, 13, { stroke: theme.line });
   };
   const entries = [];
-  if (view === "map" && panels.some(({ record }) => record.stored.includes(MASKED)))
+  if (view === "map" && panels.some(({ record }) => record.masked))
     entries.push(["masked", masked]);
   if (view !== "lines" && panels.some(({ record }) => record.gold.some((keys) => keys.length)))
     entries.push(["gold", gold]);

@@ -131,7 +131,7 @@ const tables = new Map();
  * @returns {Uint32Array} of 65536
  */
 export function lookUp(theme, scale, kind) {
-  const key = [theme.dark, scale.root, scale.maximum, kind.diverging, kind.top].join();
+  const key = [theme.dark, scale.root, scale.maximum, kind.name].join();
   if (!tables.has(key)) {
     if (tables.size > 12) tables.clear();
     const table = new Uint32Array(65536);

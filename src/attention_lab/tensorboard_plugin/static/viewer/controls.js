@@ -9,6 +9,7 @@ const VIEWS = {
   picture: ["picture", "Picture", "the weights over the picture"],
   curve: ["curve", "Curve", "the weights over the x-axis"],
 };
+const LONG = 40; // queries or keys from which on one can move around
 const TEXT = 44; // characters of an example in the list of examples
 
 export class Controls {
@@ -52,6 +53,35 @@ export class Controls {
       make("span", { textContent: "weights from" }),
       this.threshold,
       this.thresholdText,
+    );
+    this.tile = new Choice("of the weights in a cell", (tile) => change({ tile }));
+    this.search = make("input.al-search", {
+      type: "search",
+      placeholder: "find a token  /",
+      "aria-label": "find a token",
+      title: "Enter: the next query that says so; Shift + Enter: the next key",
+      oninput: () => actions.seek(this.search.value, 0, false),
+      onkeydown: (event) => {
+        if (event.key === "Enter") actions.seek(this.search.value, 1, event.shiftKey);
+        if (event.key === "Escape") this.search.blur();
+      },
+    });
+    this.found = make("output.al-found");
+    this.shown = make("output.al-shown");
+    this.zoom = make(
+      "div.al-zoom",
+      { role: "group", "aria-label": "zoom" },
+      button("−", "zoom out (-)", actions.zoomOut, "out"),
+      button("+", "zoom in (+)", actions.zoomIn, "in"),
+      button("all", "all of it (0)", actions.zoomAll, "all"),
+      this.shown,
+    );
+    this.long = make(
+      "div.al-bar.al-long",
+      { hidden: true },
+      this.zoom,
+      this.tile.element,
+      make("div.al-seek", {}, this.search, this.found),
     );
     this.all = []; // steps
     this.plain = Boolean(host.plain);
@@ -150,6 +180,29 @@ export class Controls {
     this.thresholdBox.hidden = state.view !== "lines";
     this.threshold.value = String(state.threshold);
     this.thresholdText.textContent = state.threshold.toFixed(2);
+  }
+
+  /**
+   * What there is to move around in a long input.
+   * @param {object|null} scene
+   * @param {string} tile
+   */
+  updateLong(scene, tile) {
+    const record = scene?.panels[0].record;
+    const shown = record && ["map", "lines"].includes(scene.view);
+    this.long.hidden = !shown || Math.max(record.queries, record.keys) < LONG;
+    if (this.long.hidden) return;
+    const { rows, columns } = scene.part;
+    const side = ([from, to]) => `${(from + 1).toLocaleString("en")}–${to.toLocaleString("en")}`;
+    const part = rows[1] - rows[0] < record.queries || columns[1] - columns[0] < record.keys;
+    this.shown.textContent = part ? `queries ${side(rows)} · keys ${side(columns)}` : "all queries and keys";
+    this.tile.update(
+      [
+        ["largest", "largest", "where a cell stands for several weights, the largest of them"],
+        ["mean", "mean", "where a cell stands for several weights, their mean"],
+      ],
+      tile,
+    );
   }
 
   /** The step of the slider; none in particular at its end, so that the view goes on with the training. */

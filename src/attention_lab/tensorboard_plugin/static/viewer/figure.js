@@ -12,6 +12,7 @@ const VIEWS = { map, lines, picture, curve };
 const GAP = 26;
 const LEAST = 190; // pixels of a panel beside others
 const EDGE = 3; // so that no frame is cut at the left
+const LONG = 40; // queries or keys from which on one can move around
 const BARS = 46; // from the top to the first colour bar
 
 /**
@@ -60,19 +61,87 @@ export class Figure {
   /**
    * @param {function(object|null): void} hover is told the cell under the pointer, or null
    * @param {function(object): void} press is told the cell that was pressed
+   * @param {{zoom: function(number, object), pan: function(number, number)}} move is told to look at another part
    */
-  constructor(hover, press) {
+  constructor(hover, press, move) {
     this.base = make("canvas.al-base");
     this.over = make("canvas.al-over", { tabIndex: 0, role: "img", "aria-label": "attention map" });
     this.element = make("div.al-figure", {}, this.base, this.over);
     this.scene = null;
+    this.move = move;
+    this.drag = null;
     const find = (event) => this.#find(event);
-    this.over.addEventListener("pointermove", (event) => hover(find(event)));
-    this.over.addEventListener("pointerleave", () => hover(null));
+    let asked = 0;
+    this.over.addEventListener("pointermove", (event) => {
+      if (this.#dragged(event)) return;
+      const found = find(event);
+      if (!this.#isLong()) return hover(found);
+      cancelAnimationFrame(asked); // one a frame: a row of thousands takes milliseconds
+      asked = requestAnimationFrame(() => hover(found));
+      return undefined;
+    });
+    this.over.addEventListener("pointerleave", () => {
+      cancelAnimationFrame(asked);
+      hover(null);
+    });
     this.over.addEventListener("click", (event) => {
+      if (this.moved) return;
       const found = find(event);
       if (found) press(found);
     });
+    this.over.addEventListener("pointerdown", (event) => {
+      this.moved = false;
+      const part = this.layout?.parts.find((one) => one.grid);
+      if (part && this.#isPart() && event.button === 0)
+        this.drag = { x: event.clientX, y: event.clientY, part, id: event.pointerId };
+    });
+    for (const end of ["pointerup", "pointercancel"])
+      this.over.addEventListener(end, () => {
+        this.drag = null;
+      });
+    this.over.addEventListener("dblclick", (event) => {
+      const found = find(event);
+      if (found && this.#isLong()) move.zoom(event.shiftKey ? 4 : 0.25, found);
+    });
+    this.over.addEventListener(
+      "wheel",
+      (event) => {
+        const found = this.scene?.view === "map" && (this.#isPart() || this.#isLong()) && find(event);
+        if (!found) return;
+        event.preventDefault();
+        move.zoom(Math.min(4, Math.max(0.25, 1.0025 ** event.deltaY)), found);
+      },
+      { passive: false },
+    );
+  }
+
+  /** Whether there is more to see than what can be told apart. */
+  #isLong() {
+    const record = this.scene?.panels[0].record;
+    return Boolean(record) && Math.max(record.queries, record.keys) >= LONG;
+  }
+
+  #isPart() {
+    if (!this.scene) return false;
+    const { rows, columns } = this.scene.part;
+    const { record } = this.scene.panels[0];
+    return rows[1] - rows[0] < record.queries || columns[1] - columns[0] < record.keys;
+  }
+
+  /** Move the part that is looked at with the pointer. */
+  #dragged(event) {
+    if (!this.drag) return false;
+    const { grid } = this.drag.part;
+    const moved = [
+      Math.round((this.drag.y - event.clientY) / grid.cellHeight) * grid.down,
+      Math.round((this.drag.x - event.clientX) / grid.cellWidth) * grid.across,
+    ];
+    if (!moved.some(Boolean)) return this.moved;
+    if (!this.moved) this.over.setPointerCapture(this.drag.id);
+    this.moved = true;
+    [this.drag.x, this.drag.y] = [event.clientX, event.clientY];
+    this.move.pan(...moved);
+    return true;
   }
 
   /** Draw the scene and its cursor. */

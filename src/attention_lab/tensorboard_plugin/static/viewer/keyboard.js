@@ -18,6 +18,9 @@ const KEYS = [
   [["c"], "of two runs: both, A, B, difference", "side"],
   [["s"], "scale: linear, square root", "scale"],
   [["m"], "scale: up to 1, up to the largest weight", "range"],
+  [["+", "-", "0"], "zoom in, out, to all", ["zoomIn", "zoomOut", "zoomAll"]],
+  [["t"], "several weights in a cell: largest, mean", "tile"],
+  [["/"], "find a token", "find"],
   [["o"], "heads by layer, by entropy", "order"],
   [["p", "g"], "save as PNG, as SVG", ["png", "svg"]],
   [["l"], "copy a link to this view", "link"],
@@ -73,6 +76,7 @@ export function helpDialog() {
   const about = [
     "Each small map is a head; press it to see it large. Rows are queries, columns are keys, and the colours are the same in all maps, steps and runs.",
     "Hatched cells are masked. Outlined cells are the right ones, where they are known. Press a cell to keep it chosen; the text below shows the weights of its query.",
+    "A long input is drawn with several weights in a cell. Turn the wheel over the map, or double-click, to zoom in as far as single weights; drag to move.",
     "Entropy is in nats: 0 where one key has all the weight, ln K where K keys have the same.",
   ];
   dialog.append(

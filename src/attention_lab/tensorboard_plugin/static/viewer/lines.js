@@ -8,6 +8,7 @@ import { drawPicture, pictureOf } from "./pixels.js";
 const CAPTION = 52;
 const SIZE = 12;
 const LEAST = 13;
+const LONGEST_SIDE = 160; // queries or keys that are drawn
 const MOST = 20000; // lines: more could not be told apart
 const EDGE = 20; // from the labels to the lines, and the room of a label's frame
 const TALLEST = 40; // pixels from one label to the next
@@ -17,13 +18,20 @@ const STRIP = 110; // pixels of a label that is a row of pixels
 /** Where everything of one panel stands. */
 export function arrange(scene, panel, box) {
   const { record } = panel;
-  const most = Math.max(record.queries, record.keys, 1);
+  const shown = ([from, to], size) => {
+    const end = Math.min(to, size);
+    return [Math.max(0, Math.min(from, end - 1)), Math.min(end, from + LONGEST_SIDE)];
+  };
+  const part = {
+    rows: shown(scene.part.rows, record.queries),
+    columns: shown(scene.part.columns, record.keys),
+  };
+  const [queries, keys] = [part.rows[1] - part.rows[0], part.columns[1] - part.columns[0]];
+  const most = Math.max(queries, keys, 1);
   const pitch = Math.min(TALLEST, (box.height - CAPTION - 12) / most);
-  const side = (count, label) => {
+  const side = ([from, to], label) => {
     let room = 20;
-    const step = Math.max(1, Math.floor(count / 150));
-    for (let at = 0; at < count && room < 150; at += step)
-      room = Math.max(room, widthOf(token(label(at)), SIZE));
+    for (let at = from; at < to && room < 150; at += 1) room = Math.max(room, widthOf(token(label(at)), SIZE));
     return Math.min(room, 150, box.width / 4);
   };
   const pictures = [
@@ -31,14 +39,16 @@ export function arrange(scene, panel, box) {
     pictureOf(record.keys, (at) => record.key(at)),
   ];
   const [queryRoom, keyRoom] = [
-    pictures[0] ? STRIP : side(record.queries, (at) => record.query(at)),
-    pictures[1] ? STRIP : side(record.keys, (at) => record.key(at)),
+    pictures[0] ? STRIP : side(part.rows, (at) => record.query(at)),
+    pictures[1] ? STRIP : side(part.columns, (at) => record.key(at)),
   ];
   const height = pitch * most;
   const start = box.x + Math.max(queryRoom, 36) + EDGE;
   const [left, right] = [start, Math.min(box.x + box.width - keyRoom - EDGE, start + LONGEST)];
   return {
     panel,
+    part,
+    counts: { queries, keys },
     pitch,
     queryRoom,
     keyRoom,
@@ -55,21 +65,28 @@ export function arrange(scene, panel, box) {
 }
 
 const offset = (part, count) => part.y + (part.inner - count * part.pitch) / 2;
-const queryAt = (part, query) => offset(part, part.panel.record.queries) + (query + 0.5) * part.pitch;
-const keyAt = (part, key) => offset(part, part.panel.record.keys) + (key + 0.5) * part.pitch;
+const queryAt = (part, query) =>
+  offset(part, part.counts.queries) + (query - part.part.rows[0] + 0.5) * part.pitch;
+const keyAt = (part, key) =>
+  offset(part, part.counts.keys) + (key - part.part.columns[0] + 0.5) * part.pitch;
 
 /** Draw a panel as it is without a cursor. */
 export function draw(pen, scene, part) {
   const { panel, left, right } = part;
   const { record } = panel;
   const { theme } = scene;
-  const found = linesAbove(panel, scene.threshold);
+  const found = linesAbove(panel, part.part, scene.threshold);
   for (const line of found) stroke(pen, scene, part, line, 1);
   labels(pen, part, theme);
   const title = fitted((text) => widthOf(text, 13, 600), panel.title, part.room - 20);
   pen.text(title, part.x, part.y - 40, { size: 13, weight: 600, fill: theme.ink });
-  const all = record.queries * record.keys;
-  const facts = `weights of ${short(scene.threshold)} and more: ${found.length.toLocaleString("en")} of ${all.toLocaleString("en")}`;
+  const { queries, keys } = part.counts;
+  const all = queries * keys;
+  const some =
+    queries < record.queries || keys < record.keys
+      ? `queries ${part.part.rows[0] + 1}–${part.part.rows[1]}, keys ${part.part.columns[0] + 1}–${part.part.columns[1]} · `
+      : "";
+  const facts = `${some}weights of ${short(scene.threshold)} and more: ${found.length.toLocaleString("en")} of ${all.toLocaleString("en")}`;
   pen.text("query", left - 14, part.y - 17, { size: 11, fill: theme.quiet, align: "right" });
   pen.text("key", right + 14, part.y - 17, { size: 11, fill: theme.quiet });
   const room = right - left;
@@ -86,12 +103,12 @@ export function mark(pen, scene, part, { query, key }) {
   const veil = theme.dark ? "rgba(16,21,29,0.8)" : "rgba(255,255,255,0.82)";
   pen.rect(part.left - 3, top, part.right - part.left + 6, part.inner + 4, { fill: veil });
   const mine = (line) => (query >= 0 ? line.query === query : line.key === key);
-  for (const line of linesAbove(part.panel, scene.threshold))
+  for (const line of linesAbove(part.panel, part.part, scene.threshold))
     if (mine(line)) stroke(pen, scene, part, line, 1.6);
   const frame = (left, middle) =>
     pen.rect(left, middle - part.pitch / 2, STRIP, part.pitch, { stroke: theme.accent, line: 2 });
   if (part.pictures[0]?.[query]) frame(part.left - 14 - STRIP, queryAt(part, query));
-  else if (query >= 0 && query < record.queries) {
+  else if (query >= part.part.rows[0] && query < part.part.rows[1]) {
     tag(
       pen,
       part,
@@ -100,39 +117,32 @@ export function mark(pen, scene, part, { query, key }) {
     );
   }
   if (part.pictures[1]?.[key]) frame(part.right + 14, keyAt(part, key));
-  else if (key >= 0 && key < record.keys) {
+  else if (key >= part.part.columns[0] && key < part.part.columns[1]) {
     tag(pen, part, { label: record.key(key), x: part.right + 14, y: keyAt(part, key), align: "left" }, theme);
   }
 }
 
 /** @returns {{query: number, key: number}|null} the label at a point: of a query (key -1) or a key (query -1) */
 export function point(part, x, y) {
-  const { record } = part.panel;
   const middle = (part.left + part.right) / 2;
-  const count = x < middle ? record.queries : record.keys;
+  const count = x < middle ? part.counts.queries : part.counts.keys;
   const number = Math.floor((y - offset(part, count)) / part.pitch);
   if (number < 0 || number >= count || x < part.x || x > part.x + part.room) return null;
-  return x < middle ? { query: number, key: -1 } : { query: -1, key: number };
+  return x < middle
+    ? { query: part.part.rows[0] + number, key: -1 }
+    : { query: -1, key: part.part.columns[0] + number };
 }
 
 const kept = new WeakMap(); // of records: the last lines found, since every move of the cursor asks for them again
 
 /** The weights above the threshold, the smallest first, so that the largest are drawn over them. */
-function linesAbove(panel, threshold) {
-  const { record, head } = panel;
+function linesAbove({ record, head }, part, threshold) {
+  const name = [head, threshold, ...part.rows, ...part.columns].join(" ");
   const last = kept.get(record);
-  if (last && last.head === head && last.threshold === threshold) return last.found;
-  const found = [];
-  for (let query = 0; query < record.queries; query += 1) {
-    for (let key = 0; key < record.keys; key += 1) {
-      const weight = record.at(head, query, key);
-      if (weight !== null && weight > 0 && weight >= threshold) found.push({ query, key, weight });
-    }
-  }
-  found.sort((a, b) => a.weight - b.weight);
-  const largest = found.slice(-MOST);
-  kept.set(record, { head, threshold, found: largest });
-  return largest;
+  if (last?.name === name) return last.found;
+  const found = [...record.entries(head, part, threshold)].sort((a, b) => a.weight - b.weight).slice(-MOST);
+  kept.set(record, { name, found });
+  return found;
 }
 
 function stroke(pen, scene, part, { query, key, weight }, strength) {
@@ -154,11 +164,10 @@ function stroke(pen, scene, part, { query, key, weight }, strength) {
 
 /** Labels that are rows of pixels, one below the other: the picture itself. */
 function drawRows(pen, part, theme) {
-  const { record } = part.panel;
   const [queries, keys] = part.pictures;
   const high = (count) => ({ y: offset(part, count), width: STRIP, height: count * part.pitch });
-  if (queries) drawPicture(pen, queries, { x: part.left - 14 - STRIP, ...high(record.queries) }, theme);
-  if (keys) drawPicture(pen, keys, { x: part.right + 14, ...high(record.keys) }, theme);
+  if (queries) drawPicture(pen, queries, { x: part.left - 14 - STRIP, ...high(part.counts.queries) }, theme);
+  if (keys) drawPicture(pen, keys, { x: part.right + 14, ...high(part.counts.keys) }, theme);
 }
 
 function labels(pen, part, theme) {
@@ -167,7 +176,8 @@ function labels(pen, part, theme) {
   const fit = (label, room) => fitted((text) => widthOf(text, SIZE), label, room);
   drawRows(pen, part, theme);
   const [queryPicture, keyPicture] = part.pictures;
-  for (let query = 0; query < record.queries; query += step) {
+  const { rows, columns } = part.part;
+  for (let query = rows[0]; query < rows[1]; query += step) {
     if (!queryPicture?.[query]) pen.text(fit(record.query(query), part.queryRoom), part.left - 14, queryAt(part, query), {
       size: SIZE,
       fill: theme.ink,
@@ -175,7 +185,7 @@ function labels(pen, part, theme) {
     });
     pen.circle(part.left - 6, queryAt(part, query), 1.8, { fill: theme.quiet });
   }
-  for (let key = 0; key < record.keys; key += step) {
+  for (let key = columns[0]; key < columns[1]; key += step) {
     if (!keyPicture?.[key]) pen.text(fit(record.key(key), part.keyRoom), part.right + 14, keyAt(part, key), {
       size: SIZE,
       fill: theme.ink,

@@ -42,8 +42,16 @@ export function arrange(scene, panel, box) {
   const keyRoom = keyPicture ? THUMB : roomFor((at) => record.key(at), record.keys, most);
   const left = AXIS + queryRoom + SPACE;
   let below = SIZE + SPACE + AXIS;
-  const inside = (under) =>
-    gridFor(record.queries, record.keys, box.width - left - 4, box.height - above - under);
+  const cut = ([from, to], size) => [Math.min(from, size - 1), Math.min(to, size)];
+  const wanted = {
+    rows: cut(scene.part.rows, record.queries),
+    columns: cut(scene.part.columns, record.keys),
+  };
+  const inside = (under) => {
+    const counts = [wanted.rows, wanted.columns].map(([from, to]) => to - from);
+    const room = [box.width - left - 4, box.height - above - under];
+    return gridFor(...counts, ...room, (least) => record.step(least));
+  };
   let grid = inside(below);
   const across = grid.cellWidth / grid.across;
   const turned = keyPicture !== null || keyRoom > across * every(across, LEAST) - 4;
@@ -51,9 +59,16 @@ export function arrange(scene, panel, box) {
     below = keyRoom + SPACE + AXIS;
     grid = inside(below);
   }
+  // A cell that stands for several weights begins where it does on the whole map.
+  const start = ([from, to], by) => [Math.floor(from / by) * by, to];
+  const rows = start(wanted.rows, grid.down);
+  const columns = start(wanted.columns, grid.across);
+  grid.width = Math.ceil((columns[1] - columns[0]) / grid.across) * grid.cellWidth;
+  grid.height = Math.ceil((rows[1] - rows[0]) / grid.down) * grid.cellHeight;
   return {
     panel,
     grid,
+    part: { rows, columns, mean: scene.mean },
     turned,
     queryRoom,
     keyRoom,
@@ -71,15 +86,19 @@ export function arrange(scene, panel, box) {
 }
 
 /** The weights as numbers, where cells have room for them. */
-function numbers(pen, scene, { panel, grid, x, y }, scale) {
+function numbers(pen, scene, { panel, grid, part, x, y }, scale) {
   if (grid.cellWidth < NUMBERS[0] || grid.cellHeight < NUMBERS[1] || grid.down * grid.across > 1) return;
   const { record, head, difference } = panel;
-  for (let query = 0; query < record.queries; query += 1) {
-    for (let key = 0; key < record.keys; key += 1) {
+  const [top, left] = [part.rows[0], part.columns[0]];
+  for (let query = top; query < part.rows[1]; query += 1) {
+    for (let key = left; key < part.columns[1]; key += 1) {
       const weight = record.at(head, query, key);
       if (weight === null || Math.abs(weight) < 0.005) continue;
       const colour = colourOf(scene.theme, partOf(weight, scale), difference);
-      const [centre, middle] = [x + (key + 0.5) * grid.cellWidth, y + (query + 0.5) * grid.cellHeight];
+      const [centre, middle] = [
+        x + (key - left + 0.5) * grid.cellWidth,
+        y + (query - top + 0.5) * grid.cellHeight,
+      ];
       const text = `${difference && weight > 0 ? "+" : ""}${weight.toFixed(2)}`.replace("-", "−");
       pen.text(text, centre, middle, { size: 11, align: "center", fill: isDeep(colour) ? "#ffffff" : "#10151d" });
     }
@@ -87,12 +106,12 @@ function numbers(pen, scene, { panel, grid, x, y }, scale) {
 }
 
 /** What a caption says: title and facts. */
-function captionOf({ panels }, { record, head, difference, title, step }, grid) {
+function captionOf({ panels, mean }, { record, head, difference, title, step }, grid) {
   const { largest, entropy } = record.measure(head);
   const facts = [`${difference ? "largest change" : "max"} ${short(largest)}`];
   if (!difference && panels.length > 1) facts.unshift(`step ${step.toLocaleString("en")}`);
   if (!difference) facts.push(`entropy ${entropy.toFixed(2)}`);
-  if (grid.down > 1 || grid.across > 1) facts.push(`largest of ${grid.down} × ${grid.across} a cell`);
+  if (grid.down > 1 || grid.across > 1) facts.push(`${mean ? "mean" : "largest"} of ${grid.down} × ${grid.across} a cell`);
   return { title, facts: facts.join(" · ") };
 }
 
@@ -108,18 +127,18 @@ export function draw(pen, scene, part) {
   const { record, head } = panel;
   const { theme } = scene;
   const scale = panel.difference ? scene.difference : scene.scale;
-  pen.image(paint(record, head, grid, theme, scale, pen.ratio), x, y, grid.width, grid.height);
+  pen.image(paint(record, head, grid, theme, scale, pen.ratio, part.part), x, y, grid.width, grid.height);
   pen.rect(x - 0.5, y - 0.5, grid.width + 1, grid.height + 1, { stroke: theme.line });
   numbers(pen, scene, part, scale);
   outlineGold(pen, part, theme);
   caption(pen, scene, part);
   const [down, across] = [grid.cellHeight / grid.down, grid.cellWidth / grid.across];
   const step = every(down, part.queryPicture ? THUMB / 2 : LEAST);
-  for (let query = 0; query < record.queries; query += step)
-    queryLabel(pen, part, query, theme, down * step);
+  const { rows, columns } = part.part;
+  for (let query = rows[0]; query < rows[1]; query += step) queryLabel(pen, part, query, theme, down * step);
   const apart = every(across, part.keyPicture ? THUMB / 2 : LEAST);
   const slot = part.turned ? part.keyRoom : across * apart - 4;
-  for (let key = 0; key < record.keys; key += apart)
+  for (let key = columns[0]; key < columns[1]; key += apart)
     keyLabel(pen, part, key, theme, part.keyPicture ? across * apart : slot);
   const axis = { size: 11, fill: theme.quiet, align: "center" };
   pen.text("query", x - SPACE - part.queryRoom - AXIS / 2, y + grid.height / 2, { ...axis, turn: -90 });
@@ -131,9 +150,10 @@ export function mark(pen, scene, part, { query, key }) {
   const { grid, x, y, panel } = part;
   const { theme } = scene;
   const line = { stroke: theme.accent, line: 1.5 };
-  const has = { query: query >= 0 && query < panel.record.queries, key: key >= 0 && key < panel.record.keys };
-  const row = y + Math.floor(query / grid.down) * grid.cellHeight;
-  const column = x + Math.floor(key / grid.across) * grid.cellWidth;
+  const { rows, columns } = part.part;
+  const has = { query: query >= rows[0] && query < rows[1], key: key >= columns[0] && key < columns[1] };
+  const row = topOf(part, query);
+  const column = leftOf(part, key);
   if (has.query) pen.rect(x - 1, row - 0.5, grid.width + 2, grid.cellHeight + 1, line);
   if (has.key) pen.rect(column - 0.5, y - 1, grid.cellWidth + 1, grid.height + 2, line);
   if (has.query && has.key)
@@ -144,13 +164,14 @@ export function mark(pen, scene, part, { query, key }) {
 
 /** @returns {{query: number, key: number}|null} the cell at a point */
 export function point(part, x, y) {
-  const { grid, panel } = part;
+  const { grid } = part;
+  const { rows, columns } = part.part;
   const [column, row] = [
     Math.floor((x - part.x) / grid.cellWidth),
     Math.floor((y - part.y) / grid.cellHeight),
   ];
-  const [query, key] = [row * grid.down, column * grid.across];
-  if (x < part.x || y < part.y || query >= panel.record.queries || key >= panel.record.keys) return null;
+  const [query, key] = [rows[0] + row * grid.down, columns[0] + column * grid.across];
+  if (x < part.x || y < part.y || query >= rows[1] || key >= columns[1]) return null;
   return { query, key };
 }
 
@@ -172,12 +193,15 @@ function caption(pen, scene, { panel, grid, above, x, y, room, queryRoom }) {
   );
 }
 
-function outlineGold(pen, { panel, grid, x, y }, theme) {
+function outlineGold(pen, part, theme) {
+  const { panel, grid } = part;
+  const { rows, columns } = part.part;
   const line = Math.min(grid.cellWidth, grid.cellHeight) >= 6 ? 2 : 1;
   panel.record.gold.forEach((keys, query) => {
+    if (query < rows[0] || query >= rows[1]) return;
     for (const key of keys) {
-      const left = x + Math.floor(key / grid.across) * grid.cellWidth;
-      const top = y + Math.floor(query / grid.down) * grid.cellHeight;
+      if (key < columns[0] || key >= columns[1]) continue;
+      const [left, top] = [leftOf(part, key), topOf(part, query)];
       const over = line / 2; // outside of the cell, so that no weight is hidden
       pen.rect(left - over, top - over, grid.cellWidth + line, grid.cellHeight + line, {
         stroke: theme.gold,
@@ -187,8 +211,12 @@ function outlineGold(pen, { panel, grid, x, y }, theme) {
   });
 }
 
-const middleOf = (part, query) => part.y + (Math.floor(query / part.grid.down) + 0.5) * part.grid.cellHeight;
-const centreOf = (part, key) => part.x + (Math.floor(key / part.grid.across) + 0.5) * part.grid.cellWidth;
+const topOf = ({ part, grid, y }, query) =>
+  y + Math.floor((query - part.rows[0]) / grid.down) * grid.cellHeight;
+const leftOf = ({ part, grid, x }, key) =>
+  x + Math.floor((key - part.columns[0]) / grid.across) * grid.cellWidth;
+const middleOf = (part, query) => topOf(part, query) + part.grid.cellHeight / 2;
+const centreOf = (part, key) => leftOf(part, key) + part.grid.cellWidth / 2;
 
 /** The picture of which a label is a row, that row marked. */
 function thumbnail(pen, rows, at, { x, y, room }, theme) {

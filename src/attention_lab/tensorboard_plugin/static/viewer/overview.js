@@ -64,7 +64,7 @@ export class Overview {
         canvas,
         make("span.al-tile-text", {}, name, facts),
       );
-      return { module, head, canvas, facts, button, painted: null };
+      return { module, head, canvas, facts, button, painted: null, number: order === "entropy" ? null : name };
     });
     const rows =
       order === "entropy"
@@ -87,11 +87,12 @@ export class Overview {
   }
 
   #paint(tile, { module, head, record }, scene, size) {
+    if (tile.number) tile.number.textContent = String(record.headNumber(head));
     const scale = record.kind.diverging ? scene.difference : scene.scale;
     const key = [scene.theme.dark, scale.root, scale.maximum, size, scene.ratio].join();
     if (tile.painted?.record === record && tile.painted.key === key) return;
     tile.painted = { record, key };
-    const grid = miniature(record.queries, record.keys, size);
+    const grid = miniature(record.queries, record.keys, size, (least) => record.step(least));
     const map = paint(record, head, grid, scene.theme, scale, scene.ratio);
     [tile.canvas.width, tile.canvas.height] = [map.width, map.height];
     tile.canvas.getContext("2d").drawImage(map, 0, 0);
@@ -102,7 +103,7 @@ export class Overview {
     const what = Number.isNaN(entropy)
       ? `largest change ${short(largest)}`
       : `entropy ${entropy.toFixed(3)} nats, max ${short(largest)}`;
-    tile.button.title = `${visible(module || "attention", 80)}, head ${head + 1}: ${what}`;
+    tile.button.title = `${visible(module || "attention", 80)}, head ${record.headNumber(head)}: ${what}`;
     tile.button.setAttribute("aria-label", tile.button.title);
   }
 }

@@ -1,6 +1,6 @@
 /** What a page in one file gives the viewer: its records, its colours and its address. */
 
-import { unpack } from "./source.js";
+import { inflated, unpack } from "./source.js";
 
 /**
  * Records lie in the page, each compressed in an element of its own, and are read when they are looked at.
@@ -15,11 +15,6 @@ export function pageSource(page) {
       return unpack(await inflated(bytes));
     },
   };
-}
-
-async function inflated(bytes) {
-  const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Response(plain).arrayBuffer();
 }
 
 /** Light or dark as the system says, until the reader says otherwise. */

@@ -4,56 +4,37 @@ import { MASKED } from "./record.js";
 import { lookUp, pixelOf } from "./colours.js";
 
 const PERIOD = 6; // pixels from one stripe of the hatching to the next
+const LARGEST = 96; // pixels of a side of a cell
 
-/**
- * One head, where a cell of the result is the largest weight (in size) of `down` x `across` weights.
- * A cell is masked only if all of it is.
- */
-function pooled(record, head, down, across) {
-  const name = `${head} ${down} ${across}`;
-  if (down === 1 && across === 1)
-    return record.stored.subarray(head * record.cells, (head + 1) * record.cells);
-  if (!record.pools.has(name)) record.pools.set(name, pool(record, head, down, across));
-  return record.pools.get(name);
-}
-
-function pool(record, head, down, across) {
-  const part = record.stored.subarray(head * record.cells, (head + 1) * record.cells);
-  const [rows, columns] = [Math.ceil(record.queries / down), Math.ceil(record.keys / across)];
-  const result = new Uint16Array(rows * columns).fill(MASKED);
-  const zero = record.kind.diverging ? 32767 : 0;
-  const columnOf = Uint32Array.from({ length: record.keys }, (_, key) => Math.floor(key / across));
-  for (let query = 0, at = 0; query < record.queries; query += 1) {
-    const row = Math.floor(query / down) * columns;
-    for (let key = 0; key < record.keys; key += 1, at += 1) {
-      const stored = part[at];
-      const place = row + columnOf[key];
-      const before = result[place];
-      if (stored !== MASKED && (before === MASKED || Math.abs(stored - zero) > Math.abs(before - zero))) {
-        result[place] = stored;
-      }
-    }
-  }
-  return result;
-}
+const MANY = 40; // rows and columns from which on cells are square
+const FINE = 6; // pixels of a cell from which on it has whole pixels
 
 /**
  * How many pixels a cell takes and how many weights a cell stands for, so that a map fits a box.
+ * @param {number} queries
+ * @param {number} keys
+ * @param {number} width pixels
+ * @param {number} height pixels
+ * @param {function(number): number} [step] of the weights that must stand in a cell, how many do
  * @returns {{width: number, height: number, down: number, across: number, cellWidth: number, cellHeight: number}}
  */
-export function gridFor(queries, keys, width, height, largest = 96) {
-  const [across, down] = [Math.max(1, Math.ceil(keys / width)), Math.max(1, Math.ceil(queries / height))];
+export function gridFor(queries, keys, width, height, step = (least) => least) {
+  const least = (count, room) => step(Math.max(1, Math.ceil(count / Math.max(1, room))));
+  let [across, down] = [least(keys, width), least(queries, height)];
+  const alike = Math.max(queries, keys) < 3 * Math.min(queries, keys);
+  if (alike) across = down = Math.max(across, down);
   const [columns, rows] = [Math.ceil(keys / across), Math.ceil(queries / down)];
-  let cellWidth = Math.max(1, Math.min(largest, Math.floor(width / columns)));
-  let cellHeight = Math.max(1, Math.min(largest, Math.floor(height / rows)));
+  const fit = (room) => Math.min(LARGEST, room < FINE ? room : Math.floor(room));
+  let [cellWidth, cellHeight] = [fit(width / columns), fit(height / rows)];
+  if (rows > MANY && columns > MANY) cellWidth = cellHeight = Math.min(cellWidth, cellHeight);
   cellWidth = Math.min(cellWidth, Math.max(14, Math.round(cellHeight * 1.6))); // nearly square, but no flat map a thread
   cellHeight = Math.min(cellHeight, Math.max(14, Math.round(cellWidth * 1.4)));
   return { width: columns * cellWidth, height: rows * cellHeight, down, across, cellWidth, cellHeight };
 }
 
 /** A small map: cells of whole pixels, which the page then shows at exactly `size` on the longer side. */
-export function miniature(queries, keys, size) {
-  const [across, down] = [Math.ceil(keys / (2 * size)), Math.ceil(queries / (2 * size))];
+export function miniature(queries, keys, size, step = (least) => least) {
+  const [across, down] = [step(Math.ceil(keys / (2 * size))), step(Math.ceil(queries / (2 * size)))];
   const [columns, rows] = [Math.ceil(keys / across), Math.ceil(queries / down)];
   const cell = Math.max(1, Math.ceil(size / Math.max(columns, rows)));
   const zoom = size / (cell * Math.max(columns, rows));
@@ -61,16 +42,21 @@ export function miniature(queries, keys, size) {
   return { width: shown[0], height: shown[1], down, across, cellWidth: cell, cellHeight: cell };
 }
 
+/** All queries and keys of a record. */
+export const allOf = ({ queries, keys }) => ({ rows: [0, queries], columns: [0, keys] });
+
 /**
- * Paint one head at `ratio` device pixels a pixel.
+ * Paint one head, or a part of it, at `ratio` device pixels a pixel.
+ * @param {{rows: number[], columns: number[], mean: boolean}} [part] from and to, and whether a cell is the mean
  * @returns {HTMLCanvasElement}
  */
-export function paint(record, head, grid, theme, scale, ratio = 1) {
+export function paint(record, head, grid, theme, scale, ratio = 1, part = allOf(record)) {
   const [cellWidth, cellHeight] = [grid.cellWidth * ratio, grid.cellHeight * ratio].map((size) =>
     Math.max(1, Math.round(size)),
   );
-  const cells = pooled(record, head, grid.down, grid.across);
-  const [columns, rows] = [Math.ceil(record.keys / grid.across), Math.ceil(record.queries / grid.down)];
+  const cells = record.window(head, part, grid.down, grid.across, part.mean);
+  const columns = Math.ceil((part.columns[1] - part.columns[0]) / grid.across);
+  const rows = Math.ceil((part.rows[1] - part.rows[0]) / grid.down);
   const [width, height] = [columns * cellWidth, rows * cellHeight];
   const canvas = document.createElement("canvas");
   [canvas.width, canvas.height] = [width, height];

@@ -4,7 +4,10 @@ import { make } from "./dom.js";
 import { token, visible } from "./labels.js";
 
 /** @param {number|null} weight null where masked */
-const number = (weight) => (weight === null ? "masked" : weight.toFixed(4));
+const number = (weight) => {
+  if (weight === null) return "masked";
+  return weight === 0 || Math.abs(weight) >= 0.001 ? weight.toFixed(4) : weight.toExponential(1);
+};
 
 export class Readout {
   constructor() {
@@ -43,7 +46,7 @@ export class Readout {
         const sign = difference && weight > 0 ? "+" : "";
         say(
           difference ? "B − A" : `${before}weight`,
-          sign + number(weight).replace("-", "−"),
+          `${one.exact(head, query, key) ? "" : "about "}${sign}${number(weight).replace("-", "−")}`,
           difference ? "difference" : "weight",
         );
       }

@@ -1,24 +1,29 @@
 /** Attention of one module at one step: [heads, queries, keys] of stored 16-bit numbers, and what they mean. */
 
 export const MASKED = 65535;
-const UNIT = 65534;
+export const UNIT = 65534;
 
 const logs = new Float64Array(UNIT + 1); // p ln p of every stored weight: a logarithm a cell would cost 10 times more
 for (let stored = 1; stored <= UNIT; stored += 1) logs[stored] = (stored / UNIT) * Math.log(stored / UNIT);
 
 /** How stored numbers are weights, for colours. */
-const WEIGHTS = { diverging: false, top: UNIT, value: (stored) => stored / UNIT };
-const DIFFERENCES = { diverging: true, top: UNIT / 2, value: (stored) => (stored - UNIT / 2) / (UNIT / 2) };
+const WEIGHTS = { name: "weights", diverging: false, top: UNIT, value: (stored) => stored / UNIT };
+const DIFFERENCES = {
+  name: "differences",
+  diverging: true,
+  top: UNIT / 2,
+  value: (stored) => (stored - UNIT / 2) / (UNIT / 2),
+};
 
 /** One record, as the server or the report gives it. */
 export class Attention {
   /**
    * @param {object} header the record's header
-   * @param {Uint16Array} weights [heads, queries, keys]
+   * @param {Uint16Array|null} weights [heads, queries, keys]; null for a record that keeps them in another way
    */
   constructor(header, weights) {
     [this.heads, this.queries, this.keys] = header.shape;
-    if (weights.length !== this.heads * this.queries * this.keys) {
+    if (weights && weights.length !== this.heads * this.queries * this.keys) {
       throw new Error(`a record of shape ${header.shape.join(" × ")} holds ${weights.length} weights`);
     }
     this.header = header;
@@ -27,7 +32,84 @@ export class Attention {
     this.cells = this.queries * this.keys;
     this.gold = goldCells(header.gold, this.queries);
     this.measured = new Map();
-    this.pools = new Map(); // of heads: their maps in fewer cells, as small maps show them
+    this.pools = new Map(); // of heads: the maps drawn last
+  }
+
+  /** Whether anything is masked. */
+  get masked() {
+    this.hatched ??= this.stored.includes(MASKED);
+    return this.hatched;
+  }
+
+  /** The number of a head, as people count. */
+  headNumber(head) {
+    return head + 1;
+  }
+
+  /** Whether a weight is known by itself, and not as one of several. */
+  exact() {
+    return true;
+  }
+
+  /** How many cells stand in one, where at least so many must. */
+  step(least) {
+    return least;
+  }
+
+  /**
+   * A part of a head as a map of stored numbers, each of which stands for `down` x `across` weights: the largest
+   * (in size) or the mean. A cell is masked only if all of it is.
+   * @param {number} head
+   * @param {{rows: number[], columns: number[]}} part from and to
+   * @returns {Uint16Array}
+   */
+  window(head, part, down, across, mean = false) {
+    const name = [head, ...part.rows, ...part.columns, down, across, mean].join(" ");
+    const found = this.pools.get(name) ?? this.pool(head, part, down, across, mean);
+    this.pools.delete(name);
+    this.pools.set(name, found); // the newest is last
+    if (this.pools.size > 3 * this.heads + 8) this.pools.delete(this.pools.keys().next().value);
+    return found;
+  }
+
+  pool(head, { rows, columns }, down, across, mean) {
+    const [high, wide] = [Math.ceil((rows[1] - rows[0]) / down), Math.ceil((columns[1] - columns[0]) / across)];
+    const whole = rows[1] - rows[0] === this.queries && columns[1] - columns[0] === this.keys;
+    if (whole && down === 1 && across === 1)
+      return this.stored.subarray(head * this.cells, (head + 1) * this.cells);
+    const result = new Uint16Array(high * wide).fill(MASKED);
+    const [sums, counts] = mean ? [new Float64Array(high * wide), new Uint32Array(high * wide)] : [];
+    const zero = this.kind.diverging ? UNIT / 2 : 0;
+    const columnOf = Uint32Array.from({ length: columns[1] - columns[0] }, (_, key) => Math.floor(key / across));
+    for (let query = rows[0]; query < rows[1]; query += 1) {
+      const row = Math.floor((query - rows[0]) / down) * wide;
+      const start = head * this.cells + query * this.keys + columns[0];
+      for (let key = 0; key < columnOf.length; key += 1) {
+        const stored = this.stored[start + key];
+        if (stored === MASKED) continue;
+        const place = row + columnOf[key];
+        const before = result[place];
+        if (before === MASKED || Math.abs(stored - zero) > Math.abs(before - zero)) result[place] = stored;
+        if (mean) {
+          sums[place] += stored;
+          counts[place] += 1;
+        }
+      }
+    }
+    if (mean)
+      for (let place = 0; place < result.length; place += 1)
+        if (counts[place]) result[place] = Math.round(sums[place] / counts[place]);
+    return result;
+  }
+
+  /** The weights from a threshold on, within a part of a head. */
+  *entries(head, { rows: [from, to], columns: [first, last] }, threshold) {
+    for (let query = from; query < to; query += 1) {
+      for (let key = first; key < last; key += 1) {
+        const weight = this.at(head, query, key);
+        if (weight !== null && weight > 0 && weight >= threshold) yield { query, key, weight };
+      }
+    }
   }
 
   /** Bytes that it takes, about. */
@@ -126,6 +208,66 @@ export class Difference extends Attention {
   }
 }
 
+/** What B gives more than A where records are in tiles: of what is drawn, tile by tile. */
+class TiledDifference extends Attention {
+  constructor(a, b) {
+    super(a.header, null);
+    this.kind = DIFFERENCES;
+    this.pair = [a, b];
+  }
+
+  get masked() {
+    return this.pair.some(({ masked }) => masked);
+  }
+
+  headNumber(head) {
+    return this.pair[0].headNumber(head);
+  }
+
+  exact(...cell) {
+    return this.pair.every((one) => one.exact(...cell));
+  }
+
+  step(least) {
+    return this.pair[0].step(least);
+  }
+
+  at(head, query, key) {
+    const [first, second] = this.pair.map((one) => one.at(head, query, key));
+    return first === null || second === null ? null : second - first;
+  }
+
+  row(head, query) {
+    const [first, second] = this.pair.map((one) => one.row(head, query));
+    const weights = first.weights.map((weight, key) =>
+      weight === null || second.weights[key] === null ? null : second.weights[key] - weight,
+    );
+    return { weights, sum: second.sum - first.sum, entropy: NaN, attended: first.attended };
+  }
+
+  pool(head, part, down, across, mean) {
+    const [first, second] = this.pair.map((one) => one.window(head, part, down, across, mean));
+    const { value } = this.pair[0].kind;
+    return first.map((stored, at) =>
+      stored === MASKED || second[at] === MASKED
+        ? MASKED
+        : Math.round(((value(second[at]) - value(stored) + 1) / 2) * UNIT),
+    );
+  }
+
+  measure(head) {
+    if (!this.measured.has(head)) {
+      const all = { rows: [0, this.queries], columns: [0, this.keys] };
+      const tiles = this.window(head, all, this.pair[0].side, this.pair[0].side);
+      let largest = 0;
+      for (const stored of tiles)
+        if (stored !== MASKED) largest = Math.max(largest, Math.abs(DIFFERENCES.value(stored)));
+      this.measured.set(head, { largest, entropy: NaN });
+    }
+    return this.measured.get(head);
+  }
+}
+
 /** The first rows and columns of a record. */
 function cropped(record, queries, keys) {
   if (queries === record.queries && keys === record.keys) return record;
@@ -139,6 +281,11 @@ function cropped(record, queries, keys) {
   }
   const gold = header.gold?.slice(0, queries).map((row) => [row].flat().map((key) => (key < keys ? key : -1)));
   return new Attention({ ...header, shape: [heads, queries, keys], gold }, stored);
+}
+
+function subtract(a, b, queries, keys) {
+  if (!a.stored) return new TiledDifference(a, b);
+  return new Difference(cropped(a, queries, keys), cropped(b, queries, keys));
 }
 
 /**
@@ -155,14 +302,16 @@ export function compare(a, b) {
   const [queries, keys] = [same("query"), same("key")];
   const whole = [a, b].every((one) => one.queries === queries && one.keys === keys);
   const picture = (one) => JSON.stringify(one.header.picture);
+  const tiled = !a.stored || !b.stored;
+  const numbers = (one) => Array.from({ length: one.heads }, (_, head) => one.headNumber(head)).join();
   const can =
-    a.heads === b.heads && queries > 0 && keys > 0 && (a.keys === keys || a.header.kind !== "picture") &&
+    numbers(a) === numbers(b) && (!tiled || (whole && a.side === b.side)) && queries > 0 && keys > 0 && (a.keys === keys || a.header.kind !== "picture") &&
     picture(a) === picture(b);
   return {
     queries,
     keys,
     whole: can && whole,
-    difference: can ? new Difference(cropped(a, queries, keys), cropped(b, queries, keys)) : null,
+    difference: can ? subtract(a, b, queries, keys) : null,
   };
 }
 

@@ -33,12 +33,28 @@ function viewsOf({ header }) {
   return header.kind === "regression" ? ["curve", "map", "lines"] : ["map", "lines"];
 }
 
+const LEAST = 4; // rows or columns of a part
+
+/** The part of a side that is looked at, within what there is: from, and to. */
+function rangeIn(text, size) {
+  const [from, to] = text ? text.split("-").map(Number) : [0, size];
+  const count = Math.max(Math.min(LEAST, size), Math.min(size, to) - Math.max(0, from));
+  const start = Math.max(0, Math.min(from, size - count));
+  return [start, start + count];
+}
+
 /** What colours cannot tell of a record. */
 function remarks({ header }) {
   const said = [];
   if (header.maximum > 1) said.push(`weights up to ${header.maximum.toFixed(2)}, drawn as 1`);
   if (header.minimum < 0) said.push(`weights down to ${header.minimum.toFixed(2)}, drawn as 0`);
   if (header.not_finite) said.push(`${header.not_finite} not finite, drawn as masked`);
+  if (header.tiles) {
+    const { heads, of, kept } = header.tiles;
+    const some = heads.length < of ? `${heads.length} of ${of} heads` : "";
+    const known = `the ${kept} largest weights of each query, and of the others of a tile their mean`;
+    said.push(`this record of a long input has ${[some, known].filter(Boolean).join(", ")}`);
+  }
   return said.join("; ");
 }
 
@@ -46,7 +62,7 @@ function remarks({ header }) {
  * @param {{module: string, a: object, b: object}[]} loaded of each module, of both runs: {record, problem, place}
  * @param {object} state
  * @param {{theme: object, height: number, ratio: number}} page
- * @returns {{scene: object|null, tiles: object[], views: string[], problem: string}}
+ * @returns {{scene: object|null, tiles: object[], views: string[], problem: string, quiet: boolean}} quiet: no problem
  */
 export function buildScene(loaded, state, page) {
   const here = loaded.find(({ module }) => module === state.module) ?? loaded[0];
@@ -75,7 +91,7 @@ export function buildScene(loaded, state, page) {
       head: Math.min(head, record.heads - 1),
       difference: false,
       step: slot.place.step,
-      title: titleOf(name, slot, state.other, here.module, head, page.names),
+      title: titleOf(name, slot, state.other, here.module, record.headNumber(head), page.names),
       ...more,
     });
   const pair = comparison(a, b);
@@ -89,15 +105,13 @@ export function buildScene(loaded, state, page) {
     else if (!subtracted && side === "difference") problems.push("B − A is shown as a map: here are both");
     if (subtracted) {
       const part = pair.whole ? "" : ` · first ${pair.queries} × ${pair.keys}`;
-      add("B − A", a, pair.difference, { difference: true, title: `B − A · head ${head + 1}${part}` });
+      add("B − A", a, pair.difference, { difference: true, title: `B − A · head ${a.record.headNumber(head)}${part}` });
     }
   }
-  problems.push(
-    ...panels
-      .filter((panel) => !panel.difference)
-      .map(({ record }) => remarks(record))
-      .filter(Boolean),
-  );
+  const notes = panels
+    .filter((panel) => !panel.difference)
+    .map(({ record }) => remarks(record))
+    .filter(Boolean);
   const scene = {
     ...page,
     ...scales,
@@ -107,13 +121,16 @@ export function buildScene(loaded, state, page) {
     head,
     heads: first.heads,
     threshold: state.threshold,
+    mean: state.tile === "mean",
+    part: { rows: rangeIn(state.rows, first.queries), columns: rangeIn(state.columns, first.keys) },
   };
-  return { scene, tiles, views, problem: [...new Set(problems)].join(" · ") };
+  const said = [...new Set([...problems, ...notes])].join(" · ");
+  return { scene, tiles, views, problem: said, quiet: !problems.length };
 }
 
 function titleOf(name, slot, other, module, head, names) {
-  if (!other) return [`head ${head + 1}`, visible(module, 80)].filter(Boolean).join(" · ");
-  return `${name} · head ${head + 1} · ${names.get(slot.place.run) ?? visible(slot.place.run, 60)}`;
+  if (!other) return [`head ${head}`, visible(module, 80)].filter(Boolean).join(" · ");
+  return `${name} · head ${head} · ${names.get(slot.place.run) ?? visible(slot.place.run, 60)}`;
 }
 
 /** The record that stands for a module among the small maps. */

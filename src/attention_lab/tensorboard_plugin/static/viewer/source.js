@@ -1,6 +1,6 @@
 /** Records, fetched when they are looked at and kept while there is room. */
 
-import { Attention } from "./record.js";
+import { makeRecord } from "./tiles.js";
 
 const ROOM = 96 * 2 ** 20; // bytes
 
@@ -27,8 +27,7 @@ export class Shelf {
 
   async #fetch({ run, tag, step }, name) {
     try {
-      const { header, weights } = await this.source.record(run, tag, step);
-      const record = new Attention(header, weights);
+      const record = makeRecord(await this.source.record(run, tag, step));
       const found = this.kept.get(name);
       if (found) this.#make(found, record.size);
       return record;
@@ -70,9 +69,17 @@ export function serverSource(base) {
   };
 }
 
-/** A record's header and weights: the header's length in four bytes, the header, the weights. */
-export function unpack(buffer) {
+/** A record's header and weights, or tiles: the header's length in four bytes, the header, the body. */
+export async function unpack(buffer) {
   const length = new DataView(buffer).getUint32(0, true);
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
-  return { header, weights: new Uint16Array(buffer.slice(4 + length)) };
+  const body = buffer.slice(4 + length);
+  if (header.tiles) return { header, body: await inflated(body) };
+  return { header, weights: new Uint16Array(body) };
+}
+
+/** Bytes as they were before they were compressed. */
+export async function inflated(bytes) {
+  const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Response(plain).arrayBuffer();
 }

@@ -16,6 +16,9 @@ const PARTS = {
   query: ["query", -1],
   key: ["key", -1],
   threshold: ["above", 0.1],
+  tile: ["tile", "largest"],
+  rows: ["rows", ""],
+  columns: ["columns", ""],
 };
 const CHOICES = {
   view: ["", "map", "lines", "picture", "curve"],
@@ -23,7 +26,9 @@ const CHOICES = {
   scale: ["", "linear", "root"],
   range: ["", "fixed", "shared"],
   order: ["layer", "entropy"],
+  tile: ["largest", "mean"],
 };
+const RANGES = new Set(["rows", "columns"]); // as in 128-256
 const NUMBERS = {
   head: [0, 1e6],
   step: [-1e15, 1e15],
@@ -55,6 +60,8 @@ export function fromLink(text) {
       const [least, most] = NUMBERS[part];
       const number = value.trim() === "" ? NaN : Number(value);
       if (number >= least && number <= most) state[part] = part === "threshold" ? number : Math.round(number);
+    } else if (RANGES.has(part)) {
+      if (/^\d{1,7}-\d{1,7}$/.test(value)) state[part] = value;
     } else if (!(part in CHOICES) || CHOICES[part].includes(value)) state[part] = value;
   }
   return state;

@@ -5,7 +5,10 @@ import { make } from "./dom.js";
 import { pixelRow, token, visible } from "./labels.js";
 import { isPicture } from "./pixels.js";
 
-const MOST = 2000; // tokens; more are left out
+const MOST = 20000; // tokens; more are left out
+const LEVELS = 64; // colours of tokens
+const PARAGRAPH = 250; // tokens of a running text
+const RUNNING = 400; // tokens from which on they are a running text
 const LONGEST = 40; // characters of a token
 
 export class TextView {
@@ -15,6 +18,7 @@ export class TextView {
     this.choose = choose;
     this.rows = [];
     this.shape = [];
+    this.looks = new WeakMap(); // of tokens
   }
 
   /** Show the texts of the panels' records; those of a picture or an axis have queries only, or nothing. */
@@ -34,8 +38,8 @@ export class TextView {
         const keys = kind === "picture" ? [] : this.#tokens(record.keys, (at) => record.key(at), "key");
         const queries = this.#tokens(record.queries, (at) => record.query(at), "query");
         this.rows.push({ record, keys, queries });
-        if (keys.length) lines.push(line("keys", keys));
-        lines.push(line("queries", queries));
+        if (keys.length) lines.push(this.#line("keys", keys, "key"));
+        lines.push(this.#line("queries", queries, "query"));
       }
       return make(
         "div.al-text-panel",
@@ -47,23 +51,75 @@ export class TextView {
     this.element.replaceChildren(...parts.filter((part) => part.childNodes.length));
   }
 
-  /** Shade the keys by the query's weights and the queries by their weight on the key, if one is chosen. */
-  mark(scene, head, { query, key }) {
+  /**
+   * Shade the keys by the query's weights and the queries by their weight on the key, if one is chosen.
+   * @param {boolean} [seen] whether the chosen ones are brought into view
+   */
+  mark(scene, head, { query, key }, seen = true) {
     for (const { record, keys, queries } of this.rows) {
       const at = Math.min(head, record.heads - 1);
       const chosen = query >= 0 && query < record.queries;
       const weights = chosen ? record.row(at, query).weights : [];
-      keys.forEach((span, number) => shade(span, scene, chosen ? weights[number] : 0, number === key));
+      keys.forEach((span, number) => this.#shade(span, scene, chosen ? weights[number] : 0, number === key));
       queries.forEach((span, number) => {
         const weight = key >= 0 && key < record.keys ? record.at(at, number, key) : 0;
-        shade(span, scene, weight, number === query);
+        this.#shade(span, scene, weight, number === query);
       });
-      [keys[key], queries[query]].forEach(reveal);
+      if (seen) [keys[key], queries[query]].forEach(reveal);
     }
   }
 
+  /** Mark the tokens that have a text. */
+  find(wanted) {
+    for (const { record, keys, queries } of this.rows) {
+      const sides = [
+        [keys, (at) => record.key(at)],
+        [queries, (at) => record.query(at)],
+      ];
+      for (const [spans, label] of sides)
+        spans.forEach((span, at) => {
+          const has = wanted !== "" && label(at).toLowerCase().includes(wanted);
+          if (has !== span.classList.contains("al-has")) span.classList.toggle("al-has", has);
+        });
+    }
+  }
+
+  /** Colour a token, if it is not of this colour already: of thousands, few change. */
+  #shade(span, { theme, scale }, weight, chosen) {
+    const part = weight === null ? 0 : Math.max(0, Math.min(1, partOf(weight ?? 0, scale)));
+    const level = part > 0.002 ? Math.ceil(part * LEVELS) : 0;
+    const look = `${level} ${theme.dark} ${chosen} ${weight === null}`;
+    if (this.looks.get(span) === look) return;
+    this.looks.set(span, look);
+    const colour = colourOf(theme, level / LEVELS);
+    span.style.background = level ? css(colour) : "";
+    span.style.color = level ? (isDeep(colour) ? "#fff" : "#10151d") : "";
+    span.classList.toggle("al-chosen", chosen);
+    span.classList.toggle("al-masked", weight === null);
+  }
+
+  #line(name, tokens, side) {
+    const long = tokens.length > RUNNING;
+    const list = long
+      ? make("div.al-tokens.al-running", { onclick: ({ target }) => this.#press(tokens, target, side) })
+      : make("div.al-tokens", { dir: "auto" }, ...tokens);
+    for (let at = 0; long && at < tokens.length; at += PARAGRAPH) // of which the browser lays out those in view
+      list.append(make("p", { dir: "auto" }, ...tokens.slice(at, at + PARAGRAPH)));
+    return make("div.al-line", {}, make("span.al-line-name", { textContent: name }), list);
+  }
+
+  #press(tokens, target, side) {
+    const at = tokens.indexOf(target);
+    if (at >= 0) this.choose({ [side]: at });
+  }
+
   #tokens(count, label, side) {
-    return Array.from({ length: Math.min(count, MOST) }, (_, at) => {
+    if (count > RUNNING) {
+      return Array.from({ length: Math.min(count, MOST) }, (_, at) =>
+        make("span", { textContent: running(label(at)) }),
+      );
+    }
+    return Array.from({ length: count }, (_, at) => {
       const row = pixelRow(label(at));
       return make(
         row ? "button.al-token.al-pixels" : "button.al-token",
@@ -85,30 +141,25 @@ function pixel(ink) {
   return element;
 }
 
-function line(name, tokens) {
-  return make(
-    "div.al-line",
-    {},
-    make("span.al-line-name", { textContent: name }),
-    make("div.al-tokens", { dir: "auto" }, ...tokens),
-  );
+/** A token within a running text: the signs of subwords stand for what they mean. */
+function running(label) {
+  const text = visible(label, LONGEST);
+  if (/^##(?=.)/u.test(text)) return text.slice(2);
+  if (/^[Ġ▁]/u.test(text)) return ` ${text.slice(1)}`;
+  return text === "" ? "∅" : /^[\p{P}\s]/u.test(text) ? text : ` ${text}`;
 }
 
 /** Bring a token into the part of its list that is seen, and move nothing else on the page. */
 function reveal(span) {
-  const list = span?.parentElement;
+  const list = span?.closest(".al-tokens");
   if (!list || list.scrollHeight <= list.clientHeight) return;
+  const paragraph = span.parentElement;
+  if (paragraph !== list) {
+    const [start, end] = [paragraph.offsetTop, paragraph.offsetTop + paragraph.offsetHeight];
+    if (end < list.scrollTop || start > list.scrollTop + list.clientHeight) list.scrollTop = start;
+  }
   const top = span.offsetTop; // the list is what it is measured from
   if (top < list.scrollTop || top + span.offsetHeight > list.scrollTop + list.clientHeight) {
     list.scrollTop = top - list.clientHeight / 2;
   }
-}
-
-function shade(span, { theme, scale }, weight, chosen) {
-  const part = weight === null ? 0 : Math.max(0, partOf(weight ?? 0, scale));
-  const colour = colourOf(theme, part);
-  span.style.background = part > 0.002 ? css(colour) : "";
-  span.style.color = part > 0.002 ? (isDeep(colour) ? "#fff" : "#10151d") : "";
-  span.classList.toggle("al-chosen", chosen);
-  span.classList.toggle("al-masked", weight === null);
 }

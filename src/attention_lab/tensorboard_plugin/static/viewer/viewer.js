@@ -32,6 +32,15 @@ export async function createViewer(root, source, host) {
   return viewer;
 }
 
+const LONG = 40; // queries whose map has the height of the window, and not the text below it
+const CLOSEST = 6; // rows or columns of the smallest part
+
+/** A part of a side as the state has it; all of it is "". */
+function rangeText(start, count, size) {
+  const from = Math.max(0, Math.min(start, size - count));
+  return count >= size ? "" : `${from}-${from + count}`;
+}
+
 /** The view, scale and range of what is on screen: those chosen, or those that suit it. */
 function chosen(scene, { view, scale, range }) {
   if (!scene) return { view, scale: scale || "linear", range: range || "fixed" };
@@ -55,6 +64,7 @@ class Viewer {
     this.figure = new Figure(
       (cell) => this.#hover(cell),
       (cell) => this.#press(cell),
+      { zoom: (factor, cell) => this.#zoom(factor, cell), pan: (rows, columns) => this.#pan(rows, columns) },
     );
     this.readout = new Readout();
     this.text = new TextView((cell) => this.change(cell));
@@ -68,6 +78,7 @@ class Viewer {
         "main.al-main",
         {},
         this.controls.tools,
+        this.controls.long,
         this.readout.element,
         this.message,
         this.figure.element,
@@ -168,10 +179,11 @@ class Viewer {
     const theme = this.host.theme.dark() ? THEMES.dark : THEMES.light;
     this.root.dataset.theme = theme.dark ? "dark" : "light";
     if (!this.loaded.length) return;
-    const height = Math.max(400, this.root.ownerDocument.documentElement.clientHeight - 300);
+    const long = this.loaded.some(({ a }) => a.record && a.record.queries > LONG);
+    const height = Math.max(400, this.root.ownerDocument.documentElement.clientHeight - (long ? 200 : 300));
     const ratio = Math.min(3, this.root.ownerDocument.defaultView.devicePixelRatio || 1);
     const names = distinct(this.catalogue.runs());
-    const { scene, tiles, views, problem } = buildScene(this.loaded, this.state, {
+    const { scene, tiles, views, problem, quiet } = buildScene(this.loaded, this.state, {
       theme,
       height,
       ratio,
@@ -184,12 +196,13 @@ class Viewer {
       views,
       this.player.on,
     );
+    this.controls.updateLong(scene, this.state.tile);
     if (scene || tiles.some(({ record }) => record))
       this.overview.update({ ...scene, theme, ratio, room: this.page.clientWidth }, tiles, {
         ...this.state,
         head: scene?.head ?? this.state.head,
       });
-    this.#tell(problem);
+    this.#tell(problem, quiet);
     this.figure.element.hidden = this.readout.element.hidden = this.text.element.hidden = !scene;
     if (!scene) return;
     this.text.update(scene.panels.filter(({ difference }) => !difference));
@@ -203,7 +216,7 @@ class Viewer {
     const cursor = this.#cursor();
     this.figure.mark(cursor);
     this.readout.update(this.scene.panels, cursor);
-    this.text.mark(this.scene, this.scene.head, cursor);
+    this.text.mark(this.scene, this.scene.head, cursor, !this.hovered);
   }
 
   #cursor() {
@@ -222,7 +235,8 @@ class Viewer {
     this.#mark();
   }
 
-  #tell(text) {
+  #tell(text, quiet = false) {
+    this.message.toggleAttribute("data-quiet", quiet);
     this.message.textContent = visible(text ?? "", 600);
     this.message.hidden = !text;
     if (text && !this.loaded.length) this.root.dataset.state = "ready";
@@ -268,12 +282,75 @@ class Viewer {
       scale: () => this.scene && this.change({ scale: this.scene.scale.root ? "linear" : "root" }),
       range: () => this.scene && this.change({ range: this.scene.range === "fixed" ? "shared" : "fixed" }),
       order: () => around("order", ["layer", "entropy"], 1),
+      zoomIn: () => this.#zoom(0.5),
+      zoomOut: () => this.#zoom(2),
+      zoomAll: () => this.change({ rows: "", columns: "" }),
+      tile: () => around("tile", ["largest", "mean"], 1),
+      find: () => !this.controls.long.hidden && this.controls.search.focus(),
+      seek: (text, by, keys) => this.#seek(text, by, keys),
       clear: () => this.change({ query: -1, key: -1 }),
       png: () => this.#export("png"),
       svg: () => this.#export("svg"),
       link: () => this.host.link.address && this.#copyLink(),
       help: () => this.help.showModal(),
     };
+  }
+
+  /** Look at a part that is larger or smaller by a factor, about a cell, or else the chosen one, or the middle. */
+  #zoom(factor, cell = null) {
+    if (!this.scene) return;
+    const { part, panels } = this.scene;
+    const { queries, keys } = panels[0].record;
+    const chosen = cell ?? this.state;
+    const side = ([from, to], size, at) => {
+      const about = at >= 0 ? at : (from + to) / 2;
+      const count = Math.max(CLOSEST, Math.min(size, Math.round((to - from) * factor)));
+      const start = Math.round(about - (count * (about - from)) / (to - from));
+      return rangeText(at >= 0 && !cell ? Math.round(at - count / 2) : start, count, size);
+    };
+    this.change({ rows: side(part.rows, queries, chosen.query), columns: side(part.columns, keys, chosen.key) });
+  }
+
+  #pan(rows, columns) {
+    const { part, panels } = this.scene;
+    const { queries, keys } = panels[0].record;
+    const side = ([from, to], size, by) => rangeText(from + by, to - from, size);
+    this.change({ rows: side(part.rows, queries, rows), columns: side(part.columns, keys, columns) });
+  }
+
+  /** Choose the next query or key whose label has a text, and bring it into view; say how many there are. */
+  #seek(text, by, wantsKeys) {
+    if (!this.scene) return;
+    const { record } = this.scene.panels[0];
+    const wanted = text.toLowerCase();
+    const having = (count, label) =>
+      Array.from({ length: wanted ? count : 0 }, (_, at) => at).filter((at) =>
+        label(at).toLowerCase().includes(wanted),
+      );
+    const queries = having(record.queries, (at) => record.query(at));
+    const keys = having(record.keys, (at) => record.key(at));
+    const side = wantsKeys || !queries.length ? "key" : "query";
+    const found = side === "key" ? keys : queries;
+    const now = this.state[side];
+    const next = found.find((at) => (by ? at > now : at >= now)) ?? found[0];
+    this.controls.found.textContent = wanted
+      ? found.length
+        ? `${side} ${found.indexOf(next) + 1} of ${found.length}`
+        : "not found"
+      : "";
+    this.text.find(wanted);
+    if (next === undefined) return;
+    this.hovered = null;
+    this.change({ [side]: next, ...this.#around(side, next) });
+  }
+
+  /** The part that has a query or a key in it, of the size of the part that is looked at. */
+  #around(side, at) {
+    const { part, panels } = this.scene;
+    const [name, size] = side === "query" ? ["rows", panels[0].record.queries] : ["columns", panels[0].record.keys];
+    const [from, to] = part[name];
+    if (at >= from && at < to) return {};
+    return { [name]: rangeText(Math.round(at - (to - from) / 2), to - from, size) };
   }
 
   async #stepBy(by) {

@@ -1,0 +1,166 @@
+"""The header of a record: JSON in ASCII, which nobody vouches for when it is read."""
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from attention_lab.tensorboard_plugin.record import AttentionRecord, Ink
+
+LARGEST_HEADER = 1 << 24
+"""Most bytes of a header."""
+_SLACK = 1e-3  # by which sums of low precision leave [0, 1]
+
+
+class Extremes(NamedTuple):
+    """What colours cannot tell of the weights: the least, the largest, and how many are not finite."""
+
+    low: float
+    high: float
+    lost: int
+
+
+def write_header(
+    record: AttentionRecord, version: int, shape: tuple[int, ...], found: Extremes, **more: Any
+) -> bytes:
+    """The header of a record of some version.
+
+    Raises:
+        ValueError: it is too large.
+    """
+    header = {
+        "version": version,
+        "kind": record.kind,
+        "shape": list(shape),
+        "queries": list(record.queries),
+        "keys": list(record.keys),
+        "module": record.module,
+        "input": record.input,
+        "output": record.output,
+        "gold": None if record.gold is None else record.gold.tolist(),
+        "picture": None if record.picture is None else _picture_header(record.picture),
+        **more,
+    }
+    if record.x is not None:
+        header["x"] = {"queries": record.x[0].tolist(), "keys": record.x[1].tolist()}
+    header |= {"maximum": found.high} if found.high > 1 + _SLACK else {}
+    header |= {"minimum": found.low} if found.low < -_SLACK else {}
+    header |= {"not_finite": found.lost} if found.lost else {}
+    encoded = json.dumps(header, separators=(",", ":"), allow_nan=False).encode("ascii")
+    if len(encoded) > LARGEST_HEADER:
+        raise ValueError(f"labels and texts of {len(encoded)} bytes, more than {LARGEST_HEADER}")
+    return encoded
+
+
+def _picture_header(picture: Ink) -> dict[str, Any]:
+    height, width = picture.pixels.shape
+    ink = base64.b64encode(np.ascontiguousarray(picture.pixels, np.uint8).tobytes()).decode("ascii")
+    return {"height": height, "width": width, "cell": picture.cell, "ink": ink}
+
+
+def read_header(header: bytes) -> dict[str, Any]:
+    """The fields of a header.
+
+    Raises:
+        ValueError: it is too large, or no JSON object.
+    """
+    if len(header) > LARGEST_HEADER:
+        raise ValueError(f"a header of {len(header)} bytes, more than {LARGEST_HEADER}")
+    try:
+        fields = json.loads(header, parse_constant=no_number)
+    except RecursionError:
+        raise ValueError("the header is nested too deeply") from None
+    if not isinstance(fields, dict):
+        raise ValueError("the header is no JSON object")
+    for name in ("maximum", "minimum", "not_finite"):
+        number(fields.get(name, 0.0), name)
+    return fields
+
+
+def check_kind(fields: Mapping[str, Any], kind: str) -> None:
+    """Raise ValueError if the header says another kind than what it has makes."""
+    if fields.get("kind") != kind:
+        raise ValueError(f"a record of kind {short(fields.get('kind'))} with what makes a {kind}")
+
+
+def no_number(text: str) -> float:
+    """Raise ValueError for NaN and the infinities, which are no JSON."""
+    raise ValueError(f"{text} in the header is no JSON")
+
+
+def short(value: object) -> str:
+    """A value as a message shows it."""
+    return repr(value)[:60]
+
+
+def number(value: object, name: str) -> float:
+    """A finite number."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 2**63:
+        raise ValueError(f"{name} in the header is not of finite numbers")
+    return value
+
+
+def integers(fields: Mapping[str, Any], name: str) -> list[int]:
+    """A field that is a list of integers."""
+    value = fields.get(name)
+    if not isinstance(value, list) or not all(type(one) is int and abs(one) < 2**31 for one in value):
+        raise ValueError(f"{name} in the header is no list of integers")
+    return value
+
+
+def text(fields: Mapping[str, Any], name: str) -> str:
+    """A field that is a text."""
+    value = fields.get(name)
+    if not isinstance(value, str):
+        raise ValueError(f"{name} in the header is no text")
+    return value
+
+
+def texts(fields: Mapping[str, Any], name: str) -> list[str]:
+    """A field that is a list, whose items are still to be checked."""
+    value = fields.get(name)
+    if not isinstance(value, list):  # the record looks at its items
+        raise ValueError(f"{name} in the header is no list of texts")
+    return value
+
+
+def gold(value: object) -> npt.NDArray[np.int64] | None:
+    """The right keys of each query."""
+    if value is None:
+        return None
+    if not isinstance(value, list):
+        raise ValueError("gold in the header is no list of keys")
+    rows = value if any(isinstance(row, list) for row in value) else [value]
+    checked = [integers({"gold": row}, "gold") for row in rows]
+    return np.array(checked if rows is value else checked[0], np.int64)
+
+
+def picture(value: object) -> Ink | None:
+    """The picture that the keys are cells of."""
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise ValueError("picture in the header is no JSON object")
+    height, width, cell = integers(
+        {"picture": [value.get(key) for key in ("height", "width", "cell")]}, "picture"
+    )
+    pixels = np.frombuffer(base64.b64decode(text(value, "ink"), validate=True), np.uint8)
+    if min(height, width) < 1 or height * width != len(pixels):
+        raise ValueError(f"a picture of {height} x {width} with {len(pixels)} pixels")
+    return Ink(pixels.reshape(height, width), cell)
+
+
+def positions(value: object) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None:
+    """Positions of queries and keys on an axis."""
+    if value is None:
+        return None
+    sides = [value.get(side) for side in ("queries", "keys")] if isinstance(value, dict) else [None]
+    checked = []
+    for side in sides:
+        if not isinstance(side, list):
+            raise ValueError("x in the header has no positions of queries and keys")
+        checked.append(np.array([number(one, "x") for one in side], np.float64))
+    return checked[0], checked[1]

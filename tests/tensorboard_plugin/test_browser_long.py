@@ -1,0 +1,210 @@
+"""Long inputs in the tab: tiles are drawn as what they stand for, and one can move around in them."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+from attention_log import Log
+from chromium import CHROMIUM, Browser
+
+from attention_lab.tensorboard_plugin import add_attention, codec, tiles
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
+
+SIZE = 96
+WORDS = ["cat", "dog", "##s", "<b>", "Ġsat"]
+LABELS = [WORDS[at % 5] if at else "start" for at in range(SIZE)]
+
+
+def _weights(seed: int) -> np.ndarray:
+    scores = np.random.default_rng(seed).normal(size=(2, SIZE, SIZE)) * 3
+    scores[:, np.triu_indices(SIZE, 1)[0], np.triu_indices(SIZE, 1)[1]] = -np.inf
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return (weights / weights.sum(-1, keepdims=True)).astype(np.float32)
+
+
+WEIGHTS = {"a": _weights(0), "b": _weights(1)}
+
+
+@pytest.fixture(scope="module")
+def address(serving: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    logs = tmp_path_factory.mktemp("logs")
+    mask = np.tril(np.ones((SIZE, SIZE), bool))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(codec, "WHOLE", 100)  # as if it were long
+        patch.setattr(tiles, "_ACROSS", 12)
+        patch.setattr(tiles, "_FEWEST", 6)
+        patch.setattr(tiles, "_MOST", 6)
+        for run, weights in WEIGHTS.items():
+            log = Log(logs / run)
+            add_attention(log, "example 1/layer", weights, LABELS, LABELS, 0, mask=mask)
+            log.close()
+    log = Log(logs / "whole")
+    add_attention(log, "example 1/layer", WEIGHTS["a"], LABELS, LABELS, 0, mask=mask)
+    log.close()
+    with serving(logs, tmp_path_factory.mktemp("server") / "output") as server:
+        yield f"http://localhost:{server.port}{server.prefix}"
+
+
+@pytest.fixture
+def show(browser: Browser, address: str) -> Callable[..., Browser]:
+    def opened(view: str) -> Browser:
+        frame = f"{address}data/plugin_entry.html?name=attention_lab"
+        browser.open(f"{frame}#attention_lab&p.attention_lab.view={quote(view)}")
+        return browser
+
+    return opened
+
+
+RECORD = """Promise.all(['tiles', 'source'].map((name) =>
+  import(new URL(`static/viewer/${name}.js`, document.baseURI))))
+  .then(async ([{makeRecord}, {serverSource}]) => {
+    const ask = (run) => serverSource(document.baseURI).record(run, 'example 1/layer', 0);
+    const one = makeRecord(await ask('a'));
+    const all = {rows: [0, one.queries], columns: [0, one.keys]};
+    const plain = (codes) => [...codes].map((code) => code === 65535 ? -1 : one.kind.value(code));
+    return (%s);
+  })"""
+
+
+def _ask(browser: Browser, script: str) -> Any:
+    return browser.run(RECORD % script)
+
+
+def test_the_page_reads_tiles_as_they_were_written(show: Any) -> None:
+    browser, weights = show("run=a"), WEIGHTS["a"][1]
+    cells = "Array.from({length: 96}, (_, q) => Array.from({length: 96}, (_, k) => one.at(1, q, k)))"
+    found = np.array(_ask(browser, cells), float)  # None becomes NaN
+    assert np.array_equal(np.isnan(found), np.triu(np.ones((SIZE, SIZE), bool), 1))
+    exact = np.array(_ask(browser, cells.replace("one.at", "one.exact")), bool)
+    largest = np.sort(weights, axis=1)[:, -6:].min(1, keepdims=True)
+    assert np.array_equal(exact, (weights >= largest) & (weights > 0))
+    assert np.allclose(found[exact], weights[exact], rtol=3e-3, atol=1e-7)
+    # what is not known by itself has the mean of its tile's others, so that sums are right
+    sums = np.nan_to_num(found).reshape(12, 8, 12, 8).sum((1, 3))
+    assert np.allclose(sums, weights.reshape(12, 8, 12, 8).sum((1, 3)), rtol=1e-2, atol=1e-4)
+    row = _ask(browser, "one.row(1, 40)")
+    assert row["sum"] == pytest.approx(1, abs=1e-3) and row["attended"] == 41
+    entropy = -(weights[40, :41] * np.log(weights[40, :41])).sum()
+    assert row["entropy"] == pytest.approx(entropy, abs=1e-3)
+    assert [one for one in row["weights"] if one is not None] == pytest.approx(found[40, :41].tolist())
+
+
+@pytest.mark.parametrize("side", [1, 2, 4, 8, 16, 32])
+@pytest.mark.parametrize("mean", ["true", "false"])
+def test_a_map_of_any_detail_is_of_the_weights(show: Any, side: int, mean: str) -> None:
+    browser, weights = show("run=a"), WEIGHTS["a"][0]
+    found = np.array(_ask(browser, f"plain(one.window(0, all, {side}, {side}, {mean}))"))
+    blocks = weights.reshape(SIZE // side, side, SIZE // side, side)
+    count = np.tril(np.ones((SIZE, SIZE))).reshape(blocks.shape).sum((1, 3))
+    found = found.reshape(SIZE // side, SIZE // side)
+    assert np.array_equal(found < 0, count == 0)
+    seen = count > 0
+    if mean == "false":  # the largest is among those that are known, but in small cells
+        expected = blocks.max((1, 3))
+        sixth = np.sort(weights, axis=1)[:, -6:].min(1)
+        known = np.where(weights >= sixth[:, None], weights, 0).reshape(blocks.shape).max((1, 3))
+        large = seen & (expected > 0.01) & ((known == expected) | (side >= 8))
+        assert large.any()
+        assert np.allclose(found[large], expected[large], rtol=1e-2)
+        return
+    if side >= 8:
+        expected = blocks.sum((1, 3)) / np.maximum(count, 1)
+        assert np.allclose(found[seen], expected[seen], rtol=1e-2)
+    cells = np.array(_ask(browser, "plain(one.window(0, all, 1, 1, false))")).reshape(SIZE, SIZE)
+    cells = np.where(cells < 0, 0, cells).reshape(blocks.shape).sum((1, 3)) / np.maximum(count, 1)
+    assert side > 8 or np.allclose(found[seen], cells[seen], rtol=2e-2, atol=1e-5)
+
+
+def test_a_part_of_a_map_is_a_part_of_the_whole(show: Any) -> None:
+    browser = show("run=a")
+    script = "plain(one.window(0, {rows: [%d, %d], columns: [%d, %d]}, 2, 2, false))"
+    whole = np.array(_ask(browser, script % (0, 96, 0, 96))).reshape(48, 48)
+    part = np.array(_ask(browser, script % (32, 64, 16, 80))).reshape(16, 32)
+    assert np.allclose(part, whole[16:32, 8:40])
+
+
+SHOWN = "document.querySelector('.al-shown').textContent"
+FACT = "(name) => document.querySelector(`[data-fact=${name}] b`)?.textContent"
+
+
+@pytest.mark.parametrize("run", ["a", "whole"])
+def test_one_zooms_in_as_far_as_cells_and_back(show: Any, run: str) -> None:
+    browser = show(f"run={run}&query=50&key=40")
+    assert browser.run(SHOWN) == "all queries and keys"
+    pictures = {browser.run("document.querySelector('.al-base').toDataURL()")}
+    for shown in ("queries 27–74 · keys 17–64", "queries 39–62 · keys 29–52", "queries 45–56 · keys 35–46"):
+        browser.press("+")
+        assert browser.run(SHOWN) == shown
+        pictures.add(browser.run("document.querySelector('.al-base').toDataURL()"))
+    assert len(pictures) == 4
+    browser.press("0")
+    assert browser.run(SHOWN) == "all queries and keys"
+    assert browser.run("document.querySelector('.al-base').toDataURL()") in pictures
+
+
+def test_the_wheel_zooms_about_the_pointer_and_dragging_moves(show: Any) -> None:
+    browser = show("run=a")
+    browser.run("""(() => {
+      const over = document.querySelector('.al-over'), box = over.getBoundingClientRect();
+      const at = {clientX: box.left + 300, clientY: box.top + 200, bubbles: true, cancelable: true};
+      over.dispatchEvent(new WheelEvent('wheel', {deltaY: -300, ...at}));
+    })()""")
+    browser.wait(f"{SHOWN} !== 'all queries and keys'")
+    before = browser.run(SHOWN)
+    for kind, x in (("mousePressed", 500), ("mouseMoved", 460), ("mouseMoved", 400), ("mouseReleased", 400)):
+        browser.call("Input.dispatchMouseEvent", type=kind, x=x, y=500, button="left", clickCount=1)
+    browser.wait(f"{SHOWN} !== '{before}'")
+    assert browser.run(f"({FACT})('query')") is None  # that was no click
+    assert "rows=" in browser.run("decodeURIComponent(location.hash)")
+
+
+def test_tokens_are_found_and_chosen(show: Any) -> None:
+    browser = show("run=a&rows=40-60&columns=0-96")
+    browser.press("/")
+    seek = """(text, key, shift = false) => {
+      const search = document.querySelector('.al-search');
+      search.value = text;
+      search.dispatchEvent(new Event('input'));
+      if (key) search.dispatchEvent(new KeyboardEvent('keydown', {key, shiftKey: shift, bubbles: true}));
+    }"""
+    assert browser.run("document.activeElement.className") == "al-search"
+    browser.run(f"({seek})('CAT')")
+    browser.wait(f"({FACT})('query') === 'cat (6)'")
+    assert browser.run("document.querySelector('.al-found').textContent") == "query 1 of 19"
+    assert browser.run(SHOWN) == "queries 1–20 · keys 1–96"  # brought into view
+    browser.run(f"({seek})('cat', 'Enter')")
+    browser.wait(f"({FACT})('query') === 'cat (11)'")
+    browser.run(f"({seek})('cat', 'Enter', true)")
+    browser.wait(f"({FACT})('key') === 'cat (6)'")
+    assert browser.run("document.querySelectorAll('.al-has').length") == 2 * 19
+    browser.run(f"({seek})('zebra')")
+    assert browser.run("document.querySelector('.al-found').textContent") == "not found"
+    assert not browser.complaints()
+
+
+def test_what_is_only_known_of_several_weights_is_said_to_be_about(show: Any) -> None:
+    exact = int(np.argmax(WEIGHTS["a"][0, 50]))
+    least = int(np.argmin(WEIGHTS["a"][0, 50, :51]))
+    browser = show(f"run=a&query=50&key={exact}")
+    assert browser.run(f"({FACT})('weight')") == f"{WEIGHTS['a'][0, 50, exact]:.4f}"
+    browser = show(f"run=a&query=50&key={least}")
+    assert browser.run(f"({FACT})('weight')").startswith("about ")
+    said = browser.run("document.querySelector('.al-message').textContent")
+    assert "the 6 largest weights of each query" in said
+
+
+def test_two_long_runs_are_compared(show: Any) -> None:
+    both = [np.argsort(-weights[0], axis=1)[:, :6] for weights in WEIGHTS.values()]
+    query, key = next(
+        (query, key) for query in range(50, SIZE) for key in set(both[0][query]) & set(both[1][query])
+    )
+    browser = show(f"run=a&with=b&side=difference&query={query}&key={key}")
+    said = float(browser.run(f"({FACT})('difference')").replace("−", "-"))
+    difference = WEIGHTS["b"][0, query, key] - WEIGHTS["a"][0, query, key]
+    assert said == pytest.approx(difference, abs=2e-4)
+    for key in ("+", "t", "v", "c"):
+        browser.press(key)
+    assert not browser.complaints()
