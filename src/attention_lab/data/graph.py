@@ -155,11 +155,12 @@ class GraphFiles(GraphData):
         names, given, features = read_nodes(self.nodes, self.standardize)
         number = {name: place for place, name in enumerate(names)}
         edges = []
-        for place, *ends in read_columns(self.edges, ("node", "node")):
-            for end in map(str.strip, ends):
+        for row in read_columns(self.edges, ("node", "node")):
+            ends = row.first.strip(), row.second.strip()
+            for end in ends:
                 if end not in number:
-                    raise LabError(f"{place}: the node {end!r} is not in {self.nodes}")
-            edges.append([number[end.strip()] for end in ends])
+                    raise LabError(f"{row.place}: the node {end!r} is not in {self.nodes}")
+            edges.append([number[end] for end in ends])
         labels = sorted({label for label in given if label})
         known = [node for node, label in enumerate(given) if label]
         if len(labels) < 2:

@@ -22,7 +22,7 @@ from attention_lab.sizes import BOS, PAD
 from attention_lab.tasks.error_analysis import write_error_analysis
 from attention_lab.tasks.losses.guidance import guidance_loss
 from attention_lab.tasks.losses.latent import enumerated_loss, monte_carlo_loss
-from attention_lab.tasks.losses.r_drop import divergence, twice
+from attention_lab.tasks.losses.r_drop import divergence, duplicate
 from attention_lab.tasks.losses.weights import check_weights
 from attention_lab.tasks.observation import Observation, Sides, make_observation
 from attention_lab.tasks.pictures import save_pictures
@@ -55,8 +55,9 @@ class Transduction(Task):
         model: the sequence-to-sequence model, or several as an `Ensemble`, which can only be tested.
         codec: text to tensors and back.
         label_smoothing: share of the target spread over all symbols in training (1512.00567).
-        r_drop: alpha of 2106.14448, eq. 4 (of which this is half, the mean of both passes): the weight of the
-            divergence between two passes under different dropout. 0 is one pass, which costs about half.
+        r_drop: alpha of 2106.14448, eq. 4: the weight of the divergence between two passes under different
+            dropout (the loss is half that of the paper, as a mean over both passes). 0 for one pass, at about
+            half the cost.
         guidance: weight of the loss that teaches the attention the alignments that the training data has.
         ctc: weight of the loss of the model's `Tagger`; above 0 if and only if it has one.
         beam_size: beams in testing and prediction; 1 is greedy. Validation is always greedy.
@@ -123,7 +124,7 @@ class Transduction(Task):
             logits, weights = model.attend(encoded, batch.target)
         else:
             logits = model.read(encoded, batch.target)
-        loss = shown = cross_entropy(logits, batch.target, self.label_smoothing)
+        loss = reported = cross_entropy(logits, batch.target, self.label_smoothing)
         if self.r_drop:
             loss = loss + self.r_drop / 2 * divergence(logits, batch.target)
         if self.guidance:

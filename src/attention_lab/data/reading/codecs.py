@@ -278,6 +278,8 @@ def fits(value: object, hint: Any) -> bool:
     origin, options = get_origin(hint), get_args(hint)
     if origin is list:
         return type(value) is list and all(fits(item, options[0]) for item in value)
+    if origin is tuple and options[-1] is Ellipsis:
+        return type(value) is tuple and all(fits(item, options[0]) for item in value)
     if origin is tuple:
         return type(value) is tuple and len(value) == len(options) and all(map(fits, value, options))
     if origin is Literal:

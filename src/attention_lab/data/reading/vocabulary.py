@@ -145,6 +145,11 @@ class Tokenizer:
         except LabError as error:
             raise LabError(f"{place}: {error}") from None
 
+    def unseen(self, text: str) -> list[str]:
+        """The symbols of `text` that are not in the vocabulary, each once."""
+        tokens = self.notation.tokens(text.strip("\r\n"))
+        return list(dict.fromkeys(one for one in tokens if self.vocabulary.ids([one]) == [UNK]))
+
     def decode(self, ids: Ids) -> str:
         """The text before the first `EOS` or `PAD`."""
         content = takewhile(lambda number: number not in (EOS, PAD), _integers(ids))

@@ -4,23 +4,23 @@ from attention_lab.attention import Exact, Hard
 from attention_lab.errors import LabError
 from attention_lab.models.ensemble import Ensemble, Writer
 from attention_lab.tasks.losses.guidance import check_guidance
-from attention_lab.tasks.losses.r_drop import check_dropout
+from attention_lab.tasks.losses.r_drop import check_has_dropout
 
 
 def check_weights(model: Writer | Ensemble, **weights: float) -> None:
-    """Raise LabError for a weight of a further loss that is negative, or that this model does not have."""
+    """Raise LabError for the weight of an extra loss that is negative or does not apply to this model."""
     for name, weight in weights.items():
         if weight < 0:
             raise LabError(f"task.{name} must be at least 0, got {weight}")
         if weight and isinstance(model.latent, Hard | Exact):
             raise LabError(
-                f"task.{name} comes beside one distribution for each step, and hard pooling has one for each "
+                f"task.{name} needs one output distribution for each step, and hard pooling has one for each "
                 f"position: set task.{name}=0, or choose pooling=soft"
             )
     if weights["guidance"]:
         check_guidance(model)
     if weights["r_drop"]:
-        check_dropout(model)
+        check_has_dropout(model)
     if (getattr(model, "tagger", None) is not None) != bool(weights["ctc"]):
         raise LabError(
             "task.ctc and model.ctc_frames go together: "
