@@ -1,6 +1,7 @@
 """Build data, task and trainer from a configuration, and rebuild a task from a checkpoint."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, get_args
 
 import pytorch_lightning as pl
@@ -111,6 +112,8 @@ def rebuild(recipe: Config, config: Config) -> Task:
     try:
         sizes, codec = _sizes(recipe["sizes"]), codec_from_state(recipe["codec"])
         known = vars(getattr(codec, "sizes", sizes))  # for regression, only the data knows them
+        later = {name: value for name, value in known.items() if name not in recipe["sizes"]}
+        sizes = replace(sizes, **later)  # which an older program did not write
         if any(value is not None and vars(sizes)[name] != value for name, value in known.items()):
             raise LabError("the checkpoint's recipe cannot be read: its sizes are not those of its symbols")
         return make_task(config, sizes, codec, trainable=False)
