@@ -27,12 +27,16 @@ class Rules(NamedTuple):
 
 
 OTHERS = {"transformers", "x_transformers"}  # whose models are recorded, if a program has imported them
-LEAVES = {"constructor_options", "errors", "lightning_import", "reading", "sizes", "text_tables", "writing"}
+LEAVES = {
+    *("constructor_options", "errors", "lazy_names", "lightning_import", "reading", "sizes", "text_tables"),
+    "writing",
+}
 LIGHT = TORCH | LIGHTNING | HYDRA
 ROOMS = {
     "": Rules({"attention", "experiment", "notebook"}, LIGHT),  # attention_lab/__init__.py: lazily
     "constructor_options": Rules(set(), LIGHT),
     "errors": Rules(set(), LIGHT),
+    "lazy_names": Rules(set(), LIGHT),
     "lightning_import": Rules(set(), TORCH | HYDRA),
     "reading": Rules(set(), LIGHT),
     "sizes": Rules(set(), LIGHT),

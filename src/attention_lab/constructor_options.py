@@ -2,7 +2,7 @@
 
 import difflib
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
@@ -73,9 +73,35 @@ def options_of(spec: Callable[Options, Spec_co]) -> Decorator[Spec_co, Options]:
             init(*before, make(**given))
 
         __init__.__signature__ = signature  # type: ignore[attr-defined]
+        __init__.spec = spec  # type: ignore[attr-defined]
         return __init__
 
     return decorate
+
+
+def find_spec(specs: Mapping[str, type[Any]], package: str, part: Mapping[str, Any]) -> Any:
+    """The spec of a part of the configuration, made before the class that takes its fields is imported.
+
+    Args:
+        specs: the spec of each class of `package`, by the name of the class.
+        package: the package that defines the classes.
+        part: the options, with the class as `_target_`.
+
+    Returns:
+        None if the class has no spec, or if an option is missing or of another type: constructing the class
+        will tell.
+
+    Raises:
+        LabError: the spec rejects an option.
+    """
+    module, _, name = str(part.get("_target_")).rpartition(".")
+    if name not in specs or not f"{module}.".startswith(f"{package}."):
+        return None
+    known = {field.name for field in fields(specs[name])}
+    try:
+        return specs[name](**{option: value for option, value in part.items() if option in known})
+    except (TypeError, ValueError, AttributeError):
+        return None
 
 
 def closest(name: str, options: Iterable[str]) -> str | None:

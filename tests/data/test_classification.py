@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from attention_lab.data import ClassificationBatch, Digits, Labelled
-from attention_lab.data.classification import TextUnit
 from attention_lab.data.reading.splits import Split
+from attention_lab.data.specs.files import TextUnit
 from attention_lab.errors import LabError
 from attention_lab.sizes import ClassificationSizes
 

@@ -12,10 +12,10 @@ from omegaconf import OmegaConf
 
 import attention_lab
 from attention_lab.errors import LabError
-from attention_lab.experiment.checkpoints import find_checkpoints
 from attention_lab.leaderboard.settings import Job, headlines
 from attention_lab.metrics import edit_distance
 from attention_lab.models import Ensemble
+from attention_lab.runs.checkpoint_paths import find_checkpoints
 
 REPOSITORY = Path(__file__).parents[2]
 TOY = [
@@ -142,7 +142,8 @@ def test_checkpoints_are_found_once_each_and_sorted(tmp_path: Path) -> None:
         tmp_path / "a.ckpt",
     ]
     assert find_checkpoints(str(tmp_path / "[1]*.ckpt")) == [tmp_path / "[1]*.ckpt"]  # a name, no pattern
-    assert find_checkpoints("missing.ckpt") == [Path("missing.ckpt")]  # said when it is read
+    with pytest.raises(LabError, match=r"ckpt_path=missing\.ckpt: no such file"):
+        find_checkpoints("missing.ckpt")
 
 
 def test_every_example_is_written_down_with_its_edits(command) -> None:

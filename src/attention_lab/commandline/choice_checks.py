@@ -114,7 +114,23 @@ def check_labels(config: DictConfig) -> None:
         raise LabError("notes must be a text, as in 'notes=\"with the old tokenizer\"'")
 
 
+def check_theorem(config: DictConfig) -> None:
+    """Check that there is a theorem to test, and the ranges of options.
+
+    Raises:
+        LabError: there is none, or an option is out of range.
+    """
+    if config.theorem is None:
+        known = [name for name, file in group_files("experiment") if "theorem" in file]
+        raise LabError(f"stage=theorem needs a theorem: choose experiment={', '.join(known)}")
+    _check_machine(config)
+    _check_ranges(config)
+
+
 MINIMUMS = {
+    "seed": 0,
+    "pictures": 0,
+    "threads": 1,
     "trainer.gradient_clip_val": 0,
     "trainer.log_every_n_steps": 0,
     "trainer.check_val_every_n_epoch": 1,

@@ -1,38 +1,43 @@
 """Data sets as LightningDataModules: typed batches, codecs, and one-line errors for bad files."""
 
-from attention_lab.data.classification import Digits, Labelled
-from attention_lab.data.cmudict import CMUDict
-from attention_lab.data.graph import Graph8, GraphData, GraphFiles, Karate
-from attention_lab.data.inflection.data_set import Inflection
-from attention_lab.data.language import LanguageData, Text, Words
-from attention_lab.data.listops import ListOps
-from attention_lab.data.pairs import Pairs
-from attention_lab.data.reading.batches import (
-    Batch,
-    ClassificationBatch,
-    LanguageBatch,
-    NodeBatch,
-    RegressionBatch,
-    TransductionBatch,
-)
-from attention_lab.data.reading.codecs import (
-    ClassificationCodec,
-    Codec,
-    RegressionCodec,
-    TransductionCodec,
-    codec_from_state,
-)
-from attention_lab.data.reading.datamodule import DataModule
-from attention_lab.data.reading.image_codec import ImageCodec
-from attention_lab.data.reading.language_codec import LanguageCodec
-from attention_lab.data.reading.node_codec import NodeCodec
-from attention_lab.data.recall import Recall
-from attention_lab.data.regression import CSVRegression, Diabetes, RegressionData, Sine
-from attention_lab.data.sentences import Sentences
-from attention_lab.data.strips import DigitStrips, ImageFiles
-from attention_lab.data.synthetic import FarPairs, Motifs
-from attention_lab.data.toy import Copy, Repeat, Reverse, Sort, ToyTransduction
-from attention_lab.data.transduction import TransductionData
+from typing import TYPE_CHECKING
+
+from attention_lab.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from attention_lab.data.classification import Digits, Labelled
+    from attention_lab.data.cmudict import CMUDict
+    from attention_lab.data.graph import Graph8, GraphData, GraphFiles, Karate
+    from attention_lab.data.inflection.data_set import Inflection
+    from attention_lab.data.language import LanguageData, Text, Words
+    from attention_lab.data.listops import ListOps
+    from attention_lab.data.pairs import Pairs
+    from attention_lab.data.reading.batches import (
+        Batch,
+        ClassificationBatch,
+        LanguageBatch,
+        NodeBatch,
+        RegressionBatch,
+        TransductionBatch,
+    )
+    from attention_lab.data.reading.codecs import (
+        ClassificationCodec,
+        Codec,
+        RegressionCodec,
+        TransductionCodec,
+        codec_from_state,
+    )
+    from attention_lab.data.reading.datamodule import DataModule
+    from attention_lab.data.reading.image_codec import ImageCodec
+    from attention_lab.data.reading.language_codec import LanguageCodec
+    from attention_lab.data.reading.node_codec import NodeCodec
+    from attention_lab.data.recall import Recall
+    from attention_lab.data.regression import CSVRegression, Diabetes, RegressionData, Sine
+    from attention_lab.data.sentences import Sentences
+    from attention_lab.data.strips import DigitStrips, ImageFiles
+    from attention_lab.data.synthetic import FarPairs, Motifs
+    from attention_lab.data.toy import Copy, Repeat, Reverse, Sort, ToyTransduction
+    from attention_lab.data.transduction import TransductionData
 
 __all__ = [
     "Batch",
@@ -80,3 +85,27 @@ __all__ = [
     "Words",
     "codec_from_state",
 ]
+
+_MODULES = [
+    "classification",
+    "cmudict",
+    "graph",
+    "inflection.data_set",
+    "language",
+    "listops",
+    "pairs",
+    "reading.batches",
+    "reading.codecs",
+    "reading.datamodule",
+    "reading.image_codec",
+    "reading.language_codec",
+    "reading.node_codec",
+    "recall",
+    "regression",
+    "sentences",
+    "strips",
+    "synthetic",
+    "toy",
+    "transduction",
+]
+__getattr__ = lazy_names(__name__, __all__, _MODULES)  # specs are used before torch is imported

@@ -1,24 +1,22 @@
 """Data sets for the classification of sequences: Digits and Labelled."""
 
-from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from dataclasses import replace
 
 import torch
 
 from attention_lab.constructor_options import options_of
 from attention_lab.data.reading.codecs import ClassificationCodec
 from attention_lab.data.reading.datamodule import DataModule
-from attention_lab.data.reading.files import Row, TextParts
+from attention_lab.data.reading.files import Row, read_once
 from attention_lab.data.reading.overlaps import Keyed, shared_examples
-from attention_lab.data.reading.parts import Parts, check_at_least, check_choice
+from attention_lab.data.reading.parts import Parts
 from attention_lab.data.reading.ragged import Ragged
 from attention_lab.data.reading.splits import ClassificationSplit, Split
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
+from attention_lab.data.specs.files import LabelledSpec
+from attention_lab.data.specs.packaged import DigitsSpec
 from attention_lab.errors import LabError
 from attention_lab.sizes import ClassificationSizes
-
-DigitsUnit = Literal["pixels", "rows"]
-TextUnit = Literal["characters", "words"]
 
 
 class ClassificationData(DataModule):
@@ -53,25 +51,13 @@ class Digits(ClassificationData):
     split off in the same way, is the validation part.
 
     Args:
-        unit: "pixels", 64 tokens that are grey levels; or "rows", 8 vectors of 8 numbers from 0 to 1.
-        train_size: digits for training, stratified by class; a larger subset contains every smaller one; None
-            for all. The other parts do not change.
-        seed: seed for the choice of these digits.
-        batch_size: see `DataModule`.
+        options: see `DigitsSpec`.
     """
 
-    def __init__(
-        self,
-        unit: DigitsUnit = "rows",
-        train_size: int | None = None,
-        seed: int = 0,
-        batch_size: int | None = 64,
-    ) -> None:
-        super().__init__(batch_size)
-        check_choice(get_args(DigitsUnit), unit=unit)
-        if train_size is not None:
-            check_at_least(1, train_size=train_size)
-        self.unit, self.train_size, self.seed = unit, train_size, seed
+    @options_of(DigitsSpec)
+    def __init__(self, spec: DigitsSpec) -> None:
+        super().__init__(spec.batch_size)
+        self.unit, self.train_size, self.seed = spec.unit, spec.train_size, spec.seed
 
     def build(self) -> Parts[Split]:
         """See `DataModule`."""
@@ -127,25 +113,6 @@ def _smaller(rows: list[int], classes: list[int], size: int, seed: int) -> list[
     return [rows[place] for place in sorted(sorted(rank, key=rank.__getitem__)[:size])]
 
 
-@dataclass(frozen=True, kw_only=True)
-class LabelledSpec(TextParts):
-    """The options of `Labelled`.
-
-    Attributes:
-        unit: the kind of token, "characters" or "words".
-        max_length: the most tokens a text can have, also in prediction; None for the longest in the data.
-    """
-
-    unit: TextUnit = "words"
-    max_length: int | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice(get_args(TextUnit), unit=self.unit)
-        if self.max_length is not None:
-            check_at_least(1, max_length=self.max_length)
-
-
 class Labelled(ClassificationData):
     """Files of `label<TAB>text` lines (UTF-8), or one file that is split at random by its texts.
 
@@ -157,11 +124,11 @@ class Labelled(ClassificationData):
     def __init__(self, spec: LabelledSpec) -> None:
         super().__init__(spec.batch_size)
         self.files, self.max_length = spec, spec.max_length
-        self.notation = Notation("characters" if spec.unit == "characters" else "spaces")
+        self.notation = spec.notation
 
     def build(self) -> Parts[Split]:
         """See `DataModule`."""
-        rows = self.files.read(("label", "text"), key=lambda row: self.notation.tokens(row.second))
+        rows = read_once(self.files)
         codec = self.given(ClassificationCodec) or self._make_codec(rows)
         self.codec, self.sizes = codec, codec.sizes
         keyed = rows.map(

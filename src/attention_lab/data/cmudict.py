@@ -5,18 +5,18 @@ from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from importlib import metadata
 from string import ascii_lowercase
-from typing import Literal, get_args
 
+from attention_lab.constructor_options import options_of
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.files import read_text
-from attention_lab.data.reading.parts import Parts, check_at_least, check_choice
+from attention_lab.data.reading.parts import Parts
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
+from attention_lab.data.specs.packaged import CMUDictSpec
 from attention_lab.data.transduction import Example, TransductionData
 from attention_lab.errors import LabError
 
 # `word(2) PH PH # comment`; other words (`a.m.`, `and-a-half`) do not match.
 ENTRY = re.compile(r"^([a-z']+)(?:\(\d+\))? ([^#\n]+)", re.MULTILINE)
-Counted = Literal["all", "first"]
 VOWELS = "AA AE AH AO AW AY EH ER EY IH IY OW OY UH UW"
 CONSONANTS = "B CH D DH F G HH JH K L M N NG P R S SH T TH V W Y Z ZH"
 
@@ -75,35 +75,19 @@ class CMUDict(TransductionData):
     if it is the first.
 
     Args:
-        size: number of training words, None for all.
-        stress: whether vowels keep their stress digit, as in `AH0`.
-        validation_size: number of validation words; test_size: likewise.
-        references: which pronunciations count as correct in validation and test, `all` or only the `first`.
-        batch_size: see `DataModule`.
+        options: see `CMUDictSpec`.
     """
 
-    def __init__(
-        self,
-        size: int | None = 30_000,
-        stress: bool = False,
-        validation_size: int = 1_000,
-        test_size: int = 2_000,
-        references: Counted = "all",
-        batch_size: int | None = 64,
-    ) -> None:
-        super().__init__(batch_size)
-        check_at_least(1, validation_size=validation_size, test_size=test_size)
-        if size is not None:
-            check_at_least(1, size=size)
-        check_choice(get_args(Counted), references=references)
-        self.size, self.stress, self.references = size, stress, references
-        self.validation_size, self.test_size = validation_size, test_size
+    @options_of(CMUDictSpec)
+    def __init__(self, spec: CMUDictSpec) -> None:
+        super().__init__(spec.batch_size)
+        self.spec = spec
 
     def examples(self) -> Parts[list[Example]]:
         """Read and split the dictionary."""
         words = read_dictionary(dictionary_file())
-        parts = part_words(words, self.size, self.validation_size, self.test_size)
-        counted = None if self.references == "all" else 1
+        parts = part_words(words, self.spec.size, self.spec.validation_size, self.spec.test_size)
+        counted = None if self.spec.references == "all" else 1
 
         def pairs(part: list[str], most: int | None) -> list[Example]:
             return [Example(word, self._phones(one)) for word in part for one in words[word][:most]]
@@ -112,7 +96,7 @@ class CMUDict(TransductionData):
 
     def make_codec(self, train: Sequence[Example]) -> TransductionCodec:
         """The codec of all letters and phones, including those not in training."""
-        marks = "012" if self.stress else [""]
+        marks = "012" if self.spec.stress else [""]
         phones = sorted([*CONSONANTS.split(), *(vowel + mark for vowel in VOWELS.split() for mark in marks)])
         return TransductionCodec(
             Tokenizer(Notation("characters", lowercase=True), Vocabulary(list("'" + ascii_lowercase))),
@@ -121,4 +105,4 @@ class CMUDict(TransductionData):
 
     def _phones(self, pronunciation: str) -> tuple[str, ...]:
         phones = pronunciation.split()
-        return tuple(phones if self.stress else [phone.rstrip("012") for phone in phones])
+        return tuple(phones if self.spec.stress else [phone.rstrip("012") for phone in phones])

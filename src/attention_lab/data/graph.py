@@ -2,17 +2,19 @@
 
 import random
 from abc import abstractmethod
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 
+from attention_lab.constructor_options import options_of
 from attention_lab.data.reading.datamodule import DataModule
-from attention_lab.data.reading.files import naming, parse_number, read_columns, read_text
+from attention_lab.data.reading.files import naming, read_once
 from attention_lab.data.reading.node_codec import NodeCodec, NodeSplit
-from attention_lab.data.reading.parts import Parts, check_at_least, check_fractions, partition
+from attention_lab.data.reading.parts import Parts
 from attention_lab.data.reading.splits import Split
 from attention_lab.data.reading.standardizing import check_sizes, check_spreads, moments
+from attention_lab.data.specs.graph import GraphFilesSpec
+from attention_lab.data.specs.packaged import KarateSpec
 from attention_lab.errors import LabError
 from attention_lab.sizes import GraphSizes
 
@@ -85,19 +87,13 @@ class Karate(GraphData):
     are ordered by club, so that the clubs are blocks in a heatmap. They have no features.
 
     Args:
-        train_size: members in training: 1 and 34, then others at random; the rest is halved between
-            validation and test.
-        seed: seed of the split.
+        options: see `KarateSpec`.
     """
 
-    def __init__(self, train_size: int = 2, seed: int = 0) -> None:
+    @options_of(KarateSpec)
+    def __init__(self, spec: KarateSpec) -> None:
         super().__init__()
-        check_at_least(2, train_size=train_size)
-        if train_size > 32:
-            raise LabError(
-                f"data.train_size={train_size}: at most 32 of the 34 members, to leave some to test"
-            )
-        self.train_size, self.seed = train_size, seed
+        self.train_size, self.seed = spec.train_size, spec.seed
 
     def graph(self) -> LabelledGraph:
         """See `GraphData`."""
@@ -129,93 +125,22 @@ class GraphFiles(GraphData):
     numeric features; if there are none, nodes are only known by their identity.
 
     Args:
-        edges: path of the file of edges.
-        nodes: path of the file of nodes.
-        directed: whether an edge lets only its second node attend to its first, and not the reverse.
-        standardize: scale features to mean 0 and deviation 1 over all nodes.
-        fractions: shares of the parts in the labelled nodes, each above 0.
-        seed: seed of the split.
+        options: see `GraphFilesSpec`.
     """
 
-    def __init__(
-        self,
-        edges: str,
-        nodes: str,
-        directed: bool = False,
-        standardize: bool = True,
-        fractions: Sequence[float] = (0.6, 0.2, 0.2),
-        seed: int = 0,
-    ) -> None:
+    @options_of(GraphFilesSpec)
+    def __init__(self, spec: GraphFilesSpec) -> None:
         super().__init__()
-        self.edges, self.nodes, self.directed, self.standardize = edges, nodes, directed, standardize
-        self.fractions, self.seed = check_fractions(fractions, every_part=True), seed
+        self.spec = spec
 
     def graph(self) -> LabelledGraph:
-        """See `GraphData`."""
-        names, given, features = read_nodes(self.nodes, self.standardize)
-        number = {name: place for place, name in enumerate(names)}
-        edges = []
-        for row in read_columns(self.edges, ("node", "node")):
-            ends = row.first.strip(), row.second.strip()
-            for end in ends:
-                if end not in number:
-                    raise LabError(f"{row.place}: the node {end!r} is not in {self.nodes}")
-            edges.append([number[end] for end in ends])
-        labels = sorted({label for label in given if label})
-        known = [node for node, label in enumerate(given) if label]
-        if len(labels) < 2:
-            found = f"the only label is {labels[0]!r}" if labels else "no node has a label"
-            raise LabError(f"{self.nodes}: {found}; at least two labels are needed")
-        with naming(self.nodes):
-            parts = partition(known, self.fractions, self.seed).map(lambda rows: [known[row] for row in rows])
-        if missing := set(labels) - {given[node] for node in parts.train}:
-            raise LabError(
-                f"{self.nodes}: no training node has the label {min(missing)!r}: "
-                "give more labels, a larger share of training in data.fractions, or another data.seed"
-            )
-        codec = NodeCodec(names, labels, edges, features, self.directed)
+        """See `GraphData`. Raises LabError if float32 cannot hold a column of the features."""
+        spec = self.spec
+        (names, given, rows), edges, labels, parts = read_once(spec)
+        with naming(spec.nodes):
+            features = None if rows is None else _checked(rows, spec.standardize)
+        codec = NodeCodec(names, labels, edges, features, spec.directed)
         return LabelledGraph(codec, [labels.index(label) if label else -1 for label in given], parts)
-
-
-class Nodes(NamedTuple):
-    """Names, labels (empty where unknown) and features (None where there are no columns) of all nodes."""
-
-    names: list[str]
-    labels: list[str]
-    features: list[list[float]] | None
-
-
-def read_nodes(path: str, standardize: bool) -> Nodes:
-    """The nodes in a file of `node<TAB>label` lines, each followed by the same number of features.
-
-    Args:
-        path: path of the file.
-        standardize: shift and scale every feature to mean 0 and deviation 1; a constant is only shifted.
-
-    Raises:
-        LabError: `read_text` fails, a name is missing or repeated, the features of a line are not finite
-            numbers or not as many as in the first line, or float32 cannot hold a column of them.
-    """
-    lines: dict[str, int] = {}
-    labels: list[str] = []
-    rows: list[list[float]] = []
-    for number, line in enumerate(read_text(path).split("\n"), start=1):
-        place, fields = f"{path}:{number}", [field.strip() for field in line.split("\t")]
-        if len(fields) < 2:
-            raise LabError(f"{place}: no tab; a line is node<TAB>label, and the label may be empty")
-        name, label, *numbers = fields
-        if not name:
-            raise LabError(f"{place}: the node is empty; a line is node<TAB>label")
-        if name in lines:
-            raise LabError(f"{place}: the node {name!r} is in line {lines[name]} already")
-        if rows and len(numbers) != len(rows[0]):
-            raise LabError(f"{place}: {len(numbers)} features where line 1 has {len(rows[0])}")
-        lines[name] = number
-        labels.append(label)
-        rows.append([parse_number(field, place) for field in numbers])
-    with naming(path):
-        features = _checked(rows, standardize) if rows[0] else None
-    return Nodes(list(lines), labels, features)
 
 
 def _checked(rows: list[list[float]], standardize: bool) -> list[list[float]]:

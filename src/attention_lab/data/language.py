@@ -3,25 +3,24 @@
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from string import ascii_lowercase
-from typing import Literal, get_args
 
 from attention_lab.constructor_options import options_of
 from attention_lab.data.cmudict import dictionary_file, part_words, read_dictionary
 from attention_lab.data.reading.datamodule import DataModule
-from attention_lab.data.reading.files import FileSpec, read_text
+from attention_lab.data.reading.files import read_once
 from attention_lab.data.reading.language_codec import LanguageCodec
 from attention_lab.data.reading.overlaps import shared_passages
-from attention_lab.data.reading.parts import Parts, check_at_least, check_choice
+from attention_lab.data.reading.parts import Parts
 from attention_lab.data.reading.splits import LanguageSplit, Split
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
+from attention_lab.data.specs.files import TextSpec
+from attention_lab.data.specs.packaged import WordsSpec
 from attention_lab.errors import LabError
 from attention_lab.sizes import BOS, EOS, LanguageSizes
 
 Symbols = Sequence[str]
-TextUnit = Literal["characters", "words"]
 
 
 class LanguageData(DataModule):
@@ -57,23 +56,13 @@ class Words(LanguageData):
     They are split like those of `CMUDict`: no word is in two parts.
 
     Args:
-        size: number of training words, None for all.
-        validation_size: number of validation words; test_size: likewise.
-        batch_size: see `DataModule`.
+        options: see `WordsSpec`.
     """
 
-    def __init__(
-        self,
-        size: int | None = 30_000,
-        validation_size: int = 1_000,
-        test_size: int = 2_000,
-        batch_size: int | None = 128,
-    ) -> None:
-        super().__init__(batch_size)
-        check_at_least(1, validation_size=validation_size, test_size=test_size)
-        if size is not None:
-            check_at_least(1, size=size)
-        self.counts = (size, validation_size, test_size)
+    @options_of(WordsSpec)
+    def __init__(self, spec: WordsSpec) -> None:
+        super().__init__(spec.batch_size)
+        self.counts = (spec.size, spec.validation_size, spec.test_size)
 
     def sequences(self) -> Parts[list[Symbols]]:
         """Read and split the dictionary."""
@@ -84,28 +73,6 @@ class Words(LanguageData):
         """The codec of all letters, including those not in training."""
         tokenizer = Tokenizer(Notation("characters", lowercase=True), Vocabulary(list("'" + ascii_lowercase)))
         return LanguageCodec(tokenizer, 1 + max(map(len, chain(*sequences))), ends=True)
-
-
-@dataclass(frozen=True, kw_only=True)
-class TextSpec(FileSpec):
-    """The options of `Text`.
-
-    Attributes:
-        unit: "characters" or "words" (separated by white space, which includes line breaks).
-        block_size: symbols in a block; the last block of a part may be shorter.
-        min_count: symbols that occur less often in training are all read as the unknown symbol.
-    """
-
-    unit: TextUnit = "characters"
-    block_size: int = 128
-    min_count: int = 2
-    batch_size: int | None = 32
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice(get_args(TextUnit), unit=self.unit)
-        check_at_least(1, min_count=self.min_count)
-        check_at_least(2, block_size=self.block_size)
 
 
 class Text(LanguageData):
@@ -122,12 +89,12 @@ class Text(LanguageData):
     def __init__(self, spec: TextSpec) -> None:
         super().__init__(spec.batch_size)
         self.files, self.unit = spec, spec.unit
-        self.notation = Notation("characters" if spec.unit == "characters" else "spaces")
+        self.notation = spec.notation
         self.block_size, self.min_count = spec.block_size, spec.min_count
 
     def sequences(self) -> Parts[list[Symbols]]:
         """Read and split the files, and split each part into blocks."""
-        parts = self.files.gather(lambda file: self.notation.tokens(read_text(file)), self._part)
+        parts = read_once(self.files)
         self.shared = shared_passages(parts, self.files.names, self.unit)
         return parts.map(lambda symbols: list(self._blocks(symbols)))
 
@@ -139,13 +106,6 @@ class Text(LanguageData):
             file = self.files.train_file or self.files.file
             raise LabError(f"{file}: no symbol occurs data.min_count={self.min_count} times in training")
         return LanguageCodec(Tokenizer(self.notation, Vocabulary(kept)), self.block_size, ends=False)
-
-    def _part(self, symbols: tuple[str, ...]) -> Parts[tuple[str, ...]]:
-        validation, test = (max(1, round(share * len(symbols))) for share in self.files.fractions[1:])
-        train = len(symbols) - validation - test
-        if train < 1:
-            raise LabError(f"{self.files.file}: {len(symbols)} {self.unit} are too few for three parts")
-        return Parts(symbols[:train], symbols[train : train + validation], symbols[train + validation :])
 
     def _blocks(self, symbols: tuple[str, ...]) -> Iterator[Symbols]:
         for start in range(0, len(symbols), self.block_size):

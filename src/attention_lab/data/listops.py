@@ -3,10 +3,8 @@
 import random
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
-from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -14,13 +12,12 @@ import numpy.typing as npt
 from attention_lab.constructor_options import options_of
 from attention_lab.data.classification import ClassificationData
 from attention_lab.data.reading.codecs import ClassificationCodec
-from attention_lab.data.reading.parts import Parts, SampledSpec, check_at_least, check_choice
+from attention_lab.data.reading.parts import Parts
 from attention_lab.data.reading.ragged import Ragged
 from attention_lab.data.reading.splits import ClassificationSplit, Split
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
+from attention_lab.data.specs.sampled import ListOpsSpec
 from attention_lab.errors import LabError
-
-Lengths = Literal["uniform", "grown"]
 
 CLOSE = "]"
 DIGITS = [str(digit) for digit in range(10)]
@@ -149,33 +146,6 @@ class Grammar:
 def _pick(odds: Sequence[float], generator: random.Random) -> int:
     """Sample an index given the cumulative `odds`; never an index with odds 0."""
     return bisect_left(odds, (1.0 - generator.random()) * odds[-1])  # in (0, total]: skips steps of 0
-
-
-@dataclass(frozen=True)
-class ListOpsSpec(SampledSpec):
-    """The options of `ListOps`.
-
-    Attributes:
-        min_length: the fewest tokens, including brackets; max_length: the most.
-        max_depth: levels of a tree, including its deepest digits.
-        max_args: the most arguments of an operator.
-        lengths: "uniform", all equally likely; or "grown", as trees grow, mostly short.
-    """
-
-    validation_size: int = 1000
-    test_size: int = 1000
-    min_length: int = 5
-    max_length: int = 50
-    max_depth: int = 10
-    max_args: int = 10
-    lengths: Lengths = "uniform"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_at_least(4, min_length=self.min_length)
-        check_at_least(self.min_length, max_length=self.max_length)
-        check_at_least(2, max_depth=self.max_depth, max_args=self.max_args)
-        check_choice(get_args(Lengths), lengths=self.lengths)
 
 
 class ListOps(ClassificationData):

@@ -1,7 +1,6 @@
 """Associative recall: the values of keys that were given long before, in a sequence that is mostly filler."""
 
 import math
-from dataclasses import KW_ONLY, dataclass
 from itertools import accumulate
 from typing import Any
 
@@ -13,58 +12,11 @@ from attention_lab.constructor_options import options_of
 from attention_lab.data.classification import ClassificationData
 from attention_lab.data.reading.codecs import ClassificationCodec
 from attention_lab.data.reading.loading import GrowingBatches
-from attention_lab.data.reading.parts import Parts, SampledSpec, check_at_least
+from attention_lab.data.reading.parts import Parts
 from attention_lab.data.reading.splits import Split
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer
 from attention_lab.data.recall_split import Drawn, Layout, RecallSplit
-from attention_lab.errors import LabError
-
-MOST_SYMBOLS = 256
-"""Every pair of a key and a value is a separate token, so the vocabulary grows with the square of this."""
-
-
-@dataclass(frozen=True)
-class RecallSpec(SampledSpec):
-    """The options of `Recall`.
-
-    Attributes:
-        length: tokens of every sequence.
-        distance: filler tokens between the last pair and the first query; the rest of the filler comes before
-            the pairs. None: all filler is in between.
-        pairs: number of pairs; queries: number of queries.
-        symbols: number of keys, and of values.
-        short_epochs: number of initial epochs on shorter sequences, which grow from no filler to `length` by
-            a constant factor. Batches then have more sequences, so that they have as many tokens as later.
-    """
-
-    train_size: int = 3200
-    validation_size: int = 200
-    test_size: int = 200
-    length: int = 128
-    distance: int | None = None
-    pairs: int = 8
-    queries: int = 8
-    symbols: int = 16
-    short_epochs: int = 0
-    _: KW_ONLY
-    batch_size: int | None = 32
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_at_least(1, pairs=self.pairs, queries=self.queries)
-        check_at_least(max(2, self.pairs), symbols=self.symbols)
-        if self.symbols > MOST_SYMBOLS:
-            raise LabError(f"data.symbols={self.symbols}: give at most {MOST_SYMBOLS}")
-        check_at_least(self.pairs + self.queries, length=self.length)
-        check_at_least(0, short_epochs=self.short_epochs, seed=self.seed)
-        if self.distance is not None:
-            check_at_least(0, distance=self.distance)
-            filler = self.length - self.pairs - self.queries
-            if self.distance > filler:
-                raise LabError(
-                    f"data.distance={self.distance}: of data.length={self.length}, {self.pairs} pairs and "
-                    f"{self.queries} queries leave {filler} tokens of filler"
-                )
+from attention_lab.data.specs.sampled import RecallSpec
 
 
 class Recall(ClassificationData):

@@ -1,20 +1,23 @@
 """Data sets for regression: Sine, CSVRegression and Diabetes."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from attention_lab.constructor_options import options_of
 from attention_lab.data.reading.batches import Batch, RegressionBatch
 from attention_lab.data.reading.codecs import RegressionCodec
 from attention_lab.data.reading.datamodule import DataModule
-from attention_lab.data.reading.files import naming, read_csv
+from attention_lab.data.reading.files import naming, read_once
 from attention_lab.data.reading.overlaps import Keyed, part_names, shared_examples
-from attention_lab.data.reading.parts import Parts, check_at_least, check_fractions, partition
+from attention_lab.data.reading.parts import Parts, partition
 from attention_lab.data.reading.splits import RegressionSplit, Split
+from attention_lab.data.specs.files import CSVSpec
+from attention_lab.data.specs.packaged import DiabetesSpec
+from attention_lab.data.specs.sampled import SineSpec
 from attention_lab.errors import LabError
 from attention_lab.sizes import RegressionSizes
 
@@ -87,38 +90,24 @@ class Sine(RegressionData):
     """`y = 2 sin x + x^0.8 + noise`, x uniform in (0, 5), the noise Gaussian, rows in the order of x.
 
     Args:
-        train_size: rows for training; validation_size and test_size: likewise.
-        noise: standard deviation of the noise.
-        seed: seed of the data, separate from the training seed.
-        batch_size: see `DataModule`.
+        options: see `SineSpec`.
     """
 
-    def __init__(
-        self,
-        train_size: int = 50,
-        validation_size: int = 50,
-        test_size: int = 50,
-        noise: float = 0.5,
-        seed: int = 0,
-        batch_size: int | None = None,
-    ) -> None:
-        super().__init__(standardize=False, batch_size=batch_size)
-        check_at_least(1, train_size=train_size, validation_size=validation_size, test_size=test_size)
-        check_at_least(0, seed=seed)
-        check_at_least(0.0, noise=noise)
-        self.counts = Parts(train_size, validation_size, test_size)
-        self.noise, self.seed = noise, seed
+    @options_of(SineSpec)
+    def __init__(self, spec: SineSpec) -> None:
+        super().__init__(standardize=False, batch_size=spec.batch_size)
+        self.spec = spec
 
     def table(self) -> Table:
         """Sample the parts."""
-        generator = torch.Generator().manual_seed(self.seed)
+        generator = torch.Generator().manual_seed(self.spec.seed)
 
         def draw(count: int) -> Tensor:
             x = 5 * torch.rand(count, dtype=torch.float64, generator=generator).sort().values
-            noise = self.noise * torch.randn(count, dtype=torch.float64, generator=generator)
+            noise = self.spec.noise * torch.randn(count, dtype=torch.float64, generator=generator)
             return torch.stack([x, 2 * x.sin() + x**0.8 + noise], dim=1)
 
-        return Table(["x"], "y", self.counts.map(draw))
+        return Table(["x"], "y", self.spec.counts.map(draw))
 
 
 class CSVRegression(RegressionData):
@@ -128,46 +117,29 @@ class CSVRegression(RegressionData):
     leave-one-out: `fractions=[1, 0, 0]` trains on all rows and predicts each from all the others.
 
     Args:
-        file: path of the file.
-        inputs: names of the input columns.
-        target: name of the column to predict.
-        fractions: shares of the training, validation and test part.
-        standardize: whether to scale columns to mean 0 and standard deviation 1 on the training part.
-        seed: of the split.
-        batch_size: see `DataModule`.
+        options: see `CSVSpec`.
     """
 
-    def __init__(
-        self,
-        file: str,
-        inputs: Sequence[str] = ("x",),
-        target: str = "y",
-        fractions: Sequence[float] = (0.8, 0.1, 0.1),
-        standardize: bool = True,
-        seed: int = 0,
-        batch_size: int | None = None,
-    ) -> None:
-        super().__init__(standardize, batch_size)
-        self.file, self.target, self.seed = file, str(target), seed
-        self.fractions = check_fractions(fractions)
-        self.inputs = [inputs] if isinstance(inputs, str) else [str(name) for name in inputs]
-        if not self.inputs:
-            raise LabError("data.inputs is empty; name at least one column of the file")
+    @options_of(CSVSpec)
+    def __init__(self, spec: CSVSpec) -> None:
+        super().__init__(spec.standardize, spec.batch_size)
+        self.spec = spec
 
     def naming(self) -> AbstractContextManager[None]:
         """See `RegressionData`."""
-        return naming(self.file)
+        return naming(self.spec.file)
 
     def table(self) -> Table:
         """Read the file."""
-        rows = torch.tensor(read_csv(self.file, [*self.inputs, self.target]), dtype=torch.float64)
-        with naming(self.file):
-            numbers = partition(range(len(rows)), self.fractions, self.seed)
-        parts = numbers.map(lambda part: rows[part])
+        inputs, target = self.spec.columns, str(self.spec.target)
+        width = len(inputs) + 1
+        parts = read_once(self.spec).map(
+            lambda rows: torch.tensor(rows, dtype=torch.float64).reshape(len(rows), width)
+        )
         keyed = parts.map(lambda part: [Keyed(tuple(row[:-1]), row[-1]) for row in part.tolist()])
-        names = part_names(Parts(None, None, None), self.file)
-        self.shared = shared_examples(keyed, names, self.target)
-        return Table(self.inputs, self.target, parts)
+        names = part_names(Parts(None, None, None), self.spec.file)
+        self.shared = shared_examples(keyed, names, target)
+        return Table(inputs, target, parts)
 
 
 class Diabetes(RegressionData):
@@ -176,21 +148,13 @@ class Diabetes(RegressionData):
     B. Efron, T. Hastie, I. Johnstone, R. Tibshirani, "Least angle regression", Annals of Statistics 32, 2004.
 
     Args:
-        fractions: see `CSVRegression`.
-        standardize: see `CSVRegression`.
-        seed: of the split.
-        batch_size: see `DataModule`.
+        options: see `DiabetesSpec`.
     """
 
-    def __init__(
-        self,
-        fractions: Sequence[float] = (0.8, 0.1, 0.1),
-        standardize: bool = True,
-        seed: int = 0,
-        batch_size: int | None = None,
-    ) -> None:
-        super().__init__(standardize, batch_size)
-        self.fractions, self.seed = check_fractions(fractions), seed
+    @options_of(DiabetesSpec)
+    def __init__(self, spec: DiabetesSpec) -> None:
+        super().__init__(spec.standardize, spec.batch_size)
+        self.spec = spec
 
     def table(self) -> Table:
         """Load it from scikit-learn."""
@@ -198,5 +162,5 @@ class Diabetes(RegressionData):
 
         source = load_diabetes(scaled=False)
         rows = torch.cat([torch.tensor(source.data), torch.tensor(source.target).unsqueeze(1)], dim=1)
-        numbers = partition(range(len(rows)), self.fractions, self.seed)
+        numbers = partition(range(len(rows)), self.spec.fractions, self.spec.seed)
         return Table(list(source.feature_names), "progression", numbers.map(lambda part: rows[part]))

@@ -2,15 +2,15 @@
 
 import math
 import random
-from dataclasses import dataclass
 from itertools import chain, count, islice
 from typing import NamedTuple
 
 from attention_lab.constructor_options import options_of
 from attention_lab.data.language import LanguageData, Symbols
 from attention_lab.data.reading.language_codec import LanguageCodec
-from attention_lab.data.reading.parts import Parts, SampledSpec, check_at_least
+from attention_lab.data.reading.parts import Parts
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
+from attention_lab.data.specs.sampled import SentencesSpec
 
 RULES = """
 SENTENCE = CLAUSE | CLAUSE | CLAUSE WHEN | CLAUSE WHEN | PERSON_1 SAYS that CLAUSE | PERSON_N SAY that CLAUSE
@@ -105,18 +105,6 @@ def words_of_the_grammar() -> list[str]:
     """All words, sorted."""
     parts = set(chain.from_iterable(chain.from_iterable(GRAMMAR.values())))
     return sorted((parts - GRAMMAR.keys()) | {"an"})
-
-
-@dataclass(frozen=True)
-class SentencesSpec(SampledSpec):
-    """The options of `Sentences`."""
-
-    validation_size: int = 1_000
-    test_size: int = 1_000
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_at_least(0, seed=self.seed)
 
 
 class Sentences(LanguageData):

@@ -3,10 +3,9 @@
 import random
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,12 +13,14 @@ from torch import Tensor
 from attention_lab.constructor_options import options_of
 from attention_lab.data.classification import digit_parts
 from attention_lab.data.reading.datamodule import DataModule
-from attention_lab.data.reading.files import Row, TextParts
+from attention_lab.data.reading.files import Row, read_once
 from attention_lab.data.reading.image_codec import ImageCodec, Images, read_picture, whole_cells
 from attention_lab.data.reading.overlaps import Keyed, shared_examples
-from attention_lab.data.reading.parts import Parts, SampledSpec, check_at_least, check_choice
+from attention_lab.data.reading.parts import Parts, check_at_least
 from attention_lab.data.reading.splits import Split, TransductionSplit
-from attention_lab.data.reading.vocabulary import Cut, Normalization, Notation, Tokenizer, Vocabulary
+from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
+from attention_lab.data.specs.files import ImageFilesSpec
+from attention_lab.data.specs.sampled import DigitStripsSpec
 from attention_lab.errors import LabError
 from attention_lab.sizes import EOS, ImageSizes
 
@@ -86,30 +87,6 @@ class ImageTransductionData(DataModule):
             alignments=[[cell for cells in example.gold for cell in cells] for example in examples],
             places=max((len(cells) for example in examples for cells in example.gold), default=1),
         )
-
-
-@dataclass(frozen=True)
-class DigitStripsSpec(SampledSpec):
-    """The options of `DigitStrips`.
-
-    Attributes:
-        min_digits: the fewest digits in a strip; max_digits: the most.
-        gap: the widest gap in pixels, also at either end.
-        height: see `ImageTransductionData`; cell: likewise, at most 8.
-    """
-
-    train_size: int = 6_000
-    min_digits: int = 2
-    max_digits: int = 5
-    gap: int = 3
-    height: int = 12
-    cell: int = 4
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_at_least(1, min_digits=self.min_digits)
-        check_at_least(self.min_digits, max_digits=self.max_digits)
-        check_at_least(0, gap=self.gap)
 
 
 class DigitStrips(ImageTransductionData):
@@ -191,28 +168,6 @@ def _centres(start: int, cell: int) -> range:
     return range(first, first + DIGIT // cell)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ImageFilesSpec(TextParts):
-    """The options of `ImageFiles`.
-
-    Attributes:
-        target_split: how to split a text into symbols, "characters" or "spaces".
-        target_normalization: Unicode form "none", "NFC", "NFD" or "NFKD".
-        height: see `ImageTransductionData`; cell: likewise.
-    """
-
-    target_split: Cut = "characters"
-    target_normalization: Normalization = "none"
-    height: int = 32
-    cell: int = 8
-    batch_size: int | None = 32
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice(get_args(Cut), target_split=self.target_split)
-        check_choice(get_args(Normalization), target_normalization=self.target_normalization)
-
-
 class ImageFiles(ImageTransductionData):
     """Files of `picture<TAB>text` lines (UTF-8), or one file that is split at random by its pictures.
 
@@ -238,7 +193,7 @@ class ImageFiles(ImageTransductionData):
             picture = read_picture(path, self.height, self.cell, row.place)
             return Pictured(picture, self.notation.tokens(row.second))
 
-        rows = self.files.read(("picture", "text"), key=lambda row: row.first.strip())
+        rows = read_once(self.files)
         parts = rows.map(lambda part: [example(row) for row in part])
         keyed = parts.map(lambda part: [Keyed(_content(one.picture), tuple(one.target)) for one in part])
         self.shared = shared_examples(keyed, self.files.names, "text")

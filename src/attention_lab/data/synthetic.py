@@ -1,7 +1,6 @@
 """Synthetic sequences whose class follows from a rule: Motifs by neighbours, FarPairs by distant symbols."""
 
 from abc import abstractmethod
-from dataclasses import dataclass, fields
 from string import ascii_lowercase
 
 import numpy as np
@@ -10,10 +9,11 @@ import numpy.typing as npt
 from attention_lab.constructor_options import options_of
 from attention_lab.data.classification import ClassificationData
 from attention_lab.data.reading.codecs import ClassificationCodec
-from attention_lab.data.reading.parts import Parts, SampledSpec, check_at_least
+from attention_lab.data.reading.parts import Parts
 from attention_lab.data.reading.ragged import Ragged
 from attention_lab.data.reading.splits import ClassificationSplit, Split
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
+from attention_lab.data.specs.sampled import FarPairsSpec, MotifsSpec, SyntheticSpec
 from attention_lab.errors import LabError
 
 BLOCK = 4096
@@ -23,73 +23,6 @@ TRIES = 50
 
 Symbols = npt.NDArray[np.uint8]
 """Sequences [N, L], each symbol as its index in `symbols`."""
-
-
-@dataclass(frozen=True)
-class SyntheticSpec(SampledSpec):
-    """The options that `Motifs` and `FarPairs` share.
-
-    Attributes:
-        length: symbols in a sequence.
-        vocabulary: letters of the alphabet, at most 26.
-    """
-
-    test_size: int = 2000
-    length: int = 24
-    vocabulary: int = 6
-
-    @property
-    def limits(self) -> str:
-        """The options that determine which sequences are possible, as on the command line."""
-        names = [one.name for one in fields(self) if one.name not in SampledSpec.__dataclass_fields__]
-        *others, last = (f"data.{name}={getattr(self, name)}" for name in names)
-        return f"{', '.join(others)} and {last}"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_at_least(0, seed=self.seed)
-        if self.vocabulary > len(ascii_lowercase):
-            raise LabError(
-                f"data.vocabulary={self.vocabulary}: there are {len(ascii_lowercase)} letters to choose from"
-            )
-
-
-@dataclass(frozen=True)
-class MotifsSpec(SyntheticSpec):
-    """The options of `Motifs`.
-
-    Attributes:
-        motif_length: letters of a motif, and the number of classes; at most `length` and `vocabulary`.
-    """
-
-    motif_length: int = 3
-
-    def __post_init__(self) -> None:
-        check_at_least(2, motif_length=self.motif_length)
-        check_at_least(self.motif_length, vocabulary=self.vocabulary, length=self.length)
-        super().__post_init__()
-
-
-@dataclass(frozen=True)
-class FarPairsSpec(SyntheticSpec):
-    """The options of `FarPairs`.
-
-    Attributes:
-        vocabulary: letters of the alphabet, from 2 to 26; each also has a capital.
-        min_distance: the smallest distance between the two capitals; below `length`.
-    """
-
-    vocabulary: int = 4
-    min_distance: int = 12
-
-    def __post_init__(self) -> None:
-        check_at_least(2, vocabulary=self.vocabulary, length=self.length)
-        check_at_least(1, min_distance=self.min_distance)
-        if self.min_distance >= self.length:
-            raise LabError(
-                f"data.min_distance={self.min_distance}: choose less than data.length={self.length}"
-            )
-        super().__post_init__()
 
 
 class SyntheticClassification(ClassificationData):

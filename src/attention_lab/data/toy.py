@@ -3,35 +3,16 @@
 import random
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, product
 from string import ascii_lowercase
 
 from attention_lab.constructor_options import options_of
 from attention_lab.data.reading.codecs import TransductionCodec
-from attention_lab.data.reading.parts import Parts, SampledSpec, check_at_least
+from attention_lab.data.reading.parts import Parts
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
+from attention_lab.data.specs.sampled import ToySpec
 from attention_lab.data.transduction import Example, TransductionData
-
-
-@dataclass(frozen=True)
-class ToySpec(SampledSpec):
-    """The options of a `ToyTransduction`.
-
-    Attributes:
-        min_length: length of the shortest sequences; max_length: of the longest.
-        vocabulary: number of different symbols.
-    """
-
-    min_length: int = 3
-    max_length: int = 10
-    vocabulary: int = 20
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_at_least(1, min_length=self.min_length, vocabulary=self.vocabulary)
-        check_at_least(self.min_length, max_length=self.max_length)
 
 
 class ToyTransduction(TransductionData):

@@ -103,8 +103,37 @@ def choose_stage(config: DictConfig) -> Stage:
             own_process.check_shared_folder()
             if own_process.needs_own_process(config):
                 return lambda _: own_process.run_in_own_process()
+        _check_early(config)
         if config.stage == "fit":
             resume.save_configuration(Path(HydraConfig.get().runtime.output_dir), config)
         import_lightning()
+    elif config.stage == "theorem":
+        from attention_lab.commandline.choice_checks import check_theorem
+
+        check_theorem(config)
     stage: Stage = resolve_name(STAGES[config.stage])
     return stage
+
+
+def _check_early(config: DictConfig) -> None:
+    """Find mistakes in checkpoints, inputs, models and data before PyTorch is imported, which takes seconds.
+
+    The checks are those that would find the same mistakes later.
+
+    Raises:
+        LabError: see the checks.
+    """
+    from attention_lab.data.specs import check_data
+    from attention_lab.experiment.inputs import check_inputs
+    from attention_lab.models.specs import check_model
+    from attention_lab.runs.checkpoint_paths import needed_checkpoints, one_checkpoint
+
+    plain: Any = OmegaConf.to_container(config)
+    if config.stage != "fit":
+        needed_checkpoints(plain["ckpt_path"], config.stage)
+        if config.stage == "predict":
+            check_inputs(plain["inputs"], HydraConfig.get().overrides.task)
+    elif plain["resume"] is None:  # a run that has finished needs neither a checkpoint nor data
+        one_checkpoint(plain["ckpt_path"])
+        check_model(plain["model"])
+        check_data(plain["data"])

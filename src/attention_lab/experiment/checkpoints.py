@@ -1,4 +1,4 @@
-"""Find checkpoints, read them safely, and rebuild models that predict."""
+"""Read checkpoints safely and rebuild models that predict."""
 
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -19,29 +19,15 @@ from attention_lab.errors import LabError, first_line
 from attention_lab.experiment.build import Config, checkpoint_config, make_task, rebuild
 from attention_lab.experiment.trained_model import TrainedModel, saved_score
 from attention_lab.models import Ensemble
+from attention_lab.runs.checkpoint_paths import Paths, find_checkpoints
 from attention_lab.runs.parts import MECHANISM
-from attention_lab.runs.path_patterns import expand_paths
 from attention_lab.sizes import Sizes
 from attention_lab.tasks import RECIPE, Task, Transduction
 from attention_lab.untrusted.checkpoints import read_checkpoint
 from attention_lab.untrusted.plain_files import BAD_VALUE_ERRORS
 
 _MOST_TENSORS = 100_000  # parameters and buffers of any model
-Paths = str | Path | Sequence[str | Path]
 _EXTRA = 16_000_000  # numbers of a model that are not in its checkpoint, such as tables of positions
-
-
-def find_checkpoints(given: Paths) -> list[Path]:
-    """The checkpoints given as a file, a list, or a pattern (`logs/*/best.ckpt`; sorted).
-
-    Raises:
-        LabError: no file matches a pattern, or the list is empty.
-    """
-    several = [given] if isinstance(given, str | Path) else given
-    paths = expand_paths(several, "ckpt_path", "file", Path.exists)
-    if not paths:
-        raise LabError("ckpt_path=[] names no checkpoint; give one or more")
-    return paths
 
 
 def load(
@@ -57,7 +43,7 @@ def load(
         model.predict(["attention"])  # ["AH T EH N SH AH N"]
 
     Args:
-        path: the checkpoint, a list of them, or a pattern; see `find_checkpoints`.
+        path: the checkpoint, its run's folder, a list of them, or a pattern; see `find_checkpoints`.
         adapt: changes the configuration of model, task and data in the checkpoint.
         allow: packages besides this one whose classes it may name, such as `["my_package"]`. They are
             imported, and their classes called with the options that the checkpoint gives.

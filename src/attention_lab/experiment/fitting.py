@@ -15,10 +15,10 @@ from attention_lab.errors import LabError
 from attention_lab.experiment.build import Config
 from attention_lab.experiment.checkpoints import check_same_model
 from attention_lab.experiment.cost import Cost
-from attention_lab.experiment.given_checkpoint import one_checkpoint
 from attention_lab.experiment.machine_failures import blame_checkpoint
 from attention_lab.interruption import resume
 from attention_lab.runs import results
+from attention_lab.runs.checkpoint_paths import one_checkpoint
 from attention_lab.runs.run_names import hparam_columns, hparam_order
 from attention_lab.tasks import RECIPE, Task
 from attention_lab.untrusted.checkpoints import read_checkpoint

@@ -1,6 +1,5 @@
 """The checkpoints given by `ckpt_path`, and the changes to them that the command line may make."""
 
-from pathlib import Path
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
@@ -9,19 +8,10 @@ from omegaconf import OmegaConf
 from attention_lab.commandline.overrides import parse_all
 from attention_lab.errors import LabError
 from attention_lab.experiment.build import Config, to_plain
-from attention_lab.experiment.checkpoints import find_checkpoints, load
+from attention_lab.experiment.checkpoints import load
 from attention_lab.experiment.trained_model import TrainedModel
+from attention_lab.runs.checkpoint_paths import needed_checkpoints
 from attention_lab.runs.parts import REBUILT
-
-
-def one_checkpoint(given: Any) -> Path | None:
-    """The one checkpoint that `ckpt_path` names to continue from, if any."""
-    if given is None:
-        return None
-    paths = find_checkpoints(given)
-    if len(paths) > 1:
-        raise LabError(f"stage=fit continues from one checkpoint, and ckpt_path names {len(paths)}")
-    return paths[0]
 
 
 def load_trained_model(plain: Config) -> tuple[TrainedModel, dict[str, Any]]:
@@ -29,9 +19,7 @@ def load_trained_model(plain: Config) -> tuple[TrainedModel, dict[str, Any]]:
 
     Options of `data` and `task` given on the command line win over the checkpoint's.
     """
-    if plain["ckpt_path"] is None:
-        raise LabError(f"stage={plain['stage']} needs ckpt_path=<run folder>/checkpoints/best.ckpt")
-    paths = [str(path) for path in find_checkpoints(plain["ckpt_path"])]
+    paths = [str(path) for path in needed_checkpoints(plain["ckpt_path"], plain["stage"])]
     trained = load(paths, lambda kept: _with_overrides(kept, plain), plain["allow"])
     given = {"ckpt_path": paths if len(paths) > 1 else paths[0]}
     return trained, {**plain, **given, **trained.task.recipe["config"]}

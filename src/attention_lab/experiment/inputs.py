@@ -44,6 +44,12 @@ def read_inputs(inputs: Any, given: Iterable[str] = ()) -> list[str]:
     return lines
 
 
+def check_inputs(inputs: Any, given: Iterable[str] = ()) -> None:
+    """Raise the LabError of `read_inputs` early; a stream, which can be read only once, is left for later."""
+    if not (isinstance(inputs, str) and STREAM.fullmatch(inputs)):
+        read_inputs(inputs, given)
+
+
 def _read_stream(name: str, stream: re.Match[str]) -> str:
     number = next((int(one) for one in stream.groups() if one is not None), 0)
     try:

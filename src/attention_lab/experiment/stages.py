@@ -13,7 +13,7 @@ from attention_lab.callbacks.restoring import Restoring
 from attention_lab.callbacks.resumable import Resumable
 from attention_lab.callbacks.trackers import run_trackers
 from attention_lab.data.reading.datamodule import DataModule
-from attention_lab.errors import LabError, Stopped
+from attention_lab.errors import Stopped
 from attention_lab.experiment.build import (
     Config,
     make_data,
@@ -129,12 +129,6 @@ def _prepare(config: DictConfig) -> tuple[dict[str, Any], Path]:
     """The resolved configuration as plain values, and the run's folder; sets seeds and threads."""
     silence_libraries()
     plain = to_plain(config)
-    if plain["threads"] is not None and plain["threads"] < 1:
-        raise LabError(f"threads={plain['threads']}: choose 1 or more, or null")
-    if plain["seed"] < 0:
-        raise LabError(f"seed={plain['seed']}: choose 0 or more")
-    if plain["pictures"] < 0:
-        raise LabError(f"pictures={plain['pictures']}: choose 0 or more")
     if plain["threads"] is not None:
         torch.set_num_threads(plain["threads"])
     pl.seed_everything(plain["seed"], workers=True, verbose=False)

@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from attention_lab.commandline.choice_checks import group_files
 from attention_lab.errors import LabError, first_line
 from attention_lab.text_tables import number
 from attention_lab.theorems import Finding, Theorem
@@ -27,13 +26,8 @@ def theorem(config: DictConfig) -> None:
     """Test the claim of `theorem`; print the finding, write `finding.json` and a PNG for each figure.
 
     Raises:
-        LabError: there is no theorem, or its claim does not hold.
+        LabError: `theorem` is not a theorem, or its claim does not hold.
     """
-    if config.theorem is None:
-        known = [name for name, file in group_files("experiment") if "theorem" in file]
-        raise LabError(f"stage=theorem needs a theorem: choose experiment={', '.join(known)}")
-    if config.seed < 0:
-        raise LabError(f"seed={config.seed}: choose 0 or more")
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     OmegaConf.resolve(config.theorem)

@@ -1,19 +1,24 @@
 """Plain `nn.Module`s built from attention: no training, no data, no configuration."""
 
-from attention_lab.models.classifier import (
-    ConvolutionalClassifier,
-    MultiHeadClassifier,
-    RecurrentClassifier,
-    SequenceClassifier,
-)
-from attention_lab.models.ensemble import Ensemble
-from attention_lab.models.graph import GraphClassifier
-from attention_lab.models.kernel_regression import KernelRegression
-from attention_lab.models.language import LanguageModel
-from attention_lab.models.parts.encoder import Encoder
-from attention_lab.models.seq2seq import Seq2Seq
-from attention_lab.models.transformer import Transformer
-from attention_lab.models.vision import ImageToSequence
+from typing import TYPE_CHECKING
+
+from attention_lab.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from attention_lab.models.classifier import (
+        ConvolutionalClassifier,
+        MultiHeadClassifier,
+        RecurrentClassifier,
+        SequenceClassifier,
+    )
+    from attention_lab.models.ensemble import Ensemble
+    from attention_lab.models.graph import GraphClassifier
+    from attention_lab.models.kernel_regression import KernelRegression
+    from attention_lab.models.language import LanguageModel
+    from attention_lab.models.parts.encoder import Encoder
+    from attention_lab.models.seq2seq import Seq2Seq
+    from attention_lab.models.transformer import Transformer
+    from attention_lab.models.vision import ImageToSequence
 
 __all__ = [
     "ConvolutionalClassifier",
@@ -29,3 +34,16 @@ __all__ = [
     "SequenceClassifier",
     "Transformer",
 ]
+
+_MODULES = [
+    "classifier",
+    "ensemble",
+    "graph",
+    "kernel_regression",
+    "language",
+    "parts.encoder",
+    "seq2seq",
+    "transformer",
+    "vision",
+]
+__getattr__ = lazy_names(__name__, __all__, _MODULES)  # specs are used before torch is imported

@@ -3,9 +3,11 @@
 A model takes the fields of its spec as options, `Transformer(mechanism, sizes, heads=8)`; see `options_of`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from attention_lab.constructor_options import find_spec
 from attention_lab.errors import LabError
 from attention_lab.models.options import check_at_least
 
@@ -250,3 +252,26 @@ class ImageToSequenceSpec(RecurrentSpec):
         super().__post_init__()
         check_at_least(1, channels=self.channels)
         check_at_least(2, hidden_size=self.hidden_size)
+
+
+SPECS: Mapping[str, type[Any]] = {
+    "GraphClassifier": GraphSpec,
+    "ImageToSequence": ImageToSequenceSpec,
+    "LanguageModel": LanguageSpec,
+    "MultiHeadClassifier": MultiHeadSpec,
+    "Seq2Seq": Seq2SeqSpec,
+    "Transformer": TransformerSpec,
+}
+"""The spec of each model that has one."""
+
+
+def check_model(part: Mapping[str, Any]) -> None:
+    """Reject wrong options of a model of this package.
+
+    Args:
+        part: the options, with the model as `_target_`.
+
+    Raises:
+        LabError: naming the option.
+    """
+    find_spec(SPECS, "attention_lab.models", part)

@@ -1,6 +1,7 @@
 """Expand the patterns in an option's files or folders."""
 
 import glob
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -22,7 +23,7 @@ def expand_paths(
         LabError: nothing matches a pattern. A path without a pattern need not exist.
     """
     paths: list[Path] = []
-    for text in map(str, given):
+    for text in (os.path.expanduser(one) for one in map(str, given)):  # noqa: PTH111  # which fails for ~nobody
         if is_one(Path(text)) or not glob.has_magic(text):
             paths.append(Path(text))
             continue

@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from attention_lab.commandline.overrides import keys, quote
+from attention_lab.runs.checkpoint_paths import run_of
 from attention_lab.runs.parts import HPARAMS, HPARAMS_HIDDEN, SEED
 from attention_lab.runs.run_folder import read_choices
 
@@ -63,7 +63,7 @@ def folder_name(stage: str, choices: Any, given: Iterable[str] = (), checkpoint:
         return f"{choices['model']}/{choices['data']}_{choices['scoring']}"
     if stage not in ("test", "predict") or not isinstance(checkpoint, str):
         return stage
-    trained = read_choices(Path(checkpoint).parent.parent)
+    trained = read_choices(run_of(checkpoint))
     data = choices["data"] if "data" in given else trained.get("data")
     parts = [trained.get("model"), data, trained.get("scoring")]
     if not all(part and len(part) <= _LONGEST and part.replace("_", "").isalnum() for part in parts):

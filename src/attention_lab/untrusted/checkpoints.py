@@ -6,6 +6,7 @@ from typing import Any
 from attention_lab.errors import LabError
 from attention_lab.tasks import RECIPE
 from attention_lab.untrusted.archives import NOT_OURS, load_archive
+from attention_lab.untrusted.plain_files import check_checkpoint_exists
 
 
 def read_checkpoint(path: str | Path) -> dict[str, Any]:
@@ -17,8 +18,7 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
         LabError: the file is missing, damaged, contains code, or is from another project.
     """
     path = Path(path)
-    if not path.is_file():
-        raise LabError(f"ckpt_path={path}: no such file; a run's checkpoints are in its folder checkpoints/")
+    check_checkpoint_exists(path)
     checkpoint = load_archive(path, f"ckpt_path={path}")
     if not isinstance(checkpoint, dict) or RECIPE not in checkpoint or "state_dict" not in checkpoint:
         raise LabError(f"ckpt_path={path}: {NOT_OURS}")

@@ -27,6 +27,12 @@ _NUMBER = re.compile(r"[-+]?[0-9][0-9a-zA-Z_:.+-]{99,}")  # 1:1:1:... takes fore
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
+def check_checkpoint_exists(path: Path) -> None:
+    """Raise LabError for a checkpoint that is not a file."""
+    if not path.is_file():
+        raise LabError(f"ckpt_path={path}: no such file; a run's checkpoints are in its folder checkpoints/")
+
+
 def read_small_text(path: Path, name: str | None = None) -> str:
     """The text of a small file (UTF-8, with or without a byte order mark).
 

@@ -1,30 +1,26 @@
 """Morphological inflection: a lemma and morphological tags to the inflected form."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import get_args
 
 from attention_lab.constructor_options import options_of
 from attention_lab.data.inflection.hallucination import hallucinate
 from attention_lab.data.inflection.letter_alignment import align_letters
 from attention_lab.data.inflection.paradigms import Paradigms
 from attention_lab.data.reading.codecs import TransductionCodec
-from attention_lab.data.reading.files import Row, TextParts
+from attention_lab.data.reading.files import Row, read_once
 from attention_lab.data.reading.overlaps import Keyed, shared_examples
-from attention_lab.data.reading.parts import Parts, check_at_least, check_choice
+from attention_lab.data.reading.parts import Parts
 from attention_lab.data.reading.vocabulary import (
     KNOWN,
     TAG,
-    Normalization,
     Notation,
     Tokenizer,
     Vocabulary,
     is_tag,
 )
+from attention_lab.data.specs.files import InflectionSpec
 from attention_lab.data.transduction import Example, TransductionData
 from attention_lab.errors import LabError
-
-COLUMNS = ("lemma", "form", "tags")
 
 
 def _known_first(tag: str) -> tuple[bool, str]:
@@ -35,28 +31,6 @@ def _known_first(tag: str) -> tuple[bool, str]:
 def is_letter(symbol: str) -> bool:
     """Whether a symbol is a letter, not a tag or a space."""
     return not is_tag(symbol) and not symbol.isspace()
-
-
-@dataclass(frozen=True, kw_only=True)
-class InflectionSpec(TextParts):
-    """The options of `Inflection`.
-
-    Attributes:
-        normalization: Unicode form of lemmas and forms, "none", "NFC", "NFD" or "NFKD".
-        known_forms: number of forms of the same lemma in training to add to a source; see `Paradigms`.
-        hallucinate: number of made-up examples to add to training; see `hallucination`.
-        seed: of the split of `file` and of the made-up examples.
-    """
-
-    normalization: Normalization = "none"
-    known_forms: int = 0
-    hallucinate: int = 0
-    batch_size: int | None = 32
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice(get_args(Normalization), normalization=self.normalization)
-        check_at_least(0, known_forms=self.known_forms, hallucinate=self.hallucinate)
 
 
 class Inflection(TransductionData):
@@ -78,11 +52,11 @@ class Inflection(TransductionData):
         super().__init__(spec.batch_size)
         self.files = spec
         self.source = Notation("lemma_tags", spec.normalization)
-        self.target = Notation("characters", spec.normalization)
+        self.target = spec.target
 
     def examples(self) -> Parts[list[Example]]:
         """Read the files."""
-        rows = self.files.read(COLUMNS, key=lambda row: self.target.tokens(row.first))
+        rows = read_once(self.files)
         paradigms = Paradigms(rows.train, self.files.known_forms)
         parts = rows.map(lambda part: [self._example(row, paradigms.text(row)) for row in part])
         keyed = parts.map(lambda part: [Keyed(tuple(one.source), tuple(one.target)) for one in part])

@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader
 from attention_lab.data.reading.batches import Batch
 from attention_lab.data.reading.codecs import Codec
 from attention_lab.data.reading.loading import SameBatches, loader
-from attention_lab.data.reading.parts import Parts, check_at_least
+from attention_lab.data.reading.parts import Parts, check_batch_size
 from attention_lab.data.reading.splits import Split
 from attention_lab.errors import LabError
 from attention_lab.sizes import Sizes
@@ -39,8 +39,7 @@ class DataModule(pl.LightningDataModule, ABC):
 
     def __init__(self, batch_size: int | None) -> None:
         super().__init__()
-        if batch_size is not None:
-            check_at_least(1, batch_size=batch_size)
+        check_batch_size(batch_size)
         self.batch_size = batch_size
         self.shared = ""
         self._parts: Parts[Split] | None = None

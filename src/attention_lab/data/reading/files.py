@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar, cast
 
 from attention_lab.data.reading.overlaps import part_names
 from attention_lab.data.reading.parts import Parts, check_fractions, partition
@@ -16,6 +16,7 @@ from attention_lab.errors import LabError
 from attention_lab.reading import read_regular
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 LARGEST = 3.4e38  # of float32
 MOST = 1 << 30
@@ -200,3 +201,34 @@ class TextParts(FileSpec):
             return numbers.map(lambda chosen: [rows[number] for number in chosen])
 
         return self.gather(lambda file: read_columns(file, names), part)
+
+
+class ReadsFiles(Protocol[T_co]):
+    """The options of a data set that is read from the user's files."""
+
+    def load(self) -> T_co:
+        """Read the files. Raises LabError, naming the file and the line."""
+
+
+_ahead: list[tuple[object, object]] = []
+
+
+def read_ahead(spec: ReadsFiles[object]) -> None:
+    """Read the files of a data set before torch is imported, so that mistakes in them are found early.
+
+    The content is kept for the first `read_once` of equal options.
+
+    Raises:
+        LabError: the files cannot be read.
+    """
+    _ahead.clear()
+    _ahead.append((spec, spec.load()))
+
+
+def read_once(spec: ReadsFiles[T]) -> T:
+    """The content of a data set's files, without reading them again after `read_ahead`."""
+    while _ahead:
+        known, content = _ahead.pop()
+        if known == spec:
+            return cast("T", content)
+    return spec.load()

@@ -81,6 +81,12 @@ def check_at_least(minimum: float, **options: float) -> None:
             raise LabError(f"data.{name}={value}: give a {'whole ' * whole}number of at least {minimum}")
 
 
+def check_batch_size(batch_size: int | None) -> None:
+    """Raise LabError for a batch size below 1; None is all examples at once."""
+    if batch_size is not None:
+        check_at_least(1, batch_size=batch_size)
+
+
 def check_choice(choices: Collection[str], **options: str) -> None:
     """Raise LabError for a data option that is not one of `choices`."""
     for name, value in options.items():

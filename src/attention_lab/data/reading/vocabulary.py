@@ -5,20 +5,20 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain, groupby, takewhile
-from typing import Any, Literal, Self, cast
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from attention_lab.errors import LabError
 from attention_lab.sizes import BOS, EOS, PAD, UNK
+
+if TYPE_CHECKING:  # files are read before torch is imported
+    from torch import Tensor
 
 SPECIALS = {PAD: "<pad>", BOS: "<s>", EOS: "</s>", UNK: "<unk>"}
 
 Cut = Literal["characters", "spaces"]
 Split = Literal["characters", "spaces", "lemma_tags"]
 Normalization = Literal["none", "NFC", "NFD", "NFKD"]
-Ids = Sequence[int] | Tensor
+Ids: TypeAlias = "Sequence[int] | Tensor"
 
 
 TAG, KNOWN = ";", "="
@@ -171,4 +171,4 @@ class Tokenizer:
 
 
 def _integers(ids: Ids) -> list[int]:
-    return cast("list[int]", torch.as_tensor(ids).tolist())
+    return [int(number) for number in ids] if isinstance(ids, Sequence) else ids.tolist()

@@ -1,0 +1,216 @@
+"""The options of data sets that are read from the user's files, and the reading itself, without torch."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from attention_lab.data.reading.files import FileSpec, Row, TextParts, naming, read_csv, read_text
+from attention_lab.data.reading.parts import Parts, check_at_least, check_choice, check_fractions, partition
+from attention_lab.data.reading.vocabulary import Cut, Normalization, Notation
+from attention_lab.errors import LabError
+
+TextUnit = Literal["characters", "words"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairsSpec(TextParts):
+    """The options of `Pairs`.
+
+    Attributes:
+        source_split: how to split a source into symbols, "characters" or "spaces"; target_split: likewise.
+        source_normalization: Unicode form "none", "NFC", "NFD" or "NFKD"; target_normalization: likewise.
+    """
+
+    source_split: Cut = "characters"
+    target_split: Cut = "characters"
+    source_normalization: Normalization = "none"
+    target_normalization: Normalization = "none"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice(get_args(Cut), source_split=self.source_split, target_split=self.target_split)
+        check_choice(
+            get_args(Normalization),
+            source_normalization=self.source_normalization,
+            target_normalization=self.target_normalization,
+        )
+
+    @property
+    def source(self) -> Notation:
+        """How sources are split into symbols."""
+        return Notation(self.source_split, self.source_normalization)
+
+    @property
+    def target(self) -> Notation:
+        """How targets are split into symbols."""
+        return Notation(self.target_split, self.target_normalization)
+
+    def load(self) -> Parts[list[Row]]:
+        """Read the files."""
+        return self.read(("source", "target"), key=lambda row: self.source.tokens(row.first))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledSpec(TextParts):
+    """The options of `Labelled`.
+
+    Attributes:
+        unit: the kind of token, "characters" or "words".
+        max_length: the most tokens a text can have, also in prediction; None for the longest in the data.
+    """
+
+    unit: TextUnit = "words"
+    max_length: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice(get_args(TextUnit), unit=self.unit)
+        if self.max_length is not None:
+            check_at_least(1, max_length=self.max_length)
+
+    @property
+    def notation(self) -> Notation:
+        """How texts are split into tokens."""
+        return Notation("characters" if self.unit == "characters" else "spaces")
+
+    def load(self) -> Parts[list[Row]]:
+        """Read the files."""
+        return self.read(("label", "text"), key=lambda row: self.notation.tokens(row.second))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextSpec(FileSpec):
+    """The options of `Text`.
+
+    Attributes:
+        unit: "characters" or "words" (separated by white space, which includes line breaks).
+        block_size: symbols in a block; the last block of a part may be shorter.
+        min_count: symbols that occur less often in training are all read as the unknown symbol.
+    """
+
+    unit: TextUnit = "characters"
+    block_size: int = 128
+    min_count: int = 2
+    batch_size: int | None = 32
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice(get_args(TextUnit), unit=self.unit)
+        check_at_least(1, min_count=self.min_count)
+        check_at_least(2, block_size=self.block_size)
+
+    @property
+    def notation(self) -> Notation:
+        """How texts are split into symbols."""
+        return Notation("characters" if self.unit == "characters" else "spaces")
+
+    def load(self) -> Parts[tuple[str, ...]]:
+        """Read the files and split them into symbols."""
+        return self.gather(lambda file: self.notation.tokens(read_text(file)), self._part)
+
+    def _part(self, symbols: tuple[str, ...]) -> Parts[tuple[str, ...]]:
+        validation, test = (max(1, round(share * len(symbols))) for share in self.fractions[1:])
+        train = len(symbols) - validation - test
+        if train < 1:
+            raise LabError(f"{self.file}: {len(symbols)} {self.unit} are too few for three parts")
+        return Parts(symbols[:train], symbols[train : train + validation], symbols[train + validation :])
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageFilesSpec(TextParts):
+    """The options of `ImageFiles`.
+
+    Attributes:
+        target_split: how to split a text into symbols, "characters" or "spaces".
+        target_normalization: Unicode form "none", "NFC", "NFD" or "NFKD".
+        height: see `ImageTransductionData`; cell: likewise.
+    """
+
+    target_split: Cut = "characters"
+    target_normalization: Normalization = "none"
+    height: int = 32
+    cell: int = 8
+    batch_size: int | None = 32
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice(get_args(Cut), target_split=self.target_split)
+        check_choice(get_args(Normalization), target_normalization=self.target_normalization)
+
+    def load(self) -> Parts[list[Row]]:
+        """Read the files, but not the pictures that they name."""
+        return self.read(("picture", "text"), key=lambda row: row.first.strip())
+
+
+@dataclass(frozen=True, kw_only=True)
+class InflectionSpec(TextParts):
+    """The options of `Inflection`.
+
+    Attributes:
+        normalization: Unicode form of lemmas and forms, "none", "NFC", "NFD" or "NFKD".
+        known_forms: number of forms of the same lemma in training to add to a source; see `Paradigms`.
+        hallucinate: number of made-up examples to add to training; see `hallucination`.
+        seed: of the split of `file` and of the made-up examples.
+    """
+
+    normalization: Normalization = "none"
+    known_forms: int = 0
+    hallucinate: int = 0
+    batch_size: int | None = 32
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice(get_args(Normalization), normalization=self.normalization)
+        check_at_least(0, known_forms=self.known_forms, hallucinate=self.hallucinate)
+
+    @property
+    def target(self) -> Notation:
+        """How forms are split into letters."""
+        return Notation("characters", self.normalization)
+
+    def load(self) -> Parts[list[Row]]:
+        """Read the files."""
+        return self.read(("lemma", "form", "tags"), key=lambda row: self.target.tokens(row.first))
+
+
+@dataclass(frozen=True)
+class CSVSpec:
+    """The options of `CSVRegression`.
+
+    Attributes:
+        file: path of the file.
+        inputs: names of the input columns.
+        target: name of the column to predict.
+        fractions: shares of the training, validation and test part.
+        standardize: whether to scale columns to mean 0 and standard deviation 1 on the training part.
+        seed: of the split.
+        batch_size: see `DataModule`.
+
+    Raises:
+        LabError: the fractions are not shares that sum to 1, or there is no input.
+    """
+
+    file: str
+    inputs: Sequence[str] = ("x",)
+    target: str = "y"
+    fractions: Sequence[float] = (0.8, 0.1, 0.1)
+    standardize: bool = True
+    seed: int = 0
+    batch_size: int | None = None
+
+    def __post_init__(self) -> None:
+        check_fractions(self.fractions)
+        if not self.columns:
+            raise LabError("data.inputs is empty; name at least one column of the file")
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the input columns."""
+        return [self.inputs] if isinstance(self.inputs, str) else [str(name) for name in self.inputs]
+
+    def load(self) -> Parts[list[list[float]]]:
+        """Read the file: the numbers of each row, the target last."""
+        rows = read_csv(self.file, [*self.columns, str(self.target)])
+        with naming(self.file):
+            numbers = partition(range(len(rows)), self.fractions, self.seed)
+        return numbers.map(lambda part: [rows[number] for number in part])

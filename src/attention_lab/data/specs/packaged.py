@@ -1,0 +1,137 @@
+"""The options of data sets that other packages bring, without torch."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from attention_lab.data.reading.parts import check_at_least, check_choice, check_fractions
+from attention_lab.errors import LabError
+
+Counted = Literal["all", "first"]
+DigitsUnit = Literal["pixels", "rows"]
+
+
+@dataclass(frozen=True)
+class CMUDictSpec:
+    """The options of `CMUDict`.
+
+    Attributes:
+        size: number of training words, None for all.
+        stress: whether vowels keep their stress digit, as in `AH0`.
+        validation_size: number of validation words; test_size: likewise.
+        references: which pronunciations count as correct in validation and test, `all` or only the `first`.
+        batch_size: see `DataModule`.
+
+    Raises:
+        LabError: an option is wrong.
+    """
+
+    size: int | None = 30_000
+    stress: bool = False
+    validation_size: int = 1_000
+    test_size: int = 2_000
+    references: Counted = "all"
+    batch_size: int | None = 64
+
+    def __post_init__(self) -> None:
+        check_at_least(1, validation_size=self.validation_size, test_size=self.test_size)
+        if self.size is not None:
+            check_at_least(1, size=self.size)
+        check_choice(get_args(Counted), references=self.references)
+
+
+@dataclass(frozen=True)
+class WordsSpec:
+    """The options of `Words`.
+
+    Attributes:
+        size: number of training words, None for all.
+        validation_size: number of validation words; test_size: likewise.
+        batch_size: see `DataModule`.
+
+    Raises:
+        LabError: a number of words is below 1.
+    """
+
+    size: int | None = 30_000
+    validation_size: int = 1_000
+    test_size: int = 2_000
+    batch_size: int | None = 128
+
+    def __post_init__(self) -> None:
+        check_at_least(1, validation_size=self.validation_size, test_size=self.test_size)
+        if self.size is not None:
+            check_at_least(1, size=self.size)
+
+
+@dataclass(frozen=True)
+class DigitsSpec:
+    """The options of `Digits`.
+
+    Attributes:
+        unit: "pixels", 64 tokens that are grey levels; or "rows", 8 vectors of 8 numbers from 0 to 1.
+        train_size: digits for training, stratified by class; a larger subset contains every smaller one; None
+            for all. The other parts do not change.
+        seed: seed for the choice of these digits.
+        batch_size: see `DataModule`.
+
+    Raises:
+        LabError: an option is wrong.
+    """
+
+    unit: DigitsUnit = "rows"
+    train_size: int | None = None
+    seed: int = 0
+    batch_size: int | None = 64
+
+    def __post_init__(self) -> None:
+        check_choice(get_args(DigitsUnit), unit=self.unit)
+        if self.train_size is not None:
+            check_at_least(1, train_size=self.train_size)
+
+
+@dataclass(frozen=True)
+class DiabetesSpec:
+    """The options of `Diabetes`.
+
+    Attributes:
+        fractions: shares of the training, validation and test part; see `CSVRegression`.
+        standardize: whether to scale columns to mean 0 and standard deviation 1 on the training part.
+        seed: of the split.
+        batch_size: see `DataModule`.
+
+    Raises:
+        LabError: the fractions are not shares that sum to 1.
+    """
+
+    fractions: Sequence[float] = (0.8, 0.1, 0.1)
+    standardize: bool = True
+    seed: int = 0
+    batch_size: int | None = None
+
+    def __post_init__(self) -> None:
+        check_fractions(self.fractions)
+
+
+@dataclass(frozen=True)
+class KarateSpec:
+    """The options of `Karate`.
+
+    Attributes:
+        train_size: members in training: 1 and 34, then others at random; the rest is halved between
+            validation and test.
+        seed: seed of the split.
+
+    Raises:
+        LabError: `train_size` is below 2 or leaves none to test.
+    """
+
+    train_size: int = 2
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_at_least(2, train_size=self.train_size)
+        if self.train_size > 32:
+            raise LabError(
+                f"data.train_size={self.train_size}: at most 32 of the 34 members, to leave some to test"
+            )

@@ -1,0 +1,227 @@
+"""The options of data sets that are sampled with a seed, without torch."""
+
+from dataclasses import KW_ONLY, dataclass, fields
+from string import ascii_lowercase
+from typing import Literal, get_args
+
+from attention_lab.data.reading.parts import SampledSpec, check_at_least, check_choice
+from attention_lab.errors import LabError
+
+Lengths = Literal["uniform", "grown"]
+
+MOST_SYMBOLS = 256
+"""Every pair of a key and a value is a separate token, so the vocabulary grows with the square of this."""
+
+
+@dataclass(frozen=True)
+class ToySpec(SampledSpec):
+    """The options of a `ToyTransduction`.
+
+    Attributes:
+        min_length: length of the shortest sequences; max_length: of the longest.
+        vocabulary: number of different symbols.
+    """
+
+    min_length: int = 3
+    max_length: int = 10
+    vocabulary: int = 20
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_at_least(1, min_length=self.min_length, vocabulary=self.vocabulary)
+        check_at_least(self.min_length, max_length=self.max_length)
+
+
+@dataclass(frozen=True)
+class SentencesSpec(SampledSpec):
+    """The options of `Sentences`."""
+
+    validation_size: int = 1_000
+    test_size: int = 1_000
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_at_least(0, seed=self.seed)
+
+
+@dataclass(frozen=True)
+class ListOpsSpec(SampledSpec):
+    """The options of `ListOps`.
+
+    Attributes:
+        min_length: the fewest tokens, including brackets; max_length: the most.
+        max_depth: levels of a tree, including its deepest digits.
+        max_args: the most arguments of an operator.
+        lengths: "uniform", all equally likely; or "grown", as trees grow, mostly short.
+    """
+
+    validation_size: int = 1000
+    test_size: int = 1000
+    min_length: int = 5
+    max_length: int = 50
+    max_depth: int = 10
+    max_args: int = 10
+    lengths: Lengths = "uniform"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_at_least(4, min_length=self.min_length)
+        check_at_least(self.min_length, max_length=self.max_length)
+        check_at_least(2, max_depth=self.max_depth, max_args=self.max_args)
+        check_choice(get_args(Lengths), lengths=self.lengths)
+
+
+@dataclass(frozen=True)
+class RecallSpec(SampledSpec):
+    """The options of `Recall`.
+
+    Attributes:
+        length: tokens of every sequence.
+        distance: filler tokens between the last pair and the first query; the rest of the filler comes before
+            the pairs. None: all filler is in between.
+        pairs: number of pairs; queries: number of queries.
+        symbols: number of keys, and of values.
+        short_epochs: number of initial epochs on shorter sequences, which grow from no filler to `length` by
+            a constant factor. Batches then have more sequences, so that they have as many tokens as later.
+    """
+
+    train_size: int = 3200
+    validation_size: int = 200
+    test_size: int = 200
+    length: int = 128
+    distance: int | None = None
+    pairs: int = 8
+    queries: int = 8
+    symbols: int = 16
+    short_epochs: int = 0
+    _: KW_ONLY
+    batch_size: int | None = 32
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_at_least(1, pairs=self.pairs, queries=self.queries)
+        check_at_least(max(2, self.pairs), symbols=self.symbols)
+        if self.symbols > MOST_SYMBOLS:
+            raise LabError(f"data.symbols={self.symbols}: give at most {MOST_SYMBOLS}")
+        check_at_least(self.pairs + self.queries, length=self.length)
+        check_at_least(0, short_epochs=self.short_epochs, seed=self.seed)
+        if self.distance is not None:
+            check_at_least(0, distance=self.distance)
+            filler = self.length - self.pairs - self.queries
+            if self.distance > filler:
+                raise LabError(
+                    f"data.distance={self.distance}: of data.length={self.length}, {self.pairs} pairs and "
+                    f"{self.queries} queries leave {filler} tokens of filler"
+                )
+
+
+@dataclass(frozen=True)
+class SyntheticSpec(SampledSpec):
+    """The options that `Motifs` and `FarPairs` share.
+
+    Attributes:
+        length: symbols in a sequence.
+        vocabulary: letters of the alphabet, at most 26.
+    """
+
+    test_size: int = 2000
+    length: int = 24
+    vocabulary: int = 6
+
+    @property
+    def limits(self) -> str:
+        """The options that determine which sequences are possible, as on the command line."""
+        names = [one.name for one in fields(self) if one.name not in SampledSpec.__dataclass_fields__]
+        *others, last = (f"data.{name}={getattr(self, name)}" for name in names)
+        return f"{', '.join(others)} and {last}"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_at_least(0, seed=self.seed)
+        if self.vocabulary > len(ascii_lowercase):
+            raise LabError(
+                f"data.vocabulary={self.vocabulary}: there are {len(ascii_lowercase)} letters to choose from"
+            )
+
+
+@dataclass(frozen=True)
+class MotifsSpec(SyntheticSpec):
+    """The options of `Motifs`.
+
+    Attributes:
+        motif_length: letters of a motif, and the number of classes; at most `length` and `vocabulary`.
+    """
+
+    motif_length: int = 3
+
+    def __post_init__(self) -> None:
+        check_at_least(2, motif_length=self.motif_length)
+        check_at_least(self.motif_length, vocabulary=self.vocabulary, length=self.length)
+        super().__post_init__()
+
+
+@dataclass(frozen=True)
+class FarPairsSpec(SyntheticSpec):
+    """The options of `FarPairs`.
+
+    Attributes:
+        vocabulary: letters of the alphabet, from 2 to 26; each also has a capital.
+        min_distance: the smallest distance between the two capitals; below `length`.
+    """
+
+    vocabulary: int = 4
+    min_distance: int = 12
+
+    def __post_init__(self) -> None:
+        check_at_least(2, vocabulary=self.vocabulary, length=self.length)
+        check_at_least(1, min_distance=self.min_distance)
+        if self.min_distance >= self.length:
+            raise LabError(
+                f"data.min_distance={self.min_distance}: choose less than data.length={self.length}"
+            )
+        super().__post_init__()
+
+
+@dataclass(frozen=True)
+class DigitStripsSpec(SampledSpec):
+    """The options of `DigitStrips`.
+
+    Attributes:
+        min_digits: the fewest digits in a strip; max_digits: the most.
+        gap: the widest gap in pixels, also at either end.
+        height: see `ImageTransductionData`; cell: likewise, at most 8.
+    """
+
+    train_size: int = 6_000
+    min_digits: int = 2
+    max_digits: int = 5
+    gap: int = 3
+    height: int = 12
+    cell: int = 4
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_at_least(1, min_digits=self.min_digits)
+        check_at_least(self.min_digits, max_digits=self.max_digits)
+        check_at_least(0, gap=self.gap)
+
+
+@dataclass(frozen=True)
+class SineSpec(SampledSpec):
+    """The options of `Sine`.
+
+    Attributes:
+        noise: standard deviation of the noise.
+    """
+
+    train_size: int = 50
+    validation_size: int = 50
+    test_size: int = 50
+    noise: float = 0.5
+    _: KW_ONLY
+    batch_size: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_at_least(0, seed=self.seed)
+        check_at_least(0.0, noise=self.noise)

@@ -1,0 +1,81 @@
+"""Find the checkpoints that `ckpt_path` names; it does not import torch."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from attention_lab.errors import LabError
+from attention_lab.runs.path_patterns import expand_paths
+from attention_lab.untrusted.plain_files import check_checkpoint_exists
+from attention_lab.untrusted.run_configuration import CHECKPOINTS
+
+BEST = "best.ckpt"
+"""The name of a run's best checkpoint."""
+Paths = str | Path | Sequence[str | Path]
+
+
+def find_checkpoints(given: Paths) -> list[Path]:
+    """The checkpoints given as a file, a run's folder, a list, or a pattern (`logs/*/best.ckpt`; sorted).
+
+    A run's folder stands for its best checkpoint.
+
+    Raises:
+        LabError: a file is missing, no file matches a pattern, a folder has no best checkpoint, or the list
+            is empty.
+    """
+    several = [given] if isinstance(given, str | Path) else given
+    paths = [
+        _best(path) if path.is_dir() else path
+        for path in expand_paths(several, "ckpt_path", "file", Path.exists)
+    ]
+    if not paths:
+        raise LabError("ckpt_path=[] names no checkpoint; give one or more")
+    for path in paths:
+        check_checkpoint_exists(path)
+    return list(dict.fromkeys(paths))
+
+
+def one_checkpoint(given: Paths | None) -> Path | None:
+    """The one checkpoint that `ckpt_path` names to continue from, if any.
+
+    Raises:
+        LabError: see `find_checkpoints`; or there are several.
+    """
+    if given is None:
+        return None
+    paths = find_checkpoints(given)
+    if len(paths) > 1:
+        raise LabError(f"stage=fit continues from one checkpoint, and ckpt_path names {len(paths)}")
+    return paths[0]
+
+
+def needed_checkpoints(given: Paths | None, stage: str) -> list[Path]:
+    """The checkpoints that `ckpt_path` names for a stage that needs one.
+
+    Raises:
+        LabError: see `find_checkpoints`; or none is given.
+    """
+    if given is None:
+        raise LabError(f"stage={stage} needs ckpt_path=<run folder>, or one of the checkpoints in it")
+    return find_checkpoints(given)
+
+
+def run_of(checkpoint: Any) -> Path:
+    """The folder of the run that a checkpoint, or a run's folder itself, belongs to."""
+    path = Path(checkpoint)
+    return path if path.is_dir() else path.parent.parent
+
+
+def _best(folder: Path) -> Path:
+    """The best checkpoint of the run in a folder. Raises LabError if it has none."""
+    best = folder / CHECKPOINTS / BEST
+    if best.is_file():
+        return best
+    others = sorted(path.name for path in (folder / CHECKPOINTS).glob("*.ckpt"))
+    if others:
+        raise LabError(
+            f"ckpt_path={folder}: this run has no {BEST}: choose {folder}/{CHECKPOINTS}/{others[0]}, say"
+        )
+    raise LabError(
+        f"ckpt_path={folder} has no {CHECKPOINTS}/{BEST}: give the folder of a trained run, or a checkpoint"
+    )

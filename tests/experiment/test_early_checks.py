@@ -1,0 +1,144 @@
+"""Mistakes that need no torch are found before it is imported."""
+
+import subprocess
+import sys
+from inspect import isabstract
+from pathlib import Path
+
+import pytest
+
+from attention_lab import data, models
+from attention_lab.data.reading.files import read_ahead, read_once
+from attention_lab.data.specs import SPECS as DATA_SPECS
+from attention_lab.data.specs import check_data
+from attention_lab.data.specs.files import PairsSpec
+from attention_lab.errors import LabError
+from attention_lab.models.specs import SPECS as MODEL_SPECS
+from attention_lab.models.specs import check_model
+
+REPOSITORY = Path(__file__).parents[2]
+ALL_AT_ONCE = """
+import runpy, sys
+from pathlib import Path
+
+program, folder = sys.argv[1:]
+for number, line in enumerate(sys.stdin.read().splitlines()):
+    sys.argv = [program, *line.split(" "), f"hydra.run.dir={folder}/{number}"]
+    try:
+        runpy.run_path(program, run_name="__main__")
+        print("no error")
+    except SystemExit as end:
+        print(end.code, "torch" in sys.modules, Path(folder, str(number)).exists())
+"""
+"""Runs each line of standard input as a command line, all in one process."""
+
+MISTAKES = [
+    ("data.batch_size=0", "data.batch_size=0: give a whole number of at least 1"),
+    ("stage=test ckpt_path=no.ckpt", "ckpt_path=no.ckpt: no such file; a run's checkpoints are in"),
+    ("ckpt_path=empty", "ckpt_path=empty has no checkpoints/best.ckpt: give the folder of a trained run"),
+    ("stage=predict ckpt_path=a.ckpt inputs=no.txt", "no.txt: No such file or directory (looked for it from"),
+    ("data=pairs data.file=bad.tsv", "bad.tsv:2: 0 tabs where one is needed: source<TAB>target"),
+    ("model.cell=rnn", "model.cell=rnn is unknown: choose lstm or gru"),
+    ("seed=-1", "seed=-1: choose 0 or more"),
+    ("stage=theorem", "stage=theorem needs a theorem: choose experiment="),
+]
+"""Command lines and how their messages begin."""
+
+
+def test_mistakes_are_found_without_torch(tmp_path: Path) -> None:
+    (tmp_path / "bad.tsv").write_text("a\tb\nno tab\n")
+    (tmp_path / "a.ckpt").write_text("no checkpoint\n")
+    (tmp_path / "empty").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", ALL_AT_ONCE, str(REPOSITORY / "train.py"), str(tmp_path / "logs")],
+        input="\n".join(line for line, _ in MISTAKES),
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=True,
+    )
+    for (line, message), found in zip(MISTAKES, done.stdout.splitlines(), strict=True):
+        assert found.startswith(f"Error: {message}"), line
+        assert found.endswith(" False False"), f"{line}: imported torch, or left a folder"
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("CMUDict", {"size": 0}, "data.size=0: give a whole number of at least 1"),
+        ("CMUDict", {"references": "some"}, "data.references=some: choose one of all, first"),
+        ("Digits", {"unit": "lines"}, "data.unit=lines: choose one of pixels, rows"),
+        ("Diabetes", {"fractions": [1, 1, 1]}, "data.fractions=[1, 1, 1]: give the shares"),
+        ("Karate", {"train_size": 1}, "data.train_size=1: give a whole number of at least 2"),
+        ("Sine", {"noise": -1.0}, "data.noise=-1.0: give a number of at least 0.0"),
+        ("Reverse", {"train_size": 0}, "data.train_size=0: give a whole number of at least 1"),
+        (
+            "Pairs",
+            {"file": "two.tsv"},
+            "two.tsv: data.fractions=[0.8, 0.1, 0.1] leave no training rows",
+        ),
+        (
+            "Inflection",
+            {"file": "two.tsv"},
+            "two.tsv:1: 1 tabs where two are needed: lemma<TAB>form",
+        ),
+        ("ImageFiles", {"file": "bad.tsv"}, "bad.tsv:1: 0 tabs where one is needed: picture<TAB>text"),
+        ("Labelled", {"file": "bad.tsv"}, "bad.tsv:1: 0 tabs where one is needed: label<TAB>text"),
+        ("Text", {"file": "no.txt"}, "no.txt: No such file or directory"),
+        ("CSVRegression", {"file": "bad.tsv"}, "bad.tsv:1: column 'x' is not in the header: no tab"),
+        (
+            "GraphFiles",
+            {"nodes": "bad.tsv", "edges": "two.tsv"},
+            "bad.tsv:1: no tab; a line is node<TAB>",
+        ),
+        ("GraphFiles", {"nodes": "two.tsv", "edges": "two.tsv"}, "two.tsv:1: the node 'b' is not in two.tsv"),
+    ],
+)
+def test_options_and_files_are_checked_early(
+    name: str, options: dict[str, object], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("bad.tsv").write_text("no tab\n")
+    Path("two.tsv").write_text("a\tb\nc\td\n")
+    with pytest.raises(LabError) as found:
+        check_data({"_target_": f"attention_lab.data.{name}", **options})
+    assert str(found.value).startswith(message)
+
+
+def test_a_class_without_a_spec_is_left_to_itself(tmp_path: Path) -> None:
+    missing = str(tmp_path / "none.tsv")
+    check_data({"_target_": "my_package.Pairs", "file": missing})
+    check_data({"_target_": "attention_lab.data.Graph8"})
+    check_model({"_target_": "attention_lab.models.Transformer", "heads": "four"})
+
+
+@pytest.mark.parametrize(("package", "specs"), [(data, DATA_SPECS), (models, MODEL_SPECS)])
+def test_every_spec_can_be_checked_early(package, specs) -> None:
+    """Every class that takes the fields of a spec is in the table, with that spec."""
+    classes = {name: getattr(package, name) for name in package.__all__}
+    taken = {
+        name: found.__init__.spec
+        for name, found in classes.items()
+        if hasattr(found, "__init__") and hasattr(found.__init__, "spec") and not isabstract(found)
+    }
+    taken.pop("Encoder", None)  # a part of a model
+    assert taken == dict(specs)
+
+
+def test_files_are_read_once(tmp_path: Path) -> None:
+    file = tmp_path / "pairs.tsv"
+    file.write_text("".join(f"{letter}\t{letter}\n" for letter in "abcdefghij"))
+    spec = PairsSpec(file=str(file))
+    read_ahead(spec)
+    file.write_text("changed\n")
+    assert len(read_once(PairsSpec(file=str(file))).train) == 8
+    file.write_text("a\tb\n" * 2 + "c\td\ne\tf\n")
+    assert len(read_once(spec).train) == 2, "the content is handed on only once"
+
+
+def test_files_of_other_options_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "pairs.tsv"
+    file.write_text("".join(f"{letter}\t{letter}\n" for letter in "abcdefghij"))
+    read_ahead(PairsSpec(file=str(file)))
+    parts = read_once(PairsSpec(file=str(file), fractions=[0.5, 0.2, 0.3]))
+    assert len(parts.train) == 5
