@@ -10,7 +10,7 @@ from pathlib import Path
 
 import attention_lab
 from attention_lab.tasks import Regression
-from attention_lab.tensorboard_plugin.report import read_log
+from attention_lab.tensorboard_plugin.event_files import event_folder, read_log
 from attention_lab.viz import to_png
 from attention_lab.viz.panels import Lines, Series
 from attention_lab.viz.plots import draw_panels
@@ -32,7 +32,7 @@ def main() -> None:
             run = Path(folder, scoring)
             command = [sys.executable, str(ROOT / "train.py"), "experiment=classic_nw", f"scoring={scoring}"]
             subprocess.run([*command, f"hydra.run.dir={run}"], check=True, stdout=subprocess.DEVNULL)
-            logged = read_log(run / "tensorboard")[0]["train/loss"]
+            logged = read_log(event_folder(run)).curves["train/loss"]
             steps, values = [step + 1 for step, _ in logged], [loss for _, loss in logged]
             losses.append(Series(name, steps, values))
             task = attention_lab.load(run / "checkpoints" / "best.ckpt").task

@@ -59,6 +59,13 @@ def markdown_text(text: str, most: int = 300) -> str:
     return shown.replace("&", "&amp;").replace("<", "&lt;")
 
 
+def unescape(cell: str) -> str:
+    """The text of a cell that was written with `ESCAPES`."""
+    for character, escape in ESCAPES.items():
+        cell = cell.replace(escape, chr(character))
+    return cell
+
+
 def markdown_code(text: str) -> str:
     """A text that Markdown shows as code."""
     return f"`{printable(text).replace('`', chr(39))}`"

@@ -20,9 +20,9 @@ from attention_lab.tensorboard_plugin import AttentionRecord, decode
 def test_numbers_of_each_head() -> None:
     spread = torch.full((3, 3), 1 / 3)
     weights = torch.stack([torch.eye(3), torch.eye(3).flip(0), spread])
-    assert MEASURES["attention_entropy"](weights).tolist() == pytest.approx([0, 0, math.log(3)])
-    assert MEASURES["attention_monotonicity"](weights).tolist() == [1, 0, 1]
-    assert MEASURES["attention_monotonicity"](weights[:, :1]).isnan().all()  # one row does not move
+    assert MEASURES["weights/heads/entropy"](weights).tolist() == pytest.approx([0, 0, math.log(3)])
+    assert MEASURES["weights/heads/monotonicity"](weights).tolist() == [1, 0, 1]
+    assert MEASURES["weights/heads/monotonicity"](weights[:, :1]).isnan().all()  # one row does not move
 
 
 def _observation(weights: torch.Tensor) -> Observation:
@@ -50,17 +50,17 @@ def test_a_record_of_each_attention_stands_beside_its_picture(
     monkeypatch.setattr(attention_maps, "observe_probe", lambda *_: seen)
     logger = RunLogger(str(tmp_path))
     trainer: Any = SimpleNamespace(
-        sanity_checking=False, loggers=[logger], is_global_zero=True, global_step=0
+        sanity_checking=False, loggers=[logger], is_global_zero=True, global_step=0, callback_metrics={}
     )
     callback = AttentionMaps(examples=2)
     for step in (0, 7):
         trainer.global_step = step
         callback.on_validation_end(trainer, pl.LightningModule())
     logger.close()
-    events = EventAccumulator(str(tmp_path / "tensorboard"), {"tensors": 0, "images": 0}).Reload()
+    events = EventAccumulator(str(tmp_path), {"tensors": 0, "images": 0}).Reload()
     tags = sorted(events.PluginTagToContent("attention_lab"))
     assert tags == [f"example {n}/{place}" for n in (1, 2) for place in ("decoder", "encoder layer 1")]
-    assert [tag.removeprefix("attention/") for tag in sorted(events.Tags()["images"])] == tags
+    assert [tag.removeprefix("weights/") for tag in sorted(events.Tags()["images"])] == tags
     written = events.Tensors("example 2/encoder layer 1")
     assert [event.step for event in written] == [0, 7]
     record = decode(*written[0].tensor_proto.string_val)
@@ -75,13 +75,13 @@ def test_the_steps_of_a_run_share_a_scale_which_only_grows(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     drawn: list[float] = []
-    original = attention_maps.record_pictures
+    original = attention_maps.record_thumbnails
     monkeypatch.setattr(
-        attention_maps, "record_pictures", lambda *given: drawn.append(given[-1]) or original(*given)
+        attention_maps, "record_thumbnails", lambda *given: drawn.append(given[-1]) or original(*given)
     )
     logger = RunLogger(str(tmp_path))
     trainer: Any = SimpleNamespace(
-        sanity_checking=False, loggers=[logger], is_global_zero=True, global_step=0
+        sanity_checking=False, loggers=[logger], is_global_zero=True, global_step=0, callback_metrics={}
     )
     callback = AttentionMaps(examples=1)
     for largest in (0.15, 0.05, 0.3, 0.9, 0.1):

@@ -120,16 +120,16 @@ def test_tensorboard_reads_what_a_run_has_written(tmp_path: Path) -> None:
     provider = MultiplexerDataProvider(multiplexer, str(tmp_path))
     context = TBContext(logdir=str(tmp_path), multiplexer=multiplexer, data_provider=provider)
     client = Client(DispatcherMiddleware(NotFound(), ProjectorPlugin(context).get_plugin_apps()))
-    assert json.loads(_get(client, "/runs")) == ["tensorboard"]
-    info = json.loads(_get(client, "/info?run=tensorboard"))
+    assert json.loads(_get(client, "/runs")) == ["."]
+    info = json.loads(_get(client, "/info?run=."))
     tables = {name: (labels, vectors) for name, labels, vectors in embedding_tables(task)}
     found = {one["tensorName"].split(":")[0]: one["tensorName"] for one in info["embeddings"]}
     assert found.keys() == tables.keys()
     for name, tensor in found.items():
         labels, vectors = tables[name]
-        metadata = _get(client, f"/metadata?run=tensorboard&name={tensor}").decode()
+        metadata = _get(client, f"/metadata?run=.&name={tensor}").decode()
         assert metadata == "\n".join(labels) + "\n"
-        raw = _get(client, f"/tensor?run=tensorboard&name={tensor}")
+        raw = _get(client, f"/tensor?run=.&name={tensor}")
         numbers = torch.frombuffer(bytearray(raw), dtype=torch.float32)
         assert torch.allclose(numbers.view(len(labels), -1), vectors)
 

@@ -22,7 +22,7 @@ def logged(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def train(steps: int, *, picture: Any = None, writer: object = "writer", start: int = 0) -> None:
     """A validation after every step, one before the first, and the end."""
     drawn = picture or Image.new("RGB", (2, 2))
-    callback, task = FittedCurve(), SimpleNamespace(curve_picture=lambda: drawn)
+    callback, task = FittedCurve(), SimpleNamespace(curve_picture=lambda **_: drawn)
     trainer: Any = SimpleNamespace(sanity_checking=True, writer=writer, global_step=start)
     callback.on_validation_end(trainer, task)  # type: ignore[arg-type]
     trainer.sanity_checking = False

@@ -18,7 +18,7 @@ def test_the_classic_experiment_has_the_losses_worked_out_from_its_formula(comma
     """Summed squared errors, each sample predicted from the 49 others; gradient descent from w = 1."""
     done = command("experiment=classic_nw")
     assert (done.status, done.err) == (0, "")
-    events = EventAccumulator(str(done.folder / "tensorboard")).Reload()
+    events = EventAccumulator(str(done.folder)).Reload()
     losses = [event.value for event in events.Scalars("train/loss")]
     assert losses == pytest.approx([32.95, 29.48, 28.99, 28.41, 27.74], abs=0.006)
     widths = [event.value for event in events.Scalars("train/width")]

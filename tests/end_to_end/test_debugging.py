@@ -18,7 +18,7 @@ def test_a_preset_runs_to_the_end(debug: str, command) -> None:
     assert (done.status, done.err) == (0, "")
     metrics = json.loads((done.folder / "metrics.json").read_text())
     assert metrics["fit/steps"] == {"default": 5, "fast_dev_run": 1, "profiler": 5}[debug]
-    assert not (done.folder / "tensorboard").exists()
+    assert not list(done.folder.glob("*tfevents*"))
     assert (done.folder / "fit-profile.txt").exists() == (debug == "profiler")
 
 

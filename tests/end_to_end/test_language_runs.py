@@ -32,13 +32,13 @@ def test_a_run_leaves_heatmaps_samples_and_embeddings(data: str, command, tmp_pa
     assert done.err == "" if data == "words" else done.err.startswith("Warning: 1 of 1 passages")
     assert "test/perplexity" in done.out
     assert 1 < _metrics(done.folder)["test/perplexity"] < 60
-    events = EventAccumulator(str(done.folder / "tensorboard"), size_guidance={"images": 0}).Reload()
+    events = EventAccumulator(str(done.folder), size_guidance={"images": 0}).Reload()
     tags = events.Tags()
     assert {tag.split("/", 2)[2] for tag in tags["images"]} == {"encoder layer 1", "encoder layer 2"}
     assert "samples/text_summary" in tags["tensors"]
-    assert len([tag for tag in tags["scalars"] if tag.startswith("attention_entropy/")]) == 4
-    assert 'tensor_name: "embedding:' in (done.folder / "tensorboard/projector_config.pbtxt").read_text()
-    (labels,) = (done.folder / "tensorboard").rglob("metadata.tsv")
+    assert len([tag for tag in tags["scalars"] if tag.startswith("weights/heads/entropy/")]) == 4
+    assert 'tensor_name: "embedding:' in (done.folder / "projector_config.pbtxt").read_text()
+    (labels,) = done.folder.rglob("metadata.tsv")
     symbols = labels.read_text().splitlines()
     assert symbols == (
         ["<s>", "</s>", "<unk>", "'", *"abcdefghijklmnopqrstuvwxyz"]
@@ -53,7 +53,7 @@ def test_the_projector_shows_words(command) -> None:
     )
     assert done.status == 0, done.err
     assert done.err == ""
-    (labels,) = (done.folder / "tensorboard").rglob("metadata.tsv")
+    (labels,) = done.folder.rglob("metadata.tsv")
     assert labels.read_text().splitlines() == ["<s>", "</s>", "<unk>", *words_of_the_grammar()]
     vectors = (labels.parent / "tensors.tsv").read_text().splitlines()
     assert len(vectors) == 3 + len(words_of_the_grammar())
@@ -169,6 +169,6 @@ def test_other_models_leave_their_embeddings_too(command, tmp_path: Path) -> Non
         done = command(*options)
         assert done.status == 0, done.err
         assert done.err == ""
-        found = {path.parent.name for path in (done.folder / "tensorboard").rglob("tensors.tsv")}
+        found = {path.parent.name for path in done.folder.rglob("tensors.tsv")}
         assert found == tables
-        assert (done.folder / "tensorboard/projector_config.pbtxt").exists() == bool(tables)
+        assert (done.folder / "projector_config.pbtxt").exists() == bool(tables)

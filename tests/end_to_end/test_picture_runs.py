@@ -35,9 +35,9 @@ def test_a_run_draws_attention_over_its_pictures_and_reads_files(command) -> Non
         assert re.fullmatch(rf"0{number}_picture-of-\d+-x-12_decoder\.png", path.name)
         with Image.open(path) as picture:
             assert picture.mode == "RGB"
-    events = EventAccumulator(str(next((fitted.folder / "tensorboard").glob("events*"))))
+    events = EventAccumulator(str(next(fitted.folder.glob("events*"))))
     events.Reload()
-    assert "attention/example 1/decoder" in events.Tags()["images"]
+    assert "weights/example 1/decoder" in events.Tags()["images"]
 
     checkpoint = f"ckpt_path={fitted.folder / 'checkpoints' / 'best.ckpt'}"
     paths = [str(DATA / "image_files_example" / name) for name in ("01.png", "04.png")]

@@ -85,7 +85,7 @@ def test_a_run_leaves_one_folder_with_everything(model: str, command) -> None:
     config = OmegaConf.load(done.folder / "config.yaml")
     assert config["model"]["needs"] == config["data"]["kind"]
     assert {path.name for path in (done.folder / "checkpoints").iterdir()} == {"best.ckpt", "last.ckpt"}
-    assert len(list((done.folder / "tensorboard").glob("events*"))) == 1
+    assert len(list(done.folder.glob("events*"))) == 1
     pictures = list((done.folder / "attention").glob("*.png"))
     assert len(pictures) >= len(ATTENTIONS[model])
     assert (done.folder / "train.log").exists()
@@ -94,19 +94,19 @@ def test_a_run_leaves_one_folder_with_everything(model: str, command) -> None:
 @pytest.mark.parametrize("model", SMALL)
 def test_tensorboard_shows_every_attention_and_scalar(model: str, command) -> None:
     done = command(*SMALL[model])
-    events = EventAccumulator(str(done.folder / "tensorboard"), size_guidance={"images": 0}).Reload()
+    events = EventAccumulator(str(done.folder), size_guidance={"images": 0}).Reload()
     tags = events.Tags()
-    places = {tag.split("/", 2)[2] for tag in tags["images"] if tag.startswith("attention/")}
+    places = {tag.split("/", 2)[2] for tag in tags["images"] if tag.startswith("weights/")}
     assert places == ATTENTIONS[model]
     assert ("fit" in tags["images"]) == (model == "nw")
     epochs = OmegaConf.load(done.folder / "config.yaml").trainer.max_epochs
-    assert len(events.Images(next(tag for tag in tags["images"] if tag.startswith("attention/")))) == epochs
+    assert len(events.Images(next(tag for tag in tags["images"] if tag.startswith("weights/")))) == epochs
     heads = 2 if model == "multihead" else 1
-    entropies = [tag for tag in tags["scalars"] if tag.startswith("attention_entropy/")]
+    entropies = [tag for tag in tags["scalars"] if tag.startswith("weights/heads/entropy/")]
     assert len(entropies) == len(ATTENTIONS[model]) * heads
     assert {tag.replace("entropy", "monotonicity", 1) for tag in entropies} <= set(tags["scalars"])
     assert METRICS[model] <= set(tags["scalars"])
-    assert any(tag.startswith("lr-") for tag in tags["scalars"])
+    assert any(tag.startswith("train/learning_rate") for tag in tags["scalars"])
     assert "samples/text_summary" in tags["tensors"]
     assert "_hparams_/session_start_info" in events.summary_metadata
 

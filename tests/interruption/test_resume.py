@@ -66,9 +66,7 @@ def _state(folder: Path, name: str = "last") -> dict[str, Any]:
 
 
 def _scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
-    events = EventAccumulator(
-        str(folder / "tensorboard"), size_guidance={"scalars": 0, "tensors": 0}
-    ).Reload()
+    events = EventAccumulator(str(folder), size_guidance={"scalars": 0, "tensors": 0}).Reload()
     found = {tag: [(one.step, one.value) for one in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
     found |= {tag: [(one.step, 0.0) for one in events.Tensors(tag)] for tag in events.Tags()["tensors"]}
     return found

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
+from torch.utils.tensorboard import SummaryWriter
 
 from attention_lab.tensorboard_plugin import AttentionRecord, write_record
 
@@ -46,6 +47,12 @@ def make_run(folder: Path) -> Path:
     return folder
 
 
+PREDICTIONS = "source\toutput\treference\tedits"
+SAMPLES = "\n".join(
+    ["| input | output | expected |", "| `sh` | `SH OW` | `SH` |", "| `it's` | `` | ` IH T ` |"]
+)
+
+
 def page_data(path: Path) -> Any:
     text = path.read_text(encoding="utf-8")
     return json.loads(text.split('id="report">')[1].split("</script>")[0])
@@ -61,6 +68,40 @@ def test_a_run_becomes_one_file(command: Command, run_folder: Path) -> None:
     assert run["config"] == {"seed": "7", "model.layers": "2"} and run["metrics"] == {"test/accuracy": 0.75}
     assert run["curves"]["train/loss"] == [[0, 1.0], [5, pytest.approx(1 / 6)]]
     assert data["tags"] == {"logs/mine": {"example 1/decoder": {"steps": [0, 5]}}}
+
+
+def test_samples_errors_and_the_monitored_metric_are_told(command: Command, run_folder: Path) -> None:
+    (run_folder / "config.yaml").write_text("monitor:\n  metric: validation/token_error_rate\n  mode: min\n")
+    rows = [PREDICTIONS, "a\tA\tA\t0", "long\tB B B B\tA A A A\t4", "b\tB B\tA\t2"]
+    (run_folder / "predictions.tsv").write_text("\n".join([*rows, "c\\t\tB\tA\t1"]) + "\n")
+    (run_folder / "confusions.tsv").write_text("expected and written\ttimes\texample\nA → B\t6\tlong: …\n")
+    (run_folder / ".hydra").mkdir()
+    (run_folder / ".hydra" / "hydra.yaml").write_text("hydra: {runtime: {choices: {scoring: dot}}}")
+    writer = SummaryWriter(str(run_folder / "tensorboard"))
+    writer.add_text("samples", "| old |", 0)
+    writer.add_text("samples", SAMPLES, 5)
+    writer.close()
+    assert command("stage=report", f"run={run_folder}").status == 0
+    (run,) = page_data(run_folder / "report.html")["runs"]
+    assert run["headline"] == "test/token_error_rate" and run["config"]["scoring"] == "dot"
+    assert run["samples"] == [["sh", "SH OW", "SH"], ["it's", "", " IH T "]]
+    assert run["worst"] == [
+        ["b", "B B", "A", "2"],
+        ["long", "B B B B", "A A A A", "4"],
+        ["c\t", "B", "A", "1"],
+    ]
+    assert run["confusions"] == [["A → B", "6", "long: …"]]
+
+
+@pytest.mark.parametrize(
+    "table", ["", "source\toutput\n", "source\toutput\treference\tedits\na\tb\n", "\udcff"]
+)
+def test_tables_that_are_damaged_are_left_out(command: Command, run_folder: Path, table: str) -> None:
+    for name in ("predictions.tsv", "confusions.tsv"):
+        (run_folder / name).write_bytes(table.encode("utf-8", "surrogateescape"))
+    assert command("stage=report", f"run={run_folder}").status == 0
+    (run,) = page_data(run_folder / "report.html")["runs"]
+    assert run["worst"] == run["confusions"] == []
 
 
 def test_several_runs_are_compared_in_one_file(command: Command, run_folder: Path) -> None:

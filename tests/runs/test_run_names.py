@@ -68,7 +68,7 @@ def test_the_jobs_of_a_sweep_are_named_after_the_options_that_differ(command: An
     again = command(*options, "resume=auto", folder=done.folder)
     assert again.status == 0 and "no checkpoint yet" not in again.err, again.err
     assert sorted(path.name for path in done.folder.iterdir() if path.is_dir()) == ["0_seed-1", "1_seed-2"]
-    events = EventAccumulator(str(done.folder / "0_seed-1" / "tensorboard")).Reload()
+    events = EventAccumulator(str(done.folder / "0_seed-1")).Reload()
     content = events.summary_metadata["_hparams_/experiment"].plugin_data.content
     columns = {one.name: one.differs for one in HParamsPluginData.FromString(content).experiment.hparam_infos}
     assert {name for name, differs in columns.items() if differs} == {

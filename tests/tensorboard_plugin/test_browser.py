@@ -13,7 +13,8 @@ from attention_log import Log
 from chromium import CHROMIUM, READY, Browser
 
 from attention_lab.tensorboard_plugin import add_attention
-from attention_lab.tensorboard_plugin.report import Run, make_page, read_log
+from attention_lab.tensorboard_plugin.event_files import read_log
+from attention_lab.tensorboard_plugin.report import Run, make_page
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
 
@@ -261,7 +262,7 @@ def test_in_tensorboard_it_asks_nobody_else_and_follows_the_page(
 def test_the_report_opens_from_disk_and_is_as_inert(browser: Browser, logs: Path, tmp_path: Path) -> None:
     runs = []
     for name in ("a", "b", "hostile"):
-        _, records = read_log(logs / name)
+        records = read_log(logs / name).records
         curves = {HOSTILE[0]: [(0, 1.0), (5, 0.5)], "train/loss": [(0, 2.0), (1, float("nan")), (2, 1.0)]}
         runs.append(Run(name, {HOSTILE[1]: HOSTILE[0]}, {HOSTILE[2]: 1.0, "test/x": 0.5}, curves, records))
     path = tmp_path / "report.html"

@@ -1,6 +1,6 @@
 """Log the weights of every attention on a few fixed examples while a model trains, this package's or any."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from math import isnan
 from typing import Any
@@ -15,20 +15,26 @@ from torch.utils.tensorboard import SummaryWriter
 
 from attention_lab.callbacks.batch_observation import Forward, Labels, observe_batch
 from attention_lab.callbacks.tensorboard import add_picture, run_writer
-from attention_lab.callbacks.trackers import run_trackers
+from attention_lab.callbacks.trackers import Charts, run_trackers
 from attention_lab.errors import LabError
 from attention_lab.metrics import attention_entropy, monotonicity
 from attention_lab.tasks import Observation, Task
-from attention_lab.tasks.pictures import record_pictures, scale_tops
+from attention_lab.tasks.pictures import record_thumbnails, scale_tops
 from attention_lab.tensorboard_plugin.description import readable
 from attention_lab.tensorboard_plugin.writer import write_record
 from attention_lab.text_tables import markdown_code, markdown_table
 
 MEASURES: dict[str, Callable[[Tensor], Tensor]] = {
-    "attention_entropy": lambda weights: attention_entropy(weights).mean(-1),
-    "attention_monotonicity": monotonicity,
+    "weights/heads/entropy": lambda weights: attention_entropy(weights).mean(-1),
+    "weights/heads/monotonicity": monotonicity,
 }
-"""Functions from an example's weights [H, Q, K] to a number for each head, by the name of the scalar."""
+"""Functions from an example's weights [H, Q, K] to a number for each head, by the start of the scalar's name.
+
+`weights` sorts behind `train` and `validation`, so that TensorBoard shows losses and metrics first, and
+`heads` behind the pictures of examples.
+"""
+Measured = dict[tuple[str, str], dict[str, float]]
+"""For each measure and attention a number for each head, by the name of the scalar."""
 
 
 class AttentionMaps(pl.Callback):
@@ -82,6 +88,7 @@ class AttentionMaps(pl.Callback):
         self.every = every
         self.validations = 0
         self.tops: dict[str, float] = {}
+        self.charts: Charts = {}
 
     def state_dict(self) -> dict[str, Any]:
         """The number of validations so far, and the scales of the pictures."""
@@ -129,9 +136,13 @@ class AttentionMaps(pl.Callback):
         observations = observe_probe(trainer, pl_module, self.examples)
         writer = run_writer(trainer)
         self._log_maps([tracker.log_picture for tracker in trackers], writer, observations, step)
-        measures = _measures([observation.weights for observation in observations])
+        measured = _measure([observation.weights for observation in observations])
+        charts = _charts(trainer.callback_metrics, measured)
         for tracker in trackers:
-            tracker.log_metrics(measures, step)
+            tracker.log_metrics({name: value for heads in measured.values() for name, value in heads.items()}, step)
+            if charts != self.charts:  # at first, and when there is another metric
+                tracker.log_charts(charts)
+        self.charts = charts
         if writer is not None:
             writer.add_text("samples", _table(observations), step)
 
@@ -150,21 +161,35 @@ class AttentionMaps(pl.Callback):
                 place = readable(record.module)
                 if writer is not None:
                     write_record(writer, f"example {number}/{place}", record, step)
-                for name, picture in record_pictures(record, self.tops[place]):
+                for name, picture in record_thumbnails(record, self.tops[place]):
                     for log_picture in pictures:
-                        log_picture(f"attention/example {number}/{name}", picture, step)
+                        log_picture(f"weights/example {number}/{name}", picture, step)
 
 
-def _measures(examples: list[dict[str, Tensor]]) -> dict[str, float]:
+def _measure(examples: list[dict[str, Tensor]]) -> Measured:
     """The measures of every head of every attention, each the mean over the examples."""
-    found = {}
+    found: Measured = {}
     for module in examples[0]:
         for name, measure in MEASURES.items():
             heads = torch.stack([measure(weights[module]) for weights in examples]).nanmean(0)
-            for head, value in enumerate(heads.tolist(), start=1):
-                if not isnan(value):  # monotonicity is undefined for one row
-                    found[f"{name}/{readable(module)} head {head}"] = value
+            found[name, readable(module)] = {
+                f"{name}/{readable(module)} head {head}": value
+                for head, value in enumerate(heads.tolist(), start=1)
+                if not isnan(value)  # monotonicity is undefined for one row
+            }
     return found
+
+
+def _charts(metrics: Iterable[str], measured: Measured) -> Charts:
+    """Charts of several lines: a metric in training and validation, and the heads of an attention."""
+    charts: dict[str, dict[str, list[str]]] = {"losses and metrics": {}}
+    for name in sorted(metrics, key=lambda name: (not name.endswith("/loss"), name)):
+        part, _, metric = name.partition("/")
+        if part in ("train", "validation"):
+            charts["losses and metrics"].setdefault(metric, []).append(name)
+    for (measure, place), heads in measured.items():
+        charts.setdefault(f"{measure.rpartition('/')[2]} of the weights of each head", {})[place] = list(heads)
+    return charts
 
 
 def _table(observations: list[Observation]) -> str:

@@ -1,17 +1,21 @@
 """Write the learned vectors of symbols for TensorBoard's Embedding Projector at the end of training."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import pytorch_lightning as pl
+from google.protobuf import text_format  # type: ignore[import-untyped]
+from tensorboard.plugins.projector.projector_config_pb2 import ProjectorConfig
 from torch import Tensor, nn
 
-from attention_lab.callbacks.tensorboard import run_writer
+from attention_lab.callbacks.tensorboard import run_logger
 from attention_lab.data.reading.codecs import ClassificationCodec, Codec, TransductionCodec
 from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.data.reading.language_codec import LanguageCodec
 from attention_lab.data.reading.vocabulary import Tokenizer
 from attention_lab.sizes import PAD
 from attention_lab.tasks import Task
+from attention_lab.writing import write_atomically
 
 
 class Embeddings(pl.Callback):
@@ -19,12 +23,27 @@ class Embeddings(pl.Callback):
 
     def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Write the tables, on the writing process only."""
-        writer = run_writer(trainer)
-        if writer is None:
-            return
         assert isinstance(pl_module, Task)
-        for name, labels, vectors in embedding_tables(pl_module):
-            writer.add_embedding(vectors, metadata=labels, tag=name, global_step=trainer.global_step)
+        logger = run_logger(trainer)
+        if logger is not None:
+            write_projector(Path(logger.log_dir), embedding_tables(pl_module))
+
+
+def write_projector(folder: Path, tables: Iterable[tuple[str, list[str], Tensor]]) -> None:
+    """Write tables with their labels into `embeddings`, and the file by which TensorBoard finds them.
+
+    torch's `add_embedding` would leave a folder named after the step beside the run's other files.
+    """
+    config = ProjectorConfig()
+    for name, labels, vectors in tables:
+        entry = config.embeddings.add(tensor_name=f"{name}:{len(labels)}")
+        entry.tensor_path = f"embeddings/{name}/tensors.tsv"
+        entry.metadata_path = f"embeddings/{name}/metadata.tsv"
+        rows = ("\t".join(map(repr, row)) for row in vectors.tolist())
+        write_atomically(folder / entry.tensor_path, "\n".join(rows) + "\n")
+        write_atomically(folder / entry.metadata_path, "\n".join(labels) + "\n")
+    if config.embeddings:
+        write_atomically(folder / "projector_config.pbtxt", text_format.MessageToString(config))
 
 
 def embedding_tables(task: Task) -> Iterator[tuple[str, list[str], Tensor]]:

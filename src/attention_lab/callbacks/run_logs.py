@@ -11,6 +11,7 @@ from pytorch_lightning.loggers import CSVLogger, Logger
 
 from attention_lab.callbacks.tensorboard import RunLogger
 from attention_lab.reading import open_regular
+from attention_lab.tensorboard_plugin.event_files import event_files
 from attention_lab.writing import remove
 
 Marks = dict[str, int]
@@ -23,7 +24,7 @@ def mark(loggers: Iterable[Logger]) -> Marks:
     for logger in loggers:
         if isinstance(logger, RunLogger):
             logger.finalize("")  # flushes without closing
-            marks |= {path.name: path.stat().st_size for path in _events(logger)}
+            marks |= {path.name: path.stat().st_size for path in event_files(Path(logger.log_dir))}
         elif isinstance(logger, CSVLogger):
             logger.save()
             table = _table(logger)
@@ -35,7 +36,7 @@ def rewind(loggers: Iterable[Logger], marks: Mapping[str, int]) -> None:
     """Cut the log files back to the marks."""
     for logger in loggers:
         if isinstance(logger, RunLogger):
-            for path in _events(logger):
+            for path in event_files(Path(logger.log_dir)):
                 if path.name in marks:
                     os.truncate(path, min(path.stat().st_size, marks[path.name]))
                 else:
@@ -46,10 +47,6 @@ def rewind(loggers: Iterable[Logger], marks: Mapping[str, int]) -> None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # it warns that it removes the file, which is written again
                 logger.experiment.metrics = rows
-
-
-def _events(logger: RunLogger) -> list[Path]:
-    return sorted(Path(logger.log_dir).glob("*tfevents*"))
 
 
 def _table(logger: CSVLogger) -> Path:

@@ -1,6 +1,8 @@
 """The run's single TensorBoard file, with pictures and hyperparameters."""
 
+import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
@@ -12,15 +14,20 @@ from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 from torch.utils.tensorboard import SummaryWriter
 from torch.utils.tensorboard.summary import hparams
 
-from attention_lab.callbacks.trackers.base import RunTracker, run_trackers
+from attention_lab.callbacks.trackers.base import Charts, RunTracker, run_trackers
+from attention_lab.tensorboard_plugin.event_files import event_folder
 from attention_lab.viz import to_png
 
 TICKED = 5
 """Number of columns that the HPARAMS tab shows by default."""
+_LEARNING_RATE = re.compile(r"^lr-[A-Za-z]\w*")
+_ENDS = ("_low", "_high")
 
 
 class RunLogger(TensorBoardLogger, RunTracker):
-    """A TensorBoard logger that writes one event file for a run: `folder/tensorboard`.
+    """A TensorBoard logger that writes one event file into the run's folder, whose name TensorBoard shows.
+
+    Losses and metrics come first among the scalars: see `scalar_tags`.
 
     Lightning finalizes a logger after fitting and again after testing, and each time would start a new file.
 
@@ -29,7 +36,12 @@ class RunLogger(TensorBoardLogger, RunTracker):
     """
 
     def __init__(self, folder: str) -> None:
-        super().__init__(save_dir=folder, name="", version="tensorboard", default_hp_metric=False)
+        place = event_folder(Path(folder))  # of a run that is resumed, where it wrote before
+        super().__init__(save_dir=str(place), name="", version="", default_hp_metric=False)
+
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        """Log the scalars under their tags."""
+        super().log_metrics(scalar_tags(metrics), step)
 
     @rank_zero_only
     def log_settings(
@@ -55,6 +67,16 @@ class RunLogger(TensorBoardLogger, RunTracker):
         """Write a picture for the Images tab."""
         add_picture(self.experiment, tag, picture, step)
 
+    @rank_zero_only
+    def log_charts(self, charts: Charts) -> None:
+        """Set up the CUSTOM SCALARS tab."""
+        self.experiment.add_custom_scalars(
+            {
+                category: {title: ["Multiline", [re.escape(tag) for tag in tags]] for title, tags in group.items()}
+                for category, group in charts.items()
+            }
+        )
+
     def log_results(self, metrics: Mapping[str, float], step: int) -> None:
         """Nothing: the HPARAMS tab reads the metrics that Lightning logs."""
 
@@ -77,6 +99,19 @@ class RunLogger(TensorBoardLogger, RunTracker):
             self.experiment.close()
 
 
+def scalar_tags(metrics: Mapping[str, float]) -> dict[str, float]:
+    """Metrics as the scalars of TensorBoard, which sorts them by their tags.
+
+    The number of the epoch and the ends of intervals, which are in `metrics.json`, would be in the way of
+    losses and headline metrics and are left out. The learning rate stands with the training.
+    """
+    return {
+        _LEARNING_RATE.sub("train/learning_rate", name): value
+        for name, value in metrics.items()
+        if name != "epoch" and not (name.endswith(_ENDS) and name.rpartition("_")[0] in metrics)
+    }
+
+
 def add_picture(writer: SummaryWriter, tag: str, picture: Image, step: int) -> None:
     """Write a picture as it is: `add_image` would encode it anew."""
     image = Summary.Image(
@@ -87,8 +122,11 @@ def add_picture(writer: SummaryWriter, tag: str, picture: Image, step: int) -> N
 
 def run_writer(trainer: pl.Trainer) -> SummaryWriter | None:
     """The writer of the run's TensorBoard file; None without one, or on a process that does not write."""
-    for logger in run_trackers(trainer):
-        if isinstance(logger, RunLogger):
-            writer: SummaryWriter = logger.experiment
-            return writer
-    return None
+    logger = run_logger(trainer)
+    writer: SummaryWriter | None = logger.experiment if logger is not None else None
+    return writer
+
+
+def run_logger(trainer: pl.Trainer) -> RunLogger | None:
+    """The run's TensorBoard logger; None without one, or on a process that does not write."""
+    return next((one for one in run_trackers(trainer) if isinstance(one, RunLogger)), None)

@@ -86,11 +86,13 @@ def write_settings(trainer: pl.Trainer, plain: Config, task: Task, folder: Path,
         own = start.own or {}
         rewind(trainer.loggers, interrupted_epoch_state(own[STATE])["logs"] if STATE in own else {})
     hydra = HydraConfig.get()
+    monitored = str(plain["monitor"]["metric"]).replace("validation/", "test/")
+    headlines = tuple(sorted(task.headlines, key=lambda name: name != monitored))
     for tracker in run_trackers(trainer):
         if start.resuming:
             tracker.continue_run()
         else:
-            tracker.log_settings(hparam_columns(plain, hydra), task.headlines, hparam_order(hydra))
+            tracker.log_settings(hparam_columns(plain, hydra), headlines, hparam_order(hydra))
 
 
 def fit_metrics(trainer: pl.Trainer, task: Task, cost: Cost) -> dict[str, float]:

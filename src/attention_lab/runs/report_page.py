@@ -9,8 +9,10 @@ from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.errors import LabError
 from attention_lab.runs.results import flatten_options
-from attention_lab.runs.run_folder import METRICS, read_metrics, read_options, read_yaml_or_none
-from attention_lab.tensorboard_plugin.report import Run, make_page, read_log
+from attention_lab.runs.run_folder import METRICS, read_choices, read_metrics, read_options, read_yaml_or_none
+from attention_lab.runs.test_errors import read_confusions, read_worst
+from attention_lab.tensorboard_plugin.event_files import event_folder, read_log
+from attention_lab.tensorboard_plugin.report import Run, make_page
 from attention_lab.writing import write_atomically
 
 FILE = "report.html"
@@ -27,7 +29,8 @@ def report(config: DictConfig) -> None:
     names = _names(folders)
     runs = [_read(folder, name) for folder, name in zip(folders, names, strict=True)]
     target = folders[0] if len(folders) == 1 else Path(HydraConfig.get().runtime.output_dir)
-    page = make_page(" and ".join(names), _command(folders[0]) if len(folders) == 1 else "", runs)
+    title = " and ".join(names) if len(names) < 3 else f"{len(names)} runs"
+    page = make_page(title, _command(folders[0]) if len(folders) == 1 else "", runs)
     write_atomically(target / FILE, page)
     print(f"Report: {target / FILE} ({len(page) / 1e6:.1f} MB)")
 
@@ -65,11 +68,20 @@ def _names(folders: list[Path]) -> list[str]:
 
 def _read(folder: Path, name: str) -> Run:
     """The contents of a run's folder; a run without a log has no curves and no attention."""
-    log, config, metrics = folder / "tensorboard", folder / "config.yaml", folder / METRICS
-    curves, records = read_log(log) if log.is_dir() else ({}, {})
+    config, metrics = folder / "config.yaml", folder / METRICS
+    log = read_log(event_folder(folder))
     options = flatten_options(read_options(config, str(config)))
-    results = read_metrics(metrics, str(metrics)) if metrics.exists() else {}
-    return Run(name, {path: str(value) for path, value in options.items()}, results, curves, records)
+    return Run(
+        name,
+        {**read_choices(folder), **{path: str(value) for path, value in options.items()}},
+        read_metrics(metrics, str(metrics)) if metrics.exists() else {},
+        log.curves,
+        log.records,
+        samples=log.samples,
+        confusions=read_confusions(folder),
+        worst=read_worst(folder),
+        headline=str(options.get("monitor.metric", "")).replace("validation/", "test/"),
+    )
 
 
 def _command(folder: Path) -> str:

@@ -76,7 +76,7 @@ def print_results(metrics: Mapping[str, float], tables: Sequence[ConsoleTable], 
         if path.exists():
             console.print(f"{name:<12} {path}", soft_wrap=True, highlight=False)
     commands = {
-        "TensorBoard": ("tensorboard", f"tensorboard --logdir {folder}"),
+        "TensorBoard": ("**/events.out.tfevents.*", f"tensorboard --logdir {folder}"),
         "MLflow": ("mlflow.db", f"mlflow ui --backend-store-uri sqlite:///{folder / 'mlflow.db'}"),
         "W&B": ("wandb/offline-run-*", f"wandb sync {folder}/wandb/offline-run-*"),
     }

@@ -8,13 +8,12 @@ import numpy.typing as npt
 
 from attention_lab.reading import read_regular
 from attention_lab.runs.run_folder import Job
-from attention_lab.text_tables import ESCAPES
+from attention_lab.text_tables import unescape
 
 RATES = ("test/token_error_rate", "test/sequence_error_rate")
 """The metrics that are ratios of sums over the examples of `predictions.tsv`."""
 _MOST = 1 << 28  # bytes of a table
 _HEADER = ["source", "output", "reference", "edits"]
-_UNESCAPED = {escape: chr(character) for character, escape in ESCAPES.items()}
 
 
 class TestPredictions(NamedTuple):
@@ -56,10 +55,4 @@ def _read(job: Job) -> tuple[tuple[str, ...], Sequence[str], npt.NDArray[Any]] |
         edits = np.array([int(row[3]) for row in rows], np.int64)
     except (OSError, ValueError, OverflowError):
         return None
-    return tuple(row[0] for row in rows), [_unescaped(row[2]) for row in rows], edits
-
-
-def _unescaped(text: str) -> str:
-    for escape, character in _UNESCAPED.items():
-        text = text.replace(escape, character)
-    return text
+    return tuple(row[0] for row in rows), [unescape(row[2]) for row in rows], edits

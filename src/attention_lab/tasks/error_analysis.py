@@ -1,7 +1,7 @@
 """Tables of all outputs of a test and of its commonest errors."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +15,9 @@ from attention_lab.writing import write_atomically
 
 COLUMNS = ("expected → written", "times", "example: output (reference)")
 """The columns of a table of errors."""
+
+CONFUSIONS = ("expected and written", "times", "example")
+"""The columns of `confusions.tsv`."""
 
 CONSOLE, LISTED, WORST = 10, 100, 20
 """Most confusions on the console, most in `errors.md`, and most examples listed there."""
@@ -41,7 +44,7 @@ class ErrorAnalysis(NamedTuple):
 def write_error_analysis(
     examples: Sequence[ScoredExample], codec: Codec, split: Split, folder: Path
 ) -> ErrorAnalysis:
-    """Write `predictions.tsv` and `errors.md` of a test.
+    """Write `predictions.tsv`, `confusions.tsv` and `errors.md` of a test.
 
     Args:
         examples: the scored examples, in the order of testing.
@@ -51,17 +54,23 @@ def write_error_analysis(
     """
     judged = _by_row(examples, split)
     table = [("source", "output", "reference", "edits"), *(_texts(codec, one) for one in judged.values())]
-    lines = ["\t".join(text.translate(ESCAPES) for text in row) for row in table]
-    write_atomically(folder / "predictions.tsv", "\n".join(lines) + "\n")
+    _write_table(folder / "predictions.tsv", table)
 
     wrong = {row: one for row, one in judged.items() if one.edits}
     mistaken = list(wrong.values())
     found = confusions((one.output, one.reference) for one in mistaken)
     rows = [(_name(codec, one), str(one.times), _example(codec, mistaken[one.example])) for one in found]
+    _write_table(folder / "confusions.tsv", [CONFUSIONS, *rows[:LISTED]])
     worst = sorted(wrong, key=lambda row: (-wrong[row].rate, row))
     shown = [_texts(codec, wrong[row]) for row in worst[:WORST]]
     write_atomically(folder / "errors.md", _markdown(judged, found, rows, shown))
     return ErrorAnalysis(ConsoleTable("Commonest errors", COLUMNS, rows[:CONSOLE], right=(1,)), worst)
+
+
+def _write_table(path: Path, rows: Iterable[Sequence[str]]) -> None:
+    """Write rows as lines of tab-separated cells."""
+    lines = ["\t".join(text.translate(ESCAPES) for text in row) for row in rows]
+    write_atomically(path, "\n".join(lines) + "\n")
 
 
 def _by_row(judged: Sequence[ScoredExample], split: Split) -> dict[int, ScoredExample]:

@@ -11,7 +11,15 @@ from PIL.Image import Image
 from attention_lab.tasks.observation import Observation
 from attention_lab.tensorboard_plugin.description import readable
 from attention_lab.tensorboard_plugin.record import AttentionRecord
-from attention_lab.viz import Heatmap, Overlay, draw_heatmaps, draw_overlays, rounded_top, to_png
+from attention_lab.viz import (
+    Heatmap,
+    Overlay,
+    draw_heatmaps,
+    draw_overlays,
+    draw_thumbnail,
+    rounded_top,
+    to_png,
+)
 from attention_lab.writing import write_atomically
 
 Records = Sequence[AttentionRecord]
@@ -39,17 +47,39 @@ def record_pictures(record: AttentionRecord, top: float) -> Iterator[tuple[str, 
     If the input is a picture: one for each head, with a panel for each query. `top` is the weight of the
     darkest colour.
     """
-    place = readable(record.module)
-    title = " → ".join(_short(text) for text in (record.input, record.output) if text)
-    many = len(record.weights) > 1
+    place, title = readable(record.module), _title(record)
     if record.picture is not None:
-        pixels, cell = record.picture
-        for number, head in enumerate(record.weights, start=1):
-            overlay = Overlay(pixels / 255, cell, head, record.queries, record.gold)
-            name = f"{place} head {number}" if many else place
+        for name, overlay in _overlays(record):
             yield name, draw_overlays(overlay, title=title, subtitle=name, maximum=top)
-        return
-    heads = [
+    else:
+        yield place, draw_heatmaps(_heads(record), title=title, subtitle=place, maximum=top)
+
+
+def record_thumbnails(record: AttentionRecord, top: float) -> Iterator[tuple[str, Image]]:
+    """The same pictures for TensorBoard, which shows them small: transparent, with fewer and larger words."""
+    if record.picture is not None:
+        for name, overlay in _overlays(record):
+            yield name, draw_overlays(overlay, title=_title(record), maximum=top, themed=True)
+    else:
+        yield readable(record.module), draw_thumbnail(_heads(record), title=_title(record), maximum=top)
+
+
+def _title(record: AttentionRecord) -> str:
+    return " → ".join(_short(text) for text in (record.input, record.output) if text)
+
+
+def _overlays(record: AttentionRecord) -> Iterator[tuple[str, Overlay]]:
+    """A name and the weights over the picture for each head."""
+    assert record.picture is not None
+    place, (pixels, cell) = readable(record.module), record.picture
+    for number, head in enumerate(record.weights, start=1):
+        overlay = Overlay(pixels / 255, cell, head, record.queries, record.gold)
+        yield f"{place} head {number}" if len(record.weights) > 1 else place, overlay
+
+
+def _heads(record: AttentionRecord) -> list[Heatmap]:
+    many = len(record.weights) > 1
+    return [
         Heatmap(
             head,
             title=f"head {number}" if many else "",
@@ -60,7 +90,6 @@ def record_pictures(record: AttentionRecord, top: float) -> Iterator[tuple[str, 
         )
         for number, (head, mask) in enumerate(zip(record.weights, record.attended, strict=True), start=1)
     ]
-    yield place, draw_heatmaps(heads, title=title, subtitle=place, maximum=top)
 
 
 def save_pictures(observations: list[Observation], folder: Path) -> list[Path]:

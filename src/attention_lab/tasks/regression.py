@@ -18,6 +18,7 @@ from attention_lab.models.kernel_regression import KernelRegression
 from attention_lab.tasks.loss_curve import save_losses
 from attention_lab.tasks.observation import Observation, Sides, make_observation
 from attention_lab.tasks.task import Task
+from attention_lab.tensorboard_plugin.event_files import event_folder
 from attention_lab.text_tables import ConsoleTable
 from attention_lab.viz import to_png
 from attention_lab.viz.panels import Lines, Series
@@ -167,7 +168,7 @@ class Regression(Task):
         x, y, drawn_x, drawn_y = (part.squeeze(-1).float().cpu() for part in pairs)
         return Curve(x, y, drawn_x, drawn_y, mean)
 
-    def curve_picture(self) -> Image | None:
+    def curve_picture(self, *, thumbnail: bool = False) -> Image | None:
         """The fitted curve with its samples; None for data with several inputs."""
         curve = self.curve()
         if curve is None:
@@ -184,7 +185,7 @@ class Regression(Task):
             names="above",
         )
         width = "" if self.width is None else f", width {self.width:.4g}"
-        return draw_panels([panel], title=f"Kernel regression{width}")
+        return draw_panels([panel], title=f"Kernel regression{width}", thumbnail=thumbnail)
 
     def write_artifacts(self, folder: Path, data: DataModule, pictures: int) -> list[ConsoleTable]:
         """Write heatmaps, `attention/fit.png` with the fitted curve and `attention/loss.png`."""
@@ -193,7 +194,7 @@ class Regression(Task):
             fitted = self.curve_picture()
             if fitted is not None:
                 write_atomically(folder / "attention" / "fit.png", to_png(fitted))
-            save_losses(folder / "tensorboard", folder / "attention", f"{self.reduction} of squared errors")
+            save_losses(event_folder(folder), folder / "attention", f"{self.reduction} of squared errors")
         return tables
 
     def _memorized(self, batch: RegressionBatch) -> Tensor:

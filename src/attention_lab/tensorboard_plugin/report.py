@@ -6,17 +6,11 @@ How such a file is made, and what it allows itself, is in `page.py`.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeVar
 
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-from attention_lab.errors import LabError
-from attention_lab.reading import check_regular
-from attention_lab.tensorboard_plugin import PLUGIN, STATIC
-from attention_lab.tensorboard_plugin.codec import decode
+from attention_lab.tensorboard_plugin import STATIC
 from attention_lab.tensorboard_plugin.description import describe_header, read_description
+from attention_lab.tensorboard_plugin.event_files import Point
 from attention_lab.tensorboard_plugin.page import Blobs, Page, make_html, pack
 
 POINTS = 1000
@@ -26,9 +20,6 @@ STEPS = 25
 ROOM = 48 * 2**20
 """Bytes of records, before they are compressed, beyond which fewer steps are kept."""
 
-_DAMAGED = 10_000  # most events that are passed over
-_MOST = 1 << 32  # bytes of an event file
-Point = tuple[int, float]
 T = TypeVar("T")
 
 
@@ -42,6 +33,10 @@ class Run:
         metrics: its final numbers.
         curves: numbers over steps, by name.
         records: header and body of each attention record, by tag and step.
+        samples: input, output and what was expected of the examples of the records.
+        confusions: the commonest errors of its test: what was written for what, how often, and an example.
+        worst: the worst outputs of its test: input, output, reference, edits.
+        headline: the metric by which runs like it are compared.
     """
 
     name: str
@@ -49,50 +44,10 @@ class Run:
     metrics: Mapping[str, float] = field(default_factory=dict)
     curves: Mapping[str, Sequence[Point]] = field(default_factory=dict)
     records: Mapping[str, Mapping[int, Blobs]] = field(default_factory=dict)
-
-
-def read_log(folder: Path) -> tuple[dict[str, list[Point]], dict[str, dict[int, Blobs]]]:
-    """The curves and the attention records in the event files of a folder; what is no record is left out.
-
-    Raises:
-        LabError: an event file is no regular file, or too large.
-    """
-    for path in sorted(folder.glob("*tfevents*")):  # which TensorBoard opens, whatever they are
-        try:
-            check_regular(path, _MOST)
-        except OSError as error:
-            raise LabError(f"{path} cannot be read: {error.strerror}; move it out of the folder") from None
-    accumulator = EventAccumulator(str(folder), size_guidance={"scalars": 0, "tensors": 0, "images": 1})
-    for _ in range(_DAMAGED):
-        try:
-            accumulator.Reload()
-            break
-        except DecodeError:  # an event that is none; it goes on after that
-            continue
-    curves = {
-        tag: [(event.step, event.value) for event in accumulator.Scalars(tag)]
-        for tag in accumulator.Tags()["scalars"]
-    }
-    records: dict[str, dict[int, Blobs]] = {}
-    try:
-        tags = accumulator.PluginTagToContent(PLUGIN)
-    except KeyError:  # no attention was logged
-        tags = {}
-    for tag in sorted(tags):
-        for event in accumulator.Tensors(tag):
-            blobs = tuple(event.tensor_proto.string_val)
-            if _is_record(blobs):
-                records.setdefault(tag, {})[event.step] = (blobs[0], blobs[1])
-    return curves, records
-
-
-def _is_record(blobs: Sequence[bytes]) -> bool:
-    try:
-        header, body = blobs
-        decode(header, body)
-    except ValueError:
-        return False
-    return True
+    samples: Sequence[Sequence[str]] = ()
+    confusions: Sequence[Sequence[str]] = ()
+    worst: Sequence[Sequence[str]] = ()
+    headline: str = ""
 
 
 def make_page(title: str, about: str, runs: Sequence[Run]) -> str:
@@ -130,6 +85,10 @@ def _described(records: Mapping[int, Blobs]) -> dict[str, Any]:
 def _facts(run: Run) -> dict[str, Any]:
     return {
         "name": run.name,
+        "headline": run.headline,
+        "samples": run.samples,
+        "confusions": run.confusions,
+        "worst": run.worst,
         "config": dict(run.config),
         "metrics": {name: _finite(value) for name, value in run.metrics.items()},
         "curves": {

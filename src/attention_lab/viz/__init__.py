@@ -5,6 +5,7 @@ from attention_lab.viz.heatmap import draw_heatmaps
 from attention_lab.viz.notebook.figure import show_heatmaps
 from attention_lab.viz.overlay import Overlay, draw_overlays
 from attention_lab.viz.png import to_png
+from attention_lab.viz.thumbnail import draw_thumbnail
 from attention_lab.viz.tops import rounded_top
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "Scale",
     "draw_heatmaps",
     "draw_overlays",
+    "draw_thumbnail",
     "rounded_top",
     "show_heatmaps",
     "to_png",

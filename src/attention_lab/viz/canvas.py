@@ -24,6 +24,8 @@ BAD = GOLD + 1
 RAMP = STATIC / "viewer" / "ramp.js"
 """The colours that these pictures and the Attention tab have in common."""
 _BAD_COLOUR = "cc3c96"
+# As far in contrast from white as from TensorBoard's dark grey (#303030): 3.6 to 1.
+_WEIGHT, _ANY_INK, _ANY_GOLD = "1e88e5", "7f868f", "e0771a"
 
 
 def _rgb(colour: str) -> list[int]:
@@ -64,6 +66,22 @@ def _palette() -> Pixels:
 
 PALETTE = _palette()
 """[256, 3] sRGB colours."""
+
+
+def _themed_palette() -> Pixels:
+    """[256, 4] sRGB and opacity: paper and weight 0 let the page through, so it may be light or dark."""
+    colours = np.concatenate([_palette(), np.full((256, 1), 255, np.uint8)], axis=1)
+    colours[:SHADES] = [*_rgb(_WEIGHT), 0]
+    colours[:SHADES, 3] = np.rint(np.linspace(0, 255, SHADES))
+    colours[PAPER : INK + 1] = [*_rgb(_ANY_INK), 0]
+    # Grey words on a page of any colour have little contrast, so quiet ones are less pale than on white.
+    colours[PAPER : INK + 1, 3] = np.rint(255 * np.linspace(0, 1, INK + 1 - PAPER) ** 0.7)
+    colours[GOLD, :3] = _rgb(_ANY_GOLD)
+    return colours
+
+
+THEMED = _themed_palette()
+"""[256, 4] sRGB colours and opacity, for pages whose colours are not known."""
 
 
 class Canvas:
@@ -107,8 +125,12 @@ class Canvas:
         self.pixels[top - 1 : top + height + 1, left - 1] = shade
         self.pixels[top - 1 : top + height + 1, left + width] = shade
 
-    def image(self) -> Image.Image:
-        """The picture, in Pillow's palette mode."""
+    def image(self, *, themed: bool = False) -> Image.Image:
+        """The picture, in Pillow's palette mode; `themed` is transparent where the paper is."""
         image = Image.fromarray(self.pixels)
-        image.putpalette(PALETTE.tobytes())
+        if themed:
+            image.putpalette(THEMED.tobytes(), "RGBA")
+            image.info["transparency"] = THEMED[:, 3].tobytes()
+        else:
+            image.putpalette(PALETTE.tobytes())
         return image

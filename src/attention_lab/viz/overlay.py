@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from attention_lab.viz.canvas import BAD, GOLD, INK, PALETTE, PAPER, SHADES, Canvas
-from attention_lab.viz.cells import Flags, Scale, shades
+from attention_lab.viz.canvas import PALETTE, THEMED, Canvas
+from attention_lab.viz.cells import Flags, Scale
 from attention_lab.viz.fonts import label_mask
 from attention_lab.viz.layout import CAPTION, GAP, HEADING, LARGEST, LEGEND, MARGIN, SUBHEADING
 from attention_lab.viz.legend import (
@@ -22,20 +22,12 @@ from attention_lab.viz.legend import (
     draw_legend,
     heading_height,
 )
-
-Colours = npt.NDArray[np.float64]
-"""[..] of ink, 0 to 1, or [.., 3] of sRGB, 0 to 255."""
-Indices = npt.NDArray[np.int64]
+from attention_lab.viz.overlay_cells import DEEPEST, enlarged, paint, paint_themed
 
 _MOST = 40  # panels
 _WIDEST, _HIGHEST, _ZOOM = 440, 320, 10.0  # aims: pixels of a panel, and of a pixel of the picture
 _LOWEST = 8  # pixels of a panel, below which it is made no smaller
 _SHAPE = 1.5  # aim: width over height of the whole
-_OUTLINE = 2
-_ROOM = 6  # pixels of a cell from which on lines part them
-_DEEPEST = 0.6  # of the colour map: the picture's own ink must stay darker than any paper
-_FADED = 0.6  # how far ink where no weight is fades into the paper
-_COLOURS = PALETTE.astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +85,7 @@ def draw_overlays(
     subtitle: str = "",
     scale: Scale = "linear",
     maximum: float = 1.0,
+    themed: bool = False,
 ) -> Image.Image:
     """Draw the picture alone, and once for each query with its weights as the colours of its paper.
 
@@ -105,9 +98,10 @@ def draw_overlays(
         subtitle: stands below it, smaller.
         scale: "sqrt" sets weights near 0 apart, for maps of many small weights.
         maximum: the weight of the darkest colour; larger ones are drawn alike.
+        themed: whether the paper is transparent, for pages that may be light or dark.
 
     Returns:
-        A picture in mode "RGB".
+        A picture in mode "RGB"; "RGBA" if it is themed.
 
     Raises:
         ValueError: `maximum` is not positive.
@@ -119,23 +113,19 @@ def draw_overlays(
         title = f"{title}   (first {queries} symbols, {left_out} left out)".strip()
     legend = ["gold"] if any(overlay.golden(query).any() for query in range(queries)) else []
     plan = _arrange(overlay, queries + 1, MARGIN + heading_height(title, subtitle))
-    canvas = Canvas(plan.right + LEGEND, max(plan.bottom, plan.top + _legend_height(legend)) + MARGIN)
+    beside = plan.top + CAPTION + (SAMPLES + SWATCH if legend else BAR_HEIGHT + 12)
+    canvas = Canvas(plan.right + LEGEND, max(plan.bottom, beside) + MARGIN)
     draw_heading(canvas, title, subtitle)
     for query, (left, top) in enumerate(plan.corners, start=-1):
         canvas.frame(left, top, plan.width, plan.height)
         _caption(canvas, overlay, query, left, top - CAPTION // 2 - 1, plan.width)
-    draw_legend(
-        canvas, plan.right, plan.top + CAPTION, legend, scale=scale, maximum=maximum, deepest=_DEEPEST
-    )
+    draw_legend(canvas, plan.right, plan.top + CAPTION, legend, scale=scale, maximum=maximum, deepest=DEEPEST)
 
-    pixels = PALETTE[canvas.pixels]
-    ink = _enlarged(overlay.ink, plan.height, plan.width)
+    pixels = (THEMED if themed else PALETTE)[canvas.pixels]
+    ink = enlarged(overlay.ink, plan.height, plan.width)
     for query, (left, top) in enumerate(plan.corners, start=-1):
-        pixels[top : top + plan.height, left : left + plan.width] = (
-            _blend(_COLOURS[PAPER], _COLOURS[INK], ink)
-            if query < 0
-            else _attended(overlay, query, ink, scale, maximum)
-        )
+        panel = paint_themed if themed else paint
+        pixels[top : top + plan.height, left : left + plan.width] = panel(overlay, query, ink, scale, maximum)
     return Image.fromarray(pixels)
 
 
@@ -161,7 +151,7 @@ class _Plan:
 
     @property
     def down(self) -> int:
-        """From one panel to the next below."""
+        """Likewise downwards."""
         return CAPTION + self.height + GAP
 
     @property
@@ -221,63 +211,3 @@ def _caption(canvas: Canvas, overlay: Overlay, query: int, left: int, line: int,
         canvas.text(overlay.titles[query], (left - 1, line), size=17, limit=max(width // 3, room))
     if room >= width // 3:
         canvas.text(largest, (left + width, line), anchor=(1.0, 0.5), strength=QUIET)
-
-
-def _legend_height(entries: Sequence[str]) -> int:
-    """With the name above the bar, and room for the last tick below it."""
-    return CAPTION + (SAMPLES + SWATCH if entries else BAR_HEIGHT + 12)
-
-
-def _attended(overlay: Overlay, query: int, ink: Colours, scale: Scale, maximum: float) -> Colours:
-    """[height, width, 3]: the picture of so much ink, on paper of the colours of a query's weights."""
-    weights = overlay.on_grid(overlay.weights[query]).astype(np.float64)
-    bad = ~np.isfinite(weights)
-    depth = shades(np.where(bad, 0, weights), scale, maximum)
-    paper = np.where(bad[..., None], _COLOURS[BAD], _COLOURS[np.rint(depth * _DEEPEST).astype(int)])
-    pen = _blend(paper, _COLOURS[INK], 1 - _FADED * (1 - np.sqrt(depth / (SHADES - 1))))
-    cells = _cells(overlay.grid, *ink.shape)
-    paper = paper[cells]
-    _rule(paper, cells)
-    panel: Colours = np.rint(_blend(paper, pen[cells], ink))
-    panel[_outline(overlay.golden(query)[cells])] = _COLOURS[GOLD]
-    return panel
-
-
-def _enlarged(ink: npt.NDArray[Any], height: int, width: int) -> Colours:
-    """The picture at the size of a panel, smooth."""
-    image = Image.fromarray(np.rint(np.clip(ink, 0, 1) * 255).astype(np.uint8))
-    larger = image.resize((width, height), Image.Resampling.BICUBIC)
-    return np.asarray(larger, np.float64) / 255
-
-
-def _cells(grid: tuple[int, int], height: int, width: int) -> tuple[Indices, Indices]:
-    """The row [height, 1] and column [1, width] of the cell of each pixel."""
-    rows, columns = grid
-    return np.arange(height)[:, None] * rows // height, np.arange(width)[None] * columns // width
-
-
-def _blend(paper: Colours, pen: Colours, ink: Colours) -> Colours:
-    """[.., 3]: so much `ink` [..] of the colour `pen` on `paper`."""
-    blended: Colours = paper + ink[..., None] * (pen - paper)
-    return blended
-
-
-def _rule(paper: Colours, cells: tuple[Indices, Indices]) -> None:
-    """Thin lines between the cells, where there is room, faint enough not to compete with the picture."""
-    rows, columns = cells
-    if columns.shape[1] < _ROOM * (1 + columns.max()):
-        return
-    lines = np.zeros(paper.shape[:2], bool)
-    lines[:, 1:] |= np.diff(columns) > 0
-    lines[1:] |= np.diff(rows, axis=0) > 0
-    paper[lines] *= 0.96
-
-
-def _outline(golden: Flags) -> Flags:
-    """The edge, within it, of the region that is True."""
-    height, width = golden.shape
-    around, inside = np.pad(golden, _OUTLINE), golden.copy()
-    for y in (0, _OUTLINE, 2 * _OUTLINE):
-        for x in (0, _OUTLINE, 2 * _OUTLINE):
-            inside &= around[y : y + height, x : x + width]
-    return golden & ~inside

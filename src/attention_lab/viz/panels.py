@@ -43,6 +43,15 @@ STYLE: dict[str, Any] = {
     "ytick.labelsize": 9.5,
 }
 """Of all plots, over matplotlib's defaults."""
+_ANY = "#7F868F"  # as far in contrast from white as from dark grey
+THEMED_STYLE: dict[str, Any] = {
+    **dict.fromkeys(("axes.edgecolor", "axes.labelcolor", "axes.titlecolor", "legend.labelcolor"), _ANY),
+    **dict.fromkeys(("text.color", "xtick.color", "ytick.color"), _ANY),
+    **dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), "none"),
+    "grid.alpha": 0.3,
+    "grid.color": _ANY,
+}
+"""Over `STYLE`: transparent, for pages that may be light or dark."""
 
 Interval = tuple[float, float]
 NO_INTERVAL: Interval = (nan, nan)

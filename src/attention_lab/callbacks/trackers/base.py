@@ -14,6 +14,8 @@ from pytorch_lightning.loggers import Logger
 from attention_lab.reading import read_regular
 from attention_lab.writing import write_atomically
 
+Charts = Mapping[str, Mapping[str, Sequence[str]]]
+"""`{category: {title: metrics}}`, the metrics of a chart as its lines."""
 _LONGEST_ID = 100  # bytes of a file with the id of a run
 
 
@@ -39,6 +41,9 @@ class RunTracker(Logger, ABC):
     @abstractmethod
     def log_picture(self, tag: str, picture: Image, step: int) -> None:
         """Log a picture under a name that stays the same over the steps."""
+
+    def log_charts(self, charts: Charts) -> None:
+        """Set up charts of several lines; nothing where the tracker's own pages do."""
 
     @abstractmethod
     def log_results(self, metrics: Mapping[str, float], step: int) -> None:

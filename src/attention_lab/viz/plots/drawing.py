@@ -1,9 +1,5 @@
-"""Every plot that is not a heatmap, by matplotlib and in one style.
+"""Each kind of panel, drawn on the axes of a figure."""
 
-matplotlib is imported when a plot is drawn and not before: it takes a third of a second.
-"""
-
-import warnings
 from collections.abc import Sequence
 from itertools import chain
 from numbers import Real
@@ -11,28 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
 
-from attention_lab.viz.labels import Bubble, End, families, fitted, name_bubbles, name_ends, write_heading
+from attention_lab.viz.labels import Bubble, End, fitted, name_ends
 from attention_lab.viz.panels import (
     COLOURS,
     GRID,
     INK,
     MARKERS,
     QUIET,
-    STYLE,
     Bubbles,
     Cells,
     Dots,
     Interval,
     Lines,
-    Panel,
     Series,
 )
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _DASHES = (0, (4, 3))
 _LOOKS: dict[str, dict[str, Any]] = {
@@ -50,73 +42,8 @@ Key = dict[str, Any]
 """The names in a legend, with what matplotlib draws beside each."""
 
 
-def draw_panels(
-    panels: Sequence[Panel], *, title: str = "", note: str = "", stacked: bool = False
-) -> Image.Image:
-    """Draw panels side by side, or below one another if `stacked`, under a common title and a note."""
-    figure = make_figure(panels, title=title, note=note, stacked=stacked)
-    pixels = np.asarray(figure.canvas.buffer_rgba())  # type: ignore[attr-defined]
-    return Image.fromarray(pixels).convert("RGB")
-
-
-def make_figure(
-    panels: Sequence[Panel], *, title: str = "", note: str = "", stacked: bool = False
-) -> "Figure":
-    """The figure that `draw_panels` makes a picture of, with one axes for each panel."""
-    from matplotlib import style
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    # The same everywhere, whatever a matplotlibrc says.
-    with style.context(["default", STYLE | {"font.family": families()}]), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph")  # that no font has: it is drawn as a box
-        figure = Figure(figsize=_inches(panels, stacked))
-        FigureCanvasAgg(figure)
-        key: Key = {}
-        beside: dict[Axes, list[Bubble]] = {}
-        for place, (axes, panel) in enumerate(zip(_axes(figure, panels, stacked), panels, strict=True)):
-            room = 72 * figure.get_figwidth() / (1 if stacked else len(panels)) - 45
-            axes.set_title(fitted(panel.title, 11, room))
-            axes.set_xlabel(fitted(panel.x_label, 10.5, room))
-            match panel:
-                case Lines():
-                    key |= _draw_lines(axes, panel)
-                case Dots():
-                    key |= _draw_dots(axes, panel, named=stacked or place == 0)
-                case Cells():
-                    _draw_cells(axes, panel)
-                case Bubbles():
-                    names, beside[axes] = _draw_bubbles(axes, panel)
-                    key |= names
-        write_heading(figure, title, note, key)
-        figure.canvas.draw()
-        for axes, bubbles in beside.items():  # only now it is known where they are
-            name_bubbles(axes, bubbles)
-            figure.canvas.draw()
-    return figure
-
-
-def _inches(panels: Sequence[Panel], stacked: bool) -> tuple[float, float]:
-    """Width and height of the figure."""
-    if stacked:
-        return 8.0, 0.7 + sum(0.8 + 0.25 * _rows(panel) for panel in panels)
-    wide = 4.4 if len(panels) < 4 else 3.4
-    ends = [isinstance(panel, Lines) and panel.names == "ends" for panel in panels]
-    return max(7.6, sum(6.2 if names else wide for names in ends)), 4.7
-
-
-def _rows(panel: Panel) -> int:
-    return max(1, len(panel.rows)) if isinstance(panel, Dots) else 12
-
-
-def _axes(figure: "Figure", panels: Sequence[Panel], stacked: bool) -> "list[Axes]":
-    if not stacked:
-        return list(figure.subplots(1, len(panels), squeeze=False)[0])
-    heights = [_rows(panel) for panel in panels]
-    return list(figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0])
-
-
-def _draw_lines(axes: "Axes", panel: Lines) -> Key:
+def draw_lines(axes: "Axes", panel: Lines) -> Key:
+    """Draw a panel of lines; returns what its legend above the figure has."""
     axes.grid(axis="y")
     axes.set_ylabel(fitted(panel.y_label, 10.5, 250))
     categories = _categories(panel.series)
@@ -208,7 +135,8 @@ def _lengths(
     return lengths if np.isfinite(lengths).any() else None
 
 
-def _draw_dots(axes: "Axes", panel: Dots, *, named: bool) -> Key:
+def draw_dots(axes: "Axes", panel: Dots, *, named: bool) -> Key:
+    """Draw a panel with a row for each value; returns what its legend has."""
     from matplotlib.lines import Line2D
 
     axes.grid(axis="x")
@@ -240,7 +168,8 @@ def _draw_dots(axes: "Axes", panel: Dots, *, named: bool) -> Key:
     return {name: key[name] for name in panel.groups if name in key}
 
 
-def _draw_cells(axes: "Axes", panel: Cells) -> None:
+def draw_cells(axes: "Axes", panel: Cells) -> None:
+    """Draw a panel of shaded cells."""
     height, width = panel.values.shape
     axes.pcolormesh(
         panel.values, cmap="Blues", vmin=0.0, vmax=panel.maximum, edgecolors=GRID, linewidth=0.4, zorder=1
@@ -260,7 +189,8 @@ def _draw_cells(axes: "Axes", panel: Cells) -> None:
         axes.plot([column + 0.5], [row + 0.5], "o", markersize=9, fillstyle="none", color=COLOURS[1], mew=2)
 
 
-def _draw_bubbles(axes: "Axes", panel: Bubbles) -> tuple[Key, list[Bubble]]:
+def draw_bubbles(axes: "Axes", panel: Bubbles) -> tuple[Key, list[Bubble]]:
+    """Draw a panel of bubbles; returns what its legend has, and the bubbles to be named."""
     from matplotlib.lines import Line2D
     from matplotlib.ticker import LogLocator, NullLocator
 

@@ -1,0 +1,111 @@
+"""A run's TensorBoard event files: where they are, and what is in them."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attention_lab.errors import LabError
+from attention_lab.reading import check_regular
+from attention_lab.tensorboard_plugin import PLUGIN
+from attention_lab.tensorboard_plugin.codec import decode
+from attention_lab.tensorboard_plugin.page import Blobs
+
+Point = tuple[int, float]
+"""A step and a value."""
+
+Sample = tuple[str, ...]
+"""Input, output and what was expected."""
+
+SAMPLES = "samples"
+"""The tag under which a run writes samples as a Markdown table."""
+_PATTERN = "*tfevents*"
+_EARLIER = "tensorboard"
+_DAMAGED = 10_000  # most damaged events that are skipped
+_MOST = 1 << 32  # bytes of an event file
+_MOST_SAMPLES, _LONGEST = 200, 1 << 20  # of the table in lines and bytes
+
+
+def event_files(folder: Path) -> list[Path]:
+    """The event files in a folder, sorted."""
+    return sorted(folder.glob(_PATTERN))
+
+
+def event_folder(run: Path) -> Path:
+    """The folder of a run's event files: the run's own; of earlier runs `tensorboard` in it."""
+    earlier = run / _EARLIER
+    return earlier if event_files(earlier) and not event_files(run) else run
+
+
+@dataclass(frozen=True)
+class Log:
+    """What the event files of a run hold.
+
+    Attributes:
+        curves: numbers over steps, by tag.
+        records: header and body of each attention record, by tag and step.
+        samples: of the last step that wrote some.
+    """
+
+    curves: dict[str, list[Point]]
+    records: dict[str, dict[int, Blobs]]
+    samples: list[Sample]
+
+
+def read_log(folder: Path) -> Log:
+    """Read the event files of a folder; what is no record is left out.
+
+    Raises:
+        LabError: an event file is no regular file, or too large.
+    """
+    for path in event_files(folder):  # which TensorBoard opens, whatever they are
+        try:
+            check_regular(path, _MOST)
+        except OSError as error:
+            raise LabError(f"{path} cannot be read: {error.strerror}; move it out of the folder") from None
+    # Slow to import, and not needed to find the files.
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    accumulator = EventAccumulator(str(folder), size_guidance={"scalars": 0, "tensors": 0, "images": 1})
+    for _ in range(_DAMAGED):
+        try:
+            accumulator.Reload()
+            break
+        except DecodeError:  # an event that is none; it goes on after that
+            continue
+    curves = {
+        tag: [(event.step, event.value) for event in accumulator.Scalars(tag)]
+        for tag in accumulator.Tags()["scalars"]
+    }
+    records: dict[str, dict[int, Blobs]] = {}
+    try:
+        tags = accumulator.PluginTagToContent(PLUGIN)
+    except KeyError:  # no attention was logged
+        tags = {}
+    for tag in sorted(tags):
+        for event in accumulator.Tensors(tag):
+            blobs = tuple(event.tensor_proto.string_val)
+            if _is_record(blobs):
+                records.setdefault(tag, {})[event.step] = (blobs[0], blobs[1])
+    return Log(curves, records, _samples(accumulator))
+
+
+def _samples(accumulator: Any) -> list[Sample]:
+    tag = f"{SAMPLES}/text_summary"
+    if tag not in accumulator.Tags()["tensors"]:
+        return []
+    written = accumulator.Tensors(tag)[-1].tensor_proto.string_val
+    lines = written[0][:_LONGEST].decode("utf-8", "replace").splitlines() if written else []
+    rows = [re.findall(r"(?<=\| )`([^`]*)`(?= \|)", line) for line in lines[:_MOST_SAMPLES]]
+    return [tuple(row) for row in rows if len(row) == 3]
+
+
+def _is_record(blobs: Sequence[bytes]) -> bool:
+    try:
+        header, body = blobs
+        decode(header, body)
+    except ValueError:
+        return False
+    return True

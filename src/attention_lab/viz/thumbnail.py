@@ -1,0 +1,173 @@
+"""Attention maps to be seen small, on a light page and on a dark one: TensorBoard's Images tab.
+
+TensorBoard shows a picture 200 to 350 pixels wide on a page of either colour. So these have few and large
+words and are transparent: a weight is the opacity of one colour, which stands out from white and dark grey.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+from PIL import Image
+
+from attention_lab.viz.canvas import SHADES, Canvas
+from attention_lab.viz.cells import OUTLINE, Heatmap, cell_pixels, outline_gold
+from attention_lab.viz.fonts import label_mask
+
+WIDTH, HEIGHT = 800, 460
+"""Pixels at most, about twice those that TensorBoard shows."""
+_MARGIN, _GAP, _SPACE = 14, 30, 8
+_HEADING, _CAPTION = 50, 36
+_TITLE, _TEXT = 28, 24
+_LINE = round(1.4 * _TEXT)
+_LARGEST = 72  # pixels of a cell
+_BAR = (130, 18)
+_ROOM = 130  # pixels of a label
+_QUIET = 0.8
+_MOST = 36  # panels
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """Pixels of cells and maps, and of the labels that stand once, at the left and below all maps."""
+
+    columns: int
+    rows: int
+    cell: int
+    block: int
+    left: int
+    below: int
+    width: int
+    height: int
+
+    @property
+    def step(self) -> int:
+        """One label in so many has room for its line."""
+        return max(1, ceil((_TEXT + 4) * self.block / self.cell))
+
+    def corner(self, number: int) -> tuple[int, int]:
+        """Left and top of a map."""
+        row, column = divmod(number, self.columns)
+        left = _MARGIN + self.left + column * (self.width + _GAP)
+        return left, _MARGIN + _HEADING + _CAPTION + row * (_CAPTION + self.height + _GAP)
+
+
+def draw_thumbnail(maps: Sequence[Heatmap], *, title: str = "", maximum: float = 1.0) -> Image.Image:
+    """Draw maps as one transparent picture whose words are legible at half its size.
+
+    The maps have the same labels, as the heads of an attention do: those of the first are written.
+
+    Args:
+        maps: the panels, row by row; at most 36 are drawn.
+        title: stands above them, beside the colour bar.
+        maximum: the weight of the fullest colour.
+
+    Returns:
+        A picture in palette mode ("P") with transparency.
+
+    Raises:
+        ValueError: no maps.
+    """
+    if not maps:
+        raise ValueError("no heatmaps to draw")
+    drawn = maps[:_MOST]
+    plan = _best_plan(drawn)
+    right, bottom = plan.corner(plan.columns * plan.rows - 1)
+    bar = _BAR[0] + label_mask(f"{maximum:.3g}", _TEXT).shape[1] + 70
+    wanted = 2 * _MARGIN + label_mask(title, _TITLE).shape[1] + bar
+    width = max(right + plan.width + _MARGIN, min(WIDTH, wanted))
+    canvas = Canvas(width, bottom + plan.height + plan.below + _MARGIN)
+    canvas.text(title, (_MARGIN, _MARGIN + 16), size=_TITLE, limit=width - 2 * _MARGIN - bar)
+    _colour_bar(canvas, width - _MARGIN, _MARGIN + 16, maximum)
+    for number, heatmap in enumerate(drawn):
+        _panel(canvas, heatmap, plan, *plan.corner(number), maximum)
+        if number % plan.columns == 0:
+            _query_labels(canvas, heatmap, plan, *plan.corner(number))
+        if number + plan.columns >= len(drawn):
+            _key_labels(canvas, heatmap, plan, *plan.corner(number))
+    return canvas.image(themed=True)
+
+
+def _best_plan(maps: Sequence[Heatmap]) -> _Plan:
+    """The number of columns with which cells are largest."""
+    plans = [_plan(maps, columns) for columns in range(1, len(maps) + 1)]
+    return max(plans, key=lambda plan: (plan.cell / plan.block, -plan.columns))
+
+
+def _plan(maps: Sequence[Heatmap], columns: int) -> _Plan:
+    queries, keys = (max(1, *(heatmap.weights.shape[axis] for heatmap in maps)) for axis in (0, 1))
+    rows = ceil(len(maps) / columns)
+    left = max((_width(label) + _SPACE for label in maps[0].queries[:64]), default=0)
+    deep = max((_width(label) for label in maps[0].keys[:64]), default=0)
+    across = max(8, (WIDTH - 2 * _MARGIN - left + _GAP) // columns - _GAP)
+
+    def down(below: int) -> int:
+        return max(8, (HEIGHT - 2 * _MARGIN - _HEADING - below + _GAP) // rows - _GAP - _CAPTION)
+
+    below = min(deep, _LINE) and _LINE + _SPACE
+    cell = max(1, min(_LARGEST, across // keys, down(below) // queries))
+    if deep > _slot(cell):  # some labels read upwards
+        below = deep + _SPACE
+        cell = max(1, min(_LARGEST, across // keys, down(below) // queries))
+    block = max(1, ceil(keys / across), ceil(queries / down(below)))
+    caption = max(label_mask(_caption(heatmap), _TEXT).shape[1] for heatmap in maps)
+    width = max(ceil(keys / block) * cell, min(caption, across))
+    return _Plan(columns, rows, cell, block, left, below, width, ceil(queries / block) * cell)
+
+
+def _width(label: str) -> int:
+    return int(label_mask(label, _TEXT, _ROOM).shape[1])
+
+
+def _slot(pitch: float) -> float:
+    """Pixels from one written label to the next."""
+    return pitch * max(1, ceil((_TEXT + 4) / pitch)) - 4
+
+
+def _caption(heatmap: Heatmap) -> str:
+    return "  ".join(filter(None, (heatmap.title, heatmap.summary())))
+
+
+def _panel(canvas: Canvas, heatmap: Heatmap, plan: _Plan, left: int, top: int, maximum: float) -> None:
+    cells = cell_pixels(heatmap, plan.cell, plan.block, "linear", maximum)
+    height, width = cells.shape
+    canvas.pixels[top : top + height, left : left + width] = cells
+    canvas.frame(left, top, width, height)
+    if heatmap.golden.any():
+        rows, columns = (
+            slice(top - OUTLINE, top + height + OUTLINE),
+            slice(left - OUTLINE, left + width + OUTLINE),
+        )
+        outline_gold(canvas.pixels[rows, columns], heatmap, plan.cell, plan.block)
+    line, start = top - _CAPTION // 2 - 2, left
+    if heatmap.title:
+        start += 12 + canvas.text(heatmap.title, (left, line), size=_TEXT, limit=plan.width)
+    if label_mask(heatmap.summary(), _TEXT).shape[1] <= left + plan.width - start:
+        canvas.text(heatmap.summary(), (start, line), size=_TEXT, strength=_QUIET)
+
+
+def _query_labels(canvas: Canvas, heatmap: Heatmap, plan: _Plan, left: int, top: int) -> None:
+    for number in range(0, min(len(heatmap.queries), heatmap.weights.shape[0]), plan.step):
+        middle = top + round((number // plan.block + 0.5) * plan.cell)
+        label = heatmap.queries[number]
+        canvas.text(label, (left - _SPACE, middle), anchor=(1.0, 0.5), size=_TEXT, limit=plan.left - _SPACE)
+
+
+def _key_labels(canvas: Canvas, heatmap: Heatmap, plan: _Plan, left: int, top: int) -> None:
+    for number in range(0, min(len(heatmap.keys), heatmap.weights.shape[1]), plan.step):
+        middle = left + round((number // plan.block + 0.5) * plan.cell)
+        turned = _width(heatmap.keys[number]) > _slot(plan.cell / plan.block)
+        place = (middle, top + plan.height + _SPACE)
+        canvas.text(heatmap.keys[number], place, anchor=(0.5, 0.0), size=_TEXT, limit=_ROOM, turned=turned)
+
+
+def _colour_bar(canvas: Canvas, right: int, line: int, maximum: float) -> None:
+    """The colours from 0 to `maximum`, with these two numbers."""
+    width, height = _BAR
+    taken = canvas.text(f"{maximum:.3g}", (right, line), anchor=(1.0, 0.5), size=_TEXT, strength=_QUIET)
+    start, top = right - taken - 10 - width, line - height // 2
+    bar = np.rint(np.linspace(0, SHADES - 1, width)).astype(np.uint8)
+    canvas.pixels[top : top + height, start : start + width] = bar
+    canvas.frame(start, top, width, height)
+    canvas.text("0", (start - 10, line), anchor=(1.0, 0.5), size=_TEXT, strength=_QUIET)
