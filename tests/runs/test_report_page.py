@@ -55,7 +55,7 @@ SAMPLES = "\n".join(
 
 def page_data(path: Path) -> Any:
     text = path.read_text(encoding="utf-8")
-    return json.loads(text.split('id="report">')[1].split("</script>")[0])
+    return json.loads(text.split('id="data">')[1].split("</script>")[0])
 
 
 def test_a_run_becomes_one_file(command: Command, run_folder: Path) -> None:

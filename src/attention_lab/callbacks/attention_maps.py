@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import chain
 from math import isnan
 from typing import Any
 
@@ -138,8 +139,9 @@ class AttentionMaps(pl.Callback):
         self._log_maps([tracker.log_picture for tracker in trackers], writer, observations, step)
         measured = _measure([observation.weights for observation in observations])
         charts = _charts(trainer.callback_metrics, measured)
+        heads = dict(chain.from_iterable(one.items() for one in measured.values()))
         for tracker in trackers:
-            tracker.log_metrics({name: value for heads in measured.values() for name, value in heads.items()}, step)
+            tracker.log_metrics(heads, step)
             if charts != self.charts:  # at first, and when there is another metric
                 tracker.log_charts(charts)
         self.charts = charts
@@ -188,7 +190,8 @@ def _charts(metrics: Iterable[str], measured: Measured) -> Charts:
         if part in ("train", "validation"):
             charts["losses and metrics"].setdefault(metric, []).append(name)
     for (measure, place), heads in measured.items():
-        charts.setdefault(f"{measure.rpartition('/')[2]} of the weights of each head", {})[place] = list(heads)
+        group = f"{measure.rpartition('/')[2]} of the weights of each head"
+        charts.setdefault(group, {})[place] = list(heads)
     return charts
 
 

@@ -70,12 +70,11 @@ class RunLogger(TensorBoardLogger, RunTracker):
     @rank_zero_only
     def log_charts(self, charts: Charts) -> None:
         """Set up the CUSTOM SCALARS tab."""
-        self.experiment.add_custom_scalars(
-            {
-                category: {title: ["Multiline", [re.escape(tag) for tag in tags]] for title, tags in group.items()}
-                for category, group in charts.items()
-            }
-        )
+        layout = {
+            category: {title: ["Multiline", list(map(re.escape, tags))] for title, tags in group.items()}
+            for category, group in charts.items()
+        }
+        self.experiment.add_custom_scalars(layout)
 
     def log_results(self, metrics: Mapping[str, float], step: int) -> None:
         """Nothing: the HPARAMS tab reads the metrics that Lightning logs."""

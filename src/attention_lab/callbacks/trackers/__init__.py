@@ -1,7 +1,7 @@
 """Experiment trackers that show a run: TensorBoard, Weights & Biases and MLflow."""
 
-from attention_lab.callbacks.trackers.base import RunTracker, run_trackers
+from attention_lab.callbacks.trackers.base import Charts, RunTracker, run_trackers
 from attention_lab.callbacks.trackers.mlflow import MlflowTracker
 from attention_lab.callbacks.trackers.wandb import WandbTracker
 
-__all__ = ["MlflowTracker", "RunTracker", "WandbTracker", "run_trackers"]
+__all__ = ["Charts", "MlflowTracker", "RunTracker", "WandbTracker", "run_trackers"]

@@ -1,10 +1,12 @@
-/** Curves of a run's numbers over its steps, a small chart for each, with what is under the pointer. */
+/** Curves of a run's numbers over its steps: one chart for a metric, whatever runs and parts of the data it is of. */
 
 import { make } from "../viewer/dom.js";
 import { plain, visible } from "../viewer/labels.js";
+import { breakable } from "./words.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const [WIDTH, HEIGHT, LEFT, TOP, BELOW] = [330, 190, 52, 12, 24];
+const NAMED = 8; // lines that have their names below the chart
 
 function draw(name, attributes, text = null) {
   const element = document.createElementNS(SVG, name);
@@ -13,19 +15,18 @@ function draw(name, attributes, text = null) {
   return element;
 }
 
-/** Round numbers within a range, about `most`, as numbers and as texts that differ. */
-function ticks(low, high, most, least = 0) {
-  const rough = (high - low) / most;
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10]
-    .map((factor) => factor * power)
-    .find((size) => size >= Math.max(least, rough * (1 - 1e-9)));
+/** Round numbers within a range, from three on to about `most`, as numbers and as texts that differ. */
+export function ticks(low, high, most, least = 0) {
+  const power = 10 ** Math.floor(Math.log10((high - low) / most));
+  const steps = [10, 5, 2.5, 2, 1, 0.5, 0.25, 0.2].map((factor) => factor * power);
+  const allowed = steps.filter((step) => step >= least && (!least || Number.isInteger(step)));
+  const count = (step) => Math.floor(high / step + 1e-9) - Math.ceil(low / step - 1e-9) + 1;
+  const step = allowed.find((one) => count(one) >= 3) ?? allowed.at(-1) ?? Math.max(least, steps[0]);
+  const digits = [0, 1, 2, 3, 4, 5, 6].find((one) => Math.abs(step - Number(step.toFixed(one))) < step * 1e-6);
   const found = [];
-  const digits = Math.max(0, -Math.floor(Math.log10(step)));
   for (let at = Math.ceil(low / step - 1e-9); at * step <= high + step * 1e-9; at += 1) {
-    const text =
-      digits > 6 || Math.abs(at * step) >= 1e6 ? (at * step).toExponential(1) : (at * step).toFixed(digits);
-    found.push([at * step, text]);
+    const large = digits === undefined || Math.abs(at * step) >= 1e6;
+    found.push([at * step, large ? (at * step).toExponential(1) : (at * step).toFixed(digits)]);
   }
   return found;
 }
@@ -38,7 +39,7 @@ function range(values, margin) {
 
 /**
  * @param {string} name of the number
- * @param {{run: number, points: [number, number][]}[]} series of each run, by its place in the list of runs
+ * @param {{name: string, hue: number, dashed: boolean, points: [number, number][]}[]} series its lines
  * @returns {HTMLElement}
  */
 export function chart(name, series) {
@@ -51,59 +52,69 @@ export function chart(name, series) {
     points.map(([, value]) => value),
     0.06,
   );
-  const x = (step) => LEFT + ((step - left) / (right - left)) * (WIDTH - LEFT - 10);
+  const x = (step) => LEFT + ((step - left) / (right - left)) * (WIDTH - LEFT - 12);
   const y = (value) => TOP + (1 - (value - low) / (high - low)) * (HEIGHT - TOP - BELOW);
   const svg = draw("svg", {
     viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
     role: "img",
     "aria-label": visible(name, 100),
   });
-  for (const [value, text] of ticks(low, high, 4)) {
+  for (const [value, text] of ticks(low, high, 5)) {
     svg.append(draw("line", { class: "rule", x1: LEFT, x2: WIDTH - 10, y1: y(value), y2: y(value) }));
     svg.append(draw("text", { class: "tick", x: LEFT - 7, y: y(value) + 3.5, "text-anchor": "end" }, text));
   }
-  for (const [step, text] of ticks(left, right, 6, 1)) {
+  for (const [step, text] of ticks(left, right, 5, 1)) {
     svg.append(draw("text", { class: "tick", x: x(step), y: HEIGHT - 7, "text-anchor": "middle" }, text));
   }
-  for (const { run, points: line } of series) {
-    const hue = `run run-${run % 6}`;
-    if (line.length > 1)
-      svg.append(
-        draw("path", {
-          class: hue,
-          d: `M${line.map(([step, value]) => `${x(step).toFixed(1)},${y(value).toFixed(1)}`).join("L")}`,
-        }),
-      );
-    const [step, value] = line[line.length - 1];
-    svg.append(
-      draw("circle", { class: `${hue} dot`, cx: x(step), cy: y(value), r: line.length > 1 ? 2.4 : 3.4 }),
-    );
-  }
-  const said = make("output");
+  for (const { hue, dashed, points: line } of series) drawLine(svg, line, x, y, classes(hue, dashed));
   const cursor = draw("line", { class: "cursor", y1: TOP, y2: HEIGHT - BELOW, x1: -9, x2: -9 });
   svg.append(cursor);
-  const last = () => {
-    cursor.setAttribute("x1", -9);
-    cursor.setAttribute("x2", -9);
-    said.textContent = series.map(({ points: line }) => plain(line[line.length - 1][1])).join("  ·  ");
+  const step = make("span.step");
+  const values = series.map(() => make("b"));
+  const say = (found, at) => {
+    for (const end of ["x1", "x2"]) cursor.setAttribute(end, at === null ? -9 : x(at));
+    step.textContent = at === null ? "" : `step ${plain(at)}`;
+    found.forEach(([, value], place) => (values[place].textContent = plain(value)));
   };
+  const last = () =>
+    say(
+      series.map(({ points: line }) => line[line.length - 1]),
+      null,
+    );
   svg.addEventListener("pointermove", (event) => {
     const box = svg.getBoundingClientRect();
-    const wanted =
-      left +
-      ((((event.clientX - box.left) / box.width) * WIDTH - LEFT) / (WIDTH - LEFT - 10)) * (right - left);
+    const along = (((event.clientX - box.left) / box.width) * WIDTH - LEFT) / (WIDTH - LEFT - 12);
+    const wanted = left + along * (right - left);
     const near = series.map(({ points: line }) =>
       line.reduce((best, one) => (Math.abs(one[0] - wanted) < Math.abs(best[0] - wanted) ? one : best)),
     );
-    for (const end of ["x1", "x2"]) cursor.setAttribute(end, x(near[0][0]));
-    said.textContent = `step ${plain(near[0][0])}: ${near.map(([, value]) => plain(value)).join("  ·  ")}`;
+    say(near, near[0][0]);
   });
   svg.addEventListener("pointerleave", last);
   last();
+  const key = series
+    .map((one, at) =>
+      make(`span.${classes(one.hue, one.dashed).replaceAll(" ", ".")}`, {}, visible(one.name, 60), values[at]),
+    )
+    .slice(0, NAMED);
   return make(
     "figure.chart",
     {},
-    make("figcaption", {}, make("span", { textContent: visible(name, 100), title: visible(name) }), said),
+    make("figcaption", {}, make("span", {}, ...breakable(name)), step),
     svg,
+    make("div.key", {}, ...key),
+  );
+}
+
+const classes = (hue, dashed) => `run run-${hue % 6}${dashed ? " dashed" : ""}`;
+
+function drawLine(svg, line, x, y, look) {
+  if (line.length > 1) {
+    const d = `M${line.map(([step, value]) => `${x(step).toFixed(1)},${y(value).toFixed(1)}`).join("L")}`;
+    svg.append(draw("path", { class: look, d }));
+  }
+  const [step, value] = line[line.length - 1];
+  svg.append(
+    draw("circle", { class: `${look} dot`, cx: x(step), cy: y(value), r: line.length > 1 ? 2.4 : 3.4 }),
   );
 }

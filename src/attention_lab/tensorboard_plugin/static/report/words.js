@@ -1,0 +1,19 @@
+/** Names that may break where a person would break them. */
+
+import { make } from "../viewer/dom.js";
+import { visible } from "../viewer/labels.js";
+
+/** @returns {Node[]} a name in which a line may end behind each `/`, `_`, `.`, `=` and `-` */
+export function breakable(name, longest = 200) {
+  const parts = visible(name, longest).split(/(?<=[/_.=-])/u);
+  return parts.flatMap((part, at) => (at ? [make("wbr"), part] : [part]));
+}
+
+/** Which runs differ in what: their shortest distinct names. */
+export function shortNames(names) {
+  const parts = names.map((name) => name.split("/"));
+  const least = Math.min(...parts.map((one) => one.length));
+  let same = 0;
+  while (names.length > 1 && same < least - 1 && parts.every((one) => one[same] === parts[0][same])) same += 1;
+  return parts.map((one) => one.slice(same).join("/"));
+}
