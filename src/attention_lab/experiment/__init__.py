@@ -23,6 +23,7 @@ STAGES = {
     "predict": "attention_lab.experiment.stages:predict",
     "report": "attention_lab.runs.report_page:report",
     "leaderboard": "attention_lab.leaderboard.board:leaderboard",
+    "export": "attention_lab.experiment.exporting:export_stage",
     "theorem": "attention_lab.experiment.theorem_stage:theorem",
 }
 """The function of each stage, imported only when the stage runs: some need no PyTorch."""
@@ -89,7 +90,7 @@ def choose_stage(config: DictConfig) -> Stage:
     """
     if config.stage not in STAGES:
         raise LabError(f"stage={config.stage} is unknown: choose {', '.join(STAGES)}")
-    if config.stage in ("fit", "test", "predict"):
+    if config.stage in ("fit", "test", "predict", "export"):
         from attention_lab.commandline.choice_checks import check_combination
         from attention_lab.interruption import own_process, resume
         from attention_lab.lightning_import import import_lightning
@@ -99,7 +100,7 @@ def choose_stage(config: DictConfig) -> Stage:
         missing = sorted(OmegaConf.missing_keys(config))
         if missing and config.stage == "fit":
             raise LabError(f"{missing[0]} must be given: add {missing[0]}=... to the command line")
-        if config.stage != "predict":
+        if config.stage in ("fit", "test"):
             own_process.check_shared_folder()
             if own_process.needs_own_process(config):
                 return lambda _: own_process.run_in_own_process()

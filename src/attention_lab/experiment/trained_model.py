@@ -90,6 +90,26 @@ class TrainedModel:
         _check_texts(lines, "observe")
         return self.task.observe(self.codec.encode(lines))
 
+    def export(self, path: str | Path) -> list[Path]:
+        """Write the model as graphs that run without this package, and check them against it.
+
+        A classifier, a language model or a kernel regression is one graph; a model that writes sequences is
+        an encoder and one step of the decoder, `x.encoder.pt2` and `x.step.pt2`. Beside them `x.json` says
+        what goes in and comes out, and which symbols the numbers stand for.
+
+        Args:
+            path: `x.pt2` for `torch.export`, `x.onnx` for ONNX (`pip install -e '.[export]'`).
+
+        Returns:
+            The files.
+
+        Raises:
+            LabError: the model cannot be exported, a package is missing, or the graph gives other numbers.
+        """
+        from attention_lab.experiment.exporting import export  # it takes a second, which most have no use for
+
+        return export(self.model, self.codec, Path(path))
+
 
 def _input_tokenizer(codec: Codec) -> Tokenizer | None:
     """What cuts the inputs into symbols; None for inputs of another kind."""

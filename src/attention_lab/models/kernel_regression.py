@@ -92,6 +92,11 @@ class KernelRegression(nn.Module):
         parts = zip(torch.split(inputs, rows), indices, starts, strict=True)
         return torch.cat([checkpoint(self._attend, *part, use_reentrant=False) for part in parts])
 
+    def attend_to_all(self, inputs: Float[Tensor, "B d"]) -> Float[Tensor, "B o"]:
+        """Predictions from the weights of all pairs at once; what `forward` gives, without its fast paths."""
+        memory = self.attention.remember(self.keys, self.values)
+        return self.attention.pool(self.attention.weights(inputs, memory), memory.value)
+
     def _attend(self, inputs: Tensor, index: Tensor | None, start: int) -> Tensor:
         """The predictions for `inputs`, the queries at positions from `start` on."""
         mask = None if index is None else leave_out_mask(index, len(self.keys))

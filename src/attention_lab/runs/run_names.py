@@ -61,7 +61,7 @@ def folder_name(stage: str, choices: Any, given: Iterable[str] = (), checkpoint:
     """
     if stage == "fit":
         return f"{choices['model']}/{choices['data']}_{choices['scoring']}"
-    if stage not in ("test", "predict") or not isinstance(checkpoint, str):
+    if stage not in ("test", "predict", "export") or not isinstance(checkpoint, str):
         return stage
     trained = read_choices(run_of(checkpoint))
     data = choices["data"] if "data" in given else trained.get("data")

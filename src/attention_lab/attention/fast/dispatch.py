@@ -137,7 +137,8 @@ def _fused(parts: Parts, call: Call) -> Path | None:
 
 def _starts_together(call: Call) -> bool:
     """Whether queries and keys stand at the same positions."""
-    return call.offset == 0 and call.query.shape[-2] == call.memory.keys.shape[-2]
+    # A plain bool: while a graph is exported, sizes are symbols.
+    return bool(call.offset == 0 and call.query.shape[-2] == call.memory.keys.shape[-2])
 
 
 def _dropped(parts: Parts) -> float:

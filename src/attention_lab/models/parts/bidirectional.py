@@ -44,7 +44,7 @@ class Bidirectional(nn.Module):
     ) -> tuple[Float[Tensor, "B S h"], list[Float[Tensor, "B h"]]]:
         """Annotations, meaningless beyond the lengths, and each layer's last states in both directions."""
         last = lengths - 1
-        rows, finals = torch.arange(len(x), device=x.device), []
+        rows, finals = torch.arange(x.shape[0], device=x.device), []
         order = (reversal(lengths, x.shape[1]) + rows.unsqueeze(-1) * x.shape[1]).flatten()
         for onward, backward in zip(self.forwards, self.backwards, strict=True):
             x = self.dropout(x)
@@ -76,7 +76,7 @@ class OneWay(nn.Module):
         self, x: Float[Tensor, "B S d"], lengths: Int[Tensor, " B"]
     ) -> tuple[Float[Tensor, "B S h"], list[Float[Tensor, "B h"]]]:
         """Annotations, meaningless beyond the lengths, and each layer's last state."""
-        rows, finals = torch.arange(len(x), device=x.device), []
+        rows, finals = torch.arange(x.shape[0], device=x.device), []
         for onward in self.forwards:
             x, _ = onward(self.dropout(x))
             finals.append(x[rows, lengths - 1])

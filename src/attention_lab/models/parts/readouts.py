@@ -100,7 +100,7 @@ class ClassToken(Readout):
     ) -> tuple[Float[Tensor, "B M d"], Int[Tensor, " B"]]:
         """The sequence with CLS added, one longer."""
         if not self.at_end:
-            return torch.cat([self.token.expand(len(x), 1, -1), x], 1), lengths + 1
+            return torch.cat([self.token.expand(x.shape[0], 1, -1), x], 1), lengths + 1
         x = F.pad(x, (0, 0, 0, 1))
         at_end = torch.arange(x.shape[1], device=x.device) == lengths.unsqueeze(-1)
         return torch.where(at_end.unsqueeze(-1), self.token, x), lengths + 1
@@ -111,7 +111,7 @@ class ClassToken(Readout):
 
     def forward(self, x: Float[Tensor, "B L d"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B d"]:
         """The representation of CLS."""
-        return x[torch.arange(len(x), device=x.device), lengths - 1] if self.at_end else x[:, 0]
+        return x[torch.arange(x.shape[0], device=x.device), lengths - 1] if self.at_end else x[:, 0]
 
 
 class Attentive(Readout):
@@ -134,7 +134,7 @@ class Attentive(Readout):
     def forward(self, x: Float[Tensor, "B L d"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B d"]:
         """The context of the query; zero for an empty sequence."""
         memory = self.attention.remember(x, mask=lengths_mask(lengths, x.shape[1]))
-        context: Tensor = self.attention(self.query.expand(len(x), 1, -1), memory)
+        context: Tensor = self.attention(self.query.expand(x.shape[0], 1, -1), memory)
         return context.squeeze(1)
 
 
@@ -152,7 +152,7 @@ class Last(Readout):
     def forward(self, x: Float[Tensor, "B L d"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B *A d"]:
         """`x_L`, or `[x_{L-A+1}, ..., x_L]` if A is above 1; zero before the start of a sequence."""
         places = lengths.unsqueeze(-1) - self.answers + torch.arange(self.answers, device=x.device)
-        rows = torch.arange(len(x), device=x.device).unsqueeze(-1)
+        rows = torch.arange(x.shape[0], device=x.device).unsqueeze(-1)
         read = x[rows, places.clamp_min(0)].masked_fill(places.unsqueeze(-1) < 0, 0.0)
         return read.squeeze(1) if self.answers == 1 else read
 

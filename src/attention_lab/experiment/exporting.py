@@ -1,0 +1,172 @@
+"""Export a trained model with `torch.export` or to ONNX, and check that the graphs give the same numbers."""
+
+import json
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig
+from torch import Tensor, nn
+from torch.export import Dim
+
+from attention_lab.data.reading.codecs import Codec
+from attention_lab.errors import LabError, named_line
+from attention_lab.experiment.build import to_plain
+from attention_lab.experiment.console import silence_libraries
+from attention_lab.experiment.given_checkpoint import load_trained_model
+from attention_lab.models.exporting import Graph, graphs_of
+from attention_lab.sizes import BOS, EOS, PAD, UNK
+from attention_lab.writing import write_atomically
+
+SUFFIXES = (".pt2", ".onnx")
+ONNX_PACKAGES = ("onnx", "onnxscript", "onnxruntime")
+TOLERANCE = 1e-4
+"""Largest difference of a graph's outputs from the model's own, relative to the largest output above 1."""
+CHECKED = ((1, 1), (1, 7), (2, 5), (5, 3), (4, 12))
+"""Batch sizes and lengths with which a graph is checked."""
+_CDIST = (torch.ops.aten.cdist.default, torch.ops.aten._cdist_forward.default)
+Run = Callable[[tuple[Tensor, ...]], Sequence[Tensor]]
+
+
+def export_stage(config: DictConfig) -> None:
+    """The stage: export the model of `ckpt_path` to the file `export`, in this job's folder."""
+    silence_libraries()
+    plain = to_plain(config)
+    trained, _ = load_trained_model(plain)
+    for path in trained.export(Path(HydraConfig.get().runtime.output_dir) / plain["export"]):
+        print(f"Exported: {path}")
+
+
+def export(model: nn.Module, codec: Codec, path: Path) -> list[Path]:
+    """Write the graphs of a model; see `TrainedModel.export`."""
+    if path.suffix not in SUFFIXES:
+        raise LabError(f"export={path.name}: the file ends in .pt2 (torch.export) or .onnx")
+    missing = [name for name in ONNX_PACKAGES if find_spec(name) is None] if path.suffix == ".onnx" else []
+    if missing:
+        raise LabError(f"export={path.name} needs {', '.join(missing)}: pip install -e '.[export]'")
+    written, described, largest = [], {}, 0.0
+    for graph in graphs_of(model.cpu()):
+        file = path.with_suffix(f".{graph.name}{path.suffix}") if graph.name else path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with _quiet():
+            run = _write(graph, file)
+        largest = max(largest, _check(graph, run, file))
+        written.append(file)
+        described[graph.name or "model"] = {
+            "file": file.name,
+            "inputs": graph.inputs,
+            "outputs": graph.outputs,
+            "longest": graph.longest,
+        }
+    about = {
+        "model": type(model).__name__,
+        "graphs": described,
+        "codec": codec.state(),
+        "special_symbols": {"pad": PAD, "begin": BOS, "end": EOS, "unknown": UNK},
+        "largest_difference": largest,
+    }
+    write_atomically(path.with_suffix(".json"), json.dumps(about, indent=2, ensure_ascii=False) + "\n")
+    return [*written, path.with_suffix(".json")]
+
+
+def _write(graph: Graph, file: Path) -> Run:
+    """Write one graph; returns a function that runs what was written."""
+    example = graph.make(3, 6)
+    # Sizes that differ between two examples are those of the batch and the length.
+    other = graph.make(2, 4)
+    sizes = tuple(
+        {axis: Dim.DYNAMIC for axis in range(one.dim()) if one.shape[axis] != two.shape[axis]}
+        for one, two in zip(example, other, strict=True)
+    )
+    try:
+        with torch.no_grad():
+            program = torch.export.export(graph.module, example, dynamic_shapes=(sizes,), strict=False)
+    except (RuntimeError, ValueError, TypeError, torch._dynamo.exc.TorchDynamoException) as error:
+        raise LabError(f"{file.name}: torch.export cannot trace this model: {named_line(error)}") from error
+    if file.suffix == ".pt2":
+        torch.export.save(program, file)
+        return _run_torch(file)
+    if any("cdist" in str(node.target) for node in program.graph.nodes):  # which ONNX does not have
+        program = program.run_decompositions(dict.fromkeys(_CDIST, _distances))
+    inputs, outputs = list(graph.inputs), list(graph.outputs)
+    try:
+        written = torch.onnx.export(
+            program, dynamo=True, verbose=False, input_names=inputs, output_names=outputs
+        )
+    except torch.onnx.OnnxExporterError as error:
+        reason = named_line(error.__cause__ or error)[:300]
+        raise LabError(f"{file.name}: ONNX cannot hold this model: {reason}; export=model.pt2 can") from error
+    assert written is not None
+    written.save(file)
+    return _run_onnx(file)
+
+
+def _distances(x: Tensor, y: Tensor, p: float = 2.0, mode: int | None = None) -> Tensor:
+    """`torch.cdist` in plain operations."""
+    apart = (x.unsqueeze(-2) - y.unsqueeze(-3)).abs()
+    return apart.sum(-1) if p == 1 else apart.pow(p).sum(-1).pow(1 / p)
+
+
+def _run_torch(file: Path) -> Run:
+    module = torch.export.load(file).module()
+    return lambda inputs: module(*inputs)
+
+
+def _run_onnx(file: Path) -> Run:
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+    names = [one.name for one in session.get_inputs()]
+
+    def run(inputs: tuple[Tensor, ...]) -> list[Tensor]:
+        given = {name: one.numpy() for name, one in zip(names, inputs, strict=True)}
+        return [torch.from_numpy(one) for one in session.run(None, given)]
+
+    return run
+
+
+@torch.no_grad()
+def _check(graph: Graph, run: Run, file: Path) -> float:
+    """The largest difference from the model itself, over several batch sizes and lengths.
+
+    Raises:
+        LabError: it is more than rounding.
+    """
+    largest = 0.0
+    for batch, length in CHECKED:
+        if graph.longest is not None and length > graph.longest:
+            continue
+        inputs = graph.make(batch, length)
+        expected = graph.expected(*inputs)
+        for name, one, two in zip(graph.outputs, run(inputs), expected, strict=True):
+            if one.shape != two.shape:
+                raise LabError(f"{file}: {name} has the shape {list(one.shape)}, not {list(two.shape)}")
+            if two.numel():
+                scale = max(1.0, float(two.double().abs().max()))
+                largest = max(largest, float((one.double() - two.double()).abs().max()) / scale)
+    if not largest <= TOLERANCE:
+        raise LabError(f"{file}: its outputs differ from the model's by up to {largest:.2g}")
+    return largest
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what the exporters say of their own insides."""
+    loggers: list[tuple[Any, int]] = []
+    for name in ("torch.onnx", "torch.fx", "onnxscript", "onnx_ir"):
+        logger = logging.getLogger(name)
+        loggers.append((logger, logger.level))
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in loggers:
+            logger.setLevel(level)

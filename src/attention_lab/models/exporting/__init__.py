@@ -1,0 +1,5 @@
+"""Trained models as graphs for `torch.export`: tensors in and out, of any batch size and length."""
+
+from attention_lab.models.exporting.graphs import Graph, graphs_of
+
+__all__ = ["Graph", "graphs_of"]

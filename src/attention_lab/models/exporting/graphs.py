@@ -1,0 +1,291 @@
+"""Which graphs a model becomes, with example inputs and what they are compared with."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attention_lab.attention import Global, Location, Memory, Monotonic, QueryFree
+from attention_lab.attention.positions import Learned, Sinusoidal
+from attention_lab.errors import LabError
+from attention_lab.models.classifier import MultiHeadClassifier, SequenceClassifier
+from attention_lab.models.ensemble import Ensemble
+from attention_lab.models.exporting.recurrence import scanned
+from attention_lab.models.kernel_regression import KernelRegression
+from attention_lab.models.language import LanguageModel
+from attention_lab.models.parts.decoder import DecoderState
+from attention_lab.models.parts.readouts import FullyConnected
+from attention_lab.models.parts.transformer_decoder import TransformerState
+from attention_lab.models.seq2seq import Seq2Seq
+from attention_lab.models.transformer import Transformer
+from attention_lab.sizes import BOS, UNK
+
+Tensors = tuple[Tensor, ...]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """One graph of a model.
+
+    Attributes:
+        name: of its file; empty if it is the model's only one.
+        module: takes and returns tensors alone.
+        inputs: names of what it takes.
+        outputs: names of what it returns.
+        make: example inputs for a batch size and a length; equal arguments give equal inputs.
+        expected: what the model itself gives for such inputs.
+        longest: the longest input, for a step with the symbols before it; None: any.
+    """
+
+    name: str
+    module: nn.Module
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    make: Callable[[int, int], Tensors]
+    expected: Callable[..., Tensors]
+    longest: int | None = None
+
+
+class _Call(nn.Module):
+    """A function of a model as a module, which owns the model's parameters."""
+
+    def __init__(self, model: nn.Module, function: Callable[..., Tensors]) -> None:
+        super().__init__()
+        self.model = model
+        self.function = function
+
+    def forward(self, *inputs: Tensor) -> Tensors:
+        """The function's tensors."""
+        return self.function(self.model, *inputs)
+
+
+@torch.no_grad()
+def graphs_of(model: nn.Module) -> list[Graph]:
+    """The graphs of a trained model: one, or the encoder and one step of the decoder.
+
+    Raises:
+        LabError: the model has no graph that is of use elsewhere.
+    """
+    model = model.eval()
+    match model:
+        case Seq2Seq() | Transformer():
+            return _writer(model)
+        case SequenceClassifier():
+            return [_classifier(model)]
+        case LanguageModel():
+            return [_language(model)]
+        case KernelRegression():
+            return [_regression(model)]
+        case Ensemble():
+            raise LabError("an ensemble is not exported: export each of its checkpoints")
+    raise LabError(
+        f"{type(model).__name__} is not exported: seq2seq, transformer, lm, nw and the classifiers "
+        "(multihead, cnn, rnn) are"
+    )
+
+
+def _classifier(model: SequenceClassifier) -> Graph:
+    table = model.embedding
+
+    def make(batch: int, length: int) -> Tensors:
+        generator = torch.Generator().manual_seed(batch + 1000 * length)
+        lengths = _lengths(batch, length, generator)
+        if isinstance(table, nn.Linear):
+            return torch.rand(batch, length, table.in_features, generator=generator), lengths
+        vocabulary = max(len(part) for part in table.parameters())
+        return torch.randint(UNK, vocabulary, (batch, length), generator=generator), lengths
+
+    return Graph(
+        "",
+        _Call(scanned(model), lambda own, *inputs: (own(*inputs),)),
+        ("inputs", "lengths"),
+        ("logits",),
+        make,
+        lambda *inputs: (model(*inputs),),
+        _longest_input(model),
+    )
+
+
+def _language(model: LanguageModel) -> Graph:
+    vocabulary = max(len(part) for part in model.embedding.parameters())
+
+    def make(batch: int, length: int) -> Tensors:
+        generator = torch.Generator().manual_seed(batch + 1000 * length)
+        return (torch.randint(UNK, vocabulary, (batch, length), generator=generator),)
+
+    return Graph(
+        "",
+        _Call(scanned(model), lambda own, tokens: (own(tokens),)),
+        ("tokens",),
+        ("logits",),
+        make,
+        lambda tokens: (model(tokens),),
+        model.length,
+    )
+
+
+def _regression(model: KernelRegression) -> Graph:
+    features = model.keys.shape[1]
+
+    def make(batch: int, length: int) -> Tensors:
+        generator = torch.Generator().manual_seed(batch)
+        return (torch.randn(batch, features, generator=generator),)
+
+    return Graph(
+        "",
+        # All pairs at once: the fast paths sort the samples, which no graph can.
+        _Call(scanned(model), lambda own, inputs: (own.attend_to_all(inputs),)),
+        ("inputs",),
+        ("predictions",),
+        make,
+        lambda inputs: (model(inputs),),
+    )
+
+
+def _writer(model: Seq2Seq | Transformer) -> list[Graph]:
+    """The encoder, which gives the state before the first symbol, and one step of the decoder."""
+    if isinstance(model, Seq2Seq) and isinstance(model.decoder.attention.pooling, Monotonic):
+        raise LabError("pooling=monotonic is not exported: its steps pass on a table of all symbols")
+    own = scanned(model)
+    states: Any = _TransformerStates(model) if isinstance(model, Transformer) else _RecurrentStates(model)
+    vocabulary = max(len(part) for part in _source_embedding(model).parameters())
+
+    def sources(batch: int, length: int) -> Tensors:
+        generator = torch.Generator().manual_seed(batch + 1000 * length)
+        source = torch.randint(UNK, vocabulary, (batch, length), generator=generator)
+        return source, _lengths(batch, length, generator)
+
+    def encode(network: Any, source: Tensor, lengths: Tensor) -> Tensors:
+        tensors: Tensors = states.tensors(network.start(source, lengths))
+        return tensors
+
+    def step(network: Any, tokens: Tensor, *tensors: Tensor) -> Tensors:
+        logits, state = network.step(tokens, states.state(tensors))
+        return logits, *states.tensors(state)
+
+    def make_step(batch: int, length: int) -> Tensors:
+        """A step after as many others as the source has symbols but one: none for a source of one symbol."""
+        source, lengths = sources(batch, length)
+        network: Any = model
+        state = network.start(source, lengths)
+        tokens = torch.full((batch,), BOS)
+        for _ in range(length - 1):
+            logits, state = network.step(tokens, state)
+            tokens = logits.argmax(-1)
+        return tokens, *states.tensors(state)
+
+    names = states.names
+    return [
+        Graph(
+            "encoder",
+            _Call(own, encode),
+            ("source", "lengths"),
+            names,
+            sources,
+            lambda *inputs: encode(model, *inputs),
+            _longest(model.encoder),
+        ),
+        Graph(
+            "step",
+            _Call(own, step),
+            ("tokens", *names),
+            ("logits", *(f"next_{name}" for name in names)),
+            make_step,
+            lambda *inputs: step(model, *inputs),
+            _longest(model),
+        ),
+    ]
+
+
+class _RecurrentStates:
+    """The state of a recurrent decoder as tensors."""
+
+    def __init__(self, model: Seq2Seq) -> None:
+        example = model.start(torch.full((1, 1), UNK), torch.ones(1, dtype=torch.int64))
+        self.layers = [len(layer) for layer in example.layers]
+        self.feeds = example.readout is not None
+        self.placed = not isinstance(model.decoder.attention.window, Global)
+        parts = [f"{part}_{n}" for n, size in enumerate(self.layers) for part in ("hidden", "cell")[:size]]
+        place = ["position"] if self.placed else []
+        self.names = ("keys", "values", "mask", *parts, *(["readout"] if self.feeds else []), *place)
+
+    def tensors(self, state: DecoderState) -> Tensors:
+        """The memory, the layers, and of the rest what there is; the position where a window needs it."""
+        keys, value, mask, _ = state.memory
+        mask = keys.new_ones(keys.shape[0], 1, keys.shape[1], dtype=torch.bool) if mask is None else mask
+        layers = [part for layer in state.layers for part in layer]
+        readout = [] if state.readout is None else [state.readout]
+        place = [torch.scalar_tensor(state.position, dtype=torch.int64)] if self.placed else []
+        return (keys, value, mask, *layers, *readout, *place)
+
+    def state(self, tensors: Sequence[Tensor]) -> DecoderState:
+        """The state of such tensors."""
+        keys, value, mask, *rest = tensors
+        layers = []
+        for size in self.layers:
+            layers.append(tuple(rest[:size]))
+            rest = rest[size:]
+        place: Any = rest[-1].item() if self.placed else 0
+        torch._check(place >= 0)  # type: ignore[no-untyped-call]
+        return DecoderState(
+            Memory(keys, value, mask), tuple(layers), rest[0] if self.feeds else None, position=place
+        )
+
+
+class _TransformerStates:
+    """The state of a Transformer's decoder as tensors; its position is how many symbols are cached."""
+
+    def __init__(self, model: Transformer) -> None:
+        self.layers = len(model.decoder.layers)
+        sides = [f"{part}_{n}" for n in range(self.layers) for part in ("source_keys", "source_values")]
+        cached = [f"{part}_{n}" for n in range(self.layers) for part in ("keys", "values")]
+        self.names = ("mask", *sides, *cached)
+
+    def tensors(self, state: TransformerState) -> Tensors:
+        """The mask of the source, its keys and values in each layer, and those of the symbols so far."""
+        first = state.source[0]
+        mask = first.mask
+        if mask is None:
+            mask = first.keys.new_ones(first.keys.shape[0], 1, 1, first.keys.shape[-2], dtype=torch.bool)
+        sides = [part for memory in state.source for part in (memory.keys, memory.value)]
+        cached: list[Tensor] = []
+        for memory, source in zip(state.written, state.source, strict=True):
+            none = (source.keys[..., :0, :], source.value[..., :0, :])
+            cached += none if memory is None else (memory.keys, memory.value)
+        return (mask, *sides, *cached)
+
+    def state(self, tensors: Sequence[Tensor]) -> TransformerState:
+        """The state of such tensors. A single query sees all that is cached, so that no order is needed."""
+        mask, sides, cached = tensors[0], tensors[1 : 2 * self.layers + 1], tensors[2 * self.layers + 1 :]
+        source = (Memory(sides[n], sides[n + 1], mask) for n in range(0, len(sides), 2))
+        written = (Memory(cached[n], cached[n + 1], None) for n in range(0, len(cached), 2))
+        return TransformerState(tuple(source), tuple(written), cached[0].shape[-2])
+
+
+def _source_embedding(model: Seq2Seq | Transformer) -> nn.Module:
+    part = model.encoder_embedding if isinstance(model, Transformer) else model.encoder.embedding
+    assert isinstance(part, nn.Module)
+    return part
+
+
+def _longest_input(model: SequenceClassifier) -> int | None:
+    """The longest sequence that a classifier reads; its positions include a class token's."""
+    longest = _longest(model)
+    return None if longest is None else longest - isinstance(model, MultiHeadClassifier)
+
+
+def _longest(model: nn.Module) -> int | None:
+    """The longest sequence for which there are positions; None if there is no limit."""
+    limits = [len(part.weight) for part in model.modules() if isinstance(part, FullyConnected)]
+    limits += [part.length for part in model.modules() if isinstance(part, Location | QueryFree)]
+    limits += [len(part.table) for part in model.modules() if isinstance(part, Learned | Sinusoidal)]
+    return min(limits, default=None)
+
+
+def _lengths(batch: int, length: int, generator: torch.Generator) -> Tensor:
+    """Lengths of which the first is the full one."""
+    lengths = torch.randint(1, length + 1, (batch,), generator=generator)
+    lengths[0] = length
+    return lengths

@@ -1,0 +1,143 @@
+"""Exported models give the model's own numbers, on lengths that they were not exported with."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jaxtyping
+import pytest
+import torch
+from toys import toy
+
+from attention_lab.attention import Additive, Dot, Gaussian, LocalP, Mechanism, Monotonic
+from attention_lab.data.reading.codecs import RegressionCodec, TransductionCodec
+from attention_lab.data.reading.vocabulary import Notation, Tokenizer
+from attention_lab.errors import LabError
+from attention_lab.experiment import exporting
+from attention_lab.experiment.exporting import export
+from attention_lab.experiment.trained_model import TrainedModel
+from attention_lab.models import (
+    ConvolutionalClassifier,
+    Ensemble,
+    GraphClassifier,
+    KernelRegression,
+    LanguageModel,
+    MultiHeadClassifier,
+    RecurrentClassifier,
+    Seq2Seq,
+    Transformer,
+)
+from attention_lab.sizes import BOS, EOS, RegressionSizes
+from attention_lab.tasks import Transduction
+
+LETTERS = Tokenizer.of(Notation("characters"), ["abcde"])
+PHONES = Tokenizer.of(Notation("characters"), ["wxyz"])
+PAIRS = TransductionCodec(LETTERS, PHONES)
+WORDS = ["a", "abcde", "ccab", "edcbaabcdeedcba"]
+
+
+def _regression() -> KernelRegression:
+    model = KernelRegression(Mechanism(Gaussian), RegressionSizes(2, 1, 20))
+    generator = torch.Generator().manual_seed(0)
+    model.memorize(torch.randn(20, 2, generator=generator), torch.randn(20, 1, generator=generator))
+    return model
+
+
+MODELS: dict[str, Any] = {
+    "seq2seq": lambda: toy(Seq2Seq, Additive),
+    "bahdanau": lambda: toy(Seq2Seq, wiring="bahdanau", cell="gru", layers=2, input_feeding=True),
+    "local_p": lambda: toy(Seq2Seq, Mechanism(Dot, window=LocalP)),
+    "transformer": lambda: toy(Transformer, positions="rotary"),
+    "multihead": lambda: toy(MultiHeadClassifier),
+    "cnn": lambda: toy(ConvolutionalClassifier),
+    "rnn": lambda: toy(RecurrentClassifier),
+    "lm": lambda: toy(LanguageModel),
+    "nw": _regression,
+}
+CODECS: dict[str, Any] = {"nw": RegressionCodec(["a", "b"], "y", [0.0] * 3, [1.0] * 3)}
+FAST = {("multihead", "onnx")}
+ALL = [(name, "pt2") for name in MODELS] + [(name, "onnx") for name in MODELS if name != "local_p"]
+
+
+@pytest.fixture(autouse=True)
+def _shapes_unchecked() -> Iterator[None]:
+    """While a graph is traced, sizes are symbols, which the checks of shapes do not know."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.mark.parametrize(
+    ("name", "suffix"),
+    [pytest.param(*one, marks=[] if one in FAST else pytest.mark.slow) for one in ALL],
+)
+def test_the_files_give_what_the_model_gives(name: str, suffix: str, tmp_path: Path) -> None:
+    if suffix == "onnx":
+        pytest.importorskip("onnxruntime")
+        pytest.importorskip("onnxscript")
+    *files, about = export(MODELS[name]().eval(), CODECS.get(name, PAIRS), tmp_path / f"m.{suffix}")
+    told = json.loads(about.read_text())
+    assert [tmp_path / graph["file"] for graph in told["graphs"].values()] == files
+    assert told["largest_difference"] < 1e-5  # compared on five batch sizes and lengths
+    assert all(file.stat().st_size > 0 for file in files)
+
+
+def test_words_are_decoded_from_the_files_alone(tmp_path: Path) -> None:
+    task = Transduction(toy(Seq2Seq, Additive, seed=3), PAIRS)
+    trained = TrainedModel(task)
+    encoder, step, about = trained.export(tmp_path / "m.pt2")
+    told = json.loads(about.read_text())
+    start, advance = (torch.export.load(path).module() for path in (encoder, step))
+    symbols = told["codec"]["source"]["symbols"]
+    for word in WORDS:
+        source = torch.tensor([[*(4 + symbols.index(letter) for letter in word), EOS]])
+        state, token, written = start(source, torch.tensor([source.shape[1]])), torch.tensor([BOS]), ""
+        for _ in range(3 * source.shape[1] + 10):
+            logits, *state = advance(token, *state)
+            logits[:, [0, 1]] = -torch.inf
+            token = logits.argmax(-1)
+            if token == EOS:
+                break
+            written += {3: "<unk>"}.get(int(token)) or told["codec"]["target"]["symbols"][int(token) - 4]
+        assert [written] == trained.predict([word])
+
+
+@pytest.mark.slow
+def test_what_onnx_does_not_have_is_told_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(
+        LabError, match=r"m.step.onnx: ONNX cannot hold this model: .*; export=model.pt2 can$"
+    ):
+        export(MODELS["local_p"]().eval(), PAIRS, tmp_path / "m.onnx")
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: toy(GraphClassifier), "GraphClassifier is not exported: seq2seq, transformer, lm, nw and"),
+        (lambda: Ensemble([toy(Seq2Seq)]), "an ensemble is not exported: export each of its checkpoints"),
+        (lambda: toy(Seq2Seq, Mechanism(Dot, pooling=Monotonic)), "pooling=monotonic is not exported"),
+    ],
+)
+def test_what_makes_no_sense_is_told_in_one_line(make: Any, said: str, tmp_path: Path) -> None:
+    with pytest.raises(LabError, match=said) as error:
+        export(make(), PAIRS, tmp_path / "m.pt2")
+    assert "\n" not in str(error.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_package_and_another_ending_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(LabError, match=r"^export=m.txt: the file ends in .pt2 \(torch.export\) or .onnx$"):
+        export(toy(Seq2Seq), PAIRS, tmp_path / "m.txt")
+    monkeypatch.setattr(exporting, "find_spec", lambda name: None if name == "onnxscript" else name)
+    with pytest.raises(LabError, match=r"needs onnxscript: pip install -e '\.\[export\]'"):
+        export(toy(Seq2Seq), PAIRS, tmp_path / "m.onnx")
+
+
+def test_a_graph_that_gives_other_numbers_is_noticed(tmp_path: Path, monkeypatch) -> None:
+    right = exporting._run_torch
+    monkeypatch.setattr(exporting, "_run_torch", lambda file: lambda x: [one + 0.1 for one in right(file)(x)])
+    with pytest.raises(LabError, match=r"m.pt2: its outputs differ from the model's by up to 0.1"):
+        export(_regression(), CODECS["nw"], tmp_path / "m.pt2")
