@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 import attention_lab
 from attention_lab.callbacks.embeddings import embedding_tables
-from attention_lab.data.sentences import GRAMMAR
+from attention_lab.data.synthetic.sentences import GRAMMAR
 
 NEAR = 5
 LISTS = {

@@ -206,11 +206,15 @@ def test_no_file_is_long() -> None:
         ),
         ("attention_lab.models.seq2seq", "from attention_lab import data", "attention_lab.data"),
         (
-            "attention_lab.data.toy",
+            "attention_lab.data.synthetic.toy",
             "from attention_lab.tasks.task import Task",
             "attention_lab.tasks.task.Task",
         ),
-        ("attention_lab.data.toy", "from importlib import import_module\nimport_module('hydra')", "hydra"),
+        (
+            "attention_lab.data.synthetic.toy",
+            "from importlib import import_module\nimport_module('hydra')",
+            "hydra",
+        ),
         (
             "attention_lab.tasks.task",
             "if True:\n    from omegaconf import DictConfig",

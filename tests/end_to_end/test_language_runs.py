@@ -7,7 +7,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import attention_lab
-from attention_lab.data.sentences import words_of_the_grammar
+from attention_lab.data.synthetic.sentences import words_of_the_grammar
 
 MODEL = ["model=lm", "model.d_model=8", "model.heads=2", "model.feedforward=8", "trainer.max_epochs=1"]
 WORDS = [*MODEL, "data=words", "data.size=64", "data.validation_size=20", "data.test_size=20"]

@@ -21,10 +21,22 @@ LARGEST = 10_000_000
 """The largest count that an option may have."""
 SEEDS = 2**32
 """Upper bound of options whose name ends in seed, which are not counts."""
-_KERNELS = ("Boxcar", "Constant", "Epanechnikov", "Gaussian", "Laplacian", "QueryFree")
+_FILES = {
+    "attention.kernels": ("Boxcar", "Constant", "Epanechnikov", "Gaussian", "Laplacian", "QueryFree"),
+    "data.toy": ("Copy", "Repeat", "Reverse", "Sort"),
+    "data.synthetic": ("FarPairs", "Motifs"),
+    "data.listops": ("ListOps",),
+    "data.recall": ("Recall",),
+    "data.sentences": ("Sentences",),
+}
+"""Files that have moved, and their classes, which each room lists under its own name."""
 MOVED = {
     "attention_lab.models.matched.MatchedSeq2Seq": "attention_lab.models.parameter_matched.MatchedSeq2Seq",
-    **{f"attention_lab.attention.kernels.{name}": f"attention_lab.attention.{name}" for name in _KERNELS},
+    **{
+        f"attention_lab.{file}.{name}": f"attention_lab.{file.partition('.')[0]}.{name}"
+        for file, names in _FILES.items()
+        for name in names
+    },
 }
 """Former names of classes in older checkpoints and configurations, and their present names."""
 Known = Callable[[str], bool]

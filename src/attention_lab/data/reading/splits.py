@@ -16,7 +16,7 @@ from attention_lab.data.reading.batches import (
 from attention_lab.data.reading.image_codec import Images
 from attention_lab.data.reading.node_codec import NodeSplit
 from attention_lab.data.reading.ragged import Ragged
-from attention_lab.data.recall_split import RecallSplit
+from attention_lab.data.synthetic.recall_split import RecallSplit
 
 PROMPT = 32
 """Longest prompt in symbols, short enough to be shown in one line with its continuation."""

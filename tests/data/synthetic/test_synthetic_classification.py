@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attention_lab.data import ClassificationBatch, FarPairs, ListOps, Motifs
-from attention_lab.data.synthetic import SyntheticClassification
+from attention_lab.data.synthetic.classification import SyntheticClassification
 from attention_lab.errors import LabError
 from attention_lab.sizes import ClassificationSizes
 

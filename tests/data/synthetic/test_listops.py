@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attention_lab.data import ClassificationBatch, ListOps, Reverse
-from attention_lab.data.listops import NESTED, OPERATORS, SYMBOLS, Grammar, evaluate, median
+from attention_lab.data.synthetic.listops import NESTED, OPERATORS, SYMBOLS, Grammar, evaluate, median
 from attention_lab.errors import LabError
 from attention_lab.sizes import ClassificationSizes
 

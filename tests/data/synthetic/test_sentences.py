@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from attention_lab.data import LanguageBatch, LanguageCodec, Sentences, Text, codec_from_state
-from attention_lab.data.sentences import GRAMMAR, Sentence, draw, longest, words_of_the_grammar
+from attention_lab.data.synthetic.sentences import GRAMMAR, Sentence, draw, longest, words_of_the_grammar
 from attention_lab.errors import LabError
 from attention_lab.sizes import BOS, EOS, LanguageSizes
 
@@ -59,7 +59,7 @@ def test_an_stands_before_vowels_and_nowhere_else() -> None:
 
 def test_probabilities_are_how_often_sentences_come(monkeypatch: pytest.MonkeyPatch) -> None:
     small = {"SENTENCE": [["NOUN", "runs"], ["NOUN", "runs"], ["NOUN", "sleeps"]], "NOUN": [["ann"], ["bob"]]}
-    monkeypatch.setattr("attention_lab.data.sentences.GRAMMAR", small)
+    monkeypatch.setattr("attention_lab.data.synthetic.sentences.GRAMMAR", small)
     drawn = _drawn(20_000)
     counts = Counter(one.words for one in drawn)
     wanted = {one.words: math.exp(one.log_probability) for one in drawn}

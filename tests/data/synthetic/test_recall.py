@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attention_lab.data import ClassificationBatch, ListOps, Recall
-from attention_lab.data.recall_split import Drawn, Layout, RecallSplit
+from attention_lab.data.synthetic.recall_split import Drawn, Layout, RecallSplit
 from attention_lab.errors import LabError
 from attention_lab.sizes import PAD, ClassificationSizes
 

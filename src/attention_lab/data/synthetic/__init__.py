@@ -1,0 +1,1 @@
+"""Data sets that are sampled from a seed."""
