@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from attention_lab.data.graph import Graph8, GraphData, GraphFiles, Karate
     from attention_lab.data.inflection.data_set import Inflection
     from attention_lab.data.language import LanguageData, Text, Words
-    from attention_lab.data.synthetic.listops import ListOps
     from attention_lab.data.pairs import Pairs
     from attention_lab.data.reading.batches import (
         Batch,
@@ -31,11 +30,12 @@ if TYPE_CHECKING:
     from attention_lab.data.reading.image_codec import ImageCodec
     from attention_lab.data.reading.language_codec import LanguageCodec
     from attention_lab.data.reading.node_codec import NodeCodec
-    from attention_lab.data.synthetic.recall import Recall
     from attention_lab.data.regression import CSVRegression, Diabetes, RegressionData, Sine
-    from attention_lab.data.synthetic.sentences import Sentences
     from attention_lab.data.strips import DigitStrips, ImageFiles
     from attention_lab.data.synthetic.classification import FarPairs, Motifs
+    from attention_lab.data.synthetic.listops import ListOps
+    from attention_lab.data.synthetic.recall import Recall
+    from attention_lab.data.synthetic.sentences import Sentences
     from attention_lab.data.synthetic.toy import Copy, Repeat, Reverse, Sort, ToyTransduction
     from attention_lab.data.transduction import TransductionData
 

@@ -15,8 +15,8 @@ from attention_lab.data.reading.loading import GrowingBatches
 from attention_lab.data.reading.parts import Parts
 from attention_lab.data.reading.splits import Split
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer
-from attention_lab.data.synthetic.recall_split import Drawn, Layout, RecallSplit
 from attention_lab.data.specs.sampled import RecallSpec
+from attention_lab.data.synthetic.recall_split import Drawn, Layout, RecallSplit
 
 
 class Recall(ClassificationData):
