@@ -35,7 +35,7 @@ def run(config: DictConfig) -> Any:
     Bad input becomes one line on standard error and exit status 1, and ends this job of a sweep only. The
     first process of a run keeps what the console said in `train.log`.
     """
-    from attention_lab.experiment.console_log import logged_console
+    from attention_lab.commandline.console_log import logged_console
     from attention_lab.interruption.signals import is_rank_zero
 
     if not is_rank_zero():

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from attention_lab.experiment.console_log import LOGGER, logged_console
+from attention_lab.commandline.console_log import LOGGER, logged_console
 
 NW = ("model=nw", "data.train_size=20", "trainer.max_epochs=2", "pictures=0")
 
