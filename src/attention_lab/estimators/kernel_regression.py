@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attention_lab.attention.fast.smoothing.samples import Samples, make_samples
 from attention_lab.attention.fast.smoothing.smooth import smooth
-from attention_lab.attention.scores.kernels import LOG_KERNELS
+from attention_lab.attention.kernels import LOG_KERNELS
 from attention_lab.estimators.bandwidth import Choice, choose_bandwidth
 from attention_lab.estimators.leave_one_out import LeaveOneOut
 
@@ -30,8 +30,8 @@ class KernelRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     `tolerance`, the others exactly. Several inputs take O(n^2) in chunks, in O(n) memory.
 
     **Bandwidth.** `h` is the unit in which distances are measured, per input: the width `w = 1 / h` of
-    `attention_lab.attention.scores.kernels`. `"loo"` minimises the leave-one-out error, over a grid and then
-    by the derivative (Gaussian) or golden sections. If the best is at an end of the search, where
+    `attention_lab.attention.kernels`. `"loo"` minimises the leave-one-out error, over a grid and then by the
+    derivative (Gaussian) or golden sections. If the best is at an end of the search, where
     each sample is predicted by its nearest neighbour or an input is smoothed out, there is a
     `ConvergenceWarning`.
 
@@ -41,10 +41,10 @@ class KernelRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     Regression and Likelihood", 1999, section 2.3). They hold for noise of one variance and do not
     include the bias. If f goes through all samples there is no estimate, and errors are infinite.
 
-    **Nothing within reach.** Where a compact kernel reaches no sample, f is estimated from the nearest ones
-    with equal kernels. That is the limit of a Gaussian or Laplacian kernel whose bandwidth becomes small, and
-    keeps predictions and leave-one-out errors finite. A line through samples that all have the same input, or
-    as good as the same seen from x, is a constant.
+    **Nothing within reach.** Where a compact kernel reaches no sample, f is the mean of the nearest ones.
+    That is the limit of a Gaussian or Laplacian kernel, whose bandwidth becomes small, and keeps
+    predictions and leave-one-out errors finite. A line through samples that all have the same input, or as
+    good as the same seen from x, is a constant.
 
     **Weights.** A sample of weight 2 is the same as two equal samples. Leave-one-out leaves out one of them
     (all of a sample of a weight below 1): divide weights that are not numbers of samples by the largest.

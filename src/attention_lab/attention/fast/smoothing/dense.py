@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from attention_lab.attention.fast.smoothing.samples import Samples, Smooth
-from attention_lab.attention.scores.kernels import LOG_KERNELS, distance
+from attention_lab.attention.kernels import LOG_KERNELS, distance
 
 CHUNK = 2**20
 """Numbers in memory at once."""
@@ -86,7 +86,8 @@ def _rows(
         ends = (query, samples.keys) if query.shape[1] == 1 else (scaled, keys)  # ties without rounding
         logs = torch.where(empty[:, None], _nearest(*ends, hidden, kernel), logs)
     logs = logs + samples.weights.log()
-    share = logs.softmax(-1)  # not exp(logs - logsumexp), which rounds where all logs are huge
+    mass = logs.logsumexp(-1)
+    share = (logs - mass[:, None]).exp()
     mean = share @ samples.values
     correction = None
     if degree:
@@ -100,7 +101,7 @@ def _rows(
         correction = step, about, (step * centre).sum(-1)
     if not errors:
         return Smooth(mean)
-    influence = (-logs.logsumexp(-1).clamp_min(-700.0)).exp() * samples.unit
+    influence = (-mass.clamp_min(-700.0)).exp() * samples.unit
     if correction is not None:
         step, about, excess = correction
         share = share * (1 - (about @ step[..., None]).squeeze(-1))
