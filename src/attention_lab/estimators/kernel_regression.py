@@ -41,10 +41,10 @@ class KernelRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     Regression and Likelihood", 1999, section 2.3). They hold for noise of one variance and do not
     include the bias. If f goes through all samples there is no estimate, and errors are infinite.
 
-    **Nothing within reach.** Where a compact kernel reaches no sample, f is the mean of the nearest ones.
-    That is the limit of a Gaussian or Laplacian kernel, whose bandwidth becomes small, and keeps
-    predictions and leave-one-out errors finite. A line through samples that all have the same input, or as
-    good as the same seen from x, is a constant.
+    **Nothing within reach.** Where a compact kernel reaches no sample, f is estimated from the nearest ones
+    with equal kernels. That is the limit of a Gaussian or Laplacian kernel whose bandwidth becomes small, and
+    keeps predictions and leave-one-out errors finite. A line through samples that all have the same input, or
+    as good as the same seen from x, is a constant.
 
     **Weights.** A sample of weight 2 is the same as two equal samples. Leave-one-out leaves out one of them
     (all of a sample of a weight below 1): divide weights that are not numbers of samples by the largest.

@@ -64,7 +64,7 @@ def compact_moments(
 ) -> Float[Tensor, "Q m c"]:
     """Sums of `K(u) u^m` with each column, for m below `orders`.
 
-    A query within whose reach no kernel is above 0 takes the nearest samples with a kernel of 1 and u = 0.
+    A query within whose reach no kernel is above 0 takes the nearest samples, with a kernel of 1 and |u| = 1.
 
     Args:
         line: the inputs of the samples, ascending.
@@ -95,8 +95,7 @@ def compact_moments(
         lost = rows[result[rows, 0, 0] <= 0]
         if len(lost):
             mine = None if own is None else own[lost]
-            result[lost] = 0
-            result[lost, 0] = nearest_sums(line, columns, query[lost], mine)
+            result[lost] = _nearest_sums(line, columns, query[lost], mine, orders)
     return result
 
 
@@ -222,8 +221,10 @@ def _sum_directly(
     return result
 
 
-def nearest_sums(line: Tensor, columns: Tensor, query: Tensor, own: Tensor | None) -> Float[Tensor, "Q c"]:
-    """The sums of each column over the samples nearest to each query, both neighbours if they are tied."""
+def _nearest_sums(
+    line: Tensor, columns: Tensor, query: Tensor, own: Tensor | None, orders: int
+) -> Float[Tensor, "Q m c"]:
+    """The sums over the samples nearest to each query, on both sides if they are tied."""
     right = torch.searchsorted(line, query) if own is None else own + 1
     left = right - 1 if own is None else own - 1
     has_left, has_right = left >= 0, right < len(line)
@@ -231,10 +232,12 @@ def nearest_sums(line: Tensor, columns: Tensor, query: Tensor, own: Tensor | Non
     far = torch.full_like(query, torch.inf)
     gaps = torch.where(has_left, query - line[left], far), torch.where(has_right, line[right] - query, far)
     sums = [prefix_sums(column) for column in columns.unbind(1)]
-    result = query.new_zeros(len(query), columns.shape[1])
-    for at, gap in zip((left, right), gaps, strict=True):
+    result = query.new_zeros(len(query), orders, columns.shape[1])
+    for at, gap, u in zip((left, right), gaps, (-1.0, 1.0), strict=True):
         start = places(torch.searchsorted(line, line[at]))
         end = places(torch.searchsorted(line, line[at], right=True))
         chosen = (gap == torch.minimum(*gaps))[:, None]
-        result += torch.where(chosen, torch.stack([one.between(start, end) for one in sums], 1), 0.0)
+        found = torch.where(chosen, torch.stack([one.between(start, end) for one in sums], 1), 0.0)
+        for order in range(orders):
+            result[:, order] += found * u**order
     return result

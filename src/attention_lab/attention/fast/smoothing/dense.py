@@ -86,8 +86,7 @@ def _rows(
         ends = (query, samples.keys) if query.shape[1] == 1 else (scaled, keys)  # ties without rounding
         logs = torch.where(empty[:, None], _nearest(*ends, hidden, kernel), logs)
     logs = logs + samples.weights.log()
-    mass = logs.logsumexp(-1)
-    share = (logs - mass[:, None]).exp()
+    share = logs.softmax(-1)  # not exp(logs - logsumexp), which rounds where all logs are huge
     mean = share @ samples.values
     correction = None
     if degree:
@@ -101,7 +100,7 @@ def _rows(
         correction = step, about, (step * centre).sum(-1)
     if not errors:
         return Smooth(mean)
-    influence = (-mass.clamp_min(-700.0)).exp() * samples.unit
+    influence = (-logs.logsumexp(-1).clamp_min(-700.0)).exp() * samples.unit
     if correction is not None:
         step, about, excess = correction
         share = share * (1 - (about @ step[..., None]).squeeze(-1))
