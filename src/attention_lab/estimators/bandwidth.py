@@ -24,11 +24,11 @@ from attention_lab.estimators.leave_one_out import LeaveOneOut
 Array = NDArray[np.float64]
 RATIO, FAR_RATIO = 1.2, 1.5
 """Of neighbours in the grid, for few and for many samples."""
-MANY = 20_000
+MANY = 5000
 """Most samples of one input for which the entire grid is tried with all of them."""
 MANY_PAIRS = 1500
 """The same for several inputs, whose errors take quadratic time."""
-PILOT = 10_000
+PILOT = 3000
 """How many of many samples of one input the search starts with."""
 PER_INPUT = 10
 """Fewest samples an input for which inputs have bandwidths of their own."""
@@ -43,7 +43,8 @@ PRECISION = 1e-4
 SAME = 1e-11
 """Errors that differ by less, relative to the largest, are the same: the smoothest of them is chosen."""
 FEW = 1000
-"""Up to this many samples, the derivative of a local-linear error is taken too, over all pairs."""
+"""Up to this many samples the grid starts at the smallest distance of all, with a step of `RATIO`, and the
+derivative of a local-linear error is computed too, over all pairs."""
 
 
 class Choice(NamedTuple):
@@ -108,7 +109,7 @@ class _LineSearch:
             gaps = keys[:, self.varying[0]].sort().values.diff()
             gaps = gaps[gaps > 0]
             # of many samples some are as good as equal
-            least = gaps.kthvalue(len(gaps) // 20 + 1).values if self.many else gaps.min()
+            least = gaps.kthvalue(len(gaps) // 20 + 1).values if len(gaps) > FEW else gaps.min()
         else:
             some = keys[:: -(-len(keys) // MANY_PAIRS)]
             far = torch.cdist(some, some, compute_mode="donot_use_mm_for_euclid_dist")  # of equal ones 0
