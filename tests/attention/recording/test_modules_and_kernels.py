@@ -128,3 +128,92 @@ def test_a_compiled_model_says_so_and_computes_the_same() -> None:
     assert not weights
     assert isinstance(model, nn.Module)
     torch.compiler.reset()
+
+
+def test_a_traced_model_says_so() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = torch.jit.trace(model_of("fused").eval(), inputs(), check_trace=False)
+    with pytest.warns(UserWarning, match=r"traced module.*before torch.jit"), recording(model) as weights:
+        assert model(inputs()).shape == (B, L, H * D)
+    assert not weights
+
+
+def test_nested_tensors_are_padded() -> None:
+    parts = [torch.randn(3, H * D), torch.randn(5, H * D)]
+    nested = torch.nested.nested_tensor(parts, layout=torch.jagged)
+
+    class Ragged(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            q = x.unflatten(-1, (H, D)).transpose(1, 2)
+            return F.scaled_dot_product_attention(q, q, q)
+
+    model = Ragged()
+    with warnings.catch_warnings(), recording(model) as weights:
+        warnings.filterwarnings("ignore", ".*nested tensors")
+        output = model(nested)
+    for number, (part, one) in enumerate(zip(parts, output.unbind(), strict=True)):
+        value = part.unflatten(-1, (H, D)).transpose(0, 1)
+        seen = weights[""][number, :, : len(part), : len(part)]
+        assert torch.allclose(seen @ value, one, atol=1e-6)
+        assert weights.mask("")[number, 0].sum(-1)[0] == len(part)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("masks", ["none", "padding", "causal", "both", "bias"])
+def test_the_fast_path_of_torch_is_taken_and_recorded(norm_first: bool, masks: str) -> None:
+    """Weights as without the fast path; the fused layer reads any number but zero in a mask as "masked"."""
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(H * D, H, 8, batch_first=True, norm_first=norm_first)
+    model, x = nn.TransformerEncoder(layer, 2, enable_nested_tensor=not norm_first).eval(), inputs()
+    padding = torch.zeros(B, L, dtype=torch.bool)
+    padding[1, 4:] = True
+    causal = nn.Transformer.generate_square_subsequent_mask(L)
+    options: dict[str, Any] = {} if masks in ("none", "padding") else {"mask": causal}
+    if masks in ("padding", "both"):
+        options |= {"src_key_padding_mask": padding} | ({"mask": causal < 0} if masks == "both" else {})
+    if masks == "bias":
+        options["mask"] = torch.where(causal == 0, 0.0, 0.7)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*nested tensors")
+        plain = model(x, **options)
+        with recording(model) as fast, recording(model, [1], queries=slice(2)) as some:
+            assert torch.equal(model(x, **options), plain)
+        if masks == "bias":
+            options["mask"] = causal
+        torch.backends.mha.set_fastpath_enabled(False)
+        try:
+            with recording(model) as slow:
+                assert not torch.equal(model(x, **options), plain), "another path"
+        finally:
+            torch.backends.mha.set_fastpath_enabled(True)
+    assert list(fast) == list(slow) == [f"layers.{number}.self_attn" for number in range(2)]
+    for name, weights in slow.items():
+        queries = ~padding if masks in ("padding", "both") else torch.ones(B, L, dtype=torch.bool)
+        found = fast[name].transpose(1, 2)[queries]
+        assert torch.allclose(found, weights.transpose(1, 2)[queries], atol=1e-6)
+        assert torch.allclose(some[name], fast[name][[1], :, :2], atol=1e-6)
+
+
+@pytest.mark.parametrize("batched", [True, False])
+@pytest.mark.parametrize(
+    "options", [{}, {"kdim": 6, "vdim": 7}, {"add_bias_kv": True, "add_zero_attn": True}]
+)
+def test_multihead_attention_in_every_form(options: dict[str, Any], batched: bool) -> None:
+    torch.manual_seed(0)
+    module = nn.MultiheadAttention(16, 4, batch_first=True, dropout=0.2, **options).eval()
+    module.in_proj_bias = nn.Parameter(torch.randn(48))
+    query, key = torch.randn(2, 3, 16), torch.randn(2, 5, options.get("kdim", 16))
+    value = torch.randn(2, 5, options.get("vdim", 16))
+    padding, bias = torch.tensor([[False] * 5, [False] * 3 + [True] * 2]), torch.randn(3, 5)
+    if not batched:
+        query, key, value, padding = query[1], key[1], value[1], padding[1]
+    masks = {
+        "key_padding_mask": torch.zeros_like(padding, dtype=torch.float).masked_fill(padding, -torch.inf)
+    }
+    _, expected = module(query, key, value, attn_mask=bias, average_attn_weights=False, **masks)
+    for need in (True, False):
+        with recording(module.train()) as weights, recording(module, -1, heads=2) as some:
+            module(query, key, value, attn_mask=bias, need_weights=need, **masks)
+        assert torch.allclose(weights[""], expected if batched else expected[None], atol=1e-6)
+        assert torch.allclose(some[""], weights[""][-1:, [2]], atol=1e-6)

@@ -5,6 +5,7 @@ from contextlib import ExitStack, contextmanager
 from functools import wraps
 from typing import Any
 
+import torch
 from torch import nn
 
 from attention_lab.attention.attention import Attention
@@ -70,6 +71,7 @@ def recording(
             stack.enter_context(_replaced(module, method, replacement))
         stack.enter_context(watched_interface(session))
         stack.enter_context(watched_flex_attention(session))
+        _warn_of_scripts(session)
         stack.enter_context(mode)
         yield session.result
     session.check_queries()
@@ -98,6 +100,13 @@ def _replaced(module: nn.Module, name: str, replacement: Callable[..., Any]) -> 
             del module.__dict__[name]
         else:
             module.__dict__[name] = own
+
+
+def _warn_of_scripts(session: Session) -> None:
+    """Name a part of the model that torch.jit has made, whose functions cannot be seen."""
+    for name, module in session.modules():
+        if isinstance(module, torch.jit.ScriptModule) and session.wants(name):
+            session.warn(name, "a scripted or traced module", "record the model before torch.jit")
 
 
 def _compiled(session: Session) -> list[tuple[nn.Module, str, Callable[..., Any]]]:

@@ -11,21 +11,31 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FunctionType
-from typing import Any, no_type_check
+from typing import Any, NamedTuple, no_type_check
 
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from attention_lab.attention.recording.fused import autocast
 from attention_lab.attention.recording.hugging_face import asked
 from attention_lab.attention.recording.session import Session
-from attention_lab.attention.recording.unseen import unseen
+from attention_lab.attention.recording.unseen import set_modes, unseen, without_recordings
 from attention_lab.attention.recording.weights import KernelCall, Modify
 
 _HOME = "torch.nn.attention.flex_attention"
 _lock = threading.Lock()
 _sessions: list[tuple[int, Session]] = []
-_original: list[FunctionType] = []
+_original: list["_Original"] = []
+
+
+class _Original(NamedTuple):
+    """The function as it was, and what is done around a call of it, never compiled."""
+
+    function: Any
+    enter: Callable[[], list[TorchFunctionMode]]
+    leave: Callable[[list[TorchFunctionMode]], None]
+    record: Callable[[tuple[Any, ...], dict[str, Any]], None]
 
 
 @no_type_check  # no checks of types around what torch compiles
@@ -38,19 +48,25 @@ def _stub(*args: Any, **kwargs: Any) -> Any:
 @no_type_check
 def call_and_record(*args: Any, **kwargs: Any) -> Any:
     """Call `flex_attention`, and record it in the recordings of this thread."""
-    function = _original[-1]
+    original = _original[-1]
     if torch.compiler.is_compiling():
-        return function(*args, **kwargs)
-    with unseen():
-        result = function(*args, **kwargs)
-    for thread, session in [*_sessions]:
-        if thread == threading.get_ident():
-            site = session.site()
-            if site is not None:
-                call = flex_call(*args, **kwargs)
-                inside = asked()
-                session.record_call(site, call if inside is None else call.with_sinks(inside.sinks))
+        return original.function(*args, **kwargs)
+    modes = original.enter()
+    try:
+        result = original.function(*args, **kwargs)
+    finally:
+        original.leave(modes)
+    original.record(args, kwargs)
     return result
+
+
+def _record(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Record a call in the recordings of this thread."""
+    for thread, session in [*_sessions]:
+        site = session.site() if thread == threading.get_ident() else None
+        if site is not None:
+            call, inside = flex_call(*args, **kwargs), asked()
+            session.record_call(site, call if inside is None else call.with_sinks(inside.sinks))
 
 
 @contextmanager
@@ -77,24 +93,20 @@ def watched_flex_attention(session: Session) -> Iterator[None]:
 
 def _replace(function: FunctionType) -> None:
     """Replace the code of a function by a call of the recorder."""
-    from torch._dynamo.decorators import skip  # compiled programs leave the recorder's own code out
+    from torch._dynamo import disable
+    from torch._dynamo.decorators import skip
 
-    original = FunctionType(
-        function.__code__,
-        function.__globals__,
-        function.__name__,
-        function.__defaults__,
-        function.__closure__,
-    )
-    original.__kwdefaults__ = function.__kwdefaults__
+    original = FunctionType(function.__code__, function.__globals__, function.__name__)
+    original.__defaults__, original.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
     for one in (_stub, call_and_record):
-        skip(one)
-    _original.append(original)
+        skip(one)  # not compiled themselves, where a compiled program calls them
+    parts = (disable(one) for one in (without_recordings, set_modes, _record))  # type: ignore[no-untyped-call]
+    _original.append(_Original(original, *parts))
     function.__code__, function.__defaults__, function.__kwdefaults__ = _stub.__code__, None, None
 
 
 def _restore(function: FunctionType) -> None:
-    original = _original.pop()
+    original = _original.pop().function
     function.__code__, function.__defaults__ = original.__code__, original.__defaults__
     function.__kwdefaults__ = original.__kwdefaults__
 

@@ -87,7 +87,7 @@ class Session:
         inside = {
             id(part)
             for _, module in self._modules.values()
-            if compiled_method(module) is not None
+            if compiled_method(module) is not None or isinstance(module, torch.jit.ScriptModule)
             for part in module.modules()
         }
         return [entry for entry in self._modules.values() if id(entry[1]) not in inside]

@@ -13,17 +13,23 @@ class Watching(TorchFunctionMode):
 @contextmanager
 def unseen() -> Iterator[None]:
     """No recording looks at functions inside: torch leaves its fast paths where any mode is on."""
-    stack = _get_current_function_mode_stack()  # type: ignore[no-untyped-call]
-    _set([mode for mode in stack if not isinstance(mode, Watching)])
+    before = without_recordings()
     try:
         yield
     finally:
-        _set(stack)
+        set_modes(before)
 
 
-def _set(stack: list[TorchFunctionMode]) -> None:
+def without_recordings() -> list[TorchFunctionMode]:
+    """Switch the modes of recordings off; returns all that were on."""
+    before: list[TorchFunctionMode] = _get_current_function_mode_stack()  # type: ignore[no-untyped-call]
+    set_modes([mode for mode in before if not isinstance(mode, Watching)])
+    return before
+
+
+def set_modes(modes: list[TorchFunctionMode]) -> None:
     """Replace the modes that are on."""
     for _ in _get_current_function_mode_stack():  # type: ignore[no-untyped-call]
         _pop_mode()  # type: ignore[no-untyped-call]
-    for mode in stack:
+    for mode in modes:
         _push_mode(mode)  # type: ignore[no-untyped-call]
