@@ -1,0 +1,93 @@
+"""The attention interface of transformers: flash kernels, and those of others."""
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+from architectures import ARCHITECTURES, real
+from torch import Tensor, nn
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.masking_utils import flash_attention_mask
+
+from attention_lab.attention import recording
+
+
+def _opaque(weights: Tensor, value: Tensor) -> Tensor:
+    """A kernel that nothing can look into."""
+    return torch.from_numpy(weights.numpy() @ value.numpy())
+
+
+def _flash(
+    module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
+) -> tuple[Tensor, None]:
+    """What a flash kernel computes: causal from the last key on, in a window, under a mask of the keys."""
+    keys, queries = key.shape[2], query.shape[2]
+    key, value = (x.repeat_interleave(query.shape[1] // x.shape[1], 1) for x in (key, value))
+    scores = query @ key.mT * options["scaling"]
+    if options.get("softcap") is not None:
+        scores = options["softcap"] * torch.tanh(scores / options["softcap"])
+    ago = torch.arange(queries)[:, None] + keys - queries - torch.arange(keys)
+    visible = (ago >= 0) & (ago < (options.get("sliding_window") or keys))
+    if attention_mask is not None:
+        visible = visible & attention_mask[:, None, None, -keys:].bool()
+    scores = scores.masked_fill(~visible, -torch.inf)
+    if options.get("s_aux") is not None:
+        sinks = options["s_aux"].view(1, -1, 1, 1).expand(*scores.shape[:3], 1)
+        weights = torch.cat([scores, sinks], -1).softmax(-1)[..., :-1]
+    else:
+        weights = scores.softmax(-1).nan_to_num()
+    return _opaque(weights, value).transpose(1, 2), None
+
+
+@contextmanager
+def _registered(name: str, function: Callable[..., Any]) -> Iterator[None]:
+    AttentionInterface.register(name, function)
+    AttentionMaskInterface.register(name, flash_attention_mask)
+    try:
+        yield
+    finally:
+        del AttentionInterface._global_mapping[name]
+        del AttentionMaskInterface._global_mapping[name]
+
+
+def _models(name: str, implementation: str) -> tuple[nn.Module, nn.Module]:
+    model, eager = (ARCHITECTURES[name].build("eager", 0.0).eval() for _ in range(2))
+    for module in model.modules():
+        if hasattr(module, "config"):
+            module.config._attn_implementation = implementation
+    return model, eager
+
+
+@pytest.mark.parametrize("padding", ["none", "padding"])
+@pytest.mark.parametrize("name", ["Llama", "Mistral", "Gemma 2", "GPT-OSS"])
+def test_flash_kernels_by_what_they_are_asked(name: str, padding: str) -> None:
+    with _registered("flash_stub", _flash), torch.no_grad():
+        model, eager = _models(name, "flash_stub")
+        inputs = ARCHITECTURES[name].inputs(padding)
+        with recording(eager) as expected:
+            eager(**inputs)
+        plain = model(**inputs)[0]
+        with recording(model) as weights:
+            assert torch.equal(model(**inputs)[0], plain)
+    assert list(weights) == list(expected)
+    queries = real(padding)
+    for module, want in expected.items():
+        found = weights[module].transpose(1, 2)[queries]
+        assert torch.allclose(found, want.transpose(1, 2)[queries], atol=1e-5)
+        mask = weights.mask(module).transpose(1, 2)[queries]
+        assert torch.equal(mask, expected.mask(module).transpose(1, 2)[queries])
+
+
+def test_the_kernels_of_others_are_named_once() -> None:
+    with _registered("mine", _flash), torch.no_grad(), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model, _ = _models("Llama", "mine")
+        with recording(model) as weights:
+            model(**ARCHITECTURES["Llama"].inputs("none"))
+    assert not weights
+    (message,) = [str(one.message) for one in caught if "recording" in str(one.message)]
+    assert "'layers.0.self_attn' computes attention in the attention interface 'mine'" in message
+    assert "attn_implementation='sdpa'" in message
