@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -82,6 +83,28 @@ def test_the_weights_of_some_are_those_of_all(case: Case, examples: object, expe
     centre, centres = seen.centre(""), all_of_them.centre("")
     assert (centre is None) == (centres is None) == (case.window != "LocalP")
     assert centre is None or torch.allclose(centre, centres[expected])  # type: ignore[index]
+
+
+@pytest.mark.parametrize("queries", [[-1, 2], slice(1, None, 2)], ids=str)
+@every_case
+def test_the_weights_of_some_heads_and_queries(case: Case, queries: Any) -> None:
+    attention, inputs, mask = _inputs(case, "empty rows")
+    memory = attention.remember(*inputs[1:], mask)
+    with recording(attention) as everything:
+        attention(inputs[0], memory)
+    with recording(attention, [2], heads=[1], queries=queries) as seen:
+        plain = attention(inputs[0], memory)
+    assert plain.shape[:2] == inputs[0].shape[:2]
+    rows = (
+        list(range(Q))[queries]
+        if isinstance(queries, slice)
+        else [q % Q for q in torch.tensor(queries).view(-1)]
+    )
+    for part, whole in ((seen[""], everything[""]), (seen.mask(""), everything.mask(""))):
+        heads = [1] if whole.shape[1] > 1 else slice(None)
+        assert torch.allclose(part.double(), whole[[2]][:, heads][:, :, rows].double(), atol=1e-12)
+    centre, centres = seen.centre(""), everything.centre("")
+    assert centre is None or torch.allclose(centre, centres[[2]][:, [1]][:, :, rows])  # type: ignore[index]
 
 
 def test_only_the_examples_looked_at_are_scored(monkeypatch: pytest.MonkeyPatch) -> None:
