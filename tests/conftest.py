@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -38,3 +39,13 @@ def _repository_left_alone() -> Iterator[None]:
     yield
     written = sorted(str(path.relative_to(REPOSITORY)) for path in _files() - before) if IN_CI else []
     assert not written, f"the tests wrote into the repository: {written}"
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """One Chromium for all tests of a process."""
+    from chromium import Browser  # few tests need it
+
+    browser = Browser(tmp_path_factory.mktemp("profile"))
+    yield browser
+    browser.close()

@@ -55,9 +55,12 @@ class Browser:
         for domain in ("Page", "Runtime", "Log", "Network"):
             await self._call(f"{domain}.enable", {})
 
-    async def _call(self, method: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    async def _call(
+        self, method: str, parameters: dict[str, Any], session: str | None = None
+    ) -> dict[str, Any]:
         self.sent += 1
-        await self.socket.send_json({"id": self.sent, "method": method, "params": parameters})
+        place = {"sessionId": session} if session else {}
+        await self.socket.send_json({"id": self.sent, "method": method, "params": parameters, **place})
         while True:
             message = json.loads((await self.socket.receive(timeout=60)).data)
             if message.get("id") == self.sent:
@@ -69,14 +72,22 @@ class Browser:
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         return self.loop.run_until_complete(self._call(method, parameters))
 
-    def run(self, script: str) -> Any:
-        """The value of an expression in the page; promises are waited for."""
-        found = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+    def frames(self) -> list[str]:
+        """The sessions of the sandboxed frames of the page, in which scripts can be run."""
+        targets = self.call("Target.getTargets")["targetInfos"]
+        frames = [one["targetId"] for one in targets if one["type"] == "iframe"]
+        attach = "Target.attachToTarget"
+        return [self.call(attach, targetId=one, flatten=True)["sessionId"] for one in frames]
+
+    def run(self, script: str, session: str | None = None) -> Any:
+        """The value of an expression in the page or in one of its `frames`; promises are waited for."""
+        asked = {"expression": script, "awaitPromise": True, "returnByValue": True}
+        found = self.loop.run_until_complete(self._call("Runtime.evaluate", asked, session))
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
 
-    def wait(self, script: str) -> None:
-        _until(lambda: self.run(script), 60)
+    def wait(self, script: str, session: str | None = None) -> None:
+        _until(lambda: self.run(script, session), 60)
 
     def open(self, address: str, ready: str = READY) -> None:
         self.call("Page.navigate", url="about:blank")  # so that a new hash alone is a new page too

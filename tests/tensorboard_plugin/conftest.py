@@ -14,7 +14,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from chromium import Browser
 
 PLUGIN = "data/plugin/attention_lab"
 WITHOUT = (
@@ -104,11 +103,3 @@ def _serving(logs: Path, output: Path, *options: str, plugin: bool = True) -> It
 def serving() -> Callable[..., Any]:
     """Starts a TensorBoard: `with serving(logs, output, *options, plugin=True) as server`."""
     return _serving
-
-
-@pytest.fixture(scope="session")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """One Chromium for all tests of a process."""
-    browser = Browser(tmp_path_factory.mktemp("profile"))
-    yield browser
-    browser.close()

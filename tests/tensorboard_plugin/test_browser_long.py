@@ -9,7 +9,7 @@ import pytest
 from attention_log import Log
 from chromium import CHROMIUM, Browser
 
-from attention_lab.tensorboard_plugin import add_attention, codec, tiles
+from attention_lab.tensorboard_plugin import add_attention, codec, tiling
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
 
@@ -34,9 +34,9 @@ def address(serving: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     mask = np.tril(np.ones((SIZE, SIZE), bool))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(codec, "WHOLE", 100)  # as if it were long
-        patch.setattr(tiles, "_ACROSS", 12)
-        patch.setattr(tiles, "_FEWEST", 6)
-        patch.setattr(tiles, "_MOST", 6)
+        patch.setattr(tiling, "_ACROSS", 12)
+        patch.setattr(tiling, "_FEWEST", 6)
+        patch.setattr(tiling, "_MOST", 6)
         for run, weights in WEIGHTS.items():
             log = Log(logs / run)
             add_attention(log, "example 1/layer", weights, LABELS, LABELS, 0, mask=mask)

@@ -52,6 +52,7 @@ def records(draw: st.DrawFn) -> AttentionRecord:
         if draw(st.booleans())
         else None,
         x=(random.normal(size=rows), random.normal(size=columns)) if draw(st.booleans()) else None,
+        heads=random.permutation(heads + 3)[:heads].tolist() if draw(st.booleans()) else None,
     )
 
 
@@ -68,7 +69,7 @@ def test_a_record_survives(record: AttentionRecord) -> None:
     assert np.abs(found.weights - record.weights)[attended].max(initial=0) <= 0.51 / 65534
     assert not found.weights[~attended].any()
     assert np.array_equal(found.attended, attended)
-    for name in ("queries", "keys", "module", "input", "output", "kind"):
+    for name in ("queries", "keys", "module", "input", "output", "kind", "heads"):
         assert getattr(found, name) == getattr(record, name)
     assert (found.gold is None) == (record.gold is None)
     assert record.gold is None or np.array_equal(found.gold, record.gold)
@@ -151,6 +152,8 @@ def test_a_masked_cell_may_hold_anything() -> None:
         ({"picture": Ink(np.zeros((2, 2), np.uint8), 0)}, "whole cells of 0 pixels"),
         ({"picture": Ink(np.zeros((2, 2), np.uint8), 1)}, "has not the 2 cells"),
         ({"x": (np.zeros(2), np.zeros(2))}, "3 query and 2 key positions"),
+        ({"heads": [0, 1]}, r"1 heads with the numbers \[0, 1\]"),
+        ({"heads": [-1]}, "1 heads with the numbers"),
         ({"x": (np.zeros(3), np.array([0, np.inf]))}, "all finite"),
     ],
 )
@@ -195,6 +198,8 @@ def test_a_header_has_a_limit() -> None:
         ({"x": {"queries": [0, 1, "2"], "keys": [0, 1]}}, "finite numbers"),
         ({"x": {"queries": [0, 1, 10**400], "keys": [0, 1]}}, "finite numbers"),
         ({"maximum": "big"}, "maximum"),
+        ({"heads": [0, 1]}, "1 heads with the numbers"),
+        ({"heads": "ab"}, "heads in the header is no list of integers"),
     ],
 )
 def test_a_header_that_is_none(change: dict[str, Any], message: str) -> None:

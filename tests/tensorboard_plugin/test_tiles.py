@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attention_lab.tensorboard_plugin import AttentionRecord, codec, decode, encode, tiles
-from attention_lab.tensorboard_plugin.tiles import NONE, ROOM, TiledRecord, encode_tiles, plan, value
+from attention_lab.tensorboard_plugin import AttentionRecord, codec, decode, encode, tiling
+from attention_lab.tensorboard_plugin.tiles import NONE, TiledRecord, size_of, value
+from attention_lab.tensorboard_plugin.tiling import ROOM, encode_tiles, plan
 
 
 def _weights(heads: int, queries: int, keys: int, seed: int = 0) -> np.ndarray:
@@ -33,10 +34,10 @@ def _tiled(record: AttentionRecord, room: int = ROOM) -> TiledRecord:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few tiles with few weights, so that tests need no long inputs."""
-    monkeypatch.setattr(tiles, "_ACROSS", 4)
-    monkeypatch.setattr(tiles, "_FEWEST", 3)
-    monkeypatch.setattr(tiles, "_MOST", 5)
-    monkeypatch.setattr(tiles, "_BLOCK", 64)  # several blocks of rows
+    monkeypatch.setattr(tiling, "_ACROSS", 4)
+    monkeypatch.setattr(tiling, "_FEWEST", 3)
+    monkeypatch.setattr(tiling, "_MOST", 5)
+    monkeypatch.setattr(tiling, "_BLOCK", 64)  # several blocks of rows
 
 
 @pytest.mark.usefixtures("small")
@@ -113,7 +114,7 @@ def test_long_inputs_are_kept_in_tiles_and_short_ones_whole(monkeypatch: pytest.
 def test_records_stay_small(shape: tuple[int, int, int], side: int, heads: int) -> None:
     found, kept, numbers = plan(shape, ROOM)
     assert (found, len(numbers)) == (side, heads) and 16 <= kept <= 64
-    size = tiles._size(shape[1], shape[2], side, kept)
+    size = size_of(shape[1], shape[2], side, kept)
     assert len(numbers) * size <= ROOM or len(numbers) == 1
     assert numbers[0] == 0 and len(set(np.diff(numbers))) <= 2  # evenly spaced
 
@@ -160,6 +161,7 @@ def _decode(fields: dict[str, Any], plain: bytes) -> Any:
         ({"kind": "picture"}, "of kind 'picture'"),
         ({"picture": {}}, "a picture or an axis in tiles"),
         ({"module": 5}, "module in the header is no text"),
+        ({"heads": [1]}, "2 heads with the numbers"),
     ],
 )
 def test_a_header_that_does_not_fit(change: dict[str, Any], message: str) -> None:

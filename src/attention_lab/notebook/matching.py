@@ -19,10 +19,12 @@ class Labels(NamedTuple):
     Attributes:
         queries: of what asks: the target of an encoder-decoder, or all positions; None if unknown.
         keys: of what is read; None for the same as the queries.
+        strict: whether an attention of other sizes is an error; where not, its rows or columns are numbered.
     """
 
     queries: Side | None
     keys: Side | None
+    strict: bool = True
 
 
 def padded(examples: Sequence[Labels]) -> list[Labels]:
@@ -31,12 +33,12 @@ def padded(examples: Sequence[Labels]) -> list[Labels]:
     def longest(sides: Sequence[Side | None]) -> int:
         return max((len(side) for side in sides if side is not None), default=0)
 
-    rows, columns = (longest(sides) for sides in zip(*examples, strict=True))
+    rows, columns = longest([one.queries for one in examples]), longest([one.keys for one in examples])
 
     def filled(side: Side | None, size: int) -> Side | None:
         return None if side is None else [*side, *[None] * (size - len(side))]
 
-    return [Labels(filled(one.queries, rows), filled(one.keys, columns)) for one in examples]
+    return [Labels(filled(one.queries, rows), filled(one.keys, columns), one.strict) for one in examples]
 
 
 def as_labels(given: Any, name: str) -> Side | None:
@@ -56,6 +58,13 @@ def as_labels(given: Any, name: str) -> Side | None:
     return [label if label is None or isinstance(label, str) else str(label) for label in given]
 
 
+def as_text(labels: Labels) -> str:
+    """What is read, as a text: the signs of subwords stand for what they mean."""
+    side = labels.keys if labels.keys is not None else labels.queries
+    text = " ".join(label for label in side or () if label is not None)
+    return re.sub(r" ?[Ġ▁]", " ", text.replace(" ##", "")).strip()
+
+
 def labels_of(module: str, rows: int, columns: int, labels: Labels) -> tuple[Side, Side]:
     """Labels of the rows and columns of an attention.
 
@@ -65,26 +74,26 @@ def labels_of(module: str, rows: int, columns: int, labels: Labels) -> tuple[Sid
     Raises:
         ValueError: a side has another size than any of the labels.
     """
-    queries, keys = labels
+    queries, keys, strict = labels
     both = queries is not None and keys is not None
     first = (queries, keys) if not both or not _is_encoder(module) else (keys, queries)
     second = (keys, queries)
     if both and rows == columns and len(queries or ()) == len(keys or ()) and not _CROSS.search(module):
         reads_itself = _ENCODER.search(module) or _DECODER.search(module)
         second = first if reads_itself else second
-    return _side(module, "rows", rows, first), _side(module, "columns", columns, second)
+    return _side(module, "rows", rows, first, strict), _side(module, "columns", columns, second, strict)
 
 
 def _is_encoder(module: str) -> bool:
     return bool(_ENCODER.search(module)) and not _CROSS.search(module) and not _DECODER.search(module)
 
 
-def _side(module: str, side: str, size: int, candidates: Sequence[Side | None]) -> Side:
+def _side(module: str, side: str, size: int, candidates: Sequence[Side | None], strict: bool) -> Side:
     given = [labels for labels in candidates if labels is not None]
     for labels in given:
         if len(labels) == size:
             return list(labels)
-    if not given:
+    if not given or not strict:
         return [str(number) for number in range(1, size + 1)]
     counts = " and ".join(str(len(labels)) for labels in given)
     raise ValueError(f"{module or 'the attention'} has {size} {side}, and there are {counts} labels")

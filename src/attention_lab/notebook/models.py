@@ -9,7 +9,7 @@ from torch import nn
 from attention_lab.attention import Recording, recording
 from attention_lab.notebook.matching import Labels, Side, as_labels
 
-_TARGET, _SOURCE = ("decoder_input_ids", "labels"), "input_ids"
+_SOURCE, _TARGET = "input_ids", ("decoder_input_ids", "labels")
 
 
 def record_model(
@@ -51,23 +51,34 @@ def record_model(
         model.train(training)
     if labels is not None:
         return weights, [Labels(as_labels(labels, "keys"), None)]
-    return weights, _tokens(inputs, named, tokenizer)
+    target = _TARGET if getattr(getattr(model, "config", None), "is_encoder_decoder", False) else _TARGET[:1]
+    return weights, _tokens(inputs, named, target, tokenizer)
 
 
-def _tokens(inputs: Any, named: Mapping[str, Any], tokenizer: Any) -> list[Labels]:
+def _tokens(inputs: Any, named: Mapping[str, Any], targets: Sequence[str], tokenizer: Any) -> list[Labels]:
     """The tokens of each example: the source's, and the target's where there is one."""
-    source = named.get(_SOURCE)
-    if not isinstance(source, torch.Tensor) or source.dim() != 2:
+    source, target = _ids(named, _SOURCE), _ids(named, *targets)
+    count = len(source or target or [])
+    if not count:
         return [Labels(None, None)]
-    target = next((named[name] for name in _TARGET if isinstance(named.get(name), torch.Tensor)), None)
     examples = []
-    for number, ids in enumerate(source.tolist()):
-        keys = _without_padding(_named(inputs, number, ids, tokenizer), named.get("attention_mask"), number)
-        queries = None
-        if target is not None and target.dim() == 2:
-            queries = _convert([one for one in target[number].tolist() if one >= 0], tokenizer)
-        examples.append(Labels(queries, keys))
+    for number in range(count):
+        keys = queries = None
+        if source is not None:
+            tokens = _named(inputs, number, source[number], tokenizer)
+            keys = _without_padding(tokens, named.get("attention_mask"), number)
+        if target is not None:
+            tokens = _convert(target[number], tokenizer)
+            queries = _without_padding(tokens, named.get("decoder_attention_mask"), number)
+        examples.append(Labels(queries, keys, strict=False))
     return examples
+
+
+def _ids(named: Mapping[str, Any], *names: str) -> list[list[int]] | None:
+    """The numbers of the tokens `[B, L]` under the first of some names."""
+    found = (named.get(name) for name in names)
+    ids = next((one for one in found if isinstance(one, torch.Tensor) and one.dim() == 2), None)
+    return None if ids is None or ids.is_floating_point() else ids.tolist()
 
 
 def _named(inputs: Any, number: int, ids: list[int], tokenizer: Any) -> Side:
@@ -78,7 +89,9 @@ def _named(inputs: Any, number: int, ids: list[int], tokenizer: Any) -> Side:
 
 
 def _convert(ids: list[int], tokenizer: Any) -> Side:
-    return [str(token) for token in (ids if tokenizer is None else tokenizer.convert_ids_to_tokens(ids))]
+    """The tokens of numbers; those below 0, as in labels, are padding."""
+    tokens = ids if tokenizer is None else tokenizer.convert_ids_to_tokens([max(0, one) for one in ids])
+    return [str(token) if number >= 0 else None for token, number in zip(tokens, ids, strict=True)]
 
 
 def _without_padding(tokens: Side, mask: Any, number: int) -> Side:

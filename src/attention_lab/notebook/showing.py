@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from attention_lab.notebook.matching import Labels, Side, as_labels, for_module, labels_of, padded
+from attention_lab.notebook.matching import Labels, Side, as_labels, as_text, for_module, labels_of, padded
 from attention_lab.notebook.view import View
 from attention_lab.tensorboard_plugin.arrays import array, broadcast
 from attention_lab.tensorboard_plugin.description import readable
@@ -76,7 +76,7 @@ def show(
         from attention_lab.notebook.models import record_model  # needs torch
 
         weights, examples = record_model(attention, queries, keys, names, heads, tokenizer)
-        runs = {"": records_of(weights, examples, names=names, **{**options, "heads": None})}
+        runs = {"": records_of(weights, examples, names=None, **{**options, "heads": None}, numbers=heads)}
     else:
         examples = _examples(queries, keys)
         runs = {
@@ -139,8 +139,9 @@ def records_of(
     input: str,  # noqa: A002
     output: str,
     heads: Sequence[int] | None,
+    numbers: Sequence[int] | None = None,
 ) -> dict[str, AttentionRecord]:
-    """The records of each example and module, by tag."""
+    """The records of each example and module, by tag; `numbers` are of heads that were chosen before."""
     missing = [name for name in names or () if name not in weights]
     if missing:
         known = ", ".join(map(repr, weights)) or "none"
@@ -154,9 +155,11 @@ def records_of(
             raise ValueError(f"labels of {len(examples)} examples, and weights of {len(values)}")
         for number in range(len(values)):
             labels = examples[number] if len(examples) > 1 else examples[0]
-            part = _Part(values[number], None if attended is None else attended[number], module)
+            part = _Part(values[number], None if attended is None else attended[number], module, numbers)
             records[f"example {number + 1}/{_tag(module)}"] = part.chosen(heads).record(
-                labels, gold=for_module(gold, module), texts=(input, output)
+                labels,
+                gold=for_module(gold, module),
+                texts=(input or (as_text(labels) if len(examples) > 1 else ""), output),
             )
     return dict(sorted(records.items(), key=lambda item: _number(item[0])))
 
@@ -188,9 +191,13 @@ class _Part:
     """The weights [H, Q, K] of an attention on one example, and their mask."""
 
     def __init__(
-        self, weights: npt.NDArray[np.float32], mask: npt.NDArray[np.bool_] | None, module: str
+        self,
+        weights: npt.NDArray[np.float32],
+        mask: npt.NDArray[np.bool_] | None,
+        module: str,
+        heads: Sequence[int] | None = None,
     ) -> None:
-        self.weights, self.mask, self.module = weights, mask, module
+        self.weights, self.mask, self.module, self.heads = weights, mask, module, heads
 
     def chosen(self, heads: Sequence[int] | None) -> "_Part":
         """Of some heads alone."""
@@ -202,7 +209,8 @@ class _Part:
             name = self.module or "the attention"
             raise ValueError(f"heads={list(heads)}: {name} has heads 0 to {count - 1}")
         chosen = list(heads)
-        return _Part(self.weights[chosen], None if self.mask is None else self.mask[chosen], self.module)
+        mask = None if self.mask is None else self.mask[chosen]
+        return _Part(self.weights[chosen], mask, self.module, chosen)
 
     def record(self, labels: Labels, *, gold: Any, texts: tuple[str, str]) -> AttentionRecord:
         """With its labels, and without padding."""
@@ -223,6 +231,7 @@ class _Part:
             output=texts[1],
             mask=None if mask is None or mask.all() else np.ascontiguousarray(mask),
             gold=None if gold is None else array(gold, np.int64, "gold"),
+            heads=self.heads,
         )
 
 

@@ -10,13 +10,14 @@ from attention_lab.tensorboard_plugin.codec import encode
 from attention_lab.tensorboard_plugin.description import describe, read_description
 from attention_lab.tensorboard_plugin.page import Page, make_html, pack
 from attention_lab.tensorboard_plugin.record import AttentionRecord
-from attention_lab.tensorboard_plugin.tiles import ROOM
+from attention_lab.tensorboard_plugin.tiling import ROOM
 from attention_lab.viz import Heatmap, draw_heatmaps, rounded_top, to_png
 from attention_lab.writing import write_atomically
 
 LARGEST = 48 * 2**20
 """Most bytes of the records of a page, before they are compressed."""
 _SANDBOX = "allow-scripts allow-downloads"  # a page of its own: neither the notebook nor its cookies
+_UNTRUSTED = "The attention is shown once this notebook is trusted."  # where notebooks take frames away
 _ROW, _FRAME, _SHORTEST, _TALLEST = 34, 400, 520, 800  # pixels
 
 
@@ -67,7 +68,7 @@ class View:
         style = f"width:100%;height:{self.height}px;border:0;resize:vertical;overflow:auto"
         page = html.escape(self.html, quote=True)
         attributes = f'sandbox="{_SANDBOX}" title="attention" loading="lazy" style="{style}"'
-        return f'<iframe {attributes} srcdoc="{page}"></iframe>'
+        return f'<iframe {attributes} srcdoc="{page}">{_UNTRUSTED}</iframe>'
 
     def __repr__(self) -> str:
         shapes = {record.weights.shape for records in self.runs.values() for record in records.values()}
@@ -116,14 +117,14 @@ class View:
         maps = [
             Heatmap(
                 weights,
-                title=f"head {number}" if len(record.weights) > 1 else "",
+                title=f"head {number + 1}" if len(record.weights) > 1 else "",
                 queries=record.queries,
                 keys=record.keys,
                 mask=mask,
                 gold=gold,
             )
-            for number, (weights, mask) in enumerate(
-                zip(record.weights, record.attended, strict=True), start=1
+            for number, weights, mask in zip(
+                record.heads or range(len(record.weights)), record.weights, record.attended, strict=True
             )
         ]
         return maps, self.title or tag.partition("/")[2]

@@ -11,7 +11,8 @@ import numpy as np
 from attention_lab.tensorboard_plugin import header as parts
 from attention_lab.tensorboard_plugin.header import Extremes, read_header, write_header
 from attention_lab.tensorboard_plugin.record import AttentionRecord
-from attention_lab.tensorboard_plugin.tiles import ROOM, TiledRecord, decode_tiles, encode_tiles
+from attention_lab.tensorboard_plugin.tiles import TiledRecord, decode_tiles
+from attention_lab.tensorboard_plugin.tiling import ROOM, encode_tiles
 
 VERSION, TILED = 1, 2
 FULL = 65534
@@ -76,6 +77,7 @@ def decode(header: bytes, body: bytes) -> AttentionRecord | TiledRecord:
         gold=parts.gold(fields.get("gold")),
         picture=parts.picture(fields.get("picture")),
         x=parts.positions(fields.get("x")),
+        heads=parts.heads(fields),
     )
     parts.check_kind(fields, record.kind)
     return record

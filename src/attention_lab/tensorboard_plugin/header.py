@@ -44,6 +44,8 @@ def write_header(
         "picture": None if record.picture is None else _picture_header(record.picture),
         **more,
     }
+    if record.heads is not None:
+        header.setdefault("heads", list(record.heads))
     if record.x is not None:
         header["x"] = {"queries": record.x[0].tolist(), "keys": record.x[1].tolist()}
     header |= {"maximum": found.high} if found.high > 1 + _SLACK else {}
@@ -109,6 +111,11 @@ def integers(fields: Mapping[str, Any], name: str) -> list[int]:
     if not isinstance(value, list) or not all(type(one) is int and abs(one) < 2**31 for one in value):
         raise ValueError(f"{name} in the header is no list of integers")
     return value
+
+
+def heads(fields: Mapping[str, Any]) -> list[int] | None:
+    """The numbers of the heads, if the header has them."""
+    return integers(fields, "heads") if fields.get("heads") is not None else None
 
 
 def text(fields: Mapping[str, Any], name: str) -> str:

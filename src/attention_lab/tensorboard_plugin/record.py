@@ -37,6 +37,7 @@ class AttentionRecord:
         gold: `[Q]` or `[Q, G]` the right keys of each query, -1 where there is none; None if unknown.
         picture: what the keys are cells of, where the input is a picture.
         x: positions of the queries `[Q]` and of the keys `[K]`, where they are numbers on one axis.
+        heads: the number of each of the H heads in the module, counted from 0; None for all in their order.
 
     Raises:
         ValueError: shapes that do not fit each other, gold that is no key, positions that are not finite.
@@ -52,6 +53,7 @@ class AttentionRecord:
     gold: npt.NDArray[np.int64] | None = None
     picture: Ink | None = None
     x: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None = None
+    heads: Sequence[int] | None = None
 
     def __post_init__(self) -> None:
         if self.weights.ndim != 3 or 0 in self.weights.shape:
@@ -62,6 +64,8 @@ class AttentionRecord:
                 raise ValueError(f"weights {self.weights.shape} need {size} {name} labels, each a text")
         if self.mask is not None and self.mask.shape != self.weights.shape:
             raise ValueError(f"mask {self.mask.shape} does not fit weights {self.weights.shape}")
+        if self.heads is not None and (len(self.heads) != len(self.weights) or min(self.heads) < 0):
+            raise ValueError(f"{len(self.weights)} heads with the numbers {list(self.heads)[:9]}")
         if self.gold is not None:
             check_gold(self.gold, rows, columns)
         if self.picture is not None:

@@ -95,7 +95,7 @@ export class Controls {
     ];
     this.steps = make("div.al-steps", { hidden: Boolean(host.plain) }, this.play, this.slider, this.stepText);
     this.buttons = make("div.al-buttons", {}, this.note, ...buttons);
-    const titles = host.title ? [make("h2.al-title", { textContent: visible(host.title, 120) })] : [];
+    const titles = host.title ? [make("h2.al-title", { textContent: visible(host.title, 120), title: visible(host.title) })] : [];
     this.top = make(
       "header.al-bar",
       {},

@@ -30,7 +30,7 @@ export function arrange(scene, panel, box) {
   const all = [...x.queries, ...x.keys];
   const [least, most] = [Math.min(...all), Math.max(...all)];
   const margin = (most - least || 1) * 0.03;
-  const height = Math.min(box.height, 460) - CAPTION - BELOW;
+  const height = box.height - CAPTION - BELOW;
   const order = x.keys.map((_, key) => key).sort((a, b) => x.keys[a] - x.keys[b]);
   return {
     panel,
@@ -40,7 +40,7 @@ export function arrange(scene, panel, box) {
     high: most + margin,
     x: box.x + LEFT,
     y: box.y + CAPTION,
-    innerWidth: Math.min(box.width - LEFT - 8, 900),
+    innerWidth: Math.min(box.width - LEFT - 8, 1400),
     innerHeight: height,
     room: box.width,
     width: box.width,

@@ -43,7 +43,7 @@ export class Attention {
 
   /** The number of a head, as people count. */
   headNumber(head) {
-    return head + 1;
+    return (this.header.heads?.[head] ?? head) + 1;
   }
 
   /** Whether a weight is known by itself, and not as one of several. */

@@ -146,7 +146,7 @@ const VERY_MANY = 400; // keys, of which few have a weight that a linear scale s
 
 /** Whether the scale ends at 1 or at the largest weight: as was chosen, or as suits the number of keys. */
 function rangeOf(state, records) {
-  const many = records.some(({ header, keys }) => header.kind === "picture" || keys >= MANY);
+  const many = records.some(({ header, keys }) => header.kind !== "sequence" || keys >= MANY);
   return state.range || (many ? "shared" : "fixed");
 }
 

@@ -58,7 +58,7 @@ export class Tiled extends Attention {
   }
 
   headNumber(head) {
-    return this.numbers[head] + 1;
+    return (this.header.heads ?? this.numbers)[head] + 1;
   }
 
   /** The number of a query's weights that lie before a key, which is where the key's own would be. */

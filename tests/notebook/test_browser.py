@@ -1,0 +1,74 @@
+"""What `show` gives, in a real browser: in the frame that a notebook makes of it, and as a file."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from chromium import CHROMIUM, READY, Browser
+
+import attention_lab
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
+
+OWNED = "top.owned = parent.owned = document.title = 'owned'"
+HOSTILE = [
+    f"</script><script>{OWNED}</script>",
+    f'<img src=x onerror="{OWNED}">',
+    f"</iframe><script>{OWNED}</script>",
+    f'\'"><svg onload="{OWNED}">',
+    "&quot;&#60;script>",
+    "\0\u202e",
+]
+WEIGHTS = np.random.default_rng(0).dirichlet(np.ones(6), (2, 6))
+FACTS = """(() => {
+  const over = document.querySelector('.al-over'), box = over.getBoundingClientRect();
+  const at = {clientX: box.left + box.width / 2, clientY: box.top + box.height / 3, bubbles: true};
+  over.dispatchEvent(new PointerEvent('pointermove', at));
+  return [...document.querySelectorAll('[data-fact]')].map((one) => one.dataset.fact);
+})()"""
+NOTHING = """document.title !== 'owned' && !window.owned &&
+  document.querySelectorAll('.al-viewer img, .al-viewer script, .al-viewer svg').length === 0"""
+
+
+@pytest.mark.parametrize("width", [1000, 390])
+def test_a_frame_draws_reads_and_does_nothing_else(browser: Browser, tmp_path: Path, width: int) -> None:
+    view = attention_lab.show(WEIGHTS, HOSTILE, title=HOSTILE[0], input=HOSTILE[1])
+    path = tmp_path / "notebook.html"
+    path.write_text(f"<!DOCTYPE html><title>notebook</title>{view._repr_html_()}", encoding="utf-8")
+    browser.call(
+        "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False
+    )
+    browser.open(path.as_uri(), "document.readyState === 'complete'")
+    (frame,) = browser.frames()
+    browser.wait(READY, frame)
+    assert browser.run("document.querySelectorAll('.al-tile canvas').length", frame) == 2
+    assert browser.run(FACTS, frame) == ["query", "key", "weight", "entropy", "sum"]
+    assert browser.run(f"{NOTHING} && origin === 'null'", frame)
+    assert browser.run("document.documentElement.scrollWidth <= innerWidth", frame)
+    assert browser.run(f"document.title === 'notebook' && {NOTHING}")
+    assert [one for one in browser.requests() if one.startswith(("http", "file"))] == [path.as_uri()]
+    assert not browser.complaints()
+    browser.call("Emulation.clearDeviceMetricsOverride")
+
+
+def test_a_file_opens_by_itself_with_its_runs(browser: Browser, tmp_path: Path) -> None:
+    runs = {"before": {"layer": WEIGHTS}, "after": {"layer": WEIGHTS[::-1]}}
+    path = attention_lab.show(runs, list("abcdef"), theme="dark").save(tmp_path / "attention.html")
+    browser.open(f"{path.as_uri()}#run=before&with=after")
+    assert browser.run("document.querySelector('.al-viewer').dataset.theme") == "dark"
+    assert browser.run(FACTS).count("weight") == 2
+    browser.run("document.querySelector('[data-act=theme]').click()")
+    assert browser.run("document.querySelector('.al-viewer').dataset.theme") == "light"
+    assert not browser.complaints()
+
+
+def test_a_long_input_fits_a_page(browser: Browser, tmp_path: Path) -> None:
+    weights = np.random.default_rng(0).random((2, 1500, 1500), np.float32)
+    weights /= weights.sum(-1, keepdims=True)
+    path = attention_lab.show(weights, [f"token {at}" for at in range(1500)]).save(tmp_path / "long.html")
+    assert path.stat().st_size < 8 << 20  # of weights alone it would be 9 MiB, and 12 as text
+    browser.open(f"{path.as_uri()}#query=700&rows=690-710&columns=690-710")
+    said = browser.run("document.querySelector('.al-message').textContent")
+    assert "the 64 largest weights of each query" in said
+    assert browser.run("document.querySelector('.al-shown').textContent") == "queries 691–710 · keys 691–710"
+    assert not browser.complaints()
