@@ -111,7 +111,7 @@ def test_jupyterlab_shows_the_view(
     fact = "document.querySelector('[data-fact=weight] b')?.textContent ?? ''"
     said: list[str] = []
     for down, across in product(
-        range(30, 90, 10), range(20, 90, 15)
+        range(30, 99, 8), range(20, 90, 15)
     ):  # a real pointer, until it is on the map
         x, y = box["left"] + box["width"] * across / 100, box["top"] + box["height"] * down / 100
         browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)

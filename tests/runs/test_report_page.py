@@ -67,7 +67,9 @@ def test_a_run_becomes_one_file(command: Command, run_folder: Path) -> None:
     (run,) = data["runs"]
     assert run["config"] == {"seed": "7", "model.layers": "2"} and run["metrics"] == {"test/accuracy": 0.75}
     assert run["curves"]["train/loss"] == [[0, 1.0], [5, pytest.approx(1 / 6)]]
-    assert data["tags"] == {"logs/mine": {"example 1/decoder": {"steps": [0, 5]}}}
+    assert data["tags"] == {
+        "logs/mine": {"example 1/decoder": {"steps": [0, 5], "input": "", "shape": [1, 1, 2]}}
+    }
 
 
 def test_samples_errors_and_the_monitored_metric_are_told(command: Command, run_folder: Path) -> None:

@@ -129,7 +129,7 @@ def _close(said: dict[str, list[str]], weights: np.ndarray) -> bool:
     """Whether the readouts are the weights, to the 16 bits of a record."""
     expected = _expected(weights)
     return set(said) == set(expected) and all(
-        abs(float(said[at][0]) - float(expected[at])) < 2e-4 for at in said
+        abs(float(said[at][0].replace("−", "-")) - float(expected[at])) < 2e-4 for at in said
     )
 
 

@@ -65,7 +65,8 @@ class View:
 
     def _repr_html_(self) -> str:
         """The page in a frame that can do nothing outside of itself."""
-        style = f"width:100%;height:{self.height}px;border:0;resize:vertical;overflow:auto"
+        height = f"calc({self.height}px + max(0px, min(220px, 700px - 100vw)))"  # on phones parts are stacked
+        style = f"width:100%;height:{height};border:0;resize:vertical;overflow:auto"
         page = html.escape(self.html, quote=True)
         attributes = f'sandbox="{_SANDBOX}" title="attention" loading="lazy" style="{style}"'
         return f'<iframe {attributes} srcdoc="{page}">{_UNTRUSTED}</iframe>'

@@ -6,7 +6,9 @@ import { token, visible } from "./labels.js";
 /** @param {number|null} weight null where masked */
 const number = (weight) => {
   if (weight === null) return "masked";
-  return weight === 0 || Math.abs(weight) >= 0.001 ? weight.toFixed(4) : weight.toExponential(1);
+  const size = Math.abs(weight);
+  if (size === 0 || size >= 0.001) return weight.toFixed(4);
+  return size >= 0.0001 ? weight.toFixed(5) : weight.toExponential(1);
 };
 
 export class Readout {
