@@ -7,37 +7,45 @@ from hypothesis import strategies as st
 
 from attention_lab.data import Inflection
 from attention_lab.data.inflection.data_set import is_letter
-from attention_lab.data.inflection.hallucination import hallucinate, stretches
+from attention_lab.data.inflection.hallucination import hallucinate, replaceable, stretches
 from attention_lab.data.transduction import Example
 
-WALK = Example((";V", ";PST", *"walken"), tuple("gewalkt"))
+LIVE = Example((";V", ";PST", *"wohnen"), tuple("gewohnt"))
+WALK = Example((";V", ";PST", *"umherwandern"), tuple("umherwanderte"))
 GO = Example((";V", ";PST", *"go"), tuple("went"))
 
 
 def test_the_stem_by_hand() -> None:
-    assert stretches(WALK.source, WALK.target, is_letter) == [(2, 2, 4)]
+    assert stretches(LIVE.source, LIVE.target, is_letter) == [(2, 2, 4)]
     assert stretches(tuple("festquatschen"), tuple("quatschte fest"), is_letter) == [(4, 0, 7)]
     assert stretches(GO.source, GO.target, is_letter) == []
     assert stretches(tuple("abcxyz"), tuple("abcqxyz"), is_letter) == [(0, 0, 3), (3, 4, 3)]
 
 
+def test_what_may_be_replaced_by_hand() -> None:
+    assert replaceable(WALK.source, WALK.target, is_letter) == [(2, 0, 8)]  # umherwan, before der
+    assert replaceable(LIVE.source, LIVE.target, is_letter) == []  # all of it stands beside a change
+    assert replaceable(tuple("abcd"), tuple("abcd"), is_letter) == [(0, 0, 4)]
+    assert replaceable(tuple("abcdexyz"), tuple("pabcdexyz"), is_letter) == [(3, 4, 5)]
+
+
 def test_everything_but_the_inside_of_the_stem_stays() -> None:
     made = hallucinate([WALK, GO], 20, seed=0, is_letter=is_letter)
     assert len(made) == len({(one.source, one.target) for one in made}) == 20
-    letters = set("gewalktwent")
+    letters = set("umherwandertewent")
     for source, target, _ in made:
-        assert source[:3] == (";V", ";PST", "w") and source[-3:] == tuple("ken")
-        assert target[:3] == tuple("gew") and target[-2:] == tuple("kt")
-        assert source[3:5] == target[3:5] and set(source[3:5]) <= letters
+        assert source[:2] == (";V", ";PST") and source[-4:] == tuple("dern")
+        assert target[-5:] == tuple("derte")
+        assert source[2:10] == target[:8] and set(target[:8]) <= letters
     assert made == hallucinate([WALK, GO], 20, seed=0, is_letter=is_letter)
     assert made != hallucinate([WALK, GO], 20, seed=1, is_letter=is_letter)
 
 
 def test_fewer_where_there_are_no_more() -> None:
-    assert hallucinate([GO], 5, seed=0, is_letter=is_letter) == []
+    assert hallucinate([GO, LIVE], 5, seed=0, is_letter=is_letter) == []
     assert hallucinate([WALK], 0, seed=0) == []
-    aba = Example(tuple("aba"), tuple("abac"))  # the letters a, b and c in the middle; the first is known
-    assert {one.source[1] for one in hallucinate([aba], 9, seed=0)} == {"a", "c"}
+    aab = Example(tuple("aaaa"), tuple("aaaab"))  # the first letter becomes a or b; with a it is known
+    assert [one.source for one in hallucinate([aab], 9, seed=0)] == [tuple("baaa")]
 
 
 WORDS = st.text("abc é", min_size=1, max_size=9)
@@ -57,7 +65,7 @@ def test_any_words(pairs: list[tuple[str, str]], seed: int) -> None:
 
 
 def test_only_training_is_looked_at_and_only_training_grows(tmp_path: Path) -> None:
-    for name, text in (("train", "walken\tgewalkt\tV;PST\n"), ("dev", "xyzen\tgexyzt\tV;PST\n")):
+    for name, text in (("train", "umherwandern\tumherwanderte\tV;PST\n"), ("dev", "xyzen\txyzte\tV;PST\n")):
         (tmp_path / f"{name}.tsv").write_text(text)
     dev = str(tmp_path / "dev.tsv")
     files = {"train_file": str(tmp_path / "train.tsv"), "validation_file": dev, "test_file": dev}
@@ -69,7 +77,7 @@ def test_only_training_is_looked_at_and_only_training_grows(tmp_path: Path) -> N
 
 def test_made_up_examples_have_no_known_forms(tmp_path: Path) -> None:
     path = tmp_path / "all.tsv"
-    path.write_text("walken\tgewalkt\tV;PST\nwalken\twalkst\tV;PRS\n")
+    path.write_text("umherwandern\tumherwanderte\tV;PST\numherwandern\tumherwanderst\tV;PRS\n")
     files = dict.fromkeys(("train_file", "validation_file", "test_file"), str(path))
     made = Inflection(**files, known_forms=1, hallucinate=5).examples().train[2:]
     assert len(made) == 5
