@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attention_lab.attention.fast.smoothing.samples import Samples, make_samples
 from attention_lab.attention.fast.smoothing.smooth import smooth
-from attention_lab.attention.kernels import LOG_KERNELS
+from attention_lab.attention.scores.kernels import LOG_KERNELS
 from attention_lab.estimators.bandwidth import Choice, choose_bandwidth
 from attention_lab.estimators.leave_one_out import LeaveOneOut
 
@@ -30,8 +30,8 @@ class KernelRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     `tolerance`, the others exactly. Several inputs take O(n^2) in chunks, in O(n) memory.
 
     **Bandwidth.** `h` is the unit in which distances are measured, per input: the width `w = 1 / h` of
-    `attention_lab.attention.kernels`. `"loo"` minimises the leave-one-out error, over a grid and then by the
-    derivative (Gaussian) or golden sections. If the best is at an end of the search, where
+    `attention_lab.attention.scores.kernels`. `"loo"` minimises the leave-one-out error, over a grid and then
+    by the derivative (Gaussian) or golden sections. If the best is at an end of the search, where
     each sample is predicted by its nearest neighbour or an input is smoothed out, there is a
     `ConvergenceWarning`.
 

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from attention_lab.attention.fast.smoothing.samples import Samples, Smooth
-from attention_lab.attention.kernels import LOG_KERNELS, distance
+from attention_lab.attention.scores.kernels import LOG_KERNELS, distance
 
 CHUNK = 2**20
 """Numbers in memory at once."""
