@@ -169,49 +169,6 @@ def _log_inside(kernel: Tensor) -> Tensor:
     return torch.where(inside, kernel.where(inside, 1.0).log(), -torch.inf)
 
 
-def log_gaussian(query: Float[Tensor, "... Q d"], keys: Float[Tensor, "... K d"]) -> Tensor:
-    """`-|q - k|^2 / 2` of all pairs."""
-    return squared_distance(query, keys) * -0.5
-
-
-def log_laplacian(query: Float[Tensor, "... Q d"], keys: Float[Tensor, "... K d"]) -> Tensor:
-    """`-|q - k|_1` of all pairs."""
-    return -distance(query, keys, order=1.0)
-
-
-def log_epanechnikov(query: Float[Tensor, "... Q d"], keys: Float[Tensor, "... K d"]) -> Tensor:
-    """`log(1 - |q - k|^2)` of all pairs within a distance of 1, -inf of all others."""
-    return _log_inside(1 - squared_distance(query, keys))
-
-
-def log_boxcar(query: Float[Tensor, "... Q d"], keys: Float[Tensor, "... K d"]) -> Tensor:
-    """0 for all pairs within a distance of 1, -inf for all others."""
-    squares = squared_distance(query, keys)
-    return torch.where(squares <= 1, squares * 0, -torch.inf)
-
-
-def log_tricube(query: Float[Tensor, "... Q d"], keys: Float[Tensor, "... K d"]) -> Tensor:
-    """`3 log(1 - |q - k|^3)` of all pairs within a distance of 1, -inf of all others (Cleveland 1979)."""
-    return 3 * _log_inside(1 - distance(query, keys, order=2.0) ** 3)
-
-
-LOG_KERNELS = {
-    "gaussian": log_gaussian,
-    "epanechnikov": log_epanechnikov,
-    "boxcar": log_boxcar,
-    "laplacian": log_laplacian,
-    "tricube": log_tricube,
-}
-"""The logarithm of each kernel of inputs that are divided by the bandwidth; 0 at distance 0."""
-
-
-def _log_inside(kernel: Tensor) -> Tensor:
-    """The logarithm of positive numbers, -inf of others, with gradients that are finite everywhere."""
-    inside = kernel > 0
-    # The inner `where` keeps log's infinite slope out of the gradient of the entries that are discarded.
-    return torch.where(inside, kernel.where(inside, 1.0).log(), -torch.inf)
-
-
 def distance(query: Tensor, key: Tensor, order: float) -> Tensor:
     """`|q - k|_p` of all pairs, computed from differences without storing `[Q, K, d]`."""
     if query.shape[-1] == 1:
