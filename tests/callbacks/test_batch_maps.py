@@ -93,7 +93,7 @@ def test_records_and_pictures_of_a_batch(tmp_path: Path, form: str) -> None:
     place = "encoder layer 1 self_attn"
     assert {name for name in events if "example" in name} == {
         *(f"example {number}/{place}" for number in (1, 2)),
-        *(f"image attention/example {number}/{place}" for number in (1, 2)),
+        *(f"image weights/example {number}/{place}" for number in (1, 2)),
     }
     assert [event.step for event in events[f"example 2/{place}"]] == [0, 6, 12]
     last = _record(events[f"example 2/{place}"][-1])
