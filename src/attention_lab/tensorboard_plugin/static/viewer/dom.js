@@ -75,6 +75,7 @@ export class Picker {
       );
     }
     this.select.value = chosen;
+    this.element.classList.toggle("al-wide", options.some(([, text]) => text.length > 18));
     this.select.title = this.select.selectedOptions[0]?.title ?? "";
   }
 }

@@ -10,7 +10,8 @@ import * as picture from "./picture.js";
 
 const VIEWS = { map, lines, picture, curve };
 const GAP = 26;
-const LEAST = 190; // pixels of a panel beside others
+const LEAST = 190; // pixels of a panel beside another
+const ROOMY = 260; // pixels of a panel beside two others
 const EDGE = 3; // so that no frame is cut at the left
 const LONG = 40; // queries or keys from which on one can move around
 const BARS = 46; // from the top to the first colour bar
@@ -22,26 +23,28 @@ const BARS = 46; // from the top to the first colour bar
  * @param {number} height aim
  */
 export function arrange(scene, width, height) {
-  const room = width - EDGE - ROOM;
-  const shareOf = (count) => (room - GAP * count) / count;
-  const stacked = shareOf(scene.panels.length) < LEAST; // one below the other, where they would be too narrow
-  const count = stacked ? 1 : scene.panels.length;
-  const share = shareOf(count);
+  const count = scene.panels.length;
+  const shareOf = (columns) => (width - EDGE - ROOM - GAP * columns) / columns;
+  let columns = count;
+  while (columns > 1 && shareOf(columns) < (columns > 2 ? ROOMY : LEAST)) columns -= 1;
+  const share = shareOf(columns);
   const parts = [];
-  let [left, top] = [EDGE, 0];
-  for (const panel of scene.panels) {
-    const part = VIEWS[scene.view].arrange(scene, panel, { x: left, y: top, width: share, height });
-    parts.push({ ...part, bottom: top + part.height });
-    const needed = Math.max(part.width, part.captionWidth ?? 0);
-    if (stacked) top += part.height + GAP;
-    else left += (count === 1 ? Math.min(share, needed) : share) + GAP;
-  }
-  const bars = stacked ? EDGE + share + GAP : left;
+  let [top, bottom] = [0, 0]; // of a row of panels
+  scene.panels.forEach((panel, number) => {
+    if (number > 0 && number % columns === 0) top = bottom + GAP;
+    const x = EDGE + (number % columns) * (share + GAP);
+    const part = VIEWS[scene.view].arrange(scene, panel, { x, y: top, width: share, height });
+    parts.push(part);
+    bottom = Math.max(bottom, top + part.height);
+  });
+  const needed = Math.max(parts[0].width, parts[0].captionWidth ?? 0);
+  const taken = count === 1 ? Math.min(share, needed) : columns * (share + GAP) - GAP;
+  const bars = EDGE + taken + GAP;
   return {
     parts,
     bars,
     width: bars + ROOM,
-    height: Math.ceil(Math.max(barsHeight(scene, BARS), ...parts.map((part) => part.bottom))),
+    height: Math.ceil(Math.max(barsHeight(scene, BARS), bottom)),
   };
 }
 
