@@ -177,3 +177,12 @@ def test_the_list_of_heads_takes_what_its_heads_need(show: Any) -> None:
     width = "document.querySelector('.al-heads').getBoundingClientRect().width"
     one, many = show(_view(run="a")).run(width), show(_view(run="digits")).run(width)
     assert one <= 160 < many
+
+
+def test_the_heads_of_a_layer_stand_in_one_row_though_the_list_scrolls(show: Any) -> None:
+    browser = show(_view(run="digits"), height=420)
+    assert browser.run(
+        "(({scrollHeight: all, clientHeight: seen}) => all > seen)(document.querySelector('.al-overview'))"
+    )
+    tops = "[...document.querySelectorAll('.al-module:first-child .al-tile')].map((one) => one.offsetTop)"
+    assert len(set(browser.run(tops))) == 1

@@ -7,10 +7,10 @@ import { miniature, paint } from "./paint.js";
 const MOST_ACROSS = 8; // maps in a row
 const [SMALLEST, LARGEST] = [32, 104]; // pixels of a side of a map
 const APART = 6; // pixels from one map to the next
-const STRIP = 148; // pixels of the narrowest list: a single map, and what it is
+const STRIP = 160; // pixels of the narrowest list: a single map, and what it is
 const [SHARE, WIDEST] = [0.28, 380]; // of the page's width, and pixels, that the list takes at most
 const NARROW = 820; // pixels of a page on which the list stands above the figure
-const PADDING = 34; // pixels beside the maps
+const PADDING = 50; // pixels beside the maps, with a bar to scroll
 
 export class Overview {
   /** @param {function(string, number): void} choose is told the module and the head */
