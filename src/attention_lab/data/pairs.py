@@ -1,14 +1,17 @@
 """The user's own pairs of sequences."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Literal
 
 from attention_lab.constructor_options import options_of
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.files import Row, read_once
 from attention_lab.data.reading.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.parts import Parts
-from attention_lab.data.reading.vocabulary import Tokenizer
+from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.data.specs.files import PairsSpec
+from attention_lab.data.subwords import learn_pieces, pieces_of
 from attention_lab.data.transduction import Example, TransductionData
 
 
@@ -35,14 +38,36 @@ class Pairs(TransductionData):
             return Example(self.source.tokens(row.first), self.target.tokens(row.second))
 
         rows = read_once(self.files)
+        self.source = self._with_pieces("source", [row.first for row in rows.train])
+        self.target = self._with_pieces("target", [row.second for row in rows.train])
         parts = rows.map(lambda part: [example(row) for row in part])
         keyed = parts.map(lambda part: [Keyed(tuple(one.source), tuple(one.target)) for one in part])
         self.shared = shared_examples(keyed, self.files.names, "target")
         return parts
 
+    def _with_pieces(self, side: Literal["source", "target"], texts: Sequence[str]) -> Notation:
+        """A side's notation, with the subwords of the given codec, or learned from the training texts."""
+        notation: Notation = getattr(self, side)
+        if notation.split != "subwords":
+            return notation
+        codec = self.given(TransductionCodec)
+        given = None if codec is None else getattr(codec, side).notation
+        if given is not None and given.split == "subwords":
+            return replace(notation, alphabet=given.alphabet, merges=given.merges)
+        normalized = [notation.normalized(text) for text in texts]
+        alphabet, merges = learn_pieces(normalized, self.files.subwords, f"data.{side}_split=subwords")
+        return replace(notation, alphabet=alphabet, merges=merges)
+
     def make_codec(self, train: Sequence[Example]) -> TransductionCodec:
         """The symbols of the training part."""
         return TransductionCodec(
-            Tokenizer.of(self.source, (example.source for example in train)),
-            Tokenizer.of(self.target, (example.target for example in train)),
+            _tokenizer(self.source, (example.source for example in train)),
+            _tokenizer(self.target, (example.target for example in train)),
         )
+
+
+def _tokenizer(notation: Notation, sequences: Iterable[Sequence[str]]) -> Tokenizer:
+    """The symbols of the training part; of subwords all, as others than in training may remain of a text."""
+    if notation.split == "subwords":
+        return Tokenizer(notation, Vocabulary(pieces_of(notation.alphabet, notation.merges)))
+    return Tokenizer.of(notation, sequences)

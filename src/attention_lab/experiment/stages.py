@@ -36,6 +36,7 @@ from attention_lab.experiment.fitting import (
 from attention_lab.experiment.given_checkpoint import load_trained_model
 from attention_lab.experiment.inputs import read_inputs
 from attention_lab.experiment.machine_failures import blame_checkpoint
+from attention_lab.experiment.trained_model import TrainedModel
 from attention_lab.interruption import resume
 from attention_lab.interruption.signals import DeferredSignals
 from attention_lab.interruption.startup_watchdog import StartupWatchdog
@@ -43,7 +44,7 @@ from attention_lab.interruption.training_guard import TrainingGuard
 from attention_lab.models import Ensemble
 from attention_lab.runs import results
 from attention_lab.runs.started import mark_started
-from attention_lab.tasks import Task
+from attention_lab.tasks import Task, Transduction
 from attention_lab.tasks.pictures import save_pictures
 from attention_lab.text_tables import ESCAPES
 from attention_lab.writing import write_atomically
@@ -116,13 +117,24 @@ def predict(config: DictConfig) -> None:
     lines = read_inputs(plain["inputs"], HydraConfig.get().overrides.task)
     if unseen := trained.unseen_symbols(lines):
         print(f"Warning: {unseen}", file=sys.stderr)
-    outputs = trained.predict(lines)
-    rows = zip(lines, (output.translate(ESCAPES) for output in outputs), strict=True)
-    table = "".join(f"{line}\t{output}\n" for line, output in rows)
+    table = _prediction_table(trained, lines)
     print(table, end="")
     write_atomically(folder / "predictions.tsv", table)
     paths = save_pictures(trained.observe(lines[:PICTURES]), folder / "attention")
     print(f"Heatmaps of {min(len(lines), PICTURES)} inputs: {paths[0].parent}", file=sys.stderr)
+
+
+def _prediction_table(trained: TrainedModel, lines: list[str]) -> str:
+    """`input<TAB>output`; with `task.n_best`, `input<TAB>rank<TAB>score<TAB>output` for each output."""
+    n = trained.task.n_best if isinstance(trained.task, Transduction) else 1
+    if n == 1:
+        rows = zip(lines, trained.predict(lines), strict=True)
+        return "".join(f"{line}\t{output.translate(ESCAPES)}\n" for line, output in rows)
+    return "".join(
+        f"{line}\t{rank}\t{score:.4f}\t{output.translate(ESCAPES)}\n"
+        for line, outputs in zip(lines, trained.predict_n_best(lines, n), strict=True)
+        for rank, (output, score) in enumerate(outputs, start=1)
+    )
 
 
 def _prepare(config: DictConfig) -> tuple[dict[str, Any], Path]:

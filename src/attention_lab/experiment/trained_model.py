@@ -10,7 +10,8 @@ from torch import Tensor
 from attention_lab.data.reading.codecs import ClassificationCodec, Codec, TransductionCodec
 from attention_lab.data.reading.vocabulary import Tokenizer
 from attention_lab.errors import LabError
-from attention_lab.tasks import Observation, Task
+from attention_lab.tasks import Observation, Task, Transduction
+from attention_lab.tasks.n_best import n_best_outputs
 from attention_lab.text_tables import printable
 from attention_lab.untrusted.plain_files import one_line
 from attention_lab.untrusted.training_state import is_number
@@ -67,6 +68,23 @@ class TrainedModel:
         _check_texts(lines, "predict")
         batches = (self.codec.encode(lines[n : n + BATCH], n + 1) for n in range(0, len(lines), BATCH))
         return [output for batch in batches for output in self.task.answer(batch)]
+
+    def predict_n_best(self, lines: Sequence[str], n: int = 5) -> list[list[tuple[str, float]]]:
+        """The n best outputs for each input, or fewer, with scores; for `lines` see `predict`.
+
+        A score is the logarithm of the output's probability, divided by the length penalty.
+
+        Raises:
+            LabError: the model does not write sequences, n is below 1, or an input cannot be read.
+        """
+        _check_texts(lines, "predict_n_best")
+        if not isinstance(self.task, Transduction):
+            raise LabError("several outputs for an input need a model that writes sequences")
+        if n < 1:
+            raise LabError(f"predict_n_best: n must be at least 1, got {n}")
+        task, starts = self.task, range(0, len(lines), BATCH)
+        batches = (task.codec.encode(lines[start : start + BATCH], start + 1) for start in starts)
+        return [found for batch in batches for found in n_best_outputs(task, batch, n)]
 
     def unseen_symbols(self, lines: Sequence[str]) -> str:
         """One line that names the symbols in `lines` that training had none of; empty if there are none.

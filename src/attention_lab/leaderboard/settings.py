@@ -12,7 +12,7 @@ from attention_lab.runs.run_folder import Job
 
 COSTS = ("parameters", "fit/steps_per_second", "fit/peak_memory_mb")
 """Costs of training, shown next to any result."""
-HIGHER_IS_BETTER = ("accuracy", "mass", "monotonicity", "per_second")
+HIGHER_IS_BETTER = ("accuracy", "mass", "monotonicity", "per_second", "bleu", "chrf")
 """Endings of the names of metrics for which higher is better; for all others lower is."""
 BOUNDS = {
     **dict.fromkeys(("accuracy", "sequence_error_rate"), (0.0, 1.0)),

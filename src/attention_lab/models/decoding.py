@@ -5,6 +5,7 @@ probability is not redistributed, so that scores are the model's own log-probabi
 The caller has to disable dropout: call `model.eval()` first.
 """
 
+from collections.abc import Callable
 from typing import Protocol, TypeVar, runtime_checkable
 
 import torch
@@ -15,6 +16,7 @@ from attention_lab.errors import LabError
 from attention_lab.sizes import BOS, EOS, PAD
 
 State = TypeVar("State")
+Kept = TypeVar("Kept", bound="Beams")
 
 
 @runtime_checkable
@@ -86,22 +88,14 @@ def beam_search(
         Symbols, each sequence up to EOS and then PAD, and scores. If no hypothesis ended within
         `max_length`, the best unfinished one.
     """
-    limits = _limits(max_length, source_lengths)
     _check(beam_size=beam_size)
-    beams = _Beams(limits, beam_size, length_penalty)
-    state = model.start(source, source_lengths)
-    tokens = torch.full((len(source),), BOS, device=source.device)
-    for _ in range(beams.longest):
-        log_probabilities, state = _step(model, tokens, state)
-        rows, tokens = beams.grow(log_probabilities)
-        beams.drop(beams.compete())
-        if beams.all_done():
-            break
-        state = model.select(state, rows)
+    beams = run_beams(
+        model, source, source_lengths, max_length, lambda limits: Beams(limits, beam_size, length_penalty)
+    )
     return beams.outputs()
 
 
-class _Beams:
+class Beams:
     """The hypotheses of each source: the live ones, and the best finished one.
 
     Args:
@@ -141,12 +135,16 @@ class _Beams:
         length = self.written.shape[-1]
         scores = self.live / penalty(length, self.length_penalty)
         ended = self.written[..., -1] == EOS
-        self._keep_best(scores.masked_fill(~ended, -torch.inf))
+        self.keep_best(scores.masked_fill(~ended, -torch.inf))
         # At the limit, if nothing has finished, an unfinished output is better than none.
         last = (self.limits == length).unsqueeze(-1)
-        settled = ~last | (self.best_score > -torch.inf).unsqueeze(-1)
-        self._keep_best(scores.masked_fill(settled, -torch.inf))
+        settled = ~last | self.has_finished().unsqueeze(-1)
+        self.keep_best(scores.masked_fill(settled, -torch.inf))
         return ended | last
+
+    def has_finished(self) -> Tensor:
+        """Whether any hypothesis has finished, for each source."""
+        return self.best_score > -torch.inf
 
     def drop(self, finished: Tensor) -> None:
         """Drop the hypotheses that are finished or can no longer win."""
@@ -164,7 +162,7 @@ class _Beams:
         """The best hypothesis of each source, with no more padding than needed, and their scores."""
         return self.best[:, : int((self.best != PAD).sum(-1).max())], self.best_score
 
-    def _keep_best(self, scores: Tensor) -> None:
+    def keep_best(self, scores: Tensor) -> None:
         """Replace each source's best hypothesis by the one with the largest score `[B, size]`, if better."""
         score, beam = scores.max(-1)
         better = score > self.best_score
@@ -172,6 +170,27 @@ class _Beams:
         candidate[:, : self.written.shape[-1]] = _take(self.written, beam.unsqueeze(-1)).squeeze(1)
         self.best = torch.where(better.unsqueeze(-1), candidate, self.best)
         self.best_score = torch.where(better, score, self.best_score)
+
+
+def run_beams(
+    model: Decodable[State],
+    source: Tensor,
+    source_lengths: Tensor,
+    max_length: int | Tensor,
+    make: Callable[[Tensor], Kept],
+) -> Kept:
+    """Decode with the beams that `make` gives for each source's most symbols; see `beam_search`."""
+    beams = make(_limits(max_length, source_lengths))
+    state = model.start(source, source_lengths)
+    tokens = torch.full((len(source),), BOS, device=source.device)
+    for _ in range(beams.longest):
+        log_probabilities, state = _step(model, tokens, state)
+        rows, tokens = beams.grow(log_probabilities)
+        beams.drop(beams.compete())
+        if beams.all_done():
+            break
+        state = model.select(state, rows)
+    return beams
 
 
 def penalty(length: int, alpha: float) -> float:

@@ -1,14 +1,17 @@
 """The score of each test example, and intervals of the error rates."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain, zip_longest
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from attention_lab.metrics import bootstrap_interval, nearest, sequence_lengths
+from attention_lab.sizes import PAD
+
+T = TypeVar("T")
 
 
 class ScoredExample(NamedTuple):
@@ -43,14 +46,24 @@ def score_examples(sources: Sequence[str], outputs: Tensor, references: Tensor) 
     return [ScoredExample(*fields) for fields in zip(sources, *sides, found.distance.tolist(), strict=True)]
 
 
-def gather_examples(batches: list[list[ScoredExample]]) -> list[ScoredExample]:
+def decoded_texts(
+    decode: Callable[[Tensor], str], outputs: Tensor, references: Tensor
+) -> list[tuple[str, list[str]]]:
+    """The text of each output `[B, T]`, and those of its references `[B, R, U]`."""
+    return [
+        (decode(ids), [decode(one) for one in slots if int(one[0]) != PAD])
+        for ids, slots in zip(outputs.cpu(), references.cpu(), strict=True)
+    ]
+
+
+def gather_examples(batches: list[list[T]]) -> list[T]:
     """The examples of all processes, in the order in which a single process would test them.
 
     Batches are dealt to the processes in turn.
     """
     if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
         return list(chain.from_iterable(batches))
-    everyones: list[list[list[ScoredExample]]] = [[] for _ in range(torch.distributed.get_world_size())]
+    everyones: list[list[list[T]]] = [[] for _ in range(torch.distributed.get_world_size())]
     torch.distributed.all_gather_object(everyones, batches)
     rounds = zip_longest(*everyones, fillvalue=())
     return [one for batch in chain.from_iterable(rounds) for one in batch]

@@ -15,6 +15,7 @@ from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.errors import LabError
 from attention_lab.metrics import AlignmentMeasures, SequenceErrorRate, TokenErrorRate
+from attention_lab.metrics.text_scores import check_sacrebleu, text_scores
 from attention_lab.models.decoding import Decodable, beam_search, greedy
 from attention_lab.models.ensemble import Ensemble, Writer, aligning, alignments
 from attention_lab.models.seq2seq import EncoderDecoder
@@ -24,10 +25,12 @@ from attention_lab.tasks.losses.guidance import guidance_loss
 from attention_lab.tasks.losses.latent import enumerated_loss, monte_carlo_loss
 from attention_lab.tasks.losses.r_drop import divergence, duplicate
 from attention_lab.tasks.losses.weights import check_weights
+from attention_lab.tasks.n_best import output_limits
 from attention_lab.tasks.observation import Observation, Sides, make_observation
 from attention_lab.tasks.pictures import save_pictures
 from attention_lab.tasks.scored_examples import (
     ScoredExample,
+    decoded_texts,
     error_rate_intervals,
     gather_examples,
     score_examples,
@@ -62,6 +65,8 @@ class Transduction(Task):
         ctc: weight of the loss of the model's `Tagger`; above 0 if and only if it has one.
         beam_size: beams in testing and prediction; 1 is greedy. Validation is always greedy.
         length_penalty: alpha of 1609.08144, eq. 14; 0 is none.
+        n_best: outputs for each input in prediction, with scores; the beam is at least as wide.
+        text_metrics: also log BLEU and chrF of the texts, see `metrics.text_scores`.
         options: see `Task`.
 
     Attributes:
@@ -83,23 +88,30 @@ class Transduction(Task):
         guidance: float = 0.0,
         beam_size: int = 1,
         length_penalty: float = 0.0,
+        n_best: int = 1,
+        text_metrics: bool = False,
         **options: Any,
     ) -> None:
         super().__init__(model, codec, **options)
         if not 1 <= beam_size <= MOST_BEAMS:
             raise LabError(f"task.beam_size must be from 1 to {MOST_BEAMS}, got {beam_size}")
+        if not 1 <= n_best <= MOST_BEAMS:
+            raise LabError(f"task.n_best must be from 1 to {MOST_BEAMS}, got {n_best}")
+        if text_metrics:
+            check_sacrebleu("task.text_metrics=true")
         check_label_smoothing(label_smoothing)
         check_weights(model, r_drop=r_drop, ctc=ctc, guidance=guidance)
         self.label_smoothing = label_smoothing
         self.r_drop, self.ctc, self.guidance = r_drop, ctc, guidance
-        self.beam_size = beam_size
-        self.length_penalty = length_penalty
+        self.beam_size, self.n_best = beam_size, n_best
+        self.length_penalty, self.text_metrics = length_penalty, text_metrics
         self.errors = nn.ModuleDict(
             {f"{part}_{name}": metric() for part in ("validation", "test") for name, metric in ERRORS.items()}
         )
         self.alignments = nn.ModuleDict({part: AlignmentMeasures() for part in ("validation", "test")})
         self.judged: list[ScoredExample] = []
         self._batches: list[list[ScoredExample]] = []
+        self._texts: list[list[tuple[str, list[str]]]] = []  # with text_metrics: outputs and references
 
     def training_step(self, batch: TransductionBatch, batch_idx: int) -> Tensor:
         """Cross entropy of the target under teacher forcing; for hard attention see `losses.latent`."""
@@ -145,7 +157,7 @@ class Transduction(Task):
     def decode(self, batch: TransductionBatch, beam_size: int | None = None) -> Tensor:
         """Output ids `[B, T]`: greedy for one beam, else the best hypothesis of a beam search."""
         beam_size = self.beam_size if beam_size is None else beam_size
-        limits = (3 * batch.source_lengths + 10).clamp_max(self.model.longest)
+        limits = output_limits(self.model, batch)
         model: Decodable[Any] = self.model
         if beam_size == 1:
             return greedy(model, batch.source, batch.source_lengths, limits)
@@ -240,6 +252,8 @@ class Transduction(Task):
         self.log(f"{part}/loss", loss, batch_size=int(batch.target_lengths.sum()), sync_dist=True)
         outputs = self.decode(batch, beam_size)
         self._update(self.errors, part, outputs, batch.references)
+        if self.text_metrics:
+            self._texts.append(decoded_texts(self.codec.decode, outputs, batch.references))
         return outputs
 
     def _log_window_error(self, weights: Recording, alignment: Tensor, part: Part) -> None:
@@ -254,17 +268,20 @@ class Transduction(Task):
 
     def on_validation_epoch_end(self) -> None:
         """Log how the weights agree with the gold alignment."""
-        self._log_alignments("validation")
+        self._log_epoch("validation")
 
     def on_test_epoch_end(self) -> None:
         """Log how the weights agree with the gold alignment, and the intervals of the error rates."""
-        self._log_alignments("test")
+        self._log_epoch("test")
         self.judged, self._batches = gather_examples(self._batches), []
         ends = error_rate_intervals(self.judged)
         self.log_dict({f"test/{name}": value for name, value in ends.items()}, sync_dist=True)
 
-    def _log_alignments(self, part: Part) -> None:
+    def _log_epoch(self, part: Part) -> None:
         values = self.alignments[part].take()  # type: ignore[operator]
+        if self.text_metrics:
+            texts, self._texts = gather_examples(self._texts), []
+            values |= text_scores([output for output, _ in texts], [references for _, references in texts])
         self.log_dict({f"{part}/{name}": value for name, value in values.items()}, sync_dist=True)
 
     def _update(self, metrics: nn.ModuleDict, part: Part, *values: Tensor) -> None:

@@ -3,10 +3,12 @@
 import reprlib
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from itertools import chain, groupby, takewhile
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
+from attention_lab.data.subwords.byte_pairs import Splitter, check_pieces, join
 from attention_lab.errors import LabError
 from attention_lab.sizes import BOS, EOS, PAD, UNK
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:  # files are read before torch is imported
 SPECIALS = {PAD: "<pad>", BOS: "<s>", EOS: "</s>", UNK: "<unk>"}
 
 Cut = Literal["characters", "spaces"]
-Split = Literal["characters", "spaces", "lemma_tags"]
+Split = Literal["characters", "spaces", "lemma_tags", "subwords"]
 Normalization = Literal["none", "NFC", "NFD", "NFKD"]
 Ids: TypeAlias = "Sequence[int] | Tensor"
 
@@ -70,27 +72,44 @@ class Notation:
 
     `split` splits a text into characters or at white space, or reads `lemma<TAB>tag;tag` (see
     `lemma_and_tags`); `normalization` is a Unicode form, applied first (NFD makes an accent a separate
-    symbol).
+    symbol). Subwords are pieces of words, learned from the training texts: see `data.subwords`.
     """
 
     split: Split
     normalization: Normalization = "none"
     lowercase: bool = False
+    alphabet: str = ""
+    merges: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.split == "subwords":
+            check_pieces(self.alphabet, self.merges)
+
+    @cached_property
+    def _splitter(self) -> Splitter:
+        return Splitter(self.alphabet, self.merges)
 
     def tokens(self, text: str) -> tuple[str, ...]:
         """The symbols of `text`."""
-        if self.lowercase:
-            text = text.lower()
-        if self.normalization != "none":
-            text = unicodedata.normalize(self.normalization, text)
+        text = self.normalized(text)
+        if self.split == "subwords":
+            return self._splitter(text)
         if self.split == "lemma_tags":
             return lemma_and_tags(text)
         return tuple(text) if self.split == "characters" else tuple(text.split())
+
+    def normalized(self, text: str) -> str:
+        """The text before it is split."""
+        if self.lowercase:
+            text = text.lower()
+        return text if self.normalization == "none" else unicodedata.normalize(self.normalization, text)
 
     def text(self, tokens: Iterable[str]) -> str:
         """The text that consists of `tokens`."""
         if self.split == "lemma_tags":
             return lemma_tags_text(tokens)
+        if self.split == "subwords":
+            return join(tokens)
         return ("" if self.split == "characters" else " ").join(tokens)
 
 
@@ -161,7 +180,10 @@ class Tokenizer:
 
     def state(self) -> dict[str, Any]:
         """Plain values from which `from_state` makes an equal tokenizer."""
-        return {"symbols": self.vocabulary.symbols, **asdict(self.notation)}
+        kept = asdict(self.notation)
+        if self.notation.split != "subwords":
+            del kept["alphabet"], kept["merges"]
+        return {"symbols": self.vocabulary.symbols, **kept}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:

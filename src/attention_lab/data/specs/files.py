@@ -7,8 +7,10 @@ from typing import Literal, get_args
 from attention_lab.data.reading.files import FileSpec, Row, TextParts, naming, read_csv, read_text
 from attention_lab.data.reading.parts import Parts, check_at_least, check_choice, check_fractions, partition
 from attention_lab.data.reading.vocabulary import Cut, Normalization, Notation
+from attention_lab.data.subwords import check_tokenizers
 from attention_lab.errors import LabError
 
+PairsCut = Literal["characters", "spaces", "subwords"]
 TextUnit = Literal["characters", "words"]
 
 
@@ -17,18 +19,26 @@ class PairsSpec(TextParts):
     """The options of `Pairs`.
 
     Attributes:
-        source_split: how to split a source into symbols, "characters" or "spaces"; target_split: likewise.
+        source_split: how to split a source into symbols, "characters", "spaces" or "subwords";
+            target_split: likewise.
+        subwords: pieces of each side that is split into "subwords", characters included; fewer if the
+            training part has no more to merge.
         source_normalization: Unicode form "none", "NFC", "NFD" or "NFKD"; target_normalization: likewise.
     """
 
-    source_split: Cut = "characters"
-    target_split: Cut = "characters"
+    source_split: PairsCut = "characters"
+    target_split: PairsCut = "characters"
+    subwords: int = 1000
     source_normalization: Normalization = "none"
     target_normalization: Normalization = "none"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_choice(get_args(Cut), source_split=self.source_split, target_split=self.target_split)
+        check_at_least(1, subwords=self.subwords)
+        check_choice(get_args(PairsCut), source_split=self.source_split, target_split=self.target_split)
+        for side in ("source", "target"):
+            if getattr(self, f"{side}_split") == "subwords":
+                check_tokenizers(f"data.{side}_split=subwords")
         check_choice(
             get_args(Normalization),
             source_normalization=self.source_normalization,
@@ -47,7 +57,12 @@ class PairsSpec(TextParts):
 
     def load(self) -> Parts[list[Row]]:
         """Read the files."""
-        return self.read(("source", "target"), key=lambda row: self.source.tokens(row.first))
+        return self.read(("source", "target"), key=lambda row: self._key(row.first))
+
+    def _key(self, text: str) -> tuple[str, ...]:
+        """What repeated sources have in common; subwords are learned later."""
+        split = "characters" if self.source_split == "subwords" else self.source_split
+        return Notation(split, self.source_normalization).tokens(text)
 
 
 @dataclass(frozen=True, kw_only=True)

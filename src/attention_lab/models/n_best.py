@@ -1,0 +1,74 @@
+"""The n best outputs that a beam search finds, with their scores."""
+
+import torch
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor
+
+from attention_lab.models.decoding import Beams, Decodable, State, run_beams
+from attention_lab.sizes import PAD
+
+
+class NBestBeams(Beams):
+    """Beams that keep the n best finished hypotheses of each source.
+
+    Args:
+        limits: see `Beams`.
+        size: likewise.
+        length_penalty: likewise.
+        n: number of hypotheses to keep.
+
+    Attributes:
+        kept: `[B, n, T]`, the best first, padded; their scores are `kept_scores` `[B, n]`, -inf where there
+            are fewer.
+    """
+
+    def __init__(self, limits: Tensor, size: int, length_penalty: float, n: int) -> None:
+        super().__init__(limits, size, length_penalty)
+        self.kept = torch.full((len(limits), n, self.longest), PAD, device=limits.device)
+        self.kept_scores = torch.full((len(limits), n), -torch.inf, device=limits.device)
+
+    def has_finished(self) -> Tensor:
+        """Whether any hypothesis has finished, for each source."""
+        return self.kept_scores[:, 0] > -torch.inf
+
+    def keep_best(self, scores: Tensor) -> None:
+        """Merge the hypotheses with scores `[B, size]` into the best; the search ends when n are found."""
+        batch, count, _ = self.kept.shape
+        length = self.written.shape[-1]
+        candidates = torch.full((batch, scores.shape[1], self.longest), PAD, device=self.kept.device)
+        candidates[..., :length] = self.written
+        everything = torch.cat([self.kept_scores, scores], 1)
+        order = everything.argsort(stable=True, dim=1, descending=True)[:, :count]
+        self.kept_scores = everything.gather(1, order)
+        together = torch.cat([self.kept, candidates], 1)
+        self.kept = together.gather(1, order.unsqueeze(-1).expand(-1, -1, self.longest))
+        self.best_score = self.kept_scores[:, -1]
+
+
+@torch.no_grad()
+def n_best_search(
+    model: Decodable[State],
+    source: Shaped[Tensor, " B *source"],
+    source_lengths: Int[Tensor, " B"],
+    max_length: int | Int[Tensor, " B"],
+    beam_size: int,
+    n: int,
+    length_penalty: float = 0.0,
+) -> tuple[Int[Tensor, "B n T"], Float[Tensor, "B n"]]:
+    """The n best hypotheses that a beam search finds for each source, by `log p(Y | X) / lp(Y)`.
+
+    See `beam_search`. The search ends when nothing that is live can be among the n best; a beam smaller than
+    n finds fewer.
+
+    Returns:
+        Symbols, each sequence up to EOS and then PAD, the best first, and scores: -inf where there are fewer
+        than n. If no hypothesis ended within `max_length`, the best unfinished ones.
+    """
+    beams = run_beams(
+        model,
+        source,
+        source_lengths,
+        max_length,
+        lambda limits: NBestBeams(limits, beam_size, length_penalty, n),
+    )
+    return beams.kept, beams.kept_scores

@@ -1,0 +1,46 @@
+"""Pairs of sentences in subwords, with BLEU and chrF, and several outputs for an input."""
+
+import json
+
+import pytest
+
+import attention_lab
+from attention_lab.errors import LabError
+
+WORDS = ["low", "lower", "new", "newer", "wide", "wider"]
+
+
+def test_sentences_in_subwords_are_trained_tested_and_predicted(command, tmp_path) -> None:
+    pytest.importorskip("tokenizers")
+    pytest.importorskip("sacrebleu")
+    lines = [f"{one} {other}\t{other} {one}" for one in WORDS for other in WORDS]
+    (tmp_path / "pairs.tsv").write_text("\n".join(lines))
+    done = command(
+        *("model=seq2seq", "data=pairs", f"data.file={tmp_path / 'pairs.tsv'}", "data.subwords=14"),
+        *("data.source_split=subwords", "data.target_split=subwords", "task.text_metrics=true"),
+        *(
+            "model.embedding_size=8",
+            "model.hidden_size=8",
+            "trainer.max_epochs=1",
+            "pictures=0",
+            "logger=none",
+        ),
+        "monitor.metric=validation/bleu",
+        "monitor.mode=max",
+    )
+    assert (done.status, done.err) == (0, "")
+    metrics = json.loads((done.folder / "metrics.json").read_text())
+    assert 0 <= metrics["test/bleu"] <= 100 and 0 <= metrics["test/chrf"] <= 100
+    assert metrics["fit/best"] == metrics["validation/bleu"]
+
+    best = done.folder / "checkpoints" / "best.ckpt"
+    predicted = command("stage=predict", f"ckpt_path={best}", "inputs=[low wide,new]", "task.n_best=3")
+    assert predicted.status == 0, predicted.err
+    rows = [line.split("\t") for line in (predicted.folder / "predictions.tsv").read_text().splitlines()]
+    assert [row[:2] for row in rows] == [[text, rank] for text in ("low wide", "new") for rank in "123"]
+    model = attention_lab.load(best)
+    found = model.predict_n_best(["low wide", "new"], 3)
+    assert [row[2:] for row in rows] == [[f"{score:.4f}", text] for one in found for text, score in one]
+    assert all(one[0][1] >= one[1][1] >= one[2][1] for one in found)
+    with pytest.raises(LabError, match="n must be at least 1"):
+        model.predict_n_best(["low"], 0)
