@@ -55,6 +55,11 @@ def _check_refused(done, *parts: str) -> None:
         ([*TOY, "normalizer.temperature=0.0"], ["normalizer.temperature must be above 0"]),
         ([*TOY, "task.beam_size=0"], ["task.beam_size must be from 1 to 1000, got 0"]),
         ([*TOY, "task.beam_size=1000000000"], ["task.beam_size must be from 1 to 1000, got 1000000000"]),
+        ([*TOY, "pictures_format=jpg"], ["pictures_format=jpg: choose png, svg, pdf"]),
+        (
+            ["stage=leaderboard", "run=.", "pictures_format=eps"],
+            ["pictures_format=eps: choose png, svg, pdf"],
+        ),
         ([*TOY, "pictures=1000000000"], ["pictures=1000000000: choose at most 1000"]),
         ([*TOY, "trainer.precision=3"], ["trainer:", "precision"]),
         (["model=multihead", "model.heads=0"], ["model.heads must be at least 1"]),

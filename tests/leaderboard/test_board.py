@@ -38,6 +38,21 @@ def test_a_sweep_is_ranked_in_words_and_in_files(command: Command, tmp_path: Pat
         assert picture.size[0] > 500
 
 
+@pytest.mark.parametrize(("kind", "begins", "link"), [("svg", b"<?xml", "!["), ("pdf", b"%PDF", "\n[")])
+def test_pictures_are_files_of_the_format_that_is_asked_for(
+    command: Command, tmp_path: Path, kind: str, begins: bytes, link: str
+) -> None:
+    folder = make_sweep(tmp_path / "sweep", RATES)
+    axes = [f"hydra.callbacks.comparison.{key}={value}" for key, value in (("x", "scoring"), ("y", RATE))]
+    done = command("stage=leaderboard", f"run={folder}", f"pictures_format={kind}", *axes)
+    assert (done.status, done.err) == (0, "")
+    for name in ("leaderboard", "comparison"):
+        content = (folder / f"{name}.{kind}").read_bytes()
+        assert content.startswith(begins)
+        assert f"]({name}.{kind})" in (folder / "leaderboard.md").read_text()
+    assert link in (folder / "leaderboard.md").read_text() and not list(folder.glob("*.png"))
+
+
 def test_folders_lists_and_patterns_are_put_together(command: Command, tmp_path: Path) -> None:
     make_sweep(tmp_path / "logs" / "a", {"dot": [0.1, 0.2]})
     make_sweep(tmp_path / "logs" / "b", {"general": [0.3, 0.4]})

@@ -2,15 +2,17 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from attention_lab.attention import Additive, Gaussian, Mechanism
 from attention_lab.data import Reverse
-from attention_lab.data.regression import Sine
+from attention_lab.data.regression import CSVRegression, Sine
 from attention_lab.models import KernelRegression, Transformer
 from attention_lab.tasks import Regression, Transduction
 from attention_lab.tasks.scored_examples import score_examples
+from attention_lab.viz import Format
 
 SMALL = {"d_model": 8, "heads": 2, "layers": 1, "decoder_layers": 1, "feedforward": 8}
 
@@ -46,3 +48,50 @@ def test_a_regression_leaves_its_fitted_curve(pictures: int, tmp_path: Path) -> 
     assert [table.title for table in tables] == ["Samples"] * pictures
     assert sorted(path.name for path in tmp_path.rglob("fit.png")) == ["fit.png"] * pictures
     assert not list(tmp_path.rglob("loss.png")), "there is no log of a training"
+
+
+def _fitted(data: Sine | CSVRegression) -> Regression:
+    data.setup()
+    task = Regression(KernelRegression(Mechanism(Gaussian), data.sizes), data.codec).eval()
+    training = data.training_set()
+    task.model.memorize(training.inputs, training.targets)
+    return task
+
+
+def test_the_fitted_curve_stands_with_its_band_the_truth_and_the_test_samples() -> None:
+    data = Sine(train_size=400, test_size=300, noise=0.3)
+    task = _fitted(data)
+    values = task.model.values.clone()
+    panel = task.curve_panel(data)
+    assert panel is not None and torch.equal(task.model.values, values)
+    series = {one.style: one for one in panel.series}
+    assert list(series) == ["band", "plain", "truth", "dashed", "samples", "gold"]
+    x = np.asarray(series["truth"].x)
+    assert np.allclose(series["truth"].y, 2 * np.sin(x) + x**0.8, atol=1e-5)
+    held_out = data.table().rows.test.numpy()
+    assert np.allclose(np.stack([series["gold"].x, series["gold"].y], 1), held_out, atol=1e-5)
+    low, high = np.array(series["band"].intervals).T
+    ends = [np.interp(held_out[:, 0], x, side) for side in (low, high)]
+    inside = (ends[0] < held_out[:, 1]) & (held_out[:, 1] < ends[1])
+    assert 0.9 < inside.mean() < 0.99  # about 95%
+    assert abs((high - low).mean() / 4 - 0.3) < 0.05  # the noise
+
+
+def test_data_that_does_not_know_its_curve_and_keeps_no_test_shows_neither(tmp_path: Path) -> None:
+    rows = "".join(f"{n},{n * n}\n" for n in range(20))
+    (tmp_path / "squares.csv").write_text(f"x,y\n{rows}")
+    data = CSVRegression(str(tmp_path / "squares.csv"), fractions=(1, 0, 0))
+    for given in (data, None):
+        panel = _fitted(data).curve_panel(given)
+        assert panel is not None
+        assert [one.style for one in panel.series] == ["band", "plain", "dashed", "samples"]
+
+
+@pytest.mark.parametrize("kind", ["svg", "pdf"])
+def test_pictures_are_written_in_the_format_that_is_asked_for(kind: Format, tmp_path: Path) -> None:
+    data = Sine(train_size=6, validation_size=3, test_size=3)
+    task = _fitted(data)
+    task.pictures_format = kind
+    task.write_artifacts(tmp_path, data, 1)
+    assert {path.suffix for path in (tmp_path / "attention").iterdir()} == {f".{kind}"}
+    assert (tmp_path / "attention" / f"fit.{kind}").exists()

@@ -69,3 +69,36 @@ def test_the_report_tells_what_matters_first_and_fits_a_phone(browser: Browser, 
     assert head == ["run", "scoring", "error_rate", "loss"]
     browser.open(tmp_path.joinpath("report1.html").as_uri())
     assert browser.run("document.querySelector('.card').innerText").split() == ["error", "rate", "0.25"]
+
+
+SAVED_SVG = """(async () => {
+  const made = URL.createObjectURL, blobs = [];
+  URL.createObjectURL = (blob) => { blobs.push(blob); return made(blob); };
+  document.querySelector('[data-act=svg]').click();
+  while (!blobs.length) await new Promise((resolve) => setTimeout(resolve, 20));
+  URL.createObjectURL = made;
+  return blobs[0].text();
+})()"""
+
+
+@pytest.mark.parametrize(("size", "vectors"), [(6, True), (90, True), (120, False)])
+def test_a_saved_map_has_vector_cells_up_to_a_size(
+    browser: Browser, tmp_path: Path, size: int, vectors: bool
+) -> None:
+    weights = np.random.default_rng(0).dirichlet(np.ones(size), (1, size)).astype(np.float32)
+    mask = np.tril(np.ones((1, size, size), bool))
+    names = [f"<{n}>" for n in range(size)]
+    record = encode(AttentionRecord(np.where(mask, weights, 0), names, names, mask=mask))
+    path = tmp_path / "report.html"
+    run = Run("run", records={"example 1/decoder": {0: record}})
+    path.write_text(make_page("title", "", [run]), encoding="utf-8")
+    browser.open(path.as_uri())
+    svg = browser.run(SAVED_SVG)
+    assert ("<image" in svg) == (not vectors)
+    assert "&lt;0&gt;</text>" in svg
+    if vectors:
+        colours = {part.split('"')[0] for part in svg.split('fill="rgb(')[1:]}
+        assert len(colours) > 4
+    if size == 6:
+        assert svg.count("<rect") >= 2 * 15  # cells with weights, and as many that are masked
+    assert not browser.complaints()

@@ -31,7 +31,7 @@ class FittedCurve(pl.Callback):
         trackers = run_trackers(trainer)
         if not trackers or not isinstance(pl_module, Regression):
             return
-        picture = pl_module.curve_picture(thumbnail=True)
+        picture = pl_module.curve_picture(trainer.datamodule, thumbnail=True)  # type: ignore[attr-defined]
         if picture is not None:
             for tracker in trackers:
                 tracker.log_picture("fit", picture, trainer.global_step)

@@ -89,6 +89,7 @@ def check_combination(config: DictConfig) -> None:
     _check_machine(config)
     _check_ranges(config)
     check_labels(config)
+    check_pictures_format(config)
     needs, kind = config.model.get("needs"), config.data.get("kind")
     if config.stage == "fit" and needs != kind:
         fitting = ", ".join(_choices_with("data", "kind", needs))
@@ -97,7 +98,15 @@ def check_combination(config: DictConfig) -> None:
     _check_mechanism(config)
 
 
+PICTURE_FORMATS = ("png", "svg", "pdf")
 _TAG = r"\w[\w ./:-]{0,63}"
+
+
+def check_pictures_format(config: DictConfig) -> None:
+    """Raise LabError if pictures are to have a format that they are not written in."""
+    chosen = config.get("pictures_format", PICTURE_FORMATS[0])
+    if chosen not in PICTURE_FORMATS:
+        raise LabError(f"pictures_format={str(chosen)[:40]}: choose {', '.join(PICTURE_FORMATS)}")
 
 
 def check_labels(config: DictConfig) -> None:

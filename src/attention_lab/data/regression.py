@@ -44,6 +44,10 @@ class RegressionData(DataModule):
     def table(self) -> Table:
         """Read or sample the data."""
 
+    def truth(self, inputs: Tensor) -> Tensor | None:
+        """The expected targets `[N]` of inputs `[N, d]` in the data's units; None if unknown."""
+        return None
+
     def naming(self) -> AbstractContextManager[None]:
         """A context that prefixes errors with the name of the file, if there is one."""
         return nullcontext()
@@ -98,6 +102,11 @@ class Sine(RegressionData):
         super().__init__(standardize=False, batch_size=spec.batch_size)
         self.spec = spec
 
+    def truth(self, inputs: Tensor) -> Tensor:
+        """`2 sin x + x^0.8`."""
+        x = inputs[:, 0].clamp_min(0)
+        return 2 * x.sin() + x**0.8
+
     def table(self) -> Table:
         """Sample the parts."""
         generator = torch.Generator().manual_seed(self.spec.seed)
@@ -105,7 +114,7 @@ class Sine(RegressionData):
         def draw(count: int) -> Tensor:
             x = 5 * torch.rand(count, dtype=torch.float64, generator=generator).sort().values
             noise = self.spec.noise * torch.randn(count, dtype=torch.float64, generator=generator)
-            return torch.stack([x, 2 * x.sin() + x**0.8 + noise], dim=1)
+            return torch.stack([x, self.truth(x.unsqueeze(1)) + noise], dim=1)
 
         return Table(["x"], "y", self.spec.counts.map(draw))
 

@@ -91,6 +91,7 @@ def fit(config: DictConfig) -> float | None:
             raise Stopped(deferred.signum)
         best, score = best_checkpoint(trainer, folder)
         metrics = fit_metrics(trainer, task, cost) | ({} if score is None else {"fit/best": score})
+        task.pictures_format = plain["pictures_format"]
         _test(trainer, task, data, folder, metrics, best, plain["pictures"])
         return score
 
@@ -107,6 +108,7 @@ def test(config: DictConfig) -> None:
     results.write_config(folder, plain)
     if isinstance(trained.model, Ensemble) and trainer.is_global_zero and not in_sweep():
         print(f"An ensemble of {len(trained.model.members)} checkpoints, listed in {folder / 'config.yaml'}")
+    trained.task.pictures_format = plain["pictures_format"]
     _test(trainer, trained.task, data, folder, {}, None, plain["pictures"])
 
 
@@ -120,7 +122,7 @@ def predict(config: DictConfig) -> None:
     table = _prediction_table(trained, lines)
     print(table, end="")
     write_atomically(folder / "predictions.tsv", table)
-    paths = save_pictures(trained.observe(lines[:PICTURES]), folder / "attention")
+    paths = save_pictures(trained.observe(lines[:PICTURES]), folder / "attention", plain["pictures_format"])
     print(f"Heatmaps of {min(len(lines), PICTURES)} inputs: {paths[0].parent}", file=sys.stderr)
 
 

@@ -9,6 +9,7 @@ from typing import Any, Self
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
+from attention_lab.commandline.choice_checks import check_pictures_format
 from attention_lab.errors import LabError
 from attention_lab.leaderboard.plots import draw_axes, draw_board
 from attention_lab.leaderboard.ranking import rank
@@ -24,6 +25,7 @@ from attention_lab.leaderboard.tables import (
 from attention_lab.runs.parts import SEED
 from attention_lab.runs.path_patterns import expand_paths
 from attention_lab.runs.run_folder import METRICS, Job, find_runs, tags_of
+from attention_lab.viz import Format
 from attention_lab.writing import write_atomically
 
 NAME = "leaderboard"
@@ -74,6 +76,7 @@ def leaderboard(config: DictConfig) -> None:
     Raises:
         LabError: `run` is not a folder, or there are no runs in it.
     """
+    check_pictures_format(config)
     folders = _folders(config.run)
     jobs, tags = find_runs(folders), list(config.tags or [])
     if jobs and tags:
@@ -85,7 +88,8 @@ def leaderboard(config: DictConfig) -> None:
             f"run={_given(config.run)}: no runs found; the folder of a run has config.yaml and {METRICS}"
         )
     target = folders[0] if len(folders) == 1 else Path(HydraConfig.get().runtime.output_dir)
-    write_leaderboard(target, jobs, View.of(HydraConfig.get().callbacks.get("comparison") or {}))
+    view = View.of(HydraConfig.get().callbacks.get("comparison") or {})
+    write_leaderboard(target, jobs, view, config.pictures_format)
 
 
 def _folders(given: Any) -> list[Path]:
@@ -108,8 +112,8 @@ def _given(given: Any) -> str:
     return str(list(given) if OmegaConf.is_list(given) else given)
 
 
-def write_leaderboard(folder: Path, jobs: Sequence[Job], view: View) -> None:
-    """Print the leaderboard of some runs and write `leaderboard.csv`, `.md` and `.png`.
+def write_leaderboard(folder: Path, jobs: Sequence[Job], view: View, kind: Format = "png") -> None:
+    """Print the leaderboard of some runs and write `leaderboard.csv`, `.md` and a picture of format `kind`.
 
     Runs that differ only in their seed are one setting. Runs on different data are not compared, nor runs
     that differ in `view.x` if it is an option. If `view` has both axes, `comparison.png` is drawn too, or a
@@ -129,10 +133,10 @@ def write_leaderboard(folder: Path, jobs: Sequence[Job], view: View) -> None:
     ]
     title = view.title or count_runs(len(done))
     print_leaderboard(view.title, sections, failed)
-    pictures = _draw(folder, sections, done, view, title)
+    pictures = _draw(folder, sections, done, view, title, kind)
     write_atomically(folder / f"{NAME}.csv", to_csv(sections))
     write_atomically(folder / f"{NAME}.md", to_markdown(title, sections, failed, pictures))
-    kinds = ",".join(["csv", "md", *(["png"] if sections else [])])
+    kinds = ",".join(["csv", "md", *([kind] if sections else [])])
     print(f"Leaderboard: {_short(folder)}/{NAME}.{{{kinds}}}", flush=True)
 
 
@@ -192,34 +196,34 @@ def _check(jobs: Sequence[Job], view: View) -> None:
 
 
 def _draw(
-    folder: Path, sections: Sequence[Section], done: Sequence[Job], view: View, title: str
+    folder: Path, sections: Sequence[Section], done: Sequence[Job], view: View, title: str, kind: Format
 ) -> list[str]:
     """Draw the pictures; returns their file names."""
     pictures = []
     if sections:
-        write_atomically(folder / f"{NAME}.png", draw_board(title, sections))
-        pictures.append(f"{NAME}.png")
+        write_atomically(folder / f"{NAME}.{kind}", draw_board(title, sections, kind))
+        pictures.append(f"{NAME}.{kind}")
     if view.x is None or view.y is None or not done:
         return pictures
     groups = [jobs for _, jobs in _by_data(done)]
-    for section, jobs, name in zip(sections, groups, _plot_names(sections), strict=True):
+    for section, jobs, name in zip(sections, groups, _plot_names(sections, kind), strict=True):
         rows = group_runs(jobs, section.keys)
         shown = ": ".join(filter(None, (view.title, section.name)))
-        picture = draw_axes(rows, view.x, view.y, size=view.size, title=shown, group=view.group)
+        picture = draw_axes(rows, view.x, view.y, size=view.size, title=shown, group=view.group, kind=kind)
         write_atomically(folder / name, picture)
         pictures.append(name)
     return pictures
 
 
-def _plot_names(sections: Sequence[Section]) -> list[str]:
+def _plot_names(sections: Sequence[Section], kind: Format) -> list[str]:
     """A file name for the plot of each section, with its data if there are several."""
     if len(sections) == 1:
-        return ["comparison.png"]
+        return [f"comparison.{kind}"]
     names: list[str] = []
     for number, section in enumerate(sections, start=1):
         words = re.findall("[A-Za-z0-9]+", section.name.removeprefix("data="))
-        name = f"comparison_{'_'.join(words)[:60]}.png"
-        names.append(name if name not in names else f"comparison_{number}.png")
+        name = f"comparison_{'_'.join(words)[:60]}.{kind}"
+        names.append(name if name not in names else f"comparison_{number}.{kind}")
     return names
 
 

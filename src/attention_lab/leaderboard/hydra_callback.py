@@ -111,7 +111,7 @@ class LeaderboardCallback(Callback):
         measured = [job for job in jobs if job.has_metrics_stage or job.failed]
         if measured:
             try:
-                write_leaderboard(folder, measured, self.view)
+                write_leaderboard(folder, measured, self.view, config.pictures_format)
             except LabError as error:
                 sys.exit(f"Error: {error}")
         failed = sum(job.error is not None for job in measured)

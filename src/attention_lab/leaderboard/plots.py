@@ -8,9 +8,9 @@ from numbers import Real
 from attention_lab.leaderboard.ranking import Block, Ranked
 from attention_lab.leaderboard.settings import Setting, format_value
 from attention_lab.leaderboard.tables import Section, or_nan
-from attention_lab.viz import to_png
+from attention_lab.viz import Format
 from attention_lab.viz.panels import Bubbles, Dot, Dots, Interval, Lines, Series
-from attention_lab.viz.plots import draw_panels
+from attention_lab.viz.plots import plot_file
 
 VERDICTS: Mapping[str, str] = {
     "best": "best",
@@ -24,10 +24,10 @@ _MOST = 40  # rows of a panel; a picture has at most three times as many
 _MOST_TICKS = 12
 
 
-def draw_board(title: str, sections: Sequence[Section]) -> bytes:
+def draw_board(title: str, sections: Sequence[Section], kind: Format = "png") -> bytes:
     """`leaderboard.png`: the mean of every setting, its 95% interval, and a point for each seed."""
     panels, note = board_panels(sections)
-    return to_png(draw_panels(panels, title=title, note=note, stacked=True))
+    return plot_file(panels, kind, title=title, note=note, stacked=True)
 
 
 def board_panels(sections: Sequence[Section]) -> tuple[list[Dots], str]:
@@ -84,11 +84,18 @@ def visible_range(rows: Sequence[Dot]) -> Interval | None:
 
 
 def draw_axes(
-    settings: Sequence[Setting], x: str, y: str, *, size: str | None, title: str, group: str | None = None
+    settings: Sequence[Setting],
+    x: str,
+    y: str,
+    *,
+    size: str | None,
+    title: str,
+    group: str | None = None,
+    kind: Format = "png",
 ) -> bytes:
-    """`comparison.png`: y against x."""
+    """`comparison.png`, or of another format: y against x."""
     panel, note = axes_panel(settings, x, y, size=size, group=group)
-    return to_png(draw_panels([panel], title=title, note=note))
+    return plot_file([panel], kind, title=title, note=note)
 
 
 def axes_panel(

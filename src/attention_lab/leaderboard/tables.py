@@ -194,7 +194,9 @@ def to_markdown(
         parts.append(section.note)
     if failed:
         parts.append("\n".join(["Without results:", "", *map(_listed, failed)]))
-    parts += [f"![{markdown_text(title)}]({picture})" for picture in pictures]
+    # Markdown shows no PDF: a link leads to it.
+    shown = ["" if picture.endswith(".pdf") else "!" for picture in pictures]
+    parts += [f"{sign}[{markdown_text(title)}]({one})" for sign, one in zip(shown, pictures, strict=True)]
     return "\n\n".join(parts) + "\n"
 
 

@@ -18,7 +18,7 @@ from attention_lab.commandline.choice_checks import group_files
 from attention_lab.commandline.overrides import parse_all, part_of, write
 from attention_lab.errors import LabError
 
-APART = ("sweep", "launcher", "hydra", "logger", "threads", "compile", "pictures")
+APART = ("sweep", "launcher", "hydra", "logger", "threads", "compile", "pictures", "pictures_format")
 """Options and parts of the configuration that do not affect a trial's result."""
 
 

@@ -2,15 +2,15 @@
 
 from pathlib import Path
 
-from attention_lab.viz import to_png
+from attention_lab.viz import Format
 from attention_lab.viz.panels import Lines, Series
-from attention_lab.viz.plots import draw_panels
+from attention_lab.viz.plots import plot_file
 from attention_lab.writing import write_atomically
 
 TAG = "train/loss"
 
 
-def save_losses(log: Path, folder: Path, label: str) -> Path | None:
+def save_losses(log: Path, folder: Path, label: str, kind: Format = "png") -> Path | None:
     """Draw the training loss of each logged step into `folder`; None if there are fewer than two.
 
     It reads the log rather than losses in memory, so that a resumed run shows all its steps.
@@ -19,6 +19,7 @@ def save_losses(log: Path, folder: Path, label: str) -> Path | None:
         log: the folder of the run's event files.
         folder: where `loss.png` is written.
         label: name of the loss.
+        kind: the format of the picture.
     """
     if not log.is_dir():
         return None
@@ -33,7 +34,6 @@ def save_losses(log: Path, folder: Path, label: str) -> Path | None:
         return None
     steps, values = [event.step + 1 for event in losses], [event.value for event in losses]
     panel = Lines([Series("", steps, values, style="plain")], x_label="step", y_label=label)
-    picture = draw_panels([panel], title="Training loss")
-    path = folder / "loss.png"
-    write_atomically(path, to_png(picture))
+    path = folder / f"loss.{kind}"
+    write_atomically(path, plot_file([panel], kind, title="Training loss"))
     return path

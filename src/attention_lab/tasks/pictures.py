@@ -12,6 +12,7 @@ from attention_lab.tasks.observation import Observation
 from attention_lab.tensorboard_plugin.description import readable
 from attention_lab.tensorboard_plugin.record import AttentionRecord
 from attention_lab.viz import (
+    Format,
     Heatmap,
     Overlay,
     draw_heatmaps,
@@ -92,19 +93,36 @@ def _heads(record: AttentionRecord) -> list[Heatmap]:
     ]
 
 
-def save_pictures(observations: list[Observation], folder: Path) -> list[Path]:
-    """Write every attention of every example to `folder` as PNG files; returns their paths.
+def record_files(record: AttentionRecord, top: float, kind: Format) -> Iterator[tuple[str, bytes]]:
+    """The files of the pictures of a record, with their names."""
+    if kind == "png":
+        yield from ((name, to_png(picture)) for name, picture in record_pictures(record, top))
+        return
+    from attention_lab.viz.vector import heatmaps_file, overlays_file  # matplotlib is slow to import
+
+    words: dict[str, Any] = {"title": _title(record), "maximum": top}
+    if record.picture is not None:
+        for name, overlay in _overlays(record):
+            yield name, overlays_file(overlay, kind, subtitle=name, **words)
+    else:
+        place = readable(record.module)
+        yield place, heatmaps_file(_heads(record), kind, subtitle=place, **words)
+
+
+def save_pictures(observations: list[Observation], folder: Path, kind: Format = "png") -> list[Path]:
+    """Write every attention of every example to `folder` as files of this format; returns their paths.
 
     The pictures of one attention share a scale.
     """
     paths = []
     tops = scale_tops(observation.records for observation in observations)
     for number, observation in enumerate(observations, start=1):
-        for place, picture in attention_pictures(observation.records, tops):
-            parts = (f"{number:02d}", _file_name(observation.input), _file_name(place, 100))
-            path = folder / f"{'_'.join(part for part in parts if part)}.png"
-            write_atomically(path, to_png(picture))
-            paths.append(path)
+        for record in observation.records:
+            for place, content in record_files(record, tops[readable(record.module)], kind):
+                parts = (f"{number:02d}", _file_name(observation.input), _file_name(place, 100))
+                path = folder / f"{'_'.join(part for part in parts if part)}.{kind}"
+                write_atomically(path, content)
+                paths.append(path)
     return paths
 
 

@@ -1,7 +1,7 @@
 """Regression by attention to the training set."""
 
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import torch
 import torch.nn.functional as F
@@ -15,14 +15,14 @@ from attention_lab.data.reading.codecs import RegressionCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.errors import LabError
 from attention_lab.models.kernel_regression import KernelRegression
+from attention_lab.tasks.fitted_curve import Curve, draw_curve
 from attention_lab.tasks.loss_curve import save_losses
 from attention_lab.tasks.observation import Observation, Sides, make_observation
 from attention_lab.tasks.task import Task
 from attention_lab.tensorboard_plugin.event_files import event_folder
 from attention_lab.text_tables import ConsoleTable
-from attention_lab.viz import to_png
-from attention_lab.viz.panels import Lines, Series
-from attention_lab.viz.plots import draw_panels
+from attention_lab.viz.panels import Lines
+from attention_lab.viz.plots import draw_panels, plot_file
 from attention_lab.writing import write_atomically
 
 LIMIT = 100
@@ -31,16 +31,6 @@ POINTS = 10_000
 """Most samples to draw with a fitted curve."""
 Reduction = Literal["mean", "sum"]
 """How the samples' errors are combined into a loss."""
-
-
-class Curve(NamedTuple):
-    """A fitted function of one input in the data's units, with samples it was fitted to and their mean."""
-
-    x: Tensor
-    y: Tensor
-    inputs: Tensor
-    targets: Tensor
-    mean: float
 
 
 class Regression(Task):
@@ -163,38 +153,47 @@ class Regression(Task):
         x = torch.linspace(float(keys.min()), float(keys.max()), steps, device=keys.device).unsqueeze(-1)
         inputs, targets = self.codec.restore_inputs, self.codec.restore_targets
         drawn = _spread(torch.arange(len(keys), device=keys.device), POINTS)
-        pairs = (inputs(x), targets(self.model(x)), inputs(keys[drawn]), targets(values[drawn]))
+        spread = targets(self._variance(x).sqrt()) - targets(torch.zeros_like(x))
+        pairs = (inputs(x), targets(self.model(x)), spread, inputs(keys[drawn]), targets(values[drawn]))
         mean = float(targets(values.double().mean(0)))
-        x, y, drawn_x, drawn_y = (part.squeeze(-1).float().cpu() for part in pairs)
-        return Curve(x, y, drawn_x, drawn_y, mean)
+        x, y, spread, drawn_x, drawn_y = (part.squeeze(-1).float().cpu() for part in pairs)
+        return Curve(x, y, spread, drawn_x, drawn_y, mean)
 
-    def curve_picture(self, *, thumbnail: bool = False) -> Image | None:
-        """The fitted curve with its samples; None for data with several inputs."""
+    def _variance(self, x: Tensor) -> Tensor:
+        """Of the targets about the curve: squared leave-one-out errors, averaged with the model's weights."""
+        values = self.model.values.clone()
+        errors = self.model(self.model.keys, torch.arange(len(values), device=values.device)) - values
+        try:
+            self.model.values.copy_(errors.square())
+            variance: Tensor = self.model(x).clamp_min(0)
+        finally:
+            self.model.values.copy_(values)
+        return variance
+
+    def curve_panel(self, data: DataModule | None = None) -> Lines | None:
+        """The fitted curve with its samples, and what the data knows besides; None for several inputs."""
         curve = self.curve()
-        if curve is None:
-            return None
-        ends = curve.x[[0, -1]].numpy()
-        panel = Lines(
-            [
-                Series("fitted", curve.x.numpy(), curve.y.numpy(), style="plain"),
-                Series("mean pooling, no query", ends, [curve.mean] * 2, style="dashed"),
-                Series("training samples", curve.inputs.numpy(), curve.targets.numpy(), style="samples"),
-            ],
-            x_label=self.codec.inputs[0],
-            y_label=self.codec.target,
-            names="above",
-        )
-        width = "" if self.width is None else f", width {self.width:.4g}"
-        return draw_panels([panel], title=f"Kernel regression{width}", thumbnail=thumbnail)
+        return None if curve is None else draw_curve(curve, self.codec, data)
+
+    @property
+    def curve_title(self) -> str:
+        """What stands above the fitted curve."""
+        return "Kernel regression" + ("" if self.width is None else f", width {self.width:.4g}")
+
+    def curve_picture(self, data: DataModule | None = None, *, thumbnail: bool = False) -> Image | None:
+        """A picture of `curve_panel`."""
+        panel = self.curve_panel(data)
+        return None if panel is None else draw_panels([panel], title=self.curve_title, thumbnail=thumbnail)
 
     def write_artifacts(self, folder: Path, data: DataModule, pictures: int) -> list[ConsoleTable]:
-        """Write heatmaps, `attention/fit.png` with the fitted curve and `attention/loss.png`."""
+        """Write heatmaps, the fitted curve (`attention/fit`) and the curve of the loss (`attention/loss`)."""
         tables = super().write_artifacts(folder, data, pictures)
         if pictures:
-            fitted = self.curve_picture()
-            if fitted is not None:
-                write_atomically(folder / "attention" / "fit.png", to_png(fitted))
-            save_losses(event_folder(folder), folder / "attention", f"{self.reduction} of squared errors")
+            kind, drawn = self.pictures_format, folder / "attention"
+            panel = self.curve_panel(data)
+            if panel is not None:
+                write_atomically(drawn / f"fit.{kind}", plot_file([panel], kind, title=self.curve_title))
+            save_losses(event_folder(folder), drawn, f"{self.reduction} of squared errors", kind)
         return tables
 
     def _memorized(self, batch: RegressionBatch) -> Tensor:

@@ -19,6 +19,7 @@ from attention_lab.errors import LabError
 from attention_lab.tasks.observation import Observation
 from attention_lab.tasks.pictures import save_pictures
 from attention_lab.text_tables import ConsoleTable
+from attention_lab.viz import Format
 
 Part = Literal["validation", "test"]
 
@@ -37,6 +38,8 @@ class Task(pl.LightningModule):
         recipe: plain values stored in every checkpoint, from which model and preprocessing are rebuilt.
     """
 
+    pictures_format: Format = "png"
+    """The format of the pictures that `write_artifacts` writes."""
     headlines: tuple[str, ...] = ()
     """The test metrics by which runs are compared."""
 
@@ -106,7 +109,7 @@ class Task(pl.LightningModule):
             Tables for the console.
         """
         observations = self.observe_probe(data, pictures) if pictures else []
-        save_pictures(observations, folder / "attention")
+        save_pictures(observations, folder / "attention", self.pictures_format)
         rows = [(one.input, one.output, one.expected) for one in observations]
         return [ConsoleTable("Samples", ("input", "output", "expected"), rows)] if rows else []
 

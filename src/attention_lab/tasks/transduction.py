@@ -208,7 +208,7 @@ class Transduction(Task):
         if pictures and worst:
             batch = move_data_to_device(split[torch.tensor(worst[:pictures])], self.device)
             self.eval()
-            save_pictures(self.observe(batch), folder / "attention" / "worst")
+            save_pictures(self.observe(batch), folder / "attention" / "worst", self.pictures_format)
         return [*tables, commonest] if commonest.rows else tables
 
     def _sides(self, module: str, sides: Sides) -> Sides:

@@ -1,14 +1,16 @@
 """Pictures of attention: numbers and labels in, an image out. matplotlib is imported only to draw."""
 
 from attention_lab.viz.cells import Heatmap, Scale
+from attention_lab.viz.formats import FORMATS, Format, to_png
 from attention_lab.viz.heatmap import draw_heatmaps
 from attention_lab.viz.notebook.figure import show_heatmaps
 from attention_lab.viz.overlay import Overlay, draw_overlays
-from attention_lab.viz.png import to_png
 from attention_lab.viz.thumbnail import draw_thumbnail
 from attention_lab.viz.tops import rounded_top
 
 __all__ = [
+    "FORMATS",
+    "Format",
     "Heatmap",
     "Overlay",
     "Scale",

@@ -55,7 +55,7 @@ def draw_heatmaps(
     if left_out := len(maps) - len(drawn):
         title = f"{title}   (first {len(drawn)} maps, {left_out} left out)".strip()
     layout = arrange(drawn, columns)
-    legend = _legend_entries(drawn)
+    legend = legend_entries(drawn)
 
     top = MARGIN + heading_height(title, subtitle)
     panels_right = MARGIN + layout.columns * layout.across
@@ -85,15 +85,13 @@ def _panel(
         ]
         outline_gold(around, heatmap, layout.cell, layout.block)
 
-    summary = heatmap.summary()
-    if layout.block > 1:
-        summary += f" · largest of {layout.block} x {layout.block} a cell"
+    said = summary(heatmap, layout)
     start, line = left - 1, top - CAPTION // 2 - 2
     if heatmap.title:
         start += 10 + canvas.text(heatmap.title, (start, line), size=TITLE, limit=layout.width)
     room = left + layout.width - start
-    if room > LEAST_SUMMARY or label_mask(summary, 12).shape[1] <= room:
-        canvas.text(summary, (start, line), limit=room, strength=QUIET)
+    if room > LEAST_SUMMARY or label_mask(said, 12).shape[1] <= room:
+        canvas.text(said, (start, line), limit=room, strength=QUIET)
 
     _query_labels(canvas, heatmap, layout, left, top)
     _key_labels(canvas, heatmap, layout, left, top + height)
@@ -106,6 +104,12 @@ def _panel(
     )
     name = (left + width // 2, top + height + layout.below - AXIS // 2 + 2)
     canvas.text("key", name, anchor=(0.5, 0.5), strength=QUIET)
+
+
+def summary(heatmap: Heatmap, layout: Layout) -> str:
+    """What stands beside the title of a map."""
+    pooled = f" · largest of {layout.block} x {layout.block} a cell" if layout.block > 1 else ""
+    return heatmap.summary() + pooled
 
 
 def _query_labels(canvas: Canvas, heatmap: Heatmap, layout: Layout, left: int, top: int) -> None:
@@ -133,7 +137,7 @@ def _key_labels(canvas: Canvas, heatmap: Heatmap, layout: Layout, left: int, bot
         canvas.text(label, place, anchor=(0.5, 0.0), size=size, limit=room, turned=turned)
 
 
-def _legend_entries(maps: Sequence[Heatmap]) -> list[str]:
+def legend_entries(maps: Sequence[Heatmap]) -> list[str]:
     """What besides colours the maps show."""
     present = {
         "masked": any(not heatmap.attended.all() for heatmap in maps),

@@ -2,8 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from attention_lab.viz.fonts import FONTS, label_mask, shorten
 
@@ -12,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.text import Annotation
+    from matplotlib.transforms import Bbox
 
 _MARGIN = 9.0  # points left of the title
 _NAME = 0.062  # height of a name at the end of a line, as a share of the axes
@@ -85,13 +90,14 @@ def write_heading(figure: "Figure", title: str, note: str, key: Mapping[str, "Ar
     figure.get_layout_engine().set(rect=(0, 0, 1, 1 - down / height))  # type: ignore[union-attr, call-arg]
 
 
-def name_ends(axes: "Axes", ends: Sequence[End], away: float) -> None:
+def name_ends(axes: "Axes", ends: Sequence[End], away: float) -> "list[tuple[End, Annotation]]":
     """Names at the right, each at the height of the end of its line and apart from one another."""
     axes.autoscale_view()
     share = axes.transScale + axes.transLimits
     ordered = sorted((float(share.transform((end.x, end.y))[1]), end) for end in ends)
+    named = []
     for height, (_, end) in zip(spread_out([one for one, _ in ordered], _NAME), ordered, strict=True):
-        axes.annotate(
+        name = axes.annotate(
             fitted(end.name, 10.5),
             (1.0, height),
             (away, 0.0),
@@ -103,6 +109,60 @@ def name_ends(axes: "Axes", ends: Sequence[End], away: float) -> None:
             fontweight="bold",
             annotation_clip=False,
         )
+        named.append((end, name))
+    return named
+
+
+def move_to_ends(axes: "Axes", named: "Sequence[tuple[End, Annotation]]") -> None:
+    """Names of lines that end before the right edge stand beside their ends, where there is room for them.
+
+    Where there is none, a thin line leads from the end to the name. The figure must have been laid out.
+    """
+    from matplotlib.transforms import Bbox
+
+    paper = axes.get_window_extent()
+    point = axes.figure.dpi / 72
+    places = [axes.transData.transform((end.x, end.y)) for end, _ in named]
+    early = [place[0] < paper.x1 - 0.06 * paper.width for place in places]
+    taken = [Bbox([at - 2 * point, at + 2 * point]) for at in _traced(axes)]
+    taken += [name.get_window_extent() for (_, name), moves in zip(named, early, strict=True) if not moves]
+    for (end, name), place, moves in zip(named, places, early, strict=True):
+        if not moves:
+            continue
+        found = _nearest_place(_Wanted(place, name.get_window_extent(), (8.0, 12.0)), taken, paper, point)
+        if found.covered < 1e-6:
+            taken.append(found.box.padded(2.5 * point, 0.5 * point))
+            axes.annotate(
+                name.get_text(),
+                (end.x, end.y),
+                (found.across, found.up),
+                textcoords="offset points",
+                color=end.colour,
+                fontsize=10.5,
+                fontweight="bold",
+                ha=found.ha,
+                va=found.va,
+            )
+            name.remove()
+            continue
+        box = name.get_window_extent()
+        low = axes.transData.inverted().transform((paper.x1, (box.y0 + box.y1) / 2))
+        xs, ys = (end.x, float(low[0])), (end.y, float(low[1]))
+        axes.plot(xs, ys, color=end.colour, linewidth=0.7, alpha=0.55, zorder=1.2)
+
+
+def _traced(axes: "Axes") -> "list[npt.NDArray[np.float64]]":
+    """Points along all lines of the axes, in pixels, close to one another."""
+    found: list[npt.NDArray[np.float64]] = []
+    for line in axes.lines:
+        corners = line.get_transform().transform(line.get_xydata())
+        corners = corners[np.isfinite(corners).all(1)]
+        drawn = line.get_linestyle() not in ("None", "none", "")
+        for one, other in pairwise(corners) if drawn else ():
+            count = max(2, int(np.abs(other - one).max() // 6))
+            found += list(np.linspace(one, other, min(count, 400)))
+        found += list(corners)
+    return found
 
 
 def spread_out(heights: Sequence[float], gap: float) -> list[float]:
@@ -121,8 +181,7 @@ def spread_out(heights: Sequence[float], gap: float) -> list[float]:
 
 
 def name_bubbles(axes: "Axes", bubbles: Sequence[Bubble]) -> None:
-    """Names right of the bubbles, or where they cover no other one; the figure must have been laid out."""
-    from matplotlib.patheffects import withStroke
+    """Names beside the bubbles, where they cover nothing; the figure must have been laid out."""
     from matplotlib.transforms import Bbox
 
     point = axes.figure.dpi / 72
@@ -131,26 +190,99 @@ def name_bubbles(axes: "Axes", bubbles: Sequence[Bubble]) -> None:
         Bbox([centre - one.radius * point, centre + one.radius * point])
         for centre, one in zip(centres, bubbles, strict=True)
     ]
-    paper = axes.get_window_extent()
-    for one in bubbles:
-        away = one.radius + 5
-        name: Annotation = axes.annotate(
+    names: list[Annotation] = [
+        axes.annotate(
             one.text,
             (one.x, one.y),
-            (away, 0.0),
+            (0.0, 0.0),
             textcoords="offset points",
-            ha="left",
-            va="center",
             color=one.colour,
             fontsize=9.5,
-            path_effects=[withStroke(linewidth=3, foreground="white")],
+            # Not an outline in white: with that, a file of vectors would have shapes in the place of letters.
+            bbox={"boxstyle": "square,pad=0.05", "facecolor": "white", "alpha": 0.75, "linewidth": 0},
         )
-        places = [(away, 0.0, "left", "center"), (-away, 0.0, "right", "center")]
-        places += [(0.0, away, "center", "bottom"), (0.0, -away, "center", "top")]
-        for across, up, ha, va in [*places, places[0]]:  # where none is free, the first
-            name.set(position=(across, up), ha=ha, va=va)
-            box = name.get_window_extent()
-            inside = paper.x0 <= box.x0 and box.x1 <= paper.x1 and paper.y0 <= box.y0 and box.y1 <= paper.y1
-            if inside and not any(box.overlaps(other) for other in taken):
-                break
-        taken.append(name.get_window_extent())
+        for one in bubbles
+    ]
+    wanted = [
+        _Wanted(centre, name.get_window_extent(), [one.radius + away for away in (5, 12, 22, 34)])
+        for centre, name, one in zip(centres, names, bubbles, strict=True)
+    ]
+    for name, place in zip(names, _arranged(wanted, taken, axes.get_window_extent(), point), strict=True):
+        name.set(position=(place.across, place.up), ha=place.ha, va=place.va)
+
+
+class _Wanted(NamedTuple):
+    """A text that is to stand beside a point, all in pixels, and how far from it it may, in points."""
+
+    at: npt.NDArray[np.float64]
+    size: "Bbox"
+    distances: Sequence[float]
+
+
+class _Place(NamedTuple):
+    """Where a text stands: points from its mark, its alignment, its box in pixels, and what it covers."""
+
+    across: float
+    up: float
+    ha: str
+    va: str
+    box: "Bbox"
+    covered: float
+
+
+_SHIFTS = {"left": 0.0, "center": -0.5, "right": -1.0, "bottom": 0.0, "top": -1.0}
+
+
+def _arranged(
+    wanted: Sequence[_Wanted], taken: "Sequence[Bbox]", paper: "Bbox", point: float
+) -> list[_Place]:
+    """Places of texts: of a few orders in which they may choose, that with least covered, and nearest."""
+    numbers = range(len(wanted))
+    across = sorted(numbers, key=lambda number: float(wanted[number].at[0]))
+    orders = [list(numbers), list(reversed(numbers)), across, across[::-1]]
+    tried = []
+    for order in orders:
+        boxes = list(taken)
+        places: dict[int, _Place] = {}
+        for number in order:
+            places[number] = _nearest_place(wanted[number], boxes, paper, point)
+            boxes.append(places[number].box.padded(2.5 * point, 0.5 * point))
+        away = sum(abs(one.across) + abs(one.up) for one in places.values())
+        tried.append((sum(one.covered for one in places.values()), away, [places[n] for n in numbers]))
+    return min(tried, key=lambda one: one[:2])[2]
+
+
+def _nearest_place(wanted: _Wanted, taken: "Sequence[Bbox]", paper: "Bbox", point: float) -> _Place:
+    """The nearest place where a text covers nothing, or else the one where it covers least."""
+    from matplotlib.transforms import Bbox
+
+    size, best = wanted.size, None
+    for across, up, ha, va in (place for away in wanted.distances for place in _around(away)):
+        left = wanted.at[0] + across * point + _SHIFTS[ha] * size.width
+        low = wanted.at[1] + up * point + _SHIFTS[va] * size.height
+        box = Bbox.from_bounds(left, low, size.width, size.height)
+        outside = size.width * size.height - _common(box, paper)
+        place = _Place(across, up, ha, va, box, outside + sum(_common(box, other) for other in taken))
+        if place.covered < 1e-6:
+            return place
+        best = place if best is None or place.covered < best.covered - 1e-6 else best
+    assert best is not None
+    return best
+
+
+def _around(away: float) -> list[tuple[float, float, str, str]]:
+    """Points from a mark to a text beside it, with the text's alignment; the best first."""
+    near = 0.75 * away
+    return [
+        *((away, 0.0, "left", "center"), (-away, 0.0, "right", "center")),
+        *((0.0, away, "center", "bottom"), (0.0, -away, "center", "top")),
+        *((near, near, "left", "bottom"), (near, -near, "left", "top")),
+        *((-near, near, "right", "bottom"), (-near, -near, "right", "top")),
+    ]
+
+
+def _common(one: "Bbox", other: "Bbox") -> float:
+    """The area that two boxes share."""
+    across = min(one.x1, other.x1) - max(one.x0, other.x0)
+    up = min(one.y1, other.y1) - max(one.y0, other.y0)
+    return float(max(0.0, across) * max(0.0, up))

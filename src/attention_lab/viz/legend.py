@@ -18,7 +18,7 @@ SAMPLES = BAR_HEIGHT + 24
 """From the upper edge of the colour bar to that of the first sample."""
 
 _BAR_WIDTH = 16
-_TICKS: dict[Scale, tuple[float, ...]] = {
+TICKS: dict[Scale, tuple[float, ...]] = {
     "linear": (0, 0.25, 0.5, 0.75, 1),
     "sqrt": (0, 0.01, 0.05, 0.1, 0.25, 0.5, 1),
 }
@@ -85,7 +85,7 @@ def _colour_bar(canvas: Canvas, left: int, top: int, scale: Scale, maximum: floa
     bar = np.rint(np.linspace((SHADES - 1) * deepest, 0, BAR_HEIGHT)).astype(np.uint8)
     canvas.pixels[top : top + BAR_HEIGHT, left : left + _BAR_WIDTH] = bar[:, None]
     canvas.frame(left, top, _BAR_WIDTH, BAR_HEIGHT)
-    ticks = np.array(_TICKS[scale]) * maximum
+    ticks = np.array(TICKS[scale]) * maximum
     for tick, shade in zip(ticks, shades(ticks, scale, maximum), strict=True):
         height = top + round((1 - shade / (SHADES - 1)) * (BAR_HEIGHT - 1))
         right = left + _BAR_WIDTH

@@ -1,7 +1,7 @@
 """Attention over the picture that was attended to, a panel for each output symbol (1502.03044, figure 2)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, log
 from typing import Any
 
@@ -108,18 +108,14 @@ def draw_overlays(
     """
     if not maximum > 0:
         raise ValueError(f"the largest weight of a scale is positive, not {maximum}")
-    queries = min(len(overlay.weights), _MOST - 1)
-    if left_out := len(overlay.weights) - queries:
-        title = f"{title}   (first {queries} symbols, {left_out} left out)".strip()
-    legend = ["gold"] if any(overlay.golden(query).any() for query in range(queries)) else []
-    plan = _arrange(overlay, queries + 1, MARGIN + heading_height(title, subtitle))
-    beside = plan.top + CAPTION + (SAMPLES + SWATCH if legend else BAR_HEIGHT + 12)
-    canvas = Canvas(plan.right + LEGEND, max(plan.bottom, beside) + MARGIN)
-    draw_heading(canvas, title, subtitle)
+    plan = arrange_overlays(overlay, title, subtitle)
+    canvas = Canvas(plan.right + LEGEND, plan.full_height)
+    draw_heading(canvas, plan.title, subtitle)
     for query, (left, top) in enumerate(plan.corners, start=-1):
         canvas.frame(left, top, plan.width, plan.height)
         _caption(canvas, overlay, query, left, top - CAPTION // 2 - 1, plan.width)
-    draw_legend(canvas, plan.right, plan.top + CAPTION, legend, scale=scale, maximum=maximum, deepest=DEEPEST)
+    corner = plan.right, plan.top + CAPTION
+    draw_legend(canvas, *corner, plan.legend, scale=scale, maximum=maximum, deepest=DEEPEST)
 
     pixels = (THEMED if themed else PALETTE)[canvas.pixels]
     ink = enlarged(overlay.ink, plan.height, plan.width)
@@ -130,7 +126,7 @@ def draw_overlays(
 
 
 @dataclass(frozen=True)
-class _Plan:
+class Plan:
     """Panels of `height` x `width` pixels in rows of `columns`; `top` is left for margin and title."""
 
     panels: int
@@ -138,6 +134,14 @@ class _Plan:
     height: int
     width: int
     top: int
+    title: str = ""
+    legend: tuple[str, ...] = ()
+
+    @property
+    def full_height(self) -> int:
+        """Of the picture."""
+        beside = self.top + CAPTION + (SAMPLES + SWATCH if self.legend else BAR_HEIGHT + 12)
+        return max(self.bottom, beside) + MARGIN
 
     @property
     def rows(self) -> int:
@@ -173,7 +177,17 @@ class _Plan:
         ]
 
 
-def _arrange(overlay: Overlay, panels: int, top: int) -> _Plan:
+def arrange_overlays(overlay: Overlay, title: str, subtitle: str) -> Plan:
+    """Where panels stand, the title with what is left out, and what the legend has."""
+    queries = min(len(overlay.weights), _MOST - 1)
+    if left_out := len(overlay.weights) - queries:
+        title = f"{title}   (first {queries} symbols, {left_out} left out)".strip()
+    legend = ("gold",) if any(overlay.golden(query).any() for query in range(queries)) else ()
+    plan = _arrange(overlay, queries + 1, MARGIN + heading_height(title, subtitle))
+    return replace(plan, title=title, legend=legend)
+
+
+def _arrange(overlay: Overlay, panels: int, top: int) -> Plan:
     """The largest panels that are wanted, or smaller ones where the picture would be too high."""
     height, width = overlay.ink.shape
     zoom = min(_ZOOM, _WIDEST / width, _HIGHEST / height)
@@ -181,7 +195,7 @@ def _arrange(overlay: Overlay, panels: int, top: int) -> _Plan:
     while True:
         size = max(1, round(height * zoom)), max(1, round(width * zoom))
         columns = _columns(panels, size[1] + GAP, CAPTION + size[0] + GAP)
-        plan = _Plan(panels, columns, *size, top)
+        plan = Plan(panels, columns, *size, top)
         if plan.rows * plan.down <= LARGEST - HEADING - SUBHEADING - 2 * MARGIN or plan.height <= _LOWEST:
             return plan
         zoom *= 0.9
@@ -199,13 +213,18 @@ def _columns(panels: int, across: int, down: int) -> int:
     return min(range(1, most + 1), key=badness)
 
 
+def largest_weight(overlay: Overlay, query: int) -> str:
+    """What is said of a query's weights."""
+    weights = overlay.weights[query]
+    return f"max {weights.max():.2f}" if np.isfinite(weights).all() else "not finite"
+
+
 def _caption(canvas: Canvas, overlay: Overlay, query: int, left: int, line: int, width: int) -> None:
     """The symbol, and its largest weight on the right."""
     if query < 0:
         canvas.text("input", (left - 1, line), size=13, limit=width, strength=QUIET)
         return
-    weights = overlay.weights[query]
-    largest = f"max {weights.max():.2f}" if np.isfinite(weights).all() else "not finite"
+    largest = largest_weight(overlay, query)
     room = width - label_mask(largest, 12).shape[1] - 10
     if query < len(overlay.titles):
         canvas.text(overlay.titles[query], (left - 1, line), size=17, limit=max(width // 3, room))

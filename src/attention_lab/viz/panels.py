@@ -67,7 +67,8 @@ class Series:
         y: as many numbers; one that is not finite breaks the line.
         intervals: the lower and upper end of the interval of each y; NaN: none.
         x_intervals: likewise of x.
-        style: a `line` with markers, a `plain` line, `dashed` as for theory, `dots` alone, or grey `samples`.
+        style: a `line` with markers, a `plain` line, `dashed` as for theory, `dots` alone, grey `samples`,
+            `gold` ones (held out), `truth` (a dotted line), or a `band` between the ends of the intervals.
         colour: number of the colour; by default the place among the series of the panel.
         areas: what the area of each bubble is in proportion to.
         texts: what stands beside each bubble in place of the name; the bubbles are then joined by a line.
@@ -81,7 +82,7 @@ class Series:
     y: Sequence[float] | npt.NDArray[Any]
     intervals: Sequence[Interval] = ()
     x_intervals: Sequence[Interval] = ()
-    style: Literal["line", "plain", "dashed", "dots", "samples"] = "line"
+    style: Literal["line", "plain", "dashed", "dots", "samples", "gold", "truth", "band"] = "line"
     colour: int | None = None
     areas: Sequence[float] = ()
     texts: Sequence[str] = ()

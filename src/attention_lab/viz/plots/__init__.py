@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
-from attention_lab.viz.labels import Bubble, families, fitted, name_bubbles, write_heading
+from attention_lab.viz.formats import Format, to_png, to_vectors
+from attention_lab.viz.labels import Bubble, families, fitted, move_to_ends, name_bubbles, write_heading
 from attention_lab.viz.panels import STYLE, THEMED_STYLE, Bubbles, Cells, Dots, Lines, Panel
-from attention_lab.viz.plots.drawing import Key, draw_bubbles, draw_cells, draw_dots, draw_lines
+from attention_lab.viz.plots.drawing import Key, Named, draw_bubbles, draw_cells, draw_dots, draw_lines
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,6 +38,15 @@ def draw_panels(
     figure = make_figure(panels, title=title, note=note, stacked=stacked, thumbnail=thumbnail)
     pixels = np.asarray(figure.canvas.buffer_rgba())  # type: ignore[attr-defined]
     return Image.fromarray(pixels).convert("RGBA" if thumbnail else "RGB")
+
+
+def plot_file(
+    panels: Sequence[Panel], kind: Format = "png", *, title: str = "", note: str = "", stacked: bool = False
+) -> bytes:
+    """The file of the picture that `draw_panels` draws."""
+    if kind == "png":
+        return to_png(draw_panels(panels, title=title, note=note, stacked=stacked))
+    return to_vectors(make_figure(panels, title=title, note=note, stacked=stacked), kind)
 
 
 def make_figure(
@@ -64,13 +74,15 @@ def make_figure(
         FigureCanvasAgg(figure)
         key: Key = {}
         beside: dict[Axes, list[Bubble]] = {}
+        ends: dict[Axes, list[Named]] = {}
         for place, (axes, panel) in enumerate(zip(_axes(figure, panels, stacked), panels, strict=True)):
             room = 72 * figure.get_figwidth() / (1 if stacked else len(panels)) - 45
             axes.set_title(fitted(panel.title, 11, room))
             axes.set_xlabel(fitted(panel.x_label, 10.5, room))
             match panel:
                 case Lines():
-                    key |= draw_lines(axes, panel)
+                    names, ends[axes] = draw_lines(axes, panel)
+                    key |= names
                 case Dots():
                     key |= draw_dots(axes, panel, named=stacked or place == 0)
                 case Cells():
@@ -79,9 +91,12 @@ def make_figure(
                     names, beside[axes] = draw_bubbles(axes, panel)
                     key |= names
         write_heading(figure, title, note, key)
-        figure.canvas.draw()
-        for axes, bubbles in beside.items():  # only now it is known where they are
+        figure.canvas.draw()  # only now it is known where everything is
+        for axes, named in ends.items():
+            move_to_ends(axes, named)
+        for axes, bubbles in beside.items():
             name_bubbles(axes, bubbles)
+        if ends or beside:
             figure.canvas.draw()
     return figure
 

@@ -32,23 +32,30 @@ _LOOKS: dict[str, dict[str, Any]] = {
     "plain": {"marker": "none"},
     "dashed": {"marker": "none", "color": QUIET, "linestyle": _DASHES, "linewidth": 1.3, "zorder": 1.5},
     "dots": {"linestyle": "none", "markersize": 4, "markeredgewidth": 0.3},
+    "band": {},
+    "gold": {"linestyle": "none", "marker": "D", "markersize": 4, "color": "#D98E04", "zorder": 1.9},
+    "truth": {"marker": "none", "color": QUIET, "linestyle": (0, (1, 1.6)), "linewidth": 2.0, "zorder": 2.5},
     "samples": {"linestyle": "none", "marker": "o", "markersize": 5, "color": "#808A96", "zorder": 1.8},
 }
 _MARK: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.8}
 _BARS: dict[str, Any] = {"elinewidth": 1.3, "capsize": 2.5}
 _HUGE = 1e100  # beyond it, the arithmetic of axes overflows
 
+Named = tuple[End, Any]
+"""The end of a line, and its name as matplotlib's annotation."""
 Key = dict[str, Any]
 """The names in a legend, with what matplotlib draws beside each."""
 
 
-def draw_lines(axes: "Axes", panel: Lines) -> Key:
-    """Draw a panel of lines; returns what its legend above the figure has."""
+def draw_lines(axes: "Axes", panel: Lines) -> tuple[Key, list[Named]]:
+    """Draw a panel of lines; returns what its legend above the figure has, and names at the ends of lines."""
     axes.grid(axis="y")
     axes.set_ylabel(fitted(panel.y_label, 10.5, 250))
     categories = _categories(panel.series)
     _scale(axes, panel, categories)
-    ends, key = [], {}
+    ends: list[End] = []
+    named: list[Named] = []
+    key: Key = {}
     for place, series in enumerate(panel.series):
         xs = _usable([categories.index(x) for x in series.x] if categories else series.x)
         ys = _usable(series.y)
@@ -59,6 +66,13 @@ def draw_lines(axes: "Axes", panel: Lines) -> Key:
         }
         looks |= {"linestyle": "none" if categories else "-", "zorder": 2 + place / 100}
         looks |= _MARK | _BARS | _LOOKS[series.style]
+        if series.style == "band":
+            ends_of_band = _usable(series.intervals).T
+            band = axes.fill_between(
+                xs, *ends_of_band, color=looks["color"], alpha=0.16, linewidth=0, zorder=1
+            )
+            key |= {series.name: band} if series.name else {}
+            continue
         drawn = axes.errorbar(xs, ys, yerr=_lengths(ys, series.intervals, panel.within), **looks)
         if panel.apart:
             _shift(axes, drawn.get_children(), (place - (len(panel.series) - 1) / 2) * panel.apart)
@@ -67,10 +81,10 @@ def draw_lines(axes: "Axes", panel: Lines) -> Key:
             key[series.name] = drawn
             ends.append(End(xs[known[-1]], ys[known[-1]], series.name, looks["color"]))
     if panel.names == "ends":
-        name_ends(axes, ends, 10 + (0 if categories else panel.apart * len(panel.series) / 2))
+        named = name_ends(axes, ends, 10 + (0 if categories else panel.apart * len(panel.series) / 2))
     elif panel.names == "inside" and key:
         axes.legend(list(key.values()), [fitted(name, 9.5) for name in key])
-    return key if panel.names == "above" else {}
+    return (key if panel.names == "above" else {}), named
 
 
 def _categories(series: Sequence[Series]) -> list[Any]:
@@ -104,7 +118,7 @@ def _scale(axes: "Axes", panel: Lines, categories: Sequence[Any]) -> None:
         axes.set_xticks(range(len(categories)), [fitted(str(one), 9.5, 120) for one in categories])
         axes.set_xlim(-0.5, len(categories) - 0.5)
     elif panel.ticks:
-        axes.set_xticks(panel.ticks, [f"{tick:,g}" for tick in panel.ticks])
+        axes.set_xticks(panel.ticks, [f"{tick:,.12g}" for tick in panel.ticks])
         axes.xaxis.set_minor_locator(NullLocator())
     elif not panel.log_x and all(float(x).is_integer() for series in panel.series for x in series.x):
         axes.locator_params(axis="x", integer=True)
@@ -196,7 +210,7 @@ def draw_bubbles(axes: "Axes", panel: Bubbles) -> tuple[Key, list[Bubble]]:
 
     axes.grid(axis="both")
     axes.set_ylabel(fitted(panel.y_label, 10.5, 250))
-    axes.margins(x=0.22, y=0.14)
+    axes.margins(x=0.22, y=0.2)
     xs = np.concatenate([_usable(series.x) for series in panel.series])
     xs = xs[np.isfinite(xs)]
     if xs.size and xs.min() > 0 and xs.max() >= 10 * xs.min():

@@ -1,12 +1,16 @@
 /** The current view as a file. */
 
+import { colourOf, css, partOf } from "./colours.js";
 import { arrange, drawCursor, drawFigure } from "./figure.js";
 import { fitted } from "./labels.js";
 import { CanvasPen, SvgPen, widthOf } from "./pen.js";
+import { MASKED } from "./record.js";
 
 const MARGIN = 18;
 const HEADING = 34;
 const RATIO = 2;
+const MOST_CELLS = 10000; // of a map in vectors: a file with more would be large and slow, and has an image in its place
+const STRIPES = 6; // pixels from one stripe of a masked cell to the next
 
 /** A pen that draws moved by a margin and a heading. */
 function moved(pen, right, down) {
@@ -51,9 +55,68 @@ export function toCanvas(scene, cursor, title, width) {
   return canvas;
 }
 
-/** @returns {string} the view as SVG */
+/** @returns {string} the view as SVG; the cells of a map that is not too large are vectors */
 export function toSvg(scene, cursor, title, width) {
-  return compose(scene, cursor, title, width, (wide, high) => new SvgPen(wide, high)).toString();
+  const maps = scene.view === "map" ? [...arrange(scene, width, scene.height).parts] : [];
+  return compose(scene, cursor, title, width, (wide, high) => {
+    const pen = new SvgPen(wide, high);
+    const image = pen.image.bind(pen);
+    pen.image = (canvas, x, y, ...size) => {
+      // A map is the image where its part of the figure is.
+      const at = maps.findIndex((part) => near(part.x + MARGIN, x) && near(part.y + MARGIN + HEADING, y));
+      const [part] = at < 0 ? [] : maps.splice(at, 1);
+      if (!part || !drawCells(pen, scene, part, x, y)) image(canvas, x, y, ...size);
+    };
+    return pen;
+  }).toString();
+}
+
+const near = (one, other) => Math.abs(one - other) < 0.5;
+
+/** Draw the cells of a map one by one; says whether they are few enough. */
+function drawCells(pen, scene, { panel, grid, part }, left, top) {
+  const { record, head } = panel;
+  const columns = Math.ceil((part.columns[1] - part.columns[0]) / grid.across);
+  const rows = Math.ceil((part.rows[1] - part.rows[0]) / grid.down);
+  if (rows * columns > MOST_CELLS) return false;
+  const cells = record.window(head, part, grid.down, grid.across, part.mean);
+  const scale = panel.difference ? scene.difference : scene.scale;
+  const { theme } = scene;
+  const { diverging } = record.kind;
+  const colour = (stored) => css(colourOf(theme, partOf(record.kind.value(stored), scale), diverging));
+  const nothing = css(colourOf(theme, 0, diverging));
+  pen.rect(left, top, grid.width, grid.height, { fill: nothing });
+  const [wide, high] = [grid.cellWidth, grid.cellHeight];
+  const line = Math.min(wide, high) >= 12 ? theme.faint : null;
+  for (let row = 0; row < rows; row += 1) {
+    for (let column = 0; column < columns; column += 1) {
+      const stored = cells[row * columns + column];
+      const [x, y] = [left + column * wide, top + row * high];
+      if (stored === MASKED) hatch(pen, theme, x, y, wide, high);
+      else {
+        const fill = colour(stored);
+        // Its own colour as the line around closes the gap that viewers show between two cells.
+        if (fill !== nothing) pen.rect(x, y, wide, high, { fill, stroke: line ? "none" : fill, line: 0.2 });
+      }
+    }
+  }
+  for (let row = 1; line && row < rows; row += 1)
+    pen.path([[left, top + row * high], [left + grid.width, top + row * high]], { stroke: line }); // prettier-ignore
+  for (let column = 1; line && column < columns; column += 1)
+    pen.path([[left + column * wide, top], [left + column * wide, top + grid.height]], { stroke: line }); // prettier-ignore
+  return true;
+}
+
+/** A masked cell: diagonals that go on from one cell to the next. */
+function hatch(pen, theme, x, y, wide, high) {
+  const [ground, stripe] = theme.hatch;
+  pen.rect(x, y, wide, high, { fill: ground, stroke: ground, line: 0.2 });
+  const first = Math.ceil((x + y) / STRIPES) * STRIPES;
+  for (let sum = first; sum < x + y + wide + high; sum += STRIPES) {
+    const start = Math.max(x, sum - (y + high)); // where x + y is `sum`
+    const end = Math.min(x + wide, sum - y);
+    if (end > start) pen.path([[start, sum - start], [end, sum - end]], { stroke: stripe, line: 0.9 }); // prettier-ignore
+  }
 }
 
 /** A name that every file system takes. */

@@ -1,0 +1,84 @@
+"""Heatmaps, overlays and plots as SVG and PDF."""
+
+import xml.etree.ElementTree as ET
+import zlib
+
+import numpy as np
+import pytest
+
+from attention_lab.viz import Format, Heatmap, Overlay
+from attention_lab.viz.panels import Bubbles, Cells, Dot, Dots, Lines, Series
+from attention_lab.viz.plots import plot_file
+from attention_lab.viz.vector import MOST_CELLS, heatmaps_file, overlays_file
+
+SVG = "{http://www.w3.org/2000/svg}"
+HOSTILE = "<script>&$x_2$\0"
+
+
+def maps(queries: int, keys: int) -> list[Heatmap]:
+    weights = np.random.default_rng(0).dirichlet(np.ones(keys), (2, queries))
+    weights[0, 0, 0] = np.nan
+    labels = [f"q{n}" for n in range(queries)], [HOSTILE, *(f"k{n}" for n in range(1, keys))]
+    mask = np.tril(np.ones((queries, keys), bool), 1)
+    gold = np.arange(queries) % keys
+    return [Heatmap(one, f"head {n}", *labels, mask=mask, gold=gold) for n, one in enumerate(weights)]
+
+
+def texts(svg: bytes) -> list[str]:
+    return ["".join(one.itertext()) for one in ET.fromstring(svg).iter(f"{SVG}text")]
+
+
+def test_an_svg_has_real_text_and_a_path_for_each_cell() -> None:
+    svg = heatmaps_file(maps(5, 6), "svg", title="in → out", subtitle="decoder")
+    said = texts(svg)
+    assert {"in → out", "decoder", "head 0", "head 1", "query", "key", "masked", "gold"} <= set(said)
+    assert {"q4", "k5"} <= set(said)
+    assert any(text.startswith("<script>&$") for text in said)
+    assert not list(ET.fromstring(svg).iter(f"{SVG}script"))
+    assert not list(ET.fromstring(svg).iter(f"{SVG}image"))
+    attended = int(np.tril(np.ones((5, 6), bool), 1).sum())
+    assert len(list(ET.fromstring(svg).iter(f"{SVG}path"))) > 2 * attended
+
+
+def test_a_large_map_is_an_image() -> None:
+    side = int(MOST_CELLS**0.5) + 1
+    svg = heatmaps_file([Heatmap(np.zeros((side, side)), "big")], "svg")
+    assert list(ET.fromstring(svg).iter(f"{SVG}image")) and len(svg) < 1e6 and "big" in texts(svg)
+
+
+def test_an_overlay_has_its_words_as_text() -> None:
+    overlay = Overlay(
+        np.eye(16), 8, np.array([[0.1, 0.2, 0.3, 0.4]] * 3), ["a", HOSTILE, "c"], np.array([0, 1, 2])
+    )
+    svg = overlays_file(overlay, "svg", title="digits", subtitle="decoder")
+    assert {"input", "a", "c", "max 0.40", "digits", "gold"} <= set(texts(svg))
+    assert len(list(ET.fromstring(svg).iter(f"{SVG}image"))) == 4
+
+
+PLOTS = [
+    Lines([Series("a name", [1, 2], [1, 2]), Series("b", [1, 2], [2, 1])], names="ends"),
+    Dots([Dot("a name", 0.5)]),
+    Cells(np.eye(3), title="a name"),
+    Bubbles([Series("a name", [1.0], [2.0], areas=[3.0])]),
+]
+
+
+@pytest.mark.parametrize("panel", PLOTS)
+def test_plots_have_real_text(panel: Lines | Dots | Cells | Bubbles) -> None:
+    svg = plot_file([panel], "svg", title="the title")
+    assert any("a name" in text for text in texts(svg)) and "the title" in texts(svg)
+    assert plot_file([panel], "png").startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("kind", ["svg", "pdf"])
+def test_the_same_picture_is_the_same_file(kind: Format) -> None:
+    for draw in (lambda: heatmaps_file(maps(3, 3), kind), lambda: plot_file(PLOTS[:1], kind)):
+        assert draw() == draw()
+
+
+def test_a_pdf_embeds_its_font_as_text() -> None:
+    for pdf in (heatmaps_file(maps(3, 3), "pdf", title="in"), plot_file(PLOTS[:1], "pdf")):
+        assert pdf.startswith(b"%PDF") and b"/FontFile2" in pdf
+        streams = [part.split(b"\nendstream")[0] for part in pdf.split(b"stream\n")[1:]]
+        pages = b"".join(zlib.decompress(one) for one in streams if one[:1] == b"x")
+        assert b"Tj" in pages or b"TJ" in pages  # the operators that show text
