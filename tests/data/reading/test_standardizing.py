@@ -113,7 +113,7 @@ def test_features_of_nodes(tmp_path: Path) -> None:
     assert features.std(0, correction=0).tolist() == pytest.approx([0, 1])
     with pytest.raises(LabError, match=r"nodes: column 'feature 2': .* multiply the column by 1e309"):
         write(1e-310).setup()
-    data = write(1e30)
-    data.standardize = False
+    write(1e30)
+    data = GraphFiles(str(edges), str(nodes), standardize=False)
     with pytest.raises(LabError, match=r"nodes: column 'feature 2': 1e\+30 is too large to be squared"):
         data.setup()
