@@ -6,9 +6,12 @@ import hydra
 from omegaconf import DictConfig
 
 from attention_lab.commandline.choice_checks import check_choices
+from attention_lab.commandline.completion import offer_choices
 from attention_lab.commandline.config_store import share_config_store
 from attention_lab.commandline.console_streams import prepare
+from attention_lab.commandline.home_folders import expand_home_folders
 from attention_lab.commandline.version import print_version
+from attention_lab.experiment import CHOICES
 from attention_lab.interruption.resume import resume_from_command_line
 from attention_lab.runs.run_names import register_resolvers
 
@@ -27,6 +30,8 @@ def main(config: DictConfig) -> Any:
 if __name__ == "__main__":
     prepare()
     print_version()
+    expand_home_folders()
     resume_from_command_line()
     check_choices("conf")
+    offer_choices(CHOICES)
     main()

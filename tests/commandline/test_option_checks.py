@@ -3,7 +3,9 @@
 from pathlib import Path
 
 import pytest
+from omegaconf import OmegaConf
 
+from attention_lab.commandline.choice_checks import warning_of_few_cores
 from attention_lab.commandline.option_checks import check_arguments
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -84,3 +86,29 @@ def test_a_custom_class(command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     done = command(*TOY, "scoring._target_=own_scores.Broken")
     assert "Traceback" in done.err
     assert "ValueError: of its own" in done.err
+
+
+@pytest.mark.parametrize(
+    ("trainer", "warning"),
+    [
+        (
+            {"devices": 8},
+            "trainer.devices=8 starts 8 processes, and this machine has 2 cores for them: "
+            "trainer.devices=2 is faster",
+        ),
+        (
+            {"devices": 3, "accelerator": "cpu"},
+            "trainer.devices=3 starts 3 processes, and this machine has 2 ",
+        ),
+        ({"devices": 2}, ""),
+        ({"devices": 8, "accelerator": "gpu"}, ""),
+        ({"devices": "auto"}, ""),
+        ({}, ""),
+    ],
+)
+def test_more_processes_than_cores(
+    trainer: dict[str, object], warning: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    found = warning_of_few_cores(OmegaConf.create({"trainer": trainer}))
+    assert found.startswith(warning) and bool(found) == bool(warning)

@@ -114,6 +114,21 @@ def test_several_runs_are_compared_in_one_file(command: Command, run_folder: Pat
     assert [run["name"] for run in data["runs"]] == ["logs/mine", "logs/other"]
 
 
+def test_the_runs_below_a_folder_are_compared(command: Command, tmp_path: Path) -> None:
+    sweep = tmp_path / "sweep"
+    for name in ("0_scoring-dot", "1_scoring-additive"):
+        make_run(sweep / name)
+    (sweep / "2_scoring-none").mkdir()
+    (sweep / "2_scoring-none" / "error.txt").write_text("failed before it started\n")
+    (sweep / "leaderboard.csv").write_text("")
+    for given in (str(sweep), f"'{sweep}/[01]*'", f"[{sweep},{sweep}/0_scoring-dot]"):
+        done = command("stage=report", f"run={given}")
+        assert done.status == 0, done.err
+        folder = sweep if given == str(sweep) else done.folder
+        names = [run["name"] for run in page_data(folder / "report.html")["runs"]]
+        assert names == ["sweep/0_scoring-dot", "sweep/1_scoring-additive"]
+
+
 def test_a_run_without_a_log_still_has_a_report(command: Command, run_folder: Path) -> None:
     for path in (run_folder / "tensorboard").iterdir():
         path.unlink()
@@ -129,7 +144,7 @@ def test_a_run_without_a_log_still_has_a_report(command: Command, run_folder: Pa
     [
         ([], "stage=report needs run=<run folder>"),
         (["run=missing"], "run=missing is not a folder"),
-        (["run=."], "run=. is not a run folder: it has no config.yaml"),
+        (["run=logs/mine/tensorboard"], "no run has its config.yaml in or below this folder"),
         (["run=[]"], "give a run folder, or a list of them"),
         (["run=[logs/mine,logs/mine]"], "the same folder is named twice"),
     ],

@@ -60,6 +60,7 @@ def command(
         try:
             with warnings.catch_warnings():
                 train.print_version()
+                train.expand_home_folders()
                 train.resume_from_command_line()
                 train.check_choices("conf")
                 train.main()

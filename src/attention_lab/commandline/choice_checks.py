@@ -2,6 +2,7 @@
 
 import difflib
 import math
+import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -188,6 +189,19 @@ def _check_machine(config: DictConfig) -> None:
         raise LabError(f"seed={seed}: choose at most {LARGEST_SEED}")
     if threads is not None and not isinstance(threads, int):
         raise LabError(f"threads={threads} must be a whole number, or null")
+
+
+def warning_of_few_cores(config: DictConfig) -> str:
+    """One line if more processes are asked for than this machine has cores; otherwise empty."""
+    devices = config.trainer.get("devices")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    on_cpu = config.trainer.get("accelerator", "auto") in ("auto", "cpu")
+    if not on_cpu or not isinstance(devices, int) or devices <= cores:
+        return ""
+    return (
+        f"trainer.devices={devices} starts {devices} processes, and this machine has {cores} "
+        f"{'core' if cores == 1 else 'cores'} for them: trainer.devices={cores} is faster"
+    )
 
 
 def _number(config: DictConfig, key: str) -> float | None:

@@ -27,6 +27,13 @@ STAGES = {
     "theorem": "attention_lab.experiment.theorem_stage:theorem",
 }
 """The function of each stage, imported only when the stage runs: some need no PyTorch."""
+CHOICES = {
+    "stage": list(STAGES),
+    "resume": ["auto"],
+    "compile": ["true", "false"],
+    "monitor.mode": ["min", "max"],
+}
+"""The choices of options outside the groups, which shells can complete."""
 
 
 def run(config: DictConfig) -> Any:
@@ -48,6 +55,7 @@ def _run(config: DictConfig) -> Any:
     # Read when torch is imported. Threads that wait for each other in a busy loop make small models 10 times
     # slower whenever another program wants a core; threads that sleep at once, 1.6 times slower always.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    from attention_lab.commandline.home_folders import expand_in_configuration
     from attention_lab.experiment import machine_failures
     from attention_lab.experiment.console import in_sweep
     from attention_lab.interruption import exit_messages, resume, signals
@@ -56,6 +64,7 @@ def _run(config: DictConfig) -> Any:
     folder = Path(HydraConfig.get().runtime.output_dir)
     signals.exit_with_parent()
     try:
+        expand_in_configuration(config)
         config = resume.resumed_configuration(config)
         with signals.raise_on_signals(), machine_failures.explain_machine_failures(config, folder):
             result = choose_stage(config)(config)
@@ -91,8 +100,9 @@ def choose_stage(config: DictConfig) -> Stage:
     if config.stage not in STAGES:
         raise LabError(f"stage={config.stage} is unknown: choose {', '.join(STAGES)}")
     if config.stage in ("fit", "test", "predict", "export"):
-        from attention_lab.commandline.choice_checks import check_combination
+        from attention_lab.commandline.choice_checks import check_combination, warning_of_few_cores
         from attention_lab.interruption import own_process, resume
+        from attention_lab.interruption.signals import is_rank_zero
         from attention_lab.lightning_import import import_lightning
 
         check_combination(config)
@@ -105,6 +115,8 @@ def choose_stage(config: DictConfig) -> Stage:
             if own_process.needs_own_process(config):
                 return lambda _: own_process.run_in_own_process()
         _check_early(config)
+        if config.stage in ("fit", "test") and is_rank_zero() and (warning := warning_of_few_cores(config)):
+            print(f"Warning: {warning}", file=sys.stderr)
         if config.stage == "fit":
             resume.save_configuration(Path(HydraConfig.get().runtime.output_dir), config)
         import_lightning()

@@ -1,0 +1,43 @@
+"""Checkpoints are found by file, run folder, list and pattern."""
+
+from pathlib import Path
+
+import pytest
+
+from attention_lab.errors import LabError
+from attention_lab.runs.checkpoint_paths import find_checkpoints, one_checkpoint, run_of
+
+
+def make_run(folder: Path, *names: str) -> Path:
+    (folder / "checkpoints").mkdir(parents=True)
+    for name in names:
+        (folder / "checkpoints" / name).touch()
+    return folder
+
+
+def test_a_run_folder_stands_for_its_best_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    a = make_run(tmp_path / "a", "best.ckpt", "last.ckpt")
+    b = make_run(tmp_path / "b", "best.ckpt")
+    best = [a / "checkpoints" / "best.ckpt", b / "checkpoints" / "best.ckpt"]
+    assert find_checkpoints(a) == find_checkpoints([a, best[0]]) == best[:1]
+    assert find_checkpoints(str(tmp_path / "*")) == find_checkpoints([a, b]) == best
+    assert one_checkpoint(a) == best[0]
+    assert run_of(a) == run_of(best[0]) == a
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert find_checkpoints("~/a") == best[:1]
+
+
+def test_a_folder_without_a_best_checkpoint(tmp_path: Path) -> None:
+    stopped = make_run(tmp_path / "stopped", "last.ckpt")
+    with pytest.raises(LabError) as found:
+        find_checkpoints(stopped)
+    assert str(found.value) == (
+        f"ckpt_path={stopped}: this run has no best.ckpt: choose {stopped}/checkpoints/last.ckpt, say"
+    )
+    with pytest.raises(LabError) as found:
+        find_checkpoints(tmp_path)
+    assert str(found.value) == (
+        f"ckpt_path={tmp_path} has no checkpoints/best.ckpt: give the folder of a trained run, or a checkpoint"
+    )
+    with pytest.raises(LabError, match=r"ckpt_path=none\.ckpt: no such file"):
+        one_checkpoint("none.ckpt")
