@@ -38,7 +38,7 @@ def _write(folder: Path) -> None:
         log.close()
     log = Log(folder / "digits")
     rows = ["··█▓····", "··██····", "···█····", "···█░···"]
-    for layer in (1, 2):
+    for layer in range(1, 7):
         weights = _weights(4, 4, heads=8)
         add_attention(
             log, f"example 1/layer {layer}", weights, rows, rows, 0, input=" ".join(rows), output="1"
