@@ -25,9 +25,9 @@ def test_wandb_gets_settings_heatmaps_and_results_and_goes_on_when_resumed(comma
     content = next(record.glob("*.wandb")).read_bytes()
     run_id = read_run_id(done.folder / "wandb_run_id.txt", "[a-z0-9]{8}")
     assert run_id is not None and record.name.endswith(run_id)
-    wanted = ["model.hidden_size", "first try", "hello", "train/loss", "fit/seconds", "attention_entropy"]
+    wanted = ["model.hidden_size", "first try", "hello", "train/loss", "fit/seconds", "weights/heads/entropy"]
     assert [name for name in wanted if name.encode() not in content] == []
-    assert len(list(record.glob("files/media/images/attention/example 1/*.png"))) == 1
+    assert len(list(record.glob("files/media/images/weights/example 1/*.png"))) == 1
     assert not list(done.folder.glob("*tfevents*"))
 
     (done.folder / "metrics.json").unlink()
@@ -62,7 +62,7 @@ def test_mlflow_gets_settings_heatmaps_and_results_and_goes_on_when_resumed(comm
     assert (tags["first try"], tags["mlflow.note.content"]) == ("true", "hello")
     assert (params["model.hidden_size"], params["tags"]) == ("4", "first try, lstm")
     assert metrics >= json.loads((done.folder / "metrics.json").read_text()).keys()
-    assert len(list(done.folder.glob("mlflow_artifacts/*/artifacts/images/attention~example 1~*.png"))) == 1
+    assert len(list(done.folder.glob("mlflow_artifacts/*/artifacts/images/weights~example 1~*.png"))) == 1
     (done.folder / "metrics.json").unlink()
     assert command(f"resume={done.folder}", folder=done.folder).status == 0
     with sqlite3.connect(done.folder / "mlflow.db") as records:
