@@ -13,10 +13,7 @@ REPOSITORY = Path(__file__).parents[2]
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
-        (
-            "stage=",
-            "stage=export stage=fit stage=leaderboard stage=predict stage=report stage=test stage=theorem",
-        ),
+        ("stage=t", "stage=test stage=theorem"),
         ("seed=2 stage=test monitor.mode=m", "monitor.mode=max monitor.mode=min"),
     ],
 )

@@ -98,7 +98,7 @@ def test_a_custom_class(command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ),
         (
             {"devices": 3, "accelerator": "cpu"},
-            "trainer.devices=3 starts 3 processes, and this machine has 2 ",
+            "trainer.devices=3 starts 3 processes, and this machine has 2",
         ),
         ({"devices": 2}, ""),
         ({"devices": 8, "accelerator": "gpu"}, ""),

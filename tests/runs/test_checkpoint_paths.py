@@ -37,7 +37,8 @@ def test_a_folder_without_a_best_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(LabError) as found:
         find_checkpoints(tmp_path)
     assert str(found.value) == (
-        f"ckpt_path={tmp_path} has no checkpoints/best.ckpt: give the folder of a trained run, or a checkpoint"
+        f"ckpt_path={tmp_path} has no checkpoints/best.ckpt: "
+        "give the folder of a trained run, or a checkpoint"
     )
     with pytest.raises(LabError, match=r"ckpt_path=none\.ckpt: no such file"):
         one_checkpoint("none.ckpt")

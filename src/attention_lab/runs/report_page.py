@@ -28,7 +28,7 @@ CONFIG = "config.yaml"
 
 
 def report(config: DictConfig) -> None:
-    """Write `report.html` on the runs in and below `run`: a run's folder, that of a sweep, a pattern, or a list.
+    """Write `report.html` on all runs in and below `run`: a run's or sweep's folder, a pattern, or a list.
 
     The file goes into that folder, or into this job's own if several are given.
 
