@@ -22,8 +22,8 @@ def logged(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def train(steps: int, *, picture: Any = None, writer: object = "writer", start: int = 0) -> None:
     """A validation after every step, one before the first, and the end."""
     drawn = picture or Image.new("RGB", (2, 2))
-    callback, task = FittedCurve(), SimpleNamespace(curve_picture=lambda **_: drawn)
-    trainer: Any = SimpleNamespace(sanity_checking=True, writer=writer, global_step=start)
+    callback, task = FittedCurve(), SimpleNamespace(curve_picture=lambda *_, **__: drawn)
+    trainer: Any = SimpleNamespace(sanity_checking=True, writer=writer, global_step=start, datamodule=None)
     callback.on_validation_end(trainer, task)  # type: ignore[arg-type]
     trainer.sanity_checking = False
     for step in range(start + 1, steps + 1):
