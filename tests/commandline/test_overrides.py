@@ -94,7 +94,7 @@ def test_an_unknown_choice_is_named_however_it_is_written(
     "text", ['inputs=["two words!", b!]', "inputs=[two words!, b!]", "inputs=['it!',b!]"]
 )
 def test_the_quotes_that_an_error_advises_can_be_typed(text: str) -> None:
-    with pytest.raises(LabError, match="put quotes around what is no plain word") as caught:
+    with pytest.raises(LabError, match="put quotes around special characters") as caught:
         overrides.parse(text)
     advised = str(caught.value).rpartition(" as in ")[2][1:-1]
     before = overrides.list_items(overrides.split(text).value)

@@ -16,6 +16,7 @@ from attention_lab.leaderboard.settings import Job, headlines
 from attention_lab.metrics import edit_distance
 from attention_lab.models import Ensemble
 from attention_lab.runs.checkpoint_paths import find_checkpoints
+from attention_lab.text_tables import with_interval
 
 REPOSITORY = Path(__file__).parents[2]
 TOY = [
@@ -164,7 +165,7 @@ def test_every_example_is_written_down_with_its_edits(command) -> None:
     for name in ("test/token_error_rate", "test/sequence_error_rate"):
         assert metrics[f"{name}_low"] <= metrics[name] <= metrics[f"{name}_high"]
         low, high = (metrics[f"{name}{end}"] for end in ("_low", "_high"))
-        assert f"{metrics[name]:.4g} [{low:.3g}, {high:.3g}]" in done.out
+        assert with_interval(metrics[name], low, high) in done.out
         assert f"{name}_low" not in done.out
 
     text = (done.folder / "errors.md").read_text()

@@ -137,12 +137,17 @@ def test_mistakes_are_one_line(options: list[str], message: str, command) -> Non
 @pytest.mark.parametrize(
     "options",
     [
-        ["scoring=location", "positions=none"],
-        ["scoring=linear", "positions=rotary"],
         ["scoring=additive", "positions=alibi", "window=band"],
-        ["window=local_p", "positions=learned", "tie_embedding=false"],
-        ["normalizer=sparsemax", "positions=quadratic", "scale_embedding=false"],
         ["pooling=gumbel"],
+        *(
+            pytest.param(options, marks=pytest.mark.slow)
+            for options in (
+                ["scoring=location", "positions=none"],
+                ["scoring=linear", "positions=rotary"],
+                ["window=local_p", "positions=learned", "tie_embedding=false"],
+                ["normalizer=sparsemax", "positions=quadratic", "scale_embedding=false"],
+            )
+        ),
     ],
     ids=" ".join,
 )

@@ -288,5 +288,5 @@ def test_a_sweep_gives_one_named_folder_for_each_job(command) -> None:
     assert done.status == 0, done.err
     names = sorted(path.name for path in done.folder.iterdir() if path.is_dir())
     assert len(names) == 4
-    assert all("scoring=" in name and "seed=" in name for name in names)
+    assert all("scoring-" in name and "seed-" in name for name in names)
     assert all((done.folder / name / "metrics.json").exists() for name in names)

@@ -28,7 +28,7 @@ def test_a_one_way_encoder_equals_packed_layers(cell: str) -> None:
     for layer in range(2):
         for name, parameter in encoder.layers.forwards[layer].named_parameters():
             getattr(theirs, name.replace("_l0", f"_l{layer}")).data = parameter.data
-    annotations, values, mask, finals = encoder(SOURCE, LENGTHS)
+    annotations, values, mask, finals, _ = encoder(SOURCE, LENGTHS)
     packed = pack_padded_sequence(encoder.embedding(SOURCE), LENGTHS, batch_first=True, enforce_sorted=False)
     output, state = theirs(packed)
     expected, _ = pad_packed_sequence(output, batch_first=True)

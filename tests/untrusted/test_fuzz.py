@@ -42,8 +42,9 @@ from attention_lab.interruption import resume
 from attention_lab.leaderboard import board
 from attention_lab.runs import report_page, run_folder
 from attention_lab.tensorboard_plugin import AttentionRecord, decode, encode
+from attention_lab.tensorboard_plugin.event_files import read_log
 from attention_lab.tensorboard_plugin.plugin import AttentionPlugin
-from attention_lab.tensorboard_plugin.report import Run, make_page, read_log
+from attention_lab.tensorboard_plugin.report import Run, make_page
 from attention_lab.tensorboard_plugin.writer import write_record
 
 COUNTS = [pytest.param(25, id="some"), pytest.param(250, id="many", marks=pytest.mark.slow)]
@@ -222,16 +223,17 @@ def test_event_files(log: Path, count: int) -> None:
     for number, content in enumerate(_logs(log, count)):
         log.write_bytes(content)
         with harmless(""):
-            curves, records = read_log(log.parent)
+            found = read_log(log.parent)
             if number % 8 == 0:
-                make_page("x", "", [Run("x", curves=curves, records=records)])
+                run = Run("x", curves=found.curves, records=found.records, samples=found.samples)
+                make_page("x", "", [run])
 
 
 def test_events_around_a_damaged_one_are_not_lost(log: Path) -> None:
     events = list(_frames(log.read_bytes()))
     log.write_bytes(b"".join(map(_framed, [*events[:3], b"\xff\xff\x01", b"\xff", *events[3:]])))
-    curves, records = read_log(log.parent)
-    assert len(curves["loss"]) == len(records["example"]) == 3
+    found = read_log(log.parent)
+    assert len(found.curves["loss"]) == len(found.records["example"]) == 3
 
 
 @pytest.mark.parametrize("count", COUNTS)

@@ -34,7 +34,7 @@ _CDIST = (torch.ops.aten.cdist.default, torch.ops.aten._cdist_forward.default)
 Run = Callable[[tuple[Tensor, ...]], Sequence[Tensor]]
 
 
-def export_stage(config: DictConfig) -> None:
+def run_export(config: DictConfig) -> None:
     """The stage: export the model of `ckpt_path` to the file `export`, in this job's folder."""
     silence_libraries()
     plain = to_plain(config)

@@ -30,9 +30,6 @@ from attention_lab.runs.run_names import exclude_from_names
 from attention_lab.runs.started import note_new_folders
 from attention_lab.text_tables import console_width, number, printable
 
-RESULT = 45
-"""Columns that the number and the result of a job take on its line."""
-
 
 class LeaderboardCallback(Callback):
     """A Hydra callback that prints a line for each job of a sweep, and a leaderboard at the end.
@@ -83,7 +80,7 @@ class LeaderboardCallback(Callback):
             (folder / name).unlink(missing_ok=True)
         self.start = time.perf_counter()
         count = f"/{self.total}" if self.total else ""
-        label = printable(read_job(folder).label(self.swept), most=max(20, console_width() - RESULT))
+        label = printable(read_job(folder).label(self.swept), most=console_width())
         print(f"{int(config.hydra.job.num) + 1}{count}  {label}", end="  ", flush=True)
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
