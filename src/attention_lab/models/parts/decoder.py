@@ -176,10 +176,10 @@ class AttentiveDecoder(nn.Module):
     def _at_once(self, embedded: Tensor, state: DecoderState) -> tuple[Tensor, Tensor | None, DecoderState]:
         """All steps of the luong wiring: one recurrent call, one attention."""
         hidden, layers = self._states(embedded, state)
-        attended = self.attention(hidden, state.memory, offset=state.position).transpose(0, 1)
-        context, pointers = self._split(attended)
+        context, pointers = self._split(self.attention(hidden, state.memory, offset=state.position))
         position = state.position + len(embedded)
-        readouts = self._read(hidden.transpose(0, 1), context, None)
+        readouts = self._read(hidden, context, None).transpose(0, 1)
+        pointers = None if pointers is None else pointers.transpose(0, 1)
         return readouts, pointers, state._replace(layers=layers, position=position)
 
     def _states(self, embedded: Tensor, state: DecoderState) -> tuple[Tensor, tuple[CellState, ...]]:
