@@ -43,7 +43,7 @@ def _at_once(contest: Contest, repeats: int = 1) -> list[Row]:
     return measure(contest, repeats, sample=0.0, calm=1.0)
 
 
-@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")  # a peer's
+@pytest.mark.filterwarnings("ignore:(`torch.jit.script` is dep|After 0.17 or January 2028)")  # of peers
 @pytest.mark.parametrize(
     "topic", [pytest.param(topic, marks=[pytest.mark.slow] * (topic in HEAVY)) for topic in topics()]
 )

@@ -15,6 +15,7 @@ from attention_lab.attention import (
     Hard,
     LocalP,
     Mechanism,
+    MultiHead,
     ScaledDot,
     Score,
     lengths_mask,
@@ -248,3 +249,12 @@ def test_calls_are_joined_once_and_again_after_another_call() -> None:
         attention(query[:, :1], memory)
     assert seen[""].shape == (2, 1, 4, 5) and torch.equal(seen[""][:, :, :3], together)
     assert torch.equal(seen.mask("")[:, :, 3], seen.mask("")[:, :, 0])
+
+
+def test_a_recording_prints_its_names_and_a_wrong_one_lists_them() -> None:
+    model = MultiHead(Mechanism(ScaledDot), 8, 2)
+    with recording(model) as weights:
+        model(torch.randn(3, 5, 8))
+    assert repr(weights) == "Recording of 1 attention, [B, H, Q, K]\n  attention: [3, 2, 5, 5]"
+    with pytest.raises(KeyError, match="wrong: recorded were attention"):
+        weights["wrong"]

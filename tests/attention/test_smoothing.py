@@ -4,7 +4,6 @@ from fractions import Fraction
 
 import pytest
 import torch
-from attention_lab.attention.kernels import LOG_KERNELS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -15,6 +14,7 @@ from attention_lab.attention.fast.smoothing import compact, smooth
 from attention_lab.attention.fast.smoothing.dense import leave_one_out_gradient, smooth_pairs
 from attention_lab.attention.fast.smoothing.prefix_sums import places, prefix_sums
 from attention_lab.attention.fast.smoothing.samples import Samples, make_samples
+from attention_lab.attention.scores.kernels import LOG_KERNELS
 
 
 def _samples(seed: int, n: int, inputs: int = 1, offset: float = 0.0) -> Samples:

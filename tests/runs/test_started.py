@@ -54,3 +54,12 @@ def test_the_version_is_that_of_this_program(command: Any) -> None:
     done = command("--version")
     assert done.status == 0
     assert done.out.startswith("attention-lab 0.1.0 (torch 2.")
+
+
+def test_a_leaderboard_elsewhere_leaves_no_folder_of_its_own(command: Any, tmp_path: Path) -> None:
+    done = command("-m", *NW, "seed=1,2", folder=tmp_path / "sweep")
+    assert done.status == 0, done.err
+    made = command("stage=report", f"run={done.folder}", folder=tmp_path / "report")
+    assert made.status == 0, made.err
+    assert (done.folder / "report.html").is_file()
+    assert not (tmp_path / "report").exists()

@@ -69,6 +69,8 @@ def _run(config: DictConfig) -> Any:
         with signals.raise_on_signals(), machine_failures.explain_machine_failures(config, folder):
             result = choose_stage(config)(config)
             print(end="", flush=True)  # a full disk behind the console is a failure, too
+            if config.stage in ("report", "leaderboard") and not in_sweep():
+                started.discard_new_folder(folder)  # unless the result is in it
             return result
     except Stopped as stopped:
         exit_messages.exit_after_signal(stopped, folder, training=config.stage == "fit")

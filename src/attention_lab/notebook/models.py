@@ -31,10 +31,14 @@ def record_model(
         tokenizer: with `convert_ids_to_tokens`, where inputs have numbers of tokens alone.
 
     Raises:
-        ValueError: there are no inputs.
+        ValueError: there are no inputs, or they are texts.
     """
     if inputs is None:
         raise ValueError("show(model, inputs): give the inputs that the model is to be run on")
+    if isinstance(inputs, str) or (isinstance(inputs, list) and any(isinstance(one, str) for one in inputs)):
+        raise ValueError(
+            'show(model, inputs): a model reads numbers: give tokenizer(text, return_tensors="pt")'
+        )
     arguments: tuple[Any, ...] = ()
     named: Mapping[str, Any] = {}
     if isinstance(inputs, Mapping) or callable(getattr(inputs, "keys", None)):

@@ -41,7 +41,15 @@ class Recording(Mapping[str, Tensor]):
         return _joined(self._centres[name], name).squeeze(-1) if name in self._centres else None
 
     def __getitem__(self, name: str) -> Tensor:
+        if name not in self._weights:
+            raise KeyError(f"{name}: recorded were {', '.join(self) or 'no attentions'}")
         return _joined(self._weights[name], name)
+
+    def __repr__(self) -> str:
+        """The shape of the weights of each attention."""
+        shapes = [f"  {name}: {list(weights.shape)}" for name, weights in self.items()]
+        count = "1 attention" if len(self) == 1 else f"{len(self)} attentions"
+        return "\n".join([f"Recording of {count}, [B, H, Q, K]", *shapes])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._weights)
