@@ -97,6 +97,7 @@ def bundle(entry: Path) -> str:
     parts: list[str] = []
 
     def include(path: Path) -> str:
+        """Add a module and its imports to `parts`, unless included before; returns its name."""
         if path in names:
             return names[path]
 

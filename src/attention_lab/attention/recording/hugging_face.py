@@ -73,6 +73,7 @@ def _watched(session: Session, implementation: str, function: Callable[..., Any]
     flash = (implementation or "").removeprefix("paged|").startswith("flash")
 
     def call(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> Any:
+        """Run the function, and record its call if nothing inside did."""
         calls, before = session.calls, asked()
         _running.call = Asked(query, kwargs.get("s_aux"))
         try:

@@ -72,6 +72,7 @@ def _multihead(session: Session, name: str, module: nn.MultiheadAttention) -> Fo
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> Any:
+        """Run the module's own method, and record its call."""
         with unseen():
             arguments = (key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal)
             result = method(query, key, value, *arguments)
@@ -93,6 +94,7 @@ def _layer(session: Session, name: str, layer: nn.TransformerEncoderLayer) -> Fo
         src_key_padding_mask: Tensor | None = None,
         is_causal: bool = False,
     ) -> Any:
+        """Run the layer's own method, and record its attention if nothing inside did."""
         calls = session.calls
         with unseen():
             result = method(src, src_mask, src_key_padding_mask, is_causal)

@@ -24,6 +24,7 @@ def _attend(session: Session, name: str, module: nn.Module) -> Callable[..., Any
     method = module.forward
 
     def forward(*args: Any, **kwargs: Any) -> Any:
+        """Run the module's own method, and record the weights that it returns."""
         if module.flash and kwargs.get("attn_delta") is None:
             return method(*args, **kwargs)
         with unseen():

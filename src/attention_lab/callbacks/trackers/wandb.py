@@ -67,25 +67,25 @@ class WandbTracker(WandbLogger, RunTracker):
     @property
     @rank_zero_experiment
     def experiment(self) -> Any:
-        """The `wandb.Run`; it is begun on first use.
+        """The `wandb.Run`; started on first use.
 
         Raises:
-            LabError: it cannot be begun, for example because nobody is logged in.
+            LabError: it cannot be started, for example because nobody is logged in.
         """
         if self._experiment is not None:
             return self._experiment
         import wandb
 
         try:
-            begun = super().experiment
+            run = super().experiment
         except wandb.Error as error:
             raise LabError(
                 f"logger=wandb: {first_line(error).rstrip('.')}: log in with `wandb login`, or add "
                 "logger.wandb.offline=true"
             ) from None
-        save_run_id(self.folder / RUN_ID, str(begun.id))
+        save_run_id(self.folder / RUN_ID, str(run.id))
         self._remove_links_out()
-        return begun
+        return run
 
     @rank_zero_only
     def log_settings(
