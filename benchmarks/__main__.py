@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from attention_lab.errors import LabError
+from benchmarks.arguments import positive
 from benchmarks.topics import HERE, topics
 
 
@@ -77,20 +78,13 @@ def _parser(found: dict[str, str]) -> argparse.ArgumentParser:
     parser.add_argument(
         "--quick", action="store_true", help="tiny sizes, to see that all works; the tables are only shown"
     )
-    parser.add_argument("--repeats", type=_positive, default=7, metavar="N", help="samples of each way (7)")
-    parser.add_argument("--threads", type=_positive, metavar="N", help="of PyTorch; else every core")
+    parser.add_argument("--repeats", type=positive, default=7, metavar="N", help="samples of each way (7)")
+    parser.add_argument("--threads", type=positive, metavar="N", help="of PyTorch; else every core")
     parser.add_argument(
         "--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: the GPU if there is one"
     )
     parser.add_argument("--output", type=Path, metavar="FILE", help=f"else {_relative(HERE)}/RESULTS.md")
     return parser
-
-
-def _positive(text: str) -> int:
-    value = int(text) if text.isdecimal() else 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a whole number from 1 on")
-    return value
 
 
 def _relative(path: Path) -> str:

@@ -15,6 +15,7 @@ from attention_lab.writing import write_atomically
 from benchmarks.accuracy.runs import ROOT, Runs
 from benchmarks.accuracy.table import table
 from benchmarks.accuracy.tasks import TASKS, languages
+from benchmarks.arguments import positive
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -68,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], metavar="N", help="(1 2 3)")
     parser.add_argument(
         "--jobs",
-        type=_positive,
+        type=positive,
         default=os.cpu_count() or 1,
         metavar="N",
         help="processes; else as many as cores",
@@ -76,13 +77,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--output", type=Path, metavar="FOLDER", help="for the runs; else logs/accuracy/TASK")
     parser.add_argument("--table", action="store_true", help="train nothing: the table of what is finished")
     return parser
-
-
-def _positive(text: str) -> int:
-    value = int(text) if text.isdecimal() else 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a whole number from 1 on")
-    return value
 
 
 if __name__ == "__main__":

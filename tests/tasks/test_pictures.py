@@ -13,7 +13,7 @@ from PIL import Image
 from attention_lab.attention import Recording
 from attention_lab.tasks import Observation, pictures
 from attention_lab.tasks.observation import Sides, make_observation
-from attention_lab.tasks.pictures import attention_pictures, readable, save_pictures
+from attention_lab.tasks.pictures import readable, record_pictures, save_pictures
 from attention_lab.tensorboard_plugin.arrays import make_ink
 from attention_lab.viz import Heatmap
 
@@ -36,7 +36,12 @@ def _observation(
 
 
 def _drawn(observation: Observation) -> list[tuple[str, Image.Image]]:
-    return list(attention_pictures(observation.records, pictures.scale_tops([observation.records])))
+    tops = pictures.scale_tops([observation.records])
+    return [
+        picture
+        for record in observation.records
+        for picture in record_pictures(record, tops[readable(record.module)])
+    ]
 
 
 @pytest.mark.parametrize(

@@ -98,9 +98,7 @@ def list_items(text: str) -> list[str]:
     ['007', 'null', 'two, three', 'a " b']
     """
     items = (found.group().strip() for found in _ITEM.finditer(text[1:-1]))
-    bare = (
-        item[1:-1] if len(item) > 1 and item[0] == item[-1] and item[0] in "\"'" else item for item in items
-    )
+    bare = (item[1:-1] if _QUOTED.fullmatch(item) else item for item in items)
     return [re.sub(r"\\([\\\"',])", r"\1", item) for item in bare]
 
 

@@ -1,7 +1,7 @@
 """Draw records of attention as named pictures, and save them."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +34,6 @@ def scale_tops(examples: Iterable[Records]) -> dict[str, float]:
         for record in records:
             maps.setdefault(readable(record.module), []).append(record.weights[record.attended])
     return {place: rounded_top(weights) for place, weights in maps.items()}
-
-
-def attention_pictures(records: Records, tops: Mapping[str, float]) -> Iterator[tuple[str, Image]]:
-    """The pictures of each attention module, with their names."""
-    for record in records:
-        yield from record_pictures(record, tops[readable(record.module)])
 
 
 def record_pictures(record: AttentionRecord, top: float) -> Iterator[tuple[str, Image]]:

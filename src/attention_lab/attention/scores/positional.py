@@ -37,12 +37,7 @@ class Location(Score):
         self, query: Float[Tensor, "... Q dq"], keys: Float[Tensor, "... K f"]
     ) -> Float[Tensor, "... Q K"]:
         """The first K rows of `W h`."""
-        count = keys.shape[-2]
-        if count > self.length:
-            raise LabError(
-                f"scoring=location was made for {self.length} positions, got {count}: "
-                f"set scoring.length={count} or more"
-            )
+        count = _count(keys, self.length, "location")
         return query @ self.weight[..., :count, :].mT
 
 
@@ -73,11 +68,17 @@ class QueryFree(Score):
 
     def features(self, query: Tensor, keys: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """1 for each query and `b_i` for key i, computed from both: their gradients are zero, not None."""
-        count = keys.shape[-2]
-        if count > self.length:
-            raise LabError(
-                f"scoring=query_free was made for {self.length} positions, got {count}: "
-                f"set scoring.length={count} or more"
-            )
+        count = _count(keys, self.length, "query_free")
         number = self.weight[..., :count].unsqueeze(-1)
         return query.sum(-1, keepdim=True) * 0 + 1, keys.sum(-1, keepdim=True) * 0 + number
+
+
+def _count(keys: Tensor, length: int, scoring: str) -> int:
+    """The number of keys `[..., K, f]`. Raises LabError if there are more than `length`."""
+    count = keys.shape[-2]
+    if count > length:
+        raise LabError(
+            f"scoring={scoring} was made for {length} positions, got {count}: "
+            f"set scoring.length={count} or more"
+        )
+    return count

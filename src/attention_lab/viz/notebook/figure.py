@@ -1,6 +1,6 @@
 """Heatmaps as a matplotlib figure, for notebooks and papers."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from io import BytesIO
@@ -119,15 +119,6 @@ class _Plan:
         return len({panel.shape for panel in self.panels}) == 1 and all(
             side.count(side[0]) == len(side) for side in sides
         )
-
-
-def _label(grid: Iterable[Any], plan: _Plan, xlabel: str, ylabel: str) -> None:
-    """Write the captions, and the axes' names and labels: names only at the left and at the bottom."""
-    for number, (axes, caption) in enumerate(zip(grid, plan.captions, strict=False)):
-        axes.set_title(caption, fontsize=TITLE_POINTS, parse_math=False, pad=5)
-        left, lowest = number % plan.columns == 0, number + plan.columns >= len(plan.panels)
-        _name(axes, "y", ylabel if left else "", plan.queries[number], left or not plan.alike)
-        _name(axes, "x", xlabel if lowest else "", plan.keys[number], lowest or not plan.alike)
 
 
 def _plan(

@@ -1,0 +1,11 @@
+"""Arguments that the commands of the benchmarks share."""
+
+import argparse
+
+
+def positive(text: str) -> int:
+    """A whole number from 1 on."""
+    value = int(text) if text.isdecimal() else 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number from 1 on")
+    return value
