@@ -63,6 +63,15 @@ def test_all_is_finite_and_means_are_between_the_targets(
             assert (found >= kept.min() - slack).all() and (found <= kept.max() + slack).all()
 
 
+def test_the_error_far_from_a_line_through_two_points_is_not_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(smooth, "MANY", 0)
+    monkeypatch.setattr(regression, "MANY", 1)
+    x, y = np.array([[0.0], [1e-6]]), np.array([-1.3, 0.9])
+    model = KernelRegression(bandwidth=1e-6, degree=1).fit(x, y)
+    _, error = model.predict(np.array([[-1e7]]), return_std=True)
+    assert np.isinf(error).all()  # two points determine the line and leave nothing to estimate the noise from
+
+
 @pytest.mark.parametrize("kernel", KERNELS)
 @settings(max_examples=10)
 @given(_data(), st.sampled_from([0.2, 1.0]), st.sampled_from([0, 1]))
