@@ -5,8 +5,8 @@ import itertools
 import matrix
 import pytest
 
-WRITTEN_OUT = ("seq2seq", "multihead", "nw")
-"""Models whose tables are compared in every run of the tests; those of the others are slow, and sampled."""
+ALWAYS = ("multihead", "soft")
+"""The table that is compared in every run of the tests; the others are slow, and sampled."""
 AGAIN = "write the page again: python tests/attention/matrix.py"
 
 
@@ -16,7 +16,7 @@ def test_the_page_begins_with_what_is_refused() -> None:
 
 def _tables() -> list[object]:
     return [
-        pytest.param(*one, id="-".join(one), marks=() if one[0] in WRITTEN_OUT else pytest.mark.slow)
+        pytest.param(*one, id="-".join(one), marks=() if tuple(one) == ALWAYS else pytest.mark.slow)
         for one in matrix.sections()
     ]
 
@@ -29,7 +29,7 @@ def test_a_table_says_what_is_found_now(model: str, pooling: str) -> None:
     assert (found in page) if found else (f"`model={model} pooling={pooling}`" not in page), AGAIN
 
 
-@pytest.mark.parametrize("model", [model for model in matrix.MODELS if model not in WRITTEN_OUT])
+@pytest.mark.parametrize("model", [model for model in matrix.MODELS if model != ALWAYS[0]])
 def test_a_sample_of_the_other_models_is_verified(model: str) -> None:
     """Every score with every pooling; normalisers and windows in turn."""
     columns = list(itertools.product(matrix.names("normalizer"), matrix.names("window")))
@@ -40,7 +40,7 @@ def test_a_sample_of_the_other_models_is_verified(model: str) -> None:
     ]
     states = {cell: matrix.state(cell) for cell in cells}
     assert {cell: state for cell, state in states.items() if "**" in state} == {}
-    assert sum(state != "—" for state in states.values()) >= 5
+    assert sum(state != "—" for state in states.values()) >= 3
 
 
 def test_a_wrong_mechanism_would_show() -> None:

@@ -27,6 +27,7 @@ def test_the_classic_experiment_has_the_losses_worked_out_from_its_formula(comma
     assert {"fit.png", "loss.png"} <= {path.name for path in (done.folder / "attention").iterdir()}
 
 
+@pytest.mark.slow
 def test_the_baselines_of_the_classic_experiment_have_no_query(command) -> None:
     """Whatever is asked, they predict one number; the fully connected layer has a weight for each sample."""
     for score, learned in (("constant", 0), ("query_free", 64)):

@@ -11,7 +11,9 @@ REPOSITORY = Path(__file__).parents[2]
 NW = ["-m", "model=nw", "trainer.max_epochs=1", "pictures=0", "logger=none"]
 
 
-@pytest.mark.parametrize("experiment", ["crossover_digits", "efficiency"])
+@pytest.mark.parametrize(
+    "experiment", [pytest.param("crossover_digits", marks=pytest.mark.slow), "efficiency"]
+)
 def test_an_experiment_sweeps_by_itself_and_takes_other_values(
     experiment: str, command, tmp_path: Path
 ) -> None:
@@ -36,6 +38,7 @@ def test_an_experiment_sweeps_by_itself_and_takes_other_values(
         assert [job.choices["model"] for job in jobs] == ["multihead", "multihead", "rnn"]
 
 
+@pytest.mark.slow
 def test_encoders_of_the_crossover_have_one_size_and_each_data_a_plot(command, tmp_path: Path) -> None:
     small = ["seed=1", "data.train_size=10", "data.validation_size=4", "data.test_size=4"]
     small += ["trainer.max_steps=1", "trainer.val_check_interval=1", f"hydra.sweep.dir={tmp_path}/sweep"]
@@ -49,6 +52,7 @@ def test_encoders_of_the_crossover_have_one_size_and_each_data_a_plot(command, t
     assert names == {"comparison_motifs.png", "comparison_far_pairs.png"}
 
 
+@pytest.mark.slow
 def test_scores_are_compared_in_models_of_one_size(command, tmp_path: Path) -> None:
     small = ["scoring=dot,additive", "seed=1", "data.train_size=64", "data.test_size=20"]
     small += ["trainer.max_steps=2", "model.parameters=40000", "model.hidden_size=32"]

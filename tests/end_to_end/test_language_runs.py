@@ -65,6 +65,7 @@ def test_the_projector_shows_words(command) -> None:
     assert refused.err == "Error: the model needs data=sentences, and this is data=words\n"
 
 
+@pytest.mark.slow
 def test_prompts_are_continued_as_the_command_line_says(command) -> None:
     fitted = command(*WORDS)
     checkpoint = f"ckpt_path={fitted.folder}/checkpoints/best.ckpt"
@@ -160,6 +161,7 @@ def test_any_mechanism_and_positions(options: list[str], command) -> None:
     assert predicted.status == 0, predicted.err
 
 
+@pytest.mark.slow
 def test_other_models_leave_their_embeddings_too(command, tmp_path: Path) -> None:
     toy = ["data.train_size=16", "data.validation_size=4", "data.test_size=4", "trainer.max_epochs=1"]
     small = ["model.embedding_size=6", "model.hidden_size=8"]

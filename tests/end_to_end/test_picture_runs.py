@@ -23,6 +23,7 @@ SMALL = [
 ]
 
 
+@pytest.mark.slow
 def test_a_run_draws_attention_over_its_pictures_and_reads_files(command) -> None:
     fitted = command(*SMALL)
     assert fitted.status == 0, fitted.err
@@ -53,7 +54,8 @@ def test_a_run_draws_attention_over_its_pictures_and_reads_files(command) -> Non
     assert missing.err.splitlines()[-1].startswith("Error: line 1: none.png: No such file or directory")
 
 
-@pytest.mark.parametrize("pooling", ["hard", pytest.param("gumbel", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("pooling", ["hard", "gumbel"])
 def test_hard_attention_to_cells(command, pooling: str) -> None:
     fitted = command(*SMALL, f"pooling={pooling}")
     assert fitted.status == 0, fitted.err

@@ -20,6 +20,8 @@ MECHANISMS = sorted(
     for group in ("scoring", "normalizer", "window", "pooling")
     for path in (CONF / group).glob("*.yaml")
 )
+ALWAYS = {"scoring=linear", "normalizer=sparsemax", "window=local_m", "pooling=gumbel"}
+"""Mechanisms that are trained in every run of the tests; the runs with the others are slow."""
 TOY = [
     "data.train_size=48",
     "data.validation_size=12",
@@ -111,7 +113,9 @@ def test_tensorboard_shows_every_attention_and_scalar(model: str, command) -> No
     assert "_hparams_/session_start_info" in events.summary_metadata
 
 
-@pytest.mark.parametrize("model", SMALL)
+@pytest.mark.parametrize(
+    "model", ["seq2seq", *(pytest.param(name, marks=pytest.mark.slow) for name in ("nw", "multihead"))]
+)
 def test_a_seed_repeats_a_run_and_another_does_not(model: str, command) -> None:
     options = SMALL[model] + (
         ["scoring=additive"] if model == "nw" else []
@@ -121,7 +125,9 @@ def test_a_seed_repeats_a_run_and_another_does_not(model: str, command) -> None:
     assert _without_time(_metrics(first.folder)) != _without_time(_metrics(other.folder))
 
 
-@pytest.mark.parametrize("model", SMALL)
+@pytest.mark.parametrize(
+    "model", ["multihead", *(pytest.param(name, marks=pytest.mark.slow) for name in ("nw", "seq2seq"))]
+)
 def test_testing_a_checkpoint_gives_what_the_run_gave(model: str, command) -> None:
     fitted = command(*SMALL[model])
     tested = command("stage=test", f"ckpt_path={fitted.folder}/checkpoints/best.ckpt")
@@ -182,7 +188,7 @@ def test_a_run_goes_on_from_a_checkpoint(command) -> None:
 @pytest.mark.parametrize(
     ("model", "mechanism"),
     [
-        (model, mechanism)
+        pytest.param(model, mechanism, marks=() if mechanism in ALWAYS else pytest.mark.slow)
         for model in SMALL
         for mechanism in MECHANISMS
         if model != "multihead" or not mechanism.startswith("scoring")  # it has them as seq2seq has

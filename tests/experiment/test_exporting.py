@@ -56,7 +56,7 @@ MODELS: dict[str, Any] = {
     "nw": _regression,
 }
 CODECS: dict[str, Any] = {"nw": RegressionCodec(["a", "b"], "y", [0.0] * 3, [1.0] * 3)}
-FAST = {("multihead", "onnx")}
+FAST = {("multihead", "pt2")}
 ALL = [(name, "pt2") for name in MODELS] + [(name, "onnx") for name in MODELS if name != "local_p"]
 
 

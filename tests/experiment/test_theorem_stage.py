@@ -33,7 +33,10 @@ def test_every_theorem_of_conf_is_tested_here() -> None:
     assert named == set(SMALL)
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow if name == "early_information" else ()) for name in SMALL],
+)
 def test_a_theorem_is_run_from_the_command_line(command, name: str) -> None:
     run = command(f"experiment={name}", *SMALL[name])
     assert (run.status, run.err) == (0, "")

@@ -37,6 +37,7 @@ def _files(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_a_finished_run_says_so_and_is_left_unchanged(command) -> None:
     done = command(*NW)
     before = {path: path.stat().st_mtime_ns for path in (done.folder / "checkpoints").iterdir()}
@@ -88,6 +89,7 @@ def test_a_signal_saves_between_two_batches_and_ends_with_its_status(command, mo
     assert (stopped.folder / "metrics.json").exists()
 
 
+@pytest.mark.slow
 def test_a_signal_ends_a_sweep(command, monkeypatch) -> None:
     monkeypatch.setattr(TrainingGuard, "on_train_start", lambda *_: signal.raise_signal(signal.SIGINT))
     stopped = command("-m", *NW, "seed=1,2")

@@ -135,6 +135,7 @@ def test_a_sweep_ends_in_a_table_and_goes_on_after_a_failed_job(command) -> None
     assert [job.error is None for job in find_runs([done.folder])] == [True, False] * 4
 
 
+@pytest.mark.slow
 def test_a_failed_job_that_is_mended_fails_no_more(command, tmp_path: Path) -> None:
     folder = tmp_path / "sweep"
     name = "hydra.sweep.subdir=${seed}"
@@ -160,6 +161,7 @@ def test_an_unforeseen_error_keeps_its_traceback(command, monkeypatch) -> None:
     assert rest[0].startswith("Traceback")
 
 
+@pytest.mark.slow
 def test_a_sweep_with_axes_draws_a_picture(command) -> None:
     compare = "hydra.callbacks.comparison"
     axes = [f"{compare}.x=data.train_size", f"{compare}.y=test/mse", f"{compare}.group=scoring"]

@@ -182,6 +182,7 @@ while study.run_one(job) or study.trials(optuna.trial.TrialState.RUNNING):
 """A process that runs trials of a study until none are left."""
 
 
+@pytest.mark.slow
 def test_one_of_two_processes_is_killed(tmp_path: Path) -> None:
     @contextmanager
     def start(seconds: float) -> Iterator[subprocess.Popen[str]]:
