@@ -137,7 +137,7 @@ class Attention(nn.Module):
 
     @contextmanager
     def unrecorded(self) -> Iterator[None]:
-        """Keep what is done inside, to parts of what is looked at as a whole, out of a recording."""
+        """Leave the calls inside out of a recording: they compute parts of a call that is recorded as one."""
         record, self.record = self.record, None
         try:
             yield

@@ -28,7 +28,7 @@ class LabelledGraph(NamedTuple):
 
 
 class GraphData(DataModule):
-    """One graph, all of which is in every batch; the parts are sets of its nodes."""
+    """One graph, which is in every batch as a whole; training, validation and test are sets of its nodes."""
 
     codec: NodeCodec
     sizes: GraphSizes

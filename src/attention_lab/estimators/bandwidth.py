@@ -108,7 +108,7 @@ class _LineSearch:
         if len(self.varying) == 1:
             gaps = keys[:, self.varying[0]].sort().values.diff()
             gaps = gaps[gaps > 0]
-            # of many samples some are as good as equal
+            # among many samples some are nearly equal
             least = gaps.kthvalue(len(gaps) // 20 + 1).values if len(gaps) > FEW else gaps.min()
         else:
             some = keys[:: -(-len(keys) // MANY_PAIRS)]

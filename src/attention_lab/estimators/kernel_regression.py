@@ -43,8 +43,8 @@ class KernelRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     **Nothing within reach.** Where a compact kernel reaches no sample, f is estimated from the nearest ones
     with equal kernels. That is the limit of a Gaussian or Laplacian kernel whose bandwidth becomes small, and
-    keeps predictions and leave-one-out errors finite. A line through samples that all have the same input, or
-    as good as the same seen from x, is a constant.
+    keeps predictions and leave-one-out errors finite. A line through samples whose inputs are all the
+    same, or nearly so compared with their distance from x, is a constant.
 
     **Weights.** A sample of weight 2 is the same as two equal samples. Leave-one-out leaves out one of them
     (all of a sample of a weight below 1): divide weights that are not numbers of samples by the largest.

@@ -46,8 +46,8 @@ class AlignmentAccuracy(Counts):
 
         Args:
             weights: attention of each target step over the source.
-            alignment: gold source position of each target step, -1 if it has none; or up to G positions, any
-                of which is right, filled up with -1.
+            alignment: gold source position of each target step, -1 if it has none; or up to G positions
+                that are all right, padded with -1.
 
         Raises:
             ValueError: the shapes or the heads do not fit.

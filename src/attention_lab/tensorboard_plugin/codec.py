@@ -20,7 +20,7 @@ FULL = 65534
 MASKED = 65535
 """The number in the body of a cell that is masked, or whose weight is NaN or infinite."""
 WHOLE = 1 << 22
-"""Most weights of a record that is kept whole."""
+"""The most weights that a record stores without reducing them to tiles."""
 
 
 def encode(record: AttentionRecord, room: int = ROOM) -> tuple[bytes, bytes]:

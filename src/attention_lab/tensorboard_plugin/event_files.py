@@ -73,7 +73,7 @@ def read_log(folder: Path) -> Log:
         try:
             accumulator.Reload()
             break
-        except DecodeError:  # an event that is none; it goes on after that
+        except DecodeError:  # a damaged event; reading continues after it
             continue
     curves = {
         tag: [(event.step, event.value) for event in accumulator.Scalars(tag)]

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 @dataclass
 class Run:
-    """What is told of a run.
+    """What the report shows of a run.
 
     Attributes:
         name: what it is called.

@@ -252,7 +252,7 @@ class EarlyInformation:
         panels.append(of_accuracy(of_sizes, "Last state alone, backwards"))
         note = f"{self.length} random symbols of {self.symbols} kinds; hidden {self.hidden_size}; "
         note += f"means of {self.seeds} seeds, 95% intervals; guessing gets {1 / self.symbols:.3g}"
-        return draw_panels(panels, title="What is still right of what was read early", note=note)
+        return draw_panels(panels, title="Accuracy on symbols read early", note=note)
 
 
 def mean_interval(values: Sequence[float]) -> MeanInterval:

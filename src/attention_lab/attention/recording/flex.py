@@ -136,6 +136,7 @@ def _modify(score_mod: Callable[..., Tensor] | None, mask_mod: Callable[..., Ten
     def modify(
         scores: Tensor, examples: Tensor, heads: Tensor, queries: Tensor, keys: Tensor
     ) -> tuple[Tensor, Tensor | None]:
+        """The modified scores of these cells, and which of them the mask leaves visible."""
         from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
 
         index = examples, heads, queries, keys

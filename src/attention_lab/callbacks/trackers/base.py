@@ -20,7 +20,7 @@ _LONGEST_ID = 100  # bytes of a file with the id of a run
 
 
 class RunTracker(Logger, ABC):
-    """A logger that shows a whole run: its settings, metrics, pictures and final results.
+    """A logger that shows everything about a run: its settings, metrics, pictures and final results.
 
     Lightning ends a logger after fitting and again after testing; a tracker keeps one record for both and
     ends it in `close`.

@@ -36,7 +36,7 @@ def is_letter(symbol: str) -> bool:
 class Inflection(TransductionData):
     """Files of `lemma<TAB>form<TAB>tags` lines (UTF-8), the tags separated by `;`, as in SIGMORPHON 2017.
 
-    A source is the tags, each of which is one symbol, then the letters of the lemma; the target is the
+    A source is the tags, one symbol each, then the letters of the lemma; the target is the
     letters of the form. If a single file is split, all forms of a lemma stay together. A repeated lemma and
     tags in validation or test add a reference.
 

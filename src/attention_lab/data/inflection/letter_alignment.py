@@ -18,7 +18,7 @@ def align_letters(
     sides, such as a changed vowel. Stretches of at least three letters that moved are found last.
 
     Args:
-        source: the symbols of the source, of which some are no letters.
+        source: the symbols of the source: letters, and others such as tags.
         target: the letters of the form.
         is_letter: which symbols of the source are letters.
     """

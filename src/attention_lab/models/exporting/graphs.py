@@ -285,7 +285,7 @@ def _longest(model: nn.Module) -> int | None:
 
 
 def _lengths(batch: int, length: int, generator: torch.Generator) -> Tensor:
-    """Lengths of which the first is the full one."""
+    """Random lengths up to `length`; the first is `length` itself."""
     lengths = torch.randint(1, length + 1, (batch,), generator=generator)
     lengths[0] = length
     return lengths

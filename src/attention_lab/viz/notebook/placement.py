@@ -117,7 +117,7 @@ def _measure(
 
 
 def _line(maps: Sequence[tuple[float, float, float]]) -> _Line:
-    """A column or row of maps, of each of which its size and what is before and after it are given."""
+    """A column or row of maps; each is given by its size and the room before and after it."""
     size = max(size for size, _, _ in maps)
     before = max(before for _, before, _ in maps)
     return _Line(before, size, max(0.0, *(one + after - size for one, _, after in maps)))

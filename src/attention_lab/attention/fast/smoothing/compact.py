@@ -3,9 +3,9 @@
 Inside its support a kernel such as `1 - u^2` is a polynomial in `u = (x_j - x) / h`, so that its sums follow
 from the moments `sum_j x_j^r c_j` of the samples within reach, which are differences of prefix sums over the
 sorted samples (Langrene & Warin, "Fast and stable multivariate kernel density estimation by fast sum
-updating", 1712.00993). Two things keep the digits: moments are about the centre of a cell as wide as
-h, of which a kernel meets three, and prefix sums are compensated. Rows whose sums are small nevertheless,
-compared with the terms that they consist of, are summed directly.
+updating", 1712.00993). Two things preserve precision: moments are taken about the centre of a cell of width
+h (a kernel overlaps three cells), and prefix sums are compensated. Rows whose sums are still small compared
+with their terms are summed directly.
 """
 
 import math
