@@ -1,4 +1,4 @@
-"""Examples that several files share are told in one line: in a training, in a test, once in a sweep."""
+"""What is odd about data files is told in one line each: in a training, in a test, once in a sweep."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,10 +13,17 @@ def test_they_are_told_in_one_line(command: Command, tmp_path: Path) -> None:
         (tmp_path / f"{name}.tsv").write_text("".join(f"{row}x\t{row}\n" for row in rows))
     files = ["train_file=train", "validation_file=dev", "test_file=test"]
     data = ["data=pairs", *(f"data.{one}.tsv" for one in files)]
-    said = "Warning: 1 of 2 examples in dev.tsv are also in train.tsv\n"
+    shared = "Warning: 1 of 2 examples in dev.tsv are also in train.tsv\n"
+    dev, test = (
+        f"Warning: 1 source symbol in {name}.tsv never occurs in training and is read as unknown: '{symbol}' "
+        f"(in {share} examples, first in line {line}); 1 target symbol in {name}.tsv never occurs in "
+        f"training and is never written: '{symbol}' (in {share} examples, first in line {line})\n"
+        for name, symbol, share, line in (("dev", "c", "1 of 2", 2), ("test", "d", "1 of 1", 1))
+    )
+    said = shared + dev + test
     done = command("model=seq2seq", *data, *SMALL)
     assert (done.status, done.err) == (0, said)
     tested = command("stage=test", f"ckpt_path={done.folder}/checkpoints/best.ckpt", "pictures=0")
-    assert (tested.status, tested.err) == (0, said)
+    assert (tested.status, tested.err) == (0, shared + test)
     swept = command("-m", "model=seq2seq", *data, *SMALL, "seed=1,2")
     assert (swept.status, swept.err) == (0, said)

@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from attention_lab.attention import Additive, Gaussian, Mechanism
-from attention_lab.data import Reverse
+from attention_lab.data import Pairs, Reverse
 from attention_lab.data.regression import CSVRegression, Sine
 from attention_lab.models import KernelRegression, Transformer
+from attention_lab.sizes import EOS
 from attention_lab.tasks import Regression, Transduction
 from attention_lab.tasks.scored_examples import score_examples
 from attention_lab.viz import Format
@@ -25,7 +26,7 @@ def test_a_transduction_leaves_its_predictions_its_errors_and_heatmaps(pictures:
     task = Transduction(Transformer(Mechanism(Additive), data.codec.sizes, **SMALL), data.codec).eval()
     split = data.parts.test
     batch = split[split.lengths.argsort(stable=True)]  # tested in the order of their lengths
-    task.judged = score_examples(task._source_texts(batch), task.decode(batch), batch.references)
+    task.judged = score_examples(task._source_texts(batch), task.decode(batch), batch)
     tables = task.write_artifacts(tmp_path, data, pictures)
     lines = (tmp_path / "predictions.tsv").read_text().splitlines()
     rows = [line.split("\t") for line in lines]
@@ -35,6 +36,38 @@ def test_a_transduction_leaves_its_predictions_its_errors_and_heatmaps(pictures:
     assert f"{len(rows) - 1} outputs equal none of their references" in (tmp_path / "errors.md").read_text()
     drawn = [len(list((tmp_path / "attention" / part).glob("*.png"))) for part in ("", "worst")]
     assert drawn == [3 * pictures, 3 * pictures]  # encoder, self and cross attention
+
+
+def test_errors_show_the_examples_own_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unknown symbols are shown as they are in the data, and change no number."""
+    for name, text in {"train": "ab\tx y\n", "dev": "a\tx\n", "test": "né\tx é\nb\tñ\nc\ty ñ é\n"}.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    data = Pairs("train", "dev", "test", target_split="spaces")
+    data.setup()
+    model = Transformer(Mechanism(Additive), data.codec.sizes, **SMALL)
+    task, split = Transduction(model, data.codec).eval(), data.parts.test
+    batch = split[split.lengths.argsort(stable=True)]
+    one, two, three = (data.codec.target.vocabulary.ids(row) for row in ("xy", "y", "y?"))
+    rows = {"b": two, "né": one, "c": three}  # by length; the last writes an unknown symbol itself
+    outputs = torch.tensor([[*ids, *[EOS] * (3 - len(ids))] for ids in rows.values()])
+    task.judged = score_examples(task._source_texts(batch), outputs, batch)
+    task.write_artifacts(tmp_path, data, 0)
+    assert (tmp_path / "predictions.tsv").read_text(encoding="utf-8").splitlines() == [
+        "source\toutput\treference\tedits",
+        "né\tx y\tx é\t1",
+        "b\ty\tñ\t1",
+        "c\ty <unk>\ty ñ é\t1",
+    ]
+    assert (tmp_path / "confusions.tsv").read_text(encoding="utf-8").splitlines()[1:] == [
+        "é → y\t1\tné: x y (x é)",
+        "ñ → y\t1\tb: y (ñ)",
+        "<unk> → (nothing)\t1\tc: y <unk> (y ñ é)",
+    ]
+    page = (tmp_path / "errors.md").read_text(encoding="utf-8")
+    assert "it takes 3 edits from them" in page
+    assert "| né | x y | x é | 1 |" in page
+    assert task.observe(batch)[1].input == "né" and task.observe(batch)[1].expected == "x é"
 
 
 @pytest.mark.parametrize("pictures", [0, 1])

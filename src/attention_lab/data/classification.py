@@ -15,6 +15,7 @@ from attention_lab.data.reading.splits import ClassificationSplit, Split
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.data.specs.files import LabelledSpec
 from attention_lab.data.specs.packaged import DigitsSpec
+from attention_lab.data.unseen_symbols import Terms, unseen_in_files
 from attention_lab.errors import LabError
 from attention_lab.sizes import ClassificationSizes
 
@@ -135,6 +136,10 @@ class Labelled(ClassificationData):
             lambda part: [Keyed(self.notation.tokens(row.second), row.first.strip()) for row in part]
         )
         self.shared = shared_examples(keyed, self.files.names, "label")
+        if codec.tokenizer is not None:
+            tokens = rows.map(lambda part: [self.notation.tokens(row.second) for row in part])
+            terms = Terms(self.files.unit.removesuffix("s"), "texts")
+            self.unseen = unseen_in_files(tokens, codec.tokenizer.vocabulary, self.files, terms)
 
         def split(part: list[Row]) -> ClassificationSplit:
             tokens = Ragged([codec.tokens(row.second, row.place) for row in part])

@@ -17,6 +17,7 @@ from attention_lab.data.reading.splits import LanguageSplit, Split
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.data.specs.files import TextSpec
 from attention_lab.data.specs.packaged import WordsSpec
+from attention_lab.data.unseen_symbols import Terms, unseen_in_texts
 from attention_lab.errors import LabError
 from attention_lab.sizes import BOS, EOS, LanguageSizes
 
@@ -37,6 +38,10 @@ class LanguageData(DataModule):
     def make_codec(self, sequences: Parts[list[Symbols]]) -> LanguageCodec:
         """The codec that fits these sequences; its symbols are those of the training part."""
 
+    def find_unseen(self, sequences: Parts[list[Symbols]]) -> Parts[str]:
+        """See `DataModule.unseen`; by default nothing."""
+        return Parts("", "", "")
+
     def build(self) -> Parts[Split]:
         """See `DataModule`."""
         sequences = self.sequences()
@@ -45,6 +50,7 @@ class LanguageData(DataModule):
         if _form(codec) != _form(own):
             raise LabError(f"the model needs {_form(codec)}, and this is {_form(own)}")
         self.codec, self.sizes = codec, codec.sizes
+        self.unseen = self.find_unseen(sequences)
         end = [EOS] if codec.ends else []
         ids = codec.tokenizer.vocabulary.ids
         return sequences.map(lambda part: LanguageSplit([[BOS, *ids(symbols), *end] for symbols in part]))
@@ -106,6 +112,14 @@ class Text(LanguageData):
             file = self.files.train_file or self.files.file
             raise LabError(f"{file}: no symbol occurs data.min_count={self.min_count} times in training")
         return LanguageCodec(Tokenizer(self.notation, Vocabulary(kept)), self.block_size, ends=False)
+
+    def find_unseen(self, sequences: Parts[list[Symbols]]) -> Parts[str]:
+        """See `LanguageData`."""
+        vocabulary = self.codec.tokenizer.vocabulary
+        rare = f"occur{{s}} in training less than data.min_count={self.min_count} times"
+        reason = Terms().reason if self.min_count == 1 else rare
+        terms = Terms(self.unit.removesuffix("s"), self.unit, reason=reason)
+        return unseen_in_texts(sequences, vocabulary, self.files, terms)
 
     def _blocks(self, symbols: tuple[str, ...]) -> Iterator[Symbols]:
         for start in range(0, len(symbols), self.block_size):

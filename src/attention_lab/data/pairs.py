@@ -25,6 +25,8 @@ class Pairs(TransductionData):
         options: see `PairsSpec`.
     """
 
+    files: PairsSpec
+
     @options_of(PairsSpec)
     def __init__(self, spec: PairsSpec) -> None:
         super().__init__(spec.batch_size)

@@ -12,8 +12,9 @@ from torch import Tensor
 
 from attention_lab.constructor_options import options_of
 from attention_lab.data.classification import digit_parts
+from attention_lab.data.reading.batches import Unseen
 from attention_lab.data.reading.datamodule import DataModule
-from attention_lab.data.reading.files import Row, read_once
+from attention_lab.data.reading.files import FileSpec, Row, read_once
 from attention_lab.data.reading.image_codec import ImageCodec, Images, read_picture, whole_cells
 from attention_lab.data.reading.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.parts import Parts, check_at_least
@@ -21,6 +22,7 @@ from attention_lab.data.reading.splits import Split, TransductionSplit
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.data.specs.files import ImageFilesSpec
 from attention_lab.data.specs.sampled import DigitStripsSpec
+from attention_lab.data.unseen_symbols import Terms, unseen_in_files
 from attention_lab.errors import LabError
 from attention_lab.sizes import EOS, ImageSizes
 
@@ -47,6 +49,8 @@ class ImageTransductionData(DataModule):
 
     codec: ImageCodec
     sizes: ImageSizes
+    files: FileSpec | None = None
+    """The files, if the pictures are the user's."""
 
     def __init__(self, height: int, cell: int, batch_size: int | None) -> None:
         super().__init__(batch_size)
@@ -75,6 +79,10 @@ class ImageTransductionData(DataModule):
             if needed != found:
                 raise LabError(f"the model needs data.{option}={needed}, and this data has {found}")
         self.sizes = self.codec.sizes
+        if self.files is not None:
+            written = Terms("symbol", "texts", effect="never written")
+            texts = examples.map(lambda part: [one.target for one in part])
+            self.unseen = unseen_in_files(texts, self.codec.target.vocabulary, self.files, written)
         return examples.map(self._split)
 
     def _split(self, examples: Sequence[Pictured]) -> TransductionSplit:
@@ -86,6 +94,7 @@ class ImageTransductionData(DataModule):
             references=[[target] for target in targets],
             alignments=[[cell for cells in example.gold for cell in cells] for example in examples],
             places=max((len(cells) for example in examples for cells in example.gold), default=1),
+            unseen=[Unseen((), (vocabulary.unseen(example.target),)) for example in examples],
         )
 
 
@@ -178,6 +187,8 @@ class ImageFiles(ImageTransductionData):
     Args:
         options: see `ImageFilesSpec`.
     """
+
+    files: ImageFilesSpec
 
     @options_of(ImageFilesSpec)
     def __init__(self, spec: ImageFilesSpec) -> None:

@@ -4,11 +4,14 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from attention_lab.data.reading.batches import Unseen
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.datamodule import DataModule
+from attention_lab.data.reading.files import FileSpec
 from attention_lab.data.reading.parts import Parts
 from attention_lab.data.reading.splits import Split, TransductionSplit
 from attention_lab.data.reading.vocabulary import Notation
+from attention_lab.data.unseen_symbols import Terms, unseen_in_files
 from attention_lab.errors import LabError
 from attention_lab.sizes import EOS, TransductionSizes
 
@@ -30,6 +33,8 @@ class TransductionData(DataModule):
 
     codec: TransductionCodec
     sizes: TransductionSizes
+    files: FileSpec | None = None
+    """The files, if the pairs are read from the user's."""
 
     @abstractmethod
     def examples(self) -> Parts[list[Example]]:
@@ -47,6 +52,7 @@ class TransductionData(DataModule):
         _check_notation("source", self.codec.source.notation, own.source.notation)
         _check_notation("target", self.codec.target.notation, own.target.notation)
         self.sizes = self.codec.sizes
+        self.unseen = self._unseen(examples)
         return Parts(
             self._split(examples.train, once=False),
             self._split(examples.validation, once=True),
@@ -68,7 +74,27 @@ class TransductionData(DataModule):
             targets=[references[example.source][tuple(example.target)] for example in chosen],
             references=[list(references[example.source].values()) for example in chosen],
             alignments=[example.alignment for example in chosen],
+            unseen=[
+                Unseen(
+                    source.unseen(example.source),
+                    tuple(target.unseen(one) for one in references[example.source]),
+                )
+                for example in (first if once else ())
+            ],
         )
+
+    def _unseen(self, examples: Parts[list[Example]]) -> Parts[str]:
+        """See `DataModule`; for both sides."""
+        if self.files is None:
+            return Parts("", "", "")
+        sources = examples.map(lambda part: [example.source for example in part])
+        targets = examples.map(lambda part: [example.target for example in part])
+        read, written = Terms("source symbol"), Terms("target symbol", effect="never written")
+        sides = (
+            unseen_in_files(sources, self.codec.source.vocabulary, self.files, read),
+            unseen_in_files(targets, self.codec.target.vocabulary, self.files, written),
+        )
+        return Parts(*("; ".join(filter(None, lines)) for lines in zip(*sides, strict=True)))
 
 
 def _check_notation(side: str, model: Notation, data: Notation) -> None:

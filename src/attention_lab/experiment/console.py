@@ -46,11 +46,18 @@ def silence_libraries() -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
-def warn_of_shared_examples(data: "DataModule") -> None:
-    """Warn in one line, once in a sweep, that parts of the data share examples."""
-    first = not in_sweep() or HydraConfig.get().job.num == 0
-    if data.shared and first and is_rank_zero():
-        print(f"Warning: {data.shared}", file=sys.stderr)
+def warn_of_data(data: "DataModule", stage: str) -> None:
+    """Warn, once in a sweep, of examples that parts of the data share, and of symbols that training has not.
+
+    Args:
+        data: the data, after `setup`.
+        stage: "test" leaves out the symbols of the validation part, which is not used.
+    """
+    if (in_sweep() and HydraConfig.get().job.num > 0) or not is_rank_zero():
+        return
+    unseen = (data.unseen.test,) if stage == "test" else (data.unseen.validation, data.unseen.test)
+    for line in filter(None, (data.shared, *unseen)):
+        print(f"Warning: {line}", file=sys.stderr)
 
 
 def in_sweep() -> bool:

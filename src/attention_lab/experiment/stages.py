@@ -24,7 +24,7 @@ from attention_lab.experiment.build import (
 from attention_lab.experiment.build_errors import blame_option
 from attention_lab.experiment.checkpoints import check_model_size
 from attention_lab.experiment.compiling import compile_callbacks
-from attention_lab.experiment.console import in_sweep, silence_libraries, warn_of_shared_examples
+from attention_lab.experiment.console import in_sweep, silence_libraries, warn_of_data
 from attention_lab.experiment.cost import Cost
 from attention_lab.experiment.fitting import (
     best_checkpoint,
@@ -65,7 +65,7 @@ def fit(config: DictConfig) -> float | None:
             return finished.get("fit/best")
         start = find_starting_point(plain, folder)
         data = make_data(plain)
-        warn_of_shared_examples(data)
+        warn_of_data(data, plain["stage"])
         if plain["resume"] == resume.AUTO:
             check_model_size(plain, data.sizes, data.codec, start.own)
         task = make_task(plain, data.sizes, data.codec, trainable=True)
@@ -102,7 +102,7 @@ def test(config: DictConfig) -> None:
     trained, plain = load_trained_model(plain)
     with blame_option(plain):
         data = make_data(plain, trained.codec)
-        warn_of_shared_examples(data)
+        warn_of_data(data, plain["stage"])
         trainer = make_trainer(_console(plain))
     mark_started(folder, first=trainer.is_global_zero)
     results.write_config(folder, plain)

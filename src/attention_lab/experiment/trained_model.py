@@ -8,18 +8,17 @@ from typing import Any
 from torch import Tensor
 
 from attention_lab.data.reading.codecs import ClassificationCodec, Codec, TransductionCodec
+from attention_lab.data.reading.language_codec import LanguageCodec
 from attention_lab.data.reading.vocabulary import Tokenizer
+from attention_lab.data.unseen_symbols import Terms, unseen_symbols
 from attention_lab.errors import LabError
 from attention_lab.tasks import Observation, Task, Transduction
 from attention_lab.tasks.n_best import n_best_outputs
-from attention_lab.text_tables import printable
 from attention_lab.untrusted.plain_files import one_line
 from attention_lab.untrusted.training_state import is_number
 
 BATCH = 256
 """Number of inputs in a batch of predictions."""
-_NAMED = 5
-"""Most inputs with unknown symbols that are named, and most symbols of each."""
 _SHOWN = 60
 """Most characters of an input that an error message repeats."""
 _LISTED = 12  # symbols that `repr` lists
@@ -94,14 +93,9 @@ class TrainedModel:
         tokenizer = _input_tokenizer(self.codec)
         if tokenizer is None:
             return ""
-        unseen = {number: tokenizer.unseen(line) for number, line in enumerate(lines, start=1)}
-        found = [
-            f"{' '.join(printable(symbol, _SHOWN) for symbol in symbols[:_NAMED])} in input {number}"
-            for number, symbols in unseen.items()
-            if symbols
-        ]
-        more = f", and others in {len(found) - _NAMED} more inputs" if len(found) > _NAMED else ""
-        return f"training had none of these symbols: {', '.join(found[:_NAMED])}{more}" if found else ""
+        sequences = (tokenizer.tokens(line) for line in lines)
+        terms = Terms(examples="inputs")
+        return unseen_symbols(sequences, tokenizer.vocabulary, "the inputs", terms, "input")
 
     def observe(self, lines: Sequence[str]) -> list[Observation]:
         """The outputs and the weights of every attention behind them; for `lines` see `predict`."""
@@ -133,7 +127,7 @@ def _input_tokenizer(codec: Codec) -> Tokenizer | None:
     """What cuts the inputs into symbols; None for inputs of another kind."""
     if isinstance(codec, TransductionCodec):
         return codec.source
-    return codec.tokenizer if isinstance(codec, ClassificationCodec) else None
+    return codec.tokenizer if isinstance(codec, ClassificationCodec | LanguageCodec) else None
 
 
 def _check_texts(lines: object, method: str) -> None:

@@ -9,6 +9,7 @@ from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.data.reading.splits import Split
 from attention_lab.metrics import Confusion, confusions
+from attention_lab.sizes import UNK
 from attention_lab.tasks.scored_examples import ScoredExample
 from attention_lab.text_tables import ESCAPES, ConsoleTable, markdown_table, markdown_text
 from attention_lab.writing import write_atomically
@@ -58,8 +59,12 @@ def write_error_analysis(
 
     wrong = {row: one for row, one in judged.items() if one.edits}
     mistaken = list(wrong.values())
-    found = confusions((one.output, one.reference) for one in mistaken)
-    rows = [(_name(codec, one), str(one.times), _example(codec, mistaken[one.example])) for one in found]
+    unseen = sorted({symbol for one in mistaken for symbol in one.unseen})
+    numbers = {symbol: len(codec.target.vocabulary) + place for place, symbol in enumerate(unseen)}
+    found = confusions((one.output, _with_unseen(one, numbers)) for one in mistaken)
+    rows = [
+        (_name(codec, one, unseen), str(one.times), _example(codec, mistaken[one.example])) for one in found
+    ]
     _write_table(folder / "confusions.tsv", [CONFUSIONS, *rows[:LISTED]])
     worst = sorted(wrong, key=lambda row: (-wrong[row].rate, row))
     shown = [_texts(codec, wrong[row]) for row in worst[:WORST]]
@@ -80,20 +85,35 @@ def _by_row(judged: Sequence[ScoredExample], split: Split) -> dict[int, ScoredEx
 
 
 def _texts(codec: Codec, one: ScoredExample) -> tuple[str, str, str, str]:
-    return one.source, codec.decode(one.output), codec.decode(one.reference), str(one.edits)
+    return one.source, codec.decode(one.output), codec.decode(one.reference, one.unseen), str(one.edits)
 
 
-def _name(codec: Codec, confusion: Confusion) -> str:
-    return " → ".join("(nothing)" if symbol is None else _visible(codec, symbol) for symbol in confusion.edit)
+def _with_unseen(one: ScoredExample, numbers: Mapping[str, int]) -> list[int]:
+    """The reference, with a number for each symbol that is not in the vocabulary.
+
+    An output of `UNK` counts as equal to any of them, so that such an example keeps its edits.
+    """
+    if UNK in one.output:
+        return one.reference
+    symbols = iter(one.unseen)
+    return [numbers[next(symbols)] if number == UNK else number for number in one.reference]
 
 
-def _visible(codec: Codec, symbol: int) -> str:
-    text = codec.target.vocabulary.symbol(symbol)
+def _name(codec: Codec, confusion: Confusion, unseen: Sequence[str]) -> str:
+    return " → ".join(
+        "(nothing)" if symbol is None else _visible(codec, symbol, unseen) for symbol in confusion.edit
+    )
+
+
+def _visible(codec: Codec, symbol: int, unseen: Sequence[str]) -> str:
+    vocabulary = codec.target.vocabulary
+    known = symbol < len(vocabulary)
+    text = vocabulary.symbol(symbol) if known else unseen[symbol - len(vocabulary)]
     return "␣" if text.isspace() else text
 
 
 def _example(codec: Codec, one: ScoredExample) -> str:
-    return f"{one.source}: {codec.decode(one.output)} ({codec.decode(one.reference)})"
+    return f"{one.source}: {codec.decode(one.output)} ({codec.decode(one.reference, one.unseen)})"
 
 
 def _markdown(

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attention_lab.data.reading.batches import TransductionBatch
 from attention_lab.metrics import bootstrap_interval, nearest, sequence_lengths
 from attention_lab.sizes import PAD
 
@@ -22,12 +23,14 @@ class ScoredExample(NamedTuple):
         output: ids of the output, without the end symbol.
         reference: ids of the nearest reference, without the end symbol.
         edits: the edit distance between both.
+        unseen: the symbols of the reference that are not in the vocabulary, in order.
     """
 
     source: str
     output: list[int]
     reference: list[int]
     edits: int
+    unseen: tuple[str, ...] = ()
 
     @property
     def rate(self) -> float:
@@ -35,15 +38,27 @@ class ScoredExample(NamedTuple):
         return self.edits / max(len(self.reference), 1)
 
 
-def score_examples(sources: Sequence[str], outputs: Tensor, references: Tensor) -> list[ScoredExample]:
-    """Score a batch: `outputs` `[B, T]` against `references` `[B, R, U]`, at least one for each."""
+def score_examples(sources: Sequence[str], outputs: Tensor, batch: TransductionBatch) -> list[ScoredExample]:
+    """Score the `outputs` `[B, T]` for a batch, whose examples have at least one reference each.
+
+    Args:
+        sources: the texts of the sources.
+        outputs: ids.
+        batch: the batch.
+    """
+    references = batch.references
     found = nearest(outputs, references)
     chosen = references[torch.arange(len(references), device=references.device), found.slot]
     sides = (
         [row[:length] for row, length in zip(ids.tolist(), sequence_lengths(ids).tolist(), strict=True)]
         for ids in (outputs, chosen)
     )
-    return [ScoredExample(*fields) for fields in zip(sources, *sides, found.distance.tolist(), strict=True)]
+    unseen = (
+        one.references[slot] if one.references else ()
+        for one, slot in zip(batch.every_unseen, found.slot.tolist(), strict=True)
+    )
+    rows = zip(sources, *sides, found.distance.tolist(), unseen, strict=True)
+    return [ScoredExample(*fields) for fields in rows]
 
 
 def decoded_texts(

@@ -152,7 +152,7 @@ class Transduction(Task):
     def test_step(self, batch: TransductionBatch, batch_idx: int) -> None:
         """Loss under teacher forcing, and error rates of decoding with `beam_size`."""
         outputs = self._evaluate(batch, "test", self.beam_size)
-        self._batches.append(score_examples(self._source_texts(batch), outputs, batch.references))
+        self._batches.append(score_examples(self._source_texts(batch), outputs, batch))
 
     def decode(self, batch: TransductionBatch, beam_size: int | None = None) -> Tensor:
         """Output ids `[B, T]`: greedy for one beam, else the best hypothesis of a beam search."""
@@ -195,7 +195,7 @@ class Transduction(Task):
                     {name: self._sides(name, sides) for name in weights},
                     input=texts[row],
                     output=self.codec.decode(ids),
-                    expected=self.codec.decode(target),
+                    expected=self.codec.decode(target, batch.every_unseen[row].target),
                 )
             )
         return result
@@ -225,8 +225,8 @@ class Transduction(Task):
         return sides
 
     def _source_texts(self, batch: TransductionBatch) -> list[str]:
-        rows = zip(batch.source.cpu(), batch.source_lengths.tolist(), strict=True)
-        return [self.codec.source_text(source[..., :length]) for source, length in rows]
+        rows = zip(batch.source.cpu(), batch.source_lengths.tolist(), batch.every_unseen, strict=True)
+        return [self.codec.source_text(source[..., :length], one.source) for source, length, one in rows]
 
     def _picture(self, source: Tensor) -> Ink | None:
         return make_ink(source, self.codec.cell) if isinstance(self.codec, ImageCodec) else None

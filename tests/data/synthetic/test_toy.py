@@ -101,7 +101,7 @@ def test_probes_range_from_short_to_long() -> None:
     lengths = probe.source_lengths.tolist()
     assert (lengths[0], lengths[2]) == (4, 11)
     assert 4 < lengths[1] < 11
-    assert all(one.equal(two) for one, two in zip(probe, data.probe(3), strict=True))
+    assert all(one.equal(two) for one, two in zip(probe[:6], data.probe(3)[:6], strict=True))
 
 
 def test_setup_reads_once() -> None:

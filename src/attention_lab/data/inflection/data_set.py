@@ -47,6 +47,8 @@ class Inflection(TransductionData):
         options: see `InflectionSpec`.
     """
 
+    files: InflectionSpec
+
     @options_of(InflectionSpec)
     def __init__(self, spec: InflectionSpec) -> None:
         super().__init__(spec.batch_size)

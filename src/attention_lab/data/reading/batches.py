@@ -24,6 +24,23 @@ class RegressionBatch(NamedTuple):
     index: Tensor  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
 
 
+class Unseen(NamedTuple):
+    """The symbols of an example that have no id but `UNK`, in order, so that its texts can be shown.
+
+    Attributes:
+        source: those of the source.
+        references: those of each reference.
+    """
+
+    source: tuple[str, ...] = ()
+    references: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def target(self) -> tuple[str, ...]:
+        """Those of the first reference, the target."""
+        return self.references[0] if self.references else ()
+
+
 class TransductionBatch(NamedTuple):
     """Source and target sequences; all int64, each sequence ends in `EOS`.
 
@@ -31,7 +48,8 @@ class TransductionBatch(NamedTuple):
     for pictures, `source` [B, H, W] is ink from 0 to 1 in float32, and `source_lengths` their widths;
     `references` [B, R, T']: every acceptable output (an unused slot is all `PAD`);
     `alignment` [B, T]: the gold source position of each target step, -1 if it has none;
-    [B, T, G] if a step has up to G gold positions, all of them right.
+    [B, T, G] if a step has up to G gold positions, all of them right;
+    `unseen`: for each example, its symbols that are not in the vocabulary; empty if there are none.
     """
 
     source: Tensor
@@ -40,10 +58,22 @@ class TransductionBatch(NamedTuple):
     target_lengths: Tensor
     references: Tensor
     alignment: Tensor
+    unseen: tuple[Unseen, ...] = ()
+
+    @property
+    def every_unseen(self) -> tuple[Unseen, ...]:
+        """`unseen`, with an entry for each example also if there are none."""
+        return self.unseen or (Unseen(),) * len(self.source)
 
 
-def unlabelled(source: Tensor, lengths: Tensor) -> TransductionBatch:
-    """A batch of sources only: the target is `EOS`, without references or alignment."""
+def unlabelled(source: Tensor, lengths: Tensor, unseen: tuple[Unseen, ...] = ()) -> TransductionBatch:
+    """A batch of sources only: the target is `EOS`, without references or alignment.
+
+    Args:
+        source: see `TransductionBatch`.
+        lengths: likewise.
+        unseen: likewise.
+    """
     examples = len(lengths)
     return TransductionBatch(
         source=source,
@@ -52,6 +82,7 @@ def unlabelled(source: Tensor, lengths: Tensor) -> TransductionBatch:
         target_lengths=torch.ones(examples, dtype=torch.int64),
         references=torch.zeros(examples, 0, 1, dtype=torch.int64),
         alignment=torch.full([examples, 1], -1),
+        unseen=unseen,
     )
 
 

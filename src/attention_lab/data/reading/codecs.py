@@ -16,6 +16,7 @@ from attention_lab.data.reading.batches import (
     ClassificationBatch,
     RegressionBatch,
     TransductionBatch,
+    Unseen,
     unlabelled,
 )
 from attention_lab.data.reading.files import LARGEST, parse_number
@@ -124,15 +125,16 @@ class TransductionCodec:
     def encode(self, lines: Sequence[str], first: int = 1) -> TransductionBatch:
         """Encode source lines; the target is only `EOS`, without references or alignment."""
         sources = Ragged([[*self.source.encode(line, place), EOS] for place, line in _numbered(lines, first)])
-        return unlabelled(sources[torch.arange(len(lines))], sources.lengths)
+        unseen = tuple(Unseen(self.source.unseen(line)) for line in lines)
+        return unlabelled(sources[torch.arange(len(lines))], sources.lengths, unseen)
 
-    def decode(self, ids: Ids) -> str:
-        """Target ids as text, up to the first `EOS`."""
-        return self.target.decode(ids)
+    def decode(self, ids: Ids, unseen: Sequence[str] = ()) -> str:
+        """Target ids as text, up to the first `EOS`; `unseen` as in `Tokenizer.decode`."""
+        return self.target.decode(ids, unseen)
 
-    def source_text(self, ids: Ids) -> str:
-        """Source ids as text, up to the first `EOS`."""
-        return self.source.decode(ids)
+    def source_text(self, ids: Ids, unseen: Sequence[str] = ()) -> str:
+        """Source ids as text, up to the first `EOS`; `unseen` as in `Tokenizer.decode`."""
+        return self.source.decode(ids, unseen)
 
     def source_labels(self, ids: Ids) -> list[str]:
         """A label for each source step, including `</s>` but not padding."""

@@ -30,6 +30,8 @@ class DataModule(pl.LightningDataModule, ABC):
     Attributes:
         shared: after `setup`, a line about examples of the user's files that occur in several parts; empty if
             there are none.
+        unseen: after `setup`, for each part of the user's files, a line about symbols that the model does not
+            know; empty if there are none.
     """
 
     codec: Codec
@@ -41,7 +43,7 @@ class DataModule(pl.LightningDataModule, ABC):
         super().__init__()
         check_batch_size(batch_size)
         self.batch_size = batch_size
-        self.shared = ""
+        self.shared, self.unseen = "", Parts("", "", "")
         self._parts: Parts[Split] | None = None
 
     @abstractmethod

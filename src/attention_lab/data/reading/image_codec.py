@@ -117,12 +117,12 @@ class ImageCodec:
         images = Images(pictures)
         return unlabelled(images[torch.arange(len(lines))], images.lengths)
 
-    def decode(self, ids: Ids) -> str:
-        """Target ids as text, up to the first `EOS`."""
-        return self.target.decode(ids)
+    def decode(self, ids: Ids, unseen: Sequence[str] = ()) -> str:
+        """Target ids as text, up to the first `EOS`; `unseen` as in `Tokenizer.decode`."""
+        return self.target.decode(ids, unseen)
 
-    def source_text(self, picture: Tensor) -> str:
-        """A one-line description of a picture [H, W]."""
+    def source_text(self, picture: Tensor, unseen: Sequence[str] = ()) -> str:
+        """A one-line description of a picture [H, W], in which no symbol can be `unseen`."""
         height, width = picture.shape
         return f"picture of {width} x {height}"
 

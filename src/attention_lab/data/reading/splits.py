@@ -12,6 +12,7 @@ from attention_lab.data.reading.batches import (
     LanguageBatch,
     RegressionBatch,
     TransductionBatch,
+    Unseen,
 )
 from attention_lab.data.reading.image_codec import Images
 from attention_lab.data.reading.node_codec import NodeSplit
@@ -45,6 +46,7 @@ class TransductionSplit(Dataset[TransductionBatch]):
         references: the acceptable targets of each example.
         alignments: the gold source position of each target step, or empty.
         places: number of gold positions per step; if there are several, `alignments` lists them in a row.
+        unseen: the symbols of each example that are not in the vocabulary.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class TransductionSplit(Dataset[TransductionBatch]):
         references: Sequence[Sequence[Sequence[int]]],
         alignments: Sequence[Sequence[int]],
         places: int = 1,
+        unseen: Sequence[Unseen] = (),
     ) -> None:
         self._source = sources if isinstance(sources, Images) else Ragged(sources)
         self._target = Ragged(targets)
@@ -63,6 +66,7 @@ class TransductionSplit(Dataset[TransductionBatch]):
         ends = list(accumulate(map(len, references), initial=1))
         self._slots = Ragged([range(*bounds) for bounds in pairwise(ends)], padding=0)
         self.lengths = self._source.lengths + self._target.lengths
+        self._unseen = unseen if any(one.source or any(one.references) for one in unseen) else ()
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -80,6 +84,7 @@ class TransductionSplit(Dataset[TransductionBatch]):
             target_lengths=self._target.lengths[index],
             references=self._references[self._slots[index]],
             alignment=alignment,
+            unseen=tuple(self._unseen[row] for row in index.tolist()) if self._unseen else (),
         )
 
 

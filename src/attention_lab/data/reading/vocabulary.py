@@ -134,6 +134,10 @@ class Vocabulary:
         """The ids of `tokens`; `UNK` for a symbol that is not in the vocabulary."""
         return [self._ids.get(token, UNK) for token in tokens]
 
+    def unseen(self, tokens: Iterable[str]) -> tuple[str, ...]:
+        """The `tokens` that are not in the vocabulary, in order."""
+        return tuple(token for token in tokens if token not in self._ids)
+
     def in_other(self, other: "Vocabulary") -> tuple[int, ...]:
         """For each of these ids, that of the same symbol in the other vocabulary, or `PAD` if it has none."""
         return (PAD,) * len(SPECIALS) + tuple(other._ids.get(symbol, PAD) for symbol in self.symbols)
@@ -160,19 +164,26 @@ class Tokenizer:
         if not text.strip():
             raise LabError(f"{place}: the line is empty; at least one symbol is needed")
         try:
-            return self.vocabulary.ids(self.notation.tokens(text.strip("\r\n")))
+            return self.vocabulary.ids(self.tokens(text))
         except LabError as error:
             raise LabError(f"{place}: {error}") from None
 
-    def unseen(self, text: str) -> list[str]:
-        """The symbols of `text` that are not in the vocabulary, each once."""
-        tokens = self.notation.tokens(text.strip("\r\n"))
-        return list(dict.fromkeys(one for one in tokens if self.vocabulary.ids([one]) == [UNK]))
+    def unseen(self, text: str) -> tuple[str, ...]:
+        """The symbols of `text` that are not in the vocabulary, in order."""
+        return self.vocabulary.unseen(self.tokens(text))
 
-    def decode(self, ids: Ids) -> str:
-        """The text before the first `EOS` or `PAD`."""
+    def tokens(self, text: str) -> tuple[str, ...]:
+        """The symbols of one line."""
+        return self.notation.tokens(text.strip("\r\n"))
+
+    def decode(self, ids: Ids, unseen: Sequence[str] = ()) -> str:
+        """The text before the first `EOS` or `PAD`; `unseen` are the symbols of its unknown ids, if known."""
         content = takewhile(lambda number: number not in (EOS, PAD), _integers(ids))
-        return self.notation.text(self.vocabulary.symbol(number) for number in content)
+        rest = iter(unseen)
+        return self.notation.text(
+            next(rest, SPECIALS[UNK]) if number == UNK else self.vocabulary.symbol(number)
+            for number in content
+        )
 
     def labels(self, ids: Ids) -> list[str]:
         """One label for each step before the first `PAD`; the end is shown as `</s>`."""

@@ -10,7 +10,8 @@ from attention_lab.sizes import PAD
 
 def duplicate(batch: TransductionBatch) -> TransductionBatch:
     """The batch followed by itself: in one pass, each copy has dropout of its own."""
-    return TransductionBatch(*(torch.cat([field, field]) for field in batch))
+    tensors = (torch.cat([field, field]) for field in batch if isinstance(field, Tensor))
+    return TransductionBatch._make([*tensors, batch.unseen * 2])
 
 
 def divergence(logits: Tensor, target: Tensor) -> Tensor:

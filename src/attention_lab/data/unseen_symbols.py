@@ -1,0 +1,99 @@
+"""Symbols of data and inputs that training had none of: which ones, and in how many examples."""
+
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import NamedTuple, TypeVar
+
+from attention_lab.data.reading.files import FileSpec
+from attention_lab.data.reading.parts import Parts
+from attention_lab.data.reading.vocabulary import Vocabulary, is_tag
+from attention_lab.text_tables import printable
+
+Sequences = Iterable[Sequence[str]]
+S = TypeVar("S", bound=Sequences)
+_NAMED, _LONGEST = 5, 20
+"""Most symbols that a message names, and most characters of each."""
+
+
+class Terms(NamedTuple):
+    """The words of a message.
+
+    Attributes:
+        symbol: the kind of symbol, in the singular.
+        examples: the kind of example, in the plural.
+        effect: what the model does with such symbols.
+        reason: why it does not know them; `{s}` is the ending of a verb in the singular.
+    """
+
+    symbol: str = "symbol"
+    examples: str = "examples"
+    effect: str = "read as unknown"
+    reason: str = "never occur{s} in training"
+
+
+def unseen_symbols(
+    sequences: Sequences, vocabulary: Vocabulary, place: str, terms: Terms, number: str = ""
+) -> str:
+    """One line that names the symbols that a vocabulary has not; empty if there are none.
+
+    Args:
+        sequences: the symbols of each example.
+        vocabulary: the symbols of training.
+        place: the name of the file, or other place, that the examples are from.
+        terms: the words of the message.
+        number: what the number of an example is called ("line"); without it the first one is not named.
+
+    >>> unseen_symbols(["ab", "cdc"], Vocabulary(["a", "b"]), "a.tsv", Terms())
+    "2 symbols in a.tsv never occur in training and are read as unknown: 'c', 'd' (in 1 of 2 examples)"
+    """
+    counts: Counter[str] = Counter()
+    total, affected = 0, []
+    for total, symbols in enumerate(sequences, start=1):  # it is used after the loop
+        if missing := set(vocabulary.unseen(symbols)):
+            counts.update(sorted(missing))
+            affected.append(total)
+    first = f", first in {number} {affected[0]:,}" if number and affected else ""
+    return _line(counts, place, terms, f"{len(affected):,} of {total:,} {terms.examples}{first}")
+
+
+def unseen_in_files(parts: Parts[S], vocabulary: Vocabulary, files: FileSpec, terms: Terms) -> Parts[str]:
+    """`unseen_symbols` of the validation and the test part; for the training part, an empty text."""
+    line = "line" if files.file is None else ""
+    return Parts(
+        "",
+        unseen_symbols(parts.validation, vocabulary, files.names.validation, terms, line),
+        unseen_symbols(parts.test, vocabulary, files.names.test, terms, line),
+    )
+
+
+def unseen_in_texts(parts: Parts[S], vocabulary: Vocabulary, files: FileSpec, terms: Terms) -> Parts[str]:
+    """`unseen_in_files` of running texts, which counts symbols instead of examples."""
+
+    def line(blocks: Sequences, place: str) -> str:
+        counts = Counter(chain.from_iterable(blocks))
+        missing = Counter({symbol: counts[symbol] for symbol in vocabulary.unseen(counts)})
+        share = f"{missing.total():,} of {counts.total():,} {terms.examples}"
+        return _line(missing, place, terms, share)
+
+    return Parts("", line(parts.validation, files.names.validation), line(parts.test, files.names.test))
+
+
+def _line(counts: Counter[str], place: str, terms: Terms, share: str) -> str:
+    if not counts:
+        return ""
+    names = list(dict.fromkeys(_name(symbol) for symbol, _ in counts.most_common()))
+    one = len(names) == 1
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return (
+        f"{len(names):,} {terms.symbol}{'' if one else 's'} in {place} {terms.reason.format(s='s' * one)} "
+        f"and {'is' if one else 'are'} {terms.effect}: {', '.join(names[:_NAMED])}{more} (in {share})"
+    )
+
+
+def _name(symbol: str) -> str:
+    """A symbol in quotes; a character that cannot be seen on its own by its number."""
+    if len(symbol) == 1 and unicodedata.category(symbol)[0] in "CMZ" and symbol != " ":
+        return f"U+{ord(symbol):04X}"
+    return f"'{printable(symbol[1:] if is_tag(symbol) else symbol, _LONGEST)}'"

@@ -1,0 +1,130 @@
+"""Symbols that training had none of are told in one line for each file, for all data with a vocabulary."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image
+
+from attention_lab.data import CMUDict, DataModule, ImageFiles, Inflection, Labelled, Pairs, Text
+from attention_lab.data.reading.codecs import TransductionCodec
+from attention_lab.data.reading.vocabulary import Vocabulary
+from attention_lab.data.unseen_symbols import Terms, unseen_symbols
+
+FILES = {"train_file": "train", "validation_file": "dev", "test_file": "test"}
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def _data(make: Callable[..., Any], *texts: str, **options: Any) -> Any:
+    for name, text in zip(FILES.values(), texts, strict=True):
+        Path(name).write_text(text, encoding="utf-8")
+    data = make(**FILES, **options)
+    data.setup()
+    return data
+
+
+def _told(make: Callable[..., DataModule], *texts: str, **options: Any) -> tuple[str, str, str]:
+    return tuple(_data(make, *texts, **options).unseen)
+
+
+def test_both_sides_of_pairs() -> None:
+    told = _told(Pairs, "ab\tx\n", "ba\tx\nac\txé\nd\ty\n", "b\tx\n")
+    assert told == (
+        "",
+        "2 source symbols in dev never occur in training and are read as unknown: 'c', 'd' "
+        "(in 2 of 3 examples, first in line 2); "
+        "2 target symbols in dev never occur in training and are never written: 'é', 'y' "
+        "(in 2 of 3 examples, first in line 2)",
+        "",
+    )
+
+
+def test_the_commonest_come_first_and_all_are_bounded() -> None:
+    rows = ["q", "z", "qz", "z", "vuwxz", "Z" * 100]
+    line = unseen_symbols(rows, Vocabulary(["a"]), "a.tsv", Terms())
+    assert line == (
+        "7 symbols in a.tsv never occur in training and are read as unknown: 'z', 'q', 'u', 'v', 'w' "
+        "and 2 more (in 6 of 6 examples)"
+    )
+    long = unseen_symbols([["Z" * 100]], Vocabulary(["a"]), "a.tsv", Terms())
+    assert f"'{'Z' * 19}…'" in long
+    hidden = unseen_symbols(["\u0301\x1b\u00a0"], Vocabulary(["a"]), "a.tsv", Terms())
+    assert "U+001B, U+00A0, U+0301" in hidden
+
+
+def test_lemmas_and_tags() -> None:
+    told = _told(Inflection, "go\tgoes\tV;3\n", "go\tgone\tV;PTCP\n", "so\tses\tV\n")
+    assert told[1] == (
+        "1 source symbol in dev never occurs in training and is read as unknown: 'PTCP' "
+        "(in 1 of 1 examples, first in line 1); "
+        "1 target symbol in dev never occurs in training and is never written: 'n' "
+        "(in 1 of 1 examples, first in line 1)"
+    )
+    assert told[2] == ""
+
+
+def test_labelled_words() -> None:
+    told = _told(Labelled, "p\tone two\nn\tthree\n", "p\tone four five\nn\ttwo\n", "n\tthree\n")
+    assert told[1:] == (
+        "2 words in dev never occur in training and are read as unknown: 'five', 'four' "
+        "(in 1 of 2 texts, first in line 1)",
+        "",
+    )
+
+
+def test_running_texts_count_symbols() -> None:
+    told = _told(Text, "aabbc\n", "abcca\n", "ab\n", block_size=2)
+    assert told[1] == (
+        "1 character in dev occurs in training less than data.min_count=2 times and is read as unknown: 'c' "
+        "(in 2 of 5 characters)"
+    )
+    words = _told(Text, "a b\n", "a c\n", "d\n", unit="words", min_count=1)
+    assert words[2] == "1 word in test never occurs in training and is read as unknown: 'd' (in 1 of 1 words)"
+
+
+def test_texts_of_pictures() -> None:
+    Image.new("L", (8, 8), 255).save("a.png")
+    told = _told(ImageFiles, "a.png\tx\n", "a.png\ty\n", "a.png\tx\n", height=8)
+    assert told[1].startswith("1 symbol in dev never occurs in training and is never written: 'y' (in 1 of 1")
+
+
+def test_a_file_that_is_split_has_no_line_numbers_and_packaged_data_no_line_at_all() -> None:
+    Path("one").write_text("".join(f"{letter}\t{letter}\n" for letter in "abcdefghij"))
+    data = Pairs(file="one")
+    data.setup()
+    assert "source symbol in one (test) never occurs" in data.unseen.test
+    assert "line" not in data.unseen.test
+    packaged = CMUDict(size=10, validation_size=10, test_size=10)
+    packaged.setup()
+    assert packaged.unseen == ("", "", "")
+
+
+def test_the_vocabulary_is_that_of_the_trained_model() -> None:
+    codec = _data(Pairs, "abc\tx\n", "a\tx\n", "a\tx\n").codec
+    Path("test").write_text("cd\tx\n")
+    again = Pairs(**{**FILES, "train_file": "dev"})
+    again.codec = TransductionCodec.from_state(codec.state())
+    again.setup()
+    assert "unknown: 'd' (in" in again.unseen.test
+
+
+def test_batches_carry_the_symbols_that_have_no_id() -> None:
+    data = _data(Pairs, "ab\txy\n", "a\tx\n", "aé\tx\naé\txñy\nb\ty\n")
+    batch = data.parts.test[torch.arange(2)]
+    codec = data.codec
+    assert [
+        codec.source_text(ids, one.source) for ids, one in zip(batch.source, batch.unseen, strict=True)
+    ] == [
+        "aé",
+        "b",
+    ]
+    assert codec.source_text(batch.source[0]) == "a<unk>"
+    assert codec.decode(batch.references[0, 1], batch.unseen[0].references[1]) == "xñy"
+    assert data.parts.validation[torch.arange(1)].unseen == ()
+    assert codec.encode(["ñb"]).unseen[0].source == ("ñ",)
