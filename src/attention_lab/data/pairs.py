@@ -11,6 +11,7 @@ from attention_lab.data.reading.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.parts import Parts
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.data.specs.files import PairsSpec
+from attention_lab.data.split_hints import hint_of_spaces
 from attention_lab.data.subwords import learn_pieces, pieces_of
 from attention_lab.data.transduction import Example, TransductionData
 
@@ -42,10 +43,17 @@ class Pairs(TransductionData):
         rows = read_once(self.files)
         self.source = self._with_pieces("source", [row.first for row in rows.train])
         self.target = self._with_pieces("target", [row.second for row in rows.train])
+        if self.given(TransductionCodec) is None:
+            self._add_hint("source", [row.first for row in rows.train])
+            self._add_hint("target", [row.second for row in rows.train])
         parts = rows.map(lambda part: [example(row) for row in part])
         keyed = parts.map(lambda part: [Keyed(tuple(one.source), tuple(one.target)) for one in part])
         self.shared = shared_examples(keyed, self.files.names, "target")
         return parts
+
+    def _add_hint(self, side: Literal["source", "target"], texts: Sequence[str]) -> None:
+        if getattr(self, side).split == "characters" and (hint := hint_of_spaces(texts, side)):
+            self.hints[f"data.{side}_split"] = hint
 
     def _with_pieces(self, side: Literal["source", "target"], texts: Sequence[str]) -> Notation:
         """A side's notation, with the subwords of the given codec, or learned from the training texts."""

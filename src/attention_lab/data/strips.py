@@ -22,6 +22,7 @@ from attention_lab.data.reading.splits import Split, TransductionSplit
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.data.specs.files import ImageFilesSpec
 from attention_lab.data.specs.sampled import DigitStripsSpec
+from attention_lab.data.split_hints import hint_of_spaces
 from attention_lab.data.unseen_symbols import Terms, unseen_in_files
 from attention_lab.errors import LabError
 from attention_lab.sizes import EOS, ImageSizes
@@ -205,6 +206,9 @@ class ImageFiles(ImageTransductionData):
             return Pictured(picture, self.notation.tokens(row.second))
 
         rows = read_once(self.files)
+        hint = hint_of_spaces([row.second for row in rows.train], "target")
+        if hint and self.notation.split == "characters" and self.given(ImageCodec) is None:
+            self.hints["data.target_split"] = hint
         parts = rows.map(lambda part: [example(row) for row in part])
         keyed = parts.map(lambda part: [Keyed(_content(one.picture), tuple(one.target)) for one in part])
         self.shared = shared_examples(keyed, self.files.names, "text")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 
+from attention_lab.commandline.overrides import keys
 from attention_lab.interruption.signals import is_rank_zero
 
 if TYPE_CHECKING:  # it would import torch
@@ -47,7 +48,9 @@ def silence_libraries() -> None:
 
 
 def warn_of_data(data: "DataModule", stage: str) -> None:
-    """Warn, once in a sweep, of examples that parts of the data share, and of symbols that training has not.
+    """Warn, once in a sweep, of examples that parts of the data share and of symbols that training lacks.
+
+    Hints about options follow, except those that are given on the command line.
 
     Args:
         data: the data, after `setup`.
@@ -58,6 +61,9 @@ def warn_of_data(data: "DataModule", stage: str) -> None:
     unseen = (data.unseen.test,) if stage == "test" else (data.unseen.validation, data.unseen.test)
     for line in filter(None, (data.shared, *unseen)):
         print(f"Warning: {line}", file=sys.stderr)
+    given = keys(HydraConfig.get().overrides.task)
+    for line in (hint for option, hint in data.hints.items() if option not in given):
+        print(f"Hint: {line}", file=sys.stderr)
 
 
 def in_sweep() -> bool:

@@ -32,6 +32,7 @@ class DataModule(pl.LightningDataModule, ABC):
             there are none.
         unseen: after `setup`, for each part of the user's files, a line about symbols that the model does not
             know; empty if there are none.
+        hints: after `setup`, by option, a line about a setting that the user's files probably need.
     """
 
     codec: Codec
@@ -44,6 +45,7 @@ class DataModule(pl.LightningDataModule, ABC):
         check_batch_size(batch_size)
         self.batch_size = batch_size
         self.shared, self.unseen = "", Parts("", "", "")
+        self.hints: dict[str, str] = {}
         self._parts: Parts[Split] | None = None
 
     @abstractmethod

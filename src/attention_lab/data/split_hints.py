@@ -1,0 +1,47 @@
+"""Recognise texts that are lists of symbols with spaces between them, such as phones: `HH AH L OW`."""
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import islice
+
+from attention_lab.text_tables import printable
+
+_READ, _LEAST = 10_000, 20
+"""Most texts that are looked at, and the fewest that tell anything."""
+_INVENTORY, _LENGTH = 300, 2.5
+"""Most different symbols, and most characters of one on average; words of a language have 4 or more."""
+_HAPAX, _SINGLE, _SAME = 0.1, 0.1, 0.9
+"""Most symbols that occur once, texts of one symbol, and texts of equally many, which are rather dates."""
+
+
+def hint_of_spaces(texts: Sequence[str], side: str) -> str:
+    """A line that suggests to split texts at spaces, if they look like lists of symbols; otherwise empty.
+
+    Symbols, unlike words, are few and short, and new texts bring hardly any new ones: the share of those that
+    occur once estimates how many (Good 1953). A format, such as a date, has the same number of fields.
+
+    Args:
+        texts: the texts of the training part, which are split into characters.
+        side: "source" or "target".
+    """
+    split = [text.split() for text in islice(texts, _READ)]
+    symbols = Counter(symbol for row in split for symbol in row)
+    lengths = Counter(map(len, split))
+    total, rows = symbols.total(), len(split)
+    if (
+        rows < _LEAST
+        or len(symbols) > _INVENTORY
+        or sum(count == 1 for count in symbols.values()) > _HAPAX * total
+        or sum(len(symbol) * count for symbol, count in symbols.items()) > _LENGTH * total
+        or lengths[1] > _SINGLE * rows
+        or max(lengths.values()) > _SAME * rows
+    ):
+        return ""
+    longer = [symbol for symbol, _ in symbols.most_common() if len(symbol) > 1]
+    if not longer:
+        return ""
+    example = printable(" ".join(min((row for row in split if longer[0] in row), key=len)), 40)
+    return (
+        f"the {side}s look like symbols with spaces between them ('{example}'), "
+        f"and are read character by character: data.{side}_split=spaces reads '{longer[0]}' as one symbol"
+    )

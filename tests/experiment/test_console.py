@@ -1,0 +1,40 @@
+"""What the console says about data."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from attention_lab.data.reading.parts import Parts
+from attention_lab.experiment import console
+
+DATA = SimpleNamespace(
+    shared="shared examples",
+    unseen=Parts("", "in dev", "in test"),
+    hints={"data.target_split": "split targets", "data.source_split": "split sources"},
+)
+
+
+@pytest.mark.parametrize(
+    ("stage", "given", "said"),
+    [
+        ("fit", [], ["in dev", "in test", "split targets", "split sources"]),
+        ("test", ["data.target_split=characters"], ["in test", "split sources"]),
+    ],
+)
+def test_warnings_and_hints_are_one_line_each(
+    stage: str,
+    given: list[str],
+    said: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    hydra = SimpleNamespace(overrides=SimpleNamespace(task=given))
+    monkeypatch.setattr(console, "HydraConfig", SimpleNamespace(get=lambda: hydra))
+    monkeypatch.setattr(console, "in_sweep", lambda: False)
+    console.warn_of_data(DATA, stage)  # type: ignore[arg-type]
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "Warning: shared examples"
+    assert [line.partition(": ")[2] for line in lines[1:]] == said
+    assert [line for line in lines if "split" in line] == [
+        line for line in lines if line.startswith("Hint: ")
+    ]
