@@ -37,6 +37,11 @@ def _check_line(done, part: str) -> None:
         ("model.hiden_size=3", "there is no option model.hiden_size; did you mean model.hidden_size?"),
         ("~callbacks.progess_bar", "did you mean callbacks.progress_bar?"),
         ("data.train_size=5", "there is no option data.train_size: data has size, stress"),
+        (
+            "data.test_file=a",
+            "there is no option data.test_file; data=image_files, inflection, ",
+        ),
+        ("debug=null", "debug=null: leave it out to choose nothing, or choose default, fast_dev_run"),
         ("trainer.limit_val_batches=2", "add it with +trainer.limit_val_batches=..."),
         ("theorem.kernels=[1]", "there is no option theorem.kernels: theorem has none"),
         ("+seed=2", "the option seed already exists: leave out the + before it"),

@@ -52,9 +52,9 @@ def _check_refused(done, *parts: str) -> None:
         (["data=pairs"], ["data.train_file", "give all three files, or data.file"]),
         ([*TOY, "model.hidden_size=7"], ["model.hidden_size", "even"]),
         (["model=multihead", "model.heads=5"], ["model.d_model=64 must be a multiple of model.heads=5"]),
-        ([*TOY, "normalizer.temperature=0.0"], ["normalizer.temperature must be above 0"]),
-        ([*TOY, "task.beam_size=0"], ["task.beam_size must be from 1 to 1000, got 0"]),
-        ([*TOY, "task.beam_size=1000000000"], ["task.beam_size must be from 1 to 1000, got 1000000000"]),
+        ([*TOY, "normalizer.temperature=0.0"], ["normalizer.temperature=0.0: choose a number above 0"]),
+        ([*TOY, "task.beam_size=0"], ["task.beam_size=0: choose 1 or more"]),
+        ([*TOY, "task.beam_size=1000000000"], ["task.beam_size=1000000000: choose at most 1000"]),
         ([*TOY, "pictures_format=jpg"], ["pictures_format=jpg: choose png, svg, pdf"]),
         (
             ["stage=leaderboard", "run=.", "pictures_format=eps"],

@@ -28,7 +28,7 @@ for number, line in enumerate(sys.stdin.read().splitlines()):
         runpy.run_path(program, run_name="__main__")
         print("no error")
     except SystemExit as end:
-        print(end.code, "torch" in sys.modules, Path(folder, str(number)).exists())
+        print(end.code, "torch" in sys.modules, Path(folder, str(number)).exists(), flush=True)
 """
 """Runs each line of standard input as a command line, all in one process."""
 
@@ -40,6 +40,13 @@ MISTAKES = [
     ("data=pairs data.file=bad.tsv", "bad.tsv:2: 0 tabs where one is needed: source<TAB>target"),
     ("model.cell=rnn", "model.cell=rnn is unknown: choose lstm or gru"),
     ("seed=-1", "seed=-1: choose 0 or more"),
+    ("resume=auto model.cell=rnn", "model.cell=rnn is unknown: choose lstm or gru"),
+    (
+        "stage=test ckpt_path=a.ckpt data=pairs data.test_file=bad.tsv",
+        "bad.tsv:2: 0 tabs where one is needed",
+    ),
+    ("stage=test ckpt_path=a.ckpt scoring=dot", "stage=test takes scoring from the checkpoint: leave out"),
+    ("window=band window.falloff=linear", "window.falloff=linear is unknown: choose none, gaussian"),
     ("stage=theorem", "stage=theorem needs a theorem: choose experiment="),
 ]
 """Command lines and how their messages begin."""

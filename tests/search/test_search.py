@@ -67,9 +67,9 @@ def test_a_search_writes_a_table_and_its_best_run_can_be_repeated(command, tmp_p
     assert [(row["trial"], row["state"], row["normalizer.temperature"]) for row in rows] == [
         ("1", "complete", "1.0"), ("2", "complete", "1.0"), ("0", "failed", "0.0")
     ]  # fmt: skip
-    assert rows[2]["why"].startswith("normalizer.temperature must be above 0")
+    assert rows[2]["why"].startswith("normalizer.temperature=0.0: choose a number above 0")
     assert "2 complete, 1 failed" in done.out
-    assert "failed: trial 0: normalizer.temperature must be above 0" in done.out
+    assert "failed: trial 0: normalizer.temperature=0.0: choose a number above 0" in done.out
     assert done.status == 1
     assert done.err.startswith("Error: 1 trial failed; the last: normalizer.temperature")
     # The study is complete: the same command has nothing to run and no longer fails.

@@ -1,7 +1,6 @@
 """Check the chosen groups and the ranges of options before importing anything heavy."""
 
 import difflib
-import math
 import os
 import re
 import sys
@@ -14,6 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.commandline.incompatible import find_incompatibility
 from attention_lab.commandline.option_checks import check_arguments
+from attention_lab.commandline.option_ranges import LARGEST_SEED, check_ranges
 from attention_lab.commandline.overrides import listed_texts, parse
 from attention_lab.errors import LabError
 
@@ -27,8 +27,8 @@ REQUIRED_EXTRAS = {
     "launcher=ray": ("hydra_plugins.hydra_ray_launcher", "ray"),
 }
 """The package that a choice needs, and the extra that installs it."""
-NULL_CHOICES = ("debug=null", "experiment=null", "launcher=null", "sweep=null")
-"""Groups that may be left without a choice."""
+OPTIONAL = ("debug", "experiment", "launcher", "sweep")
+"""Groups of which nothing is chosen unless the command line does."""
 
 
 def check_choices(folder: str, arguments: Sequence[str] | None = None) -> None:
@@ -62,8 +62,9 @@ def _check_choice(argument: str, root: Path) -> None:
         return
     known = sorted(path.stem for path in (root / group).glob("*.yaml"))
     for choice in listed_texts(override):
-        unknown = choice not in known and f"{group}={choice}" not in NULL_CHOICES
-        if unknown and re.fullmatch(r"[\w-]+", choice):
+        if group in OPTIONAL and choice in ("null", ""):
+            raise LabError(f"{group}={choice}: leave it out to choose nothing, or choose {', '.join(known)}")
+        if choice not in known and re.fullmatch(r"[\w-]*", choice):
             near = difflib.get_close_matches(choice, known, 1)
             hint = f" (did you mean {near[0]}?)" if near else ""
             raise LabError(f"{group}={choice} is unknown{hint}: choose {', '.join(known)}")
@@ -88,7 +89,7 @@ def check_combination(config: DictConfig) -> None:
         LabError: the combination cannot work, or an option is out of range; the message names valid choices.
     """
     _check_machine(config)
-    _check_ranges(config)
+    check_ranges(config)
     check_labels(config)
     check_pictures_format(config)
     needs, kind = config.model.get("needs"), config.data.get("kind")
@@ -134,48 +135,7 @@ def check_theorem(config: DictConfig) -> None:
         known = [name for name, file in group_files("experiment") if "theorem" in file]
         raise LabError(f"stage=theorem needs a theorem: choose experiment={', '.join(known)}")
     _check_machine(config)
-    _check_ranges(config)
-
-
-MINIMUMS = {
-    "seed": 0,
-    "pictures": 0,
-    "threads": 1,
-    "trainer.gradient_clip_val": 0,
-    "trainer.log_every_n_steps": 0,
-    "trainer.check_val_every_n_epoch": 1,
-    "trainer.num_sanity_val_steps": -1,
-    "trainer.accumulate_grad_batches": 1,
-}
-"""Smallest valid values of options for which Lightning accepts lower ones, then ignores them or crashes."""
-MOST = {"pictures": 1000, "threads": 1024}
-"""Largest values of options; more would take hours, or more resources than a machine has."""
-LARGEST_SEED = 2**32 - 1
-"""The largest seed that NumPy accepts."""
-FRACTIONS = ("schedule.warmup", "model.dropout", "model.attention_dropout")
-
-
-def _check_ranges(config: DictConfig) -> None:
-    """Reject values that are out of range and would otherwise be noticed late or never."""
-    for key, least in MINIMUMS.items():
-        value = _number(config, key)
-        if value is not None and not value >= least:
-            raise LabError(f"{key}={value}: choose {least} or more")
-    for key, most in MOST.items():
-        value = _number(config, key)
-        if value is not None and not value <= most:
-            raise LabError(f"{key}={value}: choose at most {most}")
-    for key in FRACTIONS:
-        value = _number(config, key)
-        if value is not None and not 0 <= value <= 1:
-            raise LabError(f"{key}={value}: choose a fraction from 0 to 1")
-    for key in ("optimizer.lr", "trainer.val_check_interval"):
-        value = _number(config, key)
-        if config.stage == "fit" and value is not None and not 0 < value < math.inf:
-            raise LabError(f"{key}={value}: choose a number above 0")
-    inputs, target = OmegaConf.select(config, "data.inputs"), OmegaConf.select(config, "data.target")
-    if OmegaConf.is_list(inputs) and target in inputs:
-        raise LabError(f"data.target={target} is among data.inputs: remove it there")
+    check_ranges(config)
 
 
 def _check_machine(config: DictConfig) -> None:
@@ -202,11 +162,6 @@ def warning_of_few_cores(config: DictConfig) -> str:
         f"trainer.devices={devices} starts {devices} processes, and this machine has {cores} "
         f"{'core' if cores == 1 else 'cores'} for them: trainer.devices={cores} is faster"
     )
-
-
-def _number(config: DictConfig, key: str) -> float | None:
-    value = OmegaConf.select(config, key)
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _check_mechanism(config: DictConfig) -> None:

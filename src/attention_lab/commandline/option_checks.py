@@ -61,7 +61,10 @@ def check_arguments(arguments: Sequence[str], root: Path) -> None:
         return  # Hydra will report it
     for one in options:
         if one.package is None:
-            _check(one, known, options)
+            try:
+                _check(one, known, options)
+            except LabError as error:
+                raise LabError(_with_owners(str(error), one, chosen, root)) from None
 
 
 @cache
@@ -105,6 +108,21 @@ def _check(one: Override, known: Defaults, options: Sequence[Override]) -> None:
     if found and not custom_class and not one.is_delete() and key not in ANY_TYPE:
         for value in listed_values(one):
             _check_value(key, value, default)
+
+
+def _with_owners(message: str, one: Override, chosen: Sequence[Override], root: Path) -> str:
+    """The message about an unknown option, with the choices that have it if none of its group was given."""
+    group, _, option = one.key_or_group.partition(".")
+    missing = message.startswith(f"there is no option {group}.{option}")
+    if not missing or any(other.key_or_group == group for other in chosen) or not (root / group).is_dir():
+        return message
+    paths = sorted((root / group).glob("*.yaml"))
+    files: dict[str, Any] = {path.stem: OmegaConf.load(path) for path in paths}
+    owners = [name for name, file in files.items() if option in (file.get(group) or file)]
+    if not owners:
+        return message
+    have = "has" if len(owners) == 1 else "have"
+    return f"{message.partition('; did you mean')[0]}; {group}={', '.join(owners)} {have} it"
 
 
 def _select(known: Defaults, key: str) -> tuple[bool, Any]:

@@ -40,7 +40,8 @@ def hint_of_spaces(texts: Sequence[str], side: str) -> str:
     longer = [symbol for symbol, _ in symbols.most_common() if len(symbol) > 1]
     if not longer:
         return ""
-    example = printable(" ".join(min((row for row in split if longer[0] in row), key=len)), 40)
+    shortest = min((row for row in split if longer[0] in row), key=lambda row: len(row))
+    example = printable(" ".join(shortest), 40)
     return (
         f"the {side}s look like symbols with spaces between them ('{example}'), "
         f"and are read character by character: data.{side}_split=spaces reads '{longer[0]}' as one symbol"

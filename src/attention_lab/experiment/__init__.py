@@ -138,17 +138,28 @@ def _check_early(config: DictConfig) -> None:
     Raises:
         LabError: see the checks.
     """
-    from attention_lab.data.specs import check_data
+    from attention_lab.commandline.overrides import keys
+    from attention_lab.data.specs import check_data, check_given_data
     from attention_lab.experiment.inputs import check_inputs
+    from attention_lab.interruption import resume
     from attention_lab.models.specs import check_model
     from attention_lab.runs.checkpoint_paths import needed_checkpoints, one_checkpoint
+    from attention_lab.runs.parts import MECHANISM
 
     plain: Any = OmegaConf.to_container(config)
     if config.stage != "fit":
         needed_checkpoints(plain["ckpt_path"], config.stage)
+        given = keys(HydraConfig.get().overrides.task)
+        if part := next((key for key in given if key in MECHANISM), None):
+            raise LabError(f"stage={config.stage} takes {part} from the checkpoint: leave out {part}=...")
+        options = [key.removeprefix("data.") for key in given if key.startswith("data.")]
+        if options and config.stage == "test":
+            check_given_data(plain["data"], options)
         if config.stage == "predict":
             check_inputs(plain["inputs"], HydraConfig.get().overrides.task)
-    elif plain["resume"] is None:  # a run that has finished needs neither a checkpoint nor data
-        one_checkpoint(plain["ckpt_path"])
+    elif plain["resume"] is None or not resume.has_finished(Path(HydraConfig.get().runtime.output_dir)):
+        # a run that has finished needs neither model nor data, and one to be resumed has its own checkpoint
+        if plain["resume"] is None:
+            one_checkpoint(plain["ckpt_path"])
         check_model(plain["model"])
         check_data(plain["data"])

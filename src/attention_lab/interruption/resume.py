@@ -197,10 +197,15 @@ def _training_options(config: Mapping[str, Any]) -> dict[str, Any]:
     return without_run_folder(found, found.pop("trainer.default_root_dir", None))
 
 
+def has_finished(folder: Path) -> bool:
+    """Whether a run has written its results."""
+    return (folder / METRICS).is_file()
+
+
 def finished_results(folder: Path) -> dict[str, float] | None:
     """The results of a finished run, with a note on the console; None if the run is not finished."""
     file = folder / METRICS
-    if not file.is_file():
+    if not has_finished(folder):
         return None
     results: dict[str, float] = read_metrics(file)
     print(f"The run has already finished: its results are in {display_path(file)}")

@@ -128,7 +128,10 @@ def _markdown(
         kinds[one.edit.kind] += one.times
     symbols = sum(len(one.reference) for one in judged.values())
     mistaken = sum(one.edits > 0 for one in judged.values())
-    named = ", ".join(f"{kinds[kind]:,} {kind}s" for kind in ("substitution", "deletion", "insertion"))
+    named = ", ".join(
+        f"{kinds[kind]:,} {kind}{'' if kinds[kind] == 1 else 's'}"
+        for kind in ("substitution", "deletion", "insertion")
+    )
     parts = [
         "# Errors",
         f"{mistaken:,} of {len(judged):,} outputs equal none of their references. The nearest ones have "

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar, cast
+from typing import ClassVar, NamedTuple, Protocol, TypeVar, cast
 
 from attention_lab.data.reading.overlaps import part_names
 from attention_lab.data.reading.parts import Parts, check_fractions, partition
@@ -159,6 +159,10 @@ class FileSpec:
         """Names of the parts for messages."""
         return part_names(Parts(self.train_file, self.validation_file, self.test_file), self.file)
 
+    def check_file(self, path: str) -> None:
+        """Raise LabError if a file cannot be read, or is not what the data is read from."""
+        read_text(path)
+
     def gather(self, read: Callable[[str], T], part: Callable[[T], Parts[T]]) -> Parts[T]:
         """The results of `read` on three files, or on one file and then split by `part`.
 
@@ -186,9 +190,16 @@ class TextParts(FileSpec):
         seed: of the split of `file`.
     """
 
+    COLUMNS: ClassVar[Sequence[str]]
+    """The names of the columns."""
+
     seed: int = 0
 
-    def read(self, names: Sequence[str], key: Callable[[Row], Hashable]) -> Parts[list[Row]]:
+    def check_file(self, path: str) -> None:
+        """See `FileSpec`."""
+        read_columns(path, self.COLUMNS)
+
+    def read(self, key: Callable[[Row], Hashable]) -> Parts[list[Row]]:
         """The rows of each part; if a single file is split, rows with equal `key` stay together.
 
         Raises:
@@ -200,7 +211,7 @@ class TextParts(FileSpec):
                 numbers = partition([key(row) for row in rows], self.fractions, self.seed)
             return numbers.map(lambda chosen: [rows[number] for number in chosen])
 
-        return self.gather(lambda file: read_columns(file, names), part)
+        return self.gather(lambda file: read_columns(file, self.COLUMNS), part)
 
 
 class ReadsFiles(Protocol[T_co]):

@@ -4,11 +4,11 @@ A data set takes the fields of its spec as options; see `options_of`. The spec o
 reads and checks them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from attention_lab.constructor_options import find_spec
-from attention_lab.data.reading.files import read_ahead
+from attention_lab.data.reading.files import FileSpec, read_ahead
 from attention_lab.data.reading.parts import check_batch_size
 from attention_lab.data.specs import files, graph, packaged, sampled
 
@@ -56,3 +56,24 @@ def check_data(part: Mapping[str, Any]) -> None:
         check_batch_size(spec.batch_size)
     if hasattr(spec, "load"):
         read_ahead(spec)
+
+
+def check_given_data(part: Mapping[str, Any], given: Collection[str]) -> None:
+    """Check options that will replace those of a checkpoint, as far as they do not depend on the others.
+
+    Args:
+        part: the options.
+        given: the names of those to check.
+
+    Raises:
+        LabError: see `check_data`.
+    """
+    if "batch_size" in given:
+        check_batch_size(part["batch_size"])
+    kind = SPECS.get(str(part["_target_"]).removeprefix("attention_lab.data."), object)
+    spec = find_spec(SPECS, "attention_lab.data", part) if issubclass(kind, FileSpec) else None
+    if isinstance(spec, FileSpec):
+        for name in ("train_file", "validation_file", "test_file", "file"):
+            path = getattr(spec, name)
+            if name in given and path is not None:
+                spec.check_file(str(path))

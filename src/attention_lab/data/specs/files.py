@@ -26,6 +26,8 @@ class PairsSpec(TextParts):
         source_normalization: Unicode form "none", "NFC", "NFD" or "NFKD"; target_normalization: likewise.
     """
 
+    COLUMNS = ("source", "target")
+
     source_split: PairsCut = "characters"
     target_split: PairsCut = "characters"
     subwords: int = 1000
@@ -57,7 +59,7 @@ class PairsSpec(TextParts):
 
     def load(self) -> Parts[list[Row]]:
         """Read the files."""
-        return self.read(("source", "target"), key=lambda row: self._key(row.first))
+        return self.read(key=lambda row: self._key(row.first))
 
     def _key(self, text: str) -> tuple[str, ...]:
         """What repeated sources have in common; subwords are learned later."""
@@ -73,6 +75,8 @@ class LabelledSpec(TextParts):
         unit: the kind of token, "characters" or "words".
         max_length: the most tokens a text can have, also in prediction; None for the longest in the data.
     """
+
+    COLUMNS = ("label", "text")
 
     unit: TextUnit = "words"
     max_length: int | None = None
@@ -90,7 +94,7 @@ class LabelledSpec(TextParts):
 
     def load(self) -> Parts[list[Row]]:
         """Read the files."""
-        return self.read(("label", "text"), key=lambda row: self.notation.tokens(row.second))
+        return self.read(key=lambda row: self.notation.tokens(row.second))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,6 +145,8 @@ class ImageFilesSpec(TextParts):
         height: see `ImageTransductionData`; cell: likewise.
     """
 
+    COLUMNS = ("picture", "text")
+
     target_split: Cut = "characters"
     target_normalization: Normalization = "none"
     height: int = 32
@@ -154,7 +160,7 @@ class ImageFilesSpec(TextParts):
 
     def load(self) -> Parts[list[Row]]:
         """Read the files, but not the pictures that they name."""
-        return self.read(("picture", "text"), key=lambda row: row.first.strip())
+        return self.read(key=lambda row: row.first.strip())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,6 +173,8 @@ class InflectionSpec(TextParts):
         hallucinate: number of made-up examples to add to training; see `hallucination`.
         seed: of the split of `file` and of the made-up examples.
     """
+
+    COLUMNS = ("lemma", "form", "tags")
 
     normalization: Normalization = "none"
     known_forms: int = 0
@@ -185,7 +193,7 @@ class InflectionSpec(TextParts):
 
     def load(self) -> Parts[list[Row]]:
         """Read the files."""
-        return self.read(("lemma", "form", "tags"), key=lambda row: self.target.tokens(row.first))
+        return self.read(key=lambda row: self.target.tokens(row.first))
 
 
 @dataclass(frozen=True)

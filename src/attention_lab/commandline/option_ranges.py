@@ -1,0 +1,75 @@
+"""Ranges and choices of options that are checked before PyTorch is imported."""
+
+import math
+
+from omegaconf import DictConfig, OmegaConf
+
+from attention_lab.errors import LabError
+
+MINIMUMS = {
+    "seed": 0,
+    "pictures": 0,
+    "threads": 1,
+    "task.beam_size": 1,
+    "task.n_best": 1,
+    "trainer.max_epochs": -1,
+    "trainer.gradient_clip_val": 0,
+    "trainer.log_every_n_steps": 0,
+    "trainer.check_val_every_n_epoch": 1,
+    "trainer.num_sanity_val_steps": -1,
+    "trainer.accumulate_grad_batches": 1,
+}
+"""Smallest valid values of options for which Lightning accepts lower ones, then ignores them or crashes."""
+MOST = {"pictures": 1000, "threads": 1024, "task.beam_size": 1000, "task.n_best": 1000}
+"""Largest values of options; more would take hours, or more resources than a machine has."""
+LARGEST_SEED = 2**32 - 1
+"""The largest seed that NumPy accepts."""
+FRACTIONS = ("schedule.warmup", "model.dropout", "model.attention_dropout", "task.label_smoothing")
+POSITIVE = ("optimizer.lr", "trainer.val_check_interval", "normalizer.temperature", "pooling.temperature")
+CHOICES = {
+    "monitor.mode": ("min", "max"),
+    "scoring.activation": ("tanh", "relu", "leaky_relu", "gelu", "silu", "sigmoid"),
+    "window.falloff": ("none", "gaussian"),
+}
+"""Values of options that are words."""
+
+
+def check_ranges(config: DictConfig) -> None:
+    """Reject values that are out of range and would otherwise be noticed late or never.
+
+    Raises:
+        LabError: naming the option and the values that it may have.
+    """
+    for key, least in MINIMUMS.items():
+        value = _number(config, key)
+        if value is not None and not value >= least:
+            raise LabError(f"{key}={value}: choose {least} or more")
+    for key, most in MOST.items():
+        value = _number(config, key)
+        if value is not None and not value <= most:
+            raise LabError(f"{key}={value}: choose at most {most}")
+    for key in FRACTIONS:
+        value = _number(config, key)
+        if value is not None and not 0 <= value <= 1:
+            raise LabError(f"{key}={value}: choose a fraction from 0 to 1")
+    if config.stage == "fit":
+        _check_training(config)
+    inputs, target = OmegaConf.select(config, "data.inputs"), OmegaConf.select(config, "data.target")
+    if OmegaConf.is_list(inputs) and target in inputs:
+        raise LabError(f"data.target={target} is among data.inputs: remove it there")
+
+
+def _check_training(config: DictConfig) -> None:
+    for key in POSITIVE:
+        value = _number(config, key)
+        if value is not None and not 0 < value < math.inf:
+            raise LabError(f"{key}={value}: choose a number above 0")
+    for key, choices in CHOICES.items():
+        value = OmegaConf.select(config, key)
+        if isinstance(value, str) and value not in choices:
+            raise LabError(f"{key}={value} is unknown: choose {', '.join(choices)}")
+
+
+def _number(config: DictConfig, key: str) -> float | None:
+    value = OmegaConf.select(config, key)
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None

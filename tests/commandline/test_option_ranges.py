@@ -1,0 +1,38 @@
+"""Values of options that are checked before PyTorch is imported."""
+
+import pytest
+from omegaconf import OmegaConf
+
+from attention_lab.attention.fast.additive.forms import ACTIVATIONS
+from attention_lab.attention.windows import FALLOFFS
+from attention_lab.commandline.option_ranges import CHOICES, MOST, check_ranges
+from attention_lab.errors import LabError
+from attention_lab.tasks.transduction import MOST_BEAMS
+
+
+def test_choices_and_limits_are_those_of_the_classes() -> None:
+    assert CHOICES["scoring.activation"] == tuple(ACTIVATIONS)
+    assert CHOICES["window.falloff"] == FALLOFFS
+    assert MOST["task.beam_size"] == MOST["task.n_best"] == MOST_BEAMS
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("normalizer.temperature=0", "normalizer.temperature=0: choose a number above 0"),
+        ("scoring.activation=swish", "scoring.activation=swish is unknown: choose tanh, relu"),
+        ("monitor.mode=up", "monitor.mode=up is unknown: choose min, max"),
+        ("task.beam_size=0", "task.beam_size=0: choose 1 or more"),
+        ("task.n_best=1001", "task.n_best=1001: choose at most 1000"),
+        ("task.label_smoothing=2", "task.label_smoothing=2: choose a fraction from 0 to 1"),
+        ("trainer.max_epochs=-2", "trainer.max_epochs=-2: choose -1 or more"),
+    ],
+)
+def test_values_out_of_range(option: str, message: str) -> None:
+    with pytest.raises(LabError, match=f"^{message}"):
+        check_ranges(OmegaConf.from_dotlist(["stage=fit", option]))
+
+
+def test_values_in_range() -> None:
+    check_ranges(OmegaConf.from_dotlist(["stage=fit", "monitor.mode=max", "trainer.max_epochs=-1"]))
+    check_ranges(OmegaConf.from_dotlist(["stage=test", "normalizer.temperature=0"]))  # it is not used
