@@ -14,8 +14,12 @@ from attention_lab.text_tables import (
     markdown_code,
     markdown_table,
     markdown_text,
+    metric_name,
+    number,
+    numbers_like,
     printable,
     safe_cell,
+    with_interval,
 )
 
 HIDDEN = "\t\r\n\x00\ufeff\u200b\u00a0\u2060\u00ad\u034f\ufe0f\u2028 \u3000\u3164\u2800\ufffd\"'"
@@ -111,4 +115,32 @@ def test_a_text_stays_in_its_cell() -> None:
         "| one | two | three | four |",
         "| --- | --- | ---: | ---: |",
         r"| a\|b | \[x\](y) \*z\* &lt;b>&amp; | `'\|'` | `plain \| code` |",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "ends", "shown"),
+    [
+        (0.02913, (0.025, 0.0341), "0.02913 [0.02500, 0.03410]"),
+        (0.5, (0.4, 0.6), "0.5000 [0.4000, 0.6000]"),
+        (1.0, (0.98, 1.0), "1.000 [0.980, 1.000]"),
+        (12.345, (9.0, 15.7), "12.35 [9.00, 15.70]"),
+        (3.0, (2.5, 3.5), "3 [2.500, 3.500]"),
+        (12345.6, (12000.0, 13000.4), "12,346 [12,000, 13,000]"),
+        (1e-5, (0.0, 2e-5), "1.000e-05 [0.000, 2.000e-05]"),
+        (0.0, (0.0, 0.0123), "0.000 [0.000, 0.012]"),
+    ],
+)
+def test_a_number_is_written_alike_with_and_without_its_interval(
+    value: float, ends: tuple[float, float], shown: str
+) -> None:
+    assert with_interval(value, *ends) == shown
+    assert shown.startswith(f"{number(value)} [")
+    assert numbers_like(value, value) in ([number(value)], ["3"])
+
+
+def test_metrics_are_named_in_words() -> None:
+    names = ["test/token_error_rate", "fit/peak_memory_mb", "fit/steps_per_second", "validation/loss", "p"]
+    assert [*map(metric_name, names)] == [
+        *("token error rate", "peak memory (MB)", "steps/s", "validation loss", "p")
     ]

@@ -5,7 +5,6 @@ Whatever the texts hold, they move no cursor, hide nothing, and stay in their ce
 
 import csv
 import io
-import math
 import re
 import shutil
 import unicodedata
@@ -44,11 +43,30 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 or (value.is_integer() and value > 1) else f"{value:#.4g}"
 
 
+def numbers_like(value: float, *others: float) -> list[str]:
+    """Other numbers with as many decimals as `number` gives the value: the ends of its interval, its sd."""
+    shown = number(value)
+    if "e" in shown:
+        return [number(one) for one in others]
+    if value.is_integer() and abs(value) < 1000 and not all(one.is_integer() for one in others):
+        shown = f"{value:#.4g}"
+    decimals = len(shown.partition(".")[2])
+    return [f"{one:,.{decimals}f}" for one in others]
+
+
 def with_interval(value: float, low: float, high: float) -> str:
-    """A value and its interval with equal decimals: two digits of the interval's width."""
-    width = high - low
-    decimals = max(0, 1 - math.floor(math.log10(width))) if 0 < width < math.inf else 3
-    return f"{value:,.{decimals}f} [{low:,.{decimals}f}, {high:,.{decimals}f}]"
+    """A value as `number` writes it, and its interval with equal decimals."""
+    return f"{number(value)} [{', '.join(numbers_like(value, low, high))}]"
+
+
+def metric_name(name: str) -> str:
+    """The name of a metric as people read it.
+
+    >>> [metric_name(one) for one in ("test/token_error_rate", "validation/loss", "fit/steps_per_second")]
+    ['token error rate', 'validation loss', 'steps/s']
+    """
+    words = name.removeprefix("test/").removeprefix("fit/").replace("/", " ").replace("_per_second", "/s")
+    return re.sub("_mb$", " (MB)", words).replace("_", " ")
 
 
 def markdown_text(text: str, most: int = 300) -> str:

@@ -61,6 +61,6 @@ def test_scores_are_compared_in_models_of_one_size(command, tmp_path: Path) -> N
     jobs = find_runs([tmp_path / "sweep"])
     assert [job.choices["scoring"] for job in jobs] == ["dot", "additive"]
     assert all(job.metrics["parameters"] == pytest.approx(40000, rel=0.005) for job in jobs)
-    assert "best by test/token_error_rate (lowest): " in done.out
+    assert "best by token error rate (lowest): " in done.out
     trained = attention_lab.load(next((tmp_path / "sweep").glob("*/checkpoints/last.ckpt")))
     assert len(trained.predict(["a b"])) == 1

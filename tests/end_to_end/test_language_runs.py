@@ -30,7 +30,7 @@ def test_a_run_leaves_heatmaps_samples_and_embeddings(data: str, command, tmp_pa
     assert done.status == 0, done.err
     # The text repeats itself, which is mentioned.
     assert done.err == "" if data == "words" else done.err.startswith("Warning: 1 of 1 passages")
-    assert "test/perplexity" in done.out
+    assert "perplexity" in done.out
     assert 1 < _metrics(done.folder)["test/perplexity"] < 60
     events = EventAccumulator(str(done.folder), size_guidance={"images": 0}).Reload()
     tags = events.Tags()

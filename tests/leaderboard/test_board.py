@@ -11,14 +11,11 @@ from folders import RATE, make_run, make_sweep, read_table
 from PIL import Image
 
 from attention_lab.leaderboard.settings import Setting, group_runs, varied_options
-from attention_lab.runs.run_folder import ERROR, PRUNED, find_runs, read_job
+from attention_lab.runs.run_folder import ERROR, PRUNED, SWEEP, find_runs, read_job
 
 Command = Callable[..., Any]
 RATES = {"dot": [0.10, 0.11, 0.12], "general": [0.11, 0.10, 0.125], "constant": [0.7, 0.71, 0.72]}
-WORDS = (
-    "best by test/token_error_rate (lowest): dot; not distinguishable from it at 95%: general; "
-    "worse: constant"
-)
+WORDS = "best by token error rate (lowest): dot; not distinguishable from it at 95%: general; worse: constant"
 
 
 def test_a_sweep_is_ranked_in_words_and_in_files(command: Command, tmp_path: Path) -> None:
@@ -33,7 +30,7 @@ def test_a_sweep_is_ranked_in_words_and_in_files(command: Command, tmp_path: Pat
     assert float(rows[2]["difference"]) == pytest.approx(0.6)
     assert float(rows[0]["parameters"]) == 1000 and float(rows[0]["fit/steps_per_second"]) == 22
     markdown = (folder / "leaderboard.md").read_text()
-    assert WORDS in markdown and "| dot | 3 | 0.1100 ± 0.01 | 0.0852 to 0.135 | best |" in markdown
+    assert WORDS in markdown and "| dot | 3 | 0.1100 ± 0.0100 | 0.0852 to 0.1348 | best |" in markdown
     with Image.open(folder / "leaderboard.png") as picture:
         assert picture.size[0] > 500
 
@@ -72,13 +69,32 @@ def test_failed_and_interrupted_runs_are_listed_with_their_reasons(command: Comm
     make_run(folder / "predicted", stage="predict")
     done = command("stage=leaderboard", f"run={folder}")
     assert done.status == 0
-    assert "failed: scoring=cosine: no memory  failed" in done.out
-    assert (
-        "interrupted: scoring=linear: no metrics.json: the run was stopped or killed, or is still" in done.out
-    )
-    assert "pruned: scoring=general: 0.9 at step 5" in done.out
-    assert done.out.count("failed: ") == 1
-    assert "- failed: `scoring=cosine`: no memory (`failed`)" in (folder / "leaderboard.md").read_text()
+    failed, interrupted, pruned = sorted(line for line in done.out.splitlines() if " of 5 " in line)
+    assert failed == "1 of 5 runs failed (scoring=cosine): no memory"
+    assert interrupted.startswith("1 of 5 runs interrupted (scoring=linear): no metrics.json: the ")
+    assert pruned == "1 of 5 runs pruned (scoring=general): 0.9 at step 5"
+    markdown = (folder / "leaderboard.md").read_text()
+    assert "- 1 failed: `no memory`\n    - `scoring=cosine` in `failed`\n" in markdown
+
+
+def test_runs_that_all_failed_have_no_leaderboard(command: Command, tmp_path: Path) -> None:
+    for seed in (1, 2):
+        run = make_run(tmp_path / "runs" / str(seed), overrides=[f"seed={seed}"])
+        (run / ERROR).write_text("no <memory>\n")
+    done = command("stage=leaderboard", f"run={tmp_path}/runs")
+    assert (done.status, done.out) == (1, "")
+    assert done.err == "Error: nothing to compare: 2 of 2 runs failed: no <memory>\n"
+    assert not list((tmp_path / "runs").glob("leaderboard*"))
+
+
+def test_the_view_of_a_sweep_is_kept_when_it_is_compared_again(command: Command, tmp_path: Path) -> None:
+    folder = make_sweep(tmp_path / "sweep", RATES)
+    options = {"title": "Scores", "x": None, "y": None, "also": ["parameters"], "size": ["damaged"]}
+    swept = {"hydra": {"callbacks": {"comparison": {"_target_": "os.system", **options}}}}
+    (folder / SWEEP).write_text(json.dumps(swept))
+    assert command("stage=leaderboard", f"run={folder}").out.startswith("Scores")
+    titled = command("stage=leaderboard", f"run={folder}", "hydra.callbacks.comparison.title=Mine")
+    assert titled.out.startswith("Mine")
 
 
 def test_runs_without_overrides_are_told_apart_by_their_configurations(tmp_path: Path) -> None:
@@ -112,8 +128,8 @@ def test_runs_on_different_data_are_not_compared(command: Command, tmp_path: Pat
         path.write_text(path.read_text().replace("reverse", "digits"))
     done = command("stage=leaderboard", f"run={tmp_path}/runs", f"hydra.callbacks.comparison.y={RATE}")
     assert (
-        done.out.count(f"best by {RATE}") == 2
-        and "best by test/accuracy (highest): dot" in done.out
+        done.out.count("best by token error rate") == 2
+        and "best by accuracy (highest): dot" in done.out
         and done.out.startswith("2 runs · data=copy ")
         and "\n4 runs · data=digits" in done.out
     )
@@ -137,7 +153,7 @@ def test_along_an_axis_each_value_has_its_best(command: Command, tmp_path: Path)
     done = command("stage=leaderboard", f"run={tmp_path}/runs", *axes)
     assert (done.status, done.err) == (0, "")
     for size, best, other in ((10, "dot", "general"), (20, "general", "dot")):
-        line = f"data.train_size={size}: best by {RATE} (lowest): {best}; worse: {other}"
+        line = f"data.train_size={size}: best by token error rate (lowest): {best}; worse: {other}"
         assert line in done.out
     assert (tmp_path / "runs" / "comparison.png").read_bytes().startswith(b"\x89PNG")
 
@@ -236,7 +252,7 @@ def test_a_table_tells_its_runs_and_whole_numbers_and_no_rate_that_there_is_not(
     assert "1 run · data=reverse data.test_size=20" in done.out and "=null" not in done.out
     lines = (tmp_path / "runs" / "leaderboard.md").read_text().splitlines()
     (row,) = (line for line in lines if line.startswith("| 2 |"))
-    assert row == "| 2 | 0.8000 ± 0.14 | 0 to 1 | best | 1 |"
+    assert row == "| 2 | 0.8000 ± 0.1414 | 0.0000 to 1.0000 | best | 1 |"
     (kept,) = (
         one for one in read_table(tmp_path / "runs" / "leaderboard.csv") if one["section"] == "data=karate"
     )

@@ -53,7 +53,8 @@ def test_a_damaged_configuration_is_a_listed_failure(
     (run / "config.yaml").write_text(config)
     error = read_job(run).error
     assert error is not None and said in error and "\n" not in error
-    done = command("stage=leaderboard", f"run={tmp_path}/run")
+    make_run(tmp_path / "other", {RATE: 0.1})
+    done = command("stage=leaderboard", f"run={tmp_path}")
     assert done.status == 0 and said in done.out
 
 

@@ -5,7 +5,6 @@ import json
 import math
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +12,11 @@ import pytest
 from omegaconf import OmegaConf
 from scipy import stats
 
-from attention_lab.leaderboard.board import View, write_leaderboard
+from attention_lab.leaderboard.failures import Failure, describe_failures
 from attention_lab.leaderboard.plots import axes_panel
 from attention_lab.leaderboard.settings import group_runs, headlines, varied_options
 from attention_lab.leaderboard.significance import Estimate, estimate
+from attention_lab.leaderboard.tables import TWO_SEEDS
 from attention_lab.runs.run_folder import Job, find_runs
 from attention_lab.text_tables import number
 from attention_lab.viz.plots import make_figure
@@ -109,14 +109,14 @@ def test_numbers() -> None:
 def test_a_sweep_ends_in_a_table_and_goes_on_after_a_failed_job(command) -> None:
     done = command(*NW, "scoring=gaussian,additive", "seed=1,2", "trainer.devices=1,0")
     assert done.status == 1
-    assert done.err == "Error: 4 of 8 jobs failed\n"
+    (error,) = done.err.splitlines()
+    assert error.startswith("Error: 4 of 8 jobs failed: trainer.devices=0: choose")
+    assert "choose" not in done.out
     assert "Results" not in done.out
     lines = done.out.splitlines()
     assert lines[0] == f"Sweep: {done.folder}"
     assert lines[1].startswith("1/8  scoring=gaussian seed=1 trainer.devices=1  mse 0.")
-    assert lines[2].startswith(
-        "2/8  scoring=gaussian seed=1 trainer.devices=0  failed: trainer.devices=0: choose"
-    )
+    assert lines[2] == "2/8  scoring=gaussian seed=1 trainer.devices=0  failed"
     table = list(csv.DictReader((done.folder / "leaderboard.csv").read_text().splitlines()))
     # The kernel is better than a network of random weights, and so comes first.
     assert [(row["scoring"], row["n"]) for row in table] == [("gaussian", "2"), ("additive", "2")]
@@ -129,8 +129,9 @@ def test_a_sweep_ends_in_a_table_and_goes_on_after_a_failed_job(command) -> None
         assert float(row["test/mse high"]) == pytest.approx(found.mean + found.half)
     markdown = (done.folder / "leaderboard.md").read_text()
     assert "| gaussian | 2 |" in markdown
-    assert markdown.count("- failed: `scoring=") == 4
-    assert "- failed: `scoring=additive seed=2 trainer.devices=0`: trainer.devices=0: choose" in markdown
+    assert markdown.count("- 4 failed: `trainer.devices=0: choose") == 1
+    assert "    - `scoring=additive seed=2 trainer.devices=0` in `7_scoring-additive" in markdown
+    assert markdown.count(TWO_SEEDS) == done.out.count(TWO_SEEDS) == 1
     assert not (done.folder / "comparison.png").exists()
     assert [job.error is None for job in find_runs([done.folder])] == [True, False] * 4
 
@@ -139,7 +140,9 @@ def test_a_sweep_ends_in_a_table_and_goes_on_after_a_failed_job(command) -> None
 def test_a_failed_job_that_is_mended_fails_no_more(command, tmp_path: Path) -> None:
     folder = tmp_path / "sweep"
     name = "hydra.sweep.subdir=${seed}"
-    assert command(*NW, "seed=1,2", "trainer.devices=0", name, folder=folder).status == 1
+    broken = command(*NW, "seed=1,2", "trainer.devices=0", name, folder=folder)
+    assert broken.status == 1 and broken.err.startswith("Error: 2 of 2 jobs failed: trainer.devices=0: ")
+    assert "Leaderboard" not in broken.out and not list(folder.glob("leaderboard*"))
     done = command(*NW, "seed=1,2", name, folder=folder)
     assert (done.status, done.err) == (0, "")
     assert "failed:" not in done.out
@@ -204,12 +207,14 @@ def test_a_comparison_needs_no_torch() -> None:
     assert subprocess.run([sys.executable, "-c", script], cwd=REPOSITORY, check=False).returncode == 0
 
 
-def test_a_sweep_in_which_all_jobs_failed_has_a_list_of_them_alone(tmp_path: Path, capsys) -> None:
-    jobs = [replace(_job(seed, {}, seed=seed), error=f"reason {seed}") for seed in (1, 2)]
-    write_leaderboard(tmp_path, jobs, View())
-    assert "interrupted: seed=1: reason 1" in capsys.readouterr().out
-    assert "- interrupted: `seed=2`: reason 2" in (tmp_path / "leaderboard.md").read_text()
-    assert not (tmp_path / "leaderboard.png").exists()
+def test_equal_reasons_of_failures_are_one_line() -> None:
+    reasons = [(1, "a <b>"), (2, "c"), (3, "a <b>"), (4, "c"), (5, "c"), (6, "c")]
+    failed = [Failure("failed", f"seed={seed}", str(seed), reason) for seed, reason in reasons]
+    assert describe_failures(failed, 8, "job") == [
+        "2 of 8 jobs failed (seed=1, seed=3): a <b>",
+        "4 of 8 jobs failed: c",
+    ]
+    assert describe_failures(failed[:1], 1) == ["1 of 1 run failed: a <b>"]
 
 
 def test_pictures_can_be_left_out(command) -> None:

@@ -49,7 +49,7 @@ def test_each_setting_is_compared_with_the_best_and_p_counts_the_comparisons() -
     assert block.rows[2].p == pytest.approx(2 * expected.p)
     assert block.rows[1].p <= 1
     assert summarize(block) == (
-        "best by test/accuracy (highest): good; not distinguishable from it at 95%: near; worse: bad"
+        "best by accuracy (highest): good; not distinguishable from it at 95%: near; worse: bad"
     )
 
 
@@ -90,7 +90,7 @@ def test_only_common_seeds_are_paired_and_a_seed_that_ran_twice_is_one() -> None
     # the means of the table are over other seeds than the difference: both places say so
     assert "twice compared over seeds 1, 2, 3, which both have: 0.7167, the best 0.9100" in summarize(block)
     _, lines = tabulate(Section("", ["scoring"], [METRIC], [block]))
-    assert lines[1][4].startswith("-0.19 (") and lines[1][4].endswith(") on seeds 1, 2, 3")
+    assert lines[1][4].startswith("-0.1933 (") and lines[1][4].endswith(") on seeds 1, 2, 3")
     assert _rank(_cell("good", GOOD), _cell("bad", BAD)).rows[1].shared is None
 
 

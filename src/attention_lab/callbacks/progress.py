@@ -9,7 +9,7 @@ import pytorch_lightning as pl
 from pytorch_lightning.callbacks import EarlyStopping, TQDMProgressBar
 from pytorch_lightning.callbacks.progress.tqdm_progress import Tqdm
 
-from attention_lab.text_tables import console_width, number
+from attention_lab.text_tables import console_width, metric_name, number
 
 LOSS = "train/loss"
 LEFT = "{remaining} left{postfix}"
@@ -77,7 +77,7 @@ class Progress(TQDMProgressBar):
             return
         seconds = int(time.perf_counter() - self.start)
         cells = {"epoch": _epoch(trainer), "elapsed": _clock(seconds)}
-        cells |= {name: number(value) for name, value in _metrics(trainer).items()}
+        cells |= {metric_name(name): number(value) for name, value in _metrics(trainer).items()}
         if any(name not in self.known for name in cells):
             self.known.update(cells)
             self.columns = _columns(cells, trainer.max_epochs or 0)
@@ -91,8 +91,9 @@ class Progress(TQDMProgressBar):
         """Say why the training ended before its last epoch."""
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
             if isinstance(callback, EarlyStopping) and callback.stopped_epoch and trainer.is_global_zero:
+                monitored = metric_name(str(callback.monitor))
                 _print(
-                    f"Stopped after epoch {callback.stopped_epoch + 1}: {callback.monitor} has not improved "
+                    f"Stopped after epoch {callback.stopped_epoch + 1}: {monitored} has not improved "
                     f"in {callback.patience} epochs"
                 )
 

@@ -1,27 +1,28 @@
 """The leaderboard, after a sweep and as a stage that compares any runs. It needs no torch."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.commandline.choice_checks import check_pictures_format
 from attention_lab.errors import LabError
+from attention_lab.leaderboard.failures import Failure, describe_failures
 from attention_lab.leaderboard.plots import draw_axes, draw_board
 from attention_lab.leaderboard.ranking import rank
 from attention_lab.leaderboard.settings import COSTS, group_runs, headlines, higher_is_better, varied_options
 from attention_lab.leaderboard.tables import (
-    Failure,
     Section,
     count_runs,
     print_leaderboard,
     to_csv,
     to_markdown,
 )
+from attention_lab.leaderboard.view import OPTIONS, View, choose_view
 from attention_lab.runs.parts import SEED
 from attention_lab.runs.path_patterns import expand_paths
 from attention_lab.runs.run_folder import METRICS, Job, find_runs, tags_of
@@ -29,43 +30,6 @@ from attention_lab.viz import Format
 from attention_lab.writing import write_atomically
 
 NAME = "leaderboard"
-OPTIONS = "hydra.callbacks.comparison"
-
-
-@dataclass(frozen=True)
-class View:
-    """What to show of the runs.
-
-    Names are those of metrics in `metrics.json`, of groups in `conf/`, or dotted paths of options.
-
-    Attributes:
-        x: the x axis of `comparison.png`: an option or a group for lines, a metric for bubbles.
-        y: the metric to compare; the first headline metric if not given, or if the runs lack it.
-        group: an option or a group with a line or a series of bubbles for each value.
-        size: the metric shown by a bubble's area.
-        also: further metrics for the table.
-        title: title of table and pictures.
-    """
-
-    x: str | None = None
-    y: str | None = None
-    group: str | None = None
-    size: str | None = None
-    also: tuple[str, ...] = ()
-    title: str = ""
-
-    @classmethod
-    def of(cls, options: Mapping[str, Any]) -> Self:
-        """The view that the options of `hydra.callbacks.comparison` describe.
-
-        Raises:
-            LabError: an option is unknown.
-        """
-        given = {str(name): value for name, value in options.items() if name != "_target_"}
-        for name in given:
-            if name not in cls.__dataclass_fields__:
-                raise LabError(f"{OPTIONS}.{name} is unknown: choose {', '.join(cls.__dataclass_fields__)}")
-        return cls(**{**given, "also": tuple(given.get("also") or ())})
 
 
 def leaderboard(config: DictConfig) -> None:
@@ -88,8 +52,11 @@ def leaderboard(config: DictConfig) -> None:
             f"run={_given(config.run)}: no runs found; the folder of a run has config.yaml and {METRICS}"
         )
     target = folders[0] if len(folders) == 1 else Path(HydraConfig.get().runtime.output_dir)
-    view = View.of(HydraConfig.get().callbacks.get("comparison") or {})
-    write_leaderboard(target, jobs, view, config.pictures_format)
+    found = write_leaderboard(target, jobs, choose_view(folders), config.pictures_format)
+    if not found.done:
+        raise LabError(f"nothing to compare: {'; '.join(found.failures())}")
+    for line in found.failures():
+        print(line)
 
 
 def _folders(given: Any) -> list[Path]:
@@ -112,32 +79,68 @@ def _given(given: Any) -> str:
     return str(list(given) if OmegaConf.is_list(given) else given)
 
 
-def write_leaderboard(folder: Path, jobs: Sequence[Job], view: View, kind: Format = "png") -> None:
-    """Print the leaderboard of some runs and write `leaderboard.csv`, `.md` and a picture of format `kind`.
+@dataclass(frozen=True)
+class Comparison:
+    """Runs, compared.
 
-    Runs that differ only in their seed are one setting. Runs on different data are not compared, nor runs
-    that differ in `view.x` if it is an option. If `view` has both axes, `comparison.png` is drawn too, or a
-    `comparison_<data>.png` for each data set.
+    Attributes:
+        done: the runs with results.
+        sections: their tables, one for each data set.
+        failed: the runs without results.
+    """
+
+    done: Sequence[Job]
+    sections: Sequence[Section]
+    failed: Sequence[Failure]
+
+    def failures(self, noun: str = "run") -> list[str]:
+        """A line for each reason why runs have no results."""
+        return describe_failures(self.failed, len(self.done) + len(self.failed), noun)
+
+
+def compare_runs(jobs: Sequence[Job], view: View, folder: Path) -> Comparison:
+    """Compare runs; those that differ only in their seed are one setting.
+
+    Runs on different data are not compared, nor runs that differ in `view.x` if it is an option.
+
+    Args:
+        jobs: the runs.
+        view: what to show of them.
+        folder: the folder to which the paths of failed runs are relative.
 
     Raises:
-        LabError: no run has a metric that `view` names, or the folder cannot be written to.
+        LabError: no run has a metric that `view` names.
     """
     done = [job for job in jobs if job.error is None]
     _check(done, view)
-    sections = [make_section(name, group, view) for name, group in _by_data(done)]
     distinct = [*varied_options(jobs), SEED]
     failed = [
         Failure(job.outcome, job.label(distinct), _short(job.folder, folder), str(job.error))
         for job in jobs
         if job.error
     ]
-    title = view.title or count_runs(len(done))
-    print_leaderboard(view.title, sections, failed)
-    pictures = _draw(folder, sections, done, view, title, kind)
-    write_atomically(folder / f"{NAME}.csv", to_csv(sections))
-    write_atomically(folder / f"{NAME}.md", to_markdown(title, sections, failed, pictures))
-    kinds = ",".join(["csv", "md", *([kind] if sections else [])])
-    print(f"Leaderboard: {_short(folder)}/{NAME}.{{{kinds}}}", flush=True)
+    return Comparison(done, [make_section(name, group, view) for name, group in _by_data(done)], failed)
+
+
+def write_leaderboard(folder: Path, jobs: Sequence[Job], view: View, kind: Format = "png") -> Comparison:
+    """Print the leaderboard of some runs and write `leaderboard.csv`, `.md` and a picture of format `kind`.
+
+    If `view` has both axes, `comparison.png` is drawn too, or a `comparison_<data>.png` for each data set.
+    Without any results, nothing is printed or written.
+
+    Raises:
+        LabError: no run has a metric that `view` names, or the folder cannot be written to.
+    """
+    found = compare_runs(jobs, view, folder)
+    if not found.done:
+        return found
+    title = view.title or count_runs(len(found.done))
+    print_leaderboard(view.title, found.sections)
+    pictures = _draw(folder, found.sections, found.done, view, title, kind)
+    write_atomically(folder / f"{NAME}.csv", to_csv(found.sections))
+    write_atomically(folder / f"{NAME}.md", to_markdown(title, found.sections, found.failed, pictures))
+    print(f"Leaderboard: {_short(folder)}/{NAME}.{{csv,md,{kind}}}", flush=True)
+    return found
 
 
 def _by_data(jobs: Sequence[Job]) -> list[tuple[str, list[Job]]]:

@@ -15,8 +15,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.commandline.overrides import parse_all, sweep_sizes
 from attention_lab.errors import LabError, first_line
-from attention_lab.leaderboard.board import OPTIONS, View, write_leaderboard
+from attention_lab.leaderboard.board import write_leaderboard
 from attention_lab.leaderboard.settings import headlines
+from attention_lab.leaderboard.view import OPTIONS, View
 from attention_lab.runs.parts import SEED
 from attention_lab.runs.run_folder import (
     ERROR,
@@ -28,7 +29,7 @@ from attention_lab.runs.run_folder import (
 )
 from attention_lab.runs.run_names import exclude_from_names
 from attention_lab.runs.started import note_new_folders
-from attention_lab.text_tables import console_width, number, printable
+from attention_lab.text_tables import console_width, metric_name, number, printable
 
 
 class LeaderboardCallback(Callback):
@@ -93,27 +94,28 @@ class LeaderboardCallback(Callback):
                 # A sweeper stops at an exception, but takes NaN as the result of one bad job.
                 job_return.status, job_return.return_value = JobStatus.COMPLETED, math.nan
             # A reason written by the job's own process says more than that it failed.
-            reason = read_failure(folder) or record_failure(folder, error, _error_line(error))
+            if not read_failure(folder):
+                record_failure(folder, error, _error_line(error))
             if not alone:
-                print(f"failed: {printable(reason)}  {_name(folder, config)}", flush=True)
+                print("failed", flush=True)
         elif not alone:
             job = read_job(folder)
-            shown = [f"{name.removeprefix('test/')} {number(job.metrics[name])}" for name in headlines([job])]
+            shown = [f"{metric_name(name)} {number(job.metrics[name])}" for name in headlines([job])]
             print("  ".join([*shown[:1], f"{time.perf_counter() - self.start:.1f} s"]), flush=True)
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        """Print the table and write the files; end with status 1 if a job failed."""
+        """Print the table and write the files; if jobs failed, say why and end with status 1."""
         folder = Path(config.hydra.sweep.dir)
         jobs = find_runs([folder], every=True)
         measured = [job for job in jobs if job.has_metrics_stage or job.failed]
-        if measured:
-            try:
-                write_leaderboard(folder, measured, self.view, config.pictures_format)
-            except LabError as error:
-                sys.exit(f"Error: {error}")
-        failed = sum(job.error is not None for job in measured)
-        if failed:
-            sys.exit(f"Error: {failed} of {len(jobs)} jobs failed")
+        if not measured:
+            return
+        try:
+            found = write_leaderboard(folder, measured, self.view, config.pictures_format)
+        except LabError as error:
+            sys.exit(f"Error: {error}")
+        if found.failed:
+            sys.exit("\n".join(f"Error: {line}" for line in found.failures("job")))
 
 
 def _error_line(error: BaseException) -> str:
@@ -128,9 +130,3 @@ def _counts(config: DictConfig) -> dict[str, int | None]:
     params = OmegaConf.select(config, "hydra.sweeper.params") or {}
     given = [*(f"{key}={value}" for key, value in params.items()), *config.hydra.overrides.task]
     return sweep_sizes(parse_all(given, GlobalHydra.instance().config_loader()))
-
-
-def _name(folder: Path, config: DictConfig) -> str:
-    """A job's folder relative to the sweep's."""
-    sweep = Path(config.hydra.sweep.dir).resolve()
-    return str(folder.relative_to(sweep) if folder.is_relative_to(sweep) else folder)

@@ -8,6 +8,7 @@ from numbers import Real
 from attention_lab.leaderboard.ranking import Block, Ranked
 from attention_lab.leaderboard.settings import Setting, format_value
 from attention_lab.leaderboard.tables import Section, or_nan
+from attention_lab.text_tables import metric_name
 from attention_lab.viz import Format
 from attention_lab.viz.panels import Bubbles, Dot, Dots, Interval, Lines, Series
 from attention_lab.viz.plots import plot_file
@@ -48,7 +49,7 @@ def board_panels(sections: Sequence[Section]) -> tuple[list[Dots], str]:
 
 def _panel(section: Section, block: Block, rows: Sequence[Dot]) -> Dots:
     where = [section.name, *(f"{key}={format_value(value)}" for key, value in block.options.items())]
-    axis = f"{block.metric} ({'more' if block.largest else 'less'} is better)"
+    axis = f"{metric_name(block.metric)} ({'more' if block.largest else 'less'} is better)"
     return Dots(
         rows,
         " · ".join(filter(None, where)),
@@ -119,7 +120,7 @@ def axes_panel(
         return _lines(lines, x, y), note
     if joined:
         note += f"; beside each bubble {' · '.join(key for key in settings[0].options if key != group)}"
-    note += f"; area and number: {size}" if size else ""
+    note += f"; area and number: {metric_name(size)}" if size else ""
     series = [
         Series(
             name,
@@ -132,7 +133,7 @@ def axes_panel(
         )
         for name, line in lines.items()
     ]
-    return Bubbles(series, x_label=x, y_label=y), note
+    return Bubbles(series, x_label=metric_name(x), y_label=metric_name(y)), note
 
 
 def _lines(lines: Mapping[str, Sequence[Setting]], x: str, y: str) -> Lines:
@@ -147,7 +148,7 @@ def _lines(lines: Mapping[str, Sequence[Setting]], x: str, y: str) -> Lines:
     return Lines(
         series,
         x_label=x,
-        y_label=y,
+        y_label=metric_name(y),
         log_x=numeric and min(values) > 0 and max(values) >= 10 * min(values),
         ticks=sorted(values) if numeric and len(values) <= _MOST_TICKS else (),
         names="ends",

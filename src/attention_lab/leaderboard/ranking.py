@@ -13,7 +13,7 @@ from attention_lab.leaderboard.settings import Setting, bounds, distinguishing_o
 from attention_lab.leaderboard.significance import LEVEL, Array, Difference, compare, resample
 from attention_lab.runs.run_folder import Job
 from attention_lab.runs.test_predictions import TestPredictions, read_test_predictions
-from attention_lab.text_tables import number
+from attention_lab.text_tables import metric_name, number
 
 Verdict = Literal["best", "tied", "worse", "open"]
 """A setting compared with the best: `tied` is not distinguishable from it, `open` cannot be compared."""
@@ -198,7 +198,7 @@ def summarize(block: Block) -> str:
         return f"{where}: nothing to compare".removeprefix(": ")
     best = block.rows[0]
     direction = "highest" if block.largest else "lowest"
-    parts = [f"best by {block.metric} ({direction}): {block.name(best)}"]
+    parts = [f"best by {metric_name(block.metric)} ({direction}): {block.name(best)}"]
     tied, worse = block.named("tied"), block.named("worse")
     if tied:
         parts.append(f"not distinguishable from it at 95%: {_list(tied, block)}")

@@ -9,15 +9,17 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from attention_lab.leaderboard.failures import Failure, list_failures
 from attention_lab.leaderboard.ranking import Block, Ranked, summarize
 from attention_lab.leaderboard.settings import COSTS, Setting, format_value
 from attention_lab.leaderboard.significance import Estimate
 from attention_lab.text_tables import (
     csv_text,
-    markdown_code,
     markdown_table,
     markdown_text,
+    metric_name,
     number,
+    numbers_like,
     printable,
 )
 
@@ -27,6 +29,7 @@ NOTE = (
     "number of comparisons."
 )
 RESAMPLED = "Intervals of differences account for other test examples too (paired bootstrap, Koehn 2004)."
+TWO_SEEDS = "Intervals from two seeds are wide: add seeds, as in seed=1,2,3,4,5."
 COUNTS = ("parameters", "fit/steps")
 """Metrics that are counts."""
 _WIDEST = 400
@@ -65,24 +68,16 @@ class Section:
 
     @property
     def summaries(self) -> list[str]:
-        """The result of each block with more than one setting."""
-        return [summarize(block) for block in self.blocks if len(block.rows) > 1]
+        """The result of each block with more than one setting, and a hint where they have few seeds."""
+        found = [summarize(block) for block in self.blocks if len(block.rows) > 1]
+        few = any(row.versus is not None and row.versus.n == 2 for row in self.rows)
+        return [*found, TWO_SEEDS] if few else found
 
     @property
     def note(self) -> str:
         """How to read the table."""
         resampled = any(row.versus is not None and row.versus.examples for row in self.rows)
         return f"{NOTE} {RESAMPLED}" if resampled else NOTE
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A run without results: how it ended, in a word, and why."""
-
-    kind: str
-    label: str
-    folder: str
-    reason: str
 
 
 def count_runs(runs: int) -> str:
@@ -100,26 +95,22 @@ def tabulate(section: Section, *, brief: bool = False) -> tuple[list[str], list[
 
     Args:
         section: the table.
-        brief: for a narrow console: short names, fewer metrics, and only the means of all but the first.
+        brief: for a narrow console: fewer metrics, and only the means of all but the first.
     """
     first, *others = (name for name in section.metrics if not (brief and name in section.aside))
-    names = [*section.keys, "n", first, "95% interval", "against the best", "p", *others]
-    header = [_brief(name) for name in names] if brief else names
+    compared = [metric_name(first), "95% interval", "against the best", "p"]
+    header = [*section.keys, "n", *compared, *map(metric_name, others)]
     lines = []
     for row in section.rows:
         n = or_nan(row.setting.estimate(first)).n
         named = [format_value(row.setting.options[key]) for key in section.keys]
         further = [_mean(row.setting, name, bare=brief or name in COSTS) for name in others]
-        interval = _range(*row.setting.interval(first))
-        lines.append([*named, str(n), _mean(row.setting, first), interval, *_against(row), *further])
+        mean = or_nan(row.setting.estimate(first)).mean
+        interval = _range(mean, *row.setting.interval(first))
+        lines.append([*named, str(n), _mean(row.setting, first), interval, *_against(row, mean), *further])
     most = len(section.keys) + 1
     kept = [place for place in range(len(header)) if place <= most or any(line[place] for line in lines)]
     return [header[place] for place in kept], [[line[place] for place in kept] for line in lines]
-
-
-def _brief(name: str) -> str:
-    short = name.removeprefix("test/").removeprefix("fit/")
-    return short if short == name else short.replace("_per_second", "/s").replace("_", " ")
 
 
 def _mean(setting: Setting, metric: str, *, bare: bool = False) -> str:
@@ -128,14 +119,15 @@ def _mean(setting: Setting, metric: str, *, bare: bool = False) -> str:
         return ""
     counted = metric in COUNTS and found.mean.is_integer()
     mean = f"{found.mean:,.0f}" if counted else number(found.mean)
-    return mean + ("" if bare or math.isnan(found.sd) else f" ± {found.sd:.2g}")
+    return mean + ("" if bare or math.isnan(found.sd) else f" ± {numbers_like(found.mean, found.sd)[0]}")
 
 
-def _range(low: float, high: float) -> str:
-    return "" if math.isnan(low) else f"{low:,.3g} to {high:,.3g}"
+def _range(mean: float, low: float, high: float) -> str:
+    return "" if math.isnan(low) else " to ".join(numbers_like(mean, low, high))
 
 
-def _against(row: Ranked) -> tuple[str, str]:
+def _against(row: Ranked, mean: float) -> tuple[str, str]:
+    """The difference from the best, with the decimals of the mean, and p."""
     if row.verdict == "best":
         return "best", ""
     if row.versus is None or math.isnan(row.versus.p):
@@ -143,11 +135,13 @@ def _against(row: Ranked) -> tuple[str, str]:
     versus = row.versus
     p = "< 0.001" if row.p < 0.001 else f"{row.p:.3f}"
     shared = "" if row.shared is None else f" on {row.shared.named}"
-    return f"{versus.mean:+.2g} ({versus.low:.2g} to {versus.high:.2g}){shared}", p
+    difference, low, high = numbers_like(mean, versus.mean, versus.low, versus.high)
+    sign = "" if difference.startswith("-") else "+"
+    return f"{sign}{difference} ({low} to {high}){shared}", p
 
 
-def print_leaderboard(title: str, sections: Sequence[Section], failed: Sequence[Failure]) -> None:
-    """Print the tables with as many columns as fit, their summaries, and the runs that failed."""
+def print_leaderboard(title: str, sections: Sequence[Section]) -> None:
+    """Print the tables with as many columns as fit, and their summaries."""
     terminal = Console()
     # A file has no width.
     console = terminal if terminal.is_terminal else Console(width=_WIDEST)
@@ -161,9 +155,6 @@ def print_leaderboard(title: str, sections: Sequence[Section], failed: Sequence[
         console.print(table)
         for summary in section.summaries:
             console.print(printable(summary, 3000), markup=False, highlight=False, soft_wrap=True)
-    for one in failed:
-        text = f"{one.kind}: {printable(one.label)}: {printable(one.reason)}  {printable(one.folder)}"
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def _table(title: str, header: Sequence[str], lines: Sequence[Sequence[str]]) -> Table:
@@ -193,16 +184,11 @@ def to_markdown(
         parts.append(markdown_table(rows[0], rows[1:], numbers_from=header.index("n")))
         parts.append(section.note)
     if failed:
-        parts.append("\n".join(["Without results:", "", *map(_listed, failed)]))
+        parts.append(f"Without results:\n\n{list_failures(failed)}")
     # Markdown shows no PDF: a link leads to it.
     shown = ["" if picture.endswith(".pdf") else "!" for picture in pictures]
     parts += [f"{sign}[{markdown_text(title)}]({one})" for sign, one in zip(shown, pictures, strict=True)]
     return "\n\n".join(parts) + "\n"
-
-
-def _listed(one: Failure) -> str:
-    reason = f"{one.kind}: {markdown_code(one.label)}: {markdown_text(one.reason)}"
-    return f"- {reason} ({markdown_code(one.folder)})"
 
 
 def to_csv(sections: Sequence[Section]) -> str:

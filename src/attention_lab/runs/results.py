@@ -12,7 +12,7 @@ from rich.table import Table
 
 from attention_lab.commandline.option_paths import flatten, is_hydra_key
 from attention_lab.runs.run_folder import METRICS
-from attention_lab.text_tables import ConsoleTable, number, with_interval
+from attention_lab.text_tables import ConsoleTable, metric_name, number, with_interval
 from attention_lab.writing import write_atomically
 
 HEADLINES = (
@@ -58,7 +58,7 @@ def print_results(metrics: Mapping[str, float], tables: Sequence[ConsoleTable], 
         if name.startswith(headline) and not is_interval_end(name, metrics)
     ]
     numbers = ConsoleTable(
-        "Results", ("metric", "value"), [(name, _value(name, metrics)) for name in names], (1,)
+        "Results", ("metric", "value"), [(metric_name(name), _value(name, metrics)) for name in names], (1,)
     )
     for one in (numbers, *tables):
         table = Table(*one.columns, title=one.title, title_justify="left", title_style="bold")

@@ -22,6 +22,8 @@ METRICS = "metrics.json"
 """File with the results, written last: a run that has it is finished."""
 PRUNED = "pruned.txt"
 """File in the folder of a run that a search has stopped as unpromising, with the reason."""
+SWEEP = "multirun.yaml"
+"""File in the folder of a sweep with its configuration, which Hydra writes."""
 STAGES = ("fit", "test")
 """The stages that write metrics."""
 _WITHOUT_RUNS = {".hydra", "checkpoints", "tensorboard", "attention", ".git"}

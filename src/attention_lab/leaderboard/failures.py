@@ -1,0 +1,52 @@
+"""Runs without results: each reason once, with the runs it holds for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from attention_lab.text_tables import markdown_code, printable
+
+_NAMED = 3  # most runs that a line names
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run without results: how it ended, in a word, and why."""
+
+    kind: str
+    label: str
+    folder: str
+    reason: str
+
+
+def _groups(failures: Sequence[Failure]) -> list[list[Failure]]:
+    """The failures of each kind and reason, in order of first appearance."""
+    found: dict[tuple[str, str], list[Failure]] = {}
+    for one in failures:
+        found.setdefault((one.kind, one.reason), []).append(one)
+    return list(found.values())
+
+
+def describe_failures(failures: Sequence[Failure], total: int, noun: str = "run") -> list[str]:
+    """A line for each reason, such as "2 of 4 runs failed (seed=1, seed=2): no such file".
+
+    Args:
+        failures: the runs without results.
+        total: the number of all runs.
+        noun: what to call a run.
+    """
+    lines = []
+    for group in _groups(failures):
+        count = f"{len(group):,} of {total:,} {noun}{'' if total == 1 else 's'}"
+        named = len(group) <= _NAMED and len(group) < total
+        labels = f" ({', '.join(one.label for one in group)})" if named else ""
+        lines.append(printable(f"{count} {group[0].kind}{labels}: {group[0].reason}", 1000))
+    return lines
+
+
+def list_failures(failures: Sequence[Failure]) -> str:
+    """The failures as a list in Markdown, with the folders of the runs."""
+    items = []
+    for group in _groups(failures):
+        items.append(f"- {len(group):,} {group[0].kind}: {markdown_code(group[0].reason)}")
+        items += [f"    - {markdown_code(one.label)} in {markdown_code(one.folder)}" for one in group]
+    return "\n".join(items)
