@@ -68,11 +68,14 @@ ROOMS = {
     "interruption": Rules(LEAVES | {"commandline", "untrusted", "runs", "data", "callbacks"}, PICTURES),
     "leaderboard": Rules(LEAVES | {"commandline", "runs", "viz"}, TORCH | LIGHTNING | PICTURES),
     "search": Rules(LEAVES | {"commandline", "runs", "leaderboard"}, TORCH | LIGHTNING | PICTURES),
+    "report": Rules(
+        LEAVES | {"commandline", "runs", "leaderboard", "tensorboard_plugin"}, TORCH | LIGHTNING | PICTURES
+    ),
     # wires all the others
     "experiment": Rules(
         LEAVES
         | {"attention", "models", "metrics", "data", "tasks", "viz", "callbacks", "theorems"}
-        | {"commandline", "untrusted", "runs", "interruption", "leaderboard", "search"},
+        | {"commandline", "untrusted", "runs", "interruption", "leaderboard", "search", "report"},
         PICTURES - {"tensorboard"},
     ),
 }

@@ -18,7 +18,7 @@ from attention_lab.data.reading.image_codec import read_picture
 from attention_lab.errors import LabError
 from attention_lab.experiment.inputs import read_inputs
 from attention_lab.reading import open_regular, read_regular, read_up_to
-from attention_lab.runs import report_page
+from attention_lab.report import report_page
 from attention_lab.runs.run_folder import ERROR, METRICS, read_job, read_reason
 from attention_lab.runs.test_predictions import read_test_predictions
 from attention_lab.tensorboard_plugin.event_files import read_log

@@ -40,7 +40,9 @@ def console_width() -> int:
 
 def number(value: float) -> str:
     """Four digits, or all those before the point."""
-    return f"{value:,.0f}" if abs(value) >= 1000 or (value.is_integer() and value > 1) else f"{value:#.4g}"
+    if abs(value) >= 1000 or (value.is_integer() and value > 1):
+        return f"{value:,.0f}"
+    return f"{value:#.4g}".removesuffix(".")
 
 
 def numbers_like(value: float, *others: float) -> list[str]:

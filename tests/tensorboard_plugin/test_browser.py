@@ -14,7 +14,7 @@ from chromium import CHROMIUM, READY, Browser
 
 from attention_lab.tensorboard_plugin import add_attention
 from attention_lab.tensorboard_plugin.event_files import read_log
-from attention_lab.tensorboard_plugin.report import Run, make_page
+from attention_lab.tensorboard_plugin.report import Comparison, Heading, Result, Run, Table, make_page
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
 
@@ -261,12 +261,15 @@ def test_in_tensorboard_it_asks_nobody_else_and_follows_the_page(
 
 def test_the_report_opens_from_disk_and_is_as_inert(browser: Browser, logs: Path, tmp_path: Path) -> None:
     runs = []
+    numbers = [Result(HOSTILE[2], HOSTILE[0], HOSTILE[1], HOSTILE[2], "headline")]
+    texts = [HOSTILE[0], HOSTILE[1]]
+    compared = Comparison([Table(HOSTILE[0], texts, texts, [texts], 1, [0], HOSTILE[2])], texts, texts)
     for name in ("a", "b", "hostile"):
         records = read_log(logs / name).records
         curves = {HOSTILE[0]: [(0, 1.0), (5, 0.5)], "train/loss": [(0, 2.0), (1, float("nan")), (2, 1.0)]}
-        runs.append(Run(name, {HOSTILE[1]: HOSTILE[0]}, {HOSTILE[2]: 1.0, "test/x": 0.5}, curves, records))
+        runs.append(Run(name, {HOSTILE[1]: HOSTILE[0]}, numbers, curves, records))
     path = tmp_path / "report.html"
-    path.write_text(make_page(HOSTILE[1], HOSTILE[2], runs), encoding="utf-8")
+    path.write_text(make_page(Heading(HOSTILE[1], HOSTILE[2], HOSTILE[0]), runs, compared), encoding="utf-8")
     browser.open(f"{path.as_uri()}#run=a&head=1&example=example%201")
     assert _close(browser.run(HOVER), WEIGHTS["a"][2, 1])
     assert browser.run("document.querySelectorAll('.chart path').length") == 6

@@ -1,6 +1,6 @@
 """The report in a real browser: what it says, in which order, and on how narrow a page."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +8,8 @@ import pytest
 from chromium import CHROMIUM, Browser
 
 from attention_lab.tensorboard_plugin import AttentionRecord, encode
-from attention_lab.tensorboard_plugin.report import Run, make_page
+from attention_lab.tensorboard_plugin.report import Comparison, Heading, Result, Run, Table, make_page
+from attention_lab.text_tables import number
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium")
 
@@ -23,52 +24,134 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 WEIGHTS = np.random.default_rng(0).dirichlet(np.ones(5), (2, 4)).astype(np.float32)
 
 
-def test_the_report_tells_what_matters_first_and_fits_a_phone(browser: Browser, tmp_path: Path) -> None:
+def _runs(names: Sequence[str]) -> list[Run]:
+    """Runs with results, curves, samples and errors."""
     record = encode(AttentionRecord(WEIGHTS, list("wxyz"), list("abcde"), module="decoder"))
-    runs = [
+    return [
         Run(
-            f"sweep/{name}",
-            {"scoring": name, "monitor.mode": "min", "data": "cmudict"},
-            {"test/loss": 1.0, "test/error_rate": rate, "test/hit_rate head 1": 0.5, "fit/seconds": 9.0},
+            name,
+            {"scoring": name, "monitor.mode": "min", "data": "cmudict", "seed": "1", "data.seed": "1"},
+            [
+                Result("test/error_rate", "error rate", f"0.{place}500", "0.1000 to 0.9000", "headline"),
+                Result("test/loss", "loss", "1.000"),
+                Result("test/hit_rate head 1", "hit rate head 1", "0.5000", "", "head"),
+            ],
             {
                 "train/loss": [(0, 3.0), (150, 1.0)],
                 "validation/loss": [(50, 1.43), (100, 0.61)],
+                "train/learning_rate": [(0, 0.1), (9, 0.2)],
                 **{f"weights/heads/entropy/decoder head {n}": [(0, 1.0), (9, 0.1 * n)] for n in (1, 2)},
+                **{f"validation/mass/head_{n}": [(0, 1.0), (9, 0.1 * n)] for n in (1, 2)},
             },
             {"example 1/decoder": {7: record}},
             samples=[("sh", "SH", "SH"), ("x", "Y", "Z")],
             confusions=[("A → B", "6", "an example")],
             worst=[(f"{n}", "wrong " * 40, "right", "4") for n in range(12)],
-            headline="test/error_rate",
         )
-        for name, rate in (("additive", 0.25), ("dot", 0.5))
+        for place, name in enumerate(names, start=2)
     ]
-    for count in (1, 2):
-        path = tmp_path / f"report{count}.html"
-        path.write_text(make_page("title", "about", runs[:count]), encoding="utf-8")
-        browser.open(path.as_uri())
-        browser.wait(f"document.querySelectorAll('.sample canvas').length === {2 * count}")
-        text = browser.run("document.body.innerText")
-        assert [text.count(word) for word in ("Commonest", "A → B", "2 more")] == [count] * 3
-        lines = "[...document.querySelectorAll('.chart')].map((one) => one.querySelectorAll('path').length)"
-        assert browser.run(lines) == [2 * count, 2 * count]  # loss, and the heads of the decoder
-        axes = "[...document.querySelectorAll('.chart')].map((one) => one.querySelectorAll('.rule').length)"
-        assert min(browser.run(axes)) >= 3
-        folded = "[...document.querySelectorAll('details:not([open])')].map((one) => one.innerText)"
-        assert any("head" in one for one in browser.run(folded)) and "hit_rate" not in text
-        for width in (390, 1000):
-            browser.call(
-                "Emulation.setDeviceMetricsOverride",
-                width=width, height=844, deviceScaleFactor=1, mobile=False,
-            )  # fmt: skip
-            assert browser.run("document.documentElement.scrollWidth") <= width
-        browser.call("Emulation.clearDeviceMetricsOverride")
-        assert not browser.complaints()
-    assert browser.run("document.querySelector('.runs .best').innerText").startswith("0.25")
+
+
+SETTINGS = Table(
+    "",
+    ["best by error rate (lowest): additive", "Intervals from two seeds are wide"],
+    ["scoring", "n", "error rate", *(f"a metric with a long name {place}" for place in range(9))],
+    [[name, "2", *["0.02913 ± 0.00100"] * 10] for name in ("additive", "dot")],
+    1,
+    [0],
+    "A note.",
+)
+LINES = """(one) => {
+  const range = document.createRange();
+  range.selectNodeContents(one);
+  return range.getClientRects().length;
+}"""
+CHARTS = "[...document.querySelectorAll('.chart')]"
+
+
+def _open(browser: Browser, path: Path, page: str, maps: int) -> str:
+    """Open a page; returns its text, without what is folded."""
+    path.write_text(page, encoding="utf-8")
+    browser.open(path.as_uri())
+    browser.wait(f"document.querySelectorAll('.sample canvas').length === {maps}")
+    text: str = browser.run("document.body.innerText")
+    return text
+
+
+def _resize(browser: Browser, width: int) -> None:
+    size = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": False}
+    browser.call("Emulation.setDeviceMetricsOverride", **size)
+
+
+def _check_widths(browser: Browser) -> None:
+    """No part of the page is wider than the window, unless it lies in a box that scrolls."""
+    for width in (390, 1000):
+        _resize(browser, width)
+        assert browser.run("document.documentElement.scrollWidth") <= width
+        canvases = "[...document.querySelectorAll('.sample canvas')]"
+        ends = f"{canvases}.map((one) => one.getBoundingClientRect().right)"
+        assert max(browser.run(ends)) <= width - 14
+    browser.call("Emulation.clearDeviceMetricsOverride")
+    assert not browser.complaints()
+
+
+def test_the_report_of_a_run_tells_what_matters_first(browser: Browser, tmp_path: Path) -> None:
+    heading = Heading("logs/run", "2026-01-31 12:00", "python train.py scoring=dot")
+    text = _open(browser, tmp_path / "report.html", make_page(heading, _runs(["dot"])), 2)
+    assert text.startswith("logs/run\n\n2026-01-31 12:00\n\npython train.py scoring=dot\n")
+    assert [text.count(word) for word in ("Commonest", "A → B", "2 more", "decoder, at")] == [1] * 4
+    assert "Comparison" not in text and "hit rate" not in text  # the latter is folded
+    assert browser.run(f"{CHARTS}.map((one) => one.querySelectorAll('path').length)") == [2, 1, 2, 2]
+    titles = browser.run(f"{CHARTS}.map((one) => one.querySelector('figcaption span').textContent)")
+    assert titles == ["loss", "learning rate", "decoder", "mass"]
+    assert min(browser.run(f"{CHARTS}.map((one) => one.querySelectorAll('.rule').length)")) >= 3
+    card = browser.run("document.querySelector('.card').innerText").split("\n")
+    assert card == ["error rate", "0.2500", "95%: 0.1000 to 0.9000"]
+    _check_widths(browser)
+
+
+def test_the_report_of_a_sweep_begins_with_its_verdict(browser: Browser, tmp_path: Path) -> None:
+    compared = Comparison([SETTINGS], ["2 of 4 runs failed: why"], ["leaderboard.md", "leaderboard.png"])
+    page = make_page(Heading("sweep_2026"), _runs(["additive", "dot"]), compared)
+    text = _open(browser, tmp_path / "report.html", page, 4)
+    assert text.index(SETTINGS.summaries[0]) < text.index("0.02913") < text.index("0.2500")
+    assert "2 of 4 runs failed: why" in text
+    links = "[...document.querySelectorAll('.files a')].map((one) => one.getAttribute('href'))"
+    assert browser.run(links) == ["leaderboard.md", "leaderboard.png"]
+    assert browser.run("document.querySelector('.settings .best').innerText").startswith("additive")
     head = browser.run("[...document.querySelectorAll('.runs thead th')].map((one) => one.innerText)")
-    assert head == ["run", "scoring", "error_rate", "loss"]
-    browser.open(tmp_path.joinpath("report1.html").as_uri())
-    assert browser.run("document.querySelector('.card').innerText").split() == ["error", "rate", "0.25"]
+    assert head == ["run", "scoring", "error rate"]
+    # errors are folded, with the commonest of each run told
+    assert "Commonest" not in text and text.count("most often A → B, 6 times") == 2
+    assert browser.run(f"{CHARTS}.map((one) => one.querySelectorAll('path').length)") == [4, 2, 4, 4]
+    _check_widths(browser)
+    _resize(browser, 390)
+    boxes = "[...document.querySelectorAll('.settings tbody td, .runs tbody th')]"
+    assert set(browser.run(f"{boxes}.map({LINES})")) <= {0, 1}  # no name or number is broken; p may be empty
+    scrolls = "(({scrollWidth, clientWidth}) => scrollWidth > clientWidth)"
+    assert browser.run(f"{scrolls}(document.querySelector('.scroll'))")
+    browser.call("Emulation.clearDeviceMetricsOverride")
+
+
+def test_the_report_opens_on_an_example_of_middle_length(browser: Browser, tmp_path: Path) -> None:
+    records = {}
+    for place, size in enumerate((2, 9, 5, 4, 7), start=1):
+        weights = np.full((1, size, size), 1 / size, np.float32)
+        labels = [str(one) for one in range(size)]
+        records[f"example {place}/decoder"] = {0: encode(AttentionRecord(weights, labels, labels))}
+    page = make_page(Heading("title"), [Run("run", records=records)])
+    _open(browser, tmp_path / "report.html", page, 5)
+    assert browser.run("document.querySelector('select[aria-label=example]').value") == "example 5"
+
+
+def test_numbers_are_written_as_the_console_writes_them(browser: Browser, tmp_path: Path) -> None:
+    values = [0.02913, 0.5, 1.0, 1.5, 2.0, 0.0, 3e-5, 6.659e-05, 999.96, 1234.6, 1093775.0, -0.25, 1e-4]
+    curves = {f"validation/{place:02}": [(0, 1.0), (1, value)] for place, value in enumerate(values)}
+    runs = [Run("run", curves=curves)]
+    (tmp_path / "report.html").write_text(make_page(Heading("title"), runs), encoding="utf-8")
+    browser.open((tmp_path / "report.html").as_uri(), "document.querySelector('.chart') !== null")
+    shown = browser.run(f"{CHARTS}.map((one) => one.querySelector('.key b').textContent)")
+    assert shown == [number(value) for value in values]
 
 
 SAVED_SVG = """(async () => {
@@ -91,7 +174,7 @@ def test_a_saved_map_has_vector_cells_up_to_a_size(
     record = encode(AttentionRecord(np.where(mask, weights, 0), names, names, mask=mask))
     path = tmp_path / "report.html"
     run = Run("run", records={"example 1/decoder": {0: record}})
-    path.write_text(make_page("title", "", [run]), encoding="utf-8")
+    path.write_text(make_page(Heading("title"), [run]), encoding="utf-8")
     browser.open(path.as_uri())
     svg = browser.run(SAVED_SVG)
     assert ("<image" in svg) == (not vectors)

@@ -15,9 +15,20 @@ import pytest
 
 from attention_lab.tensorboard_plugin import STATIC, AttentionRecord, decode, encode
 from attention_lab.tensorboard_plugin.page import bundle
-from attention_lab.tensorboard_plugin.report import STEPS, Run, make_page, spread
+from attention_lab.tensorboard_plugin.report import (
+    STEPS,
+    Comparison,
+    Heading,
+    Result,
+    Run,
+    Table,
+    make_page,
+    spread,
+)
 
 HOSTILE = "</script><script>alert(1)</script><!-- \0 \ud800"
+TABLE = Table(HOSTILE, [HOSTILE], [HOSTILE], [[HOSTILE]], 0, [0], HOSTILE)
+COMPARED = Comparison([TABLE], [HOSTILE], [HOSTILE])
 
 
 class Page(HTMLParser):
@@ -65,24 +76,27 @@ def _run(name: str = "run", steps: int = 3, size: int = 2) -> Run:
     return Run(
         name,
         {HOSTILE: "1"},
-        {"test/x": float("inf"), "y": 0.5},
+        [Result("test/x", "x", HOSTILE)],
         curves,
         {"t/m": dict.fromkeys(range(steps), blobs)},
     )
 
 
 def test_what_a_run_brings_along_is_data_and_no_element() -> None:
-    page = Page(make_page(HOSTILE, HOSTILE, [_run()]))
+    page = Page(make_page(Heading(HOSTILE, HOSTILE, HOSTILE), [_run()], COMPARED))
     kinds = [attributes.get("type") for tag, attributes in page.elements if tag == "script"]
     assert kinds == ["application/json", *["text/plain"] * 3, None]
-    assert page.data["title"] == page.data["about"] == HOSTILE
+    assert page.data["title"] == page.data["facts"] == page.data["command"] == HOSTILE
+    (table,) = page.data["comparison"]["tables"]
+    assert table["summaries"] == [HOSTILE] and page.data["comparison"]["links"] == [HOSTILE]
     assert page.data["runs"][0]["config"] == {HOSTILE: "1"}
-    assert page.data["runs"][0]["metrics"] == {"test/x": None, "y": 0.5}
+    (result,) = page.data["runs"][0]["results"]
+    assert result == {"metric": "test/x", "name": "x", "value": HOSTILE, "interval": "", "kind": "more"}
     assert [tag for tag, _ in page.elements].count("style") == 1
 
 
 def test_the_policy_allows_the_script_and_the_style_of_the_page_alone() -> None:
-    page = Page(make_page("title", "about", [_run()]))
+    page = Page(make_page(Heading("title", "facts"), [_run()]))
     allowed = dict(part.strip().split(" ", 1) for part in page.policy.split(";"))
     assert allowed["default-src"] == "'none'"
     for element, name in (("script", "script-src"), ("style", "style-src")):
@@ -93,7 +107,7 @@ def test_the_policy_allows_the_script_and_the_style_of_the_page_alone() -> None:
 
 def test_records_come_back_as_they_were_logged() -> None:
     run = _run(steps=2)
-    page = Page(make_page("title", "", [run]))
+    page = Page(make_page(Heading("title"), [run]))
     kept = page.record("run", "t/m", 1)
     assert np.array_equal(kept.weights, decode(*run.records["t/m"][1]).weights)
     series = {"steps": [0, 1], "input": HOSTILE, "shape": [1, 2, 2]}
@@ -101,7 +115,7 @@ def test_records_come_back_as_they_were_logged() -> None:
 
 
 def test_of_many_steps_some_are_kept_the_first_and_the_last_among_them() -> None:
-    page = Page(make_page("title", "", [_run(steps=STEPS * 4)]))
+    page = Page(make_page(Heading("title"), [_run(steps=STEPS * 4)]))
     steps = page.data["tags"]["run"]["t/m"]["steps"]
     assert len(steps) == STEPS and steps[0] == 0 and steps[-1] == STEPS * 4 - 1
     assert f"{STEPS} of the {STEPS * 4}" in page.data["thinned"]
@@ -114,7 +128,7 @@ def test_large_records_leave_room_for_fewer_steps(monkeypatch: pytest.MonkeyPatc
     run = _run(steps=20, size=20)
     size = sum(map(len, run.records["t/m"][0]))
     monkeypatch.setattr("attention_lab.tensorboard_plugin.report.ROOM", size * 7)
-    steps = Page(make_page("title", "", [run])).data["tags"]["run"]["t/m"]["steps"]
+    steps = Page(make_page(Heading("title"), [run])).data["tags"]["run"]["t/m"]["steps"]
     assert 1 < len(steps) <= 7 and steps[-1] == 19
 
 

@@ -17,7 +17,7 @@ from hostile import Case, cases
 # imported once for all forked processes
 import attention_lab.experiment.stages
 import attention_lab.leaderboard.board
-import attention_lab.runs.report_page  # noqa: F401
+import attention_lab.report.report_page  # noqa: F401
 
 SAMPLE = 14
 

@@ -40,11 +40,12 @@ from attention_lab.data import (
 from attention_lab.data.reading.image_codec import read_picture
 from attention_lab.interruption import resume
 from attention_lab.leaderboard import board
-from attention_lab.runs import report_page, run_folder
+from attention_lab.report import report_page
+from attention_lab.runs import run_folder
 from attention_lab.tensorboard_plugin import AttentionRecord, decode, encode
 from attention_lab.tensorboard_plugin.event_files import read_log
 from attention_lab.tensorboard_plugin.plugin import AttentionPlugin
-from attention_lab.tensorboard_plugin.report import Run, make_page
+from attention_lab.tensorboard_plugin.report import Heading, Run, make_page
 from attention_lab.tensorboard_plugin.writer import write_record
 
 COUNTS = [pytest.param(25, id="some"), pytest.param(250, id="many", marks=pytest.mark.slow)]
@@ -154,7 +155,7 @@ def test_a_run_folder(
             jobs = run_folder.find_runs([tmp_path])
             if number % 8 == 0:
                 board.write_leaderboard(tmp_path, jobs, board.View())
-            page = make_page("x", report_page._command(bad), [])
+            page = make_page(report_page._heading([bad], [bad]), [])
         assert [job.error for job in jobs if job.folder == good] == [None], "a good run is lost"
         assert all(job.error is None or len(job.error.splitlines()) == 1 for job in jobs)
         out = capsys.readouterr().out + (tmp_path / "leaderboard.md").read_text(encoding="utf-8") + page
@@ -226,7 +227,7 @@ def test_event_files(log: Path, count: int) -> None:
             found = read_log(log.parent)
             if number % 8 == 0:
                 run = Run("x", curves=found.curves, records=found.records, samples=found.samples)
-                make_page("x", "", [run])
+                make_page(Heading("x"), [run])
 
 
 def test_events_around_a_damaged_one_are_not_lost(log: Path) -> None:

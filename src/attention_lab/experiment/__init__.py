@@ -21,7 +21,7 @@ STAGES = {
     "fit": "attention_lab.experiment.stages:fit",
     "test": "attention_lab.experiment.stages:test",
     "predict": "attention_lab.experiment.stages:predict",
-    "report": "attention_lab.runs.report_page:report",
+    "report": "attention_lab.report.report_page:report",
     "leaderboard": "attention_lab.leaderboard.board:leaderboard",
     "export": "attention_lab.experiment.exporting:run_export",
     "theorem": "attention_lab.experiment.theorem_stage:theorem",

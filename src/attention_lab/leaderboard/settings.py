@@ -1,6 +1,7 @@
 """Group runs into settings: the options that tell them apart, and their metrics over the seeds."""
 
 import math
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,8 @@ from attention_lab.runs.parts import COMPARED, SEED
 from attention_lab.runs.results import is_interval_end
 from attention_lab.runs.run_folder import Job
 
+HEAD = re.compile(r"\bhead[ _]?\d+$")
+"""The end of the name of a metric of a single head."""
 COSTS = ("parameters", "fit/steps_per_second", "fit/peak_memory_mb")
 """Costs of training, shown next to any result."""
 HIGHER_IS_BETTER = ("accuracy", "mass", "monotonicity", "per_second", "bleu", "chrf")
@@ -123,11 +126,18 @@ def group_runs(jobs: Sequence[Job], keys: Sequence[str]) -> list[Setting]:
 
 
 def headlines(jobs: Sequence[Job], most: int = 4) -> list[str]:
-    """The test metrics by which jobs are compared, the monitored one first; without a test, any metrics."""
+    """The test metrics by which jobs are compared, the monitored one first; without a test, any metrics.
+
+    Those of single heads are left out.
+    """
     known = sorted({name for job in jobs for name in job.metrics})
     tested = [name for name in known if name.startswith("test/")]
     names = (
-        [name for name in tested if name != "test/loss" and not is_interval_end(name, tested)]
+        [
+            name
+            for name in tested
+            if name != "test/loss" and not is_interval_end(name, tested) and not HEAD.search(name)
+        ]
         or tested
         or known
     )

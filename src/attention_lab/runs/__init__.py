@@ -1,1 +1,1 @@
-"""A run's folder: its name, its results, error analysis and the HTML report."""
+"""A run's folder: its name, its results and its error analysis."""

@@ -6,7 +6,7 @@ How such a file is made, and what it allows itself, is in `page.py`.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from attention_lab.tensorboard_plugin import STATIC
 from attention_lab.tensorboard_plugin.description import describe_header, read_description
@@ -23,6 +23,74 @@ ROOM = 48 * 2**20
 T = TypeVar("T")
 
 
+class Heading(NamedTuple):
+    """What stands at the top of the page.
+
+    Attributes:
+        title: the title.
+        facts: the line below.
+        command: the command line that made the runs.
+    """
+
+    title: str
+    facts: str = ""
+    command: str = ""
+
+
+class Result(NamedTuple):
+    """A number of a run, as it is read.
+
+    Attributes:
+        metric: the name of the metric in files.
+        name: its name in words.
+        value: the number.
+        interval: its 95% interval; empty without one.
+        kind: `headline`, `more`, or `head` if it is that of a single head.
+    """
+
+    metric: str
+    name: str
+    value: str
+    interval: str = ""
+    kind: str = "more"
+
+
+class Table(NamedTuple):
+    """A table of compared settings.
+
+    Attributes:
+        name: what sets it apart from other tables; empty if there is only one.
+        summaries: its result in words.
+        header: the names of the columns.
+        rows: the cells.
+        numbers_from: the first of the columns that are numbers.
+        best: the places of the best rows.
+        note: how to read it.
+    """
+
+    name: str
+    summaries: Sequence[str]
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    numbers_from: int
+    best: Sequence[int]
+    note: str
+
+
+class Comparison(NamedTuple):
+    """The comparison of runs.
+
+    Attributes:
+        tables: a table for each data set.
+        failures: why runs have no results.
+        links: the names of files beside the page.
+    """
+
+    tables: Sequence[Table]
+    failures: Sequence[str] = ()
+    links: Sequence[str] = ()
+
+
 @dataclass
 class Run:
     """What the report shows of a run.
@@ -30,40 +98,38 @@ class Run:
     Attributes:
         name: what it is called.
         config: its options, each with its value as text.
-        metrics: its final numbers.
+        results: its final numbers, those that matter most first.
         curves: numbers over steps, by name.
         records: header and body of each attention record, by tag and step.
         samples: input, output and what was expected of the examples of the records.
         confusions: the commonest errors of its test: what was written for what, how often, and an example.
         worst: the worst outputs of its test: input, output, reference, edits.
-        headline: the metric by which runs like it are compared.
     """
 
     name: str
     config: Mapping[str, str] = field(default_factory=dict)
-    metrics: Mapping[str, float] = field(default_factory=dict)
+    results: Sequence[Result] = ()
     curves: Mapping[str, Sequence[Point]] = field(default_factory=dict)
     records: Mapping[str, Mapping[int, Blobs]] = field(default_factory=dict)
     samples: Sequence[Sequence[str]] = ()
     confusions: Sequence[Sequence[str]] = ()
     worst: Sequence[Sequence[str]] = ()
-    headline: str = ""
 
 
-def make_page(title: str, about: str, runs: Sequence[Run]) -> str:
+def make_page(heading: Heading, runs: Sequence[Run], comparison: Comparison | None = None) -> str:
     """The whole file.
 
     Args:
-        title: what stands above it.
-        about: the line below.
-        runs: one run, or several to compare.
+        heading: what stands at the top.
+        runs: one run, or several.
+        comparison: how several compare.
     """
     kept, thinned = _within_room(runs)
     series = {run.name: records for run, records in zip(runs, kept, strict=True) if records}
     elements, places = pack(series)
     data = {
-        "title": title,
-        "about": about,
+        **heading._asdict(),
+        "comparison": _as_plain(comparison),
         "runs": [_facts(run) for run in runs],
         "tags": {
             name: {tag: {"steps": list(records), **_described(records)} for tag, records in tags.items()}
@@ -72,8 +138,14 @@ def make_page(title: str, about: str, runs: Sequence[Run]) -> str:
         "records": places,
         "thinned": thinned,
     }
-    parts = Page(title, STATIC / "report" / "report.js", ("viewer/viewer.css", "report/report.css"))
+    parts = Page(heading.title, STATIC / "report" / "report.js", ("viewer/viewer.css", "report/report.css"))
     return make_html(parts, data, elements)
+
+
+def _as_plain(comparison: Comparison | None) -> dict[str, Any] | None:
+    if comparison is None:
+        return None
+    return {**comparison._asdict(), "tables": [table._asdict() for table in comparison.tables]}
 
 
 def _described(records: Mapping[int, Blobs]) -> dict[str, Any]:
@@ -85,22 +157,17 @@ def _described(records: Mapping[int, Blobs]) -> dict[str, Any]:
 def _facts(run: Run) -> dict[str, Any]:
     return {
         "name": run.name,
-        "headline": run.headline,
         "samples": run.samples,
         "confusions": run.confusions,
         "worst": run.worst,
         "config": dict(run.config),
-        "metrics": {name: _finite(value) for name, value in run.metrics.items()},
+        "results": [result._asdict() for result in run.results],
         "curves": {
             name: points
             for name, curve in run.curves.items()
             if (points := spread([(step, value) for step, value in curve if math.isfinite(value)], POINTS))
         },
     }
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def spread(items: Sequence[T], most: int) -> list[T]:

@@ -1,7 +1,7 @@
 /** Curves of a run's numbers over its steps: one chart for a metric, whatever runs and parts of the data it is of. */
 
 import { make } from "../viewer/dom.js";
-import { plain, visible } from "../viewer/labels.js";
+import { number, plain, visible } from "../viewer/labels.js";
 import { breakable } from "./words.js";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -39,7 +39,7 @@ function range(values, margin) {
 
 /**
  * @param {string} name of the number
- * @param {{name: string, hue: number, dashed: boolean, points: [number, number][]}[]} series its lines
+ * @param {{name: string, of: string, hue: number, dashed: boolean, points: [number, number][]}[]} series its lines
  * @returns {HTMLElement}
  */
 export function chart(name, series) {
@@ -74,7 +74,7 @@ export function chart(name, series) {
   const say = (found, at) => {
     for (const end of ["x1", "x2"]) cursor.setAttribute(end, at === null ? -9 : x(at));
     step.textContent = at === null ? "" : `step ${plain(at)}`;
-    found.forEach(([, value], place) => (values[place].textContent = plain(value)));
+    found.forEach(([, value], place) => (values[place].textContent = number(value)));
   };
   const last = () =>
     say(
@@ -94,7 +94,12 @@ export function chart(name, series) {
   last();
   const key = series
     .map((one, at) =>
-      make(`span.${classes(one.hue, one.dashed).replaceAll(" ", ".")}`, {}, visible(one.name, 60), values[at]),
+      make(
+        `span.${classes(one.hue, one.dashed).replaceAll(" ", ".")}`,
+        { title: visible(one.of, 100) },
+        one.name ? `${visible(one.name, 60)} ` : "",
+        values[at],
+      ),
     )
     .slice(0, NAMED);
   return make(

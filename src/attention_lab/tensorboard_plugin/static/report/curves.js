@@ -3,10 +3,11 @@
 import { make } from "../viewer/dom.js";
 import { visible } from "../viewer/labels.js";
 import { chart } from "./charts.js";
-import { shortNames } from "./words.js";
+import { shortNames, spelled } from "./words.js";
 
 const PARTS = ["validation", "val", "valid", "test", "train"]; // in training and elsewhere: one metric
-const HEAD = /^(.*) head (\d+)$/u;
+const KEYS = 24; // runs that the key names
+const HEAD = /^(.*)[ /]head[ _]?(\d+)$/u;
 
 /** Charts by group: `{group: {title: series}}`. */
 function grouped(runs, names) {
@@ -17,6 +18,7 @@ function grouped(runs, names) {
     charts.set(title, [...(charts.get(title) ?? []), series]);
   };
   runs.forEach(({ curves }, run) => {
+    const of = several ? names[run] : "";
     for (const [tag, points] of Object.entries(curves)) {
       if (points.length < 2) continue; // one point is a result, and stands there
       const [part, name] = tag.includes("/") ? split(tag) : ["", tag];
@@ -24,13 +26,14 @@ function grouped(runs, names) {
       if (head) {
         const hue = several ? run : Number(head[2]) - 1;
         const called = `head ${head[2]}`;
-        const [measure, place] = splitMeasure(head[1]);
-        add(measure, place, { name: several ? `${names[run]} ${called}` : called, hue, dashed: false, points });
+        const ofPart = PARTS.includes(part); // such as validation/alignment_mass/head 1
+        const [measure, place] = ofPart ? ["numbers of each head", split(head[1])[1]] : splitMeasure(head[1]);
+        add(measure, place, { name: called, of, hue, dashed: false, points });
       } else if (PARTS.includes(part)) {
         const alone = !several && !runs.some((one) => PARTS.some((p) => p !== part && `${p}/${name}` in one.curves));
-        const called = [several ? names[run] : "", alone && several ? "" : part].filter(Boolean).join(" ");
-        add("", name, { name: called, hue: run, dashed: part === "train", points });
-      } else add("other", tag, { name: several ? names[run] : "", hue: run, dashed: false, points });
+        const called = alone ? "" : several && part !== "train" ? "" : part;
+        add("", name, { name: called, of, hue: run, dashed: part === "train", points });
+      } else add("other", tag, { name: "", of, hue: run, dashed: false, points });
     }
   });
   return groups;
@@ -50,22 +53,32 @@ function splitMeasure(tag) {
 
 /** @returns {HTMLElement[]} what the section of curves holds */
 export function curves(runs, headlines) {
-  const groups = grouped(runs, shortNames(runs.map(({ name }) => name)));
-  const rank = (name) => {
-    const at = headlines.findIndex((one) => one.endsWith(`/${name}`));
-    return name === "loss" ? -1 : at < 0 ? headlines.length + (name.startsWith("learning_rate") ? 1 : 0) : at;
-  };
+  const names = shortNames(runs.map(({ name }) => name));
+  const groups = grouped(runs, names);
+  const rank = (name) => (name === "loss" ? -1 : headlines.findIndex((one) => one.endsWith(`/${name}`)));
+  const byName = ([a], [b]) => rank(a) - rank(b) || a.localeCompare(b);
   const drawn = (charts, order) =>
-    make("div.charts", {}, ...[...charts].sort(order).map(([title, series]) => chart(title, series)));
-  const main = groups.get("") ?? new Map();
+    make("div.charts", {}, ...[...charts].sort(order).map(([title, series]) => chart(spelled(title), series)));
+  const all = groups.get("") ?? new Map();
   groups.delete("");
-  const folded = [...groups].map(([group, charts]) =>
+  const leads = ([title]) => title === "loss" || headlines.some((one) => one.endsWith(`/${title}`));
+  const main = new Map([...all].some(leads) ? [...all].filter(leads) : all);
+  const rest = new Map([...all].filter(([title]) => !main.has(title)));
+  const folded = [...(rest.size ? [["more curves", rest]] : []), ...groups].map(([group, charts]) =>
     make(
       "details",
       { open: !main.size },
-      make("summary", { textContent: `${visible(group, 60)} (${charts.size})` }),
-      drawn(charts, () => 0),
+      make("summary", { textContent: `${visible(spelled(group), 60)} (${charts.size})` }),
+      drawn(charts, group === "more curves" ? byName : () => 0),
     ),
   );
-  return [...(main.size ? [drawn(main, ([a], [b]) => rank(a) - rank(b) || a.localeCompare(b))] : []), ...folded];
+  const dashed = runs.some((run) => Object.keys(run.curves).some((tag) => tag.startsWith("train/")));
+  const key = make(
+    "div.key",
+    {},
+    ...names.slice(0, KEYS).map((name, run) => make(`span.run-${run % 6}`, { textContent: visible(name, 100) })),
+    ...(names.length > KEYS ? [make("b", { textContent: `and ${names.length - KEYS} more` })] : []),
+    ...(dashed ? [make("b", { textContent: "┄ training" })] : []),
+  );
+  return [...(runs.length > 1 && (main.size || folded.length) ? [key] : []), ...(main.size ? [drawn(main, byName)] : []), ...folded];
 }

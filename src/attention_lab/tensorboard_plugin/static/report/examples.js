@@ -3,16 +3,19 @@
 import { THEMES } from "../viewer/colours.js";
 import { make } from "../viewer/dom.js";
 import { token, visible } from "../viewer/labels.js";
-import { miniature, paint } from "../viewer/paint.js";
+import { arrange, draw } from "../viewer/map.js";
+import { CanvasPen } from "../viewer/pen.js";
+import { VERY_MANY } from "../viewer/scene.js";
 import { initial, toLink } from "../viewer/state.js";
 import { makeRecord } from "../viewer/tiles.js";
 import { plainTable } from "./results.js";
-import { shortNames } from "./words.js";
+import { breakable, shortNames } from "./words.js";
 
 const EXAMPLE = /^(.*?)\/(.+)$/u;
 const MOST_HEADS = 4;
 const SHOWN = 10; // rows of a table
-const SIZE = 116; // pixels of a map
+const MOST_RUNS = 6; // of which an example is shown
+const CELL = 26; // pixels that a row of a small map takes at most
 
 /** The attention of a run that shows an example best: from the output to the input, in the last layer. */
 function chosenModule(tags, example) {
@@ -21,7 +24,7 @@ function chosenModule(tags, example) {
   return modules.sort((a, b) => score(b) - score(a) || b[2].localeCompare(a[2]))[0]?.[2];
 }
 
-/** @returns {HTMLElement[]} a card for each example */
+/** @returns {HTMLElement[]} a card for each example, below one line on what its maps are */
 export function samples(page, source, theme) {
   const names = shortNames(page.runs.map(({ name }) => name));
   const examples = [
@@ -31,80 +34,106 @@ export function samples(page, source, theme) {
       ),
     ),
   ];
+  const modules = new Set();
   const cards = examples.map((example, number) => {
-    const outputs = page.runs.map((run, at) => oneRun(page, source, theme, { run, at, example, number, names }));
+    const outputs = page.runs.slice(0, MOST_RUNS).map((run, at) => {
+      const module = chosenModule(Object.keys(page.tags[run.name] ?? {}), example);
+      if (module) modules.add(module);
+      return module ? oneRun(page, source, theme, { run, at, example, module, number, names }) : null;
+    });
     const first = page.runs.find((run) => run.samples[number])?.samples[number];
     const title = first ? first[0] : example;
-    const expected = first?.[2] ? [make("p", {}, make("span.quiet", { textContent: "expected" }), token(first[2]))] : [];
+    const expected = first?.[2] ? [said("expected", "span", first[2])] : [];
     return make(
       "article.sample",
       {},
       make("h3", { textContent: visible(title, 200), title: visible(title, 400) }),
       ...expected,
-      ...outputs.filter(Boolean),
+      make("div.outputs", {}, ...outputs.filter(Boolean)),
     );
   });
-  return cards.length ? [make("div.samples", {}, ...cards)] : [];
+  const left = page.runs.length - MOST_RUNS;
+  const more = left > 0 ? ` Of the first ${MOST_RUNS} runs; those of all are under Attention.` : "";
+  const shown = [...modules].map((module) => visible(module, 60)).join(" and ");
+  const about = `Attention of ${shown}, at the last step: a row for each query, a column for each key.${more}`;
+  return cards.length ? [make("p.quiet", { textContent: about }), make(page.runs.length > 1 ? "div.samples.compared" : "div.samples", {}, ...cards)] : [];
 }
 
-function oneRun(page, source, theme, { run, at, example, number, names }) {
-  const tags = page.tags[run.name] ?? {};
-  const module = chosenModule(Object.keys(tags), example);
-  if (!module) return null;
+/** A text of an example behind its name. */
+const said = (name, tag, text) =>
+  make("p", {}, make("span.quiet", { textContent: name }), make(tag, { textContent: token(visible(text, 300)) }));
+
+function oneRun(page, source, theme, { run, at, example, module, number, names }) {
   const tag = `${example}/${module}`;
-  const said = run.samples[number];
-  const right = said && said[2] && said[1] === said[2];
+  const sample = run.samples[number];
+  const right = sample && sample[2] && sample[1] === sample[2];
   const maps = make("a.maps", {
     href: `#${toLink({ ...initial(), run: run.name, example, module })}`,
     title: `show ${visible(module, 60)} of this example below`,
     onclick: () => document.querySelector(".viewer")?.scrollIntoView({ behavior: "smooth" }),
   });
-  source.record(run.name, tag, tags[tag].steps.at(-1)).then((found) => {
+  source.record(run.name, tag, page.tags[run.name][tag].steps.at(-1)).then((found) => {
     const record = makeRecord(found);
-    const show = () => maps.replaceChildren(...miniatures(record, THEMES[theme.dark() ? "dark" : "light"]));
+    const show = () => maps.replaceChildren(...smallMaps(record, THEMES[theme.dark() ? "dark" : "light"]));
     theme.watch(show);
     show();
   });
-  const called = page.runs.length > 1 ? names[at] : "output";
-  const output = said
-    ? [make("p", {}, make("span.quiet", { textContent: called }), make(right ? "b.right" : "b.wrong", { textContent: token(visible(said[1], 300)) }))]
-    : [];
-  return make("div", {}, ...output, maps, make("p.quiet", { textContent: visible(module, 80) }));
+  const several = page.runs.length > 1;
+  const called = several ? [make(`p.called.run-${at % 6}`, {}, ...breakable(names[at]))] : [];
+  const output = sample ? [said("output", right ? "b.right" : "b.wrong", sample[1])] : [];
+  return make("div", {}, ...called, ...output, maps);
 }
 
-function miniatures(record, theme) {
+/** The heads of a record as the viewer draws them, small and without captions. */
+function smallMaps(record, theme) {
   const heads = Array.from({ length: Math.min(record.heads, MOST_HEADS) }, (_, head) => head);
-  const size = heads.length > 1 ? SIZE / 1.9 : SIZE;
-  const grid = miniature(record.queries, record.keys, size, (least) => record.step(least));
+  const [width, height] = heads.length > 1 ? [150, 140] : [236, 220];
+  const box = { x: 0, y: 0, width, height: Math.min(height, 60 + CELL * record.queries) };
+  const part = { rows: [0, Infinity], columns: [0, Infinity] };
+  const scale = { root: record.keys >= VERY_MANY, maximum: 1 };
   return heads.map((head) => {
-    const canvas = paint(record, head, grid, theme, { root: false, maximum: 1 }, 1);
-    Object.assign(canvas.style, { width: `${grid.width}px`, height: `${grid.height}px` });
+    const panel = { record, head };
+    const scene = { panels: [panel], part, theme, scale, mean: false, bare: true };
+    const placed = arrange(scene, panel, box);
+    const [wide, high] = [Math.ceil(placed.width) + 4, Math.ceil(placed.height)];
+    const ratio = Math.min(2, devicePixelRatio || 1);
+    const canvas = make("canvas", { width: wide * ratio, height: high * ratio });
+    canvas.style.width = `${wide}px`;
     canvas.setAttribute("aria-label", `head ${record.headNumber(head)}`);
+    if (heads.length > 1) canvas.title = `head ${record.headNumber(head)}`;
+    draw(new CanvasPen(canvas.getContext("2d"), ratio), scene, placed);
     return canvas;
   });
 }
 
-/** @returns {HTMLElement[]} for each run its commonest errors and its worst outputs, where it has them */
+/** @returns {HTMLElement[]} the commonest errors and the worst outputs of each run that has them; folded if they are several */
 export function errors(runs) {
   const names = shortNames(runs.map(({ name }) => name));
-  return runs.flatMap(({ confusions, worst }, at) => {
-    if (!worst.length) return [];
-    const head = runs.length > 1 ? [make(`h3.run-${at % 6}`, { textContent: visible(names[at], 100) })] : [];
-    const common = confusions.length
-      ? [
-          make("h4", { textContent: "Commonest" }),
-          plainTable(["expected → written", "times", "example"], confusions.slice(0, SHOWN), true, ""),
-        ]
-      : [];
-    const columns = ["input", "output", "reference", "edits"];
-    const rest = worst.slice(SHOWN);
-    const summary = make("summary", { textContent: `${rest.length} more` });
-    const most = [
-      make("h4", { textContent: "Worst outputs, by edits for each symbol" }),
-      plainTable(columns, worst.slice(0, SHOWN), true, ""),
-      ...(rest.length ? [make("details", {}, summary, plainTable(columns, rest, true, ""))] : []),
-    ];
-    const box = (parts) => (parts.length ? [make("div", {}, ...parts)] : []);
-    return [...head, make("div.errors", {}, ...box(common), ...box(most))];
+  const wrong = runs.map((run, at) => ({ ...run, called: names[at] })).filter(({ worst }) => worst.length);
+  if (runs.length === 1) return wrong.map(errorsOf);
+  return wrong.map((run) => {
+    const [common, times] = run.confusions[0] ?? [];
+    const summary = make("summary", {}, ...breakable(run.called));
+    if (common) summary.append(make("span.quiet", { textContent: ` most often ${visible(common, 60)}, ${times} times` }));
+    return make("details", {}, summary, errorsOf(run));
   });
+}
+
+function errorsOf({ confusions, worst }) {
+  const common = confusions.length
+    ? [
+        make("h4", { textContent: "Commonest" }),
+        plainTable(["expected → written", "times", "example"], confusions.slice(0, SHOWN), true, ""),
+      ]
+    : [];
+  const columns = ["input", "output", "reference", "edits"];
+  const rest = worst.slice(SHOWN);
+  const summary = make("summary", { textContent: `${rest.length} more` });
+  const most = [
+    make("h4", { textContent: "Worst outputs, by edits for each symbol" }),
+    plainTable(columns, worst.slice(0, SHOWN), true, ""),
+    ...(rest.length ? [make("details", {}, summary, plainTable(columns, rest, true, ""))] : []),
+  ];
+  const box = (parts) => (parts.length ? [make("div", {}, ...parts)] : []);
+  return make("div.errors", {}, ...box(common), ...box(most));
 }

@@ -4,12 +4,15 @@ import { make } from "../viewer/dom.js";
 import { visible } from "../viewer/labels.js";
 import { followSystem, pageLink, pageSource } from "../viewer/page.js";
 import { createViewer } from "../viewer/viewer.js";
+import { comparison } from "./comparison.js";
 import { curves } from "./curves.js";
 import { errors, samples } from "./examples.js";
-import { isPlace, metricNames, plainTable, results } from "./results.js";
+import { headlines, isPlace, plainTable, results } from "./results.js";
+import { breakable, shortNames } from "./words.js";
 
 const page = JSON.parse(document.getElementById("data").textContent);
 
+const several = page.runs.length > 1;
 const theme = followSystem();
 const source = pageSource(page);
 
@@ -23,12 +26,18 @@ function options() {
   const names = [...new Set(page.runs.flatMap(({ config }) => Object.keys(config)))];
   const rows = names.map((name) => [name, ...page.runs.map(({ config }) => config[name] ?? "–")]);
   const differs = ([, ...values]) => new Set(values).size > 1;
-  const head = ["option", ...page.runs.map(({ name }) => name)];
-  const several = page.runs.length > 1;
+  const head = ["option", ...shortNames(page.runs.map(({ name }) => name))];
   const apart = rows.filter((row) => differs(row) && !isPlace(row[0]));
+  const folded = (title, list) =>
+    make(
+      "details",
+      {},
+      make("summary", { textContent: `${title} (${list.length})` }),
+      plainTable(head, list, several),
+    );
   return [
-    ...(apart.length ? [plainTable(head, apart, several)] : []),
-    make("details", {}, make("summary", { textContent: "All options" }), plainTable(head, rows, several)),
+    ...(apart.length ? [folded("Options in which the runs differ", apart)] : []),
+    folded("All options", rows),
   ];
 }
 
@@ -44,13 +53,16 @@ function attention(theme) {
   return box;
 }
 
+const lines = section("Curves", curves(page.runs, headlines(page.runs)));
+
 document.getElementById("content").append(
   ...[
     make(
       "header",
       {},
-      make("h1", { textContent: visible(page.title, 200) }),
-      make("p.quiet", { textContent: visible(page.about, 300) }),
+      make("h1", {}, ...breakable(page.title)),
+      ...(page.facts ? [make("p.quiet", { textContent: visible(page.facts, 300) })] : []),
+      ...(page.command ? [make("code.command", { textContent: visible(page.command, 1000) })] : []),
       make("button.theme", {
         type: "button",
         textContent: "◐",
@@ -58,11 +70,13 @@ document.getElementById("content").append(
         onclick: () => theme.toggle(),
       }),
     ),
-    section("Results", results(page.runs)),
+    section("Comparison", comparison(page.comparison)),
+    section(several ? "Runs" : "Results", results(page.runs)),
+    ...(several ? [lines] : []),
     section("Samples", samples(page, source, theme)),
     section("Errors", errors(page.runs)),
     attention(theme),
-    section("Curves", curves(page.runs, metricNames(page.runs))),
+    ...(several ? [] : [lines]),
     section("Options", options()),
   ].filter(Boolean),
 );

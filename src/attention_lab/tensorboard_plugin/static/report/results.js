@@ -1,52 +1,40 @@
 /** The numbers of runs: headline metrics first, one row for each of several runs, the rest folded. */
 
 import { make } from "../viewer/dom.js";
-import { plain } from "../viewer/labels.js";
+import { visible } from "../viewer/labels.js";
 import { breakable, shortNames } from "./words.js";
 
-const HEAD = /head[ _]?\d+/u;
-const ENDS = ["_low", "_high"];
 const CARDS = 4;
+const TOLD = 6; // options in a row
 
-/** The value of a metric, with its interval where the run has one. */
-function estimate({ metrics }, name) {
-  if (!(name in metrics)) return ["–", ""];
-  const ends = ENDS.map((end) => metrics[`${name}${end}`] ?? null);
-  const value = metrics[name] === null ? "not finite" : plain(metrics[name]);
-  return [value, ends.includes(null) ? "" : `${ends.map((end) => Number(end.toPrecision(3))).join(" – ")}`];
+/** The results of a kind that any run has: `{metric, name}` in the order of the runs. */
+function metricsOf(runs, kind) {
+  const found = new Map();
+  for (const { results } of runs)
+    for (const one of results) if (one.kind === kind && !found.has(one.metric)) found.set(one.metric, one.name);
+  return [...found].map(([metric, name]) => ({ metric, name }));
 }
 
-/** Names of all metrics, without the ends of intervals; the monitored one first, then tests, losses behind. */
-export function metricNames(runs) {
-  const all = new Set(runs.flatMap(({ metrics }) => Object.keys(metrics)));
-  const end = (name) => ENDS.some((one) => name.endsWith(one) && all.has(name.slice(0, -one.length)));
-  const monitored = runs.map(({ headline }) => headline);
-  const rank = (name) =>
-    [!monitored.includes(name), !name.startsWith("test/"), HEAD.test(name), name.endsWith("/loss")].reduce(
-      (sum, worse) => 2 * sum + Number(worse),
-      0,
-    );
-  return [...all].filter((name) => !end(name)).sort((a, b) => rank(a) - rank(b) || a.localeCompare(b));
-}
+/** The result of a run by the name of its metric. */
+const resultOf = (run, { metric }) => run.results.find((one) => one.metric === metric) ?? { value: "–", interval: "" };
+
+/** The metrics by which runs are compared, as files name them. */
+export const headlines = (runs) => metricsOf(runs, "headline").map(({ metric }) => metric);
 
 /** @returns {HTMLElement[]} what the section of results holds */
 export function results(runs) {
-  const names = metricNames(runs);
-  if (!names.length) {
+  const [main, rest, heads] = ["headline", "more", "head"].map((kind) => metricsOf(runs, kind));
+  if (!main.length && !rest.length && !heads.length) {
     const said = "There is no metrics.json: nothing has been tested yet.";
     return [make("p.quiet", { textContent: said })];
   }
-  const main = names.filter((name) => name.startsWith("test/") && !HEAD.test(name));
-  const heads = names.filter((name) => HEAD.test(name));
-  const rest = names.filter((name) => !heads.includes(name) && !main.includes(name));
   const several = runs.length > 1;
-  const shown = several ? main : main.slice(0, CARDS);
   const more = [
-    ["More numbers", [...main.slice(shown.length), ...rest]],
+    ["More numbers", [...(several ? [] : main.slice(CARDS)), ...rest]],
     ["Numbers of each head", heads],
   ];
   return [
-    ...(shown.length ? [several ? comparison(runs, shown) : cards(runs[0], shown)] : []),
+    ...(several ? [table(runs, main)] : main.length ? [cards(runs[0], main.slice(0, CARDS))] : []),
     ...more
       .filter(([, list]) => list.length)
       .map(([title, list]) =>
@@ -54,7 +42,7 @@ export function results(runs) {
           "details",
           { open: !main.length && list !== heads },
           make("summary", { textContent: `${title} (${list.length})` }),
-          table(runs, list),
+          everyNumber(runs, list),
         ),
       ),
   ];
@@ -63,13 +51,13 @@ export function results(runs) {
 /** Whether an option only says where the run's files lie. */
 export const isPlace = (option) => /(dir|path|folder)$/u.test(option);
 
-function cards(run, names) {
-  const made = names.map((name) => {
-    const [value, interval] = estimate(run, name);
+function cards(run, metrics) {
+  const made = metrics.map((metric) => {
+    const { value, interval } = resultOf(run, metric);
     return make(
       "div.card",
       {},
-      make("span.name", {}, ...breakable(name.replace(/^test\//u, "").replaceAll("_", " "))),
+      make("span.name", {}, ...breakable(metric.name)),
       make("b", { textContent: value }),
       make("span.quiet", { textContent: interval && `95%: ${interval}` }),
     );
@@ -77,53 +65,50 @@ function cards(run, names) {
   return make("div.cards", {}, ...made);
 }
 
-/** One table: a row for each run, with the options in which the runs differ and their metrics. */
-function comparison(runs, metrics) {
+/** The options in which runs differ, but for those that their names say or that follow from another. */
+function toldOptions(runs, names) {
   const options = [...new Set(runs.flatMap(({ config }) => Object.keys(config)))].filter(
     (option) => new Set(runs.map(({ config }) => config[option] ?? "")).size > 1,
   );
   const part = (option) => option.slice(0, Math.max(0, option.indexOf("."))); // said by the choice of its group
-  const told = options.filter((option) => !isPlace(option) && !options.includes(part(option))).slice(0, 6);
-  const best = metrics.map((name) => bestOf(runs, name));
+  const seeds = (option) => option !== "seed" && runs.every(({ config }) => config[option] === config.seed);
+  const named = (option) => runs.every(({ config }, at) => ` ${names[at]} `.includes(` ${option}=${config[option]} `));
+  const known = (option) => isPlace(option) || options.includes(part(option)) || named(option) || seeds(option);
+  return options.filter((option) => !known(option)).slice(0, TOLD);
+}
+
+/** One table: a row for each run, with the options in which the runs differ and their metrics. */
+function table(runs, metrics) {
   const names = shortNames(runs.map(({ name }) => name));
+  const told = toldOptions(runs, names);
   const rows = runs.map((run, at) =>
     make(
       "tr",
       {},
-      make(`th.run-${at % 6}`, { scope: "row" }, ...breakable(names[at])),
-      ...told.map((option) => make("td", {}, ...breakable(run.config[option] ?? "–", 60))),
-      ...metrics.map((name, place) => {
-        const [value, interval] = estimate(run, name);
-        const cell = best[place] === at ? "td.value.best" : "td.value";
-        return make(cell, {}, make("b", { textContent: value }), make("span.quiet", { textContent: interval }));
+      make(`th.run-${at % 6}`, { scope: "row", textContent: visible(names[at], 100), title: visible(run.name) }),
+      ...told.map((option) => make("td", { textContent: visible(run.config[option] ?? "–", 60) })),
+      ...metrics.map((metric) => {
+        const { value, interval } = resultOf(run, metric);
+        return make("td.value", {}, make("b", { textContent: value }), make("span.quiet", { textContent: interval }));
       }),
     ),
   );
   const head = ["run", ...told].map((name) => make("th", {}, ...breakable(name)));
-  const measured = metrics.map((name) => make("th.value", {}, ...breakable(name.replace(/^test\//u, ""))));
+  const measured = metrics.map(({ name }) => make("th.value", {}, ...breakable(name)));
   const top = make("thead", {}, make("tr", {}, ...head, ...measured));
   return make("div.scroll", {}, make("table.runs", {}, top, make("tbody", {}, ...rows)));
 }
 
-/** The place of the best run by the metric that it watched, whose direction it knows; -1 of any other metric. */
-function bestOf(runs, name) {
-  const { config } = runs[0];
-  const modes = { min: 1, max: -1 };
-  if (!runs.every(({ headline }) => headline === name) || !(config["monitor.mode"] in modes)) return -1;
-  const values = runs.map(({ metrics }) => (metrics[name] ?? NaN) * modes[config["monitor.mode"]]);
-  return values.every(Number.isFinite) ? values.indexOf(Math.min(...values)) : -1;
-}
-
 /** A table with a column for each run. */
-function table(runs, names) {
-  const rows = names.map((name) => [
-    name,
+function everyNumber(runs, metrics) {
+  const rows = metrics.map((metric) => [
+    metric.name,
     ...runs.map((run) => {
-      const [value, interval] = estimate(run, name);
+      const { value, interval } = resultOf(run, metric);
       return interval ? `${value}  [${interval}]` : value;
     }),
   ]);
-  return plainTable(["metric", ...runs.map(({ name }) => name)], rows, runs.length > 1);
+  return plainTable(["metric", ...shortNames(runs.map(({ name }) => name))], rows, runs.length > 1);
 }
 
 /** Rows of texts, the first of each its name. */

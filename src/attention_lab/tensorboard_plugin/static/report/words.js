@@ -9,6 +9,9 @@ export function breakable(name, longest = 200) {
   return parts.flatMap((part, at) => (at ? [make("wbr"), part] : [part]));
 }
 
+/** The name of a number in words. */
+export const spelled = (name) => name.replaceAll("_", " ");
+
 /** Which runs differ in what: their shortest distinct names. */
 export function shortNames(names) {
   const parts = names.map((name) => name.split("/"));

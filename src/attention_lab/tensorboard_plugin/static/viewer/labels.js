@@ -66,7 +66,17 @@ export function short(weight) {
   return size >= 0.001 ? weight.toFixed(3) : weight.toExponential(0);
 }
 
-/** A number of a curve or an axis. */
+/** A result, as the console, the leaderboard and the report write it: four digits, or all before the point. */
+export function number(value) {
+  const size = Math.abs(value);
+  if (!Number.isFinite(value)) return String(value);
+  if (size >= 1000 || (Number.isInteger(value) && value > 1))
+    return value.toLocaleString("en", { maximumFractionDigits: 0, roundingMode: "halfEven" });
+  if (size === 0 || size >= 1e-4) return value ? value.toPrecision(4) : "0.000";
+  return value.toExponential(3).replace(/e-(\d)$/u, "e-0$1");
+}
+
+/** A number on an axis, or a step. */
 export function plain(value) {
   if (value === 0 || !Number.isFinite(value)) return String(value);
   const size = Math.abs(value);

@@ -7,6 +7,7 @@ import { widthOf } from "./pen.js";
 import { drawPicture, pictureOf } from "./pixels.js";
 
 const CAPTION = [30, 48]; // pixels above the cells, for what the map is in one line or two
+const EDGE = 8; // where there is no caption
 const AXIS = 20; // for the name of an axis
 const SPACE = 7; // between a label and the cells
 const SIZE = 12;
@@ -27,14 +28,14 @@ function roomFor(labels, count, most) {
 
 /**
  * Where everything of one panel stands.
- * @param {object} scene what is shown
+ * @param {object} scene what is shown; a bare one has no captions
  * @param {object} panel {record, head, ...}
  * @param {{x: number, y: number, width: number, height: number}} box
  */
 export function arrange(scene, panel, box) {
   const { record } = panel;
   const two = scene.panels.length > 1 || box.width < NARROW;
-  const above = CAPTION[two ? 1 : 0];
+  const above = scene.bare ? EDGE : CAPTION[two ? 1 : 0];
   const queryPicture = pictureOf(record.queries, (at) => record.query(at));
   const keyPicture = pictureOf(record.keys, (at) => record.key(at));
   const most = Math.min(MOST_ROOM, Math.max(48, box.width * 0.26));
@@ -131,7 +132,7 @@ export function draw(pen, scene, part) {
   pen.rect(x - 0.5, y - 0.5, grid.width + 1, grid.height + 1, { stroke: theme.line });
   numbers(pen, scene, part, scale);
   outlineGold(pen, part, theme);
-  caption(pen, scene, part);
+  if (!scene.bare) caption(pen, scene, part);
   const [down, across] = [grid.cellHeight / grid.down, grid.cellWidth / grid.across];
   const step = every(down, part.queryPicture ? THUMB / 2 : LEAST);
   const { rows, columns } = part.part;

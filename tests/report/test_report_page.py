@@ -1,11 +1,15 @@
 """`stage=report` turns run folders into one HTML file."""
 
 import json
+import math
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from folders import make_run as make_folder
+from folders import make_sweep
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 from torch.utils.tensorboard import SummaryWriter
 
@@ -65,7 +69,11 @@ def test_a_run_becomes_one_file(command: Command, run_folder: Path) -> None:
     data = page_data(run_folder / "report.html")
     assert data["title"] == "logs/mine"
     (run,) = data["runs"]
-    assert run["config"] == {"seed": "7", "model.layers": "2"} and run["metrics"] == {"test/accuracy": 0.75}
+    assert run["config"] == {"seed": "7", "model.layers": "2"} and data["comparison"] is None
+    (result,) = run["results"]
+    assert [result[key] for key in ("metric", "name", "value", "kind")] == [
+        *("test/accuracy", "accuracy", "0.7500", "headline")
+    ]
     assert run["curves"]["train/loss"] == [[0, 1.0], [5, pytest.approx(1 / 6)]]
     assert data["tags"] == {
         "logs/mine": {"example 1/decoder": {"steps": [0, 5], "input": "", "shape": [1, 1, 2]}}
@@ -74,6 +82,10 @@ def test_a_run_becomes_one_file(command: Command, run_folder: Path) -> None:
 
 def test_samples_errors_and_the_monitored_metric_are_told(command: Command, run_folder: Path) -> None:
     (run_folder / "config.yaml").write_text("monitor:\n  metric: validation/token_error_rate\n  mode: min\n")
+    rate = "test/token_error_rate"
+    metrics = {rate: 0.02913, f"{rate}_low": 0.02, f"{rate}_high": 0.04, "test/accuracy": 0.5}
+    metrics |= {"test/loss": math.nan, "parameters": 5.0}
+    (run_folder / "metrics.json").write_text(json.dumps(metrics))
     rows = [PREDICTIONS, "a\tA\tA\t0", "long\tB B B B\tA A A A\t4", "b\tB B\tA\t2"]
     (run_folder / "predictions.tsv").write_text("\n".join([*rows, "c\\t\tB\tA\t1"]) + "\n")
     (run_folder / "confusions.tsv").write_text("expected and written\ttimes\texample\nA → B\t6\tlong: …\n")
@@ -85,7 +97,9 @@ def test_samples_errors_and_the_monitored_metric_are_told(command: Command, run_
     writer.close()
     assert command("stage=report", f"run={run_folder}").status == 0
     (run,) = page_data(run_folder / "report.html")["runs"]
-    assert run["headline"] == "test/token_error_rate" and run["config"]["scoring"] == "dot"
+    assert [one["name"] for one in run["results"]] == ["token error rate", "accuracy", "loss", "parameters"]
+    assert [one["kind"] for one in run["results"]] == ["headline", "headline", "more", "more"]
+    assert run["results"][0]["interval"] == "0.02000 to 0.04000" and run["config"]["scoring"] == "dot"
     assert run["samples"] == [["sh", "SH OW", "SH"], ["it's", "", " IH T "]]
     assert run["worst"] == [
         ["b", "B B", "A", "2"],
@@ -129,6 +143,36 @@ def test_the_runs_below_a_folder_are_compared(command: Command, tmp_path: Path) 
         assert names == ["sweep/0_scoring-dot", "sweep/1_scoring-additive"]
 
 
+def test_a_sweep_is_told_as_its_leaderboard_tells_it(command: Command, tmp_path: Path) -> None:
+    sweep = make_sweep(tmp_path / "sweep_2026", {"dot": [0.1, 0.2], "general": [0.15, 0.2]})
+    failed = make_folder(sweep / "failed", overrides=["scoring=cosine", "seed=1"])
+    (failed / "error.txt").write_text("no <memory>\n")
+    (failed / "config.yaml").unlink()
+    overrides = ["data=reverse", "scoring=dot,general,cosine", "notes='a b'"]
+    swept = {"overrides": {"task": overrides}, "callbacks": {"comparison": {"title": "Scores", "x": 3}}}
+    (sweep / "multirun.yaml").write_text(json.dumps({"hydra": swept}))
+    for number, run in enumerate(sorted(sweep.glob("*_*/"))):
+        (run / "train.log").write_text(f"2026-01-31 12:0{number}:00 INFO    Python\nmore\n")
+    assert command("stage=leaderboard", f"run={sweep}").status == 0
+    (sweep / "comparison_<x>.png").write_text("")
+    done = command("stage=report", f"run={sweep}")
+    assert (done.status, done.err) == (0, "")
+    data = page_data(sweep / "report.html")
+    assert data["title"] == "Scores" and data["facts"] == "sweep_2026 · 4 runs · 2026-01-31 12:00"
+    assert shlex.split(data["command"]) == ["python", "train.py", "-m", *overrides]
+    assert [run["name"] for run in data["runs"]] == [
+        f"scoring={score} seed={seed}" for score in ("dot", "general") for seed in (1, 2)
+    ]
+    compared = data["comparison"]
+    assert compared["failures"] == ["1 of 5 runs failed (scoring=cosine seed=1): no <memory>"]
+    assert compared["links"] == [f"leaderboard.{kind}" for kind in ("csv", "md", "png")]
+    (table,) = compared["tables"]
+    markdown = (sweep / "leaderboard.md").read_text()
+    assert all(" | ".join(row) in markdown for row in (table["header"], *table["rows"]))
+    assert all(text in markdown for text in (*table["summaries"], table["note"]))
+    assert table["best"] == [0] and table["header"][table["numbers_from"]] == "n"
+
+
 def test_a_run_without_a_log_still_has_a_report(command: Command, run_folder: Path) -> None:
     for path in (run_folder / "tensorboard").iterdir():
         path.unlink()
@@ -136,7 +180,7 @@ def test_a_run_without_a_log_still_has_a_report(command: Command, run_folder: Pa
     (run_folder / "metrics.json").unlink()
     assert command("stage=report", f"run={run_folder}").status == 0
     data = page_data(run_folder / "report.html")
-    assert data["tags"] == {} and data["runs"][0]["metrics"] == {} and data["runs"][0]["curves"] == {}
+    assert data["tags"] == {} and data["runs"][0]["results"] == [] and data["runs"][0]["curves"] == {}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Runs, and comparisons of runs, as one HTML file."""

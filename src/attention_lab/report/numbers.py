@@ -1,0 +1,51 @@
+"""The numbers of runs, and their comparison, as the report writes them."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from attention_lab.leaderboard import board
+from attention_lab.leaderboard.settings import HEAD
+from attention_lab.leaderboard.tables import Section, tabulate
+from attention_lab.runs.results import INTERVAL_ENDS, is_interval_end
+from attention_lab.tensorboard_plugin.report import Comparison, Result, Table
+from attention_lab.text_tables import metric_name, number, numbers_like
+
+_WRITTEN = re.compile(r"(leaderboard|comparison)[A-Za-z0-9_]*\.(csv|md|pdf|png|svg)")
+
+
+def results(metrics: Mapping[str, float], headlines: Sequence[str]) -> list[Result]:
+    """The numbers of a run: the headlines first, tests before others, numbers of single heads last."""
+    rest = sorted(
+        (name for name in metrics if name not in headlines and not is_interval_end(name, metrics)),
+        key=lambda name: (bool(HEAD.search(name)), not name.startswith("test/"), name),
+    )
+    first = [_result(name, metrics, "headline") for name in headlines if name in metrics]
+    return first + [_result(name, metrics, "head" if HEAD.search(name) else "more") for name in rest]
+
+
+def _result(name: str, metrics: Mapping[str, float], kind: str) -> Result:
+    value = metrics[name]
+    low, high = (metrics.get(name + end, math.nan) for end in INTERVAL_ENDS)
+    known = math.isfinite(value) and math.isfinite(low) and math.isfinite(high)
+    interval = " to ".join(numbers_like(value, low, high)) if known else ""
+    shown = number(value) if math.isfinite(value) else "not finite"
+    return Result(name, metric_name(name), shown, interval, kind)
+
+
+def comparison(found: board.Comparison, folder: Path) -> Comparison:
+    """What the report says of compared runs: the leaderboard's tables and words, and links to its files.
+
+    Args:
+        found: the compared runs.
+        folder: the folder of the report.
+    """
+    links = sorted(path.name for path in folder.iterdir() if _WRITTEN.fullmatch(path.name))
+    return Comparison([_table(section) for section in found.sections], found.failures(), links)
+
+
+def _table(section: Section) -> Table:
+    header, rows = tabulate(section)
+    best = [place for place, row in enumerate(section.rows) if row.verdict == "best"]
+    return Table(section.name, section.summaries, header, rows, header.index("n"), best, section.note)

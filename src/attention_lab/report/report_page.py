@@ -1,0 +1,186 @@
+"""The stage that turns run folders into one HTML file; it does not import torch."""
+
+import logging
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf
+
+from attention_lab.commandline.option_paths import lookup
+from attention_lab.errors import LabError
+from attention_lab.leaderboard.board import compare_runs
+from attention_lab.leaderboard.settings import headlines, varied_options
+from attention_lab.leaderboard.tables import count_runs
+from attention_lab.leaderboard.view import View, choose_view
+from attention_lab.reading import open_regular
+from attention_lab.report.numbers import comparison, results
+from attention_lab.runs.parts import SEED
+from attention_lab.runs.path_patterns import expand_paths
+from attention_lab.runs.results import flatten_options
+from attention_lab.runs.run_folder import (
+    METRICS,
+    SWEEP,
+    Job,
+    find_runs,
+    read_choices,
+    read_job,
+    read_metrics,
+    read_options,
+    read_yaml_or_none,
+)
+from attention_lab.runs.test_errors import read_confusions, read_worst
+from attention_lab.tensorboard_plugin.event_files import event_folder, read_log
+from attention_lab.tensorboard_plugin.report import Comparison, Heading, Run, make_page
+from attention_lab.writing import write_atomically
+
+FILE = "report.html"
+CONFIG = "config.yaml"
+_TIME = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d")
+_LONGEST = 100  # bytes of a line that has the time
+
+
+def report(config: DictConfig) -> None:
+    """Write `report.html` on all runs in and below `run`: a run's or sweep's folder, a pattern, or a list.
+
+    Several runs are compared as by `stage=leaderboard`. The file goes into the folder given, or into this
+    job's own if several are.
+
+    Raises:
+        LabError: `run` is not a folder, or there is no run in it.
+    """
+    logging.getLogger("tensorboard").setLevel(logging.WARNING)  # it logs every file that it reads
+    given = _folders(config.run)
+    folders = list({path.resolve(): path for folder in given for path in _runs(folder)}.values())
+    jobs = [read_job(folder) for folder in folders]
+    names, order = _names(jobs), headlines(jobs)
+    runs = [_read(folder, name, order) for folder, name in zip(folders, names, strict=True)]
+    target = given[0] if len(given) == 1 else Path(HydraConfig.get().runtime.output_dir)
+    view = choose_view(given)
+    page = make_page(_heading(given, folders, view.title), runs, _compare(given, view, target))
+    write_atomically(target / FILE, page)
+    print(f"Report: {target / FILE} ({len(page) / 1e6:.1f} MB)")
+
+
+def _compare(given: Sequence[Path], view: View, target: Path) -> Comparison | None:
+    """The comparison of the runs below some folders; None if there is only one."""
+    jobs = find_runs(given)
+    if len(jobs) < 2:
+        return None
+    return comparison(compare_runs(jobs, view, target), target)
+
+
+def _heading(given: Sequence[Path], folders: Sequence[Path], title: str = "") -> Heading:
+    """Title, facts and command line: of the run, or of the sweep whose folder is given.
+
+    Args:
+        given: the folders that were given.
+        folders: the folders of the runs in and below them.
+        title: title of a comparison.
+    """
+    started = min(filter(None, map(_started, folders)), default="")
+    if len(folders) == 1:
+        given_options = read_yaml_or_none(folders[0] / ".hydra" / "overrides.yaml")
+        return Heading(_paths(folders)[0], started, _command(given_options))
+    count = count_runs(len(folders))
+    if len(given) > 1:
+        names = _paths(folders)
+        return Heading(" and ".join(names) if len(names) < 3 else count, started)
+    name = given[0].resolve().name
+    facts = " · ".join(filter(None, [name if title else "", count, started]))
+    swept = lookup(read_yaml_or_none(given[0] / SWEEP), "hydra", "overrides", "task")
+    return Heading(title or name, facts, _command(swept, "-m"))
+
+
+def _folders(given: Any) -> list[Path]:
+    """The folders given as a folder, a pattern or a list of them."""
+    if given is None:
+        raise LabError(
+            "stage=report needs run=<run folder>, as in run=logs/seq2seq/..., or several: 'run=[a,b]', "
+            "or the folder of a sweep"
+        )
+    listed = OmegaConf.to_container(given) if OmegaConf.is_config(given) else [given]
+    texts = [str(one) for one in listed] if isinstance(listed, list) else []
+    folders = expand_paths(texts, "run", "folder", Path.is_dir)
+    if not folders:
+        raise LabError(f"run={given}: give a run folder, or a list of them")
+    if len({path.resolve() for path in folders}) < len(texts):
+        raise LabError("run: the same folder is named twice")
+    for folder in folders:
+        if not folder.is_dir():
+            raise LabError(f"run={folder} is not a folder: choose one that a training run wrote in logs/")
+    return folders
+
+
+def _runs(folder: Path) -> list[Path]:
+    """The run in this folder, or all runs below it: those of a sweep, or of `logs`."""
+    if (folder / CONFIG).is_file():
+        return [folder]
+    found = [job.folder for job in find_runs([folder]) if (job.folder / CONFIG).is_file()]
+    if not found:
+        raise LabError(f"run={folder}: no run has its {CONFIG} in or below this folder")
+    return found
+
+
+def _names(jobs: Sequence[Job]) -> list[str]:
+    """The name of each run: what its command line sets apart, or as much of its path as is needed."""
+    keys = [*varied_options(jobs), SEED]
+    labels = [job.label(keys) for job in jobs if any(key in job.overrides for key in keys)]
+    if len(jobs) > 1 and len(set(labels)) == len(jobs):
+        return labels
+    return _paths([job.folder for job in jobs])
+
+
+def _paths(folders: Sequence[Path]) -> list[str]:
+    """As many of the last parts of each path as are needed to distinguish the folders."""
+    paths = [folder.resolve() for folder in folders]
+    longest = max(len(path.parts) for path in paths)
+    names = ["/".join(path.parts[-2:]) for path in paths]
+    for parts in range(2, longest + 1):
+        names = ["/".join(path.parts[-parts:]) for path in paths]
+        if len(set(names)) == len(names):
+            break
+    return names
+
+
+def _read(folder: Path, name: str, order: Sequence[str] = ()) -> Run:
+    """The contents of a run's folder; a run without a log has no curves and no attention.
+
+    Args:
+        folder: the run's folder.
+        name: what to call the run.
+        order: the names of the metrics that come first.
+    """
+    config, metrics = folder / CONFIG, folder / METRICS
+    log = read_log(event_folder(folder))
+    options = flatten_options(read_options(config, str(config)))
+    return Run(
+        name,
+        {**read_choices(folder), **{path: str(value) for path, value in options.items()}},
+        results(read_metrics(metrics, str(metrics)) if metrics.exists() else {}, order),
+        log.curves,
+        log.records,
+        samples=log.samples,
+        confusions=read_confusions(folder),
+        worst=read_worst(folder),
+    )
+
+
+def _started(folder: Path) -> str:
+    """Date and time at which a run started, from its log; empty if it has none."""
+    try:
+        with open_regular(folder / "train.log") as file:
+            found = _TIME.match(file.readline(_LONGEST))
+    except OSError:
+        return ""
+    return found[0].decode() if found else ""
+
+
+def _command(overrides: Any, *options: str) -> str:
+    """The command line with these overrides; empty without a list of them, as the page shows them anyway."""
+    if not isinstance(overrides, list):
+        return ""
+    return shlex.join(["python", "train.py", *options, *map(str, overrides)])
