@@ -208,6 +208,7 @@ def test_a_link_restores_the_view(show: Any) -> None:
     view = (
         "[document.querySelector('.al-readout').textContent, document.querySelector('.al-step').textContent]"
     )
+    browser.wait("location.hash.includes('lines')")  # the address follows a moment later
     address, before, pixels = browser.run("location.href"), browser.run(view), browser.run(PIXELS)
     assert "x" in before[0] or "w" in before[0]
     browser.open(address)
@@ -245,7 +246,7 @@ def test_in_tensorboard_it_asks_nobody_else_and_follows_the_page(
         browser.open(f"{address}?darkMode={dark}#attention_lab", f"{inside}?.dataset.state === 'ready'")
         grounds[dark] = browser.run(f"getComputedStyle({inside}).backgroundColor")
         ours = [one for one in browser.requests() if "attention_lab" in one]
-        assert len(ours) > 10
+        assert sum(one.endswith(".js") for one in ours) == 1  # all modules in one
         assert all(one.startswith((address, "data:", "blob:")) for one in browser.requests())
         assert not [text for text in browser.complaints() if "attention" in text.lower()]
     assert grounds == {"true": "rgb(16, 21, 29)", "false": "rgb(255, 255, 255)"}

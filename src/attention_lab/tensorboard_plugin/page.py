@@ -84,11 +84,15 @@ def pack(
     return elements, places
 
 
-def bundle(entry: Path) -> str:
+def bundle(entry: Path, *exported: str) -> str:
     """A module and all that it imports as one script: each module becomes a function that gives its exports.
 
     Understood are the forms `import { a, b } from "./c.js";`, `import * as a from "./c.js";` and exported
     functions, classes and constants: what the files of this package use.
+
+    Args:
+        entry: the module.
+        exported: those of its exports that the script exports, as a module does.
 
     Raises:
         ValueError: an import or export of another form.
@@ -115,7 +119,9 @@ def bundle(entry: Path) -> str:
         parts.append(f"const {names[path]} = (() => {{\n{text}\nreturn {{ {exports} }};\n}})();\n")
         return names[path]
 
-    include(entry.resolve())
+    name = include(entry.resolve())
+    if exported:
+        parts.append(f"export const {{ {', '.join(exported)} }} = {name};\n")
     return '"use strict";\n' + "".join(parts)
 
 

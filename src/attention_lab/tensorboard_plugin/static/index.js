@@ -1,25 +1,23 @@
 /** The tab in TensorBoard: the viewer with the server's records, TensorBoard's colours, its reload and its address. */
 
+import { serverSource } from "./viewer/source.js";
+import { createViewer } from "./viewer/viewer.js";
+
 const PLUGIN = "attention_lab";
 const PART = `p.${PLUGIN}.view`; // the part of the address that is the viewer's
 
 /** Called by TensorBoard in the frame of the tab. */
 export async function render() {
-  // The page's base is the plugin's address, whatever TensorBoard's own path is.
-  const here = (path) => new URL(`static/viewer/${path}`, document.baseURI).href;
   const style = document.createElement("link");
-  [style.rel, style.href] = ["stylesheet", here("viewer.css")];
+  // The page's base is the plugin's address, whatever TensorBoard's own path is.
+  [style.rel, style.href] = ["stylesheet", new URL("static/viewer/viewer.css", document.baseURI).href];
   const styled = new Promise((resolve) => {
     style.onload = style.onerror = resolve; // before it, nothing has its size
   });
   document.head.append(style);
   document.body.style.margin = "0";
   document.documentElement.lang = "en";
-  const [{ createViewer }, { serverSource }] = await Promise.all([
-    import(here("viewer.js")),
-    import(here("source.js")),
-    styled,
-  ]);
+  await styled;
   const root = document.createElement("div");
   document.body.append(root);
   const viewer = createViewer(root, serverSource(document.baseURI), { theme: theme(), link: link() });
