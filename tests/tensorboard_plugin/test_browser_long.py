@@ -25,6 +25,7 @@ def _weights(seed: int) -> np.ndarray:
     return (weights / weights.sum(-1, keepdims=True)).astype(np.float32)
 
 
+TOKENS = 900  # a running text, of which most is out of view
 WEIGHTS = {"a": _weights(0), "b": _weights(1)}
 
 
@@ -41,6 +42,11 @@ def address(serving: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             log = Log(logs / run)
             add_attention(log, "example 1/layer", weights, LABELS, LABELS, 0, mask=mask)
             log.close()
+    log = Log(logs / "text")
+    words = [f"word{at}" for at in range(TOKENS)]
+    ahead = np.tile(np.eye(TOKENS, k=TOKENS - 1, dtype=np.float32)[0], (1, TOKENS, 1))  # all to the last one
+    add_attention(log, "example 1/layer", ahead, words, words, 0)
+    log.close()
     log = Log(logs / "whole")
     add_attention(log, "example 1/layer", WEIGHTS["a"], LABELS, LABELS, 0, mask=mask)
     log.close()
@@ -85,11 +91,11 @@ def test_the_page_reads_tiles_as_they_were_written(show: Any) -> None:
     # what is not known by itself has the mean of its tile's others, so that sums are right
     sums = np.nan_to_num(found).reshape(12, 8, 12, 8).sum((1, 3))
     assert np.allclose(sums, weights.reshape(12, 8, 12, 8).sum((1, 3)), rtol=1e-2, atol=1e-4)
-    row = _ask(browser, "one.row(1, 40)")
-    assert row["sum"] == pytest.approx(1, abs=1e-3) and row["attended"] == 41
+    row, facts = _ask(browser, "[one.row(1, 40), one.facts(1, 40)]")
+    assert facts["sum"] == pytest.approx(1, abs=1e-3) and facts["attended"] == 41
     entropy = -(weights[40, :41] * np.log(weights[40, :41])).sum()
-    assert row["entropy"] == pytest.approx(entropy, abs=1e-3)
-    assert [one for one in row["weights"] if one is not None] == pytest.approx(found[40, :41].tolist())
+    assert facts["entropy"] == pytest.approx(entropy, abs=1e-3)
+    assert [one for one in row if one is not None] == pytest.approx(found[40, :41].tolist())
 
 
 def test_a_map_of_any_detail_is_of_the_weights(show: Any) -> None:
@@ -150,6 +156,35 @@ def test_one_zooms_in_as_far_as_cells_and_back(show: Any, run: str) -> None:
     assert browser.run("document.querySelector('.al-base').toDataURL()") in pictures
 
 
+def test_each_change_is_drawn_once(show: Any) -> None:
+    browser = show("run=a")
+    browser.run("""(() => {
+      window.drawn = 0;
+      const whole = CanvasRenderingContext2D.prototype.drawImage;
+      CanvasRenderingContext2D.prototype.drawImage = function (...given) {
+        window.drawn += this.canvas.classList.contains('al-base');
+        return whole.apply(this, given);
+      };
+    })()""")
+    for key in "++]0":
+        browser.press(key)
+        browser.run("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+    assert browser.run("window.drawn") == 4
+
+
+def test_a_running_text_is_shaded_where_it_comes_into_view(show: Any) -> None:
+    browser = show("run=text")
+    last = "document.querySelector('.al-running p:last-child span:last-child')"
+    browser.wait(f"!{last}.checkVisibility({{contentVisibilityAuto: true}})")
+    browser.press("ArrowDown")
+    assert browser.run(f"{last}.style.background") == ""  # of no use yet
+    browser.run(f"{last}.scrollIntoView()")
+    browser.wait(f"{last}.style.background !== ''")
+    browser.press("Escape")
+    browser.wait(f"{last}.style.background === ''")
+    assert not browser.complaints()
+
+
 def test_the_wheel_zooms_about_the_pointer_and_dragging_moves(show: Any) -> None:
     browser = show("run=a")
     browser.run("""(() => {
@@ -163,7 +198,7 @@ def test_the_wheel_zooms_about_the_pointer_and_dragging_moves(show: Any) -> None
         browser.call("Input.dispatchMouseEvent", type=kind, x=x, y=500, button="left", clickCount=1)
     browser.wait(f"{SHOWN} !== '{before}'")
     assert browser.run(f"({FACT})('query')") is None  # that was no click
-    assert "rows=" in browser.run("decodeURIComponent(location.hash)")
+    browser.wait("decodeURIComponent(location.hash).includes('rows=')")
 
 
 def test_tokens_are_found_and_chosen(show: Any) -> None:

@@ -1,5 +1,6 @@
 /** What there is to see: runs, their examples, the modules of each, and the steps. */
 
+import { distinct } from "./labels.js";
 import { isPicture } from "./pixels.js";
 
 const natural = new Intl.Collator("en", { numeric: true }).compare;
@@ -28,6 +29,12 @@ export class Catalogue {
 
   runs() {
     return [...this.tree].filter(([, examples]) => examples.size).map(([run]) => run);
+  }
+
+  /** @returns {Map<string, string>} what stands for each run, see `distinct` */
+  names() {
+    this.short ??= distinct(this.runs());
+    return this.short;
   }
 
   examples(run) {

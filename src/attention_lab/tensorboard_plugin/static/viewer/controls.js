@@ -1,7 +1,7 @@
 /** The bar of controls: what is looked at, and how. */
 
 import { Choice, Picker, make } from "./dom.js";
-import { distinct, visible } from "./labels.js";
+import { visible } from "./labels.js";
 
 const VIEWS = {
   map: ["map", "Map", "queries down, keys across"],
@@ -121,7 +121,7 @@ export class Controls {
   /** Show the state. */
   update(state, catalogue, views, playing) {
     const runs = catalogue.runs();
-    const names = distinct(runs);
+    const names = catalogue.names();
     const named = (all) => all.map((run) => [run, names.get(run), visible(run)]);
     this.run.update(named(runs), state.run);
     this.run.name.textContent = runs.length < 2 ? "run" : "run A";

@@ -139,7 +139,7 @@ export function mark(pen, scene, part, { query, key }) {
     });
     pen.path(piece, { stroke: theme.accent, line: 2 });
   }
-  const { weights } = panel.record.row(panel.head, query);
+  const weights = panel.record.row(panel.head, query);
   for (const one of part.order) {
     if (weights[one] === null) continue;
     const [left, top] = [placeX(part, at.keys[one]), placeY(part, scale, weights[one])];
@@ -177,7 +177,7 @@ export function point(part, x, y, current) {
 
 /** The weights of a query through its keys in their order, broken where masked. */
 function pieces(part, scale, query) {
-  const { weights } = part.panel.record.row(part.panel.head, query);
+  const weights = part.panel.record.row(part.panel.head, query);
   const found = [[]];
   for (const key of part.order) {
     if (weights[key] === null) found.push([]);

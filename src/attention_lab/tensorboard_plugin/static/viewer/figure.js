@@ -59,6 +59,11 @@ export function drawCursor(pen, scene, layout, cursor) {
   for (const part of layout.parts) VIEWS[scene.view].mark(pen, scene, part, cursor);
 }
 
+function clear(context) {
+  context.setTransform(1, 0, 0, 1, 0, 0);
+  context.clearRect(0, 0, context.canvas.width, context.canvas.height);
+}
+
 /** The figure on the page. */
 export class Figure {
   /**
@@ -73,6 +78,7 @@ export class Figure {
     this.scene = null;
     this.move = move;
     this.drag = null;
+    this.width = 0; // of the element when it was drawn
     const find = (event) => this.#find(event);
     let asked = 0;
     this.over.addEventListener("pointermove", (event) => {
@@ -149,16 +155,18 @@ export class Figure {
 
   /** Draw the scene and its cursor. */
   draw(scene, cursor) {
-    const width = Math.max(320, this.element.clientWidth);
-    this.layout = arrange(scene, width, scene.height);
+    this.width = this.element.clientWidth;
+    this.layout = arrange(scene, Math.max(320, this.width), scene.height);
     this.scene = scene;
+    const size = [this.layout.width, this.layout.height].map((side) => Math.round(side * scene.ratio));
     for (const canvas of [this.base, this.over]) {
-      canvas.width = Math.round(this.layout.width * scene.ratio);
-      canvas.height = Math.round(this.layout.height * scene.ratio);
+      if (canvas.width !== size[0] || canvas.height !== size[1]) [canvas.width, canvas.height] = size;
       canvas.style.width = `${this.layout.width}px`;
       canvas.style.height = `${this.layout.height}px`;
     }
-    drawFigure(new CanvasPen(this.base.getContext("2d"), scene.ratio), scene, this.layout);
+    const context = this.base.getContext("2d");
+    clear(context);
+    drawFigure(new CanvasPen(context, scene.ratio), scene, this.layout);
     this.mark(cursor);
   }
 
@@ -167,8 +175,7 @@ export class Figure {
     if (!this.scene) return;
     this.cursor = cursor;
     const context = this.over.getContext("2d");
-    context.setTransform(1, 0, 0, 1, 0, 0);
-    context.clearRect(0, 0, this.over.width, this.over.height);
+    clear(context);
     drawCursor(new CanvasPen(context, this.scene.ratio), this.scene, this.layout, cursor);
   }
 

@@ -1,6 +1,7 @@
 /** Labels as they can be shown: any text at all, made to fit one line of a given width. */
 
 const LONGEST = 300; // characters that are looked at; none is drawn wider than a panel
+const PLAIN = /^[ -~]*$/; // what most labels are: to be shown as they are
 
 /**
  * A label on one line: control characters as pictures of themselves, those that turn the direction of text around
@@ -11,6 +12,7 @@ const LONGEST = 300; // characters that are looked at; none is drawn wider than 
  */
 export function visible(label, longest = LONGEST) {
   const text = String(label ?? "");
+  if (text.length <= longest && PLAIN.test(text)) return text;
   const start = text.slice(0, longest + 2); // two units more: no emoji is cut in half
   const points = Array.from(start).slice(0, longest);
   const cut = text.length > points.join("").length;

@@ -198,9 +198,8 @@ function outlineGold(pen, part, theme) {
   const { panel, grid } = part;
   const { rows, columns } = part.part;
   const line = Math.min(grid.cellWidth, grid.cellHeight) >= 6 ? 2 : 1;
-  panel.record.gold.forEach((keys, query) => {
-    if (query < rows[0] || query >= rows[1]) return;
-    for (const key of keys) {
+  for (let query = rows[0]; query < rows[1]; query += 1) {
+    for (const key of panel.record.gold[query]) {
       if (key < columns[0] || key >= columns[1]) continue;
       const [left, top] = [leftOf(part, key), topOf(part, query)];
       const over = line / 2; // outside of the cell, so that no weight is hidden
@@ -209,7 +208,7 @@ function outlineGold(pen, part, theme) {
         line,
       });
     }
-  });
+  }
 }
 
 const topOf = ({ part, grid, y }, query) =>

@@ -60,31 +60,24 @@ export function paint(record, head, grid, theme, scale, ratio = 1, part = allOf(
   const [width, height] = [columns * cellWidth, rows * cellHeight];
   const canvas = document.createElement("canvas");
   [canvas.width, canvas.height] = [width, height];
-  const context = canvas.getContext("2d");
-  const image = context.createImageData(width, height);
-  const pixels = new Uint32Array(image.data.buffer);
+  const pixels = scratch(width * height);
   const table = lookUp(theme, scale, record.kind);
-  const [ground, stripe] = theme.hatch.map(pixelOf);
+  const thick = Math.max(1, Math.round(ratio));
+  const hatching = hatchLine(theme, width, PERIOD * thick, 1.5 * thick);
   const line = pixelOf(theme.faint);
   const ruled = cellWidth >= 12 * ratio && cellHeight >= 12 * ratio;
-  const thick = Math.max(1, Math.round(ratio));
   for (let row = 0; row < rows; row += 1) {
     const top = row * cellHeight;
-    for (let column = 0; column < columns; column += 1) {
+    let masked = false;
+    for (let column = 0, at = top * width; column < columns; column += 1) {
       const stored = cells[row * columns + column];
-      const left = column * cellWidth;
-      if (stored !== MASKED) {
-        const start = top * width + left;
-        pixels.fill(table[stored], start, start + cellWidth);
-        continue;
-      }
-      for (let y = top; y < top + cellHeight; y += 1) {
-        for (let x = left; x < left + cellWidth; x += 1) {
-          pixels[y * width + x] = (x + y) % (PERIOD * thick) < 1.5 * thick ? stripe : ground;
-        }
-      }
+      if (stored === MASKED) masked = true;
+      const colour = table[stored];
+      for (const end = at + cellWidth; at < end; at += 1) pixels[at] = colour;
     }
-    fillDown(pixels, cells, row, { columns, width, cellWidth, cellHeight });
+    for (let y = 1; y < cellHeight; y += 1)
+      pixels.copyWithin((top + y) * width, top * width, (top + 1) * width);
+    if (masked) hatchRow(pixels, cells, row, hatching, { columns, width, cellWidth, cellHeight });
     if (ruled && row > 0)
       for (let y = 0; y < thick; y += 1) pixels.fill(line, (top + y) * width, (top + y + 1) * width);
   }
@@ -94,25 +87,37 @@ export function paint(record, head, grid, theme, scale, ratio = 1, part = allOf(
         pixels.fill(line, y * width + column * cellWidth, y * width + column * cellWidth + thick);
     }
   }
-  context.putImageData(image, 0, 0);
+  const bytes = new Uint8ClampedArray(pixels.buffer, 0, 4 * pixels.length);
+  canvas.getContext("2d").putImageData(new ImageData(bytes, width, height), 0, 0);
   return canvas;
 }
 
-/** Copy the first line of pixels of the painted cells down to the rest of their row. */
-function fillDown(pixels, cells, row, { columns, width, cellWidth, cellHeight }) {
-  const top = row * cellHeight;
+let room = new Uint32Array(0); // for the pixels of the map that is painted: used again for the next one
+
+function scratch(count) {
+  if (room.length < count) room = new Uint32Array(count);
+  return room.subarray(0, count);
+}
+
+/** A line of the hatching: line y of a map is the part of it from y modulo the period on. */
+function hatchLine(theme, width, period, thick) {
+  const [ground, stripe] = theme.hatch.map(pixelOf);
+  const pixels = new Uint32Array(width + period);
+  for (let x = 0; x < pixels.length; x += 1) pixels[x] = x % period < thick ? stripe : ground;
+  return { pixels, period };
+}
+
+/** Hatch the masked cells of a row of cells, which mostly stand side by side. */
+function hatchRow(pixels, cells, row, hatching, { columns, width, cellWidth, cellHeight }) {
   const first = row * columns;
-  const whole = !cells.subarray(first, first + columns).includes(MASKED);
-  for (let y = 1; y < cellHeight; y += 1) {
-    const target = (top + y) * width;
-    if (whole) {
-      pixels.copyWithin(target, top * width, (top + 1) * width);
-      continue;
-    }
-    for (let column = 0; column < columns; column += 1) {
-      if (cells[first + column] === MASKED) continue;
-      const left = column * cellWidth;
-      pixels.copyWithin(target + left, top * width + left, top * width + left + cellWidth);
+  for (let from = 0, to; from < columns; from = to + 1) {
+    to = from;
+    while (to < columns && cells[first + to] === MASKED) to += 1;
+    if (to === from) continue;
+    const [left, right] = [from * cellWidth, to * cellWidth];
+    for (let y = row * cellHeight; y < (row + 1) * cellHeight; y += 1) {
+      const phase = y % hatching.period;
+      pixels.set(hatching.pixels.subarray(left + phase, right + phase), y * width + left);
     }
   }
 }

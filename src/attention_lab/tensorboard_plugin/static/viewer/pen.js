@@ -6,13 +6,22 @@ export const FONT =
   '"Inter", system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif';
 const SVG = "http://www.w3.org/2000/svg";
 
+const MOST = 5000; // widths that are kept
+const widths = new Map(); // of fonts: of texts; the same labels are measured at every move
 let ruler = null;
 
 /** Width of a text in pixels. */
 export function widthOf(text, size = 12, weight = 400) {
-  ruler ??= document.createElement("canvas").getContext("2d");
-  ruler.font = `${weight} ${size}px ${FONT}`;
-  return ruler.measureText(text).width;
+  const font = `${weight} ${size}px ${FONT}`;
+  if (!widths.has(font)) widths.set(font, new Map());
+  const known = widths.get(font);
+  if (!known.has(text)) {
+    if (known.size >= MOST) known.clear();
+    ruler ??= document.createElement("canvas").getContext("2d");
+    ruler.font = font;
+    known.set(text, ruler.measureText(text).width);
+  }
+  return known.get(text);
 }
 
 /** Draws on the 2D context of a canvas. */

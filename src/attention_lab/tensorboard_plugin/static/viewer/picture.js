@@ -81,7 +81,7 @@ export function draw(pen, scene, part) {
     const gold = panel.record.gold[query];
     for (const key of gold) cellBox(pen, part, { x, y }, key, { stroke: theme.gold, line: 2 });
     const row = panel.record.row(panel.head, query);
-    const largest = `max ${short(row.weights.reduce((most, weight) => Math.max(most, Math.abs(weight ?? 0)), 0))}`;
+    const largest = `max ${short(row.reduce((most, weight) => Math.max(most, Math.abs(weight ?? 0)), 0))}`;
     const room = tileWidth - widthOf(largest, 10.5) - 8;
     const name = fitted(
       (text) => widthOf(text, 14, 600),
@@ -134,7 +134,7 @@ function overlay({ record, head }, query, { height, width, cell, bytes, rows }, 
   const image = context.createImageData(width, height);
   const pixels = new Uint32Array(image.data.buffer);
   const pen = theme.dark ? [236, 240, 245] : [27, 34, 44];
-  const { weights } = record.row(head, query);
+  const weights = record.row(head, query);
   const papers = weights.map((weight) => {
     const part = weight === null ? 0 : partOf(weight, scale);
     const paper = colourOf(theme, part * DEEPEST, record.kind.diverging);

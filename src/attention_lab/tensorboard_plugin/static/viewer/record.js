@@ -33,6 +33,7 @@ export class Attention {
     this.gold = goldCells(header.gold, this.queries);
     this.measured = new Map();
     this.pools = new Map(); // of heads: the maps drawn last
+    this.lowered = {}; // labels of a side, for `find`
   }
 
   /** Whether anything is masked. */
@@ -125,25 +126,40 @@ export class Attention {
     return this.header.keys?.[number] ?? String(number + 1);
   }
 
+  /** @returns {number[]} the queries, or keys, whose labels have a text in them, whatever the case of its letters */
+  find(side, text) {
+    if (!text) return [];
+    this.lowered[side] ??= Array.from({ length: side === "query" ? this.queries : this.keys }, (_, at) =>
+      this[side](at).toLowerCase(),
+    );
+    const wanted = text.toLowerCase();
+    return this.lowered[side].flatMap((label, at) => (label.includes(wanted) ? [at] : []));
+  }
+
   /** @returns {number|null} the weight, null where masked */
   at(head, query, key) {
     const stored = this.stored[head * this.cells + query * this.keys + key];
     return stored === MASKED ? null : this.kind.value(stored);
   }
 
-  /** @returns {{weights: (number|null)[], sum: number, entropy: number, attended: number}} of one query */
+  /** @returns {(number|null)[]} the weights of one query, null where masked */
   row(head, query) {
     const start = head * this.cells + query * this.keys;
-    const weights = [];
+    const stored = this.stored.subarray(start, start + this.keys);
+    return Array.from(stored, (one) => (one === MASKED ? null : this.kind.value(one)));
+  }
+
+  /** @returns {{sum: number, entropy: number, attended: number}} of the weights of one query */
+  facts(head, query) {
+    const start = head * this.cells + query * this.keys;
     let [sum, entropy, attended] = [0, 0, 0];
     for (const stored of this.stored.subarray(start, start + this.keys)) {
-      weights.push(stored === MASKED ? null : this.kind.value(stored));
       if (stored === MASKED) continue;
       attended += 1;
       sum += this.kind.value(stored);
       if (!this.kind.diverging) entropy -= logs[stored];
     }
-    return { weights, sum, entropy, attended };
+    return { sum, entropy, attended };
   }
 
   /** @returns {{sum: number, largest: number, from: number}} of one key: what all queries give it, and which gives most */
@@ -239,10 +255,7 @@ class TiledDifference extends Attention {
 
   row(head, query) {
     const [first, second] = this.pair.map((one) => one.row(head, query));
-    const weights = first.weights.map((weight, key) =>
-      weight === null || second.weights[key] === null ? null : second.weights[key] - weight,
-    );
-    return { weights, sum: second.sum - first.sum, entropy: NaN, attended: first.attended };
+    return first.map((weight, key) => (weight === null || second[key] === null ? null : second[key] - weight));
   }
 
   pool(head, part, down, across, mean) {

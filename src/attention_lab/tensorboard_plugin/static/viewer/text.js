@@ -11,6 +11,8 @@ const PARAGRAPH = 250; // tokens of a running text
 const RUNNING = 400; // tokens from which on they are a running text
 const LONGEST = 40; // characters of a token
 
+const [CHOSEN, MASKED, FOUND, DARK] = [128, 256, 512, 1024]; // of a token's look, beside its level
+
 export class TextView {
   /** @param {function({query?: number, key?: number}): void} choose is told the token pressed */
   constructor(choose) {
@@ -18,7 +20,7 @@ export class TextView {
     this.choose = choose;
     this.rows = [];
     this.shape = [];
-    this.looks = new WeakMap(); // of tokens
+    this.seen = ""; // the tokens that were brought into view last
   }
 
   /** Show the texts of the panels' records; those of a picture or an axis have queries only, or nothing. */
@@ -27,6 +29,7 @@ export class TextView {
     if (shape.length === this.shape.length && shape.every((record, at) => record === this.shape[at])) return;
     this.shape = shape;
     this.rows = [];
+    this.seen = "";
     const parts = panels.map(({ record, name }) => {
       const { kind, input, output } = record.header;
       const lines = [];
@@ -35,11 +38,11 @@ export class TextView {
         lines.push(make("p.al-example", { dir: "auto", textContent: said.filter(Boolean).join("  →  ") }));
       }
       if (kind !== "regression") {
-        const keys = kind === "picture" ? [] : this.#tokens(record.keys, (at) => record.key(at), "key");
-        const queries = this.#tokens(record.queries, (at) => record.query(at), "query");
+        const keys = new Tokens(record, "key", kind === "picture" ? 0 : record.keys, this.choose);
+        const queries = new Tokens(record, "query", record.queries, this.choose);
         this.rows.push({ record, keys, queries });
-        if (keys.length) lines.push(this.#line("keys", keys, "key"));
-        lines.push(this.#line("queries", queries, "query"));
+        if (keys.tokens.length) lines.push(lineOf("keys", keys));
+        lines.push(lineOf("queries", queries));
       }
       return make(
         "div.al-text-panel",
@@ -53,86 +56,130 @@ export class TextView {
 
   /**
    * Shade the keys by the query's weights and the queries by their weight on the key, if one is chosen.
-   * @param {boolean} [seen] whether the chosen ones are brought into view
+   * @param {boolean} [seen] whether those newly chosen are brought into view
    */
   mark(scene, head, { query, key }, seen = true) {
     for (const { record, keys, queries } of this.rows) {
       const at = Math.min(head, record.heads - 1);
-      const chosen = query >= 0 && query < record.queries;
-      const weights = chosen ? record.row(at, query).weights : [];
-      keys.forEach((span, number) => this.#shade(span, scene, chosen ? weights[number] : 0, number === key));
-      queries.forEach((span, number) => {
-        const weight = key >= 0 && key < record.keys ? record.at(at, number, key) : 0;
-        this.#shade(span, scene, weight, number === query);
-      });
-      if (seen) [keys[key], queries[query]].forEach(reveal);
+      const row = query >= 0 && query < record.queries ? record.row(at, query) : null;
+      keys.shade(scene, (one) => (row ? row[one] : 0), key);
+      const column = key >= 0 && key < record.keys;
+      queries.shade(scene, (one) => (column ? record.at(at, one, key) : 0), query);
     }
+    const chosen = `${query} ${key}`;
+    if (!seen || this.seen === chosen) return;
+    this.seen = chosen;
+    for (const { keys, queries } of this.rows)
+      [keys.tokens[key], queries.tokens[query]].forEach(reveal); // last: it asks where they stand
   }
 
   /** Mark the tokens that have a text. */
   find(wanted) {
     for (const { record, keys, queries } of this.rows) {
-      const sides = [
-        [keys, (at) => record.key(at)],
-        [queries, (at) => record.query(at)],
-      ];
-      for (const [spans, label] of sides)
-        spans.forEach((span, at) => {
-          const has = wanted !== "" && label(at).toLowerCase().includes(wanted);
-          if (has !== span.classList.contains("al-has")) span.classList.toggle("al-has", has);
-        });
+      keys.find(record.find("key", wanted));
+      queries.find(record.find("query", wanted));
     }
   }
+}
 
-  /** Colour a token, if it is not of this colour already: of thousands, few change. */
-  #shade(span, { theme, scale }, weight, chosen) {
-    const part = weight === null ? 0 : Math.max(0, Math.min(1, partOf(weight ?? 0, scale)));
-    const level = part > 0.002 ? Math.ceil(part * LEVELS) : 0;
-    const look = `${level} ${theme.dark} ${chosen} ${weight === null}`;
-    if (this.looks.get(span) === look) return;
-    this.looks.set(span, look);
-    const colour = colourOf(theme, level / LEVELS);
-    span.style.background = level ? css(colour) : "";
-    span.style.color = level ? (isDeep(colour) ? "#fff" : "#10151d") : "";
-    span.classList.toggle("al-chosen", chosen);
-    span.classList.toggle("al-masked", weight === null);
+/** The tokens of a side. Of thousands, those that the browser lays out are shaded, the others when they come into view. */
+class Tokens {
+  constructor(record, side, count, choose) {
+    this.long = count > RUNNING;
+    const texts = Array.from({ length: Math.min(count, MOST) }, (_, at) => record[side](at));
+    this.tokens = texts.map((text, at) =>
+      this.long ? runningToken(text) : button(text, `${side} ${at + 1}`, () => choose({ [side]: at })),
+    );
+    this.looks = new Uint16Array(this.tokens.length);
+    this.found = new Uint8Array(this.tokens.length);
+    this.lookOf = null;
+    const every = this.long ? PARAGRAPH : Math.max(1, this.tokens.length);
+    this.parts = [];
+    for (let from = 0; from < this.tokens.length; from += every)
+      this.parts.push({ from, to: Math.min(from + every, this.tokens.length), skipped: false });
+    this.element = this.long ? this.#running(side, choose) : make("div.al-tokens", { dir: "auto" }, ...this.tokens);
   }
 
-  #line(name, tokens, side) {
-    const long = tokens.length > RUNNING;
-    const list = long
-      ? make("div.al-tokens.al-running", { onclick: ({ target }) => this.#press(tokens, target, side) })
-      : make("div.al-tokens", { dir: "auto" }, ...tokens);
-    for (let at = 0; long && at < tokens.length; at += PARAGRAPH) // of which the browser lays out those in view
-      list.append(make("p", { dir: "auto" }, ...tokens.slice(at, at + PARAGRAPH)));
-    return make("div.al-line", {}, make("span.al-line-name", { textContent: name }), list);
+  /** Paragraphs, of which the browser lays out those in view, and says which these are. */
+  #running(side, choose) {
+    const paragraphs = this.parts.map(({ from, to }) => make("p", { dir: "auto" }, ...this.tokens.slice(from, to)));
+    const press = ({ target }) => {
+      const at = this.tokens.indexOf(target);
+      if (at >= 0) choose({ [side]: at });
+    };
+    const change = (event) => {
+      const part = this.parts[paragraphs.indexOf(event.target)];
+      if (!part) return;
+      part.skipped = event.skipped;
+      this.#paint([part]);
+    };
+    return make(
+      "div.al-tokens.al-running",
+      { onclick: press, oncontentvisibilityautostatechange: change },
+      ...paragraphs,
+    );
   }
 
-  #press(tokens, target, side) {
-    const at = tokens.indexOf(target);
-    if (at >= 0) this.choose({ [side]: at });
+  /** @param {function(number): number|null} weightOf of a token; null where masked */
+  shade({ theme, scale }, weightOf, chosen) {
+    this.lookOf = (at) => {
+      const weight = weightOf(at);
+      const part = weight === null ? 0 : Math.max(0, Math.min(1, partOf(weight ?? 0, scale)));
+      const level = part > 0.002 ? Math.ceil(part * LEVELS) : 0;
+      return level | (weight === null && MASKED) | (at === chosen && CHOSEN) | (level && theme.dark && DARK);
+    };
+    this.theme = theme;
+    this.#paint(this.parts);
   }
 
-  #tokens(count, label, side) {
-    if (count > RUNNING) {
-      return Array.from({ length: Math.min(count, MOST) }, (_, at) =>
-        make("span", { textContent: running(label(at)) }),
-      );
+  /** @param {number[]} tokens those that are marked as found; no others are */
+  find(tokens) {
+    this.found.fill(0);
+    for (const at of tokens) this.found[at] = 1;
+    this.#paint(this.parts);
+  }
+
+  /** Give the tokens in view the look that they should have, where they have another: of thousands, few change. */
+  #paint(parts) {
+    if (!this.lookOf) return;
+    for (const { from, to, skipped } of parts)
+      for (let at = from; !skipped && at < to; at += 1) {
+        const look = this.lookOf(at) | (this.found[at] && FOUND);
+        if (look === this.looks[at]) continue;
+        this.#give(this.tokens[at], look, look ^ this.looks[at]);
+        this.looks[at] = look;
+      }
+  }
+
+  #give({ style, classList }, look, changed) {
+    const level = look & (CHOSEN - 1);
+    if (changed & (DARK | (CHOSEN - 1))) {
+      const colour = colourOf(this.theme, level / LEVELS);
+      style.background = level ? css(colour) : "";
+      style.color = level ? (isDeep(colour) ? "#fff" : "#10151d") : "";
     }
-    return Array.from({ length: count }, (_, at) => {
-      const row = pixelRow(label(at));
-      return make(
-        row ? "button.al-token.al-pixels" : "button.al-token",
-        {
-          type: "button",
-          tabIndex: -1,
-          title: `${side} ${at + 1}`,
-          onclick: () => this.choose({ [side]: at }),
-        },
-        ...(row ? row.map(pixel) : [token(visible(label(at), LONGEST))]),
-      );
-    });
+    if (changed & CHOSEN) classList.toggle("al-chosen", look & CHOSEN);
+    if (changed & MASKED) classList.toggle("al-masked", look & MASKED);
+    if (changed & FOUND) classList.toggle("al-has", look & FOUND);
   }
+}
+
+const lineOf = (name, { element }) =>
+  make("div.al-line", {}, make("span.al-line-name", { textContent: name }), element);
+
+function runningToken(label) {
+  const token = document.createElement("span");
+  token.textContent = running(label);
+  return token;
+}
+
+function button(label, title, press) {
+  const row = pixelRow(label);
+  return make(
+    row ? "button.al-token.al-pixels" : "button.al-token",
+    { type: "button", tabIndex: -1, title, onclick: press },
+    ...(row ? row.map(pixel) : [token(visible(label, LONGEST))]),
+  );
 }
 
 function pixel(ink) {

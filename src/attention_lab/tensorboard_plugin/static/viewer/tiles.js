@@ -4,7 +4,7 @@ import { Attention, MASKED, UNIT } from "./record.js";
 
 const NONE = 65535; // in the place of a key: there is no further weight
 
-const unit = (code) => (code / UNIT) ** 2;
+const unit = (code) => (code / UNIT) * (code / UNIT);
 const codeOf = (weight) => Math.round(Math.sqrt(Math.min(1, Math.max(0, weight))) * UNIT);
 
 /** How stored numbers are weights: as their square roots. */
@@ -40,8 +40,7 @@ export class Tiled extends Attention {
         spans: take(Uint16Array, 2 * this.queries),
         keys: take(Uint16Array, kept * this.queries),
         weights: take(Uint16Array, kept * this.queries),
-        rest: null, // of each tile, once they are asked for
-        cells: null,
+        rest: null, // see `#rest`
       };
     });
   }
@@ -83,44 +82,59 @@ export class Tiled extends Attention {
     if (key < part.spans[2 * query] || key >= part.spans[2 * query + 1]) return null;
     const at = this.#place(part, query, key);
     if (at < (query + 1) * this.kept && part.keys[at] === key) return unit(part.weights[at]);
-    return this.#rest(part)[Math.floor(query / this.side) * this.across + Math.floor(key / this.side)];
+    return this.#rest(part).weights[Math.floor(query / this.side) * this.across + Math.floor(key / this.side)];
   }
 
-  /** Of each tile the mean of the weights that are not among the largest of their queries. */
+  /**
+   * Of each tile the number of its cells, and the mean of those weights that are not among the largest of their
+   * queries, also as a code.
+   */
   #rest(part) {
     if (part.rest) return part.rest;
-    const { side, across } = this;
-    const [cells, listed, sums] = [0, 1, 2].map(() => new Float64Array(part.means.length));
-    for (let query = 0; query < this.queries; query += 1) {
-      const start = Math.floor(query / side) * across;
-      const [first, last] = [part.spans[2 * query], part.spans[2 * query + 1]];
-      for (let tile = Math.floor(first / side); tile * side < last; tile += 1)
-        cells[start + tile] += Math.min(last, (tile + 1) * side) - Math.max(first, tile * side);
-      for (let at = query * this.kept; at < (query + 1) * this.kept && part.keys[at] !== NONE; at += 1) {
-        const tile = start + Math.floor(part.keys[at] / side);
+    const { side, across, kept } = this;
+    const cells = new Uint32Array(part.means.length);
+    const weights = new Float64Array(part.means.length);
+    const counter = new CellCounter([0, this.keys], side);
+    const [listed, sums] = [new Uint32Array(across), new Float64Array(across)];
+    for (let row = 0, from = 0; row < this.down; row += 1, from += side) {
+      const to = Math.min(from + side, this.queries);
+      const counts = counter.count(part.spans, from, to);
+      listed.fill(0);
+      sums.fill(0);
+      for (let at = from * kept; at < to * kept; at += 1) {
+        if (part.keys[at] === NONE) continue;
+        const tile = (part.keys[at] / side) | 0;
         listed[tile] += 1;
         sums[tile] += unit(part.weights[at]);
       }
+      for (let tile = 0, at = row * across; tile < across; tile += 1, at += 1) {
+        const others = counts[tile] - listed[tile];
+        cells[at] = counts[tile];
+        if (others > 0) weights[at] = Math.max(0, (unit(part.means[at]) * counts[tile] - sums[tile]) / others);
+      }
     }
-    part.cells = cells;
-    part.rest = cells.map((count, tile) => {
-      const others = count - listed[tile];
-      return others > 0 ? Math.max(0, (unit(part.means[tile]) * count - sums[tile]) / others) : 0;
-    });
+    const codes = new Uint16Array(weights.length);
+    for (let tile = 0; tile < codes.length; tile += 1) codes[tile] = codeOf(weights[tile]);
+    part.rest = { cells, weights, codes };
     return part.rest;
   }
 
   row(head, query) {
     const part = this.parts[head];
-    const rest = this.#rest(part);
+    const rest = this.#rest(part).weights;
     const [first, last] = [part.spans[2 * query], part.spans[2 * query + 1]];
     const start = Math.floor(query / this.side) * this.across;
     const weights = new Array(this.keys).fill(null);
     for (let key = first; key < last; key += 1) weights[key] = rest[start + Math.floor(key / this.side)];
     for (let at = query * this.kept; at < (query + 1) * this.kept && part.keys[at] !== NONE; at += 1)
       weights[part.keys[at]] = unit(part.weights[at]);
-    const [entropy, sum] = part.measures.subarray(2 * query, 2 * query + 2);
-    return { weights, sum, entropy, attended: last - first };
+    return weights;
+  }
+
+  facts(head, query) {
+    const { measures, spans } = this.parts[head];
+    const [entropy, sum] = measures.subarray(2 * query, 2 * query + 2);
+    return { sum, entropy, attended: spans[2 * query + 1] - spans[2 * query] };
   }
 
   *entries(head, { rows: [from, to], columns: [first, last] }, threshold) {
@@ -161,8 +175,7 @@ export class Tiled extends Attention {
   #ofTiles(head, { rows, columns }, down, across, mean) {
     const { side } = this;
     const { means, tops } = this.parts[head];
-    this.#rest(this.parts[head]);
-    const { cells } = this.parts[head];
+    const cells = mean ? this.#rest(this.parts[head]).cells : null;
     const [high, wide] = [Math.ceil((rows[1] - rows[0]) / down), Math.ceil((columns[1] - columns[0]) / across)];
     const result = new Uint16Array(high * wide).fill(MASKED);
     const [sums, counts] = [new Float64Array(high * wide), new Float64Array(high * wide)];
@@ -175,6 +188,7 @@ export class Tiled extends Attention {
         if (tops[tile] === MASKED) continue;
         const place = start + Math.floor(((column - left) * side) / across);
         if (result[place] === MASKED || tops[tile] > result[place]) result[place] = tops[tile];
+        if (!mean) continue;
         sums[place] += unit(means[tile]) * cells[tile];
         counts[place] += cells[tile];
       }
@@ -186,47 +200,82 @@ export class Tiled extends Attention {
   }
 
   /** A map of which each cell is a part of a tile: the weights that are known, and of the others their mean. */
-  #ofCells(head, { rows, columns }, down, across, mean) {
+  #ofCells(head, { rows, columns: [left, right] }, down, across, mean) {
     const part = this.parts[head];
+    const { keys, weights, spans } = part;
     const rest = this.#rest(part);
-    const wide = Math.ceil((columns[1] - columns[0]) / across);
+    const wide = Math.ceil((right - left) / across);
     const result = new Uint16Array(Math.ceil((rows[1] - rows[0]) / down) * wide);
-    const [cells, listed, sums, largest] = [0, 1, 2, 3].map(() => new Float64Array(wide));
+    const counter = new CellCounter([left, right], across);
+    const [columnOf, tileOf] = [new Uint16Array(right - left), new Uint16Array(wide)];
+    for (let key = 0; key < columnOf.length; key += 1) columnOf[key] = key / across;
+    for (let column = 0; column < wide; column += 1) tileOf[column] = (left + column * across) / this.side;
+    const [listed, sums, largest] = [new Uint32Array(wide), new Float64Array(wide), new Uint16Array(wide)];
     for (let from = rows[0], place = 0; from < rows[1]; from += down, place += wide) {
-      [cells, listed, sums, largest].forEach((one) => one.fill(0));
-      for (let query = from; query < Math.min(from + down, rows[1]); query += 1)
-        this.#addQuery(part, query, columns, across, { cells, listed, sums, largest });
+      const to = Math.min(from + down, rows[1]);
+      const counts = counter.count(spans, from, to);
+      [listed, sums, largest].forEach((one) => one.fill(0));
+      for (let query = from; query < to; query += 1) {
+        const end = (query + 1) * this.kept;
+        for (let at = this.#place(part, query, left); at < end && keys[at] < right; at += 1) {
+          const column = columnOf[keys[at] - left];
+          listed[column] += 1;
+          if (mean) sums[column] += unit(weights[at]);
+          else if (weights[at] > largest[column]) largest[column] = weights[at];
+        }
+      }
       const start = Math.floor(from / this.side) * this.across;
       for (let column = 0; column < wide; column += 1) {
-        if (!cells[column]) {
-          result[place + column] = MASKED;
-          continue;
-        }
-        const base = rest[start + Math.floor((columns[0] + column * across) / this.side)];
-        const others = cells[column] - listed[column];
-        const weight = mean
-          ? (sums[column] + base * Math.max(0, others)) / cells[column]
-          : Math.max(largest[column], others > 0 ? base : 0);
-        result[place + column] = codeOf(weight);
+        const tile = start + tileOf[column];
+        const others = counts[column] - listed[column];
+        if (!counts[column]) result[place + column] = MASKED;
+        else if (mean)
+          result[place + column] = codeOf(
+            (sums[column] + rest.weights[tile] * Math.max(0, others)) / counts[column],
+          );
+        else
+          result[place + column] = others > 0 ? Math.max(largest[column], rest.codes[tile]) : largest[column];
       }
     }
     return result;
   }
+}
 
-  #addQuery(part, query, [left, right], across, { cells, listed, sums, largest }) {
-    const [first, last] = [Math.max(left, part.spans[2 * query]), Math.min(right, part.spans[2 * query + 1])];
-    for (let column = Math.floor((first - left) / across); left + column * across < last; column += 1) {
-      const start = left + column * across;
-      cells[column] += Math.min(last, start + across) - Math.max(first, start);
+/** Counts the cells of some queries in each block of keys, in a time that does not depend on how many they are. */
+class CellCounter {
+  /**
+   * @param {number[]} columns the first key, and the one after the last
+   * @param {number} across keys of a block
+   */
+  constructor([left, right], across) {
+    const blocks = Math.ceil((right - left) / across);
+    Object.assign(this, { left, right, across, counts: new Int32Array(blocks + 1), ends: new Int32Array(blocks + 1) });
+  }
+
+  /**
+   * A query's cells in a block are those before its last key less those before its first: of each of the two ends
+   * a remainder counts in the block where it lies, and whole blocks in all blocks before that.
+   * @returns {Int32Array} the cells of each block, until the next call
+   */
+  count(spans, from, to) {
+    const { left, right, across, counts, ends } = this;
+    counts.fill(0);
+    ends.fill(0);
+    for (let query = from; query < to; query += 1) {
+      const first = Math.max(left, spans[2 * query]) - left;
+      const last = Math.min(right, spans[2 * query + 1]) - left;
+      if (last <= first) continue;
+      const [start, end] = [(first / across) | 0, (last / across) | 0];
+      counts[start] -= first - start * across;
+      counts[end] += last - end * across;
+      ends[start] -= 1;
+      ends[end] += 1;
     }
-    const end = (query + 1) * this.kept;
-    for (let at = this.#place(part, query, left); at < end && part.keys[at] < right; at += 1) {
-      const column = Math.floor((part.keys[at] - left) / across);
-      const weight = unit(part.weights[at]);
-      listed[column] += 1;
-      sums[column] += weight;
-      if (weight > largest[column]) largest[column] = weight;
+    for (let block = counts.length - 2, whole = 0; block >= 0; block -= 1) {
+      whole += ends[block + 1];
+      counts[block] += whole * across;
     }
+    return counts;
   }
 }
 

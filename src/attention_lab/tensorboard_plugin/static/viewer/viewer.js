@@ -7,7 +7,7 @@ import { make } from "./dom.js";
 import { fileName, save, toCanvas, toSvg } from "./exporting.js";
 import { Figure } from "./figure.js";
 import { helpDialog, listen } from "./keyboard.js";
-import { distinct, visible } from "./labels.js";
+import { visible } from "./labels.js";
 import { Overview } from "./overview.js";
 import { Player } from "./player.js";
 import { Readout } from "./readout.js";
@@ -33,6 +33,7 @@ export async function createViewer(root, source, host) {
 }
 
 const LONG = 40; // queries whose map has the height of the window, and not the text below it
+const REST = 150; // milliseconds without a change before the address says what is looked at
 const CLOSEST = 6; // rows or columns of the smallest part
 
 /** A part of a side as the state has it; all of it is "". */
@@ -89,8 +90,12 @@ class Viewer {
     root.replaceChildren(this.controls.top, this.page, this.help);
     listen(root.ownerDocument, actions);
     host.theme.watch(() => this.#draw());
-    new ResizeObserver(() => this.#draw()).observe(this.figure.element);
-    host.link.watch?.(() => this.change(fromLink(host.link.read())));
+    const { element } = this.figure;
+    new ResizeObserver(() => element.clientWidth !== this.figure.width && this.#draw()).observe(element);
+    host.link.watch?.(() => {
+      clearTimeout(this.linking);
+      this.change(fromLink(host.link.read()));
+    });
   }
 
   /** Ask again what there is; what is on screen stays until the answer is there. */
@@ -113,7 +118,7 @@ class Viewer {
       );
       return;
     }
-    this.host.link.write(toLink(this.state));
+    this.#link();
     await this.#load();
   }
 
@@ -126,6 +131,12 @@ class Viewer {
   get step() {
     const { steps } = this;
     return this.state.step === null ? steps.at(-1) : steps[nearest(steps, this.state.step)];
+  }
+
+  /** Put the view into the address, once it has stayed: browsers allow only so many changes in a time. */
+  #link() {
+    clearTimeout(this.linking);
+    this.linking = setTimeout(() => this.host.link.write(toLink(this.state)), REST);
   }
 
   async #load() {
@@ -182,7 +193,7 @@ class Viewer {
     const long = this.loaded.some(({ a }) => a.record && a.record.queries > LONG);
     const height = Math.max(400, this.root.ownerDocument.documentElement.clientHeight - (long ? 200 : 300));
     const ratio = Math.min(3, this.root.ownerDocument.defaultView.devicePixelRatio || 1);
-    const names = distinct(this.catalogue.runs());
+    const names = this.catalogue.names();
     const { scene, tiles, views, problem, quiet } = buildScene(this.loaded, this.state, {
       theme,
       height,
@@ -231,7 +242,7 @@ class Viewer {
   #press({ query, key }) {
     const same = query === this.state.query && key === this.state.key;
     this.state = { ...this.state, query: same ? -1 : query, key: same ? -1 : key };
-    this.host.link.write(toLink(this.state));
+    this.#link();
     this.#mark();
   }
 
@@ -252,7 +263,7 @@ class Viewer {
       const most = this.scene.panels[0].record[size] - 1;
       this.hovered = null;
       this.state = { ...this.state, [part]: Math.max(0, Math.min(most, this.state[part] + by)) };
-      this.host.link.write(toLink(this.state));
+      this.#link();
       this.#mark();
     };
     const head = (by) =>
@@ -322,23 +333,17 @@ class Viewer {
   #seek(text, by, wantsKeys) {
     if (!this.scene) return;
     const { record } = this.scene.panels[0];
-    const wanted = text.toLowerCase();
-    const having = (count, label) =>
-      Array.from({ length: wanted ? count : 0 }, (_, at) => at).filter((at) =>
-        label(at).toLowerCase().includes(wanted),
-      );
-    const queries = having(record.queries, (at) => record.query(at));
-    const keys = having(record.keys, (at) => record.key(at));
+    const [queries, keys] = [record.find("query", text), record.find("key", text)];
     const side = wantsKeys || !queries.length ? "key" : "query";
     const found = side === "key" ? keys : queries;
     const now = this.state[side];
     const next = found.find((at) => (by ? at > now : at >= now)) ?? found[0];
-    this.controls.found.textContent = wanted
+    this.controls.found.textContent = text
       ? found.length
         ? `${side} ${found.indexOf(next) + 1} of ${found.length}`
         : "not found"
       : "";
-    this.text.find(wanted);
+    this.text.find(text);
     if (next === undefined) return;
     this.hovered = null;
     this.change({ [side]: next, ...this.#around(side, next) });
