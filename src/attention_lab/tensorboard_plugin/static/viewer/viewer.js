@@ -68,7 +68,7 @@ class Viewer {
       { zoom: (factor, cell) => this.#zoom(factor, cell), pan: (rows, columns) => this.#pan(rows, columns) },
     );
     this.readout = new Readout();
-    this.text = new TextView((cell) => this.change(cell));
+    this.text = new TextView((cell) => this.#choose(cell));
     this.message = make("p.al-message", { hidden: true });
     this.help = helpDialog();
     this.page = make(
@@ -241,7 +241,12 @@ class Viewer {
 
   #press({ query, key }) {
     const same = query === this.state.query && key === this.state.key;
-    this.state = { ...this.state, query: same ? -1 : query, key: same ? -1 : key };
+    this.#choose({ query: same ? -1 : query, key: same ? -1 : key });
+  }
+
+  /** Choose a query, a key or both: the map itself stays as it is drawn. */
+  #choose(cell) {
+    this.state = { ...this.state, ...cell };
     this.#link();
     this.#mark();
   }
@@ -262,9 +267,7 @@ class Viewer {
       if (!this.scene) return;
       const most = this.scene.panels[0].record[size] - 1;
       this.hovered = null;
-      this.state = { ...this.state, [part]: Math.max(0, Math.min(most, this.state[part] + by)) };
-      this.#link();
-      this.#mark();
+      this.#choose({ [part]: Math.max(0, Math.min(most, this.state[part] + by)) });
     };
     const head = (by) =>
       this.scene && this.change({ head: (this.scene.head + by + this.scene.heads) % this.scene.heads });
@@ -299,7 +302,7 @@ class Viewer {
       tile: () => around("tile", ["largest", "mean"], 1),
       find: () => !this.controls.long.hidden && this.controls.search.focus(),
       seek: (text, by, keys) => this.#seek(text, by, keys),
-      clear: () => this.change({ query: -1, key: -1 }),
+      clear: () => this.#choose({ query: -1, key: -1 }),
       png: () => this.#export("png"),
       svg: () => this.#export("svg"),
       link: () => this.host.link.address && this.#copyLink(),
