@@ -3,12 +3,32 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from attention_lab.text_tables import markdown_table
 from benchmarks.harness import CALM, Contest, Growth, Row
 
 NOTHING = "-"
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a topic has measured in its own way.
+
+    Args:
+        title: the sizes.
+        columns: the first is of names, the others are of numbers.
+        rows: as texts.
+        note: under the table.
+    """
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    note: str = ""
+
+
 INTRODUCTION = """\
 # Benchmarks
 
@@ -92,6 +112,12 @@ def _grown(row: Row | None) -> str:
     if row is None or row.trouble:
         return row.trouble if row else NOTHING
     return duration(row.seconds) + ("" if row.memory is None else f", {size(row.memory)}")
+
+
+def own_table(table: Table, ceiling: Mapping[str, float]) -> str:
+    """The heading, rows and note of a topic's own table, and the machine's ceiling."""
+    text = markdown_table(table.columns, table.rows, numbers_from=1)
+    return _with_remarks(table.title, text, table.note, [], ceiling)
 
 
 def _with_remarks(

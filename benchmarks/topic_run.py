@@ -54,6 +54,9 @@ def run(
         if name:
             pictures[name] = draw_growth(growth, measured)
         tables.append(report.growth_table(growth, measured, can, name))
+    for table in getattr(module, "tables", _none)(where, quick):
+        tables.append(report.own_table(table, ceiling(where)))
+        say(f"\n{tables[-1]}")
     text = report.section(topic, topics()[topic], _setting(where), tables)
     if target is None:
         say(f"\n{text}")

@@ -1,4 +1,4 @@
-"""The topics: the files here that define `contests` or `growth`; found without importing them."""
+"""The topics: files here that define `contests`, `growth` or `tables`; found without importing them."""
 
 import ast
 from importlib import import_module
@@ -6,7 +6,7 @@ from pathlib import Path
 from types import ModuleType
 
 HERE = Path(__file__).parent
-_MAKERS = {"contests", "growth"}
+_MAKERS = {"contests", "growth", "tables"}
 
 
 def topics() -> dict[str, str]:
