@@ -43,7 +43,7 @@ def test_losses_and_metrics_come_first_and_nothing_is_in_their_way() -> None:
     tags = sorted(scalar_tags(logged))
     assert tags == [
         *("test/rate", "test/too_low"),
-        *("train/learning_rate", "train/learning_rate/pg2", "train/loss", "validation/loss"),
+        *("train/loss", "train/lr", "train/lr/pg2", "validation/loss"),
     ]
 
 

@@ -108,7 +108,7 @@ def test_tensorboard_shows_every_attention_and_scalar(model: str, command) -> No
     assert len(entropies) == len(ATTENTIONS[model]) * heads
     assert {tag.replace("entropy", "monotonicity", 1) for tag in entropies} <= set(tags["scalars"])
     assert METRICS[model] <= set(tags["scalars"])
-    assert any(tag.startswith("train/learning_rate") for tag in tags["scalars"])
+    assert any(tag.startswith("train/lr") for tag in tags["scalars"])
     assert "samples/text_summary" in tags["tensors"]
     assert "_hparams_/session_start_info" in events.summary_metadata
 

@@ -102,10 +102,10 @@ def scalar_tags(metrics: Mapping[str, float]) -> dict[str, float]:
     """Metrics as the scalars of TensorBoard, which sorts them by their tags.
 
     The number of the epoch and the ends of intervals, which are in `metrics.json`, would be in the way of
-    losses and headline metrics and are left out. The learning rate stands with the training.
+    losses and headline metrics and are left out. The learning rate stands after the loss of the training.
     """
     return {
-        _LEARNING_RATE.sub("train/learning_rate", name): value
+        _LEARNING_RATE.sub("train/lr", name): value
         for name, value in metrics.items()
         if name != "epoch" and not (name.endswith(_ENDS) and name.rpartition("_")[0] in metrics)
     }
