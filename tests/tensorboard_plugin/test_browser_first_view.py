@@ -173,6 +173,27 @@ def test_nothing_is_wider_than_the_window(show: Any, width: int, run: str) -> No
         assert len(set(browser.run(tops))) == 1
 
 
+def test_on_a_phone_the_map_has_the_width_and_its_colour_bar_lies_below(show: Any) -> None:
+    placed = """(() => {
+      const { drawImage, fillText } = CanvasRenderingContext2D.prototype, found = {};
+      const mine = ({ canvas }) => canvas.classList.contains('al-base');
+      CanvasRenderingContext2D.prototype.drawImage = function (image, x, y, width, height) {
+        if (mine(this)) found.map = [width, y + height];
+        drawImage.call(this, image, x, y, width, height);
+      };
+      CanvasRenderingContext2D.prototype.fillText = function (text, ...more) {
+        if (mine(this) && text === 'weight') found.bar = [this.getTransform().e, this.getTransform().f];
+        fillText.call(this, text, ...more);
+      };
+      document.querySelector('[data-value=fixed]').click();
+      return new Promise((done) => setTimeout(() => done(found), 300));
+    })()"""
+    phone = show(_view(run="a", example="example 2"), width=390).run(placed)
+    assert phone["map"][0] > 0.66 * 390 and phone["bar"][1] > phone["map"][1]
+    desk = show(_view(run="a", example="example 2"), width=1400).run(placed)
+    assert desk["bar"][0] > desk["map"][0] and desk["bar"][1] < desk["map"][1]
+
+
 def test_the_list_of_heads_takes_what_its_heads_need(show: Any) -> None:
     width = "document.querySelector('.al-heads').getBoundingClientRect().width"
     one, many = show(_view(run="a")).run(width), show(_view(run="digits")).run(width)

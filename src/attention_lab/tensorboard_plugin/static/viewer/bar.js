@@ -12,6 +12,8 @@ const PARTS = { linear: [0, 0.25, 0.5, 0.75, 1], root: [0, 0.01, 0.05, 0.1, 0.25
 /** Pixels that bars and key take on the right. */
 export const ROOM = 92;
 
+const FLAT = { height: 12, apart: 62, longest: 320, swatch: 90 }; // below a narrow figure
+
 /** The bars of a scene: for weights, for differences; a curve has none, as its heights are the weights. */
 function barsOf({ panels, view, scale, difference }) {
   if (view === "curve") return [];
@@ -23,23 +25,31 @@ function barsOf({ panels, view, scale, difference }) {
   return bars;
 }
 
+/** Pixels that bars and key take below the panels. */
+export function flatHeight(scene) {
+  return barsOf(scene).length * FLAT.apart + (key(null, scene).length ? 24 : 0);
+}
+
 /** Pixels down to the end of bars and key. */
 export function barsHeight(scene, y) {
   return barsOf(scene).reduce((sum, { height }) => sum + height + APART, y) + 22 * key(null, scene).length;
 }
 
-/** Draw the bars, then the key. */
-export function drawBars(pen, scene, x, y) {
+/**
+ * Draw the bars, then the key.
+ * @param {{x: number, y: number, flat: number}} place the corner; pixels across, where the bars lie below the panels
+ */
+export function drawBars(pen, scene, { x, y, flat }) {
   let top = y;
   for (const one of barsOf(scene)) {
-    bar(pen, scene, { x, y: top, ...one });
-    top += one.height + APART;
+    bar(pen, scene, { x, y: top, ...one, ...(flat ? { flat: Math.min(FLAT.longest, flat) } : {}) });
+    top += flat ? FLAT.apart : one.height + APART;
   }
-  for (const [name, swatch] of key(pen, scene)) {
-    swatch(x, top);
-    pen.text(name, x + 22, top + 7, { size: 11, fill: scene.theme.quiet });
-    top += 22;
-  }
+  key(pen, scene).forEach(([name, swatch], number) => {
+    const [left, down] = flat ? [x + number * FLAT.swatch, top - 10] : [x, top + 22 * number];
+    swatch(left, down);
+    pen.text(name, left + 22, down + 7, { size: 11, fill: scene.theme.quiet });
+  });
 }
 
 /** What besides colours the maps show: a name and a function that draws a sample. */
@@ -74,8 +84,11 @@ function key(pen, { theme, panels, view }) {
   return entries;
 }
 
-function bar(pen, scene, { x, y, name, scale, diverging, height }) {
+/** One bar, upright with its numbers on the right, or flat with them below. */
+function bar(pen, scene, { x, y, name, scale, diverging, height, flat = 0 }) {
   const { theme } = scene;
+  const length = flat || height;
+  const [wide, high] = flat ? [length, FLAT.height] : [WIDTH, length];
   pen.text(scale.root ? `${name} (√)` : name, x, y - 14, { size: 11, fill: theme.quiet });
   const colour =
     scene.view === "picture"
@@ -83,27 +96,24 @@ function bar(pen, scene, { x, y, name, scale, diverging, height }) {
       : (part) => css(colourOf(theme, part, diverging));
   const steps = 95;
   for (let at = 0; at < steps; at += 1) {
-    const part = diverging ? 1 - (2 * at) / (steps - 1) : 1 - at / (steps - 1);
-    pen.rect(x, y + (at * height) / steps, WIDTH, height / steps + 0.6, { fill: colour(part) });
+    const along = flat ? at / (steps - 1) : 1 - at / (steps - 1);
+    const [start, size] = [(at * length) / steps, length / steps + (at < steps - 1 ? 0.6 : 0)];
+    const fill = colour(diverging ? 2 * along - 1 : along);
+    if (flat) pen.rect(x + start, y, size, high, { fill });
+    else pen.rect(x, y + start, wide, size, { fill });
   }
-  pen.rect(x - 0.5, y - 0.5, WIDTH + 1, height + 1, { stroke: theme.line });
+  pen.rect(x - 0.5, y - 0.5, wide + 1, high + 1, { stroke: theme.line });
   const parts = diverging ? [-1, -0.5, 0, 0.5, 1] : PARTS[scale.root ? "root" : "linear"];
   for (const share of parts) {
     const weight = share * scale.maximum;
-    const along = partOf(weight, scale);
-    const level = y + height * (diverging ? (1 - along) / 2 : 1 - along);
-    pen.path(
-      [
-        [x + WIDTH, level],
-        [x + WIDTH + 4, level],
-      ],
-      { stroke: theme.line },
-    );
-    pen.text(
-      `${diverging && weight > 0 ? "+" : ""}${short(weight).replace("-", "−")}`,
-      x + WIDTH + 8,
-      level,
-      { size: 10.5, fill: theme.quiet },
-    );
+    const part = partOf(weight, scale);
+    const along = length * (diverging ? (1 + part) / 2 : part);
+    const from = flat ? [x + along, y + high] : [x + wide, y + length - along];
+    const to = flat ? [from[0], from[1] + 4] : [from[0] + 4, from[1]];
+    pen.path([from, to], { stroke: theme.line });
+    const text = `${diverging && weight > 0 ? "+" : ""}${short(weight).replace("-", "−")}`;
+    const style = { size: 10.5, fill: theme.quiet };
+    if (flat) pen.text(text, to[0], to[1] + 7, { ...style, align: "center" });
+    else pen.text(text, to[0] + 4, to[1], style);
   }
 }

@@ -1,6 +1,6 @@
 /** The large figure: the panels side by side with their colour bar, and a cursor over all of them. */
 
-import { ROOM, barsHeight, drawBars } from "./bar.js";
+import { ROOM, barsHeight, drawBars, flatHeight } from "./bar.js";
 import * as curve from "./curve.js";
 import { make } from "./dom.js";
 import * as lines from "./lines.js";
@@ -15,6 +15,8 @@ const ROOMY = 260; // pixels of a panel beside two others
 const EDGE = 3; // so that no frame is cut at the left
 const LONG = 40; // queries or keys from which on one can move around
 const BARS = 46; // from the top to the first colour bar
+const NARROW = 480; // pixels of a figure whose colour bar lies below it
+const [INDENT, BELOW] = [12, 40]; // of that bar: from the left, and from the panels
 
 /**
  * Where the panels of a scene stand.
@@ -24,7 +26,8 @@ const BARS = 46; // from the top to the first colour bar
  */
 export function arrange(scene, width, height) {
   const count = scene.panels.length;
-  const shareOf = (columns) => (width - EDGE - ROOM - GAP * columns) / columns;
+  const narrow = width < NARROW;
+  const shareOf = (columns) => (width - EDGE - (narrow ? GAP * (columns - 1) : ROOM + GAP * columns)) / columns;
   let columns = count;
   while (columns > 1 && shareOf(columns) < (columns > 2 ? ROOMY : LEAST)) columns -= 1;
   const share = shareOf(columns);
@@ -37,13 +40,17 @@ export function arrange(scene, width, height) {
     parts.push(part);
     bottom = Math.max(bottom, top + part.height);
   });
+  if (narrow) {
+    const bars = { x: EDGE + INDENT, y: bottom + BELOW, flat: width - 2 * (EDGE + INDENT) };
+    return { parts, bars, width, height: Math.ceil(bars.y + flatHeight(scene)) };
+  }
   const needed = Math.max(parts[0].width, parts[0].captionWidth ?? 0);
   const taken = count === 1 ? Math.min(share, needed) : columns * (share + GAP) - GAP;
-  const bars = EDGE + taken + GAP;
+  const bars = { x: EDGE + taken + GAP, y: BARS, flat: 0 };
   return {
     parts,
     bars,
-    width: bars + ROOM,
+    width: bars.x + ROOM,
     height: Math.ceil(Math.max(barsHeight(scene, BARS), bottom)),
   };
 }
@@ -51,7 +58,7 @@ export function arrange(scene, width, height) {
 /** Draw the whole figure with either pen. */
 export function drawFigure(pen, scene, layout) {
   for (const part of layout.parts) VIEWS[scene.view].draw(pen, scene, part);
-  drawBars(pen, scene, layout.bars, BARS);
+  drawBars(pen, scene, layout.bars);
 }
 
 /** Draw the cursor with either pen. */

@@ -38,7 +38,7 @@ export function arrange(scene, panel, box) {
   const above = scene.bare ? EDGE : CAPTION[two ? 1 : 0];
   const queryPicture = pictureOf(record.queries, (at) => record.query(at));
   const keyPicture = pictureOf(record.keys, (at) => record.key(at));
-  const most = Math.min(MOST_ROOM, Math.max(48, box.width * 0.26));
+  const most = Math.min(MOST_ROOM, Math.max(48, box.width * (box.width < NARROW ? 0.2 : 0.26)));
   const queryRoom = queryPicture ? THUMB : roomFor((at) => record.query(at), record.queries, most);
   const keyRoom = keyPicture ? THUMB : roomFor((at) => record.key(at), record.keys, most);
   const left = AXIS + queryRoom + SPACE;

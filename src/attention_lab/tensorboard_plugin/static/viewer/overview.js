@@ -11,6 +11,7 @@ const STRIP = 160; // pixels of the narrowest list: a single map, and what it is
 const [SHARE, WIDEST] = [0.28, 380]; // of the page's width, and pixels, that the list takes at most
 const NARROW = 820; // pixels of a page on which the list stands above the figure
 const PADDING = 50; // pixels beside the maps, with a bar to scroll
+const [HEADING, CAPTION] = [38, 24]; // pixels of a layer's name, and of the words below a map
 
 export class Overview {
   /** @param {function(string, number): void} choose is told the module and the head */
@@ -38,7 +39,7 @@ export class Overview {
       heads.sort((a, b) => a.record.measure(a.head).entropy - b.record.measure(b.head).entropy);
     if (shape !== this.shape || state.order === "entropy") this.#build(heads, modules, state.order);
     this.shape = shape;
-    const { size, width } = sizeFor(modules, scene.room);
+    const { size, width } = sizeFor(modules, scene);
     const body = this.element.closest(".al-body");
     body?.style.setProperty("--al-heads", `${width}px`);
     body?.toggleAttribute("data-single", heads.length === 1 && modules.length === 1);
@@ -108,13 +109,26 @@ export class Overview {
   }
 }
 
-/** Pixels of a side of the maps and of the list: the heads of a layer in as few rows as fit, and no more room. */
-function sizeFor(modules, page) {
+/**
+ * Pixels of a side of the maps, and of the list: the largest maps with which all layers are seen at once; else the
+ * heads of a layer in as few rows as fit.
+ * @param {{room: number, tall: number}} page pixels of its width, and of the list's height
+ */
+function sizeFor(modules, { room: page, tall }) {
   const heads = Math.max(1, ...modules.map(({ record }) => record?.heads ?? 1));
   const narrow = page <= NARROW;
   const room = (narrow ? page : Math.min(WIDEST, Math.max(STRIP, page * SHARE))) - PADDING;
-  const rows = Math.ceil(heads / Math.min(MOST_ACROSS, Math.max(1, Math.floor(room / (SMALLEST + APART)))));
-  const across = Math.ceil(heads / rows);
-  const size = Math.max(SMALLEST, Math.min(narrow ? LARGEST / 2 : LARGEST, Math.floor(room / across) - APART));
-  return { size, width: Math.max(STRIP, Math.ceil(across * (size + APART)) + PADDING) };
+  const fewest = Math.ceil(heads / Math.min(MOST_ACROSS, Math.max(1, Math.floor(room / (SMALLEST + APART)))));
+  const inRows = (rows) => {
+    const across = Math.ceil(heads / rows);
+    const size = Math.max(SMALLEST, Math.min(narrow ? LARGEST / 2 : LARGEST, Math.floor(room / across) - APART));
+    const height = modules.length * (HEADING + Math.ceil(heads / across) * (size + CAPTION));
+    return { size, height, width: Math.max(STRIP, Math.ceil(across * (size + APART)) + PADDING) };
+  };
+  let best = inRows(fewest);
+  for (let rows = fewest + 1; !narrow && rows <= heads; rows += 1) {
+    const more = inRows(rows);
+    if (more.height <= tall && more.size > best.size) best = more;
+  }
+  return best;
 }

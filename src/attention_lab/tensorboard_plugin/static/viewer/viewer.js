@@ -209,7 +209,7 @@ class Viewer {
     );
     this.controls.updateLong(scene, this.state.tile);
     if (scene || tiles.some(({ record }) => record))
-      this.overview.update({ ...scene, theme, ratio, room: this.page.clientWidth }, tiles, {
+      this.overview.update({ ...scene, theme, ratio, room: this.page.clientWidth, tall: this.#tall() }, tiles, {
         ...this.state,
         head: scene?.head ?? this.state.head,
       });
@@ -219,6 +219,11 @@ class Viewer {
     this.text.update(scene.panels.filter(({ difference }) => !difference));
     this.figure.draw(scene, this.#cursor());
     this.#mark();
+  }
+
+  /** Pixels of the height that the list of heads has; see `.al-overview` of the style. */
+  #tall() {
+    return this.root.ownerDocument.documentElement.clientHeight - 150;
   }
 
   /** Show where the cursor is, in the figure and in all that is linked with it. */
