@@ -185,6 +185,29 @@ def test_a_running_text_is_shaded_where_it_comes_into_view(show: Any) -> None:
     assert not browser.complaints()
 
 
+@pytest.mark.parametrize("width", [1500, 390])
+def test_the_chosen_token_and_what_it_attends_to_are_brought_into_view(show: Any, width: int) -> None:
+    seen = """[...document.querySelectorAll('.al-running')].map((list, number) => {
+      const token = list.querySelectorAll('span')[[899, 600][number]];
+      const [frame, box] = [list, token].map((one) => one.getBoundingClientRect());
+      return box.top >= frame.top && box.bottom <= frame.bottom;
+    })"""
+    browser = show("run=text")
+    browser.call(
+        "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False
+    )
+    show("run=text&query=600")
+    browser.run("document.querySelector('.al-text').scrollIntoView()")
+    browser.wait(f"{seen}.every(Boolean)")
+    browser.press("Escape")
+    browser.run("document.querySelectorAll('.al-running').forEach((list) => { list.scrollTop = 0; })")
+    browser.wait(f"!{seen}.some(Boolean)")
+    browser.press("]")  # nothing is chosen: nothing moves
+    browser.run("new Promise((done) => setTimeout(done, 100))")
+    assert browser.run(f"!{seen}.some(Boolean)")
+    browser.call("Emulation.clearDeviceMetricsOverride")
+
+
 def test_the_wheel_zooms_about_the_pointer_and_dragging_moves(show: Any) -> None:
     browser = show("run=a")
     browser.run("""(() => {

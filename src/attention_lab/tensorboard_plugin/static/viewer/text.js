@@ -56,7 +56,8 @@ export class TextView {
 
   /**
    * Shade the keys by the query's weights and the queries by their weight on the key, if one is chosen.
-   * @param {boolean} [seen] whether those newly chosen are brought into view
+   * @param {boolean} [seen] whether those newly chosen are brought into view, and with one of a side that of the other
+   *   which has the largest weight
    */
   mark(scene, head, { query, key }, seen = true) {
     for (const { record, keys, queries } of this.rows) {
@@ -66,11 +67,16 @@ export class TextView {
       const column = key >= 0 && key < record.keys;
       queries.shade(scene, (one) => (column ? record.at(at, one, key) : 0), query);
     }
-    const chosen = `${query} ${key}`;
+    const chosen = [query, key, query < 0 || key < 0 ? head : ""].join();
     if (!seen || this.seen === chosen) return;
     this.seen = chosen;
-    for (const { keys, queries } of this.rows)
-      [keys.tokens[key], queries.tokens[query]].forEach(reveal); // last: it asks where they stand
+    for (const { record, keys, queries } of this.rows) {
+      const at = Math.min(head, record.heads - 1);
+      const to = key < 0 && query >= 0 && query < record.queries ? largest(record.row(at, query)) : key;
+      const from = query < 0 && key >= 0 && key < record.keys ? record.column(at, key).from : query;
+      keys.reveal(to); // last: it asks where they stand
+      queries.reveal(from);
+    }
   }
 
   /** Mark the tokens that have a text. */
@@ -93,6 +99,7 @@ class Tokens {
     this.looks = new Uint16Array(this.tokens.length);
     this.found = new Uint8Array(this.tokens.length);
     this.lookOf = null;
+    this.wanted = -1; // the token that is to be brought into view
     const every = this.long ? PARAGRAPH : Math.max(1, this.tokens.length);
     this.parts = [];
     for (let from = 0; from < this.tokens.length; from += every)
@@ -112,6 +119,7 @@ class Tokens {
       if (!part) return;
       part.skipped = event.skipped;
       this.#paint([part]);
+      requestAnimationFrame(() => this.#settle(part));
     };
     return make(
       "div.al-tokens.al-running",
@@ -137,6 +145,34 @@ class Tokens {
     this.found.fill(0);
     for (const at of tokens) this.found[at] = 1;
     this.#paint(this.parts);
+  }
+
+  /** Bring a token into the part of the list that is seen, and move nothing else on the page. */
+  reveal(at) {
+    const part = this.parts.find(({ from, to }) => at >= from && at < to);
+    this.wanted = part ? at : -1;
+    if (!part) return;
+    this.#scroll();
+    if (this.long) requestAnimationFrame(() => requestAnimationFrame(() => this.#settle(part)));
+  }
+
+  /** Scroll again to the wanted token once its paragraph is laid out: until then its height is a guess. */
+  #settle({ from, to, skipped }) {
+    if (skipped || this.wanted < from || this.wanted >= to) return;
+    this.#scroll();
+    this.wanted = -1;
+  }
+
+  #scroll() {
+    const list = this.element;
+    if (list.scrollHeight <= list.clientHeight) return;
+    const frame = list.getBoundingClientRect();
+    const [token, paragraph] = [this.tokens[this.wanted], this.tokens[this.wanted].parentElement].map((one) =>
+      one.getBoundingClientRect(),
+    );
+    const guessed = this.long && (paragraph.bottom < frame.top || paragraph.top > frame.bottom);
+    const { top, bottom } = guessed ? paragraph : token;
+    if (top < frame.top || bottom > frame.bottom) list.scrollTop += top - frame.top - list.clientHeight / 2;
   }
 
   /** Give the tokens in view the look that they should have, where they have another: of thousands, few change. */
@@ -196,17 +232,7 @@ function running(label) {
   return text === "" ? "∅" : /^[\p{P}\s]/u.test(text) ? text : ` ${text}`;
 }
 
-/** Bring a token into the part of its list that is seen, and move nothing else on the page. */
-function reveal(span) {
-  const list = span?.closest(".al-tokens");
-  if (!list || list.scrollHeight <= list.clientHeight) return;
-  const paragraph = span.parentElement;
-  if (paragraph !== list) {
-    const [start, end] = [paragraph.offsetTop, paragraph.offsetTop + paragraph.offsetHeight];
-    if (end < list.scrollTop || start > list.scrollTop + list.clientHeight) list.scrollTop = start;
-  }
-  const top = span.offsetTop; // the list is what it is measured from
-  if (top < list.scrollTop || top + span.offsetHeight > list.scrollTop + list.clientHeight) {
-    list.scrollTop = top - list.clientHeight / 2;
-  }
+/** The place of the largest weight, -1 if there is none. */
+function largest(weights) {
+  return weights.reduce((best, weight, at) => (weight > (weights[best] ?? 0) ? at : best), -1);
 }
