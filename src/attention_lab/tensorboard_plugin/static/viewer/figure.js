@@ -15,6 +15,7 @@ const ROOMY = 260; // pixels of a panel beside two others
 const EDGE = 3; // so that no frame is cut at the left
 const LONG = 40; // queries or keys from which on one can move around
 const BARS = 46; // from the top to the first colour bar
+const LEISURE = 8; // milliseconds, in which most maps are computed
 const NARROW = 480; // pixels of a figure whose colour bar lies below it
 const [INDENT, BELOW] = [12, 40]; // of that bar: from the left, and from the panels
 
@@ -175,6 +176,22 @@ export class Figure {
     clear(context);
     drawFigure(new CanvasPen(context, scene.ratio), scene, this.layout);
     this.mark(cursor);
+  }
+
+  /** Compute the map of the next head and of the one before, as long as nothing else is to be done. */
+  prepare() {
+    const part = this.layout?.parts[0];
+    if (!part?.grid) return;
+    const { panel, grid } = part;
+    const { record, head } = panel;
+    const others = [1, record.heads - 1].map((by) => (head + by) % record.heads);
+    const next = (deadline) => {
+      if (this.layout?.parts[0] !== part || !others.length) return;
+      if (deadline.timeRemaining() > LEISURE)
+        record.window(others.shift(), part.part, grid.down, grid.across, part.part.mean);
+      requestIdleCallback(next);
+    };
+    window.requestIdleCallback?.(next);
   }
 
   /** Draw the cursor alone. */

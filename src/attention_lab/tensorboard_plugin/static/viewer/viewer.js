@@ -183,6 +183,7 @@ class Viewer {
     if (turn !== this.turn) return;
     this.#draw();
     this.root.dataset.state = "ready";
+    this.figure.prepare();
   }
 
   /** Draw everything anew from what is loaded. */
