@@ -52,8 +52,8 @@ function remarks({ header }) {
   if (header.tiles) {
     const { heads, of, kept } = header.tiles;
     const some = heads.length < of ? `${heads.length} of ${of} heads` : "";
-    const known = `the ${kept} largest weights of each query, and of the others of a tile their mean`;
-    said.push(`this record of a long input has ${[some, known].filter(Boolean).join(", ")}`);
+    const known = `the ${kept} largest weights of each query exactly; other cells show the mean of their tile`;
+    said.push(`long input: the record keeps ${[some, known].filter(Boolean).join(", and ")}`);
   }
   return said.join("; ");
 }
