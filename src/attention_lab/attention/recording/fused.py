@@ -1,10 +1,10 @@
 """What `scaled_dot_product_attention` was asked to compute."""
 
 import math
+import sys
 
 import torch
 from torch import Tensor
-from torch.nn.attention.bias import CausalBias
 
 from attention_lab.attention.recording.weights import KernelCall
 
@@ -34,7 +34,8 @@ def fused_call(
         enable_gqa: several heads of the queries may share one of the keys.
     """
     query, key, mask = query.detach(), key.detach(), attn_mask
-    if isinstance(mask, CausalBias):
+    bias = sys.modules.get("torch.nn.attention.bias")  # importing it takes as long as importing torch
+    if bias is not None and isinstance(mask, bias.CausalBias):
         mask = mask._materialize(query.device)
     query, key = autocast(query), autocast(key)
     if query.is_nested or key.is_nested:
