@@ -33,7 +33,10 @@ LEAVES = {
 }
 LIGHT = TORCH | LIGHTNING | HYDRA
 ROOMS = {
-    "": Rules({"attention", "experiment", "notebook"}, LIGHT),  # attention_lab/__init__.py: lazily
+    "": Rules(
+        {"attention", "experiment", "inference", "notebook"}, LIGHT
+    ),  # attention_lab/__init__.py: lazily
+    "__main__": Rules({"inference"}, LIGHT),
     "constructor_options": Rules(set(), LIGHT),
     "errors": Rules(set(), LIGHT),
     "lazy_names": Rules(set(), LIGHT),
@@ -67,6 +70,11 @@ ROOMS = {
     "runs": Rules(LEAVES | {"commandline", "untrusted", "tensorboard_plugin"}, TORCH | LIGHTNING | PICTURES),
     "interruption": Rules(LEAVES | {"commandline", "untrusted", "runs", "data", "callbacks"}, PICTURES),
     "leaderboard": Rules(LEAVES | {"commandline", "runs", "viz"}, TORCH | LIGHTNING | PICTURES),
+    # MECHANISM of runs.parts; and what it uses of tasks imports no Lightning either
+    "inference": Rules(
+        LEAVES | {"attention", "models", "data", "tasks", "untrusted", "runs"},
+        LIGHTNING | HYDRA | PICTURES | {"torch.utils.tensorboard"},
+    ),
     "search": Rules(LEAVES | {"commandline", "runs", "leaderboard"}, TORCH | LIGHTNING | PICTURES),
     "report": Rules(
         LEAVES | {"commandline", "runs", "leaderboard", "tensorboard_plugin"}, TORCH | LIGHTNING | PICTURES
@@ -75,7 +83,8 @@ ROOMS = {
     "experiment": Rules(
         LEAVES
         | {"attention", "models", "metrics", "data", "tasks", "viz", "callbacks", "theorems"}
-        | {"commandline", "untrusted", "runs", "interruption", "leaderboard", "search", "report"},
+        | {"commandline", "untrusted", "runs", "inference", "interruption", "leaderboard", "search"}
+        | {"report"},
         PICTURES - {"tensorboard"},
     ),
 }

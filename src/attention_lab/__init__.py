@@ -1,8 +1,8 @@
 """attention-lab: train, see and compare attention mechanisms.
 
-`load` rebuilds a trained model from its checkpoint, `recording` gives the weights of every attention in any
-model, `show` draws them, and `MultiheadAttention` stands in for torch's. All are imported when first used, so
-that importing the package is free.
+`load` rebuilds a trained model from its checkpoint, `pretrained` gives one that comes with the package,
+`recording` gives the weights of every attention in any model, `show` draws them, and `MultiheadAttention`
+stands in for torch's. All are imported when first used, so that importing the package is free.
 """
 
 from importlib import import_module
@@ -12,13 +12,15 @@ if TYPE_CHECKING:
     from attention_lab.attention.recording import recording
     from attention_lab.attention.torch_multihead import MultiheadAttention
     from attention_lab.experiment.checkpoints import load
+    from attention_lab.inference.pretrained import pretrained
     from attention_lab.notebook import show
 
-__all__ = ["MultiheadAttention", "load", "recording", "show"]
+__all__ = ["MultiheadAttention", "load", "pretrained", "recording", "show"]
 
 _HOMES = {
     "MultiheadAttention": "attention_lab.attention.torch_multihead",
     "load": "attention_lab.experiment.checkpoints",
+    "pretrained": "attention_lab.inference.pretrained",
     "recording": "attention_lab.attention.recording",
     "show": "attention_lab.notebook",
 }

@@ -14,9 +14,9 @@ from attention_lab.attention import Additive, Dot, Gaussian, LocalP, Mechanism, 
 from attention_lab.data.reading.codecs import RegressionCodec, TransductionCodec
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer
 from attention_lab.errors import LabError
-from attention_lab.experiment import exporting
-from attention_lab.experiment.exporting import export
-from attention_lab.experiment.trained_model import TrainedModel
+from attention_lab.inference import exporting
+from attention_lab.inference.exporting import export
+from attention_lab.inference.trained_model import TrainedModel
 from attention_lab.models import (
     ConvolutionalClassifier,
     Ensemble,
@@ -129,7 +129,9 @@ def test_what_makes_no_sense_is_told_in_one_line(make: Any, said: str, tmp_path:
 def test_a_missing_package_and_another_ending_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(LabError, match=r"^export=m.txt: the file ends in .pt2 \(torch.export\) or .onnx$"):
+    with pytest.raises(
+        LabError, match=r"^export=m.txt: the file ends in .pt2 \(torch.export\), .onnx or .safetensors$"
+    ):
         export(toy(Seq2Seq), PAIRS, tmp_path / "m.txt")
     monkeypatch.setattr(exporting, "find_spec", lambda name: None if name == "onnxscript" else name)
     with pytest.raises(LabError, match=r"needs onnxscript: pip install -e '\.\[export\]'"):

@@ -10,7 +10,8 @@ from torch import nn
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer
 from attention_lab.errors import LabError
-from attention_lab.experiment.trained_model import TrainedModel, saved_score
+from attention_lab.experiment.checkpoints import saved_score
+from attention_lab.inference.trained_model import TrainedModel
 from attention_lab.tasks import Observation, Task
 
 

@@ -23,7 +23,7 @@ STAGES = {
     "predict": "attention_lab.experiment.stages:predict",
     "report": "attention_lab.report.report_page:report",
     "leaderboard": "attention_lab.leaderboard.board:leaderboard",
-    "export": "attention_lab.experiment.exporting:run_export",
+    "export": "attention_lab.experiment.stages:export",
     "theorem": "attention_lab.experiment.theorem_stage:theorem",
 }
 """The function of each stage, imported only when the stage runs: some need no PyTorch."""

@@ -23,6 +23,7 @@ from attention_lab.runs.parts import MECHANISM, OPTIMIZATION, REBUILT
 from attention_lab.sizes import Sizes
 from attention_lab.tasks import Task
 from attention_lab.untrusted.configuration import (
+    check_room,
     check_targets,
     check_values,
     checked_packages,
@@ -97,9 +98,7 @@ def checkpoint_config(recipe: Any, allow: Sequence[str] = ()) -> dict[str, Any]:
     if not isinstance(kept["data"].get("kind"), str):
         raise LabError("the checkpoint's recipe is incomplete")
     for part, room in ROOMS.items():
-        target = str(kept[part]["_target_"])
-        if target.startswith("attention_lab.") and not target.startswith(f"attention_lab.{room}."):
-            raise LabError(f"the checkpoint names {target[:200]!r} as its {part}: it is not loaded")
+        check_room(kept[part], part, room, "the checkpoint")
     return kept
 
 

@@ -1,38 +1,32 @@
 """Read checkpoints safely and rebuild models that predict."""
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from hydra.errors import InstantiationException
-from torch import Tensor, nn
-from torch.nn.modules.module import (
-    register_module_buffer_registration_hook,
-    register_module_parameter_registration_hook,
-)
+from torch import Tensor
 
 from attention_lab.data.reading.codecs import Codec
 from attention_lab.errors import LabError, first_line
 from attention_lab.experiment.build import Config, checkpoint_config, make_task, rebuild
-from attention_lab.experiment.trained_model import TrainedModel, saved_score
+from attention_lab.inference.trained_model import TrainedModel
 from attention_lab.models import Ensemble
 from attention_lab.runs.checkpoint_paths import Paths, find_checkpoints
 from attention_lab.runs.parts import MECHANISM
 from attention_lab.sizes import Sizes
 from attention_lab.tasks import RECIPE, Task, Transduction
 from attention_lab.untrusted.checkpoints import read_checkpoint
+from attention_lab.untrusted.model_size import MOST_TENSORS, TooLargeError, limit_size, size_limits
 from attention_lab.untrusted.plain_files import BAD_VALUE_ERRORS
-
-_MOST_TENSORS = 100_000  # parameters and buffers of any model
-_EXTRA = 16_000_000  # numbers of a model that are not in its checkpoint, such as tables of positions
+from attention_lab.untrusted.training_state import is_number
 
 
 def load(
     path: Paths, adapt: Callable[[Config], Config] | None = None, allow: Sequence[str] = ()
-) -> TrainedModel:
+) -> TrainedModel[Task]:
     """Rebuild a model, its vocabulary and its preprocessing from a checkpoint alone.
 
     Several checkpoints of models that write sequences of the same symbols become one `Ensemble`, with the
@@ -73,7 +67,7 @@ def _rebuilt(
     config = kept if adapt is None else adapt(kept)
     try:
         _check_size(checkpoint[RECIPE], config, weights.values())
-        with _limit_size(*_size_limits(weights.values())):
+        with limit_size(*size_limits(weights.values())):
             task = rebuild(checkpoint[RECIPE], config)
         task.load_state_dict(weights)
     except LabError as error:
@@ -92,16 +86,12 @@ def _weights(state: object) -> dict[str, Tensor]:
     return state
 
 
-class _TooLargeError(LabError):
-    """The model has far more numbers than its checkpoint."""
-
-
 def _check_size(recipe: Config, config: Config, weights: Collection[Tensor]) -> None:
     """Reject a model far larger than its weights, by building it on a device without memory first."""
     try:
-        with _limit_size(*_size_limits(weights)), torch.device("meta"):
+        with limit_size(*size_limits(weights)), torch.device("meta"):
             rebuild(recipe, config)
-    except _TooLargeError:
+    except TooLargeError:
         raise
     except LabError:
         return  # the recipe is wrong, which is reported next, or the model cannot be built without memory
@@ -116,43 +106,15 @@ def check_model_size(config: Config, sizes: Sizes, codec: Codec, checkpoint: Con
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     weights = None if checkpoint is None else _weights(checkpoint["state_dict"])
     # Each parameter has four bytes, and as many for its gradient and twice for the optimiser.
-    room = (memory // 16, _MOST_TENSORS) if weights is None else _size_limits(weights.values())
+    room = (memory // 16, MOST_TENSORS) if weights is None else size_limits(weights.values())
     try:
-        with torch.random.fork_rng(devices=[]), _limit_size(*room), torch.device("meta"):
+        with torch.random.fork_rng(devices=[]), limit_size(*room), torch.device("meta"):
             make_task(config, sizes, codec, trainable=False)
-    except _TooLargeError:
+    except TooLargeError:
         reason = "the weights do not fit the model" if weights else f"it needs more than {memory >> 30} GiB"
         raise LabError(f"resume: the model of this run is too large: {reason}") from None
     except (*BAD_VALUE_ERRORS, LabError, InstantiationException):
         return  # as above
-
-
-def _size_limits(weights: Collection[Tensor]) -> tuple[int, int]:
-    """The most numbers, and the most tensors, that a model with these weights may have."""
-    return 2 * sum(map(Tensor.numel, weights)) + _EXTRA, 2 * len(weights) + 1_000
-
-
-@contextmanager
-def _limit_size(numbers: int, count: int) -> Iterator[None]:
-    """Raise an error as soon as modules register more numbers, or more parameters and buffers, than this."""
-
-    def count_down(module: nn.Module, name: str, tensor: Tensor | None) -> None:
-        """Subtract a new parameter or buffer from what is left."""
-        nonlocal numbers, count
-        count -= 1
-        numbers -= 0 if tensor is None else tensor.numel()
-        if numbers < 0 or count < 0:
-            raise _TooLargeError("the weights do not fit the model: there are far fewer")
-
-    hooks = (
-        register_module_parameter_registration_hook(count_down),
-        register_module_buffer_registration_hook(count_down),
-    )
-    try:
-        yield
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def _ensemble(paths: Sequence[Path], tasks: Sequence[Task]) -> Task:
@@ -186,3 +148,16 @@ def check_same_model(path: Path | None, kept: Config, new: Config) -> None:
                 f"ckpt_path={path}: the checkpoint has another {part}; "
                 "to continue, give the options it was made with"
             )
+
+
+def saved_score(checkpoint: Mapping[str, Any], path: Path) -> str:
+    """The monitored metric and its value, if a checkpoint is the best one of its run."""
+    states = checkpoint.get("callbacks")
+    for state in states.values() if isinstance(states, Mapping) else ():
+        if not isinstance(state, Mapping) or Path(str(state.get("best_model_path"))).name != path.name:
+            continue
+        score = state.get("best_model_score")
+        value = score.item() if isinstance(score, Tensor) and score.numel() == 1 else score
+        if is_number(value) and isinstance(state.get("monitor"), str):
+            return f"{state['monitor']} {value:.4g}"
+    return ""

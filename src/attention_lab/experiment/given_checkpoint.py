@@ -9,12 +9,13 @@ from attention_lab.commandline.overrides import parse_all
 from attention_lab.errors import LabError
 from attention_lab.experiment.build import Config, to_plain
 from attention_lab.experiment.checkpoints import load
-from attention_lab.experiment.trained_model import TrainedModel
+from attention_lab.inference.trained_model import TrainedModel
 from attention_lab.runs.checkpoint_paths import needed_checkpoints
 from attention_lab.runs.parts import REBUILT
+from attention_lab.tasks import Task
 
 
-def load_trained_model(plain: Config) -> tuple[TrainedModel, dict[str, Any]]:
+def load_trained_model(plain: Config) -> tuple[TrainedModel[Task], dict[str, Any]]:
     """The trained model, and the configuration with the parts of the (first) checkpoint.
 
     Options of `data` and `task` given on the command line win over the checkpoint's.

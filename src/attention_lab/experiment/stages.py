@@ -36,7 +36,7 @@ from attention_lab.experiment.fitting import (
 from attention_lab.experiment.given_checkpoint import load_trained_model
 from attention_lab.experiment.inputs import read_inputs
 from attention_lab.experiment.machine_failures import blame_checkpoint
-from attention_lab.experiment.trained_model import TrainedModel
+from attention_lab.inference.trained_model import TrainedModel
 from attention_lab.interruption import resume
 from attention_lab.interruption.signals import DeferredSignals
 from attention_lab.interruption.startup_watchdog import StartupWatchdog
@@ -126,7 +126,16 @@ def predict(config: DictConfig) -> None:
     print(f"Heatmaps of {min(len(lines), PICTURES)} inputs: {paths[0].parent}", file=sys.stderr)
 
 
-def _prediction_table(trained: TrainedModel, lines: list[str]) -> str:
+def export(config: DictConfig) -> None:
+    """The stage: export the model of `ckpt_path` to the file `export`, in this job's folder."""
+    silence_libraries()
+    plain = to_plain(config)
+    trained, _ = load_trained_model(plain)
+    for path in trained.export(Path(HydraConfig.get().runtime.output_dir) / plain["export"]):
+        print(f"Exported: {path}")
+
+
+def _prediction_table(trained: TrainedModel[Task], lines: list[str]) -> str:
     """`input<TAB>output`; with `task.n_best`, `input<TAB>rank<TAB>score<TAB>output` for each output."""
     n = trained.task.n_best if isinstance(trained.task, Transduction) else 1
     if n == 1:

@@ -10,16 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig
 from torch import Tensor, nn
 from torch.export import Dim
 
 from attention_lab.data.reading.codecs import Codec
 from attention_lab.errors import LabError, named_line
-from attention_lab.experiment.build import to_plain
-from attention_lab.experiment.console import silence_libraries
-from attention_lab.experiment.given_checkpoint import load_trained_model
 from attention_lab.models.exporting import Graph, graphs_of
 from attention_lab.sizes import BOS, EOS, PAD, UNK
 from attention_lab.writing import write_atomically
@@ -34,19 +29,10 @@ _CDIST = (torch.ops.aten.cdist.default, torch.ops.aten._cdist_forward.default)
 Run = Callable[[tuple[Tensor, ...]], Sequence[Tensor]]
 
 
-def run_export(config: DictConfig) -> None:
-    """The stage: export the model of `ckpt_path` to the file `export`, in this job's folder."""
-    silence_libraries()
-    plain = to_plain(config)
-    trained, _ = load_trained_model(plain)
-    for path in trained.export(Path(HydraConfig.get().runtime.output_dir) / plain["export"]):
-        print(f"Exported: {path}")
-
-
 def export(model: nn.Module, codec: Codec, path: Path) -> list[Path]:
     """Write the graphs of a model; see `TrainedModel.export`."""
     if path.suffix not in SUFFIXES:
-        raise LabError(f"export={path.name}: the file ends in .pt2 (torch.export) or .onnx")
+        raise LabError(f"export={path.name}: the file ends in .pt2 (torch.export), .onnx or .safetensors")
     missing = [name for name in ONNX_PACKAGES if find_spec(name) is None] if path.suffix == ".onnx" else []
     if missing:
         raise LabError(f"export={path.name} needs {', '.join(missing)}: pip install -e '.[export]'")

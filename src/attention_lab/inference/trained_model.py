@@ -1,21 +1,21 @@
-"""A trained model in Python: what `attention_lab.load` returns."""
+"""A trained model in Python: what `attention_lab.load` and `attention_lab.pretrained` return."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Protocol, Self, TypeVar
 
-from torch import Tensor
+from torch import nn
 
 from attention_lab.data.reading.codecs import ClassificationCodec, Codec, TransductionCodec
 from attention_lab.data.reading.language_codec import LanguageCodec
 from attention_lab.data.reading.vocabulary import Tokenizer
 from attention_lab.data.unseen_symbols import Terms, unseen_symbols
 from attention_lab.errors import LabError
-from attention_lab.tasks import Observation, Task, Transduction
-from attention_lab.tasks.n_best import n_best_outputs
+from attention_lab.inference.safetensors_files import SUFFIX, save
+from attention_lab.tasks.observation import Observation
+from attention_lab.tasks.sequence_writing import SequenceWriting
 from attention_lab.untrusted.plain_files import one_line
-from attention_lab.untrusted.training_state import is_number
 
 BATCH = 256
 """Number of inputs in a batch of predictions."""
@@ -24,19 +24,41 @@ _SHOWN = 60
 _LISTED = 12  # symbols that `repr` lists
 
 
-class TrainedModel:
+class Predictor(Protocol):
+    """What a trained model predicts with."""
+
+    @property
+    def model(self) -> nn.Module: ...  # noqa: D102
+    @property
+    def codec(self) -> Codec: ...  # noqa: D102
+
+    def eval(self) -> Self:
+        """Put the model into evaluation mode."""
+
+    def answer(self, batch: Any) -> list[str]:
+        """The model's output for each example, as text."""
+
+    def observe(self, batch: Any) -> list[Observation]:
+        """The examples of a batch with all attention weights."""
+
+
+TaskT = TypeVar("TaskT", bound=Predictor)
+
+
+class TrainedModel(Generic[TaskT]):
     """A trained model with its preprocessing, as `attention_lab.load` gives it.
 
     Attributes:
         model: the network, in evaluation mode.
         codec: text to tensors and back.
-        task: the LightningModule around both.
-        files: the checkpoints.
+        task: what predicts with both: a LightningModule, or a `SequencePredictor` if it came from a
+            safetensors file.
+        files: the checkpoints, or the safetensors file.
         score: the monitored metric and its value when the checkpoint was saved; empty if it does not tell.
     """
 
-    def __init__(self, task: Task, files: Sequence[Path] = (), score: str = "") -> None:
-        self.task = task.eval()
+    def __init__(self, task: TaskT, files: Sequence[Path] = (), score: str = "") -> None:
+        self.task: TaskT = task.eval()
         self.files, self.score = tuple(files), score
         self.model = task.model
         self.codec: Codec = task.codec
@@ -77,13 +99,14 @@ class TrainedModel:
             LabError: the model does not write sequences, n is below 1, or an input cannot be read.
         """
         _check_texts(lines, "predict_n_best")
-        if not isinstance(self.task, Transduction):
+        task: object = self.task
+        if not isinstance(task, SequenceWriting):
             raise LabError("several outputs for an input need a model that writes sequences")
         if n < 1:
             raise LabError(f"predict_n_best: n must be at least 1, got {n}")
-        task, starts = self.task, range(0, len(lines), BATCH)
+        starts = range(0, len(lines), BATCH)
         batches = (task.codec.encode(lines[start : start + BATCH], start + 1) for start in starts)
-        return [found for batch in batches for found in n_best_outputs(task, batch, n)]
+        return [found for batch in batches for found in task.n_best_answers(batch, n)]
 
     def unseen_symbols(self, lines: Sequence[str]) -> str:
         """One line that names the symbols in `lines` that training had none of; empty if there are none.
@@ -103,14 +126,19 @@ class TrainedModel:
         return self.task.observe(self.codec.encode(lines))
 
     def export(self, path: str | Path) -> list[Path]:
-        """Write the model as graphs that run without this package, and check them against it.
+        """Write the model to files that others can use.
 
-        A classifier, a language model or a kernel regression is one graph; a model that writes sequences is
-        an encoder and one step of the decoder, `x.encoder.pt2` and `x.step.pt2`. Beside them `x.json` says
-        what goes in and comes out, and which symbols the numbers stand for.
+        As `x.pt2` or `x.onnx`, graphs that run without this package, compared with the model before they are
+        accepted: a classifier, a language model or a kernel regression is one graph; a model that writes
+        sequences is an encoder and one step of the decoder, `x.encoder.pt2` and `x.step.pt2`. Beside them
+        `x.json` says what goes in and comes out, and which symbols the numbers stand for.
+
+        As `x.safetensors`, the weights in float16, and beside them `x.json`, the configuration: what
+        `attention_lab.pretrained` reads. Only for a model that writes sequences.
 
         Args:
-            path: `x.pt2` for `torch.export`, `x.onnx` for ONNX (`pip install -e '.[export]'`).
+            path: `x.pt2` for `torch.export`, `x.onnx` for ONNX (`pip install -e '.[export]'`), or
+                `x.safetensors`.
 
         Returns:
             The files.
@@ -118,9 +146,12 @@ class TrainedModel:
         Raises:
             LabError: the model cannot be exported, a package is missing, or the graph gives other numbers.
         """
-        from attention_lab.experiment.exporting import export  # it takes a second, which most have no use for
+        path = Path(path)
+        if path.suffix == SUFFIX:
+            return save(self.task, path, self.score)
+        from attention_lab.inference.exporting import export  # it takes a second, which most have no use for
 
-        return export(self.model, self.codec, Path(path))
+        return export(self.model, self.codec, path)
 
 
 def _input_tokenizer(codec: Codec) -> Tokenizer | None:
@@ -144,19 +175,6 @@ def _check_texts(lines: object, method: str) -> None:
 
 def _kind(value: object) -> str:
     return f"of the type {type(value).__name__}"
-
-
-def saved_score(checkpoint: Mapping[str, Any], path: Path) -> str:
-    """The monitored metric and its value, if a checkpoint is the best one of its run."""
-    states = checkpoint.get("callbacks")
-    for state in states.values() if isinstance(states, Mapping) else ():
-        if not isinstance(state, Mapping) or Path(str(state.get("best_model_path"))).name != path.name:
-            continue
-        score = state.get("best_model_score")
-        value = score.item() if isinstance(score, Tensor) and score.numel() == 1 else score
-        if is_number(value) and isinstance(state.get("monitor"), str):
-            return f"{state['monitor']} {value:.4g}"
-    return ""
 
 
 def _symbols(codec: Codec) -> dict[str, str]:

@@ -1,12 +1,18 @@
-"""LightningModules: loss, metrics and pictures for each kind of data."""
+"""LightningModules: loss, metrics and pictures for each kind of data; what predicts without Lightning."""
 
-from attention_lab.tasks.classification import Classification, LabelPrediction
-from attention_lab.tasks.language import LanguageModeling
-from attention_lab.tasks.nodes import NodeClassification
-from attention_lab.tasks.observation import Observation
-from attention_lab.tasks.regression import Regression
-from attention_lab.tasks.task import RECIPE, Task
-from attention_lab.tasks.transduction import Transduction
+from typing import TYPE_CHECKING
+
+from attention_lab.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from attention_lab.tasks.classification import Classification, LabelPrediction
+    from attention_lab.tasks.language import LanguageModeling
+    from attention_lab.tasks.nodes import NodeClassification
+    from attention_lab.tasks.observation import Observation
+    from attention_lab.tasks.regression import Regression
+    from attention_lab.tasks.sequence_writing import SequencePredictor
+    from attention_lab.tasks.task import RECIPE, Task
+    from attention_lab.tasks.transduction import Transduction
 
 __all__ = [
     "RECIPE",
@@ -16,6 +22,19 @@ __all__ = [
     "NodeClassification",
     "Observation",
     "Regression",
+    "SequencePredictor",
     "Task",
     "Transduction",
 ]
+
+_MODULES = [
+    "observation",
+    "sequence_writing",
+    "task",
+    "transduction",
+    "classification",
+    "language",
+    "nodes",
+    "regression",
+]
+__getattr__ = lazy_names(__name__, __all__, _MODULES)  # predicting needs no Lightning

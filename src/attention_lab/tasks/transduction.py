@@ -13,20 +13,16 @@ from attention_lab.data.reading.batches import TransductionBatch
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.image_codec import ImageCodec
-from attention_lab.errors import LabError
 from attention_lab.metrics import AlignmentMeasures, SequenceErrorRate, TokenErrorRate
 from attention_lab.metrics.text_scores import check_sacrebleu, text_scores
-from attention_lab.models.decoding import Decodable, beam_search, greedy
 from attention_lab.models.ensemble import Ensemble, Writer, aligning, alignments
 from attention_lab.models.seq2seq import EncoderDecoder
-from attention_lab.sizes import BOS, PAD
+from attention_lab.sizes import PAD
 from attention_lab.tasks.error_analysis import write_error_analysis
 from attention_lab.tasks.losses.guidance import guidance_loss
 from attention_lab.tasks.losses.latent import enumerated_loss, monte_carlo_loss
 from attention_lab.tasks.losses.r_drop import divergence, duplicate
 from attention_lab.tasks.losses.weights import check_weights
-from attention_lab.tasks.n_best import output_limits
-from attention_lab.tasks.observation import Observation, Sides, make_observation
 from attention_lab.tasks.pictures import save_pictures
 from attention_lab.tasks.scored_examples import (
     ScoredExample,
@@ -35,17 +31,14 @@ from attention_lab.tasks.scored_examples import (
     gather_examples,
     score_examples,
 )
+from attention_lab.tasks.sequence_writing import SequenceWriting, check_beams
 from attention_lab.tasks.task import Part, Task, check_label_smoothing
-from attention_lab.tensorboard_plugin.arrays import make_ink
-from attention_lab.tensorboard_plugin.record import Ink
 from attention_lab.text_tables import ConsoleTable
 
-MOST_BEAMS = 1000
-"""Most hypotheses for each source; each takes as long as a greedy output."""
 ERRORS = {"sequence_error_rate": SequenceErrorRate, "token_error_rate": TokenErrorRate}
 
 
-class Transduction(Task):
+class Transduction(SequenceWriting, Task):
     """Train by cross entropy on the next symbol; evaluate the sequences that the model decodes by itself.
 
     `sequence_error_rate` is the fraction of outputs that equal none of the references (for pronunciations,
@@ -75,6 +68,7 @@ class Transduction(Task):
 
     model: Writer | Ensemble
     codec: TransductionCodec | ImageCodec
+    recipe: dict[str, Any]
     headlines = ("test/token_error_rate", "test/sequence_error_rate")
 
     def __init__(
@@ -93,10 +87,8 @@ class Transduction(Task):
         **options: Any,
     ) -> None:
         super().__init__(model, codec, **options)
-        if not 1 <= beam_size <= MOST_BEAMS:
-            raise LabError(f"task.beam_size must be from 1 to {MOST_BEAMS}, got {beam_size}")
-        if not 1 <= n_best <= MOST_BEAMS:
-            raise LabError(f"task.n_best must be from 1 to {MOST_BEAMS}, got {n_best}")
+        check_beams("task.beam_size", beam_size)
+        check_beams("task.n_best", n_best)
         if text_metrics:
             check_sacrebleu("task.text_metrics=true")
         check_label_smoothing(label_smoothing)
@@ -154,52 +146,6 @@ class Transduction(Task):
         outputs = self._evaluate(batch, "test", self.beam_size)
         self._batches.append(score_examples(self._source_texts(batch), outputs, batch))
 
-    def decode(self, batch: TransductionBatch, beam_size: int | None = None) -> Tensor:
-        """Output ids `[B, T]`: greedy for one beam, else the best hypothesis of a beam search."""
-        beam_size = self.beam_size if beam_size is None else beam_size
-        limits = output_limits(self.model, batch)
-        model: Decodable[Any] = self.model
-        if beam_size == 1:
-            return greedy(model, batch.source, batch.source_lengths, limits)
-        tokens, _ = beam_search(
-            model, batch.source, batch.source_lengths, limits, beam_size, self.length_penalty
-        )
-        return tokens
-
-    @torch.no_grad()
-    def answer(self, batch: TransductionBatch) -> list[str]:
-        """The decoded output of each example."""
-        return [self.codec.decode(ids) for ids in self.decode(batch).cpu()]
-
-    @torch.no_grad()
-    def observe(self, batch: TransductionBatch) -> list[Observation]:
-        """Each example with its decoded output and the weights of every attention that led to it."""
-        output = self.decode(batch)
-        texts = self._source_texts(batch)
-        with recording(self.model) as weights:
-            self.model(batch.source, batch.source_lengths, output)
-        result = []
-        lengths = batch.source_lengths.tolist()
-        for row, (ids, padded) in enumerate(zip(output.cpu(), batch.source.cpu(), strict=True)):
-            source = padded[..., : lengths[row]]
-            queries, keys = self.codec.target_labels(ids), self.codec.source_labels(source)
-            target = batch.target[row].cpu()
-            gold = batch.alignment[row, : len(queries)].cpu()
-            # The gold alignment is that of the gold output, and does not apply to a different one.
-            aligned = bool((gold >= 0).any()) and torch.equal(ids[: len(queries)], target[: len(queries)])
-            sides = Sides(queries, keys, gold if aligned else None, self._picture(source))
-            result.append(
-                make_observation(
-                    weights,
-                    row,
-                    {name: self._sides(name, sides) for name in weights},
-                    input=texts[row],
-                    output=self.codec.decode(ids),
-                    expected=self.codec.decode(target, batch.every_unseen[row].target),
-                )
-            )
-        return result
-
     def write_artifacts(self, folder: Path, data: DataModule, pictures: int) -> list[ConsoleTable]:
         """Write heatmaps, also of the worst outputs, `predictions.tsv` and `errors.md`."""
         tables = super().write_artifacts(folder, data, pictures)
@@ -210,26 +156,6 @@ class Transduction(Task):
             self.eval()
             save_pictures(self.observe(batch), folder / "attention" / "worst", self.pictures_format)
         return [*tables, commonest] if commonest.rows else tables
-
-    def _sides(self, module: str, sides: Sides) -> Sides:
-        """The rows and columns of an attention: target and source, except in a Transformer's self-attention.
-
-        In the decoder's self-attention, rows are the symbols written and columns those read before.
-        """
-        parts = module.split(".")
-        if "encoder" in parts:
-            return Sides(sides.keys, sides.keys)
-        if "self" in parts:
-            begin = self.codec.target.vocabulary.symbol(BOS)
-            return Sides(sides.queries, [begin, *sides.queries[:-1]])
-        return sides
-
-    def _source_texts(self, batch: TransductionBatch) -> list[str]:
-        rows = zip(batch.source.cpu(), batch.source_lengths.tolist(), batch.every_unseen, strict=True)
-        return [self.codec.source_text(source[..., :length], one.source) for source, length, one in rows]
-
-    def _picture(self, source: Tensor) -> Ink | None:
-        return make_ink(source, self.codec.cell) if isinstance(self.codec, ImageCodec) else None
 
     def _log_likelihood(self, logits: Tensor, target: Tensor) -> Tensor:
         """`log p(y)` of each symbol, smoothed as in training."""

@@ -91,6 +91,22 @@ def check_targets(node: Any, source: str, allow: Sequence[str] = (), listed: Kno
         raise LabError(f"{source} has {str(node)[:60]!r}, which is not a plain value: it is not loaded")
 
 
+def check_room(part: Any, name: str, room: str, source: str) -> None:
+    """Reject a part that is not built from a class, or from one of this package that has another purpose.
+
+    Args:
+        part: the options of the part, with its class as `_target_`.
+        name: its name in messages.
+        room: the package within this one that defines such classes; a class of another package may be any.
+        source: the name of the configuration in messages.
+    """
+    if type(part) is not dict or "_target_" not in part:
+        raise LabError(f"{source} has no class for its {name}: it is not loaded")
+    target = str(part["_target_"])
+    if target.startswith("attention_lab.") and not target.startswith(f"attention_lab.{room}."):
+        raise LabError(f"{source} names {target[:200]!r} as its {name}: it is not loaded")
+
+
 def check_values(node: Any, source: str, name: str = "") -> None:
     """Reject options of a different type or size than their classes take; the targets are already checked.
 

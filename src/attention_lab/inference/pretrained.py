@@ -1,0 +1,46 @@
+"""Models that come with the package, or from a folder."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from attention_lab.errors import LabError
+from attention_lab.inference.safetensors_files import SUFFIX, read
+from attention_lab.inference.trained_model import TrainedModel
+from attention_lab.tasks.sequence_writing import SequencePredictor
+
+PACKAGED = Path(__file__).with_name("packaged")
+"""A folder for each model of the package: weights, configuration, and a README with data and error rates."""
+WEIGHTS = f"model{SUFFIX}"
+
+
+def pretrained(model: str | Path, allow: Sequence[str] = ()) -> TrainedModel[SequencePredictor]:
+    """A model that comes with the package, or one that `TrainedModel.export` wrote; needs no Lightning.
+
+    Example:
+        model = attention_lab.pretrained("g2p-english")
+        model.predict(["hello"])  # ["HH AH L OW"]
+
+    Args:
+        model: its name, `g2p-english`; or a folder with `model.safetensors` and `model.json`; or the path of
+            such a file of any name, `x.safetensors` beside `x.json`.
+        allow: packages besides this one whose classes the configuration may name, such as `["my_package"]`.
+
+    Raises:
+        LabError: there is no such model, or its files cannot be read; see `safetensors_files.read`.
+    """
+    path = _weights_path(model)
+    task, score = read(path, allow)
+    return TrainedModel(task, [path], score)
+
+
+def _weights_path(model: str | Path) -> Path:
+    packaged = sorted(path.parent.name for path in PACKAGED.glob(f"*/{WEIGHTS}"))
+    if str(model) in packaged:
+        return PACKAGED / str(model) / WEIGHTS
+    path = Path(model)
+    if path.is_dir() and not path.name.endswith(SUFFIX):
+        path = path / WEIGHTS
+    if path.suffix != SUFFIX or not path.exists():
+        names = f"a model of the package ({', '.join(packaged)})" if packaged else "a model of the package"
+        raise LabError(f"{model} is neither {names} nor a folder with {WEIGHTS}")
+    return path

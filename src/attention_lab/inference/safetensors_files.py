@@ -1,0 +1,211 @@
+"""A model in two files: its weights as `x.safetensors`, and its configuration as `x.json`.
+
+Neither can run code. A file from others is checked before anything is built from it: the configuration as
+that of a checkpoint, and the shapes of the weights against the model that the configuration describes.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from attention_lab.attention import Mechanism
+from attention_lab.data.reading.codecs import TransductionCodec, codec_from_state
+from attention_lab.data.reading.image_codec import ImageCodec
+from attention_lab.errors import LabError, first_line, named_line
+from attention_lab.models.decoding import Decodable
+from attention_lab.models.ensemble import Ensemble
+from attention_lab.reading import read_regular
+from attention_lab.runs.parts import MECHANISM
+from attention_lab.tasks.sequence_writing import SequencePredictor, SequenceWriting
+from attention_lab.untrusted.configuration import check_room, check_targets, check_values, checked_packages
+from attention_lab.untrusted.model_size import limit_size, size_limits
+from attention_lab.untrusted.plain_files import BAD_VALUE_ERRORS, read_json
+from attention_lab.writing import write_atomically
+
+SUFFIX = ".safetensors"
+VERSION = 1
+"""Version of the configuration."""
+MOST = 1 << 30
+"""Largest file of weights, in bytes."""
+_STEEPEST = 10.0  # length penalty; 1 is common, and hundreds overflow
+_LONGEST_SCORE = 200
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32)
+_PARTS = {"model": "models"} | dict.fromkeys(MECHANISM, "attention")
+
+
+def save(task: object, path: Path, score: str = "") -> list[Path]:
+    """Write the weights of a trained model, in float16, and its configuration.
+
+    Args:
+        task: the trained model and its codec.
+        path: the file for the weights, `x.safetensors`; the configuration is `x.json` beside it.
+        score: what the configuration says of the model's quality.
+
+    Returns:
+        Both files.
+
+    Raises:
+        LabError: it is not a single model that writes sequences, was not built from a configuration, or has
+            weights too large for float16.
+    """
+    if not isinstance(task, SequenceWriting):
+        raise LabError(f"export={path.name}: only models that write sequences: choose export=model.pt2")
+    if isinstance(task.model, Ensemble):
+        raise LabError("an ensemble is not exported: export each of its checkpoints")
+    config = task.recipe.get("config")
+    if config is None:
+        raise LabError(f"export={path.name}: this model was not built from a configuration")
+    about = {
+        "version": VERSION,
+        **{part: config[part] for part in _PARTS},
+        "decoding": {"beam_size": task.beam_size, "length_penalty": task.length_penalty},
+        "codec": task.codec.state(),
+        "score": score,
+    }
+    weights = {name: _halved(name, value, path) for name, value in task.model.state_dict().items()}
+    json_path = path.with_suffix(".json")
+    write_atomically(path, safetensors.torch.save(weights))
+    write_atomically(json_path, json.dumps(about, indent=2, ensure_ascii=False) + "\n")
+    return [path, json_path]
+
+
+def _halved(name: str, value: Tensor, path: Path) -> Tensor:
+    """A weight in float16, in memory of its own; whole numbers stay as they are."""
+    kept = value.detach().cpu().to(torch.float16 if value.is_floating_point() else value.dtype, copy=True)
+    if value.is_floating_point() and not bool(kept.isfinite().all()):
+        raise LabError(f"export={path.name}: {name} has weights that float16 cannot hold: train it further")
+    return kept.contiguous()
+
+
+def read(path: Path, allow: Sequence[str] = ()) -> tuple[SequencePredictor, str]:
+    """The model in `path` and the `x.json` beside it, and its score; see `save`.
+
+    Args:
+        path: the file of the weights.
+        allow: packages besides this one whose classes the configuration may name.
+
+    Raises:
+        LabError: a file is missing, damaged or too large, names code that is not allowed, or the weights do
+            not fit the model.
+    """
+    weights, json_path = _read_weights(path), path.with_suffix(".json")
+    config = _checked(read_json(json_path, str(json_path)), str(json_path), allow)
+    try:
+        codec = codec_from_state(config["codec"])
+        if not isinstance(codec, TransductionCodec | ImageCodec):
+            raise LabError("its codec is not that of a model that writes sequences")
+        with (
+            limit_size(*size_limits(weights.values())),
+            torch.device("meta"),
+            _WithoutInitialValues(memory=False),
+        ):
+            _check_weights(_model(config, codec).state_dict(), weights)
+        with _WithoutInitialValues(memory=True):
+            model = _model(config, codec)
+        model.load_state_dict(weights)
+        task = SequencePredictor(model, codec, **_decoding(config["decoding"]), recipe={"config": config})
+    except LabError as error:
+        raise LabError(f"{json_path}: {error}") from None
+    except (*BAD_VALUE_ERRORS, MemoryError) as error:
+        raise LabError(f"{json_path} cannot be read: {named_line(error)}") from None
+    return task, str(config["score"])[:_LONGEST_SCORE]
+
+
+def _read_weights(path: Path) -> dict[str, Tensor]:
+    try:
+        return safetensors.torch.load(read_regular(path, MOST))
+    except OSError as error:
+        raise LabError(f"{path}: {error.strerror}") from None
+    except (safetensors.SafetensorError, *BAD_VALUE_ERRORS) as error:
+        raise LabError(f"{path} is damaged, or not a safetensors file: {first_line(error)}") from None
+
+
+def _checked(config: Any, name: str, allow: Sequence[str]) -> dict[str, Any]:
+    """The content of `x.json`, if it can do no more than describe a model."""
+    if not isinstance(config, dict) or config.get("version") != VERSION:
+        raise LabError(f"{name} does not describe a model of attention-lab, version {VERSION}")
+    if missing := {*_PARTS, "decoding", "codec", "score"} - config.keys():
+        raise LabError(f"{name}: {min(missing)} is missing")
+    parts = {part: config[part] for part in _PARTS}
+    for part, room in _PARTS.items():
+        check_room(parts[part], part, room, name)
+    check_targets(parts, name, checked_packages(allow))
+    check_values(parts, name)
+    return config
+
+
+def _decoding(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of decoding. Raises LabError if they are not numbers of a usual size."""
+    beams, penalty = options["beam_size"], options["length_penalty"]
+    if type(beams) is not int or type(penalty) not in (int, float) or not abs(penalty) <= _STEEPEST:
+        raise LabError("decoding needs a whole number as beam_size, and a length_penalty such as 1.0")
+    return {"beam_size": beams, "length_penalty": penalty}
+
+
+def _model(config: Mapping[str, Any], codec: TransductionCodec | ImageCodec) -> Any:
+    """The model with initial weights, from a checked configuration."""
+    mechanism = Mechanism(*(_built(config[part]) for part in MECHANISM))
+    options = {name: value for name, value in config["model"].items() if name != "needs"}
+    model = _built({**options, "_partial_": True})(mechanism, codec.sizes)
+    if not (isinstance(model, nn.Module) and isinstance(model, Decodable)):
+        raise LabError("its model does not write sequences")
+    return model
+
+
+def _built(node: Any) -> Any:
+    """What a checked part of a configuration describes, as Hydra would build it."""
+    if isinstance(node, list):
+        return [_built(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    options = {name: _built(value) for name, value in node.items() if name not in ("_target_", "_partial_")}
+    if "_target_" not in node:
+        return options
+    module, _, name = node["_target_"].rpartition(".")
+    make = getattr(import_module(module), name)
+    return partial(make, **options) if node.get("_partial_") else make(**options)
+
+
+class _WithoutInitialValues(TorchFunctionMode):
+    """Builds models without initial values, which those from a file would replace.
+
+    This leaves the random numbers of the program alone. On a device without memory, numbers do not scale
+    tensors either: all arithmetic there takes a part of PyTorch that is imported for longer than a second.
+    """
+
+    def __init__(self, memory: bool) -> None:
+        super().__init__()
+        self.skipped = {"normal_", "uniform_"} if memory else {"normal_", "uniform_", "mul", "__mul__"}
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call a function of PyTorch, unless it only sets or scales initial values."""
+        kwargs = kwargs or {}
+        name = getattr(func, "__name__", "")
+        if getattr(func, "__module__", None) == nn.init.__name__:
+            return args[0] if args else kwargs["tensor"]
+        if name in self.skipped and not any(isinstance(other, Tensor) for other in args[1:]):
+            return args[0]
+        return (torch.empty if name in ("rand", "randn") else func)(*args, **kwargs)
+
+
+def _check_weights(expected: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> None:
+    """Raise LabError if weights are missing or left over, or not finite numbers of the model's shapes."""
+    if difference := sorted(expected.keys() ^ weights.keys()):
+        raise LabError(f"the weights do not fit the model, which differs in {difference[0][:_LONGEST_SCORE]}")
+    for name, tensor in weights.items():
+        kinds = _FLOATS if expected[name].is_floating_point() else (expected[name].dtype,)
+        if tensor.shape != expected[name].shape or tensor.dtype not in kinds:
+            raise LabError(
+                f"the weights do not fit the model: {name} is {tensor.dtype} {list(tensor.shape)}, "
+                f"not {list(expected[name].shape)}"
+            )
+        if not bool(tensor.isfinite().all()):
+            raise LabError(f"the weights of {name} are not finite numbers")

@@ -1,0 +1,174 @@
+"""Write sequences with a trained model: the best output, the n best, and the attention behind them."""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from attention_lab.attention import recording
+from attention_lab.data.reading.batches import TransductionBatch
+from attention_lab.data.reading.codecs import TransductionCodec
+from attention_lab.data.reading.image_codec import ImageCodec
+from attention_lab.errors import LabError
+from attention_lab.models.decoding import Decodable, beam_search, greedy
+from attention_lab.models.ensemble import Ensemble, Writer
+from attention_lab.models.n_best import n_best_search
+from attention_lab.sizes import BOS
+from attention_lab.tasks.observation import Observation, Sides, make_observation
+from attention_lab.tensorboard_plugin.arrays import make_ink
+from attention_lab.tensorboard_plugin.record import Ink
+
+MOST_BEAMS = 1000
+"""Most hypotheses for each source; each takes as long as a greedy output."""
+
+
+class SequenceWriting:
+    """Decoding for anything that has a model and a codec; needs no Lightning.
+
+    Attributes:
+        model: the sequence-to-sequence model, or several as an `Ensemble`.
+        codec: text to tensors and back.
+        beam_size: beams; 1 is greedy.
+        length_penalty: alpha of 1609.08144, eq. 14; 0 is none.
+        recipe: plain values from which model and preprocessing can be rebuilt.
+    """
+
+    model: Writer | Ensemble
+    codec: TransductionCodec | ImageCodec
+    beam_size: int
+    length_penalty: float
+    recipe: dict[str, Any]
+
+    def decode(self, batch: TransductionBatch, beam_size: int | None = None) -> Tensor:
+        """Output ids `[B, T]`: greedy for one beam, else the best hypothesis of a beam search."""
+        beam_size = self.beam_size if beam_size is None else beam_size
+        limits = self._limits(batch)
+        model: Decodable[Any] = self.model
+        if beam_size == 1:
+            return greedy(model, batch.source, batch.source_lengths, limits)
+        tokens, _ = beam_search(
+            model, batch.source, batch.source_lengths, limits, beam_size, self.length_penalty
+        )
+        return tokens
+
+    @torch.no_grad()
+    def answer(self, batch: TransductionBatch) -> list[str]:
+        """The decoded output of each example."""
+        return [self.codec.decode(ids) for ids in self.decode(batch).cpu()]
+
+    @torch.no_grad()
+    def n_best_answers(self, batch: TransductionBatch, n: int) -> list[list[tuple[str, float]]]:
+        """The n best outputs of each example, or fewer, each with its score: see `n_best_search`.
+
+        The beam is `beam_size`, or n if that is wider.
+        """
+        model: Decodable[Any] = self.model
+        tokens, scores = n_best_search(
+            model,
+            batch.source,
+            batch.source_lengths,
+            self._limits(batch),
+            max(n, self.beam_size),
+            n,
+            self.length_penalty,
+        )
+        return [
+            [
+                (self.codec.decode(ids), score)
+                for ids, score in zip(outputs, found, strict=True)
+                if score > -torch.inf
+            ]
+            for outputs, found in zip(tokens.cpu(), scores.tolist(), strict=True)
+        ]
+
+    @torch.no_grad()
+    def observe(self, batch: TransductionBatch) -> list[Observation]:
+        """Each example with its decoded output and the weights of every attention that led to it."""
+        output = self.decode(batch)
+        texts = self._source_texts(batch)
+        with recording(self.model) as weights:
+            self.model(batch.source, batch.source_lengths, output)
+        result = []
+        lengths = batch.source_lengths.tolist()
+        for row, (ids, padded) in enumerate(zip(output.cpu(), batch.source.cpu(), strict=True)):
+            source = padded[..., : lengths[row]]
+            queries, keys = self.codec.target_labels(ids), self.codec.source_labels(source)
+            target = batch.target[row].cpu()
+            gold = batch.alignment[row, : len(queries)].cpu()
+            # The gold alignment is that of the gold output, and does not apply to a different one.
+            aligned = bool((gold >= 0).any()) and torch.equal(ids[: len(queries)], target[: len(queries)])
+            sides = Sides(queries, keys, gold if aligned else None, self._picture(source))
+            result.append(
+                make_observation(
+                    weights,
+                    row,
+                    {name: self._sides(name, sides) for name in weights},
+                    input=texts[row],
+                    output=self.codec.decode(ids),
+                    expected=self.codec.decode(target, batch.every_unseen[row].target),
+                )
+            )
+        return result
+
+    def _limits(self, batch: TransductionBatch) -> Tensor:
+        """Most symbols of each output: three for each symbol of the source, and ten."""
+        limits: Tensor = (3 * batch.source_lengths + 10).clamp_max(self.model.longest)
+        return limits
+
+    def _sides(self, module: str, sides: Sides) -> Sides:
+        """The rows and columns of an attention: target and source, except in a Transformer's self-attention.
+
+        In the decoder's self-attention, rows are the symbols written and columns those read before.
+        """
+        parts = module.split(".")
+        if "encoder" in parts:
+            return Sides(sides.keys, sides.keys)
+        if "self" in parts:
+            begin = self.codec.target.vocabulary.symbol(BOS)
+            return Sides(sides.queries, [begin, *sides.queries[:-1]])
+        return sides
+
+    def _source_texts(self, batch: TransductionBatch) -> list[str]:
+        rows = zip(batch.source.cpu(), batch.source_lengths.tolist(), batch.every_unseen, strict=True)
+        return [self.codec.source_text(source[..., :length], one.source) for source, length, one in rows]
+
+    def _picture(self, source: Tensor) -> Ink | None:
+        return make_ink(source, self.codec.cell) if isinstance(self.codec, ImageCodec) else None
+
+
+class SequencePredictor(SequenceWriting):
+    """A trained model that only predicts: what is left of a `Transduction` without training and testing.
+
+    Args:
+        model: see `SequenceWriting`; likewise the others.
+        codec: text to tensors and back.
+        beam_size: beams; 1 is greedy.
+        length_penalty: alpha of the length penalty.
+        recipe: plain values from which model and preprocessing can be rebuilt.
+    """
+
+    def __init__(
+        self,
+        model: Writer,
+        codec: TransductionCodec | ImageCodec,
+        *,
+        beam_size: int = 1,
+        length_penalty: float = 0.0,
+        recipe: Mapping[str, Any] | None = None,
+    ) -> None:
+        check_beams("task.beam_size", beam_size)
+        self.model, self.codec = model, codec
+        self.beam_size, self.length_penalty = beam_size, length_penalty
+        self.recipe = dict(recipe or {})
+
+    def eval(self) -> Self:
+        """Put the model into evaluation mode."""
+        self.model.eval()
+        return self
+
+
+def check_beams(option: str, number: int) -> None:
+    """Raise LabError for a number of beams or outputs that is too small or too large."""
+    if not 1 <= number <= MOST_BEAMS:
+        raise LabError(f"{option} must be from 1 to {MOST_BEAMS}, got {number}")
