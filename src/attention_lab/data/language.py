@@ -7,7 +7,8 @@ from itertools import chain
 from string import ascii_lowercase
 
 from attention_lab.constructor_options import options_of
-from attention_lab.data.cmudict import dictionary_file, part_words, read_dictionary
+from attention_lab.data.cmudict import part_words
+from attention_lab.data.dictionary import dictionary_file, read_dictionary
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.files import read_once
 from attention_lab.data.reading.language_codec import LanguageCodec

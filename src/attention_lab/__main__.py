@@ -1,0 +1,15 @@
+"""The package as a command: `python -m attention_lab g2p "hello attention"`."""
+
+import signal
+import sys
+
+from attention_lab.inference.command import main
+
+if __name__ == "__main__":
+    for name in (
+        "SIGINT",
+        "SIGPIPE",
+    ):  # end without a word on Ctrl-C and before `| head`, as other filters do
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_DFL)
+    sys.exit(main())

@@ -1,0 +1,171 @@
+"""The command `g2p`: words to phones, from the command line or standard input."""
+
+import argparse
+import gc
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+from attention_lab.errors import LabError
+from attention_lab.text_tables import printable
+
+if TYPE_CHECKING:
+    from attention_lab.inference.pronunciation import Pronouncer
+
+_CHUNK = 1 << 14  # bytes; about 2,000 words are answered at once
+_LONGEST_LINE = 1 << 20
+_REPORTED = 10  # words that cannot be read and are named
+_SHOWN = 40
+
+
+class _Word(NamedTuple):
+    text: str
+    parts: Sequence[str]
+    place: str
+    trouble: str = ""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what the command line asks for; returns the exit status: 1 if any word could not be read."""
+    options = _parser().parse_args(arguments)
+    try:
+        return _g2p(options)
+    except LabError as error:
+        print(f"Error: {error}", file=sys.stderr)
+    except OSError as error:  # the output: the disk is full, say
+        print(f"Error: standard output: {error.strerror}", file=sys.stderr)
+    return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m attention_lab")
+    commands = parser.add_subparsers(required=True, metavar="command")
+    g2p = commands.add_parser(
+        "g2p",
+        help="words to phones",
+        description="Print `word<TAB>phones` for each word of the text, or of standard input. A line of "
+        "standard input without words gives an empty line. Words that cannot be read, such as numbers, are "
+        "named on standard error, and the exit status is then 1.",
+    )
+    g2p.add_argument("text", nargs="*", help="words; without any, lines of standard input in UTF-8")
+    g2p.add_argument("--lexicon", action="store_true", help="prefer the CMU dictionary where it has the word")
+    g2p.add_argument(
+        "--n-best",
+        type=_count,
+        default=1,
+        metavar="N",
+        help="the N best of each word, as `word<TAB>rank<TAB>log-probability<TAB>phones`",
+    )
+    g2p.add_argument(
+        "--model", default="g2p-english", metavar="NAME", help="the model, or the folder of one (%(default)s)"
+    )
+    return parser
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 100:
+        raise argparse.ArgumentTypeError(f"{text[:_SHOWN]} is not a number from 1 to 100")
+    return int(text)
+
+
+def _g2p(options: argparse.Namespace) -> int:
+    if sys.stdout is None or (sys.stdin is None and not options.text):
+        raise LabError("standard input or output is closed")
+    given = " ".join(options.text).encode(errors="surrogateescape")
+    pronouncer = _pronouncer(options)
+    troubles = 0
+    for lines, first in [([given], 0)] if options.text else _read(sys.stdin.buffer):
+        found, undecodable = _words(lines, first, pronouncer.letters)
+        sys.stdout.buffer.write(_answers(found, pronouncer, options.n_best).encode())
+        sys.stdout.buffer.flush()
+        for word in (one for words in found for one in words if one.trouble):
+            troubles += 1
+            if troubles <= _REPORTED:
+                print(f"Error: {word.place}{printable(word.text, _SHOWN)}: {word.trouble}", file=sys.stderr)
+        if undecodable is not None:
+            raise LabError(f"{_place(undecodable)}not UTF-8; convert the text to UTF-8 first")
+    if troubles > _REPORTED:
+        print(f"Error: {troubles - _REPORTED} more words could not be read", file=sys.stderr)
+    return 1 if troubles else 0
+
+
+def _pronouncer(options: argparse.Namespace) -> "Pronouncer":
+    gc.disable()  # a third of the time of importing torch would be spent looking for garbage
+    from attention_lab.data.dictionary import dictionary_file, read_dictionary
+    from attention_lab.inference.pretrained import pretrained
+    from attention_lab.inference.pronunciation import Pronouncer
+
+    dictionary = read_dictionary(dictionary_file()) if options.lexicon else {}
+    pronouncer = Pronouncer(pretrained(options.model), dictionary, options.n_best)
+    gc.freeze()
+    gc.enable()
+    return pronouncer
+
+
+def _read(stream: BinaryIO) -> Iterator[tuple[list[bytes], int]]:
+    """Lines as they arrive, several at once if there are, and the number of the first."""
+    if stream.isatty():
+        print("Reading words from the terminal; end with Ctrl-D.", file=sys.stderr)
+    number, rest = 1, b""
+    while chunk := stream.read1(_CHUNK):  # type: ignore[attr-defined]  # of a buffered stream
+        *lines, rest = (rest + chunk).split(b"\n")
+        if len(rest) > _LONGEST_LINE:
+            raise LabError(f"line {number + len(lines)} has more than {_LONGEST_LINE >> 20} MiB")
+        if lines:
+            yield lines, number
+        number += len(lines)
+    if rest:
+        yield [rest], number
+
+
+def _words(
+    lines: Sequence[bytes], first: int, letters: frozenset[str]
+) -> tuple[list[list[_Word]], int | None]:
+    """The words of each line up to the first that is not UTF-8, and its number."""
+    found: list[list[_Word]] = []
+    for number, line in enumerate(lines, start=first):
+        try:
+            tokens = line.decode().split()
+        except UnicodeDecodeError:
+            return found, number
+        place = _place(number)
+        found.append([word for token in tokens if (word := _word(token, place, letters))])
+    return found, None
+
+
+def _place(line: int) -> str:
+    """The place of a word in messages; texts of the command line have the number 0, and need none."""
+    return f"line {line}: " if line else ""
+
+
+def _word(token: str, place: str, letters: frozenset[str]) -> _Word | None:
+    """One word; None for punctuation."""
+    from attention_lab.inference.words import word_parts
+
+    try:
+        parts = word_parts(token, letters)
+    except LabError as error:
+        return _Word(token, (), place, str(error))
+    return _Word(token, parts, place) if parts else None
+
+
+def _answers(found: Sequence[Sequence[_Word]], pronouncer: "Pronouncer", n: int) -> str:
+    """What is printed for the words of several lines."""
+    answers = iter(pronouncer([word.parts for words in found for word in words if word.parts]))
+    rows = []
+    for words in found:
+        for word in words:
+            shown = printable(word.text, len(word.text))
+            outputs = (
+                [(printable(phones, 10_000), score) for phones, score in next(answers)] if word.parts else []
+            )
+            if n == 1:
+                rows.append(f"{shown}\t{outputs[0][0] if outputs else ''}")
+            else:
+                rows += [
+                    f"{shown}\t{rank}\t{score:.4f}\t{phones}"
+                    for rank, (phones, score) in enumerate(outputs, start=1)
+                ]
+        if not words:
+            rows.append("")
+    return "".join(f"{row}\n" for row in rows)

@@ -1,0 +1,96 @@
+"""Pronounce words: by a dictionary where it has them, else by a model that turns letters into phones."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from attention_lab.data.reading.codecs import TransductionCodec
+from attention_lab.errors import LabError
+from attention_lab.inference.trained_model import TrainedModel
+from attention_lab.inference.words import SPELLED
+from attention_lab.tasks.sequence_writing import SequencePredictor
+
+Pronunciations = Sequence[tuple[str, float]]
+"""Phones separated by spaces, and their score: the logarithm of a probability."""
+
+_NAMES = (
+    "a EY|b B IY|c S IY|d D IY|e IY|f EH F|g JH IY|h EY CH|i AY|j JH EY|k K EY|l EH L|m EH M|n EH N|o OW|"
+    "p P IY|q K Y UW|r AA R|s EH S|t T IY|u Y UW|v V IY|w D AH B AH L Y UW|x EH K S|y W AY|z Z IY"
+)
+LETTER_NAMES = {name[0]: name[2:] for name in _NAMES.split("|")}
+"""How the letters of abbreviations are called, in the phones of the CMU dictionary without stress."""
+_REMEMBERED = 200_000
+
+
+class Pronouncer:
+    """Pronounces parts of words, each of them once.
+
+    Args:
+        model: reads letters and writes phones.
+        dictionary: pronunciations of words, which are preferred; their stress is removed if the model has
+            none.
+        n: pronunciations of each word, or fewer.
+
+    Attributes:
+        letters: what the model reads.
+
+    Raises:
+        LabError: the model reads something other than letters.
+    """
+
+    def __init__(
+        self, model: TrainedModel[SequencePredictor], dictionary: Mapping[str, Sequence[str]], n: int = 1
+    ) -> None:
+        codec = model.codec
+        if not isinstance(codec, TransductionCodec) or codec.source.notation.split != "characters":
+            raise LabError("g2p needs a model that reads letters, and this one reads something else")
+        self.letters = frozenset(codec.source.vocabulary.symbols)
+        self._phones = frozenset(codec.target.vocabulary.symbols)
+        self._model, self._dictionary, self._n = model, dictionary, n
+        self._remembered: dict[str, Pronunciations] = {}
+
+    def __call__(self, words: Sequence[Sequence[str]]) -> list[Pronunciations]:
+        """The pronunciations of words, given as their parts; see `word_parts`.
+
+        Scores of parts add up. Answers of the dictionary, and names of letters, have score 0.
+        """
+        parts = {part for word in words for part in word}
+        if len(self._remembered) + len(parts) > _REMEMBERED:
+            self._remembered.clear()
+        new = parts - self._remembered.keys()
+        known = {part: found for part in new if (found := self._looked_up(part))}
+        # Words of similar length make batches with little padding.
+        asked = sorted(new - known.keys(), key=lambda part: (len(part), part))
+        self._remembered |= known | dict(zip(asked, self._ask(asked), strict=True))
+        return [self._joined(word) for word in words]
+
+    def _ask(self, parts: list[str]) -> Iterable[Pronunciations]:
+        texts = [part.removesuffix(SPELLED) for part in parts]
+        if self._n == 1:
+            return [[(output, 0.0)] for output in self._model.predict(texts)]
+        return self._model.predict_n_best(texts, self._n)
+
+    def _looked_up(self, part: str) -> Pronunciations:
+        if part.endswith(SPELLED):
+            found: Sequence[str] = [LETTER_NAMES.get(part.removesuffix(SPELLED), "")]
+        else:
+            found = self._dictionary.get(part) or self._dictionary.get(part.strip("'"), [])
+        fitting = (self._fitting(phones) for phones in found)
+        return [(phones, 0.0) for phones in dict.fromkeys(filter(None, fitting))][: self._n]
+
+    def _fitting(self, pronunciation: str) -> str:
+        """A pronunciation in the model's phones; empty if it cannot be written in them."""
+        phones = pronunciation.split()
+        if not self._phones.issuperset(phones):
+            phones = [phone.rstrip("012") for phone in phones]
+        return " ".join(phones) if self._phones.issuperset(phones) else ""
+
+    def _joined(self, word: Sequence[str]) -> Pronunciations:
+        """The n best pronunciations of a word of several parts."""
+        best: Pronunciations = self._remembered[word[0]]
+        for part in word[1:]:
+            pairs = [
+                (f"{phones} {more}", score + another)
+                for phones, score in best
+                for more, another in self._remembered[part]
+            ]
+            best = sorted(pairs, key=lambda pair: -pair[1])[: self._n]
+        return best
