@@ -241,3 +241,34 @@ def test_a_limit_for_each_source_is_kept_whatever_its_company() -> None:
     assert scores[0] == score[0]
     greedily = greedy(Scripted(script), source, ONE.expand(2), torch.tensor([4, 30]))
     assert greedily.tolist() == [[A] * 4 + [PAD] * 17, [A] * 20 + [EOS]]
+
+
+def test_finished_sources_are_not_decoded_any_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = _seq2seq(1, wiring="luong", input_feeding=True)
+    source, lengths = _batch()
+    limits = torch.tensor([6, 1, 1, 6])
+    rows, step = [], model.step
+
+    def counted(tokens: Tensor, state: Any) -> Any:
+        rows.append(len(tokens))
+        return step(tokens, state)
+
+    alone = [
+        beam_search(model, source[[n]], lengths[[n]], limits[[n]], 3)[0][0].tolist()
+        for n in range(len(source))
+    ]
+    monkeypatch.setattr(model, "step", counted)
+    together, _ = beam_search(model, source, lengths, limits, 3)
+    assert [[one for one in output if one != PAD] for output in together.tolist()] == alone
+    assert rows[0] == 4
+    assert max(rows[1:]) == 6  # two sources, three hypotheses each
+
+
+def test_states_are_reordered_within_a_source_as_they_are_selected(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = _seq2seq(2)
+    source, lengths = _batch()
+    quick = beam_search(model, source, lengths, 6, 4)
+    monkeypatch.setattr(model, "reorder", model.select)
+    slow = beam_search(model, source, lengths, 6, 4)
+    assert torch.equal(quick[0], slow[0])
+    assert torch.equal(quick[1], slow[1])

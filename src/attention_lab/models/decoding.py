@@ -15,13 +15,19 @@ from torch import Tensor
 from attention_lab.errors import LabError
 from attention_lab.sizes import BOS, EOS, PAD
 
+_WORTH_LEAVING_OUT = 0.9
+"""The share of the sources left below which finished ones are no longer decoded along."""
 State = TypeVar("State")
 Kept = TypeVar("Kept", bound="Beams")
 
 
 @runtime_checkable
 class Decodable(Protocol[State]):
-    """A model of `p(y_t | y_<t, x)` that runs one symbol at a time."""
+    """A model of `p(y_t | y_<t, x)` that runs one symbol at a time.
+
+    Beam search is faster if it also has `reorder`, which is like `select` for as many sequences as there are,
+    each replaced by one of the same source, whose memory need not be copied.
+    """
 
     def start(self, source: Tensor, source_lengths: Tensor) -> State:
         """The state before the first symbol, for a batch of sources."""
@@ -120,15 +126,20 @@ class Beams:
         self.best_score = torch.full((batch,), -torch.inf, device=device)
 
     def grow(self, log_probabilities: Tensor) -> tuple[Tensor, Tensor]:
-        """Keep the most probable continuations; return the rows they continue and their symbols."""
-        batch, count = self.live.shape
-        grown = self.live.unsqueeze(-1) + log_probabilities.view(batch, count, -1)
+        """Keep the most probable continuations of the hypotheses.
+
+        Args:
+            log_probabilities: `[B, n, V]`, of each hypothesis' next symbol.
+
+        Returns:
+            `[B, m]`, the numbers of the hypotheses that are continued, and `[B, m]`, their next symbols.
+        """
+        grown = self.live.unsqueeze(-1) + log_probabilities
         symbols = grown.shape[-1]
-        self.live, choice = grown.flatten(1).topk(min(self.size, count * symbols))
+        self.live, choice = grown.flatten(1).topk(min(self.size, grown[0].numel()))
         origin, symbol = choice // symbols, choice % symbols
         self.written = torch.cat([_take(self.written, origin), symbol.unsqueeze(-1)], -1)
-        first = torch.arange(batch, device=origin.device) * count  # first row of each source in the state
-        return (first.unsqueeze(-1) + origin).flatten(), symbol.flatten()
+        return origin, symbol
 
     def compete(self) -> Tensor:
         """Let finished hypotheses compete for the best; `[B, size]`, True for those to stop."""
@@ -154,9 +165,9 @@ class Beams:
         beaten = self.live / divisor <= self.best_score.unsqueeze(-1)
         self.live = self.live.masked_fill(finished | beaten, -torch.inf)
 
-    def all_done(self) -> bool:
-        """Whether no hypothesis is live."""
-        return bool((self.live == -torch.inf).all())
+    def unfinished(self) -> Tensor:
+        """The sources that have live hypotheses, in order."""
+        return (self.live > -torch.inf).any(-1).nonzero().squeeze(1)
 
     def outputs(self) -> tuple[Tensor, Tensor]:
         """The best hypothesis of each source, with no more padding than needed, and their scores."""
@@ -183,14 +194,31 @@ def run_beams(
     beams = make(_limits(max_length, source_lengths))
     state = model.start(source, source_lengths)
     tokens = torch.full((len(source),), BOS, device=source.device)
+    reorder = getattr(model, "reorder", model.select)
+    decoded, count = torch.arange(len(source), device=source.device), 1  # sources, hypotheses of each
     for _ in range(beams.longest):
         log_probabilities, state = _step(model, tokens, state)
-        rows, tokens = beams.grow(log_probabilities)
+        origin, symbol = beams.grow(_spread(log_probabilities.view(len(decoded), count, -1), decoded, beams))
         beams.drop(beams.compete())
-        if beams.all_done():
+        unfinished = beams.unfinished()
+        if not len(unfinished):
             break
-        state = model.select(state, rows)
+        # Leaving sources out takes copies of the others' memories.
+        kept = unfinished if len(unfinished) < _WORTH_LEAVING_OUT * len(decoded) else decoded
+        rows = (torch.searchsorted(decoded, kept).unsqueeze(-1) * count + origin[kept]).flatten()
+        same = len(kept) == len(decoded) and origin.shape[1] == count
+        state = (reorder if same else model.select)(state, rows)
+        tokens, decoded, count = symbol[kept].flatten(), kept, origin.shape[1]
     return beams
+
+
+def _spread(log_probabilities: Tensor, decoded: Tensor, beams: Beams) -> Tensor:
+    """The log-probabilities `[b, n, V]` of the `decoded` sources as those of all; others are finished."""
+    batch = len(beams.live)
+    if len(decoded) == batch:
+        return log_probabilities
+    full = log_probabilities.new_zeros(batch, *log_probabilities.shape[1:])
+    return full.index_copy_(0, decoded, log_probabilities)
 
 
 def penalty(length: int, alpha: float) -> float:

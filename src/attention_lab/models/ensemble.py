@@ -77,6 +77,10 @@ class Ensemble(nn.Module):
         """The states of the sequences `index` in every member."""
         return tuple(member.select(own, index) for member, own in zip(self.members, state, strict=True))
 
+    def reorder(self, state: tuple[Any, ...], index: Int[Tensor, " N"]) -> tuple[Any, ...]:
+        """The states of the sequences `index`, each of the same source as the one in whose place it comes."""
+        return tuple(member.reorder(own, index) for member, own in zip(self.members, state, strict=True))
+
 
 def mean_of(logits: Sequence[Float[Tensor, "*N V"]]) -> Float[Tensor, "*N V"]:
     r""":math:`\log \frac{1}{M} \sum_m \mathrm{softmax}(l_m)`; half precision is computed in float32."""

@@ -126,6 +126,10 @@ class EncoderDecoder(nn.Module):
         """The states of the sequences `index`, for a search that drops some and repeats others."""
         return state.select(index)
 
+    def reorder(self, state: DecoderState, index: Int[Tensor, " N"]) -> DecoderState:
+        """The states of the sequences `index`, each of the same source as the one in whose place it comes."""
+        return state.reorder(index)
+
 
 def shifted(target: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
     """The symbol before each target symbol: BOS, then the target without its last symbol."""

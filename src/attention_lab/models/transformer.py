@@ -95,3 +95,7 @@ class Transformer(nn.Module):
     def select(self, state: TransformerState, index: Int[Tensor, " M"]) -> TransformerState:
         """The states of the sequences `index`, for a search that drops some and repeats others."""
         return state.select(index)
+
+    def reorder(self, state: TransformerState, index: Int[Tensor, " N"]) -> TransformerState:
+        """The states of the sequences `index`, each of the same source as the one in whose place it comes."""
+        return state.reorder(index)

@@ -36,13 +36,17 @@ class DecoderState(NamedTuple):
 
     def select(self, index: Int[Tensor, " M"]) -> "DecoderState":
         """The states of the sequences `index`."""
-        return DecoderState(
-            self.memory.select(index),
-            tuple(tuple(x.index_select(0, index) for x in layer) for layer in self.layers),
-            None if self.readout is None else self.readout.index_select(0, index),
-            self.position,
-            None if self.joint is None else self.joint.index_select(0, index),
-            None if self.condition is None else self.condition.index_select(0, index),
+        return self.reorder(index)._replace(
+            memory=self.memory.select(index),
+            condition=None if self.condition is None else self.condition.index_select(0, index),
+        )
+
+    def reorder(self, index: Int[Tensor, " N"]) -> "DecoderState":
+        """The states of the sequences `index`, each of the same source as the one in whose place it comes."""
+        return self._replace(
+            layers=tuple(tuple(x.index_select(0, index) for x in layer) for layer in self.layers),
+            readout=None if self.readout is None else self.readout.index_select(0, index),
+            joint=None if self.joint is None else self.joint.index_select(0, index),
         )
 
 

@@ -72,11 +72,12 @@ class TransformerState(NamedTuple):
 
     def select(self, index: Int[Tensor, " M"]) -> "TransformerState":
         """The states of the sequences `index`."""
-        return TransformerState(
-            tuple(memory.select(index) for memory in self.source),
-            tuple(None if memory is None else memory.select(index) for memory in self.written),
-            self.position,
-        )
+        return self.reorder(index)._replace(source=tuple(memory.select(index) for memory in self.source))
+
+    def reorder(self, index: Int[Tensor, " N"]) -> "TransformerState":
+        """The states of the sequences `index`, each of the same source as the one in whose place it comes."""
+        written = tuple(None if memory is None else memory.select(index) for memory in self.written)
+        return self._replace(written=written)
 
 
 class TransformerDecoder(nn.Module):
