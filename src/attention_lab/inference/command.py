@@ -2,6 +2,7 @@
 
 import argparse
 import gc
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
@@ -90,6 +91,7 @@ def _g2p(options: argparse.Namespace) -> int:
 
 
 def _pronouncer(options: argparse.Namespace) -> "Pronouncer":
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # see experiment._run
     gc.disable()  # a third of the time of importing torch would be spent looking for garbage
     from attention_lab.data.dictionary import dictionary_file, read_dictionary
     from attention_lab.inference.pretrained import pretrained

@@ -191,6 +191,8 @@ class _WithoutInitialValues(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         if getattr(func, "__module__", None) == nn.init.__name__:
             return args[0] if args else kwargs["tensor"]
+        if name == "linalg_qr":  # of orthogonal initial values: both factors with the right shapes
+            return args[0], args[0][..., : args[0].shape[-1], :]
         if name in self.skipped and not any(isinstance(other, Tensor) for other in args[1:]):
             return args[0]
         return (torch.empty if name in ("rand", "randn") else func)(*args, **kwargs)
