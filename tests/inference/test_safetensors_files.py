@@ -1,0 +1,217 @@
+"""Models in safetensors files predict what they did before, and a hostile file is rejected in one line."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+from saved_models import MECHANISM, transduction
+from torch import Tensor
+from toys import toy
+
+import attention_lab
+from attention_lab.errors import LabError
+from attention_lab.inference.safetensors_files import save
+from attention_lab.inference.trained_model import TrainedModel
+from attention_lab.models import Ensemble, Seq2Seq
+from attention_lab.tasks import Transduction
+
+WORDS = ["hello", "a", "attention", "o'clock", "zzz"]
+MODELS: dict[str, Any] = {
+    "seq2seq": {"_target_": "attention_lab.models.Seq2Seq", "embedding_size": 6, "hidden_size": 8},
+    "bahdanau": {
+        "_target_": "attention_lab.models.Seq2Seq",
+        "embedding_size": 6,
+        "hidden_size": 8,
+        "cell": "gru",
+        "wiring": "bahdanau",
+        "layers": 2,
+    },
+    "transformer": {
+        "_target_": "attention_lab.models.Transformer",
+        "d_model": 8,
+        "heads": 2,
+        "layers": 1,
+        "feedforward": 12,
+        "positions": "sinusoidal",
+    },
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    TrainedModel(transduction(beam_size=3), score="loss 0.5").export(tmp_path / "model.safetensors")
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_saved_model_predicts_as_before(name: str, tmp_path: Path) -> None:
+    scoring = {"_target_": "attention_lab.attention.ScaledDot", "_partial_": True}
+    mechanism = MECHANISM if name != "transformer" else {**MECHANISM, "scoring": scoring}
+    task = transduction(MODELS[name], mechanism, beam_size=3, length_penalty=0.5)
+    files = TrainedModel(task).export(tmp_path / "x.safetensors")
+    assert files == [tmp_path / "x.safetensors", tmp_path / "x.json"]
+    before = torch.get_rng_state()
+    loaded = attention_lab.pretrained(tmp_path / "x.safetensors")
+    assert torch.equal(before, torch.get_rng_state())
+    task.model.load_state_dict({key: value.half() for key, value in task.model.state_dict().items()})
+    original = TrainedModel(task)
+    assert len(set(original.predict(WORDS))) > 2
+    assert loaded.predict(WORDS) == original.predict(WORDS)
+    assert loaded.predict_n_best(WORDS, 2) == original.predict_n_best(WORDS, 2)
+    (seen,), (known,) = loaded.observe(WORDS[:1]), original.observe(WORDS[:1])
+    assert all(torch.equal(seen.weights[key], known.weights[key]) for key in known.weights)
+    again = loaded.export(tmp_path / "again.safetensors")
+    assert [path.read_bytes() for path in again] == [path.read_bytes() for path in files]
+
+
+def test_the_files_are_small_and_say_where_the_model_is_from(folder: Path) -> None:
+    loaded = attention_lab.pretrained(folder)
+    count = sum(parameter.numel() for parameter in loaded.model.parameters())
+    assert (folder / "model.safetensors").stat().st_size < 2 * count + 4000
+    assert repr(loaded).splitlines()[-2:] == [
+        "  score   loss 0.5",
+        f"  file    {folder / 'model.safetensors'}",
+    ]
+    about = json.loads((folder / "model.json").read_text())
+    assert about["decoding"] == {"beam_size": 3, "length_penalty": 0.0}
+    assert "data" not in about  # which may have paths of the author's files
+
+
+Alter = Callable[[dict[str, Any]], None]
+
+
+def _put(*path: str, value: Any) -> Alter:
+    def alter(about: dict[str, Any]) -> None:
+        for key in path[:-1]:
+            about = about[key]
+        about[path[-1]] = value
+
+    return alter
+
+
+CONFIGURATIONS: dict[str, tuple[Alter, str]] = {
+    "version": (_put("version", value=2), "does not describe a model of attention-lab, version 1"),
+    "missing": (lambda about: about.pop("pooling"), r"model.json: pooling is missing"),
+    "code": (_put("scoring", "_target_", value="os.system"), "names 'os.system', which is not part of"),
+    "imported": (_put("model", "_target_", value="attention_lab.models.seq2seq.F"), "not part of"),
+    "room": (
+        _put("model", "_target_", value="attention_lab.attention.Dot"),
+        "as its model: it is not loaded",
+    ),
+    "no class": (_put("window", value={}), "has no class for its window"),
+    "not a part": (_put("window", value=[3]), "has no class for its window"),
+    "interpolation": (_put("model", "cell", value="${oc.env:HOME}"), "not a plain value"),
+    "nested": (_put("model", "cell", value={"_target_": "builtins.eval"}), "not part of attention-lab"),
+    "type": (_put("model", "hidden_size", value="8"), "it must be a whole number"),
+    "large": (_put("model", "hidden_size", value=9_999_998), "there are far fewer"),
+    "larger": (_put("model", "hidden_size", value=10**12), "choose at most"),
+    "layers": (_put("model", "layers", value=10**7), "there are far fewer"),
+    "other size": (_put("model", "hidden_size", value=10), r"is torch.float16 \[.*\], not \["),
+    "option": (_put("model", "colour", value=1), "colour"),
+    "classifier": (_put("model", "_target_", value="attention_lab.models.MultiHeadClassifier"), "cannot be"),
+    "beams": (_put("decoding", "beam_size", value=10**6), "must be from 1 to 1000"),
+    "no beams": (_put("decoding", "beam_size", value=True), "needs a whole number as beam_size"),
+    "penalty": (_put("decoding", "length_penalty", value=1e300), "a length_penalty such as 1.0"),
+    "decoding": (_put("decoding", value=3), "cannot be read"),
+    "codec": (_put("codec", value={"kind": "regression", "inputs": ["a"], "target": "b"}), "cannot be read"),
+    "codec kind": (_put("codec", "kind", value="code"), "no codec is of the kind 'code'"),
+    "symbols": (_put("codec", "target", "symbols", value=None), "cannot be read"),
+    "more symbols": (
+        _put("codec", "target", "symbols", value=["A"] * 50),
+        "the weights do not fit the model",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_a_hostile_configuration_is_rejected(name: str, folder: Path) -> None:
+    alter, said = CONFIGURATIONS[name]
+    path = folder / "model.json"
+    about = json.loads(path.read_text())
+    alter(about)
+    path.write_text(json.dumps(about))
+    with pytest.raises(LabError, match=said) as error:
+        attention_lab.pretrained(folder)
+    assert str(path) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", "[" * 100_000, '"\\ud800"', "NaN"])
+def test_a_configuration_that_is_no_object_is_rejected(content: str, folder: Path) -> None:
+    (folder / "model.json").write_text(content)
+    with pytest.raises(LabError, match=r"model\.json") as error:
+        attention_lab.pretrained(folder)
+    assert "\n" not in str(error.value)
+
+
+def _only(name: str, change: Callable[[Tensor], Tensor]) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
+    return lambda weights: weights | {name: change(weights[name]).contiguous()}
+
+
+BIAS = "decoder.output.bias"
+WEIGHTS: dict[str, tuple[Callable[[dict[str, Tensor]], dict[str, Tensor]], str]] = {
+    "shape": (_only(BIAS, lambda x: x[:-1]), r"decoder.output.bias is torch.float16 \[13\], not \[14\]"),
+    "kind": (_only(BIAS, Tensor.long), "decoder.output.bias is torch.int64"),
+    "complex": (_only(BIAS, lambda x: x.to(torch.complex64)), "decoder.output.bias is torch.complex64"),
+    "infinite": (_only(BIAS, lambda x: x / 0), "decoder.output.bias are not finite"),
+    "fewer": (lambda weights: {BIAS: weights[BIAS]}, "which differs in decoder.attention"),
+    "more": (lambda weights: weights | {"x": torch.ones(3)}, "which differs in x"),
+    "none": (lambda weights: {}, "do not fit the model"),
+}
+
+
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_weights_that_do_not_fit_are_rejected(name: str, folder: Path) -> None:
+    alter, said = WEIGHTS[name]
+    path = folder / "model.safetensors"
+    safetensors.torch.save_file(alter(safetensors.torch.load_file(path)), path)
+    with pytest.raises(LabError, match=said) as error:
+        attention_lab.pretrained(folder)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("where", [0, 4, 9, 200])
+def test_a_damaged_file_is_named(where: int, folder: Path) -> None:
+    path = folder / "model.safetensors"
+    content = bytearray(path.read_bytes())
+    for damaged in (content[: where + 1], content[:where] + b"\xff" * 8 + content[where + 8 :]):
+        path.write_bytes(damaged)
+        with pytest.raises(LabError, match=r"model\.(safetensors|json)") as error:
+            attention_lab.pretrained(folder)
+        assert "\n" not in str(error.value)
+
+
+def test_a_missing_file_and_a_pipe_are_named(folder: Path) -> None:
+    with pytest.raises(
+        LabError, match=r"neither a model of the package .*nor a folder with model.safetensors"
+    ):
+        attention_lab.pretrained("nothing")
+    (folder / "model.json").unlink()
+    with pytest.raises(LabError, match=r"model\.json is missing"):
+        attention_lab.pretrained(folder)
+    (folder / "model.safetensors").unlink()
+    os.mkfifo(folder / "model.safetensors")
+    with pytest.raises(LabError, match="it is a pipe, not a regular file"):
+        attention_lab.pretrained(folder)
+
+
+def test_what_cannot_be_saved_is_told_in_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "m.safetensors"
+    task = transduction()
+    with pytest.raises(LabError, match=r"only models that write sequences: choose export=model.pt2"):
+        save(torch.nn.Identity(), file)
+    with pytest.raises(LabError, match="was not built from a configuration"):
+        save(Transduction(toy(Seq2Seq), task.codec), file)
+    with torch.no_grad():
+        task.model.get_parameter(BIAS)[0] = 1e6
+    with pytest.raises(LabError, match=r"decoder.output.bias has weights that float16 cannot hold"):
+        save(task, file)
+    task.model = Ensemble([task.model])
+    with pytest.raises(LabError, match="an ensemble is not exported: export each of its checkpoints"):
+        save(task, file)
+    assert list(tmp_path.iterdir()) == []

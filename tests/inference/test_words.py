@@ -1,0 +1,90 @@
+"""The letters of words as people write them."""
+
+from contextlib import suppress
+from string import ascii_lowercase
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attention_lab.errors import LabError
+from attention_lab.inference.words import LONGEST, word_parts
+
+ENGLISH = frozenset(ascii_lowercase + "'")
+
+
+@pytest.mark.parametrize(
+    ("word", "parts"),
+    [
+        ("hello", "hello"),
+        ("Hello,", "hello"),
+        ("(HELLO)", "hello"),
+        ("well-known", "well known"),
+        ("and/or", "and or"),
+        ("O'Brien", "o'brien"),
+        ("don’t", "don't"),
+        ("'quoted'", "quoted"),
+        ("''", ""),
+        ("'tis", "'tis"),
+        ("dogs'", "dogs'"),
+        ("café", "cafe"),
+        ("cafe\u0301", "cafe"),
+        ("straße", "strasse"),
+        ("Łódź", "lodz"),
+        ("Æther", "aether"),
+        ("\ufb01sh", "fish"),
+        ("Ａｂｃ", "abc"),
+        ("soft\u00adhyphen", "softhyphen"),
+        ("\ufeffhello", "hello"),
+        ("…", ""),
+        ("--", ""),
+        ("U.S.", "u. s."),
+        ("e.g.", "e. g."),
+        ("J.R.R.", "j. r. r."),
+        ("Dr.", "dr"),
+        ("TV", "t. v."),
+        ("NASA", "nasa"),
+        ("hmm", "hmm"),
+        ("B", "b"),
+        ("end.Next", "end next"),
+    ],
+)
+def test_the_parts_of_a_word(word: str, parts: str) -> None:
+    assert word_parts(word, ENGLISH) == parts.split()
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("42", "digits are not read; write numbers as words"),
+        ("mp3", "digits are not read"),
+        ("½", "digits are not read"),
+        ("AT&T", "& is not read; write it as a word"),
+        ("me@example.com", "@ is not read"),
+        ("C++", r"\+ \(U\+002B\) is not read; the model knows a-z '$"),
+        ("hello😀", r"😀 \(U\+1F600\) is not read"),
+        ("Москва", r"М \(U\+041C\) is not read"),
+        ("東京", r"東 \(U\+6771\) is not read"),
+        ("a\x00b", r"\N{REPLACEMENT CHARACTER} \(U\+0000\) is not read"),
+        ("a" * (LONGEST + 1), f"it has {LONGEST + 1} letters, and at most {LONGEST} are read"),
+    ],
+)
+def test_what_cannot_be_read_is_told(word: str, said: str) -> None:
+    with pytest.raises(LabError, match=said):
+        word_parts(word, ENGLISH)
+
+
+def test_letters_that_the_model_knows_stay() -> None:
+    assert word_parts("Größe", frozenset("größe")) == ["größe"]
+    with pytest.raises(LabError, match=r"the model knows egrßöü$"):
+        word_parts("b", frozenset("größeü"))
+
+
+@given(st.text(max_size=20))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    parts: list[str] = []
+    with suppress(LabError):
+        parts = word_parts(text, ENGLISH)
+    for part in parts:
+        assert part
+        assert set(part.removesuffix(".")) <= ENGLISH
