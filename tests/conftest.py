@@ -15,6 +15,16 @@ IN_CI = "CI" in os.environ
 
 pytest_plugins = ["command"]
 
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--device",
+        choices=("cuda", "cpu"),
+        default="cuda",
+        help="where the tests marked `gpu` run; cpu: to try them without a GPU",
+    )
+
+
 # Before any of them is imported: from here on a wrong shape or type is an error.
 install_import_hook(
     ["attention_lab.attention", "attention_lab.models", "attention_lab.metrics"], "beartype.beartype"

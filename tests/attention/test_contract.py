@@ -206,13 +206,3 @@ def test_a_bias_is_added_to_the_scores(case: Case) -> None:
     wanted, _ = references.attend(attention, found, query, value, everywhere)
     context = attention(query, attention.remember(key, value, mask), bias=bias)
     assert torch.allclose(context, wanted, atol=1e-10)
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-@every_case
-def test_a_gpu_gives_the_same(case: Case) -> None:
-    wanted = run(case.make(2), tensors(2, torch.float32), masks()["empty rows"])
-    mask = masks()["empty rows"]
-    assert mask is not None
-    context = run(case.make(2).cuda(), [x.cuda() for x in tensors(2, torch.float32)], mask.cuda())
-    assert torch.allclose(context.cpu(), wanted, atol=1e-4)

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from attention_lab.attention import Additive, Concat
 from attention_lab.attention.fast import compiling
-from attention_lab.attention.fast.additive import chunks, compiled_loops, scores, triton_scores
-from attention_lab.attention.fast.additive.forms import ACTIVATIONS, FORMS, LOGISTIC, rational
+from attention_lab.attention.fast.additive import chunks, compiled_loops, scores
+from attention_lab.attention.fast.additive.forms import ACTIVATIONS, LOGISTIC, rational
 from attention_lab.attention.fast.additive.scores import additive_scores
 
 every_activation = pytest.mark.parametrize("activation", ACTIVATIONS)
@@ -216,20 +216,3 @@ def test_without_a_compiler_there_are_chunks(
     assert len(tried) == 2  # the scores, and the gradients
     assert [record.levelname for record in caplog.records] == ["DEBUG"] * 2
     assert caplog.messages[0] == "not compiled: RuntimeError: no compiler"
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-@pytest.mark.parametrize("activation", LOGISTIC)
-@pytest.mark.parametrize("weights", [1, 3])
-def test_triton_equals_chunks(activation: str, weights: int) -> None:
-    torch.manual_seed(0)
-    for queries, keys, hidden in [(1, 33, 65), (17, 1, 7), (16, 32, 32), (50, 41, 100)]:
-        a, b = torch.randn(3, queries, hidden).cuda() * 4, torch.randn(3, keys, hidden).cuda() * 4
-        a[0, 0], b[0, 0] = 1e4, -1e4
-        w, g = torch.randn(weights, hidden).cuda(), torch.randn(3, queries, keys).cuda()
-        walked = chunks.Chunks(FORMS[activation], a, b)
-        rate = LOGISTIC[activation]
-        wanted = [walked.scores(w), *chunks.Chunks(FORMS[activation], a, b).pull(g, weights)]
-        found = [triton_scores.scores(a, b, w, rate), *triton_scores.pull(a, b, g, weights, rate)]
-        for got, want in zip(found, wanted, strict=True):
-            assert torch.allclose(got, want, rtol=1e-4, atol=1e-3)  # sums of up to 6150 terms

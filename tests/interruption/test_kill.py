@@ -3,80 +3,34 @@
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 import torch
+from killed_runs import QUICK, SEQ2SEQ, SMALL, finish, next_save, start_training, weights
 
-REPOSITORY = Path(__file__).parents[2]
-NW = "model=nw data.train_size=20 trainer.max_epochs=120"
-SEQ2SEQ = """
-    model=seq2seq model.embedding_size=8 model.hidden_size=8 model.dropout=0.1 data=reverse data.max_length=5
-    data.train_size=300 data.validation_size=20 data.test_size=10 data.batch_size=10 trainer.max_epochs=20
-"""
-MULTIHEAD = """
-    model=multihead model.d_model=8 model.heads=2 model.feedforward=8 data.batch_size=50 trainer.max_epochs=15
-"""
-SMALL = {"nw": NW, "seq2seq": SEQ2SEQ, "multihead": MULTIHEAD}
-QUICK = "pictures=0 threads=1 callbacks.resumable.every_seconds=0.2 callbacks.attention_maps.every=100"
 TWO_PROCESSES = "trainer.devices=2 trainer.accelerator=cpu"
-
-
-def _start(*options: str) -> subprocess.Popen[str]:
-    """Start `python train.py`; each argument may hold several options, separated by spaces."""
-    return subprocess.Popen(
-        [sys.executable, str(REPOSITORY / "train.py"), *" ".join(options).split()],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-
-
-def _weights(folder: Path, name: str) -> dict[str, torch.Tensor]:
-    found: dict[str, torch.Tensor] = torch.load(folder / "checkpoints" / f"{name}.ckpt", weights_only=True)[
-        "state_dict"
-    ]
-    return found
-
-
-def _finish(process: subprocess.Popen[str]) -> None:
-    """Wait for a run, which must succeed."""
-    _, errors = process.communicate(timeout=600)
-    assert process.returncode == 0, errors
-
-
-def _next_save(folder: Path, process: subprocess.Popen[str]) -> float:
-    """Wait for the next checkpoint of a run; returns the seconds that took."""
-    file, start = folder / "checkpoints" / "last.ckpt", time.monotonic()
-    before = file.stat().st_mtime_ns if file.exists() else None
-    while process.poll() is None and not (file.exists() and file.stat().st_mtime_ns != before):
-        time.sleep(0.02)
-    return time.monotonic() - start
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", SMALL)
 def test_twenty_kills_at_random_moments_change_no_bit(model: str, tmp_path: Path) -> None:
     unbroken, broken = tmp_path / "unbroken", tmp_path / "broken"
-    process = _start(SMALL[model], QUICK, f"hydra.run.dir={unbroken}")
-    seconds_to_start = _next_save(unbroken, process)
+    process = start_training(SMALL[model], QUICK, f"hydra.run.dir={unbroken}")
+    seconds_to_start = next_save(unbroken, process)
     start = time.monotonic()
-    _finish(process)
+    finish(process)
     seconds_to_train = time.monotonic() - start
     command = [SMALL[model], QUICK, f"hydra.run.dir={broken}"]
     moments = random.Random(model)
     kills, alive = 0, True
     while kills < 20 and alive:
-        process = _start(*command)
+        process = start_training(*command)
         if moments.random() < 0.25:  # before it continues
             time.sleep(moments.uniform(0, seconds_to_start))
         else:
-            _next_save(broken, process)
+            next_save(broken, process)
             time.sleep(moments.uniform(0, seconds_to_train / 20))
         alive = process.poll() is None
         kills += alive
@@ -84,10 +38,10 @@ def test_twenty_kills_at_random_moments_change_no_bit(model: str, tmp_path: Path
         process.communicate()
         if (broken / ".hydra" / "overrides.yaml").exists():
             command = [f"resume={broken}"]
-    _finish(_start(*command))
+    finish(start_training(*command))
     assert kills > 5
     for name in ("last", "best"):
-        before, after = _weights(unbroken, name), _weights(broken, name)
+        before, after = weights(unbroken, name), weights(broken, name)
         assert before.keys() == after.keys()
         assert all(torch.equal(before[key], after[key]) for key in before), name
 
@@ -103,8 +57,8 @@ def test_a_signal_to_any_process_ends_all_of_them(
     if sweep:
         folder = tmp_path / "0"
         place = f"-m seed=1,2 hydra.sweep.dir={tmp_path} hydra.sweep.subdir=${{hydra.job.num}}"
-    process = _start(SEQ2SEQ, QUICK, TWO_PROCESSES, place)
-    _next_save(folder, process)
+    process = start_training(SEQ2SEQ, QUICK, TWO_PROCESSES, place)
+    next_save(folder, process)
     group = _below(process.pid)
     if to == "all":
         os.killpg(process.pid, signum)
@@ -141,7 +95,7 @@ def _below(process: int) -> list[int]:
 @pytest.mark.slow
 def test_a_loss_that_is_not_finite_in_one_process_ends_both(tmp_path: Path) -> None:
     diverging = "trainer.gradient_clip_val=null optimizer.lr=1e38"
-    process = _start(SEQ2SEQ, QUICK, TWO_PROCESSES, diverging, f"hydra.run.dir={tmp_path}")
+    process = start_training(SEQ2SEQ, QUICK, TWO_PROCESSES, diverging, f"hydra.run.dir={tmp_path}")
     _, errors = process.communicate(timeout=300)
     assert process.returncode == 1, errors
     assert errors.startswith("Error: the ")
@@ -152,8 +106,8 @@ def test_a_loss_that_is_not_finite_in_one_process_ends_both(tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_a_process_that_is_killed_ends_the_others_in_one_line(tmp_path: Path) -> None:
-    process = _start(SEQ2SEQ, QUICK, TWO_PROCESSES, f"hydra.run.dir={tmp_path}")
-    _next_save(tmp_path, process)
+    process = start_training(SEQ2SEQ, QUICK, TWO_PROCESSES, f"hydra.run.dir={tmp_path}")
+    next_save(tmp_path, process)
     group = _below(process.pid)
     os.kill(group[-1], signal.SIGKILL)
     _, errors = process.communicate(timeout=300)

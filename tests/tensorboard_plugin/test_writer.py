@@ -56,13 +56,6 @@ def test_tensors_of_any_float_type(dtype: torch.dtype, tmp_path: Path) -> None:
     assert np.allclose(_add(tmp_path, weights, QUERIES, KEYS, 0).weights, WEIGHTS.numpy(), atol=1e-5)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-def test_tensors_of_a_gpu(tmp_path: Path) -> None:
-    mask = torch.ones(3, 2, dtype=torch.bool, device="cuda")
-    record = _add(tmp_path, WEIGHTS.cuda().bfloat16(), QUERIES, KEYS, 0, mask=mask, gold=mask[:, 0].long())
-    assert np.allclose(record.weights, WEIGHTS.numpy(), atol=1e-5)
-
-
 @pytest.mark.parametrize(
     "weights", [WEIGHTS.numpy(), WEIGHTS.double().numpy(), WEIGHTS.tolist(), WEIGHTS.mT.contiguous().mT]
 )
