@@ -11,6 +11,7 @@ import torch
 
 from attention_lab.data.reading.batches import ClassificationBatch
 from attention_lab.errors import LabError
+from attention_lab.interruption import training_guard
 from attention_lab.interruption.signals import DeferredSignals
 from attention_lab.interruption.training_guard import TrainingGuard
 
@@ -81,3 +82,39 @@ def test_the_tensors_of_a_bad_batch_are_saved_without_its_texts(
     with pytest.raises(LabError, match="the loss is nan at step 3"):
         guard.on_before_backward(trainer, SimpleNamespace(codec=None), torch.tensor(torch.nan))  # type: ignore[arg-type]
     assert list(torch.load(tmp_path / "bad_batch.pt")) == ["inputs", "lengths", "labels"]
+
+
+def _step(guard: TrainingGuard, step: int, loss: float) -> Any:
+    """One batch until its backward pass."""
+    batch = torch.tensor([step])
+    optimizer = SimpleNamespace(param_groups=[{"lr": 0.1}])
+    trainer: Any = SimpleNamespace(world_size=1, global_rank=0, global_step=step, gradient_clip_val=None)
+    trainer.optimizers, trainer.accumulate_grad_batches = [optimizer], 1
+    module: Any = pl.LightningModule()
+    module.codec = None
+    guard.on_train_batch_start(
+        trainer, module, ClassificationBatch(batch.unsqueeze(1), batch, batch, ()), step
+    )
+    guard.on_before_backward(trainer, module, torch.tensor(loss))
+    return trainer, module
+
+
+LATER = {
+    "at the next step": lambda guard, *_: _step(guard, 2, 1.0),
+    "at the end": lambda guard, trainer, module: guard.on_train_end(trainer, module),
+    "before a checkpoint": lambda guard, trainer, module: guard.on_save_checkpoint(trainer, module, {}),
+}
+
+
+@pytest.mark.parametrize("moment", LATER)
+def test_on_a_gpu_a_loss_is_checked_one_step_later_and_before_anything_is_saved(
+    moment: str, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr(training_guard, "_is_late", lambda _: True)
+    guard = TrainingGuard(DeferredSignals(), tmp_path)
+    _step(guard, 0, 1.0)
+    trainer, module = _step(guard, 1, torch.nan)
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(LabError, match="the loss is nan at step 1; the batch is saved in"):
+        LATER[moment](guard, trainer, module)
+    assert torch.load(tmp_path / "bad_batch.pt")["lengths"].item() == 1

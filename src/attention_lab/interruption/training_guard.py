@@ -5,7 +5,7 @@ import re
 import sys
 import time
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import pytorch_lightning as pl
 import torch
@@ -26,13 +26,37 @@ PEER_LOST = re.compile(r"gloo.*(by peer|Broken pipe)", re.DOTALL)
 """Matches the error raised when another process has ended in the middle of a step."""
 
 
+class _SentLoss(NamedTuple):
+    """The loss of a batch, on its way to the CPU.
+
+    Attributes:
+        value: the loss, once it has arrived.
+        arrived: the event of its arrival; None on a CPU.
+        batch: the batch.
+        step: its number.
+    """
+
+    value: Tensor
+    arrived: torch.cuda.Event | None
+    batch: Any
+    step: int
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether the loss is finite; waits for it."""
+        if self.arrived is not None:
+            self.arrived.synchronize()
+        return bool(self.value.isfinite().all())
+
+
 class TrainingGuard(pl.Callback):
     """Stops all processes of a training run between the same two batches. It must be the first callback.
 
     A loss that is NaN or infinite ends training before it reaches the weights, and weights that are not
-    finite are not saved, so the last checkpoint stays good. With several processes all of them end at the
-    next batch; nothing is saved until then. Only the first loss of a step is checked: a line search (LBFGS)
-    may try points that it then discards.
+    finite are not saved, so the last checkpoint stays good. On a GPU a loss is checked one step later, when
+    it has been copied: otherwise every step would wait for the GPU. With several processes all of them end at
+    the next batch; nothing is saved until then. Only the first loss of a step is checked: a line search
+    (LBFGS) may try points that it then discards.
 
     Args:
         deferred: whether a signal has been received.
@@ -44,6 +68,7 @@ class TrainingGuard(pl.Callback):
         self.created = time.time()
         self.batch: Any = None
         self.unchecked = False  # no loss of this batch has been checked yet
+        self.sent: _SentLoss | None = None  # the loss to be checked next
         self.started = False  # a forward pass has succeeded
         self.failure: str | None = None
 
@@ -59,18 +84,27 @@ class TrainingGuard(pl.Callback):
         self.batch, self.unchecked = batch, True
 
     def on_before_backward(self, trainer: pl.Trainer, pl_module: pl.LightningModule, loss: Tensor) -> None:
-        """Check the first loss of each batch."""
+        """Check the first loss of each batch, or on a GPU that of the batch before."""
         self.started = True
-        if self.unchecked and not bool(loss.detach().isfinite().all()):
-            self.failure = self._describe(trainer, pl_module, f"the loss is {float(loss.detach()):g}")
-            if trainer.world_size == 1:
-                raise LabError(self.failure)
+        if not self.unchecked:
+            return
         self.unchecked = False
+        if _is_late(loss):
+            self._check_loss(trainer, pl_module)
+        value = loss.detach().to("cpu", non_blocking=loss.is_cuda)
+        arrived = None
+        if loss.is_cuda:
+            arrived = torch.cuda.Event()
+            arrived.record()
+        self.sent = _SentLoss(value, arrived, self.batch, trainer.global_step)
+        if not _is_late(loss):
+            self._check_loss(trainer, pl_module)
 
     def on_save_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
         """Refuse to save weights that are not finite."""
+        self._check_loss(trainer, pl_module)
         names = [name for name, one in pl_module.named_parameters() if not bool(one.isfinite().all())]
         if names and self.failure is None:
             self.failure = self._describe(trainer, pl_module, f"the weights {names[0]} are not finite")
@@ -79,6 +113,7 @@ class TrainingGuard(pl.Callback):
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Check one last time."""
+        self._check_loss(trainer, pl_module)
         self._check(trainer, between_batches=False)
 
     def on_exception(
@@ -93,6 +128,15 @@ class TrainingGuard(pl.Callback):
         if trainer.is_global_zero and error is not None:
             raise error from None
         sys.exit(1)
+
+    def _check_loss(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Check the loss that was sent last, once."""
+        sent, self.sent = self.sent, None
+        if sent is None or sent.is_finite:
+            return
+        self.failure = self._describe(trainer, module, f"the loss is {float(sent.value):g}", sent)
+        if trainer.world_size == 1:
+            raise LabError(self.failure)
 
     def _check(self, trainer: pl.Trainer, between_batches: bool) -> None:
         stop = between_batches and self.deferred.signum is not None
@@ -112,11 +156,14 @@ class TrainingGuard(pl.Callback):
             raise LabError(failure)
         raise Stopped(0)
 
-    def _describe(self, trainer: pl.Trainer, module: pl.LightningModule, problem: str) -> str:
-        """Save the batch, and describe the problem in one line."""
+    def _describe(
+        self, trainer: pl.Trainer, module: pl.LightningModule, problem: str, sent: _SentLoss | None = None
+    ) -> str:
+        """Save the batch (by default the current one), and describe the problem in one line."""
+        batch, step = (self.batch, trainer.global_step) if sent is None else (sent.batch, sent.step)
         rank = f"_{trainer.global_rank}" if trainer.global_rank else ""
         path = self.folder / f"{BATCH}{rank}.pt"
-        items = self.batch._asdict().items()
+        items = batch._asdict().items()
         fields = {name: value.detach().cpu() for name, value in items if isinstance(value, Tensor)}
         content = io.BytesIO()
         torch.save(fields, content)
@@ -127,11 +174,16 @@ class TrainingGuard(pl.Callback):
             write_atomically(path.with_suffix(".txt"), text)
         rate = trainer.optimizers[0].param_groups[0]["lr"]
         return (
-            f"{problem} at step {trainer.global_step}; the batch is saved in {path}"
+            f"{problem} at step {step}; the batch is saved in {path}"
             f"{' and .txt' if text else ''}: check that its values make sense, lower optimizer.lr "
             f"(now {rate:.2g}) or trainer.gradient_clip_val (now {trainer.gradient_clip_val}), "
             "or raise schedule.warmup"
         )
+
+
+def _is_late(loss: Tensor) -> bool:
+    """Whether to check the loss one step later."""
+    return loss.is_cuda
 
 
 def batch_text(codec: TransductionCodec | ImageCodec, fields: dict[str, Tensor]) -> str:
