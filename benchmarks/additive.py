@@ -22,8 +22,10 @@ def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
         ("B 64, Q = K = 32", 64, 32, 32),
         ("B 32, Q = K = 256", 32, 256, 256),
     ]
+    if device.type == "cuda":
+        sizes.append(("B 8, Q = K = 2,048", 8, 2048, 2048))
     for title, examples, queries, keys in sizes[: 1 if quick else None]:
-        hidden = 8 if quick else 256
+        hidden = 8 if quick else 128 if keys > 1000 else 256  # textbook code needs 17 GB several times
         inputs = _inputs(examples, queries, keys, hidden, device)
         yield Contest(
             f"{title}, h {hidden}",
@@ -35,7 +37,8 @@ def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
 
 def growth(device: torch.device, quick: bool) -> Iterator[Growth]:
     """Forward and backward at growing lengths."""
-    sizes = (16, 32) if quick else (64, 128, 256, 512, 1024, 2048)
+    longest = (4096, 8192) if device.type == "cuda" else ()
+    sizes = (16, 32) if quick else (64, 128, 256, 512, 1024, 2048, *longest)
     yield Growth(
         "Additive scores, forward and backward, B 4, Q = K, h 64",
         "length",
@@ -79,7 +82,7 @@ def _compiled_textbook() -> Score:
 
 def _by_example(inputs: Sequence[Tensor]) -> list[Tensor]:
     """The textbook's results in float64, an example at a time for its memory."""
-    query, keys, weight, gradient = (x.double().cpu() for x in inputs)
+    query, keys, weight, gradient = (x.double() for x in inputs)
     parts = [
         forward_backward(_textbook, [query[i : i + 1], keys[i : i + 1], weight, gradient[i : i + 1]])
         for i in range(len(query))

@@ -17,15 +17,13 @@ from benchmarks.encoder_peers import (
     torch_multihead,
     x_encoder,
 )
-from benchmarks.harness import Contest, Way, Work
+from benchmarks.harness import Contest, Least, Way, Work
 
-SIZES = ((16, 128), (8, 512), (2, 2048))
-"""Sequences in a batch, and the length that they are padded to."""
+SIZES = {"cpu": ((16, 128), (8, 512), (2, 2048)), "cuda": ((64, 512), (16, 2048), (4, 8192))}
+"""Sequences in a batch, and the length that they are padded to, by the device."""
 SIZE, HEADS, DROPOUT = 256, 8, 0.1
 MIXED, BUCKETED = 1 / 4, 9 / 10
 """The shortest sequence against the longest: in batches as they come, and in batches of like lengths."""
-PEAKS = {"H200": 989, "H100": 989, "A100": 312, "L40S": 362, "RTX 4090": 165}
-"""Dense bf16 TFLOP/s of GPUs, as their makers state them."""
 Forward = Callable[[Tensor], Tensor]
 
 
@@ -55,7 +53,7 @@ class Batch:
 
 def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
     """Attention, then the layer, at each size; dropout; what checkpointing saves; on a GPU, bf16 training."""
-    sizes = ((3, 24),) if quick else SIZES
+    sizes = ((3, 24),) if quick else SIZES[device.type]
     for batch, length in sizes:
         yield _attention(_batch(batch, length, MIXED, device))
     for shortest in (MIXED, BUCKETED):
@@ -157,6 +155,17 @@ def _layer(batch: Batch) -> Contest:
         module = torch_encoder(_encoder()).to(visible.device)
         return _work(batch, module, lambda x: module(x, src_key_padding_mask=~visible))
 
+    def theirs_compiled() -> Work:
+        module = torch_encoder(_encoder()).to(visible.device)
+        module.compile()
+        return _work(batch, module, lambda x: module(x, src_key_padding_mask=~visible))
+
+    def ours_compiled() -> Work:
+        encoder = _encoder().to(visible.device)
+        encoder.compile()
+        lengths = batch.lengths
+        return _work(batch, encoder, lambda x: encoder(x, lengths))
+
     def x_transformers() -> Work:
         module = x_encoder(SIZE, HEADS, 1).to(visible.device)
         return _work(batch, module, lambda x: module(x, mask=visible))
@@ -172,6 +181,9 @@ def _layer(batch: Batch) -> Contest:
         Way("x-transformers, flash", x_transformers, needs="x_transformers", exact=False),
         Way("ours", ours),
     ]
+    if visible.is_cuda:
+        ways.insert(1, Way("torch.nn.TransformerEncoderLayer, compiled", theirs_compiled))
+        ways.append(Way("ours, compiled", ours_compiled))
     note = (
         "Norms first, feed-forward 4d with ReLU, a final norm, no dropout; x-transformers has fewer biases."
     )
@@ -249,19 +261,18 @@ def _training(device: torch.device, quick: bool) -> Contest:
     x_step = lambda: step(x_encoder(size, heads, layers))  # noqa: E731
     ways = [
         Way("torch.nn.TransformerEncoder", lambda: step(theirs()), exact=False),
+        Way("torch.nn.TransformerEncoder, compiled", lambda: step(theirs(), compiled=True), exact=False),
         Way("x-transformers, flash", x_step, needs="x_transformers", exact=False),
         Way("ours", lambda: step(own()), exact=False),
         Way("ours, checkpointing", lambda: step(own(checkpointing=True)), exact=False),
         Way("ours, compiled", lambda: step(own(), compiled=True), exact=False),
     ]
-    name = torch.cuda.get_device_name(device)
-    peak = next((f"{peak} TFLOP/s" for known, peak in PEAKS.items() if known in name), "unknown here")
     note = (
         "A training step: forward, backward, AdamW. TFLOP/s are those of the model (what checkpointing "
-        f"computes again is not counted); over the GPU's dense bf16 peak, {peak}, they are its utilisation."
+        "computes again is not counted), beside the rate of a large bf16 product that was measured."
     )
     title = f"Training in bf16, {layers} layers, {count} x {length:,}, no padding, d {size}, {heads} heads"
-    return Contest(title, ways, note=note, work=(work / 1e12, "TFLOP/s"))
+    return Contest(title, ways, note=note, work=(count * length, "tokens/s"), least=Least(work))
 
 
 def _multihead() -> MultiHead:

@@ -16,6 +16,13 @@ class Limits:
     seconds: float = 5.0
     memory: float = 6.0 * 2**30
 
+    @classmethod
+    def of(cls, device: torch.device) -> "Limits":
+        """The usual limits; on a GPU less time and most of its memory."""
+        if device.type != "cuda":
+            return cls()
+        return cls(1.0, 0.8 * torch.cuda.get_device_properties(device).total_memory)
+
 
 def grow(
     growth: Growth,
@@ -32,7 +39,7 @@ def grow(
     What a way will need at the next size is foretold from its last two, and a way that would pass a limit
     stops there, with a row that says so.
     """
-    limits = limits or Limits()
+    limits = limits or Limits.of(device or torch.device("cpu"))
     past: dict[str, list[tuple[int, Row]]] = {}
     stopped: dict[str, str] = {}
     for size in growth.sizes:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from statistics import median, quantiles
-from time import perf_counter, sleep
+from time import sleep
 
 import torch
 from torch import Tensor
 
-from benchmarks.machine import Others, extra_peak, own_seconds, synchronize
+from benchmarks.machine import Others, Stopwatch, extra_peak, own_seconds
 
 Work = Callable[[], Sequence[Tensor]]
 Say = Callable[[str], None]
@@ -19,6 +19,8 @@ Say = Callable[[str], None]
 SAMPLE = 0.15  # seconds at least, for others' share is counted in ticks of 10 ms: shorter work is repeated
 CALM = 0.1  # of the machine: a sample during which others used more is taken again
 QUIET_AFTER = 0.2  # seconds to wait before a sample is taken again
+WARM = {"cpu": 2, "cuda": 5}
+"""Pieces of work before any is timed; on a GPU the first ones load, tune and compile kernels."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,21 @@ class Way:
 
 
 @dataclass(frozen=True)
+class Least:
+    """The least that one piece of work takes, whoever does it.
+
+    Args:
+        products: floating-point operations in matrix products.
+        moved: bytes read or written, each input and result once.
+        gemm: the rate of `ceiling` that bounds the products.
+    """
+
+    products: float
+    moved: float = 0.0
+    gemm: str = "TF/s bf16 GEMM"
+
+
+@dataclass(frozen=True)
 class Contest:
     """Ways to do the same work.
 
@@ -50,6 +67,7 @@ class Contest:
         note: one sentence under the table.
         work: how much one piece of work does, and of what by the second: (3200, "tokens/s"); adds a column.
         children: the work is done by processes of its own: their CPU seconds are given, no memory.
+        least: what the work takes at least; adds its rate, and the share of what the machine can do.
     """
 
     title: str
@@ -58,6 +76,7 @@ class Contest:
     note: str = ""
     work: tuple[float, str] | None = None
     children: bool = False
+    least: Least | None = None
 
 
 @dataclass(frozen=True)
@@ -123,10 +142,9 @@ class _Runner:
 
     def once(self, device: torch.device) -> Sequence[Tensor]:
         """Do one piece of work, and note how long it took."""
-        begin = perf_counter()
+        watch = Stopwatch(device)
         results = self.work()
-        synchronize(device)
-        self.last = perf_counter() - begin
+        self.last = watch.seconds()
         return results
 
 
@@ -176,13 +194,15 @@ def measure(
 def _prepare(
     way: Way, contest: Contest, expected: list[Tensor] | None, device: torch.device
 ) -> "_Runner | Row":
-    """Run a way twice: for its results, and for its memory."""
+    """Run a way for its results, until it is warm, and for its memory."""
     row = Row(way.name)
     if way.needs and find_spec(way.needs.partition(".")[0]) is None:
         return replace(row, trouble="not installed")
     try:
         runner = _Runner(row, way.make())
         found = [_plain(one) for one in runner.once(device)]
+        for _ in range(WARM[device.type] - 2):
+            runner.once(device)
         memory = None if contest.children else extra_peak(lambda: runner.once(device), device)
     except (RuntimeError, MemoryError, ImportError) as error:  # the other ways can be measured
         return replace(row, trouble=_first_line(error))
@@ -218,12 +238,10 @@ def relative_error(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float
 def _take(runner: _Runner, device: torch.device) -> tuple[float, float, float]:
     """Seconds and CPU seconds of one piece of work, and the share that others used meanwhile."""
     gc.collect(1)  # what the last sample left; all there is would take longer than the sample
-    synchronize(device)
-    others, cpu, begin = Others(), own_seconds(), perf_counter()
+    others, cpu, watch = Others(), own_seconds(), Stopwatch(device)
     for _ in range(runner.number):
         runner.work()
-    synchronize(device)
-    seconds = perf_counter() - begin
+    seconds = watch.seconds()
     return seconds / runner.number, (own_seconds() - cpu) / runner.number, others.share()
 
 

@@ -14,17 +14,18 @@ from benchmarks.harness import Contest, Growth, Way
 Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 """From x `[n, 1]`, y `[n, 1]` and w `[1]` to the predictions `[n, 1]`."""
 
-LARGEST = {"textbook": 10_000, "compile": 10_000, "chunks": 10_000, "exact": 30_000, "peers": 10_000}
-"""The most samples that a method is asked to do; above, it takes minutes or all memory."""
+LARGEST = {
+    "cpu": {"textbook": 10_000, "compile": 10_000, "chunks": 10_000, "exact": 30_000, "peers": 10_000},
+    "cuda": {"textbook": 30_000, "compile": 30_000, "chunks": 100_000, "exact": 100_000, "peers": 100_000},
+}
+"""The most samples that a method is asked to do on a device; above, it takes minutes or all memory."""
+STATSMODELS = 10_000
 
 
 def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
-    """From a thousand samples to a million; w times the range of x is 50, and at the end 5 and 5000."""
-    for n, width in (
-        [(60, 10.0)]
-        if quick
-        else [(1000, 10.0), (10_000, 10.0), (10**5, 10.0), (10**6, 10.0), (10_000, 1.0), (10_000, 1e3)]
-    ):
+    """From a thousand samples to a million, on a GPU ten; w times the range of x is 50, then 5 and 5000."""
+    sizes = [1000, 10_000, 10**5, 10**6, *([10**7] if device.type == "cuda" else [])]
+    for n, width in [(60, 10.0)] if quick else [*((n, 10.0) for n in sizes), (10_000, 1.0), (10_000, 1e3)]:
         data = _data(n, width, device)
         yield Contest(
             f"n {n:,}, w {width:g} over a range of 5",
@@ -37,10 +38,11 @@ def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
 
 def growth(device: torch.device, quick: bool) -> Iterator[Growth]:
     """Predictions and gradient at growing numbers of samples."""
+    more = (3_000_000, 10_000_000) if device.type == "cuda" else ()
     yield Growth(
         "Leave-one-out predictions and the gradient of w, w 10 over a range of 5",
         "n",
-        (30, 60) if quick else (1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000),
+        (30, 60) if quick else (1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000, *more),
         lambda n: _ways(_data(n, 10.0, device), n, compiled=False),
     )
 
@@ -55,20 +57,21 @@ def _data(n: int, width: float, device: torch.device) -> tuple[Tensor, Tensor, T
 
 def _ways(data: tuple[Tensor, Tensor, Tensor], n: int, *, compiled: bool) -> list[Way]:
     """All that can do n samples."""
-    way = partial(_way, data)
+    way, most = partial(_way, data), LARGEST[data[0].device.type]
     ways = []
-    if n <= LARGEST["textbook"]:
+    if n <= most["textbook"]:
         ways.append(way("textbook", lambda: _textbook))
-    if compiled and n <= LARGEST["compile"]:
+    if compiled and n <= most["compile"]:
         ways.append(way("textbook, torch.compile", lambda: torch.compile(_textbook)))
-    if n <= LARGEST["peers"]:
+    if n <= STATSMODELS:
         ways.append(
             Way("statsmodels KernelReg", partial(_statsmodels, data), needs="statsmodels", exact=False)
         )
+    if n <= most["peers"]:
         ways.append(way("KeOps", _keops, needs="pykeops"))
-    if n <= LARGEST["chunks"]:
+    if n <= most["chunks"]:
         ways.append(way("textbook in chunks, recomputed", lambda: _chunks))
-    if n <= LARGEST["exact"]:
+    if n <= most["exact"]:
         ways.append(way("ours, exact", lambda: partial(_ours, tolerance=None)))
     return [*ways, way("ours, O(n), tolerance 1e-6", lambda: partial(_ours, tolerance=1e-6))]
 

@@ -12,28 +12,34 @@ from benchmarks.forward_backward import attention_inputs, forward_backward
 from benchmarks.harness import Contest, Growth, Way, Work
 
 HEADS, FEATURES = 4, 64
+GPU_BATCH = 32
+"""Sequences on a GPU, which one would not fill."""
 Attend = Callable[..., Tensor]
 
 
 def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
     """Forward and backward at one length, plain and causal, with the error."""
-    length = 96 if quick else 2048
+    batch, length = _batch(device), 96 if quick else 2048
     for causal in (False, True):
-        inputs = attention_inputs((1, HEADS, length, FEATURES), device)
-        yield Contest(
-            f"{_named(causal)}, {HEADS} heads of {FEATURES}, length {length:,}",
-            _ways(inputs, causal),
-            reference=_work(_pairs, [x.double().cpu() for x in inputs], causal),
-            note="`scaled_dot_product_attention` is fused softmax attention, another kernel: no error.",
-        )
+        for dtype in (torch.float32, torch.bfloat16) if device.type == "cuda" else (torch.float32,):
+            inputs = [x.to(dtype) for x in attention_inputs((batch, HEADS, length, FEATURES), device)]
+            yield Contest(
+                f"{_named(causal)}, {batch} x {length:,}, {HEADS} heads of {FEATURES}, "
+                f"{str(dtype).removeprefix('torch.')}",
+                _ways(inputs, causal),
+                reference=partial(_exact, inputs, causal),
+                note="`scaled_dot_product_attention` is fused softmax attention, another kernel: no error.",
+                work=(batch * length, "tokens/s"),
+            )
 
 
 def growth(device: torch.device, quick: bool) -> Iterator[Growth]:
     """Forward and backward at growing lengths."""
-    sizes = (64, 128) if quick else (1024, 2048, 4096, 8192, 16384)
+    longest = (65_536,) if device.type == "cuda" else ()
+    sizes = (64, 128) if quick else (1024, 2048, 4096, 8192, 16384, *longest)
     for causal in (False, True):
         yield Growth(
-            f"{_named(causal)}, forward and backward, {HEADS} heads of {FEATURES}",
+            f"{_named(causal)}, forward and backward, {_batch(device)} x {HEADS} heads of {FEATURES}",
             "length",
             sizes,
             partial(_grown, causal, device),
@@ -41,7 +47,11 @@ def growth(device: torch.device, quick: bool) -> Iterator[Growth]:
 
 
 def _grown(causal: bool, device: torch.device, length: int) -> list[Way]:
-    return _ways(attention_inputs((1, HEADS, length, FEATURES), device), causal)
+    return _ways(attention_inputs((_batch(device), HEADS, length, FEATURES), device), causal)
+
+
+def _batch(device: torch.device) -> int:
+    return GPU_BATCH if device.type == "cuda" else 1
 
 
 def _named(causal: bool) -> str:
@@ -49,11 +59,32 @@ def _named(causal: bool) -> str:
 
 
 def _ways(inputs: Sequence[Tensor], causal: bool) -> list[Way]:
-    return [
+    ways = [
         Way("all pairs, masked", lambda: _work(_pairs, inputs, causal)),
         Way("scaled_dot_product_attention", lambda: _work(_softmax, inputs, causal), exact=False),
-        Way("ours, linear", lambda: _work(_linear, inputs, causal)),
     ]
+    if causal and inputs[0].is_cuda:
+        ways.append(Way("flash-linear-attention", lambda: _work(_peer(), inputs, causal), needs="fla"))
+    return [*ways, Way("ours, linear", lambda: _work(_linear, inputs, causal))]
+
+
+def _exact(inputs: Sequence[Tensor], causal: bool) -> list[Tensor]:
+    """The definition in float64, a sequence at a time for its memory."""
+    one_by_one = zip(*(torch.split(x.double(), 1) for x in inputs), strict=True)
+    parts = [_work(_pairs, one, causal)() for one in one_by_one]
+    return [torch.cat(part) for part in zip(*parts, strict=True)]
+
+
+def _peer() -> Attend:
+    """The chunked kernels of flash-linear-attention, which want the heads behind the positions."""
+    from fla.ops.linear_attn import chunk_linear_attn
+
+    def attend(query: Tensor, key: Tensor, value: Tensor, causal: bool) -> Tensor:
+        parts = (x.transpose(1, 2) for x in (_feature(query), _feature(key), value))
+        context: Tensor = chunk_linear_attn(*parts, scale=1.0, normalize=True)[0]
+        return context.transpose(1, 2)
+
+    return attend
 
 
 def _work(attend: Attend, inputs: Sequence[Tensor], causal: bool) -> Work:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attention_lab.text_tables import markdown_table
-from benchmarks.harness import CALM, Contest, Growth, Row
+from benchmarks.harness import CALM, Contest, Growth, Least, Row
 
 NOTHING = "-"
 
@@ -68,13 +68,14 @@ def contest_table(contest: Contest, rows: Sequence[Row], ceiling: Mapping[str, f
     columns += ["CPU time"] if contest.children else ["extra memory"]
     columns += ["error"] if contest.reference else []
     columns += [contest.work[1]] if contest.work else []
-    table = markdown_table(columns, [_row(row, contest) for row in rows], numbers_from=1)
+    columns += ["TFLOP/s", "of the machine's"] if contest.least else []
+    table = markdown_table(columns, [_row(row, contest, ceiling) for row in rows], numbers_from=1)
     return _with_remarks(contest.title, table, contest.note, rows, ceiling)
 
 
-def _row(row: Row, contest: Contest) -> list[str]:
+def _row(row: Row, contest: Contest, ceiling: Mapping[str, float]) -> list[str]:
     if row.trouble:
-        empty = 1 + bool(contest.reference) + bool(contest.work)
+        empty = 1 + bool(contest.reference) + bool(contest.work) + 2 * bool(contest.least)
         return [row.name, NOTHING, row.trouble, *[NOTHING] * empty]
     low, high = row.spread
     cells = [row.name, f"{number(row.ratio)} ({number(low)} to {number(high)})", duration(row.seconds)]
@@ -85,7 +86,23 @@ def _row(row: Row, contest: Contest) -> list[str]:
         cells.append(NOTHING if row.error is None else f"{row.error:.0e}".replace("e-0", "e-"))
     if contest.work:
         cells.append(f"{contest.work[0] / row.seconds:,.0f}")
+    if contest.least:
+        cells += [
+            number(contest.least.products / row.seconds / 1e12),
+            share(contest.least, row.seconds, ceiling),
+        ]
     return cells
+
+
+UNITS = {"G": 1e9, "T": 1e12}
+
+
+def share(least: Least, seconds: float, ceiling: Mapping[str, float]) -> str:
+    """How much of the rate that bounds the work it reaches: "43% of GEMM" or "80% of copying"."""
+    products = least.products / (ceiling[least.gemm] * UNITS[least.gemm[0]])
+    # A copy reads and writes each byte that is counted.
+    moved = least.moved / (2 * ceiling["GB/s copied"] * UNITS["G"])
+    return f"{max(products, moved) / seconds:.0%} of {'GEMM' if products >= moved else 'copying'}"
 
 
 def growth_table(

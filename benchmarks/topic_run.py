@@ -12,7 +12,7 @@ from attention_lab.writing import write_atomically
 from benchmarks import report
 from benchmarks.growth import grow
 from benchmarks.harness import CALM, SAMPLE, measure
-from benchmarks.machine import ceiling, device_name
+from benchmarks.machine import ceiling, device_name, driver_version
 from benchmarks.picture import draw_growth
 from benchmarks.topics import HERE, load, topics
 
@@ -95,4 +95,5 @@ def results_name(device: torch.device) -> str:
 
 def _setting(device: torch.device) -> str:
     threads = f"{torch.get_num_threads()} thread{'s' * (torch.get_num_threads() > 1)}"
-    return f"{date.today():%Y-%m-%d}, PyTorch {torch.__version__}, {device_name(device)}, {threads}."
+    more = f" driver {driver_version()}," if device.type == "cuda" else ""
+    return f"{date.today():%Y-%m-%d}, PyTorch {torch.__version__}, {device_name(device)},{more} {threads}."

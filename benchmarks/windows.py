@@ -35,13 +35,12 @@ def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
         batch, length = (4 if padded else 1), 200 if quick else 1024 if padded else 4096
         mask = _padding(batch, length, device) if padded else None
         inputs = attention_inputs((batch, HEADS, length, FEATURES), device)
-        exact = [x.double().cpu() for x in inputs]
-        unmasked = None if mask is None else mask.cpu()
+        exact = [x.double() for x in inputs]
         yield Contest(
             f"{_named(causal, width)}, batch {batch}, {'lengths up to' if padded else 'length'} {length:,}, "
             f"{HEADS} heads of {FEATURES}",
             _ways(inputs, width, causal, mask),
-            reference=partial(_reference, exact, width, causal, unmasked),
+            reference=partial(_reference, exact, width, causal, mask),
             note="The mask of all pairs is made beforehand and not counted.",
         )
     yield _sparse(device, quick)
@@ -81,6 +80,8 @@ def _ways(inputs: Sequence[Tensor], width: int, causal: bool, mask: Tensor | Non
         Way("softmax of masked scores", partial(_textbook, inputs, width, causal, mask)),
         Way("ours, strips of keys", partial(_ours, inputs, width, causal, mask)),
     ]
+    if mask is None and inputs[0].is_cuda:
+        ways.append(Way("FlexAttention, block mask", partial(_flex, inputs, width, causal)))
     if mask is None:  # under one, its rows without a key are not zero
         ways.append(Way("local-attention", partial(_peer, inputs, width, causal), needs="local_attention"))
     return ways
@@ -166,11 +167,23 @@ def _peer(inputs: Sequence[Tensor], width: int, causal: bool) -> Work:
     return partial(forward_backward, local, inputs)
 
 
+def _flex(inputs: Sequence[Tensor], width: int, causal: bool) -> Work:
+    """FlexAttention (2412.05496), compiled, which skips blocks of pairs outside the band."""
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    def inside(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        return (q - k <= width) & (k - q <= (0 if causal else width))
+
+    length = inputs[0].shape[-2]
+    mask = create_block_mask(inside, None, None, length, length, device=inputs[0].device.type)
+    return partial(forward_backward, partial(torch.compile(flex_attention), block_mask=mask), inputs)
+
+
 def _sparse(device: torch.device, quick: bool) -> Contest:
     """A normaliser that no fused kernel computes."""
     length, width = (200, 8) if quick else (1024, WIDTH)
     inputs = attention_inputs((1, HEADS, length, FEATURES), device)
-    exact = [x.double().cpu() for x in inputs]
+    exact = [x.double() for x in inputs]
     return Contest(
         f"Sparsemax, {_named(False, width)}, length {length:,}, {HEADS} heads of {FEATURES}",
         [

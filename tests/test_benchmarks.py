@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from benchmarks import __main__ as command
-from benchmarks import harness, report, topic_run
+from benchmarks import harness, machine, report, topic_run
 from benchmarks.growth import Limits, foretell, grow
-from benchmarks.harness import Contest, Growth, Row, Way, measure, relative_error
+from benchmarks.harness import Contest, Growth, Least, Row, Way, measure, relative_error
 from benchmarks.machine import ceiling, extra_peak, own_seconds
 from benchmarks.own_process import OwnProcess
 from benchmarks.picture import draw_growth
@@ -83,7 +83,7 @@ clock = _Clock()
 
 @pytest.fixture
 def _fake_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(harness, "perf_counter", clock)
+    monkeypatch.setattr(machine, "perf_counter", clock)
 
 
 def _way(name: str, log: list[str], seconds: float = 0.0) -> Way:
@@ -256,6 +256,19 @@ def test_a_table_reads_well() -> None:
         "| peer | - | not installed | - | - | - |\n\n"
         "A note.\nThe machine then: 251 GF/s f32 GEMM."
     )
+
+
+def test_a_rate_is_beside_what_the_machine_can_do() -> None:
+    can = {"TF/s bf16 GEMM": 800.0, "GB/s copied": 2000.0}  # and as much read as written
+    assert report.share(Least(4e14), 1.0, can) == "50% of GEMM"
+    assert report.share(Least(4e14, moved=3e12), 1.0, can) == "75% of copying"
+    assert report.share(Least(1e9, gemm="GF/s f32 GEMM"), 0.1, can | {"GF/s f32 GEMM": 50.0}) == "20% of GEMM"
+    contest = Contest("sizes", [], least=Least(4e14))
+    rows = [Row("ours", 1.0, 1.0, (1.0, 1.0)), Row("peer", trouble="not installed")]
+    table = report.contest_table(contest, rows, can).splitlines()
+    assert table[2].endswith("| TFLOP/s | of the machine's |")
+    assert table[4].endswith("| 400 | 50% of GEMM |")
+    assert table[5] == "| peer | - | not installed | - | - | - |"
 
 
 def test_a_run_replaces_its_own_section_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,7 +94,7 @@ class TrainingGuard(pl.Callback):
         value = loss.detach().to("cpu", non_blocking=loss.is_cuda)
         arrived = None
         if loss.is_cuda:
-            arrived = torch.cuda.Event()
+            arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
             arrived.record()
         self.sent = _SentLoss(value, arrived, self.batch, trainer.global_step)
         if not _is_late(loss):
