@@ -18,6 +18,7 @@ from torch import Tensor
 
 from attention_lab.callbacks import AttentionMaps, Progress
 from attention_lab.experiment.build import make_data, make_task, make_trainer
+from attention_lab.experiment.compiling import compile_callbacks
 from attention_lab.experiment.console import silence_libraries
 from attention_lab.experiment.cost import Cost
 from attention_lab.interruption.signals import DeferredSignals
@@ -51,9 +52,9 @@ def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
     yield Contest(
         f"The default configuration, {steps} steps of {BATCH} words",
         [
-            _way("a plain PyTorch loop", partial(_plain_loop, options, device)),
-            _way("Lightning without callbacks and logger", partial(_fit, options, bare=True)),
-            _way("`python train.py`: all callbacks, log and bar", partial(_fit, options)),
+            way("a plain PyTorch loop", partial(_plain_loop, options, device)),
+            way("Lightning without callbacks and logger", partial(fit, options, bare=True)),
+            way("`python train.py`: all callbacks, log and bar", partial(fit, options)),
         ],
         note="Loader, model, loss, backward, clipping, optimiser and schedule; validation is left out. Each "
         "has a process of its own, which waits while the others work.",
@@ -65,7 +66,8 @@ def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
         yield _processes()
 
 
-def _way(name: str, job: Job) -> Way:
+def way(name: str, job: Job) -> Way:
+    """A way whose work another process does, so that no error is known."""
     return Way(name, partial(OwnProcess, job), exact=False)
 
 
@@ -74,8 +76,8 @@ def _heatmaps(options: Sequence[str], steps: int) -> Contest:
     return Contest(
         f"What a validation draws, beside {share:.1%} of an epoch of the default configuration",
         [
-            _way(f"{steps} steps of training", partial(_fit, options)),
-            _way("heatmaps and measures of 4 examples", partial(_draw, options)),
+            way(f"{steps} steps of training", partial(fit, options)),
+            way("heatmaps and measures of 4 examples", partial(_draw, options)),
         ],
         note=f"They take 2% of an epoch where they are {share / 0.02:.1f} times faster than that part of it.",
         children=True,
@@ -138,7 +140,7 @@ class _Bar(Progress):
         return Tqdm(desc=self.train_description, leave=False, file=io.StringIO(), smoothing=0)
 
 
-def _fit(options: Sequence[str], another: Another, *, bare: bool = False) -> None:
+def fit(options: Sequence[str], another: Another, *, bare: bool = False) -> None:
     """A job: an epoch is a piece of work."""
     _train(options, _InTurn(another), bare=bare)
 
@@ -163,7 +165,8 @@ def _train(options: Sequence[str], in_turn: _InTurn, *, bare: bool = False) -> N
         task = make_task(plain, data.sizes, data.codec, trainable=True)
         for one in ("progress_bar", "checkpoint"):  # the latter acts, and complains, at validation only
             plain["callbacks"].pop(one, None)
-        more = [] if bare else [TrainingGuard(DeferredSignals(), folder), Cost(), _Bar()]
+        more: list[pl.Callback] = [] if bare else [TrainingGuard(DeferredSignals(), folder), Cost(), _Bar()]
+        more += compile_callbacks(plain["compile"])
         make_trainer(plain, *more, in_turn).fit(task, datamodule=data)
 
 

@@ -27,7 +27,8 @@ from benchmarks.topics import load, topics
 CPU = torch.device("cpu")
 ROOT = Path(__file__).parents[1]
 MIB = 2**20
-HEAVY, OWN = {"training", "windows"}, {"viewer"}  # seconds of CPU at their tiniest; tested elsewhere
+# seconds of CPU at their tiniest; tested elsewhere
+HEAVY, OWN = {"training", "training_options", "windows"}, {"viewer"}
 
 
 @pytest.fixture(scope="module", autouse=True)

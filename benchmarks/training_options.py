@@ -1,0 +1,71 @@
+"""Training steps a second of the default run and of experiments, in float32, in bf16 and compiled."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import NamedTuple
+
+import torch
+
+from attention_lab.experiment.console import silence_libraries
+from benchmarks.harness import Contest
+from benchmarks.training import TINY, fit, way
+
+STEPS = {"cpu": 20, "cuda": 100}
+BF16, COMPILED = "trainer.precision=bf16-mixed", "compile=true"
+
+
+class Run(NamedTuple):
+    """A training run.
+
+    Args:
+        options: those that say what is trained.
+        size: the option that sets the size of its training set, and how many examples a step takes.
+        layers: whether it has layers to be compiled.
+        most: steps of an epoch at most, as it has no more data.
+    """
+
+    options: str
+    size: tuple[str, int]
+    layers: bool = True
+    most: int = 1000
+
+
+RUNS = (
+    Run("model=seq2seq", ("data.size", 64), layers=False),
+    Run("model=transformer", ("data.size", 64)),
+    Run("experiment=g2p_cmudict", ("data.size", 128), layers=False),
+    Run("model=multihead", ("data.train_size", 64), most=20),
+    *(
+        Run(f"experiment=efficiency data.length={length} data.short_epochs=0", ("data.train_size", 1))
+        for length in (1000, 4000)
+    ),
+)
+ON_CPU = RUNS[:2]
+
+
+def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
+    """An epoch is a piece of work, as `python train.py` trains it; on a CPU nothing is compiled."""
+    silence_libraries()
+    gpu = device.type == "cuda"
+    for run in RUNS[:1] if quick else RUNS if gpu else ON_CPU:
+        yield _contest(run, 2 if quick else min(run.most, STEPS[device.type]), device, tiny=quick)
+
+
+def _contest(run: Run, steps: int, device: torch.device, *, tiny: bool) -> Contest:
+    key, batch = run.size
+    options = [
+        *run.options.split(),
+        *(TINY if tiny else (f"{key}={steps * batch}", f"data.batch_size={batch}")),
+    ]
+    options += ["trainer.accelerator=cpu"] if device.type == "cpu" else []
+    ways = {"float32": [], "bf16": [BF16]}
+    if run.layers and device.type == "cuda":
+        ways |= {"float32, compiled": [COMPILED], "bf16, compiled": [BF16, COMPILED]}
+    return Contest(
+        f"`{run.options}`, {steps} steps of {batch}",
+        [way(name, partial(fit, [*options, *more])) for name, more in ways.items()],
+        note="With all callbacks, log and bar, without validation. Compiling is not timed. Each has a "
+        "process of its own, which waits while the others work.",
+        work=(float(steps), "steps/s"),
+        children=True,
+    )
