@@ -1,6 +1,5 @@
 """One topic: its contests and growths measured, and its section of the results written."""
 
-import re
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -14,7 +13,7 @@ from benchmarks.growth import grow
 from benchmarks.harness import CALM, SAMPLE, measure
 from benchmarks.machine import ceiling, device_name, driver_version
 from benchmarks.picture import draw_growth
-from benchmarks.topics import HERE, load, topics
+from benchmarks.topics import HERE, load, results_name, topics
 
 say = partial(print, flush=True)
 
@@ -36,7 +35,9 @@ def run(
     if threads:
         torch.set_num_threads(threads)
     where = _device(device)
-    target = output or (None if quick else HERE / results_name(where))
+    target = output or (
+        None if quick else HERE / results_name("cpu" if where.type == "cpu" else device_name(where))
+    )
     say(f"{topic}: {topics()[topic]}")
     module, tables = load(topic), []
     pictures: dict[str, bytes] = {}
@@ -84,13 +85,6 @@ def _device(name: str) -> torch.device:
     if name == "cuda" and not there:
         raise LabError("--device cuda: PyTorch sees no GPU here; use --device cpu")
     return torch.device("cuda" if there and name != "cpu" else "cpu")
-
-
-def results_name(device: torch.device) -> str:
-    """RESULTS.md, or that of the GPU: RESULTS.nvidia-h200.md."""
-    if device.type == "cpu":
-        return "RESULTS.md"
-    return f"RESULTS.{re.sub('[^a-z0-9]+', '-', device_name(device).lower()).strip('-')}.md"
 
 
 def _setting(device: torch.device) -> str:

