@@ -1,12 +1,15 @@
+import re
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from pytorch_lightning.strategies import DDPStrategy
 
 from attention_lab.callbacks.randomness import RankRandomness
 from attention_lab.errors import LabError
-from attention_lab.experiment.build import _check_optimizer, make_trainer
+from attention_lab.experiment.build import _check_optimizer, check_devices, make_trainer
 
 ADAM = {"_target_": "torch.optim.Adam", "fused": True}
 
@@ -58,3 +61,36 @@ def test_gradients_lie_where_processes_sum_them(strategy: str) -> None:
 def test_a_program_with_threads_is_not_forked(strategy: str) -> None:
     with pytest.raises(LabError, match=f"strategy={strategy} forks a program with threads: choose ddp"):
         make_trainer({"trainer": {"strategy": strategy}})
+
+
+ONE_GPU = "and this machine has 1 GPU: choose trainer.devices=1, or trainer.accelerator=cpu to use its cores"
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"devices": 2}, f"trainer.devices=2 needs 2 GPUs, {ONE_GPU}"),
+        ({"devices": 2, "accelerator": "gpu"}, f"trainer.devices=2 needs 2 GPUs, {ONE_GPU}"),
+        (
+            {"devices": 2, "strategy": "fsdp", "accelerator": "cuda"},
+            f"trainer.devices=2 needs 2 GPUs, {ONE_GPU}",
+        ),
+        ({"devices": [0, 1]}, f"trainer.devices=[0, 1] needs 2 GPUs, {ONE_GPU}"),
+        ({"devices": 1}, ""),
+        ({"devices": -1, "strategy": "fsdp"}, ""),
+        ({"devices": "auto"}, ""),
+        ({"devices": [0]}, ""),
+        ({"devices": 2, "accelerator": "cpu"}, ""),
+    ],
+)
+def test_each_process_has_a_gpu_of_its_own(
+    options: dict[str, Any], line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with pytest.raises(LabError, match=f"^{re.escape(line)}$") if line else nullcontext():
+        check_devices(options)
+
+
+def test_without_gpus_processes_share_the_cores() -> None:
+    check_devices({"devices": 8, "accelerator": "auto"})

@@ -133,8 +133,7 @@ def _sizes(kept: Config) -> Sizes:
 def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
     """Lightning's trainer with its loggers, the configured callbacks and `more`."""
     options = dict(config["trainer"])
-    if "fsdp" in str(options.get("strategy")) and not torch.cuda.is_available():
-        raise LabError("trainer=fsdp needs GPUs, and this machine has none: choose trainer=ddp")
+    check_devices(options)
     if str(options.get("strategy")).startswith(("ddp_fork", "ddp_notebook")):
         # A fork does not copy the threads that write the logs, but would wait for them for ever.
         raise LabError(f"trainer.strategy={options['strategy']} forks a program with threads: choose ddp")
@@ -155,6 +154,29 @@ def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
         raise LabError(f"trainer: {first_line(error)}") from None
     _check_optimizer(config["optimizer"] or {}, trainer)
     return trainer
+
+
+def check_devices(options: Mapping[str, Any]) -> None:
+    """Raise LabError for a trainer that needs more GPUs than there are.
+
+    Each process needs one of its own: NCCL does not connect two that share one, whatever the strategy.
+    """
+    if not torch.cuda.is_available():
+        if "fsdp" in str(options.get("strategy")):
+            raise LabError("trainer=fsdp needs GPUs, and this machine has none: choose trainer=ddp")
+        return
+    devices, there = options.get("devices"), torch.cuda.device_count()
+    if options.get("accelerator", "auto") not in ("auto", "gpu", "cuda"):
+        return
+    needed = devices
+    if isinstance(devices, list) and all(isinstance(one, int) for one in devices):
+        needed = max(devices, default=-1) + 1
+    if isinstance(needed, int) and needed > there:
+        gpus = f"{there} GPU{'s' * (there != 1)}"
+        raise LabError(
+            f"trainer.devices={devices} needs {needed} GPUs, and this machine has {gpus}: choose "
+            f"trainer.devices={there}, or trainer.accelerator=cpu to use its cores"
+        )
 
 
 def _use_gradient_views() -> None:

@@ -16,6 +16,7 @@ from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.errors import Stopped
 from attention_lab.experiment.build import (
     Config,
+    check_devices,
     make_data,
     make_task,
     make_trainer,
@@ -64,6 +65,7 @@ def fit(config: DictConfig) -> float | None:
         if finished is not None:
             return finished.get("fit/best")
         start = find_starting_point(plain, folder)
+        check_devices(plain["trainer"])
         data = make_data(plain)
         warn_of_data(data, plain["stage"])
         if plain["resume"] == resume.AUTO:

@@ -1,0 +1,37 @@
+"""What was measured, as Markdown tables."""
+
+from benchmarks import report
+from benchmarks.harness import Contest, Least, Row
+
+MIB = 2**20
+
+
+def test_a_table_reads_well() -> None:
+    contest = Contest("sizes", [], reference=list, work=(1000.0, "tokens/s"), note="A note.")
+    rows = [
+        Row("textbook", 2.0, 1.0, (1.0, 1.0), 3.5 * 2**30, 4.2e-7),
+        Row("ours", 0.0123, 162.6, (150.2, 170.1), 12.4 * MIB, None),
+        Row("peer", trouble="not installed"),
+    ]
+    assert report.contest_table(contest, rows, {"GF/s f32 GEMM": 251.3}) == (
+        "### sizes\n\n"
+        "| way | times faster | time | extra memory | error | tokens/s |\n"
+        "| --- | ---: | ---: | ---: | ---: | ---: |\n"
+        "| textbook | 1.0 (1.0 to 1.0) | 2.00 s | 3.5 GiB | 4e-7 | 500 |\n"
+        "| ours | 163 (150 to 170) | 12.3 ms | 12 MiB | - | 81,301 |\n"
+        "| peer | - | not installed | - | - | - |\n\n"
+        "A note.\nThe machine then: 251 GF/s f32 GEMM."
+    )
+
+
+def test_a_rate_is_beside_what_the_machine_can_do() -> None:
+    can = {"TF/s bf16 GEMM": 800.0, "GB/s copied": 2000.0}  # and as much read as written
+    assert report.share(Least(4e14), 1.0, can) == "50% of GEMM"
+    assert report.share(Least(4e14, moved=3e12), 1.0, can) == "75% of copying"
+    assert report.share(Least(1e9, gemm="GF/s f32 GEMM"), 0.1, can | {"GF/s f32 GEMM": 50.0}) == "20% of GEMM"
+    contest = Contest("sizes", [], least=Least(4e14))
+    rows = [Row("ours", 1.0, 1.0, (1.0, 1.0)), Row("peer", trouble="not installed")]
+    table = report.contest_table(contest, rows, can).splitlines()
+    assert table[2].endswith("| TFLOP/s | of the machine's |")
+    assert table[4].endswith("| 400 | 50% of GEMM |")
+    assert table[5] == "| peer | - | not installed | - | - | - |"
