@@ -1,0 +1,150 @@
+"""What data-parallel training on several GPUs would reach, computed from figures of one; see docs/scaling.md.
+
+python -m benchmarks.scaling --parameters 1106987 --forward-ms 4 --backward-ms 6
+"""
+
+import argparse
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from attention_lab.text_tables import markdown_table
+
+BUCKET = 25 * 2**20
+"""Bytes of gradients that DistributedDataParallel sends at once."""
+FLOAT = 4
+"""Bytes of a gradient."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A training step on one device.
+
+    Args:
+        parameters: trained numbers of the model.
+        forward: seconds of everything but the backward pass: forward, clipping, optimiser.
+        backward: seconds of the backward pass, during which gradients are sent.
+        spread: standard deviation of a step's time over its mean, between devices at the same step.
+    """
+
+    parameters: int
+    forward: float
+    backward: float
+    spread: float = 0.0
+
+
+@dataclass(frozen=True)
+class Link:
+    """What connects the devices.
+
+    Args:
+        bandwidth: bytes a second that a device sends, while it receives as many.
+        latency: seconds until a message arrives at a neighbour.
+    """
+
+    bandwidth: float
+    latency: float
+
+
+NODE, NETWORK = Link(400e9, 5e-6), Link(50e9, 15e-6)
+"""Assumed, not measured: NVLink between 8 GPUs of a node, and 400 Gbit/s for each GPU between nodes."""
+IN_A_NODE = 8
+
+
+def sent(parameters: int, devices: int, width: int = FLOAT) -> float:
+    """Bytes that each device sends in a step by a ring, `2 (n - 1) / n * parameters * width`."""
+    return 2 * (devices - 1) / devices * parameters * width
+
+
+def buckets(parameters: int) -> int:
+    """How many pieces the gradients are sent in."""
+    return max(1, math.ceil(parameters * FLOAT / BUCKET))
+
+
+def communication(parameters: int, devices: int, link: Link) -> float:
+    """Seconds of sending alone: the bytes, and for each bucket the latency along a tree and back."""
+    latency = buckets(parameters) * 2 * math.ceil(math.log2(devices)) * link.latency
+    return sent(parameters, devices) / link.bandwidth + latency
+
+
+def exposed(step: Step, devices: int, link: Link) -> float:
+    """Seconds of sending that the backward pass does not hide.
+
+    Of k equal buckets each is sent once it is complete and the one before it is sent. The last is complete
+    when the backward pass ends, the first after a k-th of it: `max(c / k, c - (k - 1) / k * backward)`.
+    """
+    pieces = buckets(step.parameters)
+    seconds = communication(step.parameters, devices, link)
+    return max(seconds / pieces, seconds - (pieces - 1) / pieces * step.backward)
+
+
+def efficiency(step: Step, devices: int, link: Link) -> float:
+    """The speed-up over one device, divided by their number; each has a batch as large as before.
+
+    A step waits for the slowest of n devices: `mean (1 + spread sqrt(2 ln n))` for normal times.
+    """
+    if devices == 1:
+        return 1.0
+    alone = step.forward + step.backward
+    waiting = alone * step.spread * math.sqrt(2 * math.log(devices))
+    return alone / (alone + waiting + exposed(step, devices, link))
+
+
+def link_of(devices: int) -> Link:
+    """The slowest link that so many devices need."""
+    return NODE if devices <= IN_A_NODE else NETWORK
+
+
+def table(steps: dict[str, Step], devices: Sequence[int] = (2, 8, 64), link: Link | None = None) -> str:
+    """Bytes sent, exposed seconds and efficiency, as Markdown; over the assumed links unless one is given."""
+    columns = ["training step", "parameters", "step"]
+    columns += [f"{n} GPUs: sent, exposed, efficiency" for n in devices]
+    rows = []
+    for name, step in steps.items():
+        cells = [name, f"{step.parameters:,}", f"{(step.forward + step.backward) * 1e3:.3g} ms"]
+        for n in devices:
+            used = link or link_of(n)
+            megabytes = sent(step.parameters, n) / 1e6
+            cells.append(
+                f"{megabytes:,.{0 if megabytes >= 100 else 1}f} MB, {exposed(step, n, used) * 1e3:.2g} ms, "
+                f"{efficiency(step, n, used):.1%}"
+            )
+        rows.append(cells)
+    return markdown_table(columns, rows, numbers_from=1)
+
+
+ASSUMED = {
+    "default (`model=seq2seq`)": Step(1_106_987, 4e-3, 6e-3),
+    "`model=transformer`": Step(935_680, 4e-3, 6e-3),
+    "`experiment=g2p_cmudict`": Step(2_245_547, 8e-3, 12e-3),
+    "encoder, 12 layers, d 1,024, 8 x 2,048 tokens": Step(151_156_736, 21e-3, 42e-3),
+}
+"""Numbers of parameters as counted; the seconds are assumed until a GPU has been timed."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the table, of the assumed steps or of one that is given."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.scaling", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--parameters", type=int, help="of the model; else the steps of docs/scaling.md")
+    parser.add_argument("--forward-ms", type=float, default=4.0, help="of a step, without its backward pass")
+    parser.add_argument("--backward-ms", type=float, default=6.0, help="of its backward pass")
+    parser.add_argument("--spread", type=float, default=0.0, help="of the time of a step, between devices")
+    parser.add_argument("--devices", type=int, nargs="+", default=[2, 8, 64], metavar="N")
+    parser.add_argument("--gb-per-second", type=float, help="that a device sends; else the assumed links")
+    parser.add_argument(
+        "--latency-us", type=float, default=5.0, help="of such a link, until a message arrives"
+    )
+    given = parser.parse_args(arguments)
+    steps = ASSUMED
+    if given.parameters:
+        seconds = given.forward_ms / 1e3, given.backward_ms / 1e3
+        steps = {"yours": Step(given.parameters, *seconds, given.spread)}
+    link = Link(given.gb_per_second * 1e9, given.latency_us / 1e6) if given.gb_per_second else None
+    print(table(steps, given.devices, link))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
