@@ -5,8 +5,8 @@
 
 `run` installs the wheels into a folder of its own if there are any, and writes OUT/gpu-tests.txt,
 OUT/benchmarks.txt, OUT/RESULTS.*.md and OUT/pictures.tar.gz. `run tests` and `run linear additive` do only
-that; whatever has not been done when the time is over is named. `--device cpu --quick` tries the command
-without a GPU.
+that, `run cmudict` trains experiment=g2p_cmudict (OUT/cmudict.txt); whatever has not been done when the time
+is over is named. `--device cpu --quick` tries the command without a GPU.
 """
 
 import argparse
@@ -61,7 +61,8 @@ FROM_SOURCE = {"antlr4-python3-runtime", "pykeops", "keopscore"}
 """Published without a wheel; they are pure Python."""
 ON_CPU = ("start_up", "kernel_estimators")
 """Topics that use no GPU."""
-TESTS = "tests"
+TESTS, CMUDICT = "tests", "cmudict"
+LOGS = {TESTS: "gpu-tests.txt", CMUDICT: "cmudict.txt"}
 ABOUT = """
 import platform, torch
 there = torch.cuda.is_available()
@@ -75,9 +76,9 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     if options.command == "wheels":
         return download(options.folder)
-    known = [TESTS, *(topic for topic in topics() if topic not in ON_CPU)]
+    known = [TESTS, *(topic for topic in topics() if topic not in ON_CPU), CMUDICT]
     chosen = options.parts or known
-    if unknown := [part for part in chosen if part not in {TESTS, *topics()}]:
+    if unknown := [part for part in chosen if part not in {*known, *ON_CPU}]:
         return _refuse(f"no such part: {', '.join(unknown)}; there are {', '.join(known)}")
     try:
         return run(chosen, options)
@@ -100,9 +101,7 @@ def _parser() -> argparse.ArgumentParser:
     wheels = commands.add_parser("wheels", help="download what the other machine lacks")
     wheels.add_argument("--folder", type=Path, default=WHEELS, metavar="FOLDER", help="where to (.wheels)")
     there = commands.add_parser("run", help="run the tests and the benchmarks")
-    there.add_argument(
-        "parts", nargs="*", metavar="part", help="tests, or a topic of the benchmarks; else all"
-    )
+    there.add_argument("parts", nargs="*", metavar="part", help="tests, a topic, cmudict; else all")
     there.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="where the files go")
     there.add_argument("--minutes", type=float, default=9.5, metavar="M", help="end after this time (9.5)")
     there.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: to try the command")
@@ -156,8 +155,8 @@ def run(parts: Sequence[str], options: argparse.Namespace) -> int:
         device = "cpu" if options.device == "cpu" else about.splitlines()[2].partition(",")[0]
         results = Path(name) / results_name(device)
         for part in parts:
-            log = options.output / ("gpu-tests.txt" if part == TESTS else "benchmarks.txt")
-            command = _tests(options) if part == TESTS else _benchmark(part, options, results)
+            log = options.output / LOGS.get(part, "benchmarks.txt")
+            command = _command(part, options, results)
             status = _follow(command, log, about, environment, end - time.monotonic())
             (late if status is None else failed if status else []).append(part)
         _collect(Path(name), options.output)
@@ -190,6 +189,24 @@ def _about(environment: Mapping[str, str]) -> str:
         query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
         driver = f"driver {subprocess.run(query, capture_output=True, text=True, check=False).stdout.strip()}"
     return f"{time.strftime('%Y-%m-%d %H:%M')}\n{(said.stdout or said.stderr).strip()}, {driver}"
+
+
+def _command(part: str, options: argparse.Namespace, results: Path) -> list[str]:
+    if part == TESTS:
+        return _tests(options)
+    return _training(options, results) if part == CMUDICT else _benchmark(part, options, results)
+
+
+def _training(options: argparse.Namespace, results: Path) -> list[str]:
+    """CMUdict by the recipe of the experiment, beside the results."""
+    command = [sys.executable, "train.py", "experiment=g2p_cmudict", f"hydra.run.dir={results.parent}/run"]
+    command += [
+        f"trainer.accelerator={'gpu' if options.device == 'cuda' else 'cpu'}",
+        "logger=none",
+        "pictures=0",
+    ]
+    tiny = ["data.size=256", "model.hidden_size=8", "trainer.max_epochs=1", "task.beam_size=1"]
+    return [*command, *(tiny if options.quick else [])]
 
 
 def _tests(options: argparse.Namespace) -> list[str]:

@@ -14,6 +14,7 @@ import torch
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 from pytorch_lightning.callbacks.progress.tqdm_progress import Tqdm
+from pytorch_lightning.utilities import move_data_to_device
 from torch import Tensor
 
 from attention_lab.callbacks import AttentionMaps, Progress
@@ -49,10 +50,15 @@ def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
     steps = 2 if quick else 40
     size = TINY if quick else (f"data.size={steps * BATCH}", "data.validation_size=500")
     options = (*size, "trainer.accelerator=cpu") if device.type == "cpu" else size
+    resident = []
+    if device.type == "cuda":
+        name = "the same without feeding: batches on the GPU"
+        resident.append(way(name, partial(_plain_loop, options, device, resident=True)))
     yield Contest(
         f"The default configuration, {steps} steps of {BATCH} words",
         [
             way("a plain PyTorch loop", partial(_plain_loop, options, device)),
+            *resident,
             way("Lightning without callbacks and logger", partial(fit, options, bare=True)),
             way("`python train.py`: all callbacks, log and bar", partial(fit, options)),
         ],
@@ -170,13 +176,18 @@ def _train(options: Sequence[str], in_turn: _InTurn, *, bare: bool = False) -> N
         make_trainer(plain, *more, in_turn).fit(task, datamodule=data)
 
 
-def _plain_loop(options: Sequence[str], device: torch.device, another: Another) -> None:
-    """A job: an epoch is a piece of work."""
+def _plain_loop(
+    options: Sequence[str], device: torch.device, another: Another, *, resident: bool = False
+) -> None:
+    """A job: an epoch is a piece of work; `resident`, on batches that are on the device already."""
     with TemporaryDirectory() as name:
         plain = configured(options, Path(name))
     data = make_data(plain)
     task = make_task(plain, data.sizes, data.codec, trainable=True)
-    model, batches = task.model.to(device), data.train_dataloader()
+    model = task.model.to(device)
+    batches: Any = data.train_dataloader()
+    if resident:
+        batches = [move_data_to_device(batch, device) for batch in batches]
     assert task.make_optimizer is not None
     assert task.make_schedule is not None
     optimizer = task.make_optimizer(list(model.parameters()))
