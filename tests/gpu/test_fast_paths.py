@@ -228,4 +228,10 @@ def test_a_padded_encoder_equals_the_packed_one(dtype: torch.dtype, device: torc
     wanted = results(encoder, x * inside, lengths, inside)
     moved = x.to(device, dtype).masked_fill(~inside.to(device), 1e3)
     found = results(mine, moved, lengths.to(device), inside.to(device))
-    _compare(found, wanted, 4 * ERRORS[dtype])  # of two layers
+    for number, (got, want) in enumerate(zip(found, wanted, strict=True)):
+        error = float((got.cpu().double() - want).norm() / want.norm())
+        # In half precision some of the hidden units near 0 are rounded to the other side of their ReLU.
+        assert error <= {torch.float32: 1e-5, torch.float16: 0.08, torch.bfloat16: 0.2}[dtype], (
+            number,
+            error,
+        )
