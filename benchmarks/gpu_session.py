@@ -59,7 +59,7 @@ PACKAGES = (
 """What is needed besides PyTorch and Lightning; versions are those of constraints.txt."""
 FROM_SOURCE = {"antlr4-python3-runtime", "pykeops", "keopscore"}
 """Published without a wheel; they are pure Python."""
-ON_CPU = ("start_up", "kernel_estimators")
+ON_CPU = ("start_up", "kernel_estimators", "viewer")
 """Topics that use no GPU."""
 TESTS, CMUDICT = "tests", "cmudict"
 LOGS = {TESTS: "gpu-tests.txt", CMUDICT: "cmudict.txt"}
