@@ -18,7 +18,7 @@ def plain_step(
     device: torch.device,
 ) -> None:
     """Loss, backward, clipping and the optimiser's step."""
-    moved = TransductionBatch._make(field.to(device) for field in batch[:6])
+    moved = TransductionBatch(*(field.to(device) for field in batch[:6]))
     optimizer.zero_grad()
     logits: Tensor = model(moved.source, moved.source_lengths, moved.target)
     cross_entropy(logits, moved.target).backward()  # type: ignore[no-untyped-call]
