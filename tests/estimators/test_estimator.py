@@ -138,10 +138,11 @@ def test_intervals_of_a_line_are_those_of_least_squares() -> None:
     assert model.residual_dof_ == pytest.approx(28)
     grid = np.linspace(-2, 8, 9)
     table = sm.OLS(y, sm.add_constant(x)).fit().get_prediction(sm.add_constant(grid))
-    wanted = table.conf_int(alpha=0.1)
-    low, high = model.predict_interval(grid[:, None], level=0.9)
-    assert low == pytest.approx(wanted[:, 0], rel=1e-6)
-    assert high == pytest.approx(wanted[:, 1], rel=1e-6)
+    for of_observations in (False, True):
+        wanted = table.conf_int(obs=of_observations, alpha=0.1)
+        low, high = model.predict_interval(grid[:, None], 0.9, of_observations=of_observations)
+        assert low == pytest.approx(wanted[:, 0], rel=1e-6)
+        assert high == pytest.approx(wanted[:, 1], rel=1e-6)
     assert model.predict(grid[:, None]) == pytest.approx(LinearRegression().fit(x, y).predict(grid[:, None]))
 
 

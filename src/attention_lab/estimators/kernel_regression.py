@@ -150,15 +150,20 @@ class KernelRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self,
         X: ArrayLike,
         level: float = 0.95,
+        *,
+        of_observations: bool = False,
     ) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
-        """Pointwise confidence intervals: `f(x) -+ t sigma |l(x)|`, with Student's t for `residual_dof_`.
+        """Pointwise intervals of the curve, or of new observations.
 
-        For the local-linear estimate with an infinite bandwidth these are the intervals of the least
-        squares line.
+        Of the curve, confidence intervals `f(x) -+ t sigma |l(x)|`, with Student's t for `residual_dof_`:
+        they cover the expectation of the estimate at x. Of observations, prediction intervals
+        `f(x) -+ t sigma sqrt(1 + |l(x)|^2)`: they cover a new y at x if the noise is normal, and are much
+        wider. For the local-linear estimate with an infinite bandwidth both are those of least squares.
 
         Args:
             X: inputs `(n_queries, n_features)`.
-            level: the probability that an interval covers the expectation of the estimate at its point.
+            level: the probability that an interval covers, at its point.
+            of_observations: whether the intervals are of new observations instead of the curve.
 
         Returns:
             The lower and the upper ends.
@@ -166,6 +171,8 @@ class KernelRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if not 0 < level < 1:
             raise ValueError(f"level must be above 0 and below 1, got {level}")
         mean, error = self.predict(X, return_std=True)
+        if of_observations:
+            error = np.hypot(error, self.sigma_).astype(error.dtype, copy=False)
         reach = error * (student_t.ppf((1 + level) / 2, self.residual_dof_) if self.residual_dof_ else 1.0)
         return mean - reach, mean + reach
 
