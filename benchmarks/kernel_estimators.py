@@ -28,7 +28,7 @@ LARGEST = {
     "fastlpr": 10**7,
 }
 """The most samples that a library is asked to predict at; above, it takes minutes or all memory."""
-LARGEST_SEARCH = {"statsmodels": 1000, "kernelsmooth": 10_000, "fastlpr": 10**6}
+LARGEST_SEARCH = {"statsmodels": 1000, "kernelsmooth": 10_000, "fastlpr": 10**5}
 """The same for the choice of a bandwidth."""
 
 PREDICTIONS = (
@@ -193,7 +193,8 @@ def _searches(data: Data, n: int) -> list[Way]:
         ways.append(Way("kernelsmooth, lscv", lambda: partial(_kernelsmooth_search, data), "kernelsmooth"))
     if n <= LARGEST_SEARCH["fastlpr"]:
         ways.append(Way("fastlpr, GCV", lambda: partial(_fastlpr_search, data), "fastlpr"))
-    ways += [_search(data, kernel) for kernel in ("gaussian", "epanechnikov")]
+    kernels = ("gaussian", "epanechnikov") if n <= 10**6 else ("gaussian",)
+    ways += [_search(data, kernel) for kernel in kernels]
     return ways
 
 
