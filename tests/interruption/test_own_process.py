@@ -80,7 +80,8 @@ def test_processes_started_by_torchrun_or_srun_need_one_folder(
 def test_a_job_of_a_sweep_runs_on_one_node(command) -> None:
     done = command("-m", "model=nw", "trainer=ddp", "trainer.num_nodes=2", "seed=1,2")
     assert done.status == 1
-    assert done.out.count("a job of a sweep runs on one node; start each run separately with torchrun") >= 2
+    assert "2 of 2 jobs failed: " in done.err
+    assert "a job of a sweep runs on one node; start each run separately with torchrun" in done.err
 
 
 def test_sharding_needs_gpus(command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,7 +93,7 @@ def test_a_search_gives_up_after_too_many_failures(command, tmp_path: Path) -> N
         "sweep.study=s",
     )
     assert done.status == 1 and done.err.startswith(
-        "Error: 2 trials failed; the last: normalizer.temperature must"
+        "Error: 2 trials failed; the last: normalizer.temperature="
     )
     assert [row["state"] for row in _table(tmp_path / "logs" / "search" / "s")] == ["failed", "failed"]
 

@@ -100,19 +100,20 @@ def test_a_long_wrong_field_is_shown_in_part() -> None:
     assert "\n" not in str(caught.value)
 
 
-NAMES = ("source", "target")
+class _Pairs(TextParts):
+    COLUMNS = ("source", "target")
 
 
 def text_parts(**options: str) -> TextParts:
     files: dict[str, str | None] = dict.fromkeys(["train_file", "validation_file", "test_file", "file"])
-    return TextParts(**{**files, **options}, fractions=(0.6, 0.2, 0.2), seed=0)
+    return _Pairs(**{**files, **options}, fractions=(0.6, 0.2, 0.2), seed=0)
 
 
 def test_three_files_or_one(file: Path) -> None:
     file.write_text("".join(f"{number % 5}\t{number}\n" for number in range(10)))
     three = text_parts(train_file=str(file), validation_file=str(file), test_file=str(file))
-    assert [len(part) for part in three.read(NAMES, lambda row: row.place)] == [10, 10, 10]
-    one = text_parts(file=str(file)).read(NAMES, lambda row: row.first)
+    assert [len(part) for part in three.read(lambda row: row.place)] == [10, 10, 10]
+    one = text_parts(file=str(file)).read(lambda row: row.first)
     assert [len(part) for part in one] == [6, 2, 2]
     assert len({row.first for row in one.test} | {row.first for row in one.validation}) == 2
     assert sorted(int(row.second) for part in one for row in part) == list(range(10))
@@ -128,7 +129,7 @@ def test_three_files_or_one(file: Path) -> None:
 )
 def test_missing_and_surplus_options(options: dict[str, str], expected: str) -> None:
     with pytest.raises(LabError) as caught:
-        text_parts(**options).read(NAMES, lambda row: row.first)
+        text_parts(**options).read(lambda row: row.first)
     assert str(caught.value).startswith(expected)
 
 
