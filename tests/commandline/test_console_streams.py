@@ -47,6 +47,7 @@ def test_a_stage_works_however_it_was_started(start: str, tmp_path: Path) -> Non
         assert rb"\u2192/leaderboard" in done.stdout and "é".encode("latin-1") in done.stdout
 
 
+@pytest.mark.slow
 def test_training_works_without_streams_and_in_ascii(tmp_path: Path) -> None:
     script, variables = STARTS["ASCII, all closed"]
     run = tmp_path / "é→"

@@ -47,6 +47,7 @@ def test_a_run_leaves_heatmaps_samples_and_embeddings(data: str, command, tmp_pa
     )
 
 
+@pytest.mark.slow
 def test_the_projector_shows_words(command) -> None:
     done = command(
         *MODEL, "data=sentences", "data.train_size=64", "data.validation_size=8", "data.test_size=8"

@@ -219,8 +219,7 @@ def test_any_mechanism_trains_in_any_model_or_is_refused(model: str, mechanism: 
             "model.input_feeding=true",
             "optimizer=adam",
         ],
-        ["data=sort"],
-        ["logger=none"],
+        pytest.param(["data=sort"], marks=pytest.mark.slow),
     ],
     ids=lambda options: options[0],
 )
@@ -282,6 +281,7 @@ def test_a_given_width_is_kept(command) -> None:
     assert _metrics(done.folder)["train/width"] == 1.5
 
 
+@pytest.mark.slow
 def test_a_sweep_gives_one_named_folder_for_each_job(command) -> None:
     done = command(
         "-m",

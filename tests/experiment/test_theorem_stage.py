@@ -25,6 +25,8 @@ SMALL = {
     ],
     "receptive_field": ["theorem.distances=[1,4]", "theorem.depths=2"],
 }
+ALWAYS = {"graph_equivalence", "scaling"}
+"""Theorems that are run in every run of the tests; each is also tested in tests/theorems."""
 CONF = Path(__file__).parents[2] / "conf" / "experiment"
 
 
@@ -35,7 +37,7 @@ def test_every_theorem_of_conf_is_tested_here() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=pytest.mark.slow if name == "early_information" else ()) for name in SMALL],
+    [pytest.param(name, marks=() if name in ALWAYS else pytest.mark.slow) for name in SMALL],
 )
 def test_a_theorem_is_run_from_the_command_line(command, name: str) -> None:
     run = command(f"experiment={name}", *SMALL[name])

@@ -83,6 +83,7 @@ def test_the_files_give_what_the_model_gives(name: str, suffix: str, tmp_path: P
     assert all(file.stat().st_size > 0 for file in files)
 
 
+@pytest.mark.slow
 def test_words_are_decoded_from_the_files_alone(tmp_path: Path) -> None:
     task = Transduction(toy(Seq2Seq, Additive, seed=3), PAIRS)
     trained = TrainedModel(task)

@@ -180,7 +180,8 @@ def test_links_out_of_the_folder(alter: Callable[[Path, Path], None], tmp_path: 
     assert str(folder) in str(caught.value) and len(str(caught.value).splitlines()) == 1
 
 
-def test_configurations_composed_from_conf_pass(tmp_path: Path) -> None:
+@pytest.mark.parametrize("every", [6, pytest.param(1, marks=pytest.mark.slow)])
+def test_configurations_composed_from_conf_pass(tmp_path: Path, every: int) -> None:
     register_resolvers()
     models = {path.stem for path in (CONF / "model").glob("*.yaml")}
     chosen = [[f"model={one}"] for one in sorted(models)]
@@ -191,7 +192,7 @@ def test_configurations_composed_from_conf_pass(tmp_path: Path) -> None:
     for group in ("scoring", "normalizer", "window", "pooling", "optimizer", "schedule", "callbacks"):
         chosen += [[f"{group}={path.stem}"] for path in sorted((CONF / group).glob("*.yaml"))]
     with initialize_config_dir(config_dir=str(CONF), version_base="1.3"):
-        for choices in chosen:
+        for choices in chosen[::every]:
             composed = compose("config", choices, return_hydra_config=True)
             composed.hydra.runtime.output_dir = str(tmp_path)
             OmegaConf.set_readonly(composed, False)
