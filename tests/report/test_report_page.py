@@ -163,6 +163,7 @@ def test_a_sweep_is_told_as_its_leaderboard_tells_it(command: Command, tmp_path:
     assert [run["name"] for run in data["runs"]] == [
         f"scoring={score} seed={seed}" for score in ("dot", "general") for seed in (1, 2)
     ]
+    assert [run["setting"] for run in data["runs"]] == ["scoring=dot"] * 2 + ["scoring=general"] * 2
     compared = data["comparison"]
     assert compared["failures"] == ["1 of 5 runs failed (scoring=cosine seed=1): no <memory>"]
     assert compared["links"] == [f"leaderboard.{kind}" for kind in ("csv", "md", "png")]
@@ -170,7 +171,11 @@ def test_a_sweep_is_told_as_its_leaderboard_tells_it(command: Command, tmp_path:
     markdown = (sweep / "leaderboard.md").read_text()
     assert all(" | ".join(row) in markdown for row in (table["header"], *table["rows"]))
     assert all(text in markdown for text in (*table["summaries"], table["note"]))
-    assert table["best"] == [0] and table["header"][table["numbers_from"]] == "n"
+    assert (
+        table["header"][table["below"]] == "95% interval"
+        and table["best"] == [0]
+        and table["header"][table["numbers_from"]] == "n"
+    )
 
 
 def test_a_run_without_a_log_still_has_a_report(command: Command, run_folder: Path) -> None:

@@ -1,6 +1,7 @@
 """The report in a real browser: what it says, in which order, and on how narrow a page."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -126,11 +127,42 @@ def test_the_report_of_a_sweep_begins_with_its_verdict(browser: Browser, tmp_pat
     assert browser.run(f"{CHARTS}.map((one) => one.querySelectorAll('path').length)") == [4, 2, 4, 4]
     _check_widths(browser)
     _resize(browser, 390)
-    boxes = "[...document.querySelectorAll('.settings tbody td, .runs tbody th')]"
+    boxes = "[...document.querySelectorAll('.settings tbody td:not(.value), .settings span, .runs tbody th')]"
     assert set(browser.run(f"{boxes}.map({LINES})")) <= {0, 1}  # no name or number is broken; p may be empty
     scrolls = "(({scrollWidth, clientWidth}) => scrollWidth > clientWidth)"
     assert browser.run(f"{scrolls}(document.querySelector('.scroll'))")
     browser.call("Emulation.clearDeviceMetricsOverride")
+
+
+def test_seeds_of_a_setting_share_a_colour_and_a_name(browser: Browser, tmp_path: Path) -> None:
+    names = [(score, seed) for score in ("additive", "dot") for seed in (1, 2)]
+    runs = [
+        replace(run, records={}, samples=(), setting=f"scoring={score}")
+        for run, (score, _) in zip(_runs([f"{one} seed={seed}" for one, seed in names]), names, strict=True)
+    ]
+    cells = ["additive", "2", "0.1463 ± 0.0045", "0.1054 to 0.1872", "+0.0080 (-0.0746 to 0.0885)", "9 ± 1"]
+    header = ["scoring", "n", "token error rate", "95% interval", "against the best", "peak memory (MB)"]
+    table = Table("", ["best"], header, [cells], 1, [0], "", below=3)
+    page = make_page(Heading("title"), runs, Comparison([table]))
+    (tmp_path / "report.html").write_text(page, encoding="utf-8")
+    browser.open((tmp_path / "report.html").as_uri(), "document.querySelector('.chart') !== null")
+    lines = f"[...{CHARTS}[0].querySelectorAll('path')].map((one) => one.getAttribute('class'))"
+    assert [one for one in browser.run(lines) if "dashed" not in one] == [
+        "run run-0", "run run-0 again", "run run-1", "run run-1 again"
+    ]  # fmt: skip
+    shown = browser.run(f"[...{CHARTS}[0].querySelectorAll('.key span')].map((one) => one.innerText)")
+    assert sorted(shown) == [
+        "scoring=additive 0.6100 0.6100", "scoring=additive train 1.000 1.000",
+        "scoring=dot 0.6100 0.6100", "scoring=dot train 1.000 1.000",
+    ]  # fmt: skip
+    assert "step" in browser.run(f"{CHARTS}[0].querySelector('svg').textContent")
+    columns = "[...document.querySelectorAll('.settings tbody td')].map((one) => one.innerText.split('\\n'))"
+    assert browser.run(columns) == [
+        ["additive"], ["2"], ["0.1463 ± 0.0045", "0.1054 to 0.1872"],
+        ["+0.0080", "-0.0746 to 0.0885"], ["9", "± 1"],
+    ]  # fmt: skip
+    last = "document.querySelector('.settings th.value:last-child').innerText"
+    assert browser.run(last) == "peak memory\n(MB)"
 
 
 def test_the_report_opens_on_an_example_of_middle_length(browser: Browser, tmp_path: Path) -> None:

@@ -32,6 +32,8 @@ RESAMPLED = "Intervals of differences account for other test examples too (paire
 TWO_SEEDS = "Intervals from two seeds are wide: add seeds, as in seed=1,2,3,4,5."
 COUNTS = ("parameters", "fit/steps")
 """Metrics that are counts."""
+INTERVAL = "95% interval"
+"""The column of the interval of the mean, behind that of the mean."""
 _WIDEST = 400
 """Most characters of a line of a table in a file."""
 _COMPARED = 5
@@ -98,7 +100,7 @@ def tabulate(section: Section, *, brief: bool = False) -> tuple[list[str], list[
         brief: for a narrow console: fewer metrics, and only the means of all but the first.
     """
     first, *others = (name for name in section.metrics if not (brief and name in section.aside))
-    compared = [metric_name(first), "95% interval", "against the best", "p"]
+    compared = [metric_name(first), INTERVAL, "against the best", "p"]
     header = [*section.keys, "n", *compared, *map(metric_name, others)]
     lines = []
     for row in section.rows:

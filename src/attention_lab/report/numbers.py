@@ -7,7 +7,7 @@ from pathlib import Path
 
 from attention_lab.leaderboard import board
 from attention_lab.leaderboard.settings import HEAD
-from attention_lab.leaderboard.tables import Section, tabulate
+from attention_lab.leaderboard.tables import INTERVAL, Section, tabulate
 from attention_lab.runs.results import INTERVAL_ENDS, is_interval_end
 from attention_lab.tensorboard_plugin.report import Comparison, Result, Table
 from attention_lab.text_tables import metric_name, number, numbers_like
@@ -48,4 +48,5 @@ def comparison(found: board.Comparison, folder: Path) -> Comparison:
 def _table(section: Section) -> Table:
     header, rows = tabulate(section)
     best = [place for place, row in enumerate(section.rows) if row.verdict == "best"]
-    return Table(section.name, section.summaries, header, rows, header.index("n"), best, section.note)
+    below = header.index(INTERVAL) if INTERVAL in header else -1
+    return Table(section.name, section.summaries, header, rows, header.index("n"), best, section.note, below)

@@ -4,6 +4,7 @@ import logging
 import re
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from attention_lab.commandline.option_paths import lookup
 from attention_lab.errors import LabError
 from attention_lab.leaderboard.board import compare_runs
-from attention_lab.leaderboard.settings import headlines, varied_options
+from attention_lab.leaderboard.settings import group_runs, headlines, varied_options
 from attention_lab.leaderboard.tables import count_runs
 from attention_lab.leaderboard.view import View, choose_view
 from attention_lab.reading import open_regular
@@ -57,7 +58,8 @@ def report(config: DictConfig) -> None:
     folders = list({path.resolve(): path for folder in given for path in _runs(folder)}.values())
     jobs = [read_job(folder) for folder in folders]
     names, order = _names(jobs), headlines(jobs)
-    runs = [_read(folder, name, order) for folder, name in zip(folders, names, strict=True)]
+    rows = zip(folders, names, _settings(jobs), strict=True)
+    runs = [replace(_read(folder, name, order), setting=setting) for folder, name, setting in rows]
     target = given[0] if len(given) == 1 else Path(HydraConfig.get().runtime.output_dir)
     view = choose_view(given)
     page = make_page(_heading(given, folders, view.title), runs, _compare(given, view, target))
@@ -92,7 +94,7 @@ def _heading(given: Sequence[Path], folders: Sequence[Path], title: str = "") ->
     name = given[0].resolve().name
     facts = " · ".join(filter(None, [name if title else "", count, started]))
     swept = lookup(read_yaml_or_none(given[0] / SWEEP), "hydra", "overrides", "task")
-    return Heading(title or name, facts, _command(swept, "-m"))
+    return Heading(title or _paths(given)[0], facts, _command(swept, "-m"))
 
 
 def _folders(given: Any) -> list[Path]:
@@ -132,6 +134,15 @@ def _names(jobs: Sequence[Job]) -> list[str]:
     if len(jobs) > 1 and len(set(labels)) == len(jobs):
         return labels
     return _paths([job.folder for job in jobs])
+
+
+def _settings(jobs: Sequence[Job]) -> list[str]:
+    """The name of the setting of each run; empty if there is only one setting, or none with two runs."""
+    found = group_runs(jobs, varied_options(jobs))
+    if not 1 < len(found) < len(jobs):
+        return [""] * len(jobs)
+    names = {id(job): setting.name for setting in found for job in setting.jobs}
+    return [names[id(job)] for job in jobs]
 
 
 def _paths(folders: Sequence[Path]) -> list[str]:

@@ -66,6 +66,7 @@ class Table(NamedTuple):
         numbers_from: the first of the columns that are numbers.
         best: the places of the best rows.
         note: how to read it.
+        below: the place of the column that stands below the one before it, such as its interval; -1: none.
     """
 
     name: str
@@ -75,6 +76,7 @@ class Table(NamedTuple):
     numbers_from: int
     best: Sequence[int]
     note: str
+    below: int = -1
 
 
 class Comparison(NamedTuple):
@@ -104,6 +106,7 @@ class Run:
         samples: input, output and what was expected of the examples of the records.
         confusions: the commonest errors of its test: what was written for what, how often, and an example.
         worst: the worst outputs of its test: input, output, reference, edits.
+        setting: the setting that it shares with runs of other seeds; empty if all settings have one run.
     """
 
     name: str
@@ -114,6 +117,7 @@ class Run:
     samples: Sequence[Sequence[str]] = ()
     confusions: Sequence[Sequence[str]] = ()
     worst: Sequence[Sequence[str]] = ()
+    setting: str = ""
 
 
 def make_page(heading: Heading, runs: Sequence[Run], comparison: Comparison | None = None) -> str:
@@ -157,6 +161,7 @@ def _described(records: Mapping[int, Blobs]) -> dict[str, Any]:
 def _facts(run: Run) -> dict[str, Any]:
     return {
         "name": run.name,
+        "setting": run.setting,
         "samples": run.samples,
         "confusions": run.confusions,
         "worst": run.worst,

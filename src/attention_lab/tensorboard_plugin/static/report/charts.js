@@ -5,8 +5,8 @@ import { number, plain, visible } from "../viewer/labels.js";
 import { breakable } from "./words.js";
 
 const SVG = "http://www.w3.org/2000/svg";
-const [WIDTH, HEIGHT, LEFT, TOP, BELOW] = [330, 190, 52, 12, 24];
-const NAMED = 8; // lines that have their names below the chart
+const [WIDTH, HEIGHT, LEFT, TOP, BELOW] = [330, 204, 52, 12, 38];
+const NAMED = 8; // names below the chart
 
 function draw(name, attributes, text = null) {
   const element = document.createElementNS(SVG, name);
@@ -39,7 +39,8 @@ function range(values, margin) {
 
 /**
  * @param {string} name of the number
- * @param {{name: string, of: string, hue: number, dashed: boolean, points: [number, number][]}[]} series its lines
+ * @param {{name: string, of: string, setting: string, hue: number, again: boolean, dashed: boolean, points: [number, number][]}[]} series
+ *   its lines: `of` a run, with a `setting` that those of the same name and hue share
  * @returns {HTMLElement}
  */
 export function chart(name, series) {
@@ -64,13 +65,14 @@ export function chart(name, series) {
     svg.append(draw("text", { class: "tick", x: LEFT - 7, y: y(value) + 3.5, "text-anchor": "end" }, text));
   }
   for (const [step, text] of ticks(left, right, 5, 1)) {
-    svg.append(draw("text", { class: "tick", x: x(step), y: HEIGHT - 7, "text-anchor": "middle" }, text));
+    svg.append(draw("text", { class: "tick", x: x(step), y: HEIGHT - 22, "text-anchor": "middle" }, text));
   }
-  for (const { hue, dashed, points: line } of series) drawLine(svg, line, x, y, classes(hue, dashed));
+  svg.append(draw("text", { class: "tick", x: (LEFT + WIDTH - 12) / 2, y: HEIGHT - 6, "text-anchor": "middle" }, "step"));
+  for (const one of series) drawLine(svg, one.points, x, y, `${classes(one)}${one.again ? " again" : ""}`);
   const cursor = draw("line", { class: "cursor", y1: TOP, y2: HEIGHT - BELOW, x1: -9, x2: -9 });
   svg.append(cursor);
   const step = make("span.step");
-  const values = series.map(() => make("b"));
+  const values = series.map((one) => make("b", { title: visible(one.of, 100) }));
   const say = (found, at) => {
     for (const end of ["x1", "x2"]) cursor.setAttribute(end, at === null ? -9 : x(at));
     step.textContent = at === null ? "" : `step ${plain(at)}`;
@@ -92,16 +94,12 @@ export function chart(name, series) {
   });
   svg.addEventListener("pointerleave", last);
   last();
-  const key = series
-    .map((one, at) =>
-      make(
-        `span.${classes(one.hue, one.dashed).replaceAll(" ", ".")}`,
-        { title: visible(one.of, 100) },
-        one.name ? `${visible(one.name, 60)} ` : "",
-        values[at],
-      ),
-    )
-    .slice(0, NAMED);
+  const named = Map.groupBy(series.keys(), (at) => JSON.stringify([calledInKey(series[at]), classes(series[at])]));
+  const key = [...named.values()].slice(0, NAMED).map((places) => {
+    const one = series[places[0]];
+    const shown = places.flatMap((at) => [" ", values[at]]);
+    return make(`span.${classes(one).replaceAll(" ", ".")}`, {}, visible(calledInKey(one), 60), ...shown);
+  });
   return make(
     "figure.chart",
     {},
@@ -111,7 +109,9 @@ export function chart(name, series) {
   );
 }
 
-const classes = (hue, dashed) => `run run-${hue % 6}${dashed ? " dashed" : ""}`;
+const classes = ({ hue, dashed }) => `run run-${hue % 6}${dashed ? " dashed" : ""}`;
+
+const calledInKey = ({ setting, name }) => [setting, name].filter(Boolean).join(" ");
 
 function drawLine(svg, line, x, y, look) {
   if (line.length > 1) {

@@ -15,11 +15,34 @@ export function comparison(found) {
   ];
 }
 
-function oneTable({ name, summaries, header, rows, numbers_from: first, best, note }) {
-  const cells = (tag, all) =>
-    all.map((text, at) => make(at < first ? tag : `${tag}.value`, { textContent: visible(text, 200) }));
-  const top = make("thead", {}, make("tr", {}, ...cells("th", header)));
-  const body = rows.map((row, at) => make(best.includes(at) ? "tr.best" : "tr", {}, ...cells("td", row)));
+const SPREAD = /^([+-]?\d\S*) (± .+|\(.+)$/u; // a number, then its deviation or its interval in brackets
+
+/** A number above its deviation or interval, which keeps the column narrow. */
+function numberCell(text, below) {
+  const [value, rest] = below === undefined ? (SPREAD.exec(text)?.slice(1) ?? [text, ""]) : [text, below];
+  const second = rest ? [make("span.quiet", { textContent: visible(rest.replace(/[()]/gu, ""), 200) })] : [];
+  return make("td.value", {}, make("span", { textContent: visible(value, 200) }), ...second);
+}
+
+/** The name of a column in at most two lines. */
+function columnName(text) {
+  const shown = visible(text, 200);
+  const spaces = [...shown.matchAll(/ /gu)].map(({ index }) => index);
+  if (shown.length < 12 || !spaces.length) return [shown];
+  const far = (at) => Math.abs(at - shown.length / 2);
+  const cut = spaces.reduce((nearest, at) => (far(at) < far(nearest) ? at : nearest));
+  return [shown.slice(0, cut), make("br"), shown.slice(cut + 1)];
+}
+
+function oneTable({ name, summaries, header, rows, numbers_from: first, below, best, note }) {
+  const places = header.map((_, at) => at).filter((at) => at !== below);
+  const named = (at) =>
+    at + 1 === below ? [visible(header[at], 200), make("span.quiet", { textContent: visible(header[below], 200) })] : columnName(header[at]);
+  const names = places.map((at) => make(at < first ? "th" : "th.value", {}, ...named(at)));
+  const cell = (row, at) =>
+    at < first ? make("td", { textContent: visible(row[at], 200) }) : numberCell(row[at], at + 1 === below ? row[below] : undefined);
+  const top = make("thead", {}, make("tr", {}, ...names));
+  const body = rows.map((row, at) => make(best.includes(at) ? "tr.best" : "tr", {}, ...places.map((place) => cell(row, place))));
   const how = make("details", {}, make("summary", { textContent: "How to read this" }), make("p.quiet", { textContent: note }));
   return [
     ...(name ? [make("h3", { textContent: visible(name, 200) })] : []),

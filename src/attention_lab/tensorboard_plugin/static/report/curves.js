@@ -3,15 +3,16 @@
 import { make } from "../viewer/dom.js";
 import { visible } from "../viewer/labels.js";
 import { chart } from "./charts.js";
-import { shortNames, spelled } from "./words.js";
+import { colours, shortNames, spelled } from "./words.js";
 
 const PARTS = ["validation", "val", "valid", "test", "train"]; // in training and elsewhere: one metric
-const KEYS = 24; // runs that the key names
+const KEYS = 24; // settings that the key names
 const HEAD = /^(.*)[ /]head[ _]?(\d+)$/u;
 
 /** Charts by group: `{group: {title: series}}`. */
 function grouped(runs, names) {
   const several = runs.length > 1;
+  const looks = colours(runs);
   const groups = new Map();
   const add = (group, title, series) => {
     const charts = groups.get(group) ?? groups.set(group, new Map()).get(group);
@@ -19,21 +20,22 @@ function grouped(runs, names) {
   };
   runs.forEach(({ curves }, run) => {
     const of = several ? names[run] : "";
+    const { hue, again, name: setting } = looks[run];
+    const one = { of, hue, again, setting: several ? setting : "", dashed: false };
     for (const [tag, points] of Object.entries(curves)) {
       if (points.length < 2) continue; // one point is a result, and stands there
       const [part, name] = tag.includes("/") ? split(tag) : ["", tag];
       const head = HEAD.exec(tag);
       if (head) {
-        const hue = several ? run : Number(head[2]) - 1;
         const called = `head ${head[2]}`;
         const ofPart = PARTS.includes(part); // such as validation/alignment_mass/head 1
         const [measure, place] = ofPart ? ["numbers of each head", split(head[1])[1]] : splitMeasure(head[1]);
-        add(measure, place, { name: called, of, hue, dashed: false, points });
+        add(measure, place, { ...one, name: called, hue: several ? hue : Number(head[2]) - 1, points });
       } else if (PARTS.includes(part)) {
-        const alone = !several && !runs.some((one) => PARTS.some((p) => p !== part && `${p}/${name}` in one.curves));
+        const alone = !several && !runs.some((other) => PARTS.some((p) => p !== part && `${p}/${name}` in other.curves));
         const called = alone ? "" : several && part !== "train" ? "" : part;
-        add("", name, { name: called, of, hue: run, dashed: part === "train", points });
-      } else add("other", tag, { name: "", of, hue: run, dashed: false, points });
+        add("", name, { ...one, name: called, dashed: part === "train", points });
+      } else add("other", tag, { ...one, name: "", points });
     }
   });
   return groups;
@@ -64,20 +66,22 @@ export function curves(runs, headlines) {
   const leads = ([title]) => title === "loss" || headlines.some((one) => one.endsWith(`/${title}`));
   const main = new Map([...all].some(leads) ? [...all].filter(leads) : all);
   const rest = new Map([...all].filter(([title]) => !main.has(title)));
-  const folded = [...(rest.size ? [["more curves", rest]] : []), ...groups].map(([group, charts]) =>
+  const folded = [...(rest.size ? [["More curves", rest]] : []), ...groups].map(([group, charts]) =>
     make(
       "details",
       { open: !main.size },
       make("summary", { textContent: `${visible(spelled(group), 60)} (${charts.size})` }),
-      drawn(charts, group === "more curves" ? byName : () => 0),
+      drawn(charts, group === "More curves" ? byName : () => 0),
     ),
   );
+  const firsts = colours(runs).filter(({ again }) => !again);
   const dashed = runs.some((run) => Object.keys(run.curves).some((tag) => tag.startsWith("train/")));
   const key = make(
     "div.key",
     {},
-    ...names.slice(0, KEYS).map((name, run) => make(`span.run-${run % 6}`, { textContent: visible(name, 100) })),
-    ...(names.length > KEYS ? [make("b", { textContent: `and ${names.length - KEYS} more` })] : []),
+    ...firsts.slice(0, KEYS).map(({ name, hue }) => make(`span.run-${hue % 6}`, { textContent: visible(name, 100) })),
+    ...(firsts.length > KEYS ? [make("b", { textContent: `and ${firsts.length - KEYS} more` })] : []),
+    ...(firsts.length < runs.length ? [make("b", { textContent: "thin: further seeds" })] : []),
     ...(dashed ? [make("b", { textContent: "┄ training" })] : []),
   );
   return [...(runs.length > 1 && (main.size || folded.length) ? [key] : []), ...(main.size ? [drawn(main, byName)] : []), ...folded];

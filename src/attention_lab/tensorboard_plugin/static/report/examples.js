@@ -9,7 +9,7 @@ import { VERY_MANY } from "../viewer/scene.js";
 import { initial, toLink } from "../viewer/state.js";
 import { makeRecord } from "../viewer/tiles.js";
 import { plainTable } from "./results.js";
-import { breakable, shortNames } from "./words.js";
+import { breakable, colours, shortNames } from "./words.js";
 
 const EXAMPLE = /^(.*?)\/(.+)$/u;
 const MOST_HEADS = 4;
@@ -34,12 +34,13 @@ export function samples(page, source, theme) {
       ),
     ),
   ];
+  const looks = colours(page.runs);
   const modules = new Set();
   const cards = examples.map((example, number) => {
     const outputs = page.runs.slice(0, MOST_RUNS).map((run, at) => {
       const module = chosenModule(Object.keys(page.tags[run.name] ?? {}), example);
       if (module) modules.add(module);
-      return module ? oneRun(page, source, theme, { run, at, example, module, number, names }) : null;
+      return module ? oneRun(page, source, theme, { run, example, module, number, name: names[at], hue: looks[at].hue }) : null;
     });
     const first = page.runs.find((run) => run.samples[number])?.samples[number];
     const title = first ? first[0] : example;
@@ -63,7 +64,7 @@ export function samples(page, source, theme) {
 const said = (name, tag, text) =>
   make("p", {}, make("span.quiet", { textContent: name }), make(tag, { textContent: token(visible(text, 300)) }));
 
-function oneRun(page, source, theme, { run, at, example, module, number, names }) {
+function oneRun(page, source, theme, { run, example, module, number, name, hue }) {
   const tag = `${example}/${module}`;
   const sample = run.samples[number];
   const right = sample && sample[2] && sample[1] === sample[2];
@@ -79,7 +80,7 @@ function oneRun(page, source, theme, { run, at, example, module, number, names }
     show();
   });
   const several = page.runs.length > 1;
-  const called = several ? [make(`p.called.run-${at % 6}`, {}, ...breakable(names[at]))] : [];
+  const called = several ? [make(`p.called.run-${hue % 6}`, {}, ...breakable(name))] : [];
   const output = sample ? [said("output", right ? "b.right" : "b.wrong", sample[1])] : [];
   return make("div", {}, ...called, ...output, maps);
 }

@@ -2,7 +2,7 @@
 
 import { make } from "../viewer/dom.js";
 import { visible } from "../viewer/labels.js";
-import { breakable, shortNames } from "./words.js";
+import { breakable, colours, shortNames } from "./words.js";
 
 const CARDS = 4;
 const TOLD = 6; // options in a row
@@ -81,15 +81,16 @@ function toldOptions(runs, names) {
 function table(runs, metrics) {
   const names = shortNames(runs.map(({ name }) => name));
   const told = toldOptions(runs, names);
+  const looks = colours(runs);
   const rows = runs.map((run, at) =>
     make(
       "tr",
       {},
-      make(`th.run-${at % 6}`, { scope: "row", textContent: visible(names[at], 100), title: visible(run.name) }),
+      make(`th.run-${looks[at].hue % 6}`, { scope: "row", textContent: visible(names[at], 100), title: visible(run.name) }),
       ...told.map((option) => make("td", { textContent: visible(run.config[option] ?? "–", 60) })),
       ...metrics.map((metric) => {
         const { value, interval } = resultOf(run, metric);
-        return make("td.value", {}, make("b", { textContent: value }), make("span.quiet", { textContent: interval }));
+        return make("td.value", {}, make("span", { textContent: value }), make("span.quiet", { textContent: interval }));
       }),
     ),
   );

@@ -12,6 +12,18 @@ export function breakable(name, longest = 200) {
 /** The name of a number in words. */
 export const spelled = (name) => name.replaceAll("_", " ");
 
+/**
+ * The colour of each run, which is that of its setting, and whether it repeats a setting with another seed.
+ * Runs without a setting have a colour each.
+ * @returns {{hue: number, again: boolean, name: string}[]} with the name of the setting
+ */
+export function colours(runs) {
+  const called = shortNames(runs.map(({ name }) => name));
+  const names = runs.map(({ setting }, run) => setting || called[run]);
+  const distinct = [...new Set(names)];
+  return names.map((name, run) => ({ hue: distinct.indexOf(name), again: names.indexOf(name) < run, name }));
+}
+
 /** Which runs differ in what: their shortest distinct names. */
 export function shortNames(names) {
   const parts = names.map((name) => name.split("/"));
