@@ -15,14 +15,18 @@ from attention_lab.runs.run_folder import ERROR, PRUNED, SWEEP, find_runs, read_
 
 Command = Callable[..., Any]
 RATES = {"dot": [0.10, 0.11, 0.12], "general": [0.11, 0.10, 0.125], "constant": [0.7, 0.71, 0.72]}
-WORDS = "best by token error rate (lowest): dot; not distinguishable from it at 95%: general; worse: constant"
+WORDS = (
+    "best by token error rate (lowest): scoring=dot",
+    "not distinguishable from it at 95%: scoring=general",
+    "worse: scoring=constant",
+)
 
 
 def test_a_sweep_is_ranked_in_words_and_in_files(command: Command, tmp_path: Path) -> None:
     folder = make_sweep(tmp_path / "sweep", RATES)
     done = command("stage=leaderboard", f"run={folder}")
     assert (done.status, done.err) == (0, "")
-    assert WORDS in done.out and "Leaderboard: sweep/leaderboard.{csv,md,png}" in done.out
+    assert "\n".join(WORDS) in done.out and "Leaderboard: sweep/leaderboard.{csv,md,png}" in done.out
     rows = read_table(folder / "leaderboard.csv")
     assert [(row["scoring"], row["n"], row["verdict"]) for row in rows] == [
         ("dot", "3", "best"), ("general", "3", "tied"), ("constant", "3", "worse")
@@ -30,7 +34,10 @@ def test_a_sweep_is_ranked_in_words_and_in_files(command: Command, tmp_path: Pat
     assert float(rows[2]["difference"]) == pytest.approx(0.6)
     assert float(rows[0]["parameters"]) == 1000 and float(rows[0]["fit/steps_per_second"]) == 22
     markdown = (folder / "leaderboard.md").read_text()
-    assert WORDS in markdown and "| dot | 3 | 0.1100 ± 0.0100 | 0.0852 to 0.1348 | best |" in markdown
+    assert (
+        "\n\n".join(WORDS) in markdown
+        and "| dot | 3 | 0.1100 ± 0.0100 | 0.0852 to 0.1348 | best |" in markdown
+    )
     with Image.open(folder / "leaderboard.png") as picture:
         assert picture.size[0] > 500
 
@@ -129,7 +136,7 @@ def test_runs_on_different_data_are_not_compared(command: Command, tmp_path: Pat
     done = command("stage=leaderboard", f"run={tmp_path}/runs", f"hydra.callbacks.comparison.y={RATE}")
     assert (
         done.out.count("best by token error rate") == 2
-        and "best by accuracy (highest): dot" in done.out
+        and "best by accuracy (highest): scoring=dot" in done.out
         and done.out.startswith("2 runs · data=copy ")
         and "\n4 runs · data=digits" in done.out
     )
@@ -153,8 +160,9 @@ def test_along_an_axis_each_value_has_its_best(command: Command, tmp_path: Path)
     done = command("stage=leaderboard", f"run={tmp_path}/runs", *axes)
     assert (done.status, done.err) == (0, "")
     for size, best, other in ((10, "dot", "general"), (20, "general", "dot")):
-        line = f"data.train_size={size}: best by token error rate (lowest): {best}; worse: {other}"
-        assert line in done.out
+        where = f"data.train_size={size}: "
+        assert f"{where}best by token error rate (lowest): scoring={best}\n" in done.out
+        assert f"{where}worse: scoring={other}\n" in done.out
     assert (tmp_path / "runs" / "comparison.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -1,6 +1,7 @@
 """Settings against the best: which is best, which cannot be told from it, and which are worse."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -48,15 +49,18 @@ def test_each_setting_is_compared_with_the_best_and_p_counts_the_comparisons() -
     assert block.rows[2].versus == expected
     assert block.rows[2].p == pytest.approx(2 * expected.p)
     assert block.rows[1].p <= 1
-    assert summarize(block) == (
-        "best by accuracy (highest): good; not distinguishable from it at 95%: near; worse: bad"
-    )
+    assert summarize(block) == [
+        "best by accuracy (highest): scoring=good",
+        "not distinguishable from it at 95%: scoring=near",
+        "worse: scoring=bad",
+    ]
+    assert summarize(replace(block, options={"size": 3}))[2] == "size=3: worse: scoring=bad"
 
 
 def test_where_less_is_better_the_order_turns() -> None:
     block = _rank(_cell("good", GOOD), _cell("bad", BAD), largest=False)
     assert [row.setting.options["scoring"] for row in block.rows] == ["bad", "good"]
-    assert "lowest" in summarize(block)
+    assert "lowest" in summarize(block)[0]
 
 
 @pytest.mark.parametrize(
@@ -70,11 +74,11 @@ def test_where_less_is_better_the_order_turns() -> None:
 def test_what_cannot_be_compared_says_why(values: dict[int, float], why: str) -> None:
     block = _rank(_cell("good", GOOD), _cell("other", values))
     assert [row.verdict for row in block.rows] == ["best", "open"]
-    assert summarize(block).endswith(f"not compared ({why}): other")
+    assert summarize(block)[-1] == f"not compared ({why}): scoring=other"
 
 
 def test_where_all_diverged_there_is_no_best() -> None:
-    assert summarize(_rank(_cell("a", {1: math.nan}), _cell("b", {}))) == "nothing to compare"
+    assert summarize(_rank(_cell("a", {1: math.nan}), _cell("b", {}))) == ["nothing to compare"]
 
 
 def test_only_common_seeds_are_paired_and_a_seed_that_ran_twice_is_one() -> None:
@@ -88,7 +92,8 @@ def test_only_common_seeds_are_paired_and_a_seed_that_ran_twice_is_one() -> None
     assert other.versus == compare([0.7 - 0.90, 0.7 - 0.92, 0.75 - 0.91])
     assert other.shared == (["1", "2", "3"], pytest.approx(0.71667, abs=1e-5), pytest.approx(0.91))
     # the means of the table are over other seeds than the difference: both places say so
-    assert "twice compared over seeds 1, 2, 3, which both have: 0.7167, the best 0.9100" in summarize(block)
+    both_have = "scoring=twice compared over seeds 1, 2, 3, which both have: 0.7167, the best 0.9100"
+    assert both_have in summarize(block)
     _, lines = tabulate(Section("", ["scoring"], [METRIC], [block]))
     assert lines[1][4].startswith("-0.1933 (") and lines[1][4].endswith(") on seeds 1, 2, 3")
     assert _rank(_cell("good", GOOD), _cell("bad", BAD)).rows[1].shared is None
@@ -122,7 +127,10 @@ def test_predictions_let_one_seed_be_compared(tmp_path: Path) -> None:
     assert [row.verdict for row in block.rows] == ["best", "worse"]
     versus = block.rows[1].versus
     assert versus is not None and versus.examples
-    assert summarize(block).endswith("worse: bad; with one seed, this holds only for these trained models")
+    assert summarize(block)[1:] == [
+        "worse: scoring=bad",
+        "with one seed, this holds only for these trained models",
+    ]
     assert (versus.low, versus.high) == pytest.approx((0.25, 0.25))  # one edit of four more, everywhere
 
 
@@ -179,5 +187,8 @@ def test_settings_are_named_by_what_tells_them_apart() -> None:
     options = [("a", 1, None), ("b", 1, None), ("b", 2, None)]
     found = [Setting({"scoring": a, "lr": b, "same": c}, []) for a, b, c in options]
     assert distinguishing_options(found) == ["scoring", "lr"]
+    # `scoring` alone would tell these apart, but it need not be the reason for a difference
+    assert distinguishing_options(found[::2]) == ["scoring", "lr"]
+    assert distinguishing_options(found[:2]) == ["scoring"]
     assert found[0].describe(["same", "lr"]) == "lr=1 same=null"
     assert distinguishing_options(found[:1]) == [] and found[0].describe([]) == "all runs"

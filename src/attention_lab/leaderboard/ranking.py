@@ -79,6 +79,10 @@ class Block:
         """A setting by the options that distinguish it; if that is only one, by its value."""
         if len(self.keys) == 1:
             return format_value(row.setting.options[self.keys[0]])
+        return self.describe(row)
+
+    def describe(self, row: Ranked) -> str:
+        """A setting by the options that distinguish it, as on the command line."""
         return row.setting.describe(self.keys)
 
     def named(self, verdict: Verdict) -> list[Ranked]:
@@ -191,14 +195,18 @@ def _sort_key(mean: float, largest: bool) -> float:
     return math.inf if not math.isfinite(mean) else -mean if largest else mean
 
 
-def summarize(block: Block) -> str:
-    """The result of a block in one line."""
+def summarize(block: Block) -> list[str]:
+    """The result of a block, a line for each statement."""
     where = " ".join(f"{key}={format_value(value)}" for key, value in block.options.items())
+    return [f"{where}: {line}".removeprefix(": ") for line in _statements(block)]
+
+
+def _statements(block: Block) -> list[str]:
     if not block.rows or block.rows[0].verdict != "best":
-        return f"{where}: nothing to compare".removeprefix(": ")
+        return ["nothing to compare"]
     best = block.rows[0]
     direction = "highest" if block.largest else "lowest"
-    parts = [f"best by {metric_name(block.metric)} ({direction}): {block.name(best)}"]
+    parts = [f"best by {metric_name(block.metric)} ({direction}): {block.describe(best)}"]
     tied, worse = block.named("tied"), block.named("worse")
     if tied:
         parts.append(f"not distinguishable from it at 95%: {_list(tied, block)}")
@@ -213,13 +221,13 @@ def summarize(block: Block) -> str:
     for row in (*tied, *worse):
         if row.shared is not None:
             parts.append(
-                f"{block.name(row)} compared over {row.shared.named}, which both have: "
+                f"{block.describe(row)} compared over {row.shared.named}, which both have: "
                 f"{number(row.shared.mean)}, the best {number(row.shared.best)}"
             )
     if any(row.versus is not None and row.versus.n == 1 for row in (*tied, *worse)):
         parts.append("with one seed, this holds only for these trained models")
-    return f"{where}: {'; '.join(parts)}".removeprefix(": ")
+    return parts
 
 
 def _list(rows: Sequence[Ranked], block: Block) -> str:
-    return ", ".join(block.name(row) for row in rows)
+    return ", ".join(map(block.describe, rows))

@@ -102,14 +102,9 @@ def format_value(value: Any) -> str:
 
 
 def distinguishing_options(found: Sequence[Setting]) -> list[str]:
-    """The fewest of the settings' options that tell all of them apart, earlier ones preferred."""
-    keys: list[str] = []
-    parts = 1 if found else 0
-    for key in found[0].options if found else ():
-        now = len({tuple(format_value(setting.options[one]) for one in (*keys, key)) for setting in found})
-        if now > parts:
-            keys, parts = [*keys, key], now
-    return keys
+    """All options in which the settings differ: to name fewer would suggest that the others are the same."""
+    options = found[0].options if found else ()
+    return [key for key in options if len({format_value(setting.options[key]) for setting in found}) > 1]
 
 
 def _given_value(job: Job, key: str) -> str:

@@ -71,7 +71,7 @@ class Section:
     @property
     def summaries(self) -> list[str]:
         """The result of each block with more than one setting, and a hint where they have few seeds."""
-        found = [summarize(block) for block in self.blocks if len(block.rows) > 1]
+        found = [line for block in self.blocks if len(block.rows) > 1 for line in summarize(block)]
         few = any(row.versus is not None and row.versus.n == 2 for row in self.rows)
         return [*found, TWO_SEEDS] if few else found
 
