@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from attention_lab.leaderboard.plots import axes_panel, board_panels, draw_axes, draw_board, visible_range
+from attention_lab.leaderboard.plots import axes_panel, board_panels, draw_axes, draw_board
 from attention_lab.leaderboard.ranking import Block, rank
 from attention_lab.leaderboard.settings import Setting
 from attention_lab.leaderboard.tables import Section
 from attention_lab.runs.run_folder import Job
-from attention_lab.viz.panels import Bubbles, Dot, Dots, Lines
+from attention_lab.viz.panels import Bubbles, Lines
+from attention_lab.viz.plots import make_figure
 
 NAN = math.nan
 
@@ -52,25 +53,12 @@ def test_too_many_settings_are_counted() -> None:
     assert note.endswith("; 180 more settings are in the table")
 
 
-def test_an_interval_far_wider_than_the_values_does_not_press_them_together() -> None:
-    rows = [Dot("a", 0.1, (-49.9, 50.1), [0.09, 0.11]), Dot("b", 0.7, (0.6, 0.8), [0.6, 0.7, 0.8])]
-    low, high = visible_range(rows) or (NAN, NAN)
-    assert -0.5 < low < 0.09 and 0.8 < high < 1.5
-    assert visible_range(rows[1:]) == pytest.approx((0.592, 0.808))
-
-
-@pytest.mark.parametrize(
-    ("rows", "expected"),
-    [
-        ([], None),
-        ([Dot("diverged", NAN, (NAN, NAN), [NAN, math.inf])], None),
-        ([Dot("one", 0.0, (NAN, NAN), [0.0])], (-0.04, 0.04)),
-        ([Dot("huge", 1e300, (NAN, NAN), [1e300])], None),
-    ],
-)
-def test_odd_numbers_have_a_range_or_none(rows: list[Dot], expected: tuple[float, float] | None) -> None:
-    assert visible_range(rows) == (expected and pytest.approx(expected))
-    assert Dots(rows, within=visible_range(rows)).within == visible_range(rows)
+def test_the_axis_is_as_wide_as_the_intervals_of_two_seeds() -> None:
+    found = rank([setting({"size": 1}, {"test/mse": 0.99}, {"test/mse": 1.01})], "test/mse", False, {})
+    (panel,), _ = board_panels([Section("", ["size"], ["test/mse"], [found])])
+    low, high = make_figure([panel]).axes[0].get_xlim()
+    start, end = panel.rows[0].interval
+    assert low < start < 0.9 and 1.1 < end < high
 
 
 def test_lines_over_numbers_are_in_order_and_logarithmic_over_a_factor_of_ten() -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from math import isfinite
 from numbers import Real
 
 from attention_lab.leaderboard.ranking import Block, Ranked
@@ -10,7 +9,7 @@ from attention_lab.leaderboard.settings import Setting, format_value
 from attention_lab.leaderboard.tables import Section, or_nan
 from attention_lab.text_tables import metric_name
 from attention_lab.viz import Format
-from attention_lab.viz.panels import Bubbles, Dot, Dots, Interval, Lines, Series
+from attention_lab.viz.panels import Bubbles, Dot, Dots, Lines, Series
 from attention_lab.viz.plots import plot_file
 
 VERDICTS: Mapping[str, str] = {
@@ -54,7 +53,6 @@ def _panel(section: Section, block: Block, rows: Sequence[Dot]) -> Dots:
         rows,
         " · ".join(filter(None, where)),
         axis,
-        within=visible_range(rows),
         groups=list(VERDICTS.values()),
         colours=COLOURS,
     )
@@ -65,23 +63,6 @@ def _dot(row: Ranked, block: Block) -> Dot:
     points = list(row.setting.values(block.metric).values())
     group = list(VERDICTS).index(row.verdict)
     return Dot(block.name(row), mean, row.setting.interval(block.metric), points, group)
-
-
-def visible_range(rows: Sequence[Dot]) -> Interval | None:
-    """The range of all values, and of intervals as far as twice that; None without values.
-
-    The interval of two seeds is twelve times as wide as their distance and would squeeze everything else.
-    """
-    values = [value for row in rows for value in (row.value, *row.points) if abs(value) < 1e100]
-    if not values:
-        return None
-    low, high = min(values), max(values)
-    spread = (high - low) or abs(high) or 1.0
-    ends = [end for row in rows for end in row.interval if isfinite(end)]
-    low = min([low, *(max(end, low - spread / 2) for end in ends)])
-    high = max([high, *(min(end, high + spread / 2) for end in ends)])
-    space = 0.04 * ((high - low) or spread)
-    return low - space, high + space
 
 
 def draw_axes(

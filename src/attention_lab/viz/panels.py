@@ -152,7 +152,6 @@ class Dots:
         x_label: of the values.
         log: whether the values are on a logarithmic axis.
         reference: a value that a vertical line marks.
-        within: the ends of the axis, if not all is to be seen: arrows show which intervals go on.
         groups: names of the groups for the legend.
         colours: of the groups.
     """
@@ -162,7 +161,6 @@ class Dots:
     x_label: str = ""
     log: bool = False
     reference: float | None = None
-    within: Interval | None = None
     groups: Sequence[str] = ()
     colours: Sequence[str] = COLOURS
 

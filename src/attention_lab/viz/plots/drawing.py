@@ -160,8 +160,6 @@ def draw_dots(axes: "Axes", panel: Dots, *, named: bool) -> Key:
     axes.set_ylim(-0.6, max(1, len(ys)) - 0.4)
     if panel.log:
         axes.set_xscale("log")
-    if panel.within is not None:
-        axes.set_xlim(panel.within)
     if panel.reference is not None:
         axes.axvline(panel.reference, color=QUIET, linewidth=1.2, linestyle=_DASHES)
     key = {}
@@ -169,14 +167,10 @@ def draw_dots(axes: "Axes", panel: Dots, *, named: bool) -> Key:
         axes.axhline(y, color=GRID, linewidth=0.8, zorder=0)
         colour = panel.colours[row.group % len(panel.colours)]
         looks = {"color": colour, "marker": MARKERS[row.group % len(MARKERS)], "linestyle": "none"} | _MARK
-        value, rings, (start, end) = _usable([row.value]), _usable(row.points), row.interval
+        value, rings = _usable([row.value]), _usable(row.points)
         axes.errorbar(value, [y], xerr=_lengths(value, [row.interval]), fmt="none", ecolor=colour, **_BARS)
         axes.plot(rings, [y] * len(rings), "o", color=colour, mfc="white", markersize=4.5, zorder=3)
         axes.plot(value, [y], markersize=7.5, zorder=4, **looks)
-        low, high = panel.within or (-np.inf, np.inf)
-        for goes_on, side, arrow in ((start < low, low, "<"), (end > high, high, ">")):
-            if goes_on:
-                axes.plot([side], [y], arrow, color=colour, markersize=6, clip_on=False, zorder=5)
         if row.group < len(panel.groups):
             key[panel.groups[row.group]] = Line2D([], [], markersize=7.5, **looks)
     return {name: key[name] for name in panel.groups if name in key}
