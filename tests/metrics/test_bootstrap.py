@@ -56,12 +56,22 @@ def test_the_same_examples_in_any_order_have_the_same_interval() -> None:
     assert bootstrap_interval(edits, lengths, seed=1) != first
 
 
+@pytest.mark.parametrize("level", [0.95, 0.8])
+def test_without_errors_the_upper_end_is_that_of_the_exact_binomial_interval(level: float) -> None:
+    none = np.zeros(150, dtype=np.int64)
+    exact = stats.binomtest(0, 150).proportion_ci(level, method="exact")
+    found = bootstrap_interval(none, np.ones_like(none), level=level)
+    assert found == pytest.approx((0.0, exact.high)) and exact.low == 0
+    # symbols of an example are not independent: the number of examples counts, without empty ones
+    lengths = np.arange(152) * (np.arange(152) != 7)
+    assert bootstrap_interval(np.zeros_like(lengths), lengths, level=level) == pytest.approx(found)
+
+
 def test_the_least_cases() -> None:
     none = np.array([], dtype=np.int64)
     assert all(map(math.isnan, bootstrap_interval(none, none)))
     assert all(map(math.isnan, bootstrap_interval(np.array([2]), np.array([0]))))
     assert bootstrap_interval(np.array([1]), np.array([4])) == (0.25, 0.25)
-    assert bootstrap_interval(np.zeros(9, dtype=np.int64), np.ones(9, dtype=np.int64)) == (0.0, 0.0)
     # A resample without any symbol has no rate: what is left is 3 / 4 or the like, never infinite.
     found = bootstrap_interval(np.array([3, 1]), np.array([4, 0]))
     assert found.low == 0.75

@@ -36,6 +36,15 @@ def bootstrap_interval(
     Examples with the same pair (a, b) are interchangeable, and the counts of the *pairs* are multinomial too.
     So a resample only needs a few counts, for any N, with exactly the same distribution.
 
+    Where no example has an error, every resample is 0, which says nothing about other examples. Then the
+    upper end is that of the exact binomial interval for 0 of the n examples with :math:`b_i > 0`,
+
+    .. math:: u = 1 - \left(\frac{1 - \text{level}}{2}\right)^{1/n}
+
+    (Clopper & Pearson 1934, "The use of confidence or fiducial limits illustrated in the case of the
+    binomial"), 0.0243 for n = 150 and a level of 0.95. It bounds the share of examples with errors, and so
+    the ratio too, if wrong examples are as long as others and have at most one error per symbol.
+
     Args:
         numerators: one for each example, such as its edits.
         denominators: one for each example, such as the length of its reference.
@@ -54,5 +63,7 @@ def bootstrap_interval(
     sums = sums[sums[:, 1] > 0]
     if not len(sums):
         return Interval(np.nan, np.nan)
+    if not sums[:, 0].any():
+        return Interval(0.0, float(1 - ((1 - level) / 2) ** (1 / np.count_nonzero(denominators))))
     low, high = np.quantile(sums[:, 0] / sums[:, 1], [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(low), float(high))
