@@ -27,6 +27,7 @@ def test_a_sweep_is_ranked_in_words_and_in_files(command: Command, tmp_path: Pat
     done = command("stage=leaderboard", f"run={folder}")
     assert (done.status, done.err) == (0, "")
     assert "\n".join(WORDS) in done.out and "Leaderboard: sweep/leaderboard.{csv,md,png}" in done.out
+    assert "not shown" not in done.out
     rows = read_table(folder / "leaderboard.csv")
     assert [(row["scoring"], row["n"], row["verdict"]) for row in rows] == [
         ("dot", "3", "best"), ("general", "3", "tied"), ("constant", "3", "worse")
@@ -55,6 +56,22 @@ def test_pictures_are_files_of_the_format_that_is_asked_for(
         assert content.startswith(begins)
         assert f"]({name}.{kind})" in (folder / "leaderboard.md").read_text()
     assert link in (folder / "leaderboard.md").read_text() and not list(folder.glob("*.png"))
+
+
+def test_a_narrow_console_names_the_columns_that_it_leaves_out(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = make_sweep(tmp_path / "sweep", RATES)
+    monkeypatch.setenv("COLUMNS", "100")
+    narrow = command("stage=leaderboard", f"run={folder}").out
+    assert "\nnot shown, but in leaderboard.md and leaderboard.csv: parameters, steps/s" in narrow
+    assert max(len(line) for line in narrow.splitlines() if line[:1] in "┃│┏") <= 100
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    lines = command("stage=leaderboard", f"run={folder}").out.splitlines()
+    (best,), (other,) = (
+        [line for line in lines if name in line and "│" in line] for name in ("dot", "general")
+    )
+    assert "\x1b[1m" in best and "\x1b[1m" not in other
 
 
 def test_folders_lists_and_patterns_are_put_together(command: Command, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """A comparison as a table on the console, in Markdown and in CSV, whatever characters names contain."""
 
 import math
+import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -143,29 +144,37 @@ def _against(row: Ranked, mean: float) -> tuple[str, str]:
 
 
 def print_leaderboard(title: str, sections: Sequence[Section]) -> None:
-    """Print the tables with as many columns as fit, and their summaries."""
+    """Print the tables with as many columns as fit, the names of the others, and the summaries."""
     terminal = Console()
-    # A file has no width.
-    console = terminal if terminal.is_terminal else Console(width=_WIDEST)
+    # A file has no width, unless the user gave one.
+    console = (
+        terminal
+        if terminal.is_terminal or os.environ.get("COLUMNS", "").isdigit()
+        else Console(width=_WIDEST)
+    )
     for section in sections:
         header, lines = tabulate(section, brief=True)
         heading = " · ".join(filter(None, (title or section.count, section.name)))
+        best = [row.verdict == "best" for row in section.rows]
         for columns in range(len(header), min(len(header), len(section.keys) + _COMPARED) - 1, -1):
-            table = _table(heading, header[:columns], [line[:columns] for line in lines])
+            table = _table(heading, header[:columns], [line[:columns] for line in lines], best)
             if console.measure(table, options=console.options.update(width=_WIDEST)).maximum <= console.width:
                 break
         console.print(table)
+        if left_out := [name for name in tabulate(section)[0] if name not in header[:columns]]:
+            note = f"not shown, but in leaderboard.md and leaderboard.csv: {', '.join(left_out)}"
+            console.print(printable(note, 3000), markup=False, highlight=False, soft_wrap=True)
         for summary in section.summaries:
             console.print(printable(summary, 3000), markup=False, highlight=False, soft_wrap=True)
 
 
-def _table(title: str, header: Sequence[str], lines: Sequence[Sequence[str]]) -> Table:
+def _table(title: str, header: Sequence[str], lines: Sequence[Sequence[str]], best: Sequence[bool]) -> Table:
     table = Table(title=_plain(title), title_justify="left", title_style="bold")
     for place, name in enumerate(header):
         side: Literal["left", "right"] = "right" if place >= header.index("n") else "left"
         table.add_column(_plain(name), justify=side, overflow="fold")  # never truncate numbers
-    for line in lines:
-        table.add_row(*map(_plain, line))
+    for line, is_best in zip(lines, best, strict=True):
+        table.add_row(*map(_plain, line), style="bold" if is_best else None)
     return table
 
 
