@@ -1,6 +1,8 @@
 """The table of epochs on the console, at any width, and the line that says why a training ended early."""
 
+import gc
 import re
+import sys
 
 import pytest
 import pytorch_lightning as pl
@@ -10,6 +12,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from attention_lab.callbacks import Progress
+from attention_lab.errors import Stopped
 
 LOSSES = [1234.5, 0.5, 0.25, 0.25, 0.25, 0.25]
 
@@ -34,7 +37,7 @@ class Module(pl.LightningModule):
         return torch.optim.SGD(self.parameters())
 
 
-def _lines(capsys: pytest.CaptureFixture[str], folder: object, *callbacks: pl.Callback) -> list[str]:
+def _fit(folder: object, *callbacks: pl.Callback, refresh_rate: int = 10) -> None:
     batches = DataLoader([torch.zeros(1)])
     monitor = ModelCheckpoint(str(folder), monitor="validation/token_error")
     trainer = pl.Trainer(
@@ -43,9 +46,13 @@ def _lines(capsys: pytest.CaptureFixture[str], folder: object, *callbacks: pl.Ca
         accelerator="cpu",
         num_sanity_val_steps=0,
         enable_model_summary=False,
-        callbacks=[Progress(), monitor, *callbacks],
+        callbacks=[Progress(refresh_rate), monitor, *callbacks],
     )
     trainer.fit(Module(), batches, batches)
+
+
+def _lines(capsys: pytest.CaptureFixture[str], folder: object, *callbacks: pl.Callback) -> list[str]:
+    _fit(folder, *callbacks)
     return capsys.readouterr().out.splitlines()
 
 
@@ -85,3 +92,35 @@ def test_a_narrow_console_leaves_out_the_last_columns(
 def test_a_training_that_ends_early_says_why(capsys: pytest.CaptureFixture[str], tmp_path: object) -> None:
     lines = _lines(capsys, tmp_path, EarlyStopping("train/loss", patience=3, check_on_train_epoch_end=True))
     assert lines[-1] == "Stopped after epoch 6: train loss has not improved in 3 epochs"
+
+
+def _drawn(text: str) -> list[str]:
+    """The states of the bar, and the lines above it, in the order of writing."""
+    return [part.strip() for part in re.split(r"[\r\n]|\x1b\[A", text) if part.strip()]
+
+
+def test_the_bar_names_each_epoch_once_counted_from_one(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: object
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    _fit(tmp_path, refresh_rate=1)
+    bars = [part for part in _drawn(capsys.readouterr().out) if "%" in part]
+    assert bars and all(re.match(r"epoch [1-6]/6: +\d+% .* [01]/1 ", bar) for bar in bars)
+    assert bars[0].startswith("epoch 1/6:")
+
+
+class _Interrupt(pl.Callback):
+    def on_train_batch_start(self, trainer: pl.Trainer, *_: object) -> None:
+        if trainer.current_epoch == 2:
+            raise Stopped(2)
+
+
+def test_an_interrupted_training_removes_its_bar(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: object
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with pytest.raises(Stopped):
+        _fit(tmp_path, _Interrupt(), refresh_rate=1)
+    gc.collect()  # a bar that is still open would be drawn again here
+    screen = capsys.readouterr().out
+    assert screen.endswith("\r") and not screen.rpartition("\r")[0].rpartition("\r")[2].strip()

@@ -86,7 +86,12 @@ def test_a_signal_saves_between_two_batches_and_ends_with_its_status(command, mo
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
     done = command(*stopped.err.split()[-1:])
     assert done.status == 0, done.err
+    assert done.out.startswith("Resuming at epoch 1/2, after step 3\n")
     assert (stopped.folder / "metrics.json").exists()
+    refused = command(*stopped.err.split()[-1:], "trainer.max_epochs=4")  # of the finished run
+    assert (refused.status, refused.out) == (1, "")
+    assert "has trainer.max_epochs=2, not 4: leave that option as it was" in refused.err
+    assert "ckpt_path=" in refused.err and refused.err.count("\n") == 1
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytorch_lightning as pl
 from pytorch_lightning.callbacks import EarlyStopping, TQDMProgressBar
-from pytorch_lightning.callbacks.progress.tqdm_progress import Tqdm
+from pytorch_lightning.callbacks.progress.tqdm_progress import Tqdm, convert_inf
 
 from attention_lab.text_tables import console_width, metric_name, number
 
@@ -38,14 +38,28 @@ class Progress(TQDMProgressBar):
         """Start the clock, and a new table."""
         self.start, self.known = time.perf_counter(), set()
 
+    def on_train_start(self, trainer: pl.Trainer, *args: Any) -> None:
+        """Make the bar; say where a training continues that did not start here."""
+        if trainer.global_step and trainer.is_global_zero:
+            _print(f"Resuming at epoch {_epoch(trainer)}, after step {trainer.global_step:,}")
+        super().on_train_start(trainer, *args)
+
     def init_train_tqdm(self) -> Tqdm:
         """The training bar; none where the output is no terminal."""
         if not sys.stderr.isatty():
             return Tqdm(disable=True)
         speed = "" if console_width() < NARROW else "  {rate_noinv_fmt}"
-        # Lightning makes its bars with this
-        self.BAR_FORMAT = f"{{desc}}{{percentage:4.0f}}% {{bar}} {{n_fmt}}/{{total_fmt}}{speed}  {LEFT}"
-        return super().init_train_tqdm()
+        layout = f"{{desc}}{{percentage:4.0f}}% {{bar}} {{n_fmt}}/{{total_fmt}}{speed}  {LEFT}"
+        return Tqdm(
+            desc=f"epoch {_epoch(self.trainer)}: ",
+            total=convert_inf(self.total_train_batches),
+            disable=self.is_disabled,
+            leave=False,
+            dynamic_ncols=True,
+            file=sys.stdout,
+            smoothing=0,
+            bar_format=layout,
+        )
 
     def init_validation_tqdm(self) -> Tqdm:
         """No bar: evaluation is short."""
@@ -56,14 +70,17 @@ class Progress(TQDMProgressBar):
         return Tqdm(disable=True)
 
     def on_train_epoch_start(self, trainer: pl.Trainer, *args: Any) -> None:
-        """Name the epoch on the bar, counted from one."""
-        super().on_train_epoch_start(trainer, *args)
-        self.train_progress_bar.set_description(f"epoch {_epoch(trainer)}")
+        """Name the epoch on the bar, counted from one; Lightning would first draw it counted from zero."""
+        self.train_progress_bar.set_description(f"epoch {_epoch(trainer)}", refresh=False)
+        self.train_progress_bar.reset(convert_inf(self.total_train_batches))
 
-    def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Remove the bar."""
-        self.train_progress_bar.leave = False
-        super().on_train_end(trainer, pl_module)
+    def on_exception(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
+    ) -> None:
+        """Remove the bars, so that the message about the exception has a line of its own."""
+        for bar in (self._val_progress_bar, self._train_progress_bar):
+            if bar is not None:
+                bar.close()
 
     def get_metrics(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> dict[str, Any]:
         """The metrics on the bar: the training loss."""

@@ -72,10 +72,9 @@ def previous_results(plain: Config, folder: Path) -> dict[str, float] | None:
         raise LabError("resume: choose auto, or a run's folder as resume=<folder> on the command line")
     if plain["resume"] is None:
         return None
-    finished = resume.finished_results(folder)
-    if finished is None and resume.has_checkpoint(folder):
+    if resume.has_finished(folder) or resume.has_checkpoint(folder):
         resume.check_same_options(folder, plain)
-    return finished
+    return resume.finished_results(folder)
 
 
 def write_settings(trainer: pl.Trainer, plain: Config, task: Task, folder: Path, start: Start) -> None:
