@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from attention_lab.errors import LabError
-from attention_lab.experiment.inputs import read_inputs
+from attention_lab.experiment.inputs import Places, read_inputs
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,14 @@ def test_a_list_that_is_not_typed_has_its_words_too() -> None:
 def test_no_inputs_are_refused(inputs: Any) -> None:
     with pytest.raises(LabError, match="inputs"):
         read_inputs(inputs, [] if inputs is None else ["inputs=[]"])
+
+
+@pytest.mark.parametrize(
+    ("inputs", "said"), [(["a"], "input 7: bad"), ("a.txt", "a.txt:7: bad"), ("-", "standard input:7: bad")]
+)
+def test_errors_name_the_input_by_its_own_number(inputs: Any, said: str) -> None:
+    with pytest.raises(LabError) as raised, Places.of(inputs).naming([3, 7]):
+        raise LabError("line 2: bad")
+    assert str(raised.value) == said
+    with pytest.raises(LabError, match="no line"), Places.of(inputs).naming([3]):
+        raise LabError("no line")

@@ -2,8 +2,9 @@
 
 import re
 import sys
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple, Self
 
 from attention_lab.commandline.overrides import list_items, split, write
 from attention_lab.data.reading.files import MOST, decode_text, read_text
@@ -12,6 +13,50 @@ from attention_lab.reading import read_up_to
 
 STREAM = re.compile(r"-|/dev/stdin|/dev/fd/(\d+)|/proc/self/fd/(\d+)")
 """Standard input, and the paths a shell substitutes for `inputs=<(command)`; no other input may be a pipe."""
+
+
+_NUMBERED = re.compile(r"line (\d+): (.*)", re.DOTALL)
+
+
+class Places(NamedTuple):
+    """The words for the places of inputs in messages.
+
+    Attributes:
+        source: the file, or "standard input"; empty for a list.
+        unit: what one of them is called.
+    """
+
+    source: str
+    unit: str
+
+    @classmethod
+    def of(cls, inputs: Any) -> Self:
+        """The words for the value of the option `inputs`."""
+        if isinstance(inputs, list):
+            return cls("", "input")
+        return cls("standard input" if inputs == "-" else str(inputs), "line")
+
+    @contextmanager
+    def naming(self, numbers: Sequence[int]) -> Iterator[None]:
+        """Name the place in errors about a line; `numbers` are those of the lines that the codec reads."""
+        try:
+            yield
+        except LabError as error:
+            found = _NUMBERED.fullmatch(str(error))
+            if found is None:
+                raise
+            number = numbers[int(found[1]) - 1]
+            place = f"{self.source}:{number}" if self.source else f"{self.unit} {number}"
+            raise LabError(f"{place}: {found[2]}") from None
+
+    def empty_warning(self, empty: Sequence[int], total: int) -> str:
+        """One line about inputs that are empty, of these numbers."""
+        one = len(empty) == 1
+        where = f" in {self.source}" if self.source else ""
+        return (
+            f"{len(empty):,} of {total:,} {self.unit}s{where} {'is' if one else 'are'} empty, "
+            f"first {self.unit} {empty[0]:,}: {'its output is' if one else 'their outputs are'} empty too"
+        )
 
 
 def read_inputs(inputs: Any, given: Iterable[str] = ()) -> list[str]:

@@ -13,7 +13,8 @@ from attention_lab.callbacks.restoring import Restoring
 from attention_lab.callbacks.resumable import Resumable
 from attention_lab.callbacks.trackers import run_trackers
 from attention_lab.data.reading.datamodule import DataModule
-from attention_lab.errors import Stopped
+from attention_lab.data.reading.language_codec import LanguageCodec
+from attention_lab.errors import LabError, Stopped
 from attention_lab.experiment.build import (
     Config,
     check_devices,
@@ -35,7 +36,7 @@ from attention_lab.experiment.fitting import (
     write_settings,
 )
 from attention_lab.experiment.given_checkpoint import load_trained_model
-from attention_lab.experiment.inputs import read_inputs
+from attention_lab.experiment.inputs import Places, read_inputs
 from attention_lab.experiment.machine_failures import blame_checkpoint
 from attention_lab.inference.trained_model import TrainedModel
 from attention_lab.interruption import resume
@@ -115,17 +116,32 @@ def test(config: DictConfig) -> None:
 
 
 def predict(config: DictConfig) -> None:
-    """Print the output for each of `inputs`; write `predictions.tsv` and the heatmaps of the first ones."""
+    """Print the output for each of `inputs`; write `predictions.tsv` and the heatmaps of the first ones.
+
+    The output of an empty input is empty, except that a language model continues it.
+    """
     plain, folder = _prepare(config)
     trained, _ = load_trained_model(plain)
-    lines = read_inputs(plain["inputs"], HydraConfig.get().overrides.task)
-    if unseen := trained.unseen_symbols(lines):
-        print(f"Warning: {unseen}", file=sys.stderr)
-    table = _prediction_table(trained, lines)
+    inputs, places = plain["inputs"], Places.of(plain["inputs"])
+    lines = read_inputs(inputs, HydraConfig.get().overrides.task)
+    continued = isinstance(trained.codec, LanguageCodec)
+    readable = {number: line for number, line in enumerate(lines, start=1) if continued or line.strip()}
+    if not readable:
+        raise LabError(f"{places.source or 'inputs'}: there is nothing to predict for")
+    empty = [number for number in range(1, len(lines) + 1) if number not in readable]
+    warnings = (
+        places.empty_warning(empty, len(lines)) if empty else "",
+        trained.unseen_symbols(lines, *places),
+    )
+    for warning in filter(None, warnings):
+        print(f"Warning: {warning}", file=sys.stderr)
+    with places.naming(list(readable)):
+        table = _prediction_table(trained, lines, readable)
     print(table, end="")
     write_atomically(folder / "predictions.tsv", table)
-    paths = save_pictures(trained.observe(lines[:PICTURES]), folder / "attention", plain["pictures_format"])
-    print(f"Heatmaps of {min(len(lines), PICTURES)} inputs: {paths[0].parent}", file=sys.stderr)
+    drawn = list(readable.values())[:PICTURES]
+    paths = save_pictures(trained.observe(drawn), folder / "attention", plain["pictures_format"])
+    print(f"Heatmaps of {len(drawn)} inputs: {paths[0].parent}", file=sys.stderr)
 
 
 def export(config: DictConfig) -> None:
@@ -137,16 +153,27 @@ def export(config: DictConfig) -> None:
         print(f"Exported: {path}")
 
 
-def _prediction_table(trained: TrainedModel[Task], lines: list[str]) -> str:
-    """`input<TAB>output`; with `task.n_best`, `input<TAB>rank<TAB>score<TAB>output` for each output."""
+def _prediction_table(trained: TrainedModel[Task], lines: list[str], readable: dict[int, str]) -> str:
+    """`input<TAB>output`; with `task.n_best`, `input<TAB>rank<TAB>score<TAB>output` for each output.
+
+    Lines that are not `readable` have empty cells.
+    """
     n = trained.task.n_best if isinstance(trained.task, Transduction) else 1
+    texts = list(readable.values())
     if n == 1:
-        rows = zip(lines, trained.predict(lines), strict=True)
-        return "".join(f"{line}\t{output.translate(ESCAPES)}\n" for line, output in rows)
+        found = ([output.translate(ESCAPES)] for output in trained.predict(texts))
+    else:
+        found = (
+            [
+                f"{rank}\t{score:.4f}\t{output.translate(ESCAPES)}"
+                for rank, (output, score) in enumerate(best, 1)
+            ]
+            for best in trained.predict_n_best(texts, n)
+        )
+    cells = dict(zip(readable, found, strict=True))
+    empty = [""] if n == 1 else ["\t\t"]
     return "".join(
-        f"{line}\t{rank}\t{score:.4f}\t{output.translate(ESCAPES)}\n"
-        for line, outputs in zip(lines, trained.predict_n_best(lines, n), strict=True)
-        for rank, (output, score) in enumerate(outputs, start=1)
+        f"{line}\t{cell}\n" for number, line in enumerate(lines, start=1) for cell in cells.get(number, empty)
     )
 
 

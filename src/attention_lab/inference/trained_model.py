@@ -108,17 +108,22 @@ class TrainedModel(Generic[TaskT]):
         batches = (task.codec.encode(lines[start : start + BATCH], start + 1) for start in starts)
         return [found for batch in batches for found in task.n_best_answers(batch, n)]
 
-    def unseen_symbols(self, lines: Sequence[str]) -> str:
+    def unseen_symbols(self, lines: Sequence[str], source: str = "", unit: str = "input") -> str:
         """One line that names the symbols in `lines` that training had none of; empty if there are none.
 
         The model reads each of them as the same unknown symbol.
+
+        Args:
+            lines: the inputs; empty ones have no symbols.
+            source: the file they are from, if any.
+            unit: what one of them is called.
         """
         tokenizer = _input_tokenizer(self.codec)
         if tokenizer is None:
             return ""
-        sequences = (tokenizer.tokens(line) for line in lines)
-        terms = Terms(examples="inputs")
-        return unseen_symbols(sequences, tokenizer.vocabulary, "the inputs", terms, "input")
+        sequences = (tokenizer.tokens(line) if line.strip() else () for line in lines)
+        terms = Terms(examples=f"{unit}s")
+        return unseen_symbols(sequences, tokenizer.vocabulary, source or "the inputs", terms, unit)
 
     def observe(self, lines: Sequence[str]) -> list[Observation]:
         """The outputs and the weights of every attention behind them; for `lines` see `predict`."""
