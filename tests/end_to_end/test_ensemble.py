@@ -169,7 +169,7 @@ def test_every_example_is_written_down_with_its_edits(command) -> None:
         assert f"{name}_low" not in done.out
 
     text = (done.folder / "errors.md").read_text()
-    assert f"{sum(map(bool, edits))} of 12 outputs equal none" in text
+    assert f"{sum(map(bool, edits))} of 12 outputs are wrong" in text
     assert f"it takes {sum(edits)} edits" in text
     assert "Commonest errors" in done.out
     ranked = sorted(range(12), key=lambda row: (-edits[row] / lengths[row], row))

@@ -33,7 +33,7 @@ def test_a_transduction_leaves_its_predictions_its_errors_and_heatmaps(pictures:
     assert rows[0] == ["source", "output", "reference", "edits"]
     assert [row[0] for row in rows[1:]] == task._source_texts(split[torch.arange(4)])
     assert [table.title for table in tables] == [*["Samples"] * bool(pictures), "Commonest errors"]
-    assert f"{len(rows) - 1} outputs equal none of their references" in (tmp_path / "errors.md").read_text()
+    assert f"{len(rows) - 1} outputs are wrong. They differ" in (tmp_path / "errors.md").read_text()
     drawn = [len(list((tmp_path / "attention" / part).glob("*.png"))) for part in ("", "worst")]
     assert drawn == [3 * pictures, 3 * pictures]  # encoder, self and cross attention
 
@@ -60,12 +60,16 @@ def test_errors_show_the_examples_own_texts(tmp_path: Path, monkeypatch: pytest.
         "c\ty <unk>\ty ñ é\t1",
     ]
     assert (tmp_path / "confusions.tsv").read_text(encoding="utf-8").splitlines()[1:] == [
-        "é → y\t1\tné: x y (x é)",
-        "ñ → y\t1\tb: y (ñ)",
+        "é (not in training) → y\t1\tné: x y (x é)",
+        "ñ (not in training) → y\t1\tb: y (ñ)",
         "<unk> → (nothing)\t1\tc: y <unk> (y ñ é)",
     ]
     page = (tmp_path / "errors.md").read_text(encoding="utf-8")
-    assert "it takes 3 edits from them" in page
+    assert (
+        "3 of 3 outputs are wrong. They differ from their references by 3 edits: 2 substitutions, "
+        "1 deletion, 0 insertions. The references of all 3 have 6 symbols."
+    ) in page
+    assert f"\n\n{data.unseen.test}.\n" in page and "are never written: 'é', 'ñ' (in 3 of" in page
     assert "| né | x y | x é | 1 |" in page
     assert task.observe(batch)[1].input == "né" and task.observe(batch)[1].expected == "x é"
 

@@ -24,6 +24,8 @@ CONSOLE, LISTED, WORST = 10, 100, 20
 """Most confusions on the console, most in `errors.md`, and most examples listed there."""
 LONGEST = 3000
 """Most characters of a table cell in `errors.md`."""
+NOT_IN_TRAINING = " (not in training)"
+"""Marks an expected symbol that the model cannot write."""
 Row = tuple[str, str, str]
 
 
@@ -43,7 +45,7 @@ class ErrorAnalysis(NamedTuple):
 
 
 def write_error_analysis(
-    examples: Sequence[ScoredExample], codec: Codec, split: Split, folder: Path
+    examples: Sequence[ScoredExample], codec: Codec, split: Split, folder: Path, unseen: str = ""
 ) -> ErrorAnalysis:
     """Write `predictions.tsv`, `confusions.tsv` and `errors.md` of a test.
 
@@ -52,6 +54,7 @@ def write_error_analysis(
         codec: ids to text.
         split: the part of the data that was tested.
         folder: the run's folder.
+        unseen: the line about symbols of this part that never occur in training, if there are any.
     """
     judged = _by_row(examples, split)
     table = [("source", "output", "reference", "edits"), *(_texts(codec, one) for one in judged.values())]
@@ -59,16 +62,16 @@ def write_error_analysis(
 
     wrong = {row: one for row, one in judged.items() if one.edits}
     mistaken = list(wrong.values())
-    unseen = sorted({symbol for one in mistaken for symbol in one.unseen})
-    numbers = {symbol: len(codec.target.vocabulary) + place for place, symbol in enumerate(unseen)}
+    symbols = sorted({symbol for one in mistaken for symbol in one.unseen})
+    numbers = {symbol: len(codec.target.vocabulary) + place for place, symbol in enumerate(symbols)}
     found = confusions((one.output, _with_unseen(one, numbers)) for one in mistaken)
     rows = [
-        (_name(codec, one, unseen), str(one.times), _example(codec, mistaken[one.example])) for one in found
+        (_name(codec, one, symbols), str(one.times), _example(codec, mistaken[one.example])) for one in found
     ]
     _write_table(folder / "confusions.tsv", [CONFUSIONS, *rows[:LISTED]])
     worst = sorted(wrong, key=lambda row: (-wrong[row].rate, row))
     shown = [_texts(codec, wrong[row]) for row in worst[:WORST]]
-    write_atomically(folder / "errors.md", _markdown(judged, found, rows, shown))
+    write_atomically(folder / "errors.md", _markdown(judged, found, rows, shown, unseen))
     return ErrorAnalysis(ConsoleTable("Commonest errors", COLUMNS, rows[:CONSOLE], right=(1,)), worst)
 
 
@@ -109,7 +112,7 @@ def _visible(codec: Codec, symbol: int, unseen: Sequence[str]) -> str:
     vocabulary = codec.target.vocabulary
     known = symbol < len(vocabulary)
     text = vocabulary.symbol(symbol) if known else unseen[symbol - len(vocabulary)]
-    return "␣" if text.isspace() else text
+    return ("␣" if text.isspace() else text) + ("" if known else NOT_IN_TRAINING)
 
 
 def _example(codec: Codec, one: ScoredExample) -> str:
@@ -121,6 +124,7 @@ def _markdown(
     found: Sequence[Confusion],
     rows: Sequence[Row],
     worst: Sequence[Sequence[str]],
+    unseen: str,
 ) -> str:
     """The commonest confusions and the worst examples as Markdown."""
     kinds: Counter[str] = Counter()
@@ -134,9 +138,11 @@ def _markdown(
     )
     parts = [
         "# Errors",
-        f"{mistaken:,} of {len(judged):,} outputs equal none of their references. The nearest ones have "
-        f"{symbols:,} symbols, and it takes {kinds.total():,} edits from them to the outputs: {named}.",
+        f"{mistaken:,} of {len(judged):,} outputs are wrong. They differ from their references by "
+        f"{kinds.total():,} edits: {named}. The references of all {len(judged):,} have {symbols:,} symbols.",
     ]
+    if unseen:
+        parts.append(f"{markdown_text(unseen, LONGEST)}.")
     if rows:
         parts += ["## The commonest", _table(COLUMNS, rows[:LISTED])]
         if len(rows) > LISTED:
