@@ -91,3 +91,42 @@ def test_output_without_a_reader_is_discarded() -> None:
         assert os.fstat(writes).st_rdev == Path(os.devnull).stat().st_rdev
     finally:
         os.close(writes)
+
+
+def test_a_message_does_not_land_in_an_unfinished_line(tmp_path: Path) -> None:
+    """The line of a job of a sweep stays open until the job ends."""
+    file = tmp_path / "both"
+    number = os.open(file, os.O_WRONLY | os.O_CREAT)
+    try:
+        stdout = Output(number, "wb", closefd=False)
+        stderr = Output(os.dup(number), "wb", above=stdout)
+        stdout.write(b"Sweep\n1/2  seed=1  ")
+        stderr.write(b"Warning: a\nWarning: b\n")
+        stdout.write(b"error 0.1\n")
+        stderr.write(b"Warning: c\n")
+        stdout.write(b"\rtraining 10%")
+        stderr.write(b"d\n")
+        stderr.close()
+        assert file.read_bytes() == (
+            b"Sweep\n1/2  seed=1  \nWarning: a\nWarning: b\n1/2  seed=1  error 0.1\nWarning: c\n"
+            b"\rtraining 10%d\n"
+        )
+        other = tmp_path / "other"
+        with other.open("wb") as elsewhere:
+            stdout.write(b"\n2/2  seed=2  ")
+            Output(elsewhere.fileno(), "wb", closefd=False, above=stdout).write(b"Warning: e\n")
+        assert other.read_text() == "Warning: e\n" and file.read_text().endswith("2/2  seed=2  ")
+    finally:
+        os.close(number)
+
+
+def test_on_a_terminal_a_message_takes_the_place_of_an_unfinished_line() -> None:
+    reads, writes = os.openpty()
+    try:
+        stdout = Output(writes, "wb", closefd=False)
+        stdout.write(b"1/2  seed=1  ")
+        Output(writes, "wb", closefd=False, above=stdout).write(b"Warning: a\n")
+        assert os.read(reads, 99) == b"1/2  seed=1  \r\x1b[KWarning: a\r\n1/2  seed=1  "
+    finally:
+        os.close(reads)
+        os.close(writes)

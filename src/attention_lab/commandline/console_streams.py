@@ -10,7 +10,8 @@ import os
 import sys
 from typing import Any, TextIO
 
-_STREAMS = ((0, "stdin"), (1, "stdout"), (2, "stderr"))
+_STANDARD = (0, 1, 2)
+_LONGEST_LINE = 1000  # bytes of an unfinished line that are remembered
 
 
 def prepare() -> None:
@@ -23,25 +24,29 @@ def prepare() -> None:
     Raises:
         SystemExit: an argument or the name of the current folder is not UTF-8.
     """
-    while (number := os.open(os.devnull, os.O_RDWR)) <= _STREAMS[-1][0]:
+    while (number := os.open(os.devnull, os.O_RDWR)) <= _STANDARD[-1]:
         os.set_inheritable(number, True)
     os.close(number)
     if codecs.lookup(sys.getfilesystemencoding()).name == "ascii":
         os.environ.setdefault("PYTHONIOENCODING", "ascii:backslashreplace")  # the console stays as it is
         os.environ["PYTHONUTF8"] = "1"  # for child processes
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
-    for number, name in _STREAMS:
-        setattr(sys, name, _opened(number, name, getattr(sys, name)))
+    sys.stdin = _opened_input(sys.stdin)
+    stdout = Output(1, "wb", closefd=False)
+    sys.stdout = _opened_output("stdout", stdout, sys.stdout)
+    sys.stderr = _opened_output("stderr", Output(2, "wb", closefd=False, above=stdout), sys.stderr)
     for text in (*sys.argv, os.getcwd()):  # noqa: PTH109  # only the text is needed
         if not _is_utf8(text):
             sys.exit(f"Error: {text} is not UTF-8: choose another name")
 
 
-def _opened(number: int, name: str, given: TextIO | None) -> TextIO:
-    """A replacement for a standard stream, which is None if its descriptor was closed at the start."""
-    if name == "stdin":
-        return open(number, encoding="utf-8", closefd=False) if given is None else given
-    output = Output(number, "wb", closefd=False)
+def _opened_input(given: TextIO | None) -> TextIO:
+    """Standard input, which is None if its descriptor was closed at the start."""
+    return open(0, encoding="utf-8", closefd=False) if given is None else given
+
+
+def _opened_output(name: str, output: "Output", given: TextIO | None) -> TextIO:
+    """A replacement for a standard output stream, which is None if its descriptor was closed at the start."""
     output.name = f"<{name}>"
     return io.TextIOWrapper(
         io.BufferedWriter(output),
@@ -53,17 +58,47 @@ def _opened(number: int, name: str, given: TextIO | None) -> TextIO:
 
 
 class Output(io.FileIO):
-    """A raw output stream that discards everything written after its reader has gone."""
+    """A raw output stream that discards everything written after its reader has gone.
+
+    Args:
+        file: the descriptor.
+        mode: "wb".
+        closefd: whether closing the stream closes the descriptor.
+        above: another stream; if both go to the same place and its last line is unfinished, as that of a
+            running job of a sweep, lines are written above that one.
+    """
 
     name: Any
 
+    def __init__(self, file: int, mode: str, closefd: bool = True, above: "Output | None" = None) -> None:
+        super().__init__(file, mode, closefd=closefd)
+        self._above, self._unfinished = above, b""
+
     def write(self, data: Any) -> int | None:  # type: ignore[override]
         """Write bytes. Raises OSError, once, if that fails for another reason than a missing reader."""
+        content = bytes(data)
+        line = b"" if self._above is None else self._above._unfinished
+        moved = line and b"\r" not in line and content.endswith(b"\n") and self._shares_console()
+        if moved:
+            self._write(b"\r\x1b[K" if self.isatty() else b"\n")
+        written = self._write(content)
+        if moved:
+            self._write(line)
+        self._unfinished = (self._unfinished + content[:written]).rpartition(b"\n")[2][-_LONGEST_LINE:]
+        return written
+
+    def _shares_console(self) -> bool:
+        try:
+            return self._above is not None and os.path.sameopenfile(self.fileno(), self._above.fileno())
+        except OSError:
+            return False
+
+    def _write(self, data: bytes) -> int | None:
         try:
             return super().write(data)
         except BrokenPipeError:
             self._discard_output()
-            return memoryview(data).nbytes
+            return len(data)
         except OSError as error:
             self._discard_output()  # or it would fail again when Python exits
             raise OSError(error.errno, error.strerror, self.name) from None

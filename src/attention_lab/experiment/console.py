@@ -59,11 +59,13 @@ def warn_of_data(data: "DataModule", stage: str) -> None:
     if (in_sweep() and HydraConfig.get().job.num > 0) or not is_rank_zero():
         return
     unseen = (data.unseen.test,) if stage == "test" else (data.unseen.validation, data.unseen.test)
-    for line in filter(None, (data.shared, *unseen)):
-        print(f"Warning: {line}", file=sys.stderr)
     given = keys(HydraConfig.get().overrides.task)
-    for line in (hint for option, hint in data.hints.items() if option not in given):
-        print(f"Hint: {line}", file=sys.stderr)
+    lines = [
+        *(f"Warning: {line}" for line in dict.fromkeys((data.shared, *unseen)) if line),
+        *(f"Hint: {hint}" for option, hint in data.hints.items() if option not in given),
+    ]
+    if lines:  # written at once, above the line of a job of a sweep
+        sys.stderr.write("".join(f"{line}\n" for line in lines))
 
 
 def in_sweep() -> bool:

@@ -137,7 +137,7 @@ def predict(config: DictConfig) -> None:
         print(f"Warning: {warning}", file=sys.stderr)
     with places.naming(list(readable)):
         table = _prediction_table(trained, lines, readable)
-    print(table, end="")
+    print(table, end="", flush=True)
     write_atomically(folder / "predictions.tsv", table)
     drawn = list(readable.values())[:PICTURES]
     paths = save_pictures(trained.observe(drawn), folder / "attention", plain["pictures_format"])

@@ -150,9 +150,7 @@ class Transduction(SequenceWriting, Task):
         """Write heatmaps, also of the worst outputs, `predictions.tsv` and `errors.md`."""
         tables = super().write_artifacts(folder, data, pictures)
         split = data.parts.test
-        commonest, worst = write_error_analysis(
-            self.judged, self.codec, split, folder, data.unseen.test
-        )
+        commonest, worst = write_error_analysis(self.judged, self.codec, split, folder, data.unseen.test)
         if pictures and worst:
             batch = move_data_to_device(split[torch.tensor(worst[:pictures])], self.device)
             self.eval()
