@@ -96,6 +96,11 @@ def test_a_word_is_in_its_file_name(tmp_path: Path) -> None:
     assert save_pictures([_observation("it's")], tmp_path)[1].name == "01_it-s_decoder.png"
 
 
+def test_a_long_input_is_cut_in_its_file_name(tmp_path: Path) -> None:
+    path = save_pictures([_observation("nine hundred and eighty - one")], tmp_path)[1]
+    assert path.name == "01_nine-hundred-and-eighty_decoder.png"
+
+
 def test_attention_to_a_picture_is_drawn_over_it(tmp_path: Path) -> None:
     cells = torch.softmax(torch.randn(2, 3, 8), -1)
     places = [f"r{row}c{column}" for column in range(4) for row in range(2)]

@@ -121,8 +121,8 @@ def save_pictures(observations: list[Observation], folder: Path, kind: Format = 
 
 
 def _file_name(text: str, limit: int = 24) -> str:
-    """The words of a short text for a file name; empty for a long one."""
-    return "" if len(text) > limit else re.sub(r"[^\w-]+", "-", text).strip("-")
+    """The words of a text for a file name, a long one cut."""
+    return re.sub(r"[^\w-]+", "-", text[: 10 * limit]).strip("-")[:limit].rstrip("-")
 
 
 def _short(text: str, limit: int = 60) -> str:
