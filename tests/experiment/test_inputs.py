@@ -42,3 +42,10 @@ def test_errors_name_the_input_by_its_own_number(inputs: Any, said: str) -> None
     assert str(raised.value) == said
     with pytest.raises(LabError, match="no line"), Places.of(inputs).naming([3]):
         raise LabError("no line")
+
+
+def test_a_missing_file_may_be_meant_as_an_input() -> None:
+    with pytest.raises(
+        LabError, match=r"No such file .*; a single input is written 'inputs=\[twenty-one\]'$"
+    ):
+        read_inputs("twenty-one")

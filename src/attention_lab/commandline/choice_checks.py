@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from attention_lab.commandline.incompatible import find_incompatibility
 from attention_lab.commandline.option_checks import check_arguments
 from attention_lab.commandline.option_ranges import LARGEST_SEED, check_ranges
-from attention_lab.commandline.overrides import listed_texts, parse
+from attention_lab.commandline.overrides import listed_texts, parse, split
 from attention_lab.errors import LabError
 
 REQUIRED_EXTRAS = {
@@ -48,8 +48,28 @@ def check_choices(folder: str, arguments: Sequence[str] | None = None) -> None:
         for argument in arguments:
             _check_choice(argument, root)
         check_arguments(arguments, root)
+        _check_single_values(arguments, root)
     except LabError as error:
         sys.exit(f"Error: {error}")
+
+
+def _check_single_values(arguments: Sequence[str], root: Path) -> None:
+    """Raise LabError for several values of an option outside a sweep."""
+    if any(re.match(r"-m$|--multirun$|hydra\.mode=|experiment=|sweep=", one) for one in arguments):
+        return  # experiments may be sweeps
+    for argument in arguments:
+        try:
+            override = parse(argument)
+        except LabError:
+            continue  # a flag
+        if not override.is_sweep_override():
+            continue
+        if "," not in argument or (root / override.key_or_group).is_dir():
+            raise LabError(f"{argument} has several values: add -m to run each of them in a sweep")
+        _, key, value = split(argument)
+        raise LabError(
+            f"{argument} has several values: for a list write '{key}=[{value}]', for a sweep add -m"
+        )
 
 
 def _check_choice(argument: str, root: Path) -> None:

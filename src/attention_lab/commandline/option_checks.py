@@ -122,7 +122,8 @@ def _with_owners(message: str, one: Override, chosen: Sequence[Override], root: 
     if not owners:
         return message
     have = "has" if len(owners) == 1 else "have"
-    return f"{message.partition('; did you mean')[0]}; {group}={', '.join(owners)} {have} it"
+    first = re.split("; did you mean|; if its class", message)[0]
+    return f"{first}; {group}={', '.join(owners)} {have} it"
 
 
 def _select(known: Defaults, key: str) -> tuple[bool, Any]:

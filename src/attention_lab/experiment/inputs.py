@@ -4,6 +4,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from attention_lab.commandline.overrides import list_items, split, write
@@ -82,7 +83,7 @@ def read_inputs(inputs: Any, given: Iterable[str] = ()) -> list[str]:
         lines = list_items(typed[-1]) if typed else [write(line) for line in inputs]
     else:
         stream = STREAM.fullmatch(str(inputs))
-        text = read_text(str(inputs)) if stream is None else _read_stream(str(inputs), stream)
+        text = _read_file(str(inputs)) if stream is None else _read_stream(str(inputs), stream)
         lines = text.split("\n")
     if not lines:
         raise LabError(f"inputs={inputs}: there is nothing to predict for")
@@ -93,6 +94,15 @@ def check_inputs(inputs: Any, given: Iterable[str] = ()) -> None:
     """Raise the LabError of `read_inputs` early; a stream, which can be read only once, is left for later."""
     if not (isinstance(inputs, str) and STREAM.fullmatch(inputs)):
         read_inputs(inputs, given)
+
+
+def _read_file(path: str) -> str:
+    try:
+        return read_text(path)
+    except LabError as error:
+        if Path(path).exists():
+            raise
+        raise LabError(f"{error}; a single input is written 'inputs=[{path}]'") from None
 
 
 def _read_stream(name: str, stream: re.Match[str]) -> str:

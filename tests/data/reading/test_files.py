@@ -22,6 +22,9 @@ def refusal(file: Path, content: bytes, columns: list[str] | None = None) -> str
     return text.removeprefix(str(file))
 
 
+CHOOSE = "; choose columns with data.inputs=[...] and data.target=..."
+
+
 @pytest.mark.parametrize("columns", [None, ["x"]])
 def test_unreadable_files(file: Path, tmp_path: Path, columns: list[str] | None) -> None:
     assert refusal(file, b"", columns) == ": the file is empty"
@@ -53,7 +56,7 @@ def test_unusual_characters_end_no_line(file: Path) -> None:
     ("content", "expected"),
     [
         (b"a\tb\nc d\n", ":2: 0 tabs where one is needed: source<TAB>target"),
-        (b"a\tb\n\nc\td\n", ":2: 0 tabs where one is needed: source<TAB>target"),
+        (b"a\tb\n\nc\td\n", ":2: the line is empty; remove it, or write source<TAB>target"),
         (b"a\tb\tc\n", ":1: 2 tabs where one is needed: source<TAB>target"),
         (b"a\tb\n \tb\n", ":2: the source is empty; a line is source<TAB>target"),
         (b"a\t\n", ":1: the target is empty; a line is source<TAB>target"),
@@ -71,9 +74,9 @@ def test_csv_columns_are_found_by_name(file: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (b"x,z\n1,2\n", ":1: column 'y' is not in the header: x, z"),
-        (b"x;y\n1;2\n", ":1: column 'x' is not in the header: x;y"),
-        (b"x,y,x\n1,2,3\n", ":1: column 'x' is twice or more in the header: x, y, x"),
+        (b"x,z\n1,2\n", f":1: column 'y' is not in the header: x, z{CHOOSE}"),
+        (b"x;y\n1;2\n", f":1: column 'x' is not in the header: x;y{CHOOSE}"),
+        (b"x,y,x\n1,2,3\n", f":1: column 'x' is twice or more in the header: x, y, x{CHOOSE}"),
         (b"x,y\n1,2\n3\n", ":3: 1 fields where the header has 2"),
         (b"x,y\n1,2\n\n3,4\n", ":3: 0 fields where the header has 2"),
         (b"x,y\n1,2,3\n", ":2: 3 fields where the header has 2"),

@@ -86,7 +86,10 @@ def read_csv(path: str, columns: Sequence[str]) -> list[list[float]]:
         for column in columns:
             if header.count(column) != 1:
                 found = "twice or more" if column in header else "not"
-                raise LabError(f"{path}:1: column {column!r} is {found} in the header: {', '.join(header)}")
+                raise LabError(
+                    f"{path}:1: column {column!r} is {found} in the header: {', '.join(header)}; "
+                    "choose columns with data.inputs=[...] and data.target=..."
+                )
         places = [(header.index(column), column) for column in columns]
         for fields in reader:
             place = f"{path}:{reader.line_num}"
@@ -119,6 +122,8 @@ def read_columns(path: str, names: Sequence[str]) -> list[Row]:
     layout, needed = "<TAB>".join(names), "one" if len(names) == 2 else "two"
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         place, fields = f"{path}:{number}", line.split("\t")
+        if not line.strip():
+            raise LabError(f"{place}: the line is empty; remove it, or write {layout}")
         if len(fields) != len(names):
             verb = "is" if len(names) == 2 else "are"
             raise LabError(f"{place}: {len(fields) - 1} tabs where {needed} {verb} needed: {layout}")
