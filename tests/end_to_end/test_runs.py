@@ -153,18 +153,6 @@ def test_predicting_rebuilds_everything_from_the_checkpoint(command, tmp_path: P
     assert from_file.out.splitlines() == lines[:2]
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(words.read_bytes())))
     assert command("stage=predict", f"ckpt_path={moved}", "inputs=-").out == from_file.out
-    words.write_text("abc\n\n \nzzz\n")
-    some_empty = command("stage=predict", f"ckpt_path={moved}", f"inputs={words}", "task.n_best=1")
-    assert some_empty.out.splitlines() == [lines[0], "\t", " \t", lines[1]]
-    assert f"Warning: 2 of 4 lines in {words} are empty, first line 2: their outputs are empty too\n" in (
-        some_empty.err
-    )
-    assert f" in {words} never occurs in training" in some_empty.err and "first in line 4)" in some_empty.err
-    several = command("stage=predict", f"ckpt_path={moved}", "inputs=[abc,'']", "task.n_best=2")
-    assert several.out.splitlines()[2:] == ["\t\t\t"]
-    assert "Warning: 1 of 2 inputs is empty, first input 2: its output is empty too\n" in several.err
-    none = command("stage=predict", f"ckpt_path={moved}", "inputs=['']")
-    assert none.err == "Error: inputs: there is nothing to predict for\n"
     trained = attention_lab.load(moved)
     assert trained.predict(["abc", "zzz"]) == [line.split("\t")[1] for line in lines[:2]]
     (seen,) = trained.observe(["abc"])

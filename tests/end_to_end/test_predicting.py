@@ -1,0 +1,22 @@
+"""What stage=predict answers for inputs that are empty."""
+
+from pathlib import Path
+
+
+def test_empty_inputs_have_empty_outputs(command, tmp_path: Path) -> None:
+    sizes = ["data.train_size=20", "data.validation_size=4", "data.test_size=4", "model.hidden_size=4"]
+    fitted = command("model=seq2seq", "data=reverse", *sizes, "trainer.max_epochs=1", "pictures=0")
+    lines = command("stage=predict", f"ckpt_path={fitted.folder}", "inputs=[abc,zzz]").out.splitlines()
+    words = tmp_path / "words.txt"
+    words.write_text("abc\n\n \nzzz\n")
+    some_empty = command("stage=predict", f"ckpt_path={fitted.folder}", f"inputs={words}", "task.n_best=1")
+    assert some_empty.out.splitlines() == [lines[0], "\t", " \t", lines[1]]
+    assert f"Warning: 2 of 4 lines in {words} are empty, first line 2: their outputs are empty too\n" in (
+        some_empty.err
+    )
+    assert f" in {words} never occurs in training" in some_empty.err and "first in line 4)" in some_empty.err
+    several = command("stage=predict", f"ckpt_path={fitted.folder}", "inputs=[abc,'']", "task.n_best=2")
+    assert several.out.splitlines()[2:] == ["\t\t\t"]
+    assert "Warning: 1 of 2 inputs is empty, first input 2: its output is empty too\n" in several.err
+    none = command("stage=predict", f"ckpt_path={fitted.folder}", "inputs=['']")
+    assert none.err == "Error: inputs: there is nothing to predict for\n"
