@@ -81,6 +81,7 @@ class Progress(TQDMProgressBar):
         for bar in (self._val_progress_bar, self._train_progress_bar):
             if bar is not None:
                 bar.close()
+        sys.stdout.flush()  # the bar leaves the return to the start of the line in the buffer
 
     def get_metrics(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> dict[str, Any]:
         """The metrics on the bar: the training loss."""
