@@ -9,7 +9,7 @@ from attention_lab.viz.cells import OUTLINE, cell_pixels, outline_gold, shades
 
 
 def paint(heatmap: Heatmap, cell: int = 8, block: int = 1) -> Pixels:
-    return cell_pixels(heatmap, cell, block, "linear", 1.0)
+    return cell_pixels(heatmap, (cell, cell), (block, block), "linear", 1.0)
 
 
 def test_shades_by_hand() -> None:
@@ -70,7 +70,7 @@ def test_outline_surrounds_the_gold_cell_and_hides_none_of_it(cell: int, reach: 
     heatmap = Heatmap(np.full((3, 4), 0.5), gold=np.array([-1, 2, -1]))
     place = np.pad(paint(heatmap, cell), OUTLINE)
     before = place.copy()
-    outline_gold(place, heatmap, cell, 1)
+    outline_gold(place, heatmap, (cell, cell), (1, 1))
     top, left = OUTLINE + cell, OUTLINE + 2 * cell
     gold = np.zeros_like(place, dtype=bool)
     gold[top - reach : top + cell + reach, left - reach : left + cell + reach] = True
@@ -83,7 +83,7 @@ def test_gold_cells_that_touch_keep_their_weights() -> None:
     heatmap = Heatmap(np.random.default_rng(0).random((6, 6)), gold=np.array([0, 1, 1, 2, 5, 5]))
     plain = paint(heatmap, 3)
     place = np.pad(plain, OUTLINE)
-    outline_gold(place, heatmap, 3, 1)
+    outline_gold(place, heatmap, (3, 3), (1, 1))
     inside = heatmap.golden.repeat(3, 0).repeat(3, 1)
     np.testing.assert_array_equal(place[OUTLINE:-OUTLINE, OUTLINE:-OUTLINE][inside], plain[inside])
 

@@ -29,8 +29,8 @@ def panel(image: Image.Image, maps: Sequence[Heatmap], number: int) -> Pixels:
     row, column = divmod(number, layout.columns)
     left = MARGIN + column * layout.across + layout.left
     top = MARGIN + row * layout.down + CAPTION
-    queries, keys = maps[number].weights.shape
-    return np.asarray(image)[top : top + queries * layout.cell, left : left + keys * layout.cell]
+    (queries, keys), (down, across) = maps[number].weights.shape, layout.cell
+    return np.asarray(image)[top : top + queries * down, left : left + keys * across]
 
 
 def middles(pixels: Pixels, shape: tuple[int, int]) -> Pixels:
@@ -149,6 +149,20 @@ def test_labels_are_all_there_at_forty_tokens_and_thinned_beyond(axis: str) -> N
     assert set(left_out) == {drawn[0]}
 
 
+@pytest.mark.parametrize(("queries", "keys"), [(6, 50), (50, 6), (6, 60), (30, 50), (2, 12)])
+def test_a_long_map_has_room_for_the_label_of_each_row_and_key(queries: int, keys: int) -> None:
+    maps = [Heatmap(np.zeros((queries, keys)), "head", ["m"] * queries, ["m"] * keys)]
+    layout = arrange(maps, None)
+    assert layout.step == (1, 1) and not layout.turned
+    assert min(layout.cell) >= layout.label_size and max(layout.cell) <= 2 * min(layout.cell)
+    assert layout.slot >= fonts.label_mask("m", layout.label_size).shape[1] - 2
+
+
+def test_few_rows_of_many_keys_are_neither_thin_nor_joined() -> None:
+    layout = arrange([Heatmap(np.zeros((6, 900)), "head", ["m"] * 6, ["m"] * 900)], None)
+    assert layout.block[0] == 1 and layout.cell[0] >= layout.label_size and layout.step[0] == 1
+
+
 def test_labels_wider_than_a_cell_read_upwards() -> None:
     def height(keys: list[str]) -> int:
         return draw_heatmaps([Heatmap(np.zeros((9, 4)), keys=keys)]).size[1]
@@ -161,8 +175,8 @@ def test_labels_reading_upwards_keep_apart() -> None:
     maps = [Heatmap(np.zeros((9, 4)), keys=["wonderful"] * 4)]
     layout = arrange(maps, None)
     left, top = MARGIN + layout.left, MARGIN + CAPTION + layout.height + 2
-    band = np.asarray(draw_heatmaps(maps))[top : top + layout.depth, left : left + 4 * layout.cell]
-    inked = (band > PAPER).any(axis=0).reshape(4, layout.cell)
+    band = np.asarray(draw_heatmaps(maps))[top : top + layout.depth, left : left + 4 * layout.cell[1]]
+    inked = (band > PAPER).any(axis=0).reshape(4, layout.cell[1])
     assert not inked[:, [0, -1]].any() and inked.any(axis=1).all()
 
 
@@ -171,7 +185,7 @@ def test_query_labels_are_whole_where_there_is_room() -> None:
     layout = arrange(maps, None)
     mask = fonts.label_mask("agreement", layout.label_size)
     right = MARGIN + layout.left - SPACE
-    top = MARGIN + CAPTION + layout.cell // 2 - mask.shape[0] // 2
+    top = MARGIN + CAPTION + layout.cell[0] // 2 - mask.shape[0] // 2
     drawn = np.asarray(draw_heatmaps(maps))[top : top + mask.shape[0], right - mask.shape[1] : right]
     np.testing.assert_array_equal(drawn >= (PAPER + INK) // 2, mask > 127)
 

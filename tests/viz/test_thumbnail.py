@@ -70,6 +70,15 @@ def test_every_head_has_its_title_and_most_of_the_title_is_seen() -> None:
     assert long.width > short.width
 
 
+def test_each_key_has_its_label_where_the_picture_is_wide_enough() -> None:
+    def drawn(changed: int) -> bytes:
+        keys = ["m"] * 11
+        keys[changed] = "W"
+        return to_png(draw_thumbnail([Heatmap(np.zeros((11, 11)), "head 1", ["m"] * 11, keys)]))
+
+    assert len({drawn(changed) for changed in range(11)}) == 11
+
+
 def test_nothing_to_draw() -> None:
     with pytest.raises(ValueError, match="no heatmaps"):
         draw_thumbnail([])

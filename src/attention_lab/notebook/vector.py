@@ -105,7 +105,7 @@ class _Panel:
         return "".join(paths)
 
     def _image(self, left: float, upper: float, top: float) -> str:
-        image = Image.fromarray(cell_pixels(self.heatmap, 1, 1, "linear", top))
+        image = Image.fromarray(cell_pixels(self.heatmap, (1, 1), (1, 1), "linear", top))
         image.putpalette(PALETTE.tobytes())
         rows, columns = self.heatmap.weights.shape
         data = b64encode(to_png(image)).decode()

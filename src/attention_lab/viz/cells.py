@@ -14,6 +14,8 @@ from attention_lab.viz.canvas import BAD, GOLD, PAPER, SHADES, Pixels
 Scale = Literal["linear", "sqrt"]
 Flags = npt.NDArray[np.bool_]
 T = TypeVar("T", bound=np.generic)
+Sides = tuple[int, int]
+"""Down and across: the pixels of a cell, or the weights that share one."""
 
 OUTLINE = 2
 """Pixels by which the outline of a gold cell reaches beyond the cell."""
@@ -113,15 +115,16 @@ def hatching(height: int, width: int) -> Pixels:
 _DIAGONALS = np.array([20, 8, 4, 4, 4, 8], dtype=np.uint8) + np.uint8(PAPER)
 
 
-def cell_pixels(heatmap: Heatmap, cell: int, block: int, scale: Scale, maximum: float) -> Pixels:
-    """Paint a map, `cell` pixels a cell, where a cell is the largest of `block` x `block` weights.
+def cell_pixels(heatmap: Heatmap, cell: Sides, block: Sides, scale: Scale, maximum: float) -> Pixels:
+    """Paint a map, `cell` pixels a cell, where a cell is the largest of a block of weights.
 
-    Shape: [ceil(Q / block) * cell, ceil(K / block) * cell].
+    Shape: [ceil(Q / block[0]) * cell[0], ceil(K / block[1]) * cell[1]].
     """
     attended = _pool(heatmap.attended, block)  # so a block is hatched only if all of it is masked
     pixels = _grow(shades(_pool(heatmap.shown, block), scale, maximum), cell)
-    if cell >= 10:
-        pixels[cell::cell] = pixels[:, cell::cell] = PAPER + 5
+    if min(cell) >= 10:
+        down, across = cell
+        pixels[down::down] = pixels[:, across::across] = PAPER + 5
     if not attended.all():
         np.copyto(pixels, hatching(*pixels.shape), where=_grow(~attended, cell))
     if heatmap.bad.any():
@@ -129,13 +132,13 @@ def cell_pixels(heatmap: Heatmap, cell: int, block: int, scale: Scale, maximum: 
     return pixels
 
 
-def outline_gold(place: Pixels, heatmap: Heatmap, cell: int, block: int) -> None:
+def outline_gold(place: Pixels, heatmap: Heatmap, cell: Sides, block: Sides) -> None:
     """Outline the gold cells in `place`, which is the map's pixels and a border of OUTLINE more.
 
     The line runs outside the cells, so it hides no gold weight, however small the cell.
     """
     inside = np.pad(_grow(_pool(heatmap.golden, block), cell), OUTLINE)
-    reach = OUTLINE if cell >= 6 else 1
+    reach = OUTLINE if min(cell) >= 6 else 1
     place[_widen(_widen(inside, reach).T, reach).T & ~inside] = GOLD
 
 
@@ -148,13 +151,12 @@ def _widen(flags: Flags, reach: int) -> Flags:
     return wide
 
 
-def _pool(values: npt.NDArray[T], block: int) -> npt.NDArray[T]:
-    if block == 1:
-        return values
-    for axis in (0, 1):
-        values = np.maximum.reduceat(values, np.arange(0, values.shape[axis], block), axis=axis)
+def _pool(values: npt.NDArray[T], block: Sides) -> npt.NDArray[T]:
+    for axis, count in enumerate(block):
+        if count > 1:
+            values = np.maximum.reduceat(values, np.arange(0, values.shape[axis], count), axis=axis)
     return values
 
 
-def _grow(values: npt.NDArray[T], cell: int) -> npt.NDArray[T]:
-    return values.repeat(cell, axis=0).repeat(cell, axis=1)
+def _grow(values: npt.NDArray[T], cell: Sides) -> npt.NDArray[T]:
+    return values.repeat(cell[0], axis=0).repeat(cell[1], axis=1)

@@ -108,14 +108,14 @@ def _panel(
 
 def summary(heatmap: Heatmap, layout: Layout) -> str:
     """What stands beside the title of a map."""
-    pooled = f" · largest of {layout.block} x {layout.block} a cell" if layout.block > 1 else ""
+    pooled = " · largest of {} x {} a cell".format(*layout.block) if max(layout.block) > 1 else ""
     return heatmap.summary() + pooled
 
 
 def _query_labels(canvas: Canvas, heatmap: Heatmap, layout: Layout, left: int, top: int) -> None:
-    for number in range(0, min(len(heatmap.queries), heatmap.weights.shape[0]), layout.step):
-        middle = top + number // layout.block * layout.cell + layout.cell // 2
-        if layout.step > 1:
+    for number in range(0, min(len(heatmap.queries), heatmap.weights.shape[0]), layout.step[0]):
+        middle = top + number // layout.block[0] * layout.cell[0] + layout.cell[0] // 2
+        if layout.step[0] > 1:
             canvas.pixels[middle, left - 4 : left - 1] = PAPER + 22
         canvas.text(
             heatmap.queries[number],
@@ -127,12 +127,12 @@ def _query_labels(canvas: Canvas, heatmap: Heatmap, layout: Layout, left: int, t
 
 
 def _key_labels(canvas: Canvas, heatmap: Heatmap, layout: Layout, left: int, bottom: int) -> None:
-    for number in range(0, min(len(heatmap.keys), heatmap.weights.shape[1]), layout.step):
-        middle = left + number // layout.block * layout.cell + layout.cell // 2
-        if layout.step > 1:
+    for number in range(0, min(len(heatmap.keys), heatmap.weights.shape[1]), layout.step[1]):
+        middle = left + number // layout.block[1] * layout.cell[1] + layout.cell[1] // 2
+        if layout.step[1] > 1:
             canvas.pixels[bottom + 1 : bottom + 4, middle] = PAPER + 22
         label, size, room = heatmap.keys[number], layout.label_size, layout.key_room
-        turned = layout.turned or label_mask(label, size, room).shape[1] > layout.slot
+        turned = layout.turns(label)
         place = (middle, bottom + SPACE)
         canvas.text(label, place, anchor=(0.5, 0.0), size=size, limit=room, turned=turned)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, isqrt
 
-from attention_lab.viz.cells import Heatmap
+from attention_lab.viz.cells import Heatmap, Sides
 from attention_lab.viz.fonts import label_mask
 
 LARGEST = 2400  # pixels, a side of a picture
@@ -17,6 +17,8 @@ AXIS = 20  # an axis name
 LEGEND = 96  # width of the colour bar and its ticks
 SPACE = 6  # between labels and map
 BODY, CELL = 480, 30  # aims: pixels of a map and, at most, of a cell
+LABELLED = 800  # pixels that a map may take for all of its labels to be legible
+THIN = 16  # pixels of a cell that is long in the other direction
 NARROWEST = 170  # a panel's title and largest weight need that much
 TITLE = 13  # size of a panel's title
 
@@ -25,16 +27,17 @@ TITLE = 13  # size of a panel's title
 class Layout:
     """The measures that all panels of a picture share, in pixels.
 
-    `block` weights a side share a cell where there are more of them than pixels. One query or key in
-    `step` has room for its label, of at most `query_room` or `key_room` pixels. Key labels wider than
-    `slot` read upwards, and all do where most are (`turned`); they take `depth` pixels below the map.
+    `cell` is its height and width. `block` weights down and across share a cell where there are more of them
+    than pixels. One query in `step[0]` and one key in `step[1]` has room for its label, of at most
+    `query_room` or `key_room` pixels. Key labels of several characters read upwards where they are wider than
+    `slot`, or where most are (`turned`); they take `depth` pixels below the map.
     """
 
     columns: int
     rows: int
-    cell: int
-    block: int
-    step: int
+    cell: Sides
+    block: Sides
+    step: Sides
     label_size: int
     query_room: int
     key_room: int
@@ -43,6 +46,11 @@ class Layout:
     turned: bool
     width: int
     height: int
+
+    def turns(self, label: str) -> bool:
+        """Whether the label of a key reads upwards."""
+        turned = is_turned(label, self.label_size, self.key_room, self.slot)
+        return turned or (self.turned and len(label) > 1)
 
     @property
     def left(self) -> int:
@@ -81,13 +89,15 @@ def arrange(maps: Sequence[Heatmap], columns: int | None) -> Layout:
 
     room_across = (LARGEST - 2 * MARGIN - LEGEND) // columns - GAP - AXIS - query_room - SPACE
     room_down = (LARGEST - 2 * MARGIN - HEADING - SUBHEADING) // rows - GAP - CAPTION - AXIS - deepest - SPACE
+    labelled = [size + 1 if room else 0 for room in (query_room, key_room)]
+    cell = _cell((queries, keys), (room_down, room_across), labelled)
     room_across, room_down = min(room_across, BODY), min(room_down, BODY)
-    cell = max(1, min(CELL, room_across // keys, room_down // queries))
-    block = max(1, ceil(keys / room_across), ceil(queries / room_down))
-    step = ceil((size + 1) * block / cell)
-    slot = step * cell // block - 3
-    widths = [width for heatmap in maps for width in _widths(heatmap.keys[::step], size, key_room)]
-    wide = sum(width > slot for width in widths)
+    block = max(1, ceil(queries / room_down)), max(1, ceil(keys / room_across))
+    step = ceil((size + 1) * block[0] / cell[0]), ceil((size + 1) * block[1] / cell[1])
+    slot = step[1] * cell[1] // block[1] - 3
+    turned = [
+        is_turned(key, size, key_room, slot) for heatmap in maps for key in _some(heatmap.keys[:: step[1]])
+    ]
     titles = max(label_mask(heatmap.title, TITLE).shape[1] for heatmap in maps)
     return Layout(
         columns=columns,
@@ -99,11 +109,26 @@ def arrange(maps: Sequence[Heatmap], columns: int | None) -> Layout:
         query_room=query_room,
         key_room=key_room,
         slot=slot,
-        depth=deepest if wide else line,
-        turned=wide > len(widths) / 2,
-        width=max(NARROWEST, ceil(keys / block) * cell, min(titles, room_across)),
-        height=max(1, ceil(queries / block) * cell),
+        depth=deepest if any(turned) else line,
+        turned=sum(turned) > len(turned) / 2,
+        width=max(NARROWEST, ceil(keys / block[1]) * cell[1], min(titles, room_across)),
+        height=max(1, ceil(queries / block[0]) * cell[0]),
     )
+
+
+def _cell(counts: Sides, rooms: Sides, labels: Sequence[int]) -> Sides:
+    """Height and width of a cell: nearly square, with room for each label if possible."""
+    rooms = min(rooms[0], LABELLED), min(rooms[1], LABELLED)
+    sides = [min(CELL, min(room, BODY) // count) for count, room in zip(counts, rooms, strict=True)]
+    most = [room // count for count, room in zip(counts, rooms, strict=True)]
+    sides = [
+        max(1, side, label if label <= fits else 0)
+        for side, label, fits in zip(sides, labels, most, strict=True)
+    ]
+    down, across = (
+        max(side, min(other // 2, fits)) for side, other, fits in zip(sides, sides[::-1], most, strict=True)
+    )
+    return min(down, max(THIN, 2 * across)), min(across, max(THIN, 2 * down))
 
 
 def _columns(panels: int) -> int:
@@ -113,5 +138,14 @@ def _columns(panels: int) -> int:
 
 
 def _widths(labels: Sequence[str], size: int, limit: int) -> list[int]:
-    """Of the labels, or of some evenly spread where there are hundreds."""
-    return [label_mask(label, size, limit).shape[1] for label in labels[:: max(1, len(labels) // 64)]]
+    return [label_mask(label, size, limit).shape[1] for label in _some(labels)]
+
+
+def _some(labels: Sequence[str]) -> Sequence[str]:
+    """The labels, or some evenly spread where there are hundreds."""
+    return labels[:: max(1, len(labels) // 64)]
+
+
+def is_turned(label: str, size: int, limit: int, slot: float) -> bool:
+    """Whether a label reads upwards: one of several characters that is wider than its slot."""
+    return len(label) > 1 and label_mask(label, size, limit).shape[1] > slot

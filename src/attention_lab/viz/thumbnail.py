@@ -7,13 +7,15 @@ words and are transparent: a weight is the opacity of one colour, which stands o
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
+from operator import truediv
 
 import numpy as np
 from PIL import Image
 
 from attention_lab.viz.canvas import SHADES, Canvas
-from attention_lab.viz.cells import OUTLINE, Heatmap, cell_pixels, outline_gold
+from attention_lab.viz.cells import OUTLINE, Heatmap, Sides, cell_pixels, outline_gold
 from attention_lab.viz.fonts import label_mask
+from attention_lab.viz.layout import is_turned
 
 WIDTH, HEIGHT = 800, 460
 """Pixels at most, about twice those that TensorBoard shows."""
@@ -21,6 +23,7 @@ _MARGIN, _GAP, _SPACE = 14, 30, 8
 _HEADING, _CAPTION = 50, 36
 _TITLE, _TEXT = 28, 24
 _LINE = round(1.4 * _TEXT)
+_PITCH = _TEXT  # from one label to the next: capital letters take three quarters of that
 _LARGEST = 72  # pixels of a cell
 _BAR = (130, 18)
 _ROOM = 130  # pixels of a label
@@ -34,17 +37,20 @@ class _Plan:
 
     columns: int
     rows: int
-    cell: int
-    block: int
+    cell: Sides
+    block: Sides
     left: int
     below: int
     width: int
     height: int
 
     @property
-    def step(self) -> int:
-        """One label in so many has room for its line."""
-        return max(1, ceil((_TEXT + 4) * self.block / self.cell))
+    def step(self) -> Sides:
+        """One label in so many, down and across, has room for its line."""
+        down, across = (
+            ceil(_PITCH * block / cell) for block, cell in zip(self.block, self.cell, strict=True)
+        )
+        return down, across
 
     def corner(self, number: int) -> tuple[int, int]:
         """Left and top of a map."""
@@ -92,28 +98,34 @@ def draw_thumbnail(maps: Sequence[Heatmap], *, title: str = "", maximum: float =
 def _best_plan(maps: Sequence[Heatmap]) -> _Plan:
     """The number of columns with which cells are largest."""
     plans = [_plan(maps, columns) for columns in range(1, len(maps) + 1)]
-    return max(plans, key=lambda plan: (plan.cell / plan.block, -plan.columns))
+    return max(plans, key=lambda plan: (*sorted(map(truediv, plan.cell, plan.block)), -plan.columns))
 
 
 def _plan(maps: Sequence[Heatmap], columns: int) -> _Plan:
     queries, keys = (max(1, *(heatmap.weights.shape[axis] for heatmap in maps)) for axis in (0, 1))
     rows = ceil(len(maps) / columns)
     left = max((_width(label) + _SPACE for label in maps[0].queries[:64]), default=0)
-    deep = max((_width(label) for label in maps[0].keys[:64]), default=0)
+    longest = max((_width(label) for label in maps[0].keys[:64] if len(label) > 1), default=0)
     across = max(8, (WIDTH - 2 * _MARGIN - left + _GAP) // columns - _GAP)
 
     def down(below: int) -> int:
         return max(8, (HEIGHT - 2 * _MARGIN - _HEADING - below + _GAP) // rows - _GAP - _CAPTION)
 
-    below = min(deep, _LINE) and _LINE + _SPACE
-    cell = max(1, min(_LARGEST, across // keys, down(below) // queries))
-    if deep > _slot(cell):  # some labels read upwards
-        below = deep + _SPACE
-        cell = max(1, min(_LARGEST, across // keys, down(below) // queries))
-    block = max(1, ceil(keys / across), ceil(queries / down(below)))
+    below = _LINE + _SPACE if any(maps[0].keys) else 0
+    cell = _cell(down(below) // queries, across // keys)
+    if longest > _slot(cell[1]):  # some labels read upwards
+        below = longest + _SPACE
+        cell = _cell(down(below) // queries, across // keys)
+    block = max(1, ceil(queries / down(below))), max(1, ceil(keys / across))
     caption = max(label_mask(_caption(heatmap), _TEXT).shape[1] for heatmap in maps)
-    width = max(ceil(keys / block) * cell, min(caption, across))
-    return _Plan(columns, rows, cell, block, left, below, width, ceil(queries / block) * cell)
+    width = max(ceil(keys / block[1]) * cell[1], min(caption, across))
+    return _Plan(columns, rows, cell, block, left, below, width, ceil(queries / block[0]) * cell[0])
+
+
+def _cell(down: int, across: int) -> Sides:
+    """Height and width of a cell that is at most twice as long as wide, unless it would be a thread."""
+    down, across = (max(1, min(_LARGEST, side)) for side in (down, across))
+    return min(down, max(_PITCH, 2 * across)), min(across, max(_PITCH, 2 * down))
 
 
 def _width(label: str) -> int:
@@ -122,7 +134,7 @@ def _width(label: str) -> int:
 
 def _slot(pitch: float) -> float:
     """Pixels from one written label to the next."""
-    return pitch * max(1, ceil((_TEXT + 4) / pitch)) - 4
+    return pitch * max(1, ceil(_PITCH / pitch)) - 4
 
 
 def _caption(heatmap: Heatmap) -> str:
@@ -148,16 +160,16 @@ def _panel(canvas: Canvas, heatmap: Heatmap, plan: _Plan, left: int, top: int, m
 
 
 def _query_labels(canvas: Canvas, heatmap: Heatmap, plan: _Plan, left: int, top: int) -> None:
-    for number in range(0, min(len(heatmap.queries), heatmap.weights.shape[0]), plan.step):
-        middle = top + round((number // plan.block + 0.5) * plan.cell)
+    for number in range(0, min(len(heatmap.queries), heatmap.weights.shape[0]), plan.step[0]):
+        middle = top + round((number // plan.block[0] + 0.5) * plan.cell[0])
         label = heatmap.queries[number]
         canvas.text(label, (left - _SPACE, middle), anchor=(1.0, 0.5), size=_TEXT, limit=plan.left - _SPACE)
 
 
 def _key_labels(canvas: Canvas, heatmap: Heatmap, plan: _Plan, left: int, top: int) -> None:
-    for number in range(0, min(len(heatmap.keys), heatmap.weights.shape[1]), plan.step):
-        middle = left + round((number // plan.block + 0.5) * plan.cell)
-        turned = _width(heatmap.keys[number]) > _slot(plan.cell / plan.block)
+    for number in range(0, min(len(heatmap.keys), heatmap.weights.shape[1]), plan.step[1]):
+        middle = left + round((number // plan.block[1] + 0.5) * plan.cell[1])
+        turned = is_turned(heatmap.keys[number], _TEXT, _ROOM, _slot(plan.cell[1] / plan.block[1]))
         place = (middle, top + plan.height + _SPACE)
         canvas.text(heatmap.keys[number], place, anchor=(0.5, 0.0), size=_TEXT, limit=_ROOM, turned=turned)
 

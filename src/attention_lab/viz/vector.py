@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from attention_lab.viz import layout as measure
 from attention_lab.viz.canvas import BAD, GOLD, INK, PALETTE, PAPER, SHADES, Pixels
-from attention_lab.viz.cells import Flags, Heatmap, Scale, cell_pixels, shades
+from attention_lab.viz.cells import Flags, Heatmap, Scale, Sides, cell_pixels, shades
 from attention_lab.viz.fonts import label_mask, shorten
 from attention_lab.viz.formats import Format, to_vectors
 from attention_lab.viz.heatmap import legend_entries, summary
@@ -148,13 +148,13 @@ class _Paper:
         )
 
     def cells(
-        self, places: npt.NDArray[Any], left: float, top: float, cell: float, colours: Any, **look: Any
+        self, places: npt.NDArray[Any], left: float, top: float, cell: Sides, colours: Any, **look: Any
     ) -> None:
         """Draw cells [N, 2] (row, column) in one or N colours."""
         from matplotlib.collections import PolyCollection
 
         corners = np.array([[0, 0], [1, 0], [1, 1], [0, 1]])
-        polygons = np.array([left, top]) + cell * (places[:, None, ::-1] + corners)
+        polygons = np.array([left, top]) + np.array(cell[::-1]) * (places[:, None, ::-1] + corners)
         # An edge of the cell's own colour closes the gap that viewers show between two cells.
         style: dict[str, Any] = {"edgecolors": "face", "linewidths": 0.15} | look
         self.axes.add_collection(PolyCollection(polygons, facecolors=colours, **style), autolim=False)
@@ -202,14 +202,14 @@ class _Paper:
 
     def _sample(self, left: int, top: int, name: str) -> None:
         if name == "masked":
-            self.hatched(np.zeros((1, 2)), left, top, SWATCH)
+            self.hatched(np.zeros((1, 2)), left, top, (SWATCH, SWATCH))
         elif name == "gold":
             self.box(left + 1, top + 1, SWATCH - 2, SWATCH - 2, edgecolor=_COLOURS[GOLD], linewidth=1.4)
         else:
             self.box(left, top, SWATCH, SWATCH, fill=True, facecolor=_COLOURS[BAD], linewidth=0)
         self.text(name, left + SWATCH + 8, top + SWATCH / 2, size=11)
 
-    def hatched(self, places: npt.NDArray[Any], left: float, top: float, cell: float) -> None:
+    def hatched(self, places: npt.NDArray[Any], left: float, top: float, cell: Sides) -> None:
         """Draw masked cells: grey diagonals on light grey."""
         from matplotlib import rc_context
 
@@ -222,16 +222,17 @@ def _panel(
     paper: _Paper, heatmap: Heatmap, layout: Layout, left: int, top: int, scale: Scale, maximum: float
 ) -> None:
     queries, keys = heatmap.weights.shape
-    width, height = (-(-count // layout.block) * layout.cell for count in (keys, queries))
-    if layout.block > 1 or heatmap.weights.size > MOST_CELLS:
-        pixels = cell_pixels(heatmap, max(1, min(4, layout.cell)), layout.block, scale, maximum)
+    down, across = layout.cell
+    height, width = -(-queries // layout.block[0]) * down, -(-keys // layout.block[1]) * across
+    if max(layout.block) > 1 or heatmap.weights.size > MOST_CELLS:
+        pixels = cell_pixels(heatmap, (min(4, down), min(4, across)), layout.block, scale, maximum)
         paper.image(PALETTE[pixels], left, top, width, height)
     else:
         _vector_cells(paper, heatmap, layout.cell, left, top, scale, maximum)
     paper.box(left, top, width, height, edgecolor=_FRAME)
     for row, column in np.argwhere(heatmap.golden) // layout.block:
-        place = left + column * layout.cell, top + row * layout.cell
-        paper.box(*place, layout.cell, layout.cell, edgecolor=_COLOURS[GOLD], linewidth=1.5, zorder=3)
+        place = left + column * across, top + row * down
+        paper.box(*place, across, down, edgecolor=_COLOURS[GOLD], linewidth=1.5, zorder=3)
     line = top - CAPTION // 2 - 2
     start = left
     if heatmap.title:
@@ -248,12 +249,12 @@ def _panel(
 
 
 def _vector_cells(
-    paper: _Paper, heatmap: Heatmap, cell: int, left: int, top: int, scale: Scale, maximum: float
+    paper: _Paper, heatmap: Heatmap, cell: Sides, left: int, top: int, scale: Scale, maximum: float
 ) -> None:
     """Cells of one colour each; light ones of weight 0 are one rectangle."""
     index = shades(heatmap.shown, scale, maximum)
-    queries, keys = index.shape
-    paper.box(left, top, keys * cell, queries * cell, fill=True, facecolor=_COLOURS[0], linewidth=0)
+    (queries, keys), (down, across) = index.shape, cell
+    paper.box(left, top, keys * across, queries * down, fill=True, facecolor=_COLOURS[0], linewidth=0)
     good: Flags = heatmap.attended & ~heatmap.bad
     weighty = good & (index > 0)
     paper.cells(np.argwhere(weighty), left, top, cell, _COLOURS[index[weighty]])
@@ -261,25 +262,24 @@ def _vector_cells(
         paper.cells(np.argwhere(heatmap.bad), left, top, cell, [_COLOURS[BAD]])
     if not heatmap.attended.all():
         paper.hatched(np.argwhere(~heatmap.attended), left, top, cell)
-    if cell >= 10:
+    if min(cell) >= 10:
         lines = {"color": _COLOURS[PAPER + 5], "linewidth": 0.5, "zorder": 1.5}
         for place in range(1, queries):
-            paper.axes.plot([left, left + keys * cell], [top + place * cell] * 2, **lines)
+            paper.axes.plot([left, left + keys * across], [top + place * down] * 2, **lines)
         for place in range(1, keys):
-            paper.axes.plot([left + place * cell] * 2, [top, top + queries * cell], **lines)
+            paper.axes.plot([left + place * across] * 2, [top, top + queries * down], **lines)
 
 
 def _labels(paper: _Paper, heatmap: Heatmap, layout: Layout, left: int, top: int, height: int) -> None:
     size = layout.label_size
-    for number in range(0, min(len(heatmap.queries), heatmap.weights.shape[0]), layout.step):
-        middle = top + (number // layout.block + 0.5) * layout.cell
+    for number in range(0, min(len(heatmap.queries), heatmap.weights.shape[0]), layout.step[0]):
+        middle = top + (number // layout.block[0] + 0.5) * layout.cell[0]
         label = heatmap.queries[number]
         paper.text(label, left - SPACE, middle, size=size, limit=layout.query_room, ha="right")
-    for number in range(0, min(len(heatmap.keys), heatmap.weights.shape[1]), layout.step):
-        middle = left + (number // layout.block + 0.5) * layout.cell
+    for number in range(0, min(len(heatmap.keys), heatmap.weights.shape[1]), layout.step[1]):
+        middle = left + (number // layout.block[1] + 0.5) * layout.cell[1]
         label = heatmap.keys[number]
-        width = label_mask(label, size, layout.key_room).shape[1]
-        turned = layout.turned or width > layout.slot
+        turned = layout.turns(label)
         place: dict[str, Any] = {"rotation": 90, "va": "top"} if turned else {}
         down = top + height + SPACE + (0 if turned else 0.7 * size)
         paper.text(label, middle, down, size=size, limit=layout.key_room, ha="center", **place)
