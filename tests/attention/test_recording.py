@@ -197,7 +197,16 @@ def test_some_attentions_by_name() -> None:
         for attention in model.values():
             attention(x, attention.remember(x))
     assert set(seen) == {"a", "c"}
-    with pytest.raises(KeyError, match="d"), recording(model, names=["d"]):
+    with (
+        pytest.raises(KeyError, match="d: no module has this name; those in the model are a, b, c"),
+        recording(model, names=["d"]),
+    ):
+        pass
+    nested = nn.ModuleDict({"layer": nn.Sequential(*model.values())})
+    with (
+        pytest.raises(KeyError, match=r"layer\.9\.x: no .* 'layer' are layer\.0, layer\.1, layer\.2"),
+        recording(nested, names=["layer.9.x"]),
+    ):
         pass
     assert model["a"].record is None
 

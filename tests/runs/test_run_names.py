@@ -2,15 +2,17 @@
 
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from folders import make_run
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.types import RunMode
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
-from attention_lab.runs.run_names import folder_name, job_name
+from attention_lab.runs.run_names import folder_name, hparam_order, job_name
 
 NOW = {"model": "seq2seq", "data": "cmudict", "scoring": "additive"}
 THEN = {"model": "transformer", "data": "reverse", "scoring": "dot"}
@@ -60,6 +62,16 @@ def test_the_folder_of_a_job_needs_no_quotes(options: str, name: str) -> None:
     assert override.value() == name
 
 
+def test_given_options_are_the_first_columns_of_hparams_and_files_the_last() -> None:
+    given = ["data=pairs", "data.train_file=a.tsv", "seed=2", "model.hidden_size=8", "trainer.max_epochs=3"]
+    names = SimpleNamespace(override_dirname=SimpleNamespace(exclude_keys=[]))
+    hydra = SimpleNamespace(
+        overrides=SimpleNamespace(task=given), job=SimpleNamespace(config=names), mode=RunMode.RUN
+    )
+    expected = "model.hidden_size trainer.max_epochs data seed model scoring data.train_file"
+    assert hparam_order(hydra) == expected.split()
+
+
 def test_the_jobs_of_a_sweep_are_named_after_the_options_that_differ(command: Any) -> None:
     options = ["-m", "model=nw", "data.train_size=20", "trainer.max_epochs=1", "pictures=0", "seed=1,2"]
     done = command(*options)
@@ -72,6 +84,6 @@ def test_the_jobs_of_a_sweep_are_named_after_the_options_that_differ(command: An
     content = events.summary_metadata["_hparams_/experiment"].plugin_data.content
     columns = {one.name: one.differs for one in HParamsPluginData.FromString(content).experiment.hparam_infos}
     assert {name for name, differs in columns.items() if differs} == {
-        *("seed", "model", "scoring", "data", "data.train_size")
+        *("seed", "data.train_size", "trainer.max_epochs", "model", "scoring")
     }
     assert "trainer.max_epochs" in columns and "data.kind" not in columns

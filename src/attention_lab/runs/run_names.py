@@ -83,11 +83,13 @@ def hparam_columns(config: Mapping[str, Any], hydra: Any) -> dict[str, Any]:
 
 
 def hparam_order(hydra: Any) -> list[str]:
-    """The order of the HPARAMS columns: what a sweep varies, the main choices, other given options."""
+    """The order of the HPARAMS columns: what a sweep varies, given options, the main choices, given files."""
     given = keys(hydra.overrides.task)
     constant = set(hydra.job.config.override_dirname.exclude_keys)
     varied = [key for key in given if key not in constant] if hydra.mode == RunMode.MULTIRUN else []
-    return list(dict.fromkeys([*varied, "model", "scoring", "data", SEED, *given]))
+    main = sorted(("model", "scoring", "data", SEED), key=lambda key: key not in given)
+    options = [key for key in given if key not in main and not key.endswith("file")]
+    return list(dict.fromkeys([*varied, *options, *main, *given]))
 
 
 def exclude_from_names(config: DictConfig, constant: Iterable[str]) -> None:

@@ -16,6 +16,7 @@ from attention_lab.attention.recording.caches import at_positions, keys_seen
 from attention_lab.attention.recording.results import Recording
 from attention_lab.attention.recording.weights import KernelCall, without_nan
 
+_MOST_TOLD = 20  # names in an error
 _CALL_MODULE = nn.Module._call_impl.__code__
 
 
@@ -67,10 +68,23 @@ class Session:
         self._queries: dict[str, int] = {}
         self._last: tuple[str, int, list[int]] | None = None
         self._warned: set[str] = set()
-        known = {name for name, _ in self._modules.values()}
+        self._check_names()
+
+    def _check_names(self) -> None:
+        """Reject names of no module, and tell those that there are where the name goes wrong."""
+        known = dict(self._modules.values())
         for name in self._names or ():
-            if name not in known:
-                raise KeyError(name)
+            if name in known:
+                continue
+            parent = name.rpartition(".")[0]
+            while parent not in known:
+                parent = parent.rpartition(".")[0]
+            start = f"{parent}." if parent else ""
+            inside = [one for one in known if one.startswith(start) and one != parent]
+            children = list(dict.fromkeys(start + one[len(start) :].split(".")[0] for one in inside))
+            there = ", ".join(children[:_MOST_TOLD]) + (", ..." if len(children) > _MOST_TOLD else "")
+            where = f"{parent!r}" if parent else "the model"
+            raise KeyError(f"{name}: no module has this name; those in {where} are {there or 'none'}")
 
     def attentions(self) -> Iterable[tuple[nn.Module, Recorder]]:
         """Our own attentions that are to be recorded, with a recorder for each."""
