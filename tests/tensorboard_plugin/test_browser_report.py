@@ -1,5 +1,6 @@
 """The report in a real browser: what it says, in which order, and on how narrow a page."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -163,6 +164,31 @@ def test_seeds_of_a_setting_share_a_colour_and_a_name(browser: Browser, tmp_path
     ]  # fmt: skip
     last = "document.querySelector('.settings th.value:last-child').innerText"
     assert browser.run(last) == "peak memory\n(MB)"
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+def test_the_map_of_a_sample_takes_the_width_of_its_card(
+    browser: Browser, tmp_path: Path, width: int
+) -> None:
+    record = encode(AttentionRecord(np.full((1, 6, 40), 1 / 40, np.float32), list("abcdef"), ["m"] * 40))
+    runs = [Run("run", records={"example 1/decoder": {0: record}, "example 2/decoder": {0: record}})]
+    _resize(browser, width)
+    _open(browser, tmp_path / "report.html", make_page(Heading("title"), runs), 2)
+    shares = "(one) => one.clientWidth / one.closest('.outputs').clientWidth"
+    found = browser.run(f"[...document.querySelectorAll('.sample canvas')].map({shares})")
+    assert all(0.85 < share <= 1 for share in found)
+    browser.call("Emulation.clearDeviceMetricsOverride")
+
+
+def test_short_labels_are_upright_beside_long_ones(browser: Browser, tmp_path: Path) -> None:
+    labels = [*"abcdefghijklmnopqrstuvwxyzABCDEF", "</s>"]
+    record = encode(AttentionRecord(np.full((1, 2, 33), 1 / 33, np.float32), ["1", "2"], labels))
+    page = make_page(Heading("title"), [Run("run", records={"example 1/decoder": {0: record}})])
+    _open(browser, tmp_path / "report.html", page, 1)
+    texts = re.findall(r"<text([^>]*)>([^<]*)</text>", browser.run(SAVED_SVG))
+    turned = [text for style, text in texts if "rotate" in style]
+    assert sorted(turned) == ["&lt;/s&gt;", "query"]
+    assert set("abcdefABCDEF") <= {text for _, text in texts}
 
 
 def test_the_report_opens_on_an_example_of_middle_length(browser: Browser, tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ const MOST_HEADS = 4;
 const SHOWN = 10; // rows of a table
 const MOST_RUNS = 6; // of which an example is shown
 const CELL = 26; // pixels that a row of a small map takes at most
+const [LEAST, MOST] = [130, 640]; // pixels of the width of a small map
+const GAP = 8; // between two of them
 
 /** The attention of a run that shows an example best: from the output to the input, in the last layer. */
 function chosenModule(tags, example) {
@@ -75,8 +77,9 @@ function oneRun(page, source, theme, { run, example, module, number, name, hue }
   });
   source.record(run.name, tag, page.tags[run.name][tag].steps.at(-1)).then((found) => {
     const record = makeRecord(found);
-    const show = () => maps.replaceChildren(...smallMaps(record, THEMES[theme.dark() ? "dark" : "light"]));
+    const show = () => maps.replaceChildren(...smallMaps(record, THEMES[theme.dark() ? "dark" : "light"], maps.clientWidth));
     theme.watch(show);
+    addEventListener("resize", show);
     show();
   });
   const several = page.runs.length > 1;
@@ -85,10 +88,12 @@ function oneRun(page, source, theme, { run, example, module, number, name, hue }
   return make("div", {}, ...called, ...output, maps);
 }
 
-/** The heads of a record as the viewer draws them, small and without captions. */
-function smallMaps(record, theme) {
+/** The heads of a record as the viewer draws them, without captions and as wide as their `room` allows. */
+function smallMaps(record, theme, room) {
   const heads = Array.from({ length: Math.min(record.heads, MOST_HEADS) }, (_, head) => head);
-  const [width, height] = heads.length > 1 ? [150, 140] : [236, 220];
+  const beside = heads.length > 1 && room >= 2 * LEAST + GAP ? 2 : 1;
+  const width = Math.min(MOST, (room - GAP * (beside - 1)) / beside - 4);
+  const height = heads.length > 1 ? 200 : 320;
   const box = { x: 0, y: 0, width, height: Math.min(height, 60 + CELL * record.queries) };
   const part = { rows: [0, Infinity], columns: [0, Infinity] };
   const scale = { root: record.keys >= VERY_MANY, maximum: 1 };
@@ -96,7 +101,7 @@ function smallMaps(record, theme) {
     const panel = { record, head };
     const scene = { panels: [panel], part, theme, scale, mean: false, bare: true };
     const placed = arrange(scene, panel, box);
-    const [wide, high] = [Math.ceil(placed.width) + 4, Math.ceil(placed.height)];
+    const [wide, high] = [Math.floor(Math.min(placed.width, width)) + 4, Math.ceil(placed.height)];
     const ratio = Math.min(2, devicePixelRatio || 1);
     const canvas = make("canvas", { width: wide * ratio, height: high * ratio });
     canvas.style.width = `${wide}px`;

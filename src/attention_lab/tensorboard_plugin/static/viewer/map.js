@@ -12,7 +12,7 @@ const AXIS = 20; // for the name of an axis
 const SPACE = 7; // between a label and the cells
 const SIZE = 12;
 const MOST_ROOM = 132; // for a label
-const LEAST = 13; // between two labels
+const LEAST = 12; // between two labels
 const THUMB = 46; // pixels of a side of a picture of which a label is a row
 const NUMBERS = [40, 24]; // width and height of a cell in which its weight is written
 const NARROW = 420; // pixels of a panel whose caption needs two lines
@@ -24,6 +24,15 @@ function roomFor(labels, count, most) {
   for (let at = 0; at < count && room < most; at += step)
     room = Math.max(room, widthOf(token(labels(at)), SIZE));
   return Math.min(room, most);
+}
+
+/** Pixels that a key's label has on one line. */
+const slotOf = ({ cellWidth, across }) => (cellWidth / across) * every(cellWidth / across, LEAST) - 4;
+
+/** Whether a label reads upwards; a single letter never does. */
+function turnedIn(slot, label) {
+  const text = token(label);
+  return Array.from(text).length > 1 && widthOf(text, SIZE) > slot;
 }
 
 /**
@@ -54,9 +63,7 @@ export function arrange(scene, panel, box) {
     return gridFor(...counts, ...room, (least) => record.step(least));
   };
   let grid = inside(below);
-  const across = grid.cellWidth / grid.across;
-  const turned = keyPicture !== null || keyRoom > across * every(across, LEAST) - 4;
-  if (turned) {
+  if (keyPicture || keyRoom > slotOf(grid)) {
     below = keyRoom + SPACE + AXIS;
     grid = inside(below);
   }
@@ -70,7 +77,7 @@ export function arrange(scene, panel, box) {
     panel,
     grid,
     part: { rows, columns, mean: scene.mean },
-    turned,
+    slot: slotOf(grid),
     queryRoom,
     keyRoom,
     queryPicture,
@@ -138,9 +145,8 @@ export function draw(pen, scene, part) {
   const { rows, columns } = part.part;
   for (let query = rows[0]; query < rows[1]; query += step) queryLabel(pen, part, query, theme, down * step);
   const apart = every(across, part.keyPicture ? THUMB / 2 : LEAST);
-  const slot = part.turned ? part.keyRoom : across * apart - 4;
   for (let key = columns[0]; key < columns[1]; key += apart)
-    keyLabel(pen, part, key, theme, part.keyPicture ? across * apart : slot);
+    keyLabel(pen, part, key, theme, across * apart);
   const axis = { size: 11, fill: theme.quiet, align: "center" };
   pen.text("query", x - SPACE - part.queryRoom - AXIS / 2, y + grid.height / 2, { ...axis, turn: -90 });
   pen.text("key", x + grid.width / 2, y + grid.height + part.below - AXIS / 2 + 2, axis);
@@ -240,9 +246,11 @@ function keyLabel(pen, part, key, theme, room) {
     thumbnail(pen, part.keyPicture, key, { x: centreOf(part, key), y: top + THUMB / 2, room }, theme);
     return;
   }
-  const text = fitted((label) => widthOf(label, SIZE), part.panel.record.key(key), room);
+  const label = part.panel.record.key(key);
   const style = { size: SIZE, fill: theme.ink };
-  if (part.turned)
+  const turned = turnedIn(part.slot, label);
+  const text = fitted((one) => widthOf(one, SIZE), label, turned ? part.keyRoom : room);
+  if (turned)
     pen.text(text, centreOf(part, key), top, { ...style, align: "right", turn: -90 });
   else pen.text(text, centreOf(part, key), top + SIZE / 2, { ...style, align: "center" });
 }
@@ -272,7 +280,7 @@ function keyTag(pen, part, key, theme) {
     part.y + part.grid.height + SPACE,
   ];
   const style = { size: SIZE, weight: 600, fill: theme.ink };
-  if (part.turned) {
+  if (turnedIn(part.slot, part.panel.record.key(key))) {
     pen.rect(centre - 9, top - 4, 18, width + 9, { fill: theme.tag, stroke: theme.accent, radius: 3 });
     pen.text(text, centre, top, { ...style, align: "right", turn: -90 });
   } else {
