@@ -46,6 +46,7 @@ def test_the_same_batch_comes_in_every_epoch() -> None:
         assert (first.shape == again.shape and bool((first == again).all())) == same
 
 
+@pytest.mark.slow
 def test_tags_and_notes_are_kept_and_filter_the_leaderboard(command, tmp_path) -> None:
     nw = ["model=nw", "trainer.max_epochs=1", "pictures=0", "logger=none"]
     runs = tmp_path / "runs"

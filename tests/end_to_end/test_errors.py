@@ -141,7 +141,16 @@ def test_a_malicious_checkpoint_runs_nothing(save: str, command, tmp_path: Path)
     assert not trace.exists()
 
 
-@pytest.mark.parametrize("part", ["model", "task", "scoring", "normalizer", "pooling", "data"])
+@pytest.mark.parametrize(
+    "part",
+    [
+        "model",
+        *(
+            pytest.param(part, marks=pytest.mark.slow)
+            for part in ("task", "scoring", "normalizer", "pooling", "data")
+        ),
+    ],
+)
 @pytest.mark.parametrize(
     "target",
     [

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 
 def test_graph_attention_learns_the_karate_club(command) -> None:
     done = command("model=graph", "data=karate", "callbacks=none", "logger=none")
@@ -16,6 +18,7 @@ def test_graph_attention_learns_the_karate_club(command) -> None:
     ]  # the graph is one example
 
 
+@pytest.mark.slow
 def test_a_trained_graph_labels_its_nodes(command) -> None:
     fitted = command("model=graph", "data=graph8")
     assert fitted.status == 0, fitted.err

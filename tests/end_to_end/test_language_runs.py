@@ -93,6 +93,7 @@ def test_prompts_are_continued_as_the_command_line_says(command) -> None:
     assert refused.err == "Error: stage=predict takes model from the checkpoint: leave out model=...\n"
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_tested_on_other_text(command, tmp_path: Path) -> None:
     fitted = command(*_text(tmp_path))
     checkpoint = f"ckpt_path={fitted.folder}/checkpoints/best.ckpt"

@@ -61,6 +61,7 @@ def test_hard_attention_to_cells(command, pooling: str) -> None:
     assert fitted.status == 0, fitted.err
 
 
+@pytest.mark.slow
 def test_own_pictures_are_learnt_from(command) -> None:
     fitted = command(
         *(option for option in SMALL if "_size=" not in option or "model" in option),

@@ -20,7 +20,7 @@ MECHANISMS = sorted(
     for group in ("scoring", "normalizer", "window", "pooling")
     for path in (CONF / group).glob("*.yaml")
 )
-ALWAYS = {"scoring=linear", "normalizer=sparsemax", "window=local_m", "pooling=gumbel"}
+ALWAYS = {"scoring=linear", "window=local_m"}
 """Mechanisms that are trained in every run of the tests; the runs with the others are slow."""
 TOY = [
     "data.train_size=48",
@@ -258,6 +258,7 @@ def test_the_width_reaches_the_leave_one_out_optimum(command, tmp_path: Path) ->
     assert metrics["train/width"] == pytest.approx(best, rel=0.05)
 
 
+@pytest.mark.slow
 def test_leaving_out_is_for_the_samples_of_the_fit(command, tmp_path: Path) -> None:
     """Tested on other rows of the same shape, a model must not hide its samples from them."""
     rows = [(0.1 * i, math.sin(0.1 * i)) for i in range(40)]

@@ -22,7 +22,10 @@ WORDS = (
 )
 
 
-def test_a_sweep_is_ranked_in_words_and_in_files(command: Command, tmp_path: Path) -> None:
+def test_a_sweep_is_ranked_in_words_and_in_files(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     folder = make_sweep(tmp_path / "sweep", RATES)
     done = command("stage=leaderboard", f"run={folder}")
     assert (done.status, done.err) == (0, "")

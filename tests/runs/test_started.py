@@ -56,6 +56,7 @@ def test_the_version_is_that_of_this_program(command: Any) -> None:
     assert done.out.startswith("attention-lab 0.1.0 (torch 2.")
 
 
+@pytest.mark.slow
 def test_a_leaderboard_elsewhere_leaves_no_folder_of_its_own(command: Any, tmp_path: Path) -> None:
     done = command("-m", *NW, "seed=1,2", folder=tmp_path / "sweep")
     assert done.status == 0, done.err
