@@ -166,7 +166,7 @@ def _one_of_many(device: torch.device, quick: bool) -> Contest:
 
 
 def _long(device: torch.device, quick: bool) -> Contest:
-    """A long input, of which some queries are recorded."""
+    """A long input with some of its queries recorded."""
     length, every = (256, 16) if quick else (8192, 64)
     torch.manual_seed(0)
     model = nn.Sequential(*(Layer() for _ in range(LAYERS))).eval().to(device)

@@ -97,10 +97,9 @@ def tables(device: torch.device, quick: bool) -> Iterator[Table]:
         title=f"Chromium, {HEADS} heads, 1400 x 900 pixels",
         columns=["action", *(f"{n:,} tokens, {kind}" for n in lengths for kind in ("median", "worst"))],
         rows=rows,
-        note=f"Of {times} times each, in a page opened afresh for each action, {PAUSE} ms apart but for "
-        "wheel and hover. The first view is counted from the request for the tab's page, with an empty "
-        "cache; an action from its event to the frame that shows it, of which Chromium draws one every "
-        "16.7 ms.",
+        note=f"Each action {times} times in a page opened for it, {PAUSE} ms apart except for wheel and "
+        "hover. The first view is timed from the request for the tab's page, with an empty cache; an action "
+        "from its event to the frame that shows it. Chromium draws a frame every 16.7 ms.",
     )
 
 

@@ -1,4 +1,4 @@
-"""What is odd about data files is told in one line each: in a training, in a test, once in a sweep."""
+"""Each oddity of the data files is reported in one line: in training, in a test, and once in a sweep."""
 
 from collections.abc import Callable
 from pathlib import Path

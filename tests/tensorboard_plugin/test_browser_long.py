@@ -25,7 +25,7 @@ def _weights(seed: int) -> np.ndarray:
     return (weights / weights.sum(-1, keepdims=True)).astype(np.float32)
 
 
-TOKENS = 900  # a running text, of which most is out of view
+TOKENS = 900  # a running text, most of it out of view
 WEIGHTS = {"a": _weights(0), "b": _weights(1)}
 
 

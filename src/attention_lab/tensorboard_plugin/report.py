@@ -45,7 +45,7 @@ class Result(NamedTuple):
         name: its name in words.
         value: the number.
         interval: its 95% interval; empty without one.
-        kind: `headline`, `more`, or `head` if it is that of a single head.
+        kind: `headline`, `more`, or `head` for the metric of a single head.
     """
 
     metric: str

@@ -142,7 +142,7 @@ function tileOf({ module, a, b }, side) {
 }
 
 const MANY = 100; // keys, of which none has a weight near 1
-export const VERY_MANY = 400; // keys, of which few have a weight that a linear scale shows
+export const VERY_MANY = 400; // keys: few of so many have a weight that a linear scale shows
 
 /** Whether the scale ends at 1 or at the largest weight: as was chosen, or as suits the number of keys. */
 function rangeOf(state, records) {

@@ -107,7 +107,7 @@ class Tokens {
     this.element = this.long ? this.#running(side, choose) : make("div.al-tokens", { dir: "auto" }, ...this.tokens);
   }
 
-  /** Paragraphs, of which the browser lays out those in view, and says which these are. */
+  /** Paragraphs; the browser lays out those in view and reports which they are. */
   #running(side, choose) {
     const paragraphs = this.parts.map(({ from, to }) => make("p", { dir: "auto" }, ...this.tokens.slice(from, to)));
     const press = ({ target }) => {
