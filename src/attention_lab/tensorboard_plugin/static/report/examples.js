@@ -39,7 +39,8 @@ export function samples(page, source, theme) {
   const looks = colours(page.runs);
   const modules = new Set();
   const cards = examples.map((example, number) => {
-    const outputs = page.runs.slice(0, MOST_RUNS).map((run, at) => {
+    const outputs = chosenRuns(looks).map((at) => {
+      const run = page.runs[at];
       const module = chosenModule(Object.keys(page.tags[run.name] ?? {}), example);
       if (module) modules.add(module);
       return module ? oneRun(page, source, theme, { run, example, module, number, name: names[at], hue: looks[at].hue }) : null;
@@ -56,10 +57,16 @@ export function samples(page, source, theme) {
     );
   });
   const left = page.runs.length - MOST_RUNS;
-  const more = left > 0 ? ` Of the first ${MOST_RUNS} runs; those of all are under Attention.` : "";
+  const more = left > 0 ? ` Of ${MOST_RUNS} runs, one of each setting first; those of all are under Attention.` : "";
   const shown = [...modules].map((module) => visible(module, 60)).join(" and ");
   const about = `Attention of ${shown}, at the last step: a row for each query, a column for each key.${more}`;
   return cards.length ? [make("p.quiet", { textContent: about }), make(page.runs.length > 1 ? "div.samples.compared" : "div.samples", {}, ...cards)] : [];
+}
+
+/** The places of the runs that are shown: the first of each setting, which is a colour, then the second of each. */
+function chosenRuns(looks) {
+  const rank = looks.map(({ hue }, at) => looks.slice(0, at).filter((other) => other.hue === hue).length);
+  return [...looks.keys()].sort((a, b) => rank[a] - rank[b] || a - b).slice(0, MOST_RUNS);
 }
 
 /** A text of an example behind its name. */
