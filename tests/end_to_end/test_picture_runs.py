@@ -51,7 +51,7 @@ def test_a_run_draws_attention_over_its_pictures_and_reads_files(command) -> Non
 
     missing = command("stage=predict", checkpoint, "inputs=[none.png]")
     assert missing.status == 1
-    assert missing.err.splitlines()[-1].startswith("Error: line 1: none.png: No such file or directory")
+    assert missing.err.splitlines()[-1].startswith("Error: input 1: none.png: No such file or directory")
 
 
 @pytest.mark.slow
