@@ -202,3 +202,9 @@ def test_the_end_of_a_time_limit(seconds: int, tmp_path: Path) -> None:
     assert time.monotonic() - start < seconds + 15
     assert errors.count("\n") <= 1  # nothing is printed before the folder exists
     assert "Traceback" not in errors
+
+
+def test_a_run_leaves_no_mark_for_later_processes(codes: list[int], tmp_path: Path) -> None:
+    with DeferredSignals() as deferred, StartupWatchdog(deferred, list, tmp_path):
+        assert os.environ[FIRST_PROCESS] == str(os.getpid())
+    assert FIRST_PROCESS not in os.environ

@@ -64,6 +64,8 @@ class StartupWatchdog:
     def __exit__(self, *_: object) -> None:
         with self.deferred.lock:
             self.deferred.training_started = True
+        if is_main_process():  # a later process would take itself for an orphan of this one
+            os.environ.pop(FIRST_PROCESS, None)
         if self._pipe is not None:
             self.deferred.unblock_interrupt()
             signal.set_wakeup_fd(-1)
