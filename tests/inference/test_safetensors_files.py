@@ -78,7 +78,7 @@ def test_the_files_are_small_and_say_where_the_model_is_from(folder: Path) -> No
         f"  file    {folder / 'model.safetensors'}",
     ]
     about = json.loads((folder / "model.json").read_text())
-    assert about["decoding"] == {"beam_size": 3, "length_penalty": 0.0}
+    assert about["decoding"] == {"beam_size": 3, "length_penalty": 0.0, "ctc_rescoring": 0.0}
     assert "data" not in about  # which may have paths of the author's files
 
 

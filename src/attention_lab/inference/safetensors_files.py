@@ -37,6 +37,7 @@ MOST = 1 << 30
 """Largest file of weights, in bytes."""
 _STEEPEST = 10.0  # length penalty; 1 is common, and hundreds overflow
 _LONGEST_SCORE = 200
+_DECODING = ("beam_size", "length_penalty", "ctc_rescoring")
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32)
 _PARTS = {"model": "models"} | dict.fromkeys(MECHANISM, "attention")
 
@@ -66,7 +67,7 @@ def save(task: object, path: Path, score: str = "") -> list[Path]:
     about = {
         "version": VERSION,
         **{part: config[part] for part in _PARTS},
-        "decoding": {"beam_size": task.beam_size, "length_penalty": task.length_penalty},
+        "decoding": {name: getattr(task, name) for name in _DECODING},
         "codec": task.codec.state(),
         "score": score,
     }
@@ -147,7 +148,10 @@ def _decoding(options: Mapping[str, Any]) -> dict[str, Any]:
     beams, penalty = options["beam_size"], options["length_penalty"]
     if type(beams) is not int or type(penalty) not in (int, float) or not abs(penalty) <= _STEEPEST:
         raise LabError("decoding needs a whole number as beam_size, and a length_penalty such as 1.0")
-    return {"beam_size": beams, "length_penalty": penalty}
+    rescoring = options.get("ctc_rescoring", 0.0)  # earlier files have none
+    if type(rescoring) not in (int, float):
+        raise LabError("decoding needs a number as ctc_rescoring, such as 0.2")
+    return {"beam_size": beams, "length_penalty": penalty, "ctc_rescoring": rescoring}
 
 
 def _model(config: Mapping[str, Any], codec: TransductionCodec | ImageCodec) -> Any:

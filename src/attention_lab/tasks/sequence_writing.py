@@ -14,7 +14,8 @@ from attention_lab.errors import LabError
 from attention_lab.models.decoding import Decodable, beam_search, greedy
 from attention_lab.models.ensemble import Ensemble, Writer
 from attention_lab.models.n_best import n_best_search
-from attention_lab.sizes import BOS
+from attention_lab.models.rescoring import has_tagger, rescore
+from attention_lab.sizes import BOS, PAD
 from attention_lab.tasks.observation import Observation, Sides, make_observation
 from attention_lab.tensorboard_plugin.arrays import make_ink
 from attention_lab.tensorboard_plugin.record import Ink
@@ -31,6 +32,7 @@ class SequenceWriting:
         codec: text to tensors and back.
         beam_size: beams; 1 is greedy.
         length_penalty: alpha of 1609.08144, eq. 14; 0 is none.
+        ctc_rescoring: weight of the encoder's own opinion of the beam's outputs, see `rescore`; 0 is none.
         recipe: plain values from which model and preprocessing can be rebuilt.
     """
 
@@ -38,6 +40,7 @@ class SequenceWriting:
     codec: TransductionCodec | ImageCodec
     beam_size: int
     length_penalty: float
+    ctc_rescoring: float
     recipe: dict[str, Any]
 
     def decode(self, batch: TransductionBatch, beam_size: int | None = None) -> Tensor:
@@ -47,6 +50,10 @@ class SequenceWriting:
         model: Decodable[Any] = self.model
         if beam_size == 1:
             return greedy(model, batch.source, batch.source_lengths, limits)
+        if self.ctc_rescoring:
+            tokens, _ = self._search(batch, beam_size)
+            best = tokens[:, 0]
+            return best[:, : int((best != PAD).sum(-1).max())]
         tokens, _ = beam_search(
             model, batch.source, batch.source_lengths, limits, beam_size, self.length_penalty
         )
@@ -63,16 +70,7 @@ class SequenceWriting:
 
         The beam is `beam_size`, or n if that is wider.
         """
-        model: Decodable[Any] = self.model
-        tokens, scores = n_best_search(
-            model,
-            batch.source,
-            batch.source_lengths,
-            self._limits(batch),
-            max(n, self.beam_size),
-            n,
-            self.length_penalty,
-        )
+        tokens, scores = self._search(batch, max(n, self.beam_size), n)
         return [
             [
                 (self.codec.decode(ids), score)
@@ -111,6 +109,28 @@ class SequenceWriting:
             )
         return result
 
+    def _search(
+        self, batch: TransductionBatch, beam_size: int, n: int | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """The n best outputs `[B, n, T]`, or all of the beam, and their scores `[B, n]`, the best first."""
+        model: Decodable[Any] = self.model
+        found = beam_size if n is None or self.ctc_rescoring else n
+        tokens, scores = n_best_search(
+            model,
+            batch.source,
+            batch.source_lengths,
+            self._limits(batch),
+            beam_size,
+            found,
+            self.length_penalty,
+        )
+        if self.ctc_rescoring:
+            weights = {"weight": self.ctc_rescoring, "length_penalty": self.length_penalty}
+            tokens, scores = rescore(
+                self.model, batch.source, batch.source_lengths, tokens, scores, **weights
+            )
+        return tokens[:, :n], scores[:, :n]
+
     def _limits(self, batch: TransductionBatch) -> Tensor:
         """Most symbols of each output: three for each symbol of the source, and ten."""
         limits: Tensor = (3 * batch.source_lengths + 10).clamp_max(self.model.longest)
@@ -145,6 +165,7 @@ class SequencePredictor(SequenceWriting):
         codec: text to tensors and back.
         beam_size: beams; 1 is greedy.
         length_penalty: alpha of the length penalty.
+        ctc_rescoring: weight of the encoder's own opinion.
         recipe: plain values from which model and preprocessing can be rebuilt.
     """
 
@@ -155,11 +176,14 @@ class SequencePredictor(SequenceWriting):
         *,
         beam_size: int = 1,
         length_penalty: float = 0.0,
+        ctc_rescoring: float = 0.0,
         recipe: Mapping[str, Any] | None = None,
     ) -> None:
         check_beams("task.beam_size", beam_size)
         self.model, self.codec = model, codec
+        check_rescoring(model, ctc_rescoring)
         self.beam_size, self.length_penalty = beam_size, length_penalty
+        self.ctc_rescoring = ctc_rescoring
         self.recipe = dict(recipe or {})
 
     def eval(self) -> Self:
@@ -172,3 +196,14 @@ def check_beams(option: str, number: int) -> None:
     """Raise LabError for a number of beams or outputs that is too small or too large."""
     if not 1 <= number <= MOST_BEAMS:
         raise LabError(f"{option} must be from 1 to {MOST_BEAMS}, got {number}")
+
+
+def check_rescoring(model: Writer | Ensemble, weight: float) -> None:
+    """Raise LabError for a weight of the encoder's opinion that is out of range, or of an encoder without."""
+    if not 0 <= weight <= 1:
+        raise LabError(f"task.ctc_rescoring must be from 0 to 1, got {weight}")
+    if weight and not has_tagger(model):
+        raise LabError(
+            "task.ctc_rescoring asks the encoder, which has not learned to write: "
+            "set model.ctc_frames=3 task.ctc=0.3, or task.ctc_rescoring=0"
+        )

@@ -31,7 +31,7 @@ from attention_lab.tasks.scored_examples import (
     gather_examples,
     score_examples,
 )
-from attention_lab.tasks.sequence_writing import SequenceWriting, check_beams
+from attention_lab.tasks.sequence_writing import SequenceWriting, check_beams, check_rescoring
 from attention_lab.tasks.task import Part, Task, check_label_smoothing
 from attention_lab.text_tables import ConsoleTable
 
@@ -58,6 +58,8 @@ class Transduction(SequenceWriting, Task):
         ctc: weight of the loss of the model's `Tagger`; above 0 if and only if it has one.
         beam_size: beams in testing and prediction; 1 is greedy. Validation is always greedy.
         length_penalty: alpha of 1609.08144, eq. 14; 0 is none.
+        ctc_rescoring: weight of the encoder's own opinion of the outputs that a beam search finds, see
+            `models.rescoring`; for a model with a `Tagger`.
         n_best: outputs for each input in prediction, with scores; the beam is at least as wide.
         text_metrics: also log BLEU and chrF of the texts, see `metrics.text_scores`.
         options: see `Task`.
@@ -82,6 +84,7 @@ class Transduction(SequenceWriting, Task):
         guidance: float = 0.0,
         beam_size: int = 1,
         length_penalty: float = 0.0,
+        ctc_rescoring: float = 0.0,
         n_best: int = 1,
         text_metrics: bool = False,
         **options: Any,
@@ -97,6 +100,8 @@ class Transduction(SequenceWriting, Task):
         self.r_drop, self.ctc, self.guidance = r_drop, ctc, guidance
         self.beam_size, self.n_best = beam_size, n_best
         self.length_penalty, self.text_metrics = length_penalty, text_metrics
+        check_rescoring(model, ctc_rescoring)
+        self.ctc_rescoring = ctc_rescoring
         self.errors = nn.ModuleDict(
             {f"{part}_{name}": metric() for part in ("validation", "test") for name, metric in ERRORS.items()}
         )

@@ -1,12 +1,13 @@
-"""A second reading of the source, used only in training: connectionist temporal classification."""
+"""A second reading of the source: connectionist temporal classification."""
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attention_lab.attention import Dropout
 from attention_lab.models.options import check_at_least
-from attention_lab.sizes import PAD
+from attention_lab.sizes import EOS, PAD
 
 
 class Tagger(nn.Module):
@@ -18,7 +19,7 @@ class Tagger(nn.Module):
 
     over all sequences :math:`\pi` that become y when repetitions are merged and blanks removed. Trained
     together with the decoder's likelihood (1609.06773, eq. 8), it teaches each annotation what to write at
-    its position; the searches do not use it.
+    its position. It can also judge what a beam search has found: see `models.rescoring`.
 
     Args:
         size: size of the annotations.
@@ -63,3 +64,29 @@ class Tagger(nn.Module):
         lengths = mask.sum((1, 2)) * self.frames
         written = (target != PAD).sum(-1) - 1
         return F.ctc_loss(log_probabilities, target, lengths, written, blank=PAD, zero_infinity=True)
+
+    def log_likelihood(
+        self,
+        annotations: Float[Tensor, "B S h"],
+        mask: Bool[Tensor, "B 1 S"],
+        outputs: Int[Tensor, "B n T"],
+    ) -> Float[Tensor, "B n"]:
+        """`log p(y | x)` of n outputs for each source; -inf if one needs more frames than its source has.
+
+        Args:
+            annotations: from the encoder.
+            mask: False for padding.
+            outputs: symbols up to EOS, which is not written here, padded.
+        """
+        count = outputs.shape[1]
+        frames = self(annotations).float().log_softmax(-1).transpose(0, 1)
+        written = outputs.flatten(0, 1).masked_fill(outputs.flatten(0, 1) == EOS, PAD)
+        losses = F.ctc_loss(
+            frames.repeat_interleave(count, 1),
+            written,
+            (mask.sum((1, 2)) * self.frames).repeat_interleave(count),
+            (written != PAD).sum(-1),
+            blank=PAD,
+            reduction="none",
+        )
+        return torch.unflatten(-losses, 0, (-1, count))
