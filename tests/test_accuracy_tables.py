@@ -145,3 +145,19 @@ def test_a_damaged_result_is_named(
     (folder.parent / "runs" / "german" / "1" / "metrics.json").write_text("{")
     assert _command(folder, "--seeds", "1", "--table") == 2
     assert "delete" in capsys.readouterr().err
+
+
+def test_models_of_several_kinds_and_one_ensemble(
+    folder: Path, trainings: Trainings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kinds = ["--kinds", "pooling=soft", "pooling=monotonic task.ctc=0"]
+    assert _command(folder, "--seeds", "1", "2", "--languages", "german", *kinds) == 0
+    assert len(trainings.done) == 5
+    assert sum({"pooling=monotonic", "task.ctc=0"} <= set(one) for one in trainings.done) == 2
+    (together,) = (one for one in trainings.done if "stage=test" in one)
+    listed = next(one for one in together if one.startswith("ckpt_path="))
+    for name in ("pooling=soft_1", "pooling=soft_2", "pooling=monotonic_task.ctc=0_1"):
+        assert f"german/{name}/checkpoints/last.ckpt" in listed
+    lines = [line.split("|") for line in capsys.readouterr().out.splitlines() if "|" in line]
+    assert "ours, pooling=monotonic task.ctc=0 (2 seeds)" in lines[0][-3]
+    assert [cell.strip() for cell in lines[2][-4:-1]] == ["85.0 ± 7.1", "85.0 ± 7.1", "87.5 (85.5 to 89.5)"]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
+from typing import NamedTuple
 
 from attention_lab.errors import LabError
 from attention_lab.untrusted.plain_files import read_small_text
@@ -18,6 +20,25 @@ from benchmarks.accuracy.tasks import Language, SharedTask
 ROOT = Path(__file__).parents[2]
 DONE = "done.json"
 """In the folder of a finished run: its arguments, so that a run with others is another run."""
+ENSEMBLE = "ensemble"
+"""The folder of the models of a language decoded as one."""
+
+
+class Member(NamedTuple):
+    """A model of each language.
+
+    Attributes:
+        options: of `train.py`, separated by spaces; empty for the experiment as it is.
+        seed: of the model.
+    """
+
+    options: str
+    seed: int
+
+    def __str__(self) -> str:
+        """The name of its folder."""
+        kind = re.sub(r"[^\w.=-]+", "_", self.options)
+        return f"{kind}_{self.seed}" if kind else str(self.seed)
 
 
 @dataclass
@@ -27,20 +48,27 @@ class Runs:
     Args:
         task: the shared task.
         output: the folder in which each run gets a folder.
-        seeds: a run for each, and an ensemble of them if there are several.
-        overrides: further options of `train.py`.
+        seeds: a run for each, of each kind.
+        kinds: the options of `train.py` in which models differ.
+        overrides: its options for all models.
     """
 
     task: SharedTask
     output: Path
     seeds: Sequence[int]
+    kinds: Sequence[str] = ("",)
     overrides: Sequence[str] = ()
     _processes: set[subprocess.Popen[bytes]] = field(default_factory=set)
     _lock: Lock = field(default_factory=Lock)
     _stopped: bool = False
 
-    def folder(self, language: Language, name: int | str) -> Path:
-        """The folder of a run: `name` is its seed, or `ensemble`."""
+    @property
+    def members(self) -> list[Member]:
+        """The models of a language, which together are its ensemble if there are several."""
+        return [Member(kind, seed) for kind in self.kinds for seed in self.seeds]
+
+    def folder(self, language: Language, name: Member | str) -> Path:
+        """The folder of a run, or of the ensemble."""
         return self.output / language.name / str(name)
 
     def run(self, languages: Sequence[Language], jobs: int) -> list[str]:
@@ -52,10 +80,10 @@ class Runs:
         with ThreadPoolExecutor(jobs) as pool:
             try:
                 waiting: dict[Future[str | None], Language] = {}
-                left = {language.name: len(self.seeds) for language in languages}
+                left = {language.name: len(self.members) for language in languages}
                 for language in languages:
-                    for seed in self.seeds:
-                        waiting[pool.submit(self._train, language, seed)] = language
+                    for member in self.members:
+                        waiting[pool.submit(self._train, language, member)] = language
                 while waiting:
                     done, _ = wait(waiting, return_when=FIRST_COMPLETED)
                     for future in done:
@@ -64,7 +92,7 @@ class Runs:
                             failed.append(trouble)
                             continue
                         left[language.name] -= 1
-                        if left[language.name] == 0 and len(self.seeds) > 1:
+                        if left[language.name] == 0 and len(self.members) > 1:
                             waiting[pool.submit(self._combine, language)] = language
             except BaseException:
                 self._stop()
@@ -72,7 +100,7 @@ class Runs:
                 raise
         return sorted(failed)
 
-    def results(self, language: Language, name: int | str) -> dict[str, float] | None:
+    def results(self, language: Language, name: Member | str) -> dict[str, float] | None:
         """The metrics of a run, if it is finished."""
         folder = self.folder(language, name)
         if not (folder / DONE).is_file():
@@ -83,16 +111,16 @@ class Runs:
         except (OSError, ValueError, AttributeError) as error:
             raise LabError(f"{folder}/metrics.json cannot be read ({error}): delete {folder}") from None
 
-    def _train(self, language: Language, seed: int) -> str | None:
-        return self._once(language, seed, [f"seed={seed}", "resume=auto"])
+    def _train(self, language: Language, member: Member) -> str | None:
+        return self._once(language, member, [f"seed={member.seed}", *member.options.split(), "resume=auto"])
 
     def _combine(self, language: Language) -> str | None:
-        """Test the averaged weights after the last epoch of all seeds as one: nothing is chosen on dev."""
-        checkpoints = [self.folder(language, seed) / "checkpoints" / "last.ckpt" for seed in self.seeds]
+        """Test the averaged weights after the last epoch of all models as one: nothing is chosen on dev."""
+        checkpoints = [self.folder(language, one) / "checkpoints" / "last.ckpt" for one in self.members]
         listed = ",".join(_quoted(path) for path in checkpoints)
-        return self._once(language, "ensemble", ["stage=test", f"ckpt_path=[{listed}]"])
+        return self._once(language, ENSEMBLE, ["stage=test", f"ckpt_path=[{listed}]"])
 
-    def _once(self, language: Language, name: int | str, options: list[str]) -> str | None:
+    def _once(self, language: Language, name: Member | str, options: list[str]) -> str | None:
         """Do a run unless it is done; if it fails, a line that says so."""
         folder = self.folder(language, name)
         parts = zip(("train", "validation", "test"), ("train", "dev", "test"), strict=True)
@@ -103,9 +131,9 @@ class Runs:
             return None
         (folder / DONE).unlink(missing_ok=True)
         folder.mkdir(parents=True, exist_ok=True)
-        status = self._process(arguments, folder.with_suffix(".log"))
+        status = self._process(arguments, _log(folder))
         if status:
-            return f"{language.name}/{name} ended with status {status}: see {folder.with_suffix('.log')}"
+            return f"{language.name}/{name} ended with status {status}: see {_log(folder)}"
         write_atomically(folder / DONE, json.dumps(arguments, indent=1) + "\n")
         return None
 
@@ -139,6 +167,10 @@ class Runs:
             self._stopped = True
             for process in self._processes:
                 process.terminate()
+
+
+def _log(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.log")
 
 
 def _arguments(folder: Path) -> list[str] | None:

@@ -5,7 +5,7 @@ from statistics import mean, stdev
 from typing import NamedTuple
 
 from attention_lab.text_tables import markdown_table, markdown_text
-from benchmarks.accuracy.runs import Runs
+from benchmarks.accuracy.runs import ENSEMBLE, Member, Runs
 from benchmarks.accuracy.tasks import Language
 
 RATE = "test/sequence_error_rate"
@@ -20,14 +20,14 @@ class Row(NamedTuple):
         language: its name.
         tested: the part that its words are of.
         published: those of others, by the name of the system.
-        single: one for each seed.
+        single: for each kind of model, one for each seed.
         ensemble: that of the ensemble with the ends of its interval, if there is one.
     """
 
     language: str
     tested: str
     published: dict[str, float]
-    single: list[float]
+    single: list[list[float]]
     ensemble: tuple[float, float, float] | None
 
 
@@ -35,18 +35,19 @@ def table(runs: Runs, languages: Sequence[Language]) -> str:
     """Markdown: a row for each language with a finished run, and their mean, all in percent.
 
     One model: the mean of the seeds, with their standard deviation; below it the mean over the languages,
-    with the standard error of this mean that the seeds have. Ensemble: the seeds decoded as one, with a 95%
-    bootstrap interval over the words; below it the interval of the mean, as the languages are independent.
+    with the standard error of this mean that the seeds have; a column for each kind of model. Ensemble: all
+    decoded as one, with a 95% bootstrap interval over the words; below it the interval of the mean, as the
+    languages are independent.
     """
     systems, published = runs.task.published()
     found = [_row(runs, language, published.get(language.name, {})) for language in languages]
-    rows = [row for row in found if row.single]
+    rows = [row for row in found if any(row.single)]
     cells = [
         [
             markdown_text(row.language),
             row.tested,
             *(f"{row.published[system]:.1f}" if system in row.published else "" for system in systems),
-            f"{mean(row.single):.1f}" + (f" ± {stdev(row.single):.1f}" if len(row.single) > 1 else ""),
+            *map(_spread, row.single),
             _interval(*row.ensemble) if row.ensemble else "",
         ]
         for row in rows
@@ -54,16 +55,20 @@ def table(runs: Runs, languages: Sequence[Language]) -> str:
     if rows:
         theirs = [[row.published[system] for row in rows if system in row.published] for system in systems]
         means = [f"{mean(values):.1f}" if len(values) == len(rows) else "" for values in theirs]
-        cells.append(["**mean**", "", *means, _mean_of(rows), _mean_interval(rows)])
+        singles = [_mean_of([row.single[kind] for row in rows]) for kind in range(len(runs.kinds))]
+        cells.append(["**mean**", "", *means, *singles, _mean_interval(rows)])
     seeds = f"{len(runs.seeds)} seeds" if len(runs.seeds) > 1 else f"seed {runs.seeds[0]}"
-    header = ["language", "words", *systems, f"ours, one model ({seeds})", "ours, ensemble"]
+    ours = [f"ours, {kind or 'one model'} ({seeds})" for kind in runs.kinds]
+    header = ["language", "words", *systems, *ours, "ours, ensemble"]
     return markdown_table(header, cells, numbers_from=2).rstrip("\n") + f"\n\n{runs.task.note}\n"
 
 
 def _row(runs: Runs, language: Language, published: dict[str, float]) -> Row:
-    results = [runs.results(language, seed) for seed in runs.seeds]
-    single = [_percent(runs, result[RATE]) for result in results if result]
-    together = runs.results(language, "ensemble") if len(runs.seeds) > 1 else None
+    single = []
+    for kind in runs.kinds:
+        results = [runs.results(language, Member(kind, seed)) for seed in runs.seeds]
+        single.append([_percent(runs, result[RATE]) for result in results if result])
+    together = runs.results(language, ENSEMBLE) if len(runs.members) > 1 else None
     if together is None:
         return Row(language.name, language.tested, published, single, None)
     low, high = sorted(_percent(runs, together[f"{RATE}_{end}"]) for end in ("low", "high"))
@@ -79,11 +84,21 @@ def _interval(centre: float, low: float, high: float) -> str:
     return f"{centre:.1f} ({low:.1f} to {high:.1f})"
 
 
-def _mean_of(rows: Sequence[Row]) -> str:
-    centre = f"{mean(mean(row.single) for row in rows):.1f}"
-    if any(len(row.single) < 2 for row in rows):
+def _spread(rates: Sequence[float]) -> str:
+    """The mean of the seeds with their standard deviation."""
+    if not rates:
+        return ""
+    return f"{mean(rates):.1f}" + (f" ± {stdev(rates):.1f}" if len(rates) > 1 else "")
+
+
+def _mean_of(languages: Sequence[Sequence[float]]) -> str:
+    """The mean over the languages, if each has a result, with the standard error that the seeds give it."""
+    if not all(languages):
+        return ""
+    centre = f"{mean(map(mean, languages)):.1f}"
+    if any(len(rates) < 2 for rates in languages):
         return centre
-    variance = sum(stdev(row.single) ** 2 / len(row.single) for row in rows) / len(rows) ** 2
+    variance = sum(stdev(rates) ** 2 / len(rates) for rates in languages) / len(languages) ** 2
     return f"{centre} ± {variance**0.5:.1f}"
 
 
