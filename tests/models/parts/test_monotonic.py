@@ -8,7 +8,7 @@ from torch import Tensor
 from toys import toy
 
 from attention_lab.attention import Mechanism, Monotonic, ScaledDot, recording
-from attention_lab.attention.gradient_estimators import NEVER, monotonic_prior
+from attention_lab.attention.gradient_estimators import NEVER, log_tail, monotonic_prior
 from attention_lab.errors import LabError
 from attention_lab.models import Seq2Seq
 from attention_lab.models.decoding import beam_search, greedy
@@ -28,7 +28,8 @@ def _model(**options: object) -> Seq2Seq:
 def test_a_step_by_hand() -> None:
     """Weights 1/2, 1/4, 1/4; the last position is 0 or 1 with one half each."""
     belief = torch.tensor([0.5, 0.5, 1e-30]).log().clamp_min(NEVER)
-    prior = monotonic_prior(belief, torch.tensor([0.5, 0.25, 0.25]).log()).exp()
+    weights = torch.tensor([0.5, 0.25, 0.25]).log()
+    prior = monotonic_prior(belief, weights, log_tail(weights)).exp()
     torch.testing.assert_close(prior, torch.tensor([0.25, 0.125 + 0.25, 0.125 + 0.25]))
 
 

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from attention_lab.attention.gradient_estimators import NEVER, monotonic_prior
+from attention_lab.attention.gradient_estimators import NEVER, log_tail, monotonic_prior
 from attention_lab.errors import LabError
 from attention_lab.models.parts.decoder import AttentiveDecoder, DecoderState
 
@@ -45,22 +45,33 @@ class MonotonicDecoder(AttentiveDecoder):
         if mask is not None:
             log_weights = log_weights.masked_fill(~mask, NEVER)
         log_likelihood = logits.float().log_softmax(-1)
-        joint, priors, outputs = state.joint, [], []
-        for t in range(tokens.shape[1]):
-            prior = monotonic_prior(self._belief(joint, tokens[:, t], log_weights[:, t]), log_weights[:, t])
-            joint = prior.unsqueeze(-1) + log_likelihood[:, t]
-            priors.append(prior)
-            outputs.append(joint.logsumexp(1))
+        # The recursion needs only the likelihood of what was written; all else is done for all steps at once.
+        written = _of_written(log_likelihood[:, :-1], tokens[:, 1:]).unbind(1)
+        belief = self._first_belief(state.joint, tokens[:, 0], log_weights[:, 0])
+        priors: list[Tensor] = []
+        for step, weights in enumerate(
+            zip(log_weights.unbind(1), log_tail(log_weights).unbind(1), strict=True)
+        ):
+            if step:
+                belief = (priors[-1] + written[step - 1]).log_softmax(-1)
+            priors.append(monotonic_prior(belief, *weights))
+        prior = torch.stack(priors, 1)
+        joint = prior.unsqueeze(-1) + log_likelihood
         if self.attention.record is not None:
-            weights = torch.stack(priors, 1).exp()
-            self.attention.record.add(weights if mask is None else weights.masked_fill(~mask, 0.0), mask)
-        return torch.stack(outputs, 1), after._replace(joint=joint)
+            recorded = prior.exp()
+            self.attention.record.add(recorded if mask is None else recorded.masked_fill(~mask, 0.0), mask)
+        return joint.logsumexp(2), after._replace(joint=joint[:, -1])
 
-    def _belief(self, joint: Tensor | None, written: Tensor, like: Tensor) -> Tensor:
+    def _first_belief(self, joint: Tensor | None, written: Tensor, like: Tensor) -> Tensor:
         """`log p(s)` of the last position given the symbol written there; initially at the first position."""
         if joint is None:
             start = torch.full_like(like, NEVER)
             start[:, 0] = 0.0
             return start
-        index = written.view(-1, 1, 1).expand(-1, joint.shape[1], 1)
-        return joint.gather(2, index).squeeze(2).log_softmax(-1)
+        return _of_written(joint.unsqueeze(1), written.unsqueeze(1)).squeeze(1).log_softmax(-1)
+
+
+def _of_written(joint: Float[Tensor, "N T S V"], written: Int[Tensor, "N T"]) -> Float[Tensor, "N T S"]:
+    """The part of the symbol that was written at each step."""
+    index = written[:, :, None, None].expand(-1, -1, joint.shape[2], 1)
+    return joint.gather(3, index).squeeze(3)
