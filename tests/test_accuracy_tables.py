@@ -53,7 +53,10 @@ def trainings(monkeypatch: pytest.MonkeyPatch) -> Trainings:
 
 def _command(folder: Path, *more: str) -> int:
     output = str(folder.parent / "runs")
-    return command.main(["inflection", "--data", str(folder), "--output", output, "--jobs", "1", *more])
+    kinds = () if "--kinds" in more else ("--kinds", "")
+    return command.main(
+        ["inflection", "--data", str(folder), "--output", output, "--jobs", "1", *more, *kinds]
+    )
 
 
 def test_files_of_inflection(folder: Path) -> None:
@@ -159,5 +162,16 @@ def test_models_of_several_kinds_and_one_ensemble(
     for name in ("pooling=soft_1", "pooling=soft_2", "pooling=monotonic_task.ctc=0_1"):
         assert f"german/{name}/checkpoints/last.ckpt" in listed
     lines = [line.split("|") for line in capsys.readouterr().out.splitlines() if "|" in line]
-    assert "ours, pooling=monotonic task.ctc=0 (2 seeds)" in lines[0][-3]
+    assert "ours, pooling=monotonic (2 seeds)" in lines[0][-3]
     assert [cell.strip() for cell in lines[2][-4:-1]] == ["85.0 ± 7.1", "85.0 ± 7.1", "87.5 (85.5 to 89.5)"]
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_task_has_kinds_of_its_own(name: str, tmp_path: Path, trainings: Trainings) -> None:
+    for file in ("german-train-medium", "german-dev", "ger_train.tsv", "ger_dev.tsv"):
+        (tmp_path / file).touch()
+    assert command.main([name, "--data", str(tmp_path), "--output", str(tmp_path / "runs")]) == 0
+    poolings = [
+        next(one for one in done if "pooling" in one) for done in trainings.done if "stage=test" not in done
+    ]
+    assert sorted(poolings) == ["pooling=monotonic"] * 2 + ["pooling=soft"] * 2

@@ -23,7 +23,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_intermixed_args(arguments)
     task = TASKS[options.task]
     output = options.output or ROOT / "logs" / "accuracy" / options.task
-    runs = Runs(task, output, options.seeds, options.kinds, options.overrides)
+    runs = Runs(task, output, options.seeds, options.kinds or task.kinds, options.overrides)
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
         found = languages(task, options.data, options.size)
@@ -66,13 +66,15 @@ def _parser() -> argparse.ArgumentParser:
         "--size", choices=("low", "medium", "high"), default="medium", help="of training sets"
     )
     parser.add_argument("--languages", nargs="+", metavar="NAME", help="only these; else all of the folder")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], metavar="N", help="(1 2 3)")
+    parser.add_argument(
+        "--seeds", type=int, nargs="+", default=[1, 2], metavar="N", help="of each kind (1 2)"
+    )
     parser.add_argument(
         "--kinds",
         nargs="+",
-        default=[""],
         metavar="OPTIONS",
-        help="of models, by the options in which they differ: --kinds pooling=soft pooling=monotonic",
+        help="of models that are decoded as one, by the options in which they differ, as pooling=soft "
+        "'pooling=monotonic model.dropout=0.3'; else those of the task",
     )
     parser.add_argument(
         "--jobs",

@@ -56,7 +56,7 @@ class Runs:
     task: SharedTask
     output: Path
     seeds: Sequence[int]
-    kinds: Sequence[str] = ("",)
+    kinds: Sequence[str]
     overrides: Sequence[str] = ()
     _processes: set[subprocess.Popen[bytes]] = field(default_factory=set)
     _lock: Lock = field(default_factory=Lock)

@@ -58,7 +58,7 @@ def table(runs: Runs, languages: Sequence[Language]) -> str:
         singles = [_mean_of([row.single[kind] for row in rows]) for kind in range(len(runs.kinds))]
         cells.append(["**mean**", "", *means, *singles, _mean_interval(rows)])
     seeds = f"{len(runs.seeds)} seeds" if len(runs.seeds) > 1 else f"seed {runs.seeds[0]}"
-    ours = [f"ours, {kind or 'one model'} ({seeds})" for kind in runs.kinds]
+    ours = [f"ours, {(kind.split() or ['one model'])[0]} ({seeds})" for kind in runs.kinds]
     header = ["language", "words", *systems, *ours, "ours, ensemble"]
     return markdown_table(header, cells, numbers_from=2).rstrip("\n") + f"\n\n{runs.task.note}\n"
 

@@ -20,12 +20,14 @@ class SharedTask:
         experiment: the experiment of `conf/experiment`.
         file: a pattern of the names of its files, with the groups `language`, `part` and, where there are
             training sets of several sizes, `size`.
+        kinds: the kinds of models that are decoded as one, by the options in which they differ.
         accuracy: whether its table has accuracies; otherwise error rates.
         note: the line below its table.
     """
 
     experiment: str
     file: re.Pattern[str]
+    kinds: tuple[str, ...]
     accuracy: bool
     note: str
 
@@ -44,6 +46,10 @@ TASKS = {
             r"(?P<language>.+?)-(?:(?P<part>train)-(?P<size>low|medium|high)|(?P<held>dev)"
             r"|(?:uncovered-)?(?P<tested>test))(?:\.tsv|\.txt)?"
         ),
+        kinds=(
+            "pooling=monotonic",
+            "pooling=soft task.guidance=0.5 model.hidden_size=128 model.embedding_size=64 model.dropout=0.3",
+        ),
         accuracy=True,
         note=(
             "Words right, in percent. UZH 2017: the best system of CoNLL-SIGMORPHON 2017 with 1,000\n"
@@ -55,6 +61,7 @@ TASKS = {
     "g2p": SharedTask(
         "g2p",
         re.compile(r"(?P<language>[^_]+)_(?:(?P<part>train)|(?P<held>dev)|(?P<tested>test))\.tsv"),
+        kinds=("pooling=soft", "pooling=monotonic"),
         accuracy=False,
         note=(
             "Words in error, in percent. LSTM with attention: the baseline of SIGMORPHON 2020, task 1, the\n"
