@@ -53,7 +53,7 @@ def trainings(monkeypatch: pytest.MonkeyPatch) -> Trainings:
 
 def _command(folder: Path, *more: str) -> int:
     output = str(folder.parent / "runs")
-    kinds = () if "--kinds" in more else ("--kinds", "")
+    kinds = () if "--kind" in more else ("--kind", "")
     return command.main(
         ["inflection", "--data", str(folder), "--output", output, "--jobs", "1", *more, *kinds]
     )
@@ -153,9 +153,15 @@ def test_a_damaged_result_is_named(
 def test_models_of_several_kinds_and_one_ensemble(
     folder: Path, trainings: Trainings, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kinds = ["--kinds", "pooling=soft", "pooling=monotonic task.ctc=0"]
-    assert _command(folder, "--seeds", "1", "2", "--languages", "german", *kinds) == 0
-    assert len(trainings.done) == 5
+    kinds = ["--kind", "pooling=soft", "--kind", "pooling=monotonic task.ctc=0"]
+    more = [
+        "--languages",
+        "german",
+        *kinds,
+        "trainer.max_epochs=2",
+    ]  # an option of every run, not a third kind
+    assert _command(folder, "--seeds", "1", "2", *more) == 0
+    assert len(trainings.done) == 5 and all("trainer.max_epochs=2" in one for one in trainings.done)
     assert sum({"pooling=monotonic", "task.ctc=0"} <= set(one) for one in trainings.done) == 2
     (together,) = (one for one in trainings.done if "stage=test" in one)
     listed = next(one for one in together if one.startswith("ckpt_path="))

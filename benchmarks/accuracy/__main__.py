@@ -23,7 +23,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_intermixed_args(arguments)
     task = TASKS[options.task]
     output = options.output or ROOT / "logs" / "accuracy" / options.task
-    runs = Runs(task, output, options.seeds, options.kinds or task.kinds, options.overrides)
+    runs = Runs(task, output, options.seeds, options.kind or task.kinds, options.overrides)
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
         found = languages(task, options.data, options.size)
@@ -70,11 +70,11 @@ def _parser() -> argparse.ArgumentParser:
         "--seeds", type=int, nargs="+", default=[1, 2], metavar="N", help="of each kind (1 2)"
     )
     parser.add_argument(
-        "--kinds",
-        nargs="+",
+        "--kind",
+        action="append",
         metavar="OPTIONS",
-        help="of models that are decoded as one, by the options in which they differ, as pooling=soft "
-        "'pooling=monotonic model.dropout=0.3'; else those of the task",
+        help="a kind of model of the ensemble, by its options, as 'pooling=monotonic model.dropout=0.3'; repeat "
+        "it for more; else those of the task",
     )
     parser.add_argument(
         "--jobs",
