@@ -73,8 +73,8 @@ def _parser() -> argparse.ArgumentParser:
         "--kind",
         action="append",
         metavar="OPTIONS",
-        help="a kind of model of the ensemble, by its options, as 'pooling=monotonic model.dropout=0.3'; repeat "
-        "it for more; else those of the task",
+        help="a kind of model of the ensemble, by its options, as 'pooling=monotonic model.dropout=0.3'; "
+        "give it once for each kind; else those of the task",
     )
     parser.add_argument(
         "--jobs",
