@@ -93,7 +93,7 @@ def test_every_seed_then_an_ensemble_and_nothing_twice(folder: Path, trainings: 
     assert len(trainings.done) == 2  # the third seed, and an ensemble of three
     trainings.done.clear()
     assert _command(folder, "trainer.max_epochs=2", "--seeds", "1", "2") == 0
-    assert len(trainings.done) == 6 and all("trainer.max_epochs=2" in one for one in trainings.done)
+    assert len(trainings.done) == 6 and sum("trainer.max_epochs=2" in one for one in trainings.done) == 4
 
 
 def test_the_table(folder: Path, trainings: Trainings, capsys: pytest.CaptureFixture[str]) -> None:
@@ -154,14 +154,9 @@ def test_models_of_several_kinds_and_one_ensemble(
     folder: Path, trainings: Trainings, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kinds = ["--kind", "pooling=soft", "--kind", "pooling=monotonic task.ctc=0"]
-    more = [
-        "--languages",
-        "german",
-        *kinds,
-        "trainer.max_epochs=2",
-    ]  # an option of every run, not a third kind
-    assert _command(folder, "--seeds", "1", "2", *more) == 0
-    assert len(trainings.done) == 5 and all("trainer.max_epochs=2" in one for one in trainings.done)
+    every = "trainer.max_epochs=2"  # an option of every run, not a third kind
+    assert _command(folder, "--seeds", "1", "2", "--languages", "german", *kinds, every) == 0
+    assert len(trainings.done) == 5 and sum(every in one for one in trainings.done) == 4
     assert sum({"pooling=monotonic", "task.ctc=0"} <= set(one) for one in trainings.done) == 2
     (together,) = (one for one in trainings.done if "stage=test" in one)
     listed = next(one for one in together if one.startswith("ckpt_path="))
@@ -181,3 +176,38 @@ def test_a_task_has_kinds_of_its_own(name: str, tmp_path: Path, trainings: Train
         next(one for one in done if "pooling" in one) for done in trainings.done if "stage=test" not in done
     ]
     assert sorted(poolings) == ["pooling=monotonic"] * 2 + ["pooling=soft"] * 2
+
+
+def test_what_is_named_twice_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for twice in (
+        ["--seeds", "1", "1"],
+        ["--kind", "pooling=soft +task.x=1", "--kind", "pooling=soft task.x=1"],
+    ):
+        assert _command(folder, *twice) == 2
+        assert "is given twice" in capsys.readouterr().err
+
+
+def test_an_ensemble_of_other_models_is_not_shown(
+    folder: Path, trainings: Trainings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _command(folder, "--seeds", "1", "2", "--languages", "german") == 0
+    assert "87.5" in capsys.readouterr().out
+    assert _command(folder, "--seeds", "1", "3", "--table", "--languages", "german") == 0
+    assert "87.5" not in capsys.readouterr().out
+
+
+def test_the_ensemble_takes_the_model_from_its_members(folder: Path, trainings: Trainings) -> None:
+    more = ["model.dropout=0.1", "task.beam_size=2", "--languages", "german", "--seeds", "1", "2"]
+    assert _command(folder, *more) == 0
+    (together,) = (one for one in trainings.done if "stage=test" in one)
+    assert "task.beam_size=2" in together and "model.dropout=0.1" not in together
+    assert sum("model.dropout=0.1" in one for one in trainings.done) == 2
+
+
+def test_kinds_with_the_same_first_option_are_told_apart(
+    folder: Path, trainings: Trainings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kinds = ["--kind", "pooling=soft model.dropout=0.1", "--kind", "pooling=soft model.dropout=0.2"]
+    assert _command(folder, "--seeds", "1", "--languages", "german", *kinds) == 0
+    header = capsys.readouterr().out.splitlines()[0]
+    assert "model.dropout=0.1 (seed 1)" in header and "model.dropout=0.2 (seed 1)" in header

@@ -75,7 +75,13 @@ class Runs:
         """Do what is left to do, `jobs` processes at a time; a line for each run that failed.
 
         A run that was stopped continues where it was. On Ctrl-C or SIGTERM the processes save and end.
+
+        Raises:
+            LabError: two models would have the same folder.
         """
+        names = [str(member) for member in self.members]
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise LabError(f"--kind, --seeds: {min(twice)} is given twice")
         failed: list[str] = []
         with ThreadPoolExecutor(jobs) as pool:
             try:
@@ -116,9 +122,16 @@ class Runs:
 
     def _combine(self, language: Language) -> str | None:
         """Test the averaged weights after the last epoch of all models as one: nothing is chosen on dev."""
-        checkpoints = [self.folder(language, one) / "checkpoints" / "last.ckpt" for one in self.members]
-        listed = ",".join(_quoted(path) for path in checkpoints)
-        return self._once(language, ENSEMBLE, ["stage=test", f"ckpt_path=[{listed}]"])
+        return self._once(language, ENSEMBLE, ["stage=test", self._checkpoints(language)])
+
+    def is_combined(self, language: Language) -> bool:
+        """Whether the ensemble's result is that of these models."""
+        return self._checkpoints(language) in (_arguments(self.folder(language, ENSEMBLE)) or [])
+
+    def _checkpoints(self, language: Language) -> str:
+        """The option that names the models of an ensemble."""
+        paths = [self.folder(language, one) / "checkpoints" / "last.ckpt" for one in self.members]
+        return f"ckpt_path=[{','.join(_quoted(path) for path in paths)}]"
 
     def _once(self, language: Language, name: Member | str, options: list[str]) -> str | None:
         """Do a run unless it is done; if it fails, a line that says so."""
@@ -131,7 +144,10 @@ class Runs:
             return None
         (folder / DONE).unlink(missing_ok=True)
         folder.mkdir(parents=True, exist_ok=True)
-        status = self._process(arguments, _log(folder))
+        # A test takes model and training from the checkpoints.
+        left_out = [one for one in self.overrides if not one.startswith(("data.", "task."))]
+        given = [one for one in arguments if name != ENSEMBLE or one not in left_out]
+        status = self._process(given, _log(folder))
         if status:
             return f"{language.name}/{name} ended with status {status}: see {_log(folder)}"
         write_atomically(folder / DONE, json.dumps(arguments, indent=1) + "\n")

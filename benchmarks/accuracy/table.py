@@ -58,9 +58,15 @@ def table(runs: Runs, languages: Sequence[Language]) -> str:
         singles = [_mean_of([row.single[kind] for row in rows]) for kind in range(len(runs.kinds))]
         cells.append(["**mean**", "", *means, *singles, _mean_interval(rows)])
     seeds = f"{len(runs.seeds)} seeds" if len(runs.seeds) > 1 else f"seed {runs.seeds[0]}"
-    ours = [f"ours, {(kind.split() or ['one model'])[0]} ({seeds})" for kind in runs.kinds]
+    ours = [f"ours, {name} ({seeds})" for name in _titles(runs.kinds)]
     header = ["language", "words", *systems, *ours, "ours, ensemble"]
     return markdown_table(header, cells, numbers_from=2).rstrip("\n") + f"\n\n{runs.task.note}\n"
+
+
+def _titles(kinds: Sequence[str]) -> list[str]:
+    """What the kinds of models are called: their first options, if these tell them apart."""
+    first = [kind.split()[0] if kind else "one model" for kind in kinds]
+    return first if len(set(first)) == len(first) else list(kinds)
 
 
 def _row(runs: Runs, language: Language, published: dict[str, float]) -> Row:
@@ -68,7 +74,8 @@ def _row(runs: Runs, language: Language, published: dict[str, float]) -> Row:
     for kind in runs.kinds:
         results = [runs.results(language, Member(kind, seed)) for seed in runs.seeds]
         single.append([_percent(runs, result[RATE]) for result in results if result])
-    together = runs.results(language, ENSEMBLE) if len(runs.members) > 1 else None
+    combined = len(runs.members) > 1 and runs.is_combined(language)
+    together = runs.results(language, ENSEMBLE) if combined else None
     if together is None:
         return Row(language.name, language.tested, published, single, None)
     low, high = sorted(_percent(runs, together[f"{RATE}_{end}"]) for end in ("low", "high"))

@@ -9,13 +9,17 @@ from pathlib import Path
 import pytest
 import torch
 from omegaconf import OmegaConf
+from saved_models import SEQ2SEQ as SMALL
+from saved_models import transduction
 
 import attention_lab
 from attention_lab.errors import LabError
+from attention_lab.experiment.checkpoints import load
 from attention_lab.leaderboard.settings import Job, headlines
 from attention_lab.metrics import edit_distance
 from attention_lab.models import Ensemble
 from attention_lab.runs.checkpoint_paths import find_checkpoints
+from attention_lab.tasks import RECIPE
 from attention_lab.text_tables import with_interval
 
 REPOSITORY = Path(__file__).parents[2]
@@ -100,6 +104,23 @@ def test_hard_attention_can_be_a_member(model: str, command) -> None:
     assert {name for name in _metrics(done.folder) if "alignment" in name} >= {"test/alignment_accuracy"}
     assert len(list((done.folder / "attention").glob("01_*_member-?-decoder.png"))) == 2
     assert len(_rows(done.folder)) == 12
+
+
+def test_one_member_with_ctc_is_enough_for_rescoring(tmp_path: Path) -> None:
+    """In either order, whether the option is that of a checkpoint or given."""
+    paths = []
+    for name, frames in (("with", 3), ("without", 0)):
+        options = {"ctc": 0.3, "ctc_rescoring": 0.25} if frames else {}
+        task = transduction({**SMALL, "ctc_frames": frames}, beam_size=3, **options)
+        paths.append(tmp_path / f"{name}.ckpt")
+        torch.save({RECIPE: task.recipe, "state_dict": task.state_dict()}, paths[-1])
+    for order in (paths, paths[::-1]):
+        together = attention_lab.load(order)
+        assert together.task.ctc_rescoring == 0.25
+        plain = load(order, lambda kept: {**kept, "task": {**kept["task"], "ctc_rescoring": 0.0}})
+        assert together.predict_n_best(["hello"], 3) != plain.predict_n_best(["hello"], 3)
+        changed = load(order, lambda kept: {**kept, "task": {**kept["task"], "ctc_rescoring": 0.5}})
+        assert changed.task.ctc_rescoring == 0.5
 
 
 @pytest.mark.slow

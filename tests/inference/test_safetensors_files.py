@@ -118,6 +118,10 @@ CONFIGURATIONS: dict[str, tuple[Alter, str]] = {
     "no beams": (_put("decoding", "beam_size", value=True), "needs a whole number as beam_size"),
     "penalty": (_put("decoding", "length_penalty", value=1e300), "a length_penalty such as 1.0"),
     "decoding": (_put("decoding", value=3), "cannot be read"),
+    "rescoring": (_put("decoding", "ctc_rescoring", value=0.3), "needs the CTC output of an encoder"),
+    "much rescoring": (_put("decoding", "ctc_rescoring", value=2), "must be from 0 to 1"),
+    "no rescoring": (_put("decoding", "ctc_rescoring", value="0.2"), "a number as ctc_rescoring"),
+    "not a number": (_put("decoding", "ctc_rescoring", value=float("nan")), "must be from 0 to 1"),
     "codec": (_put("codec", value={"kind": "regression", "inputs": ["a"], "target": "b"}), "cannot be read"),
     "codec kind": (_put("codec", "kind", value="code"), "no codec is of the kind 'code'"),
     "symbols": (_put("codec", "target", "symbols", value=None), "cannot be read"),
@@ -126,6 +130,24 @@ CONFIGURATIONS: dict[str, tuple[Alter, str]] = {
         "the weights do not fit the model",
     ),
 }
+
+
+def test_rescoring_is_kept_and_an_earlier_file_has_none(tmp_path: Path) -> None:
+    model = {**MODELS["seq2seq"], "ctc_frames": 3}
+    task = transduction(model, beam_size=4, ctc=0.3, ctc_rescoring=0.9)
+    TrainedModel(task).export(tmp_path / "model.safetensors")
+    assert attention_lab.pretrained(tmp_path).predict_n_best(WORDS, 4) == _near(task, WORDS)
+    path = tmp_path / "model.json"
+    about = json.loads(path.read_text())
+    del about["decoding"]["ctc_rescoring"]
+    path.write_text(json.dumps(about))
+    assert attention_lab.pretrained(tmp_path).task.ctc_rescoring == 0
+
+
+def _near(task: Any, words: list[str]) -> list[list[tuple[str, Any]]]:
+    """The outputs with scores that float16 weights may change a little."""
+    found = TrainedModel(task).predict_n_best(words, 4)
+    return [[(text, pytest.approx(score, abs=0.05)) for text, score in one] for one in found]
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)

@@ -24,7 +24,13 @@ MOST = {"pictures": 1000, "threads": 1024, "task.beam_size": 1000, "task.n_best"
 """Largest values of options; more would take hours, or more resources than a machine has."""
 LARGEST_SEED = 2**32 - 1
 """The largest seed that NumPy accepts."""
-FRACTIONS = ("schedule.warmup", "model.dropout", "model.attention_dropout", "task.label_smoothing")
+FRACTIONS = (
+    "schedule.warmup",
+    "model.dropout",
+    "model.attention_dropout",
+    "task.label_smoothing",
+    "task.ctc_rescoring",
+)
 POSITIVE = ("optimizer.lr", "trainer.val_check_interval", "normalizer.temperature", "pooling.temperature")
 CHOICES = {
     "monitor.mode": ("min", "max"),

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from hydra.errors import InstantiationException
@@ -14,6 +14,7 @@ from attention_lab.errors import LabError, first_line
 from attention_lab.experiment.build import Config, checkpoint_config, make_task, rebuild
 from attention_lab.inference.trained_model import TrainedModel
 from attention_lab.models import Ensemble
+from attention_lab.models.ensemble import Writer
 from attention_lab.runs.checkpoint_paths import Paths, find_checkpoints
 from attention_lab.runs.parts import MECHANISM
 from attention_lab.sizes import Sizes
@@ -118,8 +119,11 @@ def check_model_size(config: Config, sizes: Sizes, codec: Codec, checkpoint: Con
 
 
 def _ensemble(paths: Sequence[Path], tasks: Sequence[Task]) -> Task:
-    """The first task with the models of all."""
-    first, members = tasks[0], []
+    """The first task with the models of all.
+
+    Its options hold for all, but CTC scores count if they do in any: the first member may have none.
+    """
+    first, writers = tasks[0], []
     for path, task in zip(paths, tasks, strict=True):
         if not isinstance(task, Transduction):
             raise LabError(f"ckpt_path: {path} does not write sequences; only models that do can be combined")
@@ -128,10 +132,11 @@ def _ensemble(paths: Sequence[Path], tasks: Sequence[Task]) -> Task:
                 f"ckpt_path: {paths[0]} and {path} have different vocabularies: "
                 "only models of the same symbols can be combined"
             )
-        assert not isinstance(task.model, Ensemble)
-        members.append(task.model)
-    first.model = Ensemble(members)
-    return first
+        writers.append(task)
+    together = writers[0]
+    together.ctc_rescoring = max(writer.ctc_rescoring for writer in writers)
+    together.model = Ensemble([cast(Writer, writer.model) for writer in writers])
+    return together
 
 
 def check_same_model(path: Path | None, kept: Config, new: Config) -> None:

@@ -27,7 +27,7 @@ class EncoderDecoder(nn.Module):
     Args:
         encoder: called with sources and their lengths, returns an `Encoded`.
         decoder: the decoder.
-        tagger: also reads the annotations, in training only.
+        tagger: also reads the annotations, in training and in rescoring.
 
     Attributes:
         alignment: name of the attention that is compared with a gold alignment.

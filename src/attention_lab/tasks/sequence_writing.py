@@ -14,7 +14,7 @@ from attention_lab.errors import LabError
 from attention_lab.models.decoding import Decodable, beam_search, greedy
 from attention_lab.models.ensemble import Ensemble, Writer
 from attention_lab.models.n_best import n_best_search
-from attention_lab.models.rescoring import has_tagger, rescore
+from attention_lab.models.rescoring import check_has_tagger, rescore
 from attention_lab.sizes import BOS, PAD
 from attention_lab.tasks.observation import Observation, Sides, make_observation
 from attention_lab.tensorboard_plugin.arrays import make_ink
@@ -32,7 +32,7 @@ class SequenceWriting:
         codec: text to tensors and back.
         beam_size: beams; 1 is greedy.
         length_penalty: alpha of 1609.08144, eq. 14; 0 is none.
-        ctc_rescoring: weight of the encoder's own opinion of the beam's outputs, see `rescore`; 0 is none.
+        ctc_rescoring: weight of the CTC score of the beam's outputs, see `rescore`; 0 is none.
         recipe: plain values from which model and preprocessing can be rebuilt.
     """
 
@@ -66,9 +66,9 @@ class SequenceWriting:
 
     @torch.no_grad()
     def n_best_answers(self, batch: TransductionBatch, n: int) -> list[list[tuple[str, float]]]:
-        """The n best outputs of each example, or fewer, each with its score: see `n_best_search`.
+        """The n best outputs of each example, or fewer, each with its score.
 
-        The beam is `beam_size`, or n if that is wider.
+        The score is that of `n_best_search`, or of `rescore`. The beam is `beam_size`, or n if that is wider.
         """
         tokens, scores = self._search(batch, max(n, self.beam_size), n)
         return [
@@ -165,7 +165,7 @@ class SequencePredictor(SequenceWriting):
         codec: text to tensors and back.
         beam_size: beams; 1 is greedy.
         length_penalty: alpha of the length penalty.
-        ctc_rescoring: weight of the encoder's own opinion.
+        ctc_rescoring: weight of the CTC score.
         recipe: plain values from which model and preprocessing can be rebuilt.
     """
 
@@ -181,7 +181,9 @@ class SequencePredictor(SequenceWriting):
     ) -> None:
         check_beams("task.beam_size", beam_size)
         self.model, self.codec = model, codec
-        check_rescoring(model, ctc_rescoring)
+        check_rescoring(ctc_rescoring)
+        if ctc_rescoring:
+            check_has_tagger(model)
         self.beam_size, self.length_penalty = beam_size, length_penalty
         self.ctc_rescoring = ctc_rescoring
         self.recipe = dict(recipe or {})
@@ -198,12 +200,7 @@ def check_beams(option: str, number: int) -> None:
         raise LabError(f"{option} must be from 1 to {MOST_BEAMS}, got {number}")
 
 
-def check_rescoring(model: Writer | Ensemble, weight: float) -> None:
-    """Raise LabError for a weight of the encoder's opinion that is out of range, or of an encoder without."""
+def check_rescoring(weight: float) -> None:
+    """Raise LabError for a weight of the CTC score that is out of range."""
     if not 0 <= weight <= 1:
         raise LabError(f"task.ctc_rescoring must be from 0 to 1, got {weight}")
-    if weight and not has_tagger(model):
-        raise LabError(
-            "task.ctc_rescoring asks the encoder, which has not learned to write: "
-            "set model.ctc_frames=3 task.ctc=0.3, or task.ctc_rescoring=0"
-        )

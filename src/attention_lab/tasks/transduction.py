@@ -16,6 +16,7 @@ from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.metrics import AlignmentMeasures, SequenceErrorRate, TokenErrorRate
 from attention_lab.metrics.text_scores import check_sacrebleu, text_scores
 from attention_lab.models.ensemble import Ensemble, Writer, aligning, alignments
+from attention_lab.models.rescoring import check_has_tagger
 from attention_lab.models.seq2seq import EncoderDecoder
 from attention_lab.sizes import PAD
 from attention_lab.tasks.error_analysis import write_error_analysis
@@ -58,8 +59,8 @@ class Transduction(SequenceWriting, Task):
         ctc: weight of the loss of the model's `Tagger`; above 0 if and only if it has one.
         beam_size: beams in testing and prediction; 1 is greedy. Validation is always greedy.
         length_penalty: alpha of 1609.08144, eq. 14; 0 is none.
-        ctc_rescoring: weight of the encoder's own opinion of the outputs that a beam search finds, see
-            `models.rescoring`; for a model with a `Tagger`.
+        ctc_rescoring: weight, from 0 to 1, of the CTC score among the outputs that a beam search finds, see
+            `models.rescoring`; for a model with a `Tagger`, and more than one beam.
         n_best: outputs for each input in prediction, with scores; the beam is at least as wide.
         text_metrics: also log BLEU and chrF of the texts, see `metrics.text_scores`.
         options: see `Task`.
@@ -100,7 +101,7 @@ class Transduction(SequenceWriting, Task):
         self.r_drop, self.ctc, self.guidance = r_drop, ctc, guidance
         self.beam_size, self.n_best = beam_size, n_best
         self.length_penalty, self.text_metrics = length_penalty, text_metrics
-        check_rescoring(model, ctc_rescoring)
+        check_rescoring(ctc_rescoring)
         self.ctc_rescoring = ctc_rescoring
         self.errors = nn.ModuleDict(
             {f"{part}_{name}": metric() for part in ("validation", "test") for name, metric in ERRORS.items()}
@@ -109,6 +110,11 @@ class Transduction(SequenceWriting, Task):
         self.judged: list[ScoredExample] = []
         self._batches: list[list[ScoredExample]] = []
         self._texts: list[list[tuple[str, list[str]]]] = []  # with text_metrics: outputs and references
+
+    def setup(self, stage: str) -> None:
+        """Check what has to fit the whole model: of an ensemble, one member is enough."""
+        if self.ctc_rescoring:
+            check_has_tagger(self.model)
 
     def training_step(self, batch: TransductionBatch, batch_idx: int) -> Tensor:
         """Cross entropy of the target under teacher forcing; for hard attention see `losses.latent`."""

@@ -19,7 +19,7 @@ class Tagger(nn.Module):
 
     over all sequences :math:`\pi` that become y when repetitions are merged and blanks removed. Trained
     together with the decoder's likelihood (1609.06773, eq. 8), it teaches each annotation what to write at
-    its position. It can also judge what a beam search has found: see `models.rescoring`.
+    its position. It can also rescore what a beam search finds: see `models.rescoring`.
 
     Args:
         size: size of the annotations.
@@ -78,15 +78,14 @@ class Tagger(nn.Module):
             mask: False for padding.
             outputs: symbols up to EOS, which is not written here, padded.
         """
-        count = outputs.shape[1]
-        frames = self(annotations).float().log_softmax(-1).transpose(0, 1)
-        written = outputs.flatten(0, 1).masked_fill(outputs.flatten(0, 1) == EOS, PAD)
-        losses = F.ctc_loss(
-            frames.repeat_interleave(count, 1),
-            written,
-            (mask.sum((1, 2)) * self.frames).repeat_interleave(count),
-            (written != PAD).sum(-1),
-            blank=PAD,
-            reduction="none",
-        )
-        return torch.unflatten(-losses, 0, (-1, count))
+        logits = self(annotations)
+        working = torch.promote_types(logits.dtype, torch.float32)
+        frames = logits.log_softmax(-1, dtype=working).transpose(0, 1)
+        lengths = mask.sum((1, 2)) * self.frames
+        written = outputs.masked_fill(outputs == EOS, PAD)
+        # One by one: together, they would take n copies of the frames.
+        each = [
+            F.ctc_loss(frames, one, lengths, (one != PAD).sum(-1), blank=PAD, reduction="none")
+            for one in written.unbind(1)
+        ]
+        return -torch.stack(each, 1)
