@@ -14,7 +14,7 @@ from toys import exact_toy, sharpened
 from attention_lab.attention import Additive
 from attention_lab.errors import LabError
 from attention_lab.models import Seq2Seq
-from attention_lab.models.decoding import beam_search, greedy, penalty
+from attention_lab.models.decoding.search import beam_search, greedy, penalty
 from attention_lab.sizes import BOS, EOS, PAD, UNK, TransductionSizes
 
 A, B = 4, 5

@@ -10,7 +10,7 @@ from toys import exact_toy, sharpened
 from attention_lab.attention import Additive, Dot, Mechanism, ScaledDot, Softmax, Sparsemax, recording
 from attention_lab.errors import LabError
 from attention_lab.models import Ensemble, Seq2Seq, Transformer
-from attention_lab.models.decoding import Decodable, beam_search, greedy
+from attention_lab.models.decoding.search import Decodable, beam_search, greedy
 from attention_lab.models.ensemble import Writer, aligning, mean_of
 from attention_lab.sizes import BOS, EOS, PAD, TransductionSizes
 

@@ -23,7 +23,7 @@ from attention_lab.attention.positions import POSITIONS
 from attention_lab.attention.windows import Band, LocalP
 from attention_lab.errors import LabError
 from attention_lab.models import LanguageModel
-from attention_lab.models.sampling import Continuable, Sampling, generate
+from attention_lab.models.decoding.sampling import Continuable, Sampling, generate
 from attention_lab.sizes import BOS, PAD, LanguageSizes
 
 

@@ -94,7 +94,7 @@ class TrainedModel(Generic[TaskT]):
         """The n best outputs for each input, or fewer, with scores; for `lines` see `predict`.
 
         A score is the logarithm of the output's probability, divided by the length penalty; with
-        `task.ctc_rescoring`, that of `models.rescoring`.
+        `task.ctc_rescoring`, that of `decoding.rescoring`.
 
         Raises:
             LabError: the model does not write sequences, n is below 1, or an input cannot be read.

@@ -11,8 +11,8 @@ from attention_lab.attention import recording
 from attention_lab.data.reading.batches import LanguageBatch
 from attention_lab.data.reading.language_codec import LanguageCodec
 from attention_lab.errors import LabError
+from attention_lab.models.decoding.sampling import Sampling, generate
 from attention_lab.models.language import LanguageModel
-from attention_lab.models.sampling import Sampling, generate
 from attention_lab.sizes import EOS, PAD
 from attention_lab.tasks.observation import Observation, Sides, make_observation
 from attention_lab.tasks.task import Part, Task, check_label_smoothing

@@ -11,10 +11,10 @@ from attention_lab.data.reading.batches import TransductionBatch
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.errors import LabError
-from attention_lab.models.decoding import Decodable, beam_search, greedy
+from attention_lab.models.decoding.n_best import n_best_search
+from attention_lab.models.decoding.rescoring import check_has_tagger, rescore
+from attention_lab.models.decoding.search import Decodable, beam_search, greedy
 from attention_lab.models.ensemble import Ensemble, Writer
-from attention_lab.models.n_best import n_best_search
-from attention_lab.models.rescoring import check_has_tagger, rescore
 from attention_lab.sizes import BOS, PAD
 from attention_lab.tasks.observation import Observation, Sides, make_observation
 from attention_lab.tensorboard_plugin.arrays import make_ink

@@ -15,8 +15,8 @@ from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.metrics import AlignmentMeasures, SequenceErrorRate, TokenErrorRate
 from attention_lab.metrics.text_scores import check_sacrebleu, text_scores
+from attention_lab.models.decoding.rescoring import check_has_tagger
 from attention_lab.models.ensemble import Ensemble, Writer, aligning, alignments
-from attention_lab.models.rescoring import check_has_tagger
 from attention_lab.models.seq2seq import EncoderDecoder
 from attention_lab.sizes import PAD
 from attention_lab.tasks.error_analysis import write_error_analysis
@@ -60,7 +60,7 @@ class Transduction(SequenceWriting, Task):
         beam_size: beams in testing and prediction; 1 is greedy. Validation is always greedy.
         length_penalty: alpha of 1609.08144, eq. 14; 0 is none.
         ctc_rescoring: weight, from 0 to 1, of the CTC score among the outputs that a beam search finds, see
-            `models.rescoring`; for a model with a `Tagger`, and more than one beam.
+            `decoding.rescoring`; for a model with a `Tagger`, and more than one beam.
         n_best: outputs for each input in prediction, with scores; the beam is at least as wide.
         text_metrics: also log BLEU and chrF of the texts, see `metrics.text_scores`.
         options: see `Task`.

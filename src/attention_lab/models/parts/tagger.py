@@ -19,7 +19,7 @@ class Tagger(nn.Module):
 
     over all sequences :math:`\pi` that become y when repetitions are merged and blanks removed. Trained
     together with the decoder's likelihood (1609.06773, eq. 8), it teaches each annotation what to write at
-    its position. It can also rescore what a beam search finds: see `models.rescoring`.
+    its position. It can also rescore what a beam search finds: see `decoding.rescoring`.
 
     Args:
         size: size of the annotations.

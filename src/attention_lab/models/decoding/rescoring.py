@@ -5,7 +5,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from attention_lab.errors import LabError
-from attention_lab.models.decoding import penalty
+from attention_lab.models.decoding.search import penalty
 from attention_lab.models.ensemble import Ensemble, Writer
 from attention_lab.models.parts.tagger import Tagger
 from attention_lab.sizes import PAD

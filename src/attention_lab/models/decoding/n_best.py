@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
-from attention_lab.models.decoding import Beams, Decodable, State, run_beams
+from attention_lab.models.decoding.search import Beams, Decodable, State, run_beams
 from attention_lab.sizes import PAD
 
 
