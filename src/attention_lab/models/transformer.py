@@ -22,7 +22,7 @@ class Transformer(nn.Module):
     """Encoder-decoder of attention alone: `p(y | x) = prod_t p(y_t | y_<t, x)` (1706.03762, section 3).
 
     In training, `forward` (which is `encode`, then `read`) gives logits for the gold output. The searches of
-    `decoding.search` write the output symbol by symbol with `start`, `step` and `select`, which cache the keys and
+    `decoding` write the output symbol by symbol with `start`, `step` and `select`, which cache the keys and
     values of earlier symbols.
 
     Args:
