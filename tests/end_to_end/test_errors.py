@@ -74,7 +74,11 @@ def _check_refused(done, *parts: str) -> None:
         (["threads=abc"], ["threads=abc must be a whole number, or null"]),
         (["model.dropout=1.5"], ["model.dropout=1.5: choose a fraction from 0 to 1"]),
         ([*TOY, "task.ctc_rescoring=2"], ["task.ctc_rescoring=2: choose a fraction from 0 to 1"]),
-        ([*TOY, *SMALL, "task.ctc_rescoring=0.2"], ["set task.ctc_rescoring=0", "model.ctc_frames=3"]),
+        pytest.param(
+            [*TOY, *SMALL, "task.ctc_rescoring=0.2"],
+            ["set task.ctc_rescoring=0", "model.ctc_frames=3"],
+            marks=pytest.mark.slow,
+        ),
         (["schedule.warmup=5"], ["schedule.warmup=5: choose a fraction from 0 to 1"]),
         (["trainer.check_val_every_n_epoch=0"], ["trainer.check_val_every_n_epoch=0: choose 1 or more"]),
         (["trainer.gradient_clip_val=-1"], ["trainer.gradient_clip_val=-1: choose 0 or more"]),
