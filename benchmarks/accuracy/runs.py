@@ -144,9 +144,10 @@ class Runs:
             return None
         (folder / DONE).unlink(missing_ok=True)
         folder.mkdir(parents=True, exist_ok=True)
-        # A test takes model and training from the checkpoints.
-        left_out = [one for one in self.overrides if not one.startswith(("data.", "task."))]
-        given = [one for one in arguments if name != ENSEMBLE or one not in left_out]
+        given = arguments
+        if name == ENSEMBLE:  # a test takes model and training from the checkpoints
+            left_out = {one for one in self.overrides if not one.startswith(("data.", "task."))}
+            given = [one for one in arguments if one not in left_out]
         status = self._process(given, _log(folder))
         if status:
             return f"{language.name}/{name} ended with status {status}: see {_log(folder)}"

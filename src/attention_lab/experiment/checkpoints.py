@@ -133,10 +133,9 @@ def _ensemble(paths: Sequence[Path], tasks: Sequence[Task]) -> Task:
                 "only models of the same symbols can be combined"
             )
         writers.append(task)
-    together = writers[0]
-    together.ctc_rescoring = max(writer.ctc_rescoring for writer in writers)
-    together.model = Ensemble([cast(Writer, writer.model) for writer in writers])
-    return together
+    writers[0].ctc_rescoring = max(writer.ctc_rescoring for writer in writers)
+    first.model = Ensemble([cast(Writer, writer.model) for writer in writers])
+    return first
 
 
 def check_same_model(path: Path | None, kept: Config, new: Config) -> None:

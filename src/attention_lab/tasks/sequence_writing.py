@@ -13,9 +13,9 @@ from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.errors import LabError
 from attention_lab.models.decoding.n_best import n_best_search
 from attention_lab.models.decoding.rescoring import check_has_tagger, rescore
-from attention_lab.models.decoding.search import Decodable, beam_search, greedy
+from attention_lab.models.decoding.search import Decodable, beam_search, greedy, trimmed
 from attention_lab.models.ensemble import Ensemble, Writer
-from attention_lab.sizes import BOS, PAD
+from attention_lab.sizes import BOS
 from attention_lab.tasks.observation import Observation, Sides, make_observation
 from attention_lab.tensorboard_plugin.arrays import make_ink
 from attention_lab.tensorboard_plugin.record import Ink
@@ -52,8 +52,7 @@ class SequenceWriting:
             return greedy(model, batch.source, batch.source_lengths, limits)
         if self.ctc_rescoring:
             tokens, _ = self._search(batch, beam_size)
-            best = tokens[:, 0]
-            return best[:, : int((best != PAD).sum(-1).max())]
+            return trimmed(tokens[:, 0])
         tokens, _ = beam_search(
             model, batch.source, batch.source_lengths, limits, beam_size, self.length_penalty
         )

@@ -50,12 +50,11 @@ def rescore(
         LabError: there is no `Tagger`.
     """
     check_has_tagger(model)
-    read = torch.stack(
-        [
-            _log_likelihood(member, tagger, source, source_lengths, outputs)
-            for member, tagger in _taggers(model)
-        ]
-    ).mean(0)
+    each = []
+    for member, tagger in _taggers(model):
+        encoded = member.encode(source, source_lengths)
+        each.append(tagger.log_likelihood(encoded.keys, encoded.mask, outputs))
+    read = torch.stack(each).mean(0)
     impossible = (read == -torch.inf) | (scores == -torch.inf)
     read = read.where(~impossible.all(-1, keepdim=True), 0.0)
     lengths = (outputs != PAD).sum(-1)
@@ -80,10 +79,3 @@ def _taggers(model: Writer | Ensemble) -> list[tuple[Writer, Tagger]]:
     # A model of the user's own may not have the attribute.
     found = [(member, getattr(member, "tagger", None)) for member in members]
     return [(member, tagger) for member, tagger in found if tagger is not None]
-
-
-def _log_likelihood(
-    member: Writer, tagger: Tagger, source: Tensor, source_lengths: Tensor, outputs: Tensor
-) -> Tensor:
-    encoded = member.encode(source, source_lengths)
-    return tagger.log_likelihood(encoded.keys, encoded.mask, outputs)

@@ -171,7 +171,7 @@ class Beams:
 
     def outputs(self) -> tuple[Tensor, Tensor]:
         """The best hypothesis of each source, with no more padding than needed, and their scores."""
-        return self.best[:, : int((self.best != PAD).sum(-1).max())], self.best_score
+        return trimmed(self.best), self.best_score
 
     def keep_best(self, scores: Tensor) -> None:
         """Replace each source's best hypothesis by the one with the largest score `[B, size]`, if better."""
@@ -219,6 +219,11 @@ def _spread(log_probabilities: Tensor, decoded: Tensor, beams: Beams) -> Tensor:
         return log_probabilities
     full = log_probabilities.new_zeros(batch, *log_probabilities.shape[1:])
     return full.index_copy_(0, decoded, log_probabilities)
+
+
+def trimmed(outputs: Int[Tensor, "B T"]) -> Int[Tensor, "B t"]:
+    """The outputs with no more padding than needed."""
+    return outputs[:, : int((outputs != PAD).sum(-1).max())]
 
 
 def penalty(length: int, alpha: float) -> float:

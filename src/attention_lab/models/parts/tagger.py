@@ -60,10 +60,9 @@ class Tagger(nn.Module):
             mask: False for padding.
             target: gold symbols that end in EOS, which is not written here, padded.
         """
-        log_probabilities = self(annotations).float().log_softmax(-1).transpose(0, 1)
-        lengths = mask.sum((1, 2)) * self.frames
+        frames, lengths = self._frames(annotations, mask)
         written = (target != PAD).sum(-1) - 1
-        return F.ctc_loss(log_probabilities, target, lengths, written, blank=PAD, zero_infinity=True)
+        return F.ctc_loss(frames, target, lengths, written, blank=PAD, zero_infinity=True)
 
     def log_likelihood(
         self,
@@ -78,10 +77,7 @@ class Tagger(nn.Module):
             mask: False for padding.
             outputs: symbols up to EOS, which is not written here, padded.
         """
-        logits = self(annotations)
-        working = torch.promote_types(logits.dtype, torch.float32)
-        frames = logits.log_softmax(-1, dtype=working).transpose(0, 1)
-        lengths = mask.sum((1, 2)) * self.frames
+        frames, lengths = self._frames(annotations, mask)
         written = outputs.masked_fill(outputs == EOS, PAD)
         # One by one: together, they would take n copies of the frames.
         each = [
@@ -89,3 +85,9 @@ class Tagger(nn.Module):
             for one in written.unbind(1)
         ]
         return -torch.stack(each, 1)
+
+    def _frames(self, annotations: Tensor, mask: Tensor) -> tuple[Float[Tensor, "F B V"], Int[Tensor, " B"]]:
+        """The log-probabilities of all frames, and how many of them each source has."""
+        logits = self(annotations)
+        working = torch.promote_types(logits.dtype, torch.float32)
+        return logits.log_softmax(-1, dtype=working).transpose(0, 1), mask.sum((1, 2)) * self.frames
