@@ -10,7 +10,7 @@ from attention_lab.attention import Additive, Gaussian, Mechanism
 from attention_lab.data import Pairs, Reverse
 from attention_lab.data.regression import CSVRegression, Sine
 from attention_lab.models import KernelRegression, Transformer
-from attention_lab.sizes import EOS
+from attention_lab.sizes import EOS, PAD, UNK
 from attention_lab.tasks import Regression, Transduction
 from attention_lab.tasks.scored_examples import score_examples
 from attention_lab.viz import Format
@@ -49,7 +49,7 @@ def test_errors_show_the_examples_own_texts(tmp_path: Path, monkeypatch: pytest.
     task, split = Transduction(model, data.codec).eval(), data.parts.test
     batch = split[split.lengths.argsort(stable=True)]
     one, two, three = (data.codec.target.vocabulary.ids(row) for row in ("xy", "y", "y?"))
-    rows = {"b": two, "né": one, "c": three}  # by length; the last writes an unknown symbol itself
+    rows = {"b": two, "né": one, "c": three}  # by length; the last copies an unknown symbol
     outputs = torch.tensor([[*ids, *[EOS] * (3 - len(ids))] for ids in rows.values()])
     task.judged = score_examples(task._source_texts(batch), outputs, batch)
     task.write_artifacts(tmp_path, data, 0)
@@ -57,19 +57,22 @@ def test_errors_show_the_examples_own_texts(tmp_path: Path, monkeypatch: pytest.
         "source\toutput\treference\tedits",
         "né\tx y\tx é\t1",
         "b\ty\tñ\t1",
-        "c\ty <unk>\ty ñ é\t1",
+        "c\ty c\ty ñ é\t2",
     ]
     assert (tmp_path / "confusions.tsv").read_text(encoding="utf-8").splitlines()[1:] == [
         "é (not in training) → y\t1\tné: x y (x é)",
+        "é (not in training) → c (not in training)\t1\tc: y c (y ñ é)",
         "ñ (not in training) → y\t1\tb: y (ñ)",
-        "<unk> → (nothing)\t1\tc: y <unk> (y ñ é)",
+        "ñ (not in training) → (nothing)\t1\tc: y c (y ñ é)",
     ]
     page = (tmp_path / "errors.md").read_text(encoding="utf-8")
     assert (
-        "3 of 3 outputs are wrong. They differ from their references by 3 edits: 2 substitutions, "
+        "3 of 3 outputs are wrong. They differ from their references by 4 edits: 3 substitutions, "
         "1 deletion, 0 insertions. The references of all 3 have 6 symbols."
     ) in page
-    assert f"\n\n{data.unseen.test}.\n" in page and "are never written: 'é', 'ñ' (in 3 of" in page
+    assert (
+        f"\n\n{data.unseen.test}.\n" in page and "are never written unless copied: 'é', 'ñ' (in 3 of" in page
+    )
     assert "| né | x y | x é | 1 |" in page
     assert task.observe(batch)[1].input == "né" and task.observe(batch)[1].expected == "x é"
 
@@ -132,3 +135,23 @@ def test_pictures_are_written_in_the_format_that_is_asked_for(kind: Format, tmp_
     task.write_artifacts(tmp_path, data, 1)
     assert {path.suffix for path in (tmp_path / "attention").iterdir()} == {f".{kind}"}
     assert (tmp_path / "attention" / f"fit.{kind}").exists()
+
+
+def test_unknown_symbols_of_the_source_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Right is only the very symbol of the reference."""
+    tests = "éa\té\nñé\té\nnñ\téñ\n"
+    for name, text in {"train": "ab\tab\n", "dev": "a\ta\n", "test": tests}.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    data = Pairs("train", "dev", "test")
+    data.setup()
+    task = Transduction(Transformer(Mechanism(Additive), data.codec.sizes, **SMALL), data.codec).eval()
+    batch = data.parts.test[torch.arange(3)]
+    outputs = torch.tensor([[UNK, EOS, PAD, PAD], [UNK, EOS, PAD, PAD], [UNK, UNK, UNK, EOS]])
+    monkeypatch.setattr(task, "decode", lambda batch, beam_size=None: outputs)
+    assert task.answer(batch) == ["é", "ñ", "nñ<unk>"]
+    judged = score_examples(task._source_texts(batch), outputs, batch)
+    assert [one.edits for one in judged] == [0, 1, 2]
+    monkeypatch.setattr(task, "log", lambda *values, **options: None)
+    task.test_step(batch, 0)
+    assert task.errors["test_sequence_error_rate"].compute() == pytest.approx(2 / 3)

@@ -62,9 +62,12 @@ def write_error_analysis(
 
     wrong = {row: one for row, one in judged.items() if one.edits}
     mistaken = list(wrong.values())
-    symbols = sorted({symbol for one in mistaken for symbol in one.unseen})
+    symbols = sorted({symbol for one in mistaken for symbol in (*one.unseen, *one.copied)})
     numbers = {symbol: len(codec.target.vocabulary) + place for place, symbol in enumerate(symbols)}
-    found = confusions((one.output, _with_unseen(one, numbers)) for one in mistaken)
+    found = confusions(
+        (_numbered(one.output, one.copied, numbers), _numbered(one.reference, one.unseen, numbers))
+        for one in mistaken
+    )
     rows = [
         (_name(codec, one, symbols), str(one.times), _example(codec, mistaken[one.example])) for one in found
     ]
@@ -88,18 +91,14 @@ def _by_row(judged: Sequence[ScoredExample], split: Split) -> dict[int, ScoredEx
 
 
 def _texts(codec: Codec, one: ScoredExample) -> tuple[str, str, str, str]:
-    return one.source, codec.decode(one.output), codec.decode(one.reference, one.unseen), str(one.edits)
+    output, reference = codec.decode(one.output, one.copied), codec.decode(one.reference, one.unseen)
+    return one.source, output, reference, str(one.edits)
 
 
-def _with_unseen(one: ScoredExample, numbers: Mapping[str, int]) -> list[int]:
-    """The reference, with a number for each symbol that is not in the vocabulary.
-
-    An output of `UNK` counts as equal to any of them, so that such an example keeps its edits.
-    """
-    if UNK in one.output:
-        return one.reference
-    symbols = iter(one.unseen)
-    return [numbers[next(symbols)] if number == UNK else number for number in one.reference]
+def _numbered(ids: Sequence[int], unseen: Sequence[str], numbers: Mapping[str, int]) -> list[int]:
+    """The ids, with a number for each symbol that is not in the vocabulary, as far as it is known."""
+    symbols = iter(unseen)
+    return [numbers.get(next(symbols, ""), UNK) if number == UNK else number for number in ids]
 
 
 def _name(codec: Codec, confusion: Confusion, unseen: Sequence[str]) -> str:
@@ -116,7 +115,8 @@ def _visible(codec: Codec, symbol: int, unseen: Sequence[str]) -> str:
 
 
 def _example(codec: Codec, one: ScoredExample) -> str:
-    return f"{one.source}: {codec.decode(one.output)} ({codec.decode(one.reference, one.unseen)})"
+    source, output, reference, _ = _texts(codec, one)
+    return f"{source}: {output} ({reference})"
 
 
 def _markdown(

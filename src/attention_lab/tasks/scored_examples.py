@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attention_lab.data.reading.batches import TransductionBatch
 from attention_lab.metrics import bootstrap_interval, nearest, sequence_lengths
-from attention_lab.sizes import PAD
+from attention_lab.sizes import PAD, UNK
 
 T = TypeVar("T")
 
@@ -24,6 +24,7 @@ class ScoredExample(NamedTuple):
         reference: ids of the nearest reference, without the end symbol.
         edits: the edit distance between both.
         unseen: the symbols of the reference that are not in the vocabulary, in order.
+        copied: those of the source, which unknown symbols of the output are copies of, in order.
     """
 
     source: str
@@ -31,6 +32,7 @@ class ScoredExample(NamedTuple):
     reference: list[int]
     edits: int
     unseen: tuple[str, ...] = ()
+    copied: tuple[str, ...] = ()
 
     @property
     def rate(self) -> float:
@@ -47,28 +49,53 @@ def score_examples(sources: Sequence[str], outputs: Tensor, batch: TransductionB
         batch: the batch.
     """
     references = batch.references
-    found = nearest(outputs, references)
+    found = nearest(*told_apart(outputs, batch))
     chosen = references[torch.arange(len(references), device=references.device), found.slot]
     sides = (
         [row[:length] for row, length in zip(ids.tolist(), sequence_lengths(ids).tolist(), strict=True)]
         for ids in (outputs, chosen)
     )
+    everything, slots = batch.every_unseen, found.slot.tolist()
     unseen = (
-        one.references[slot] if one.references else ()
-        for one, slot in zip(batch.every_unseen, found.slot.tolist(), strict=True)
+        one.references[slot] if one.references else () for one, slot in zip(everything, slots, strict=True)
     )
-    rows = zip(sources, *sides, found.distance.tolist(), unseen, strict=True)
+    copied = (one.copied for one in everything)
+    rows = zip(sources, *sides, found.distance.tolist(), unseen, copied, strict=True)
     return [ScoredExample(*fields) for fields in rows]
 
 
+def told_apart(outputs: Tensor, batch: TransductionBatch) -> tuple[Tensor, Tensor]:
+    """The ids of outputs `[B, T]` and of the batch's references, with every unknown symbol told apart.
+
+    To compare both: those in place of `UNK` are negative, and equal if and only if the symbols are.
+    Unknown symbols of an output are copies of those of its source, in order; what goes beyond them stays
+    `UNK`, and equals nothing in the references.
+    """
+    rows = [row for row, one in enumerate(batch.unseen) if one.copied or any(one.references)]
+    if not rows:
+        return outputs, batch.references
+    outputs, references = outputs.clone(), batch.references.clone()
+    for row in rows:
+        one = batch.unseen[row]
+        symbols = dict.fromkeys([*one.copied, *chain.from_iterable(one.references)])
+        numbers = {symbol: -number for number, symbol in enumerate(symbols, start=1)}
+        for ids, own in ((outputs[row], one.copied), *zip(references[row], one.references, strict=False)):
+            places = (ids == UNK).nonzero().squeeze(1)[: len(own)]
+            ids[places] = ids.new_tensor([numbers[symbol] for symbol in own[: len(places)]])
+    return outputs, references
+
+
 def decoded_texts(
-    decode: Callable[[Tensor], str], outputs: Tensor, references: Tensor
+    decode: Callable[[Tensor, Sequence[str]], str], outputs: Tensor, batch: TransductionBatch
 ) -> list[tuple[str, list[str]]]:
-    """The text of each output `[B, T]`, and those of its references `[B, R, U]`."""
-    return [
-        (decode(ids), [decode(one) for one in slots if int(one[0]) != PAD])
-        for ids, slots in zip(outputs.cpu(), references.cpu(), strict=True)
-    ]
+    """The text of each output `[B, T]`, and those of its references."""
+    texts = []
+    for ids, slots, one in zip(outputs.cpu(), batch.references.cpu(), batch.every_unseen, strict=True):
+        unseen = one.references or ((),) * len(slots)
+        used = [slot for slot in slots if int(slot[0]) != PAD]
+        references = [decode(slot, symbols) for slot, symbols in zip(used, unseen, strict=False)]
+        texts.append((decode(ids, one.copied), references))
+    return texts
 
 
 def gather_examples(batches: list[list[T]]) -> list[T]:

@@ -61,7 +61,8 @@ class SequenceWriting:
     @torch.no_grad()
     def answer(self, batch: TransductionBatch) -> list[str]:
         """The decoded output of each example."""
-        return [self.codec.decode(ids) for ids in self.decode(batch).cpu()]
+        rows = zip(self.decode(batch).cpu(), batch.every_unseen, strict=True)
+        return [self.codec.decode(ids, one.copied) for ids, one in rows]
 
     @torch.no_grad()
     def n_best_answers(self, batch: TransductionBatch, n: int) -> list[list[tuple[str, float]]]:
@@ -72,11 +73,11 @@ class SequenceWriting:
         tokens, scores = self._search(batch, max(n, self.beam_size), n)
         return [
             [
-                (self.codec.decode(ids), score)
+                (self.codec.decode(ids, one.copied), score)
                 for ids, score in zip(outputs, found, strict=True)
                 if score > -torch.inf
             ]
-            for outputs, found in zip(tokens.cpu(), scores.tolist(), strict=True)
+            for outputs, found, one in zip(tokens.cpu(), scores.tolist(), batch.every_unseen, strict=True)
         ]
 
     @torch.no_grad()
@@ -91,7 +92,7 @@ class SequenceWriting:
         for row, (ids, padded) in enumerate(zip(output.cpu(), batch.source.cpu(), strict=True)):
             source = padded[..., : lengths[row]]
             queries, keys = self.codec.target_labels(ids), self.codec.source_labels(source)
-            target = batch.target[row].cpu()
+            target, unseen = batch.target[row].cpu(), batch.every_unseen[row]
             gold = batch.alignment[row, : len(queries)].cpu()
             # The gold alignment is that of the gold output, and does not apply to a different one.
             aligned = bool((gold >= 0).any()) and torch.equal(ids[: len(queries)], target[: len(queries)])
@@ -102,8 +103,8 @@ class SequenceWriting:
                     row,
                     {name: self._sides(name, sides) for name in weights},
                     input=texts[row],
-                    output=self.codec.decode(ids),
-                    expected=self.codec.decode(target, batch.every_unseen[row].target),
+                    output=self.codec.decode(ids, unseen.copied),
+                    expected=self.codec.decode(target, unseen.target),
                 )
             )
         return result

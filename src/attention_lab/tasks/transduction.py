@@ -31,6 +31,7 @@ from attention_lab.tasks.scored_examples import (
     error_rate_intervals,
     gather_examples,
     score_examples,
+    told_apart,
 )
 from attention_lab.tasks.sequence_writing import SequenceWriting, check_beams, check_rescoring
 from attention_lab.tasks.task import Part, Task, check_label_smoothing
@@ -188,9 +189,9 @@ class Transduction(SequenceWriting, Task):
         loss = cross_entropy(logits, batch.target)
         self.log(f"{part}/loss", loss, batch_size=int(batch.target_lengths.sum()), sync_dist=True)
         outputs = self.decode(batch, beam_size)
-        self._update(self.errors, part, outputs, batch.references)
+        self._update(self.errors, part, *told_apart(outputs, batch))
         if self.text_metrics:
-            self._texts.append(decoded_texts(self.codec.decode, outputs, batch.references))
+            self._texts.append(decoded_texts(self.codec.decode, outputs, batch))
         return outputs
 
     def _log_window_error(self, weights: Recording, alignment: Tensor, part: Part) -> None:

@@ -11,7 +11,7 @@ from attention_lab.attention import Additive, Exact, Hard, Mechanism, Monotonic,
 from attention_lab.errors import LabError
 from attention_lab.models import Seq2Seq
 from attention_lab.models.parts.copying import Copying
-from attention_lab.sizes import EOS, PAD, TransductionSizes
+from attention_lab.sizes import EOS, PAD, UNK, TransductionSizes
 
 COPIES = (0, 0, 0, 0, 6, 0, 4, 5)
 """Of the source symbols 4 to 7, 5 cannot be written; 6 and 7 are the target symbols 4 and 5."""
@@ -52,6 +52,13 @@ def test_the_mixture_by_the_formula_with_its_gradients() -> None:
     want = torch.autograd.grad(expected, leaves, upstream)
     for a, b in zip(got, want, strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=1e-12)
+
+
+def test_unknown_symbols_are_copied_as_unknown() -> None:
+    model = _model().eval()
+    values = model.encode(torch.tensor([[UNK, 4, EOS]]), torch.tensor([3])).values
+    _, pointers = model.decoder.copying.split(values)
+    assert pointers[0].nonzero().tolist() == [[0, UNK], [1, 6]]
 
 
 def test_nothing_or_only_one_symbol_is_pointed_at() -> None:

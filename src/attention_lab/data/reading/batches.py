@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from attention_lab.data.reading.vocabulary import is_tag
 from attention_lab.sizes import EOS
 
 
@@ -34,6 +35,11 @@ class Unseen(NamedTuple):
 
     source: tuple[str, ...] = ()
     references: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def copied(self) -> tuple[str, ...]:
+        """Those of the source that an output can have copies of: no tags."""
+        return tuple(symbol for symbol in self.source if not is_tag(symbol))
 
     @property
     def target(self) -> tuple[str, ...]:
