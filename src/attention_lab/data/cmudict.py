@@ -14,6 +14,7 @@ from attention_lab.data.transduction import Example, TransductionData
 from attention_lab.errors import LabError
 
 VOWELS = "AA AE AH AO AW AY EH ER EY IH IY OW OY UH UW"
+STRESS = str.maketrans("", "", "012")
 CONSONANTS = "B CH D DH F G HH JH K L M N NG P R S SH T TH V W Y Z ZH"
 
 
@@ -62,7 +63,11 @@ class CMUDict(TransductionData):
         counted = None if self.spec.references == "all" else 1
 
         def pairs(part: list[str], most: int | None) -> list[Example]:
-            return [Example(word, self._phones(one)) for word in part for one in words[word][:most]]
+            return [
+                Example(self._letters.tokens(word), self._phones.tokens(self._unstressed(one)))
+                for word in part
+                for one in words[word][:most]
+            ]
 
         return Parts(pairs(parts.train, None), pairs(parts.validation, counted), pairs(parts.test, counted))
 
@@ -71,10 +76,17 @@ class CMUDict(TransductionData):
         marks = "012" if self.spec.stress else [""]
         phones = sorted([*CONSONANTS.split(), *(vowel + mark for vowel in VOWELS.split() for mark in marks)])
         return TransductionCodec(
-            Tokenizer(Notation("characters", lowercase=True), Vocabulary(list("'" + ascii_lowercase))),
-            Tokenizer(Notation("spaces"), Vocabulary(phones)),
+            Tokenizer(self._letters, Vocabulary(list("'" + ascii_lowercase))),
+            Tokenizer(self._phones, Vocabulary(phones)),
         )
 
-    def _phones(self, pronunciation: str) -> tuple[str, ...]:
-        phones = pronunciation.split()
-        return tuple(phones if self.spec.stress else [phone.rstrip("012") for phone in phones])
+    @property
+    def _letters(self) -> Notation:
+        return Notation("characters", lowercase=True, right_to_left=self.spec.right_to_left)
+
+    @property
+    def _phones(self) -> Notation:
+        return Notation("spaces", right_to_left=self.spec.right_to_left)
+
+    def _unstressed(self, pronunciation: str) -> str:
+        return pronunciation if self.spec.stress else pronunciation.translate(STRESS)

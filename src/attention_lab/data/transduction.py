@@ -98,7 +98,9 @@ class TransductionData(DataModule):
 
 
 def _check_notation(side: str, model: Notation, data: Notation) -> None:
-    for option in ("split", "normalization"):
-        needed, found = getattr(model, option), getattr(data, option)
+    names = {f"{side}_split": "split", f"{side}_normalization": "normalization"}
+    for option, name in {**names, "right_to_left": "right_to_left"}.items():
+        needed, found = getattr(model, name), getattr(data, name)
         if needed != found:
-            raise LabError(f"the model needs data.{side}_{option}={needed}, and this data has {found}")
+            needed, found = (str(one).lower() if isinstance(one, bool) else one for one in (needed, found))
+            raise LabError(f"the model needs data.{option}={needed}, and this data has {found}")

@@ -9,11 +9,11 @@ import torch
 from hydra.errors import InstantiationException
 from torch import Tensor
 
-from attention_lab.data.reading.codecs import Codec
+from attention_lab.data.reading.codecs import Codec, TransductionCodec
 from attention_lab.errors import LabError, first_line
 from attention_lab.experiment.build import Config, checkpoint_config, make_task, rebuild
 from attention_lab.inference.trained_model import TrainedModel
-from attention_lab.models import Ensemble
+from attention_lab.models import Ensemble, TwoWayEnsemble
 from attention_lab.models.ensemble import Writer
 from attention_lab.runs.checkpoint_paths import Paths, find_checkpoints
 from attention_lab.runs.parts import MECHANISM
@@ -31,7 +31,8 @@ def load(
     """Rebuild a model, its vocabulary and its preprocessing from a checkpoint alone.
 
     Several checkpoints of models that write sequences of the same symbols become one `Ensemble`, with the
-    options of the first one's task, such as the number of beams.
+    options of the first one's task, such as the number of beams. If some write from right to left, it is a
+    `TwoWayEnsemble`.
 
     Example:
         model = attention_lab.load("logs/.../checkpoints/best.ckpt")
@@ -121,21 +122,46 @@ def check_model_size(config: Config, sizes: Sizes, codec: Codec, checkpoint: Con
 def _ensemble(paths: Sequence[Path], tasks: Sequence[Task]) -> Task:
     """The first task with the models of all.
 
-    Its options hold for all, but CTC scores count if they do in any: the first member may have none.
+    Its options hold for all, but CTC scores count if they do in any: the first member may have none. With
+    models of both directions it is the first that writes from left to right, see `TwoWayEnsemble`.
     """
-    first, writers = tasks[0], []
+    ways = [_is_backward(task.codec) for task in tasks]
+    first, writers = tasks[ways.index(min(ways))], []
     for path, task in zip(paths, tasks, strict=True):
         if not isinstance(task, Transduction):
             raise LabError(f"ckpt_path: {path} does not write sequences; only models that do can be combined")
-        if task.codec.state() != first.codec.state():
+        if _symbols(task.codec) != _symbols(first.codec):
             raise LabError(
                 f"ckpt_path: {paths[0]} and {path} have different vocabularies: "
                 "only models of the same symbols can be combined"
             )
         writers.append(task)
-    writers[0].ctc_rescoring = max(writer.ctc_rescoring for writer in writers)
-    first.model = Ensemble([cast(Writer, writer.model) for writer in writers])
+    assert isinstance(first, Transduction)
+    first.ctc_rescoring = max(writer.ctc_rescoring for writer in writers)
+    models = [cast(Writer, writer.model) for writer in writers]
+    forward = [model for model, backward in zip(models, ways, strict=True) if not backward]
+    backward = [model for model, backward in zip(models, ways, strict=True) if backward]
+    if forward and backward:
+        first.model = TwoWayEnsemble(forward, backward, _tags(first.codec))
+    else:
+        first.model = Ensemble(models)
     return first
+
+
+def _is_backward(codec: Codec) -> bool:
+    return isinstance(codec, TransductionCodec) and codec.target.notation.right_to_left
+
+
+def _symbols(codec: Codec) -> dict[str, Any]:
+    """The state of a codec, whichever way it goes."""
+    return codec.left_to_right.state() if isinstance(codec, TransductionCodec) else codec.state()
+
+
+def _tags(codec: Codec) -> list[int]:
+    """The ids of the source symbols that are tags."""
+    assert isinstance(codec, TransductionCodec)
+    symbols = codec.source.vocabulary.symbols
+    return codec.source.vocabulary.ids(filter(codec.source.notation.keeps_place, symbols))
 
 
 def check_same_model(path: Path | None, kept: Config, new: Config) -> None:

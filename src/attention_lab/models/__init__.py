@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from attention_lab.models.parts.encoder import Encoder
     from attention_lab.models.seq2seq import Seq2Seq
     from attention_lab.models.transformer import Transformer
+    from attention_lab.models.two_way import TwoWayEnsemble
     from attention_lab.models.vision import ImageToSequence
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "Seq2Seq",
     "SequenceClassifier",
     "Transformer",
+    "TwoWayEnsemble",
 ]
 
 _MODULES = [
@@ -44,6 +46,7 @@ _MODULES = [
     "parts.encoder",
     "seq2seq",
     "transformer",
+    "two_way",
     "vision",
 ]
 __getattr__ = lazy_names(__name__, __all__, _MODULES)  # specs are used before torch is imported

@@ -14,7 +14,9 @@ from attention_lab.errors import LabError
 from attention_lab.models.decoding.n_best import n_best_search
 from attention_lab.models.decoding.rescoring import check_has_tagger, rescore
 from attention_lab.models.decoding.search import Decodable, beam_search, greedy, trimmed
+from attention_lab.models.decoding.two_way import two_way_search
 from attention_lab.models.ensemble import Ensemble, Writer
+from attention_lab.models.two_way import TwoWayEnsemble
 from attention_lab.sizes import BOS
 from attention_lab.tasks.observation import Observation, Sides, make_observation
 from attention_lab.tensorboard_plugin.arrays import make_ink
@@ -48,9 +50,9 @@ class SequenceWriting:
         beam_size = self.beam_size if beam_size is None else beam_size
         limits = self._limits(batch)
         model: Decodable[Any] = self.model
-        if beam_size == 1:
+        if beam_size == 1 and not isinstance(model, TwoWayEnsemble):
             return greedy(model, batch.source, batch.source_lengths, limits)
-        if self.ctc_rescoring:
+        if self.ctc_rescoring or isinstance(self.model, TwoWayEnsemble):
             tokens, _ = self._search(batch, beam_size)
             return trimmed(tokens[:, 0])
         tokens, _ = beam_search(
@@ -113,22 +115,16 @@ class SequenceWriting:
         self, batch: TransductionBatch, beam_size: int, n: int | None = None
     ) -> tuple[Tensor, Tensor]:
         """The n best outputs `[B, n, T]`, or all of the beam, and their scores `[B, n]`, the best first."""
-        model: Decodable[Any] = self.model
-        found = beam_size if n is None or self.ctc_rescoring else n
-        tokens, scores = n_best_search(
-            model,
-            batch.source,
-            batch.source_lengths,
-            self._limits(batch),
-            beam_size,
-            found,
-            self.length_penalty,
-        )
+        model, sources = self.model, (batch.source, batch.source_lengths)
+        limits, alpha = self._limits(batch), self.length_penalty
+        if isinstance(model, TwoWayEnsemble):
+            tokens, scores = two_way_search(model, *sources, limits, beam_size, alpha)
+        else:
+            found = beam_size if n is None or self.ctc_rescoring else n
+            one_way: Decodable[Any] = model
+            tokens, scores = n_best_search(one_way, *sources, limits, beam_size, found, alpha)
         if self.ctc_rescoring:
-            weights = {"weight": self.ctc_rescoring, "length_penalty": self.length_penalty}
-            tokens, scores = rescore(
-                self.model, batch.source, batch.source_lengths, tokens, scores, **weights
-            )
+            tokens, scores = rescore(model, *sources, tokens, scores, self.ctc_rescoring, alpha)
         return tokens[:, :n], scores[:, :n]
 
     def _limits(self, batch: TransductionBatch) -> Tensor:

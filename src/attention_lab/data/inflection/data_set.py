@@ -53,7 +53,7 @@ class Inflection(TransductionData):
     def __init__(self, spec: InflectionSpec) -> None:
         super().__init__(spec.batch_size)
         self.files = spec
-        self.source = Notation("lemma_tags", spec.normalization)
+        self.source = Notation("lemma_tags", spec.normalization, right_to_left=spec.right_to_left)
         self.target = spec.target
 
     def examples(self) -> Parts[list[Example]]:

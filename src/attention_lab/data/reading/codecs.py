@@ -6,7 +6,7 @@ codec.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from typing import Any, ClassVar, Literal, Self, cast, get_args, get_origin, get_type_hints
 
 import torch
@@ -121,6 +121,11 @@ class TransductionCodec:
         named = self.source.notation.split == "lemma_tags"
         tags = sum(named and is_tag(symbol) and symbol[0] == TAG for symbol in source.symbols)
         return TransductionSizes(len(source), len(target), tags, source.in_other(target))
+
+    @property
+    def left_to_right(self) -> Self:
+        """The codec of the same symbols that goes from left to right."""
+        return replace(self, source=self.source.left_to_right, target=self.target.left_to_right)
 
     def encode(self, lines: Sequence[str], first: int = 1) -> TransductionBatch:
         """Encode source lines; the target is only `EOS`, without references or alignment."""

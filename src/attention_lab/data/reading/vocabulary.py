@@ -3,7 +3,7 @@
 import reprlib
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import chain, groupby, takewhile
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
@@ -73,6 +73,7 @@ class Notation:
     `split` splits a text into characters or at white space, or reads `lemma<TAB>tag;tag` (see
     `lemma_and_tags`); `normalization` is a Unicode form, applied first (NFD makes an accent a separate
     symbol). Subwords are pieces of words, learned from the training texts: see `data.subwords`.
+    `right_to_left` reverses the symbols, those of each word of `lemma_tags`.
     """
 
     split: Split
@@ -80,6 +81,7 @@ class Notation:
     lowercase: bool = False
     alphabet: str = ""
     merges: list[str] = field(default_factory=list)
+    right_to_left: bool = False
 
     def __post_init__(self) -> None:
         if self.split == "subwords":
@@ -91,12 +93,25 @@ class Notation:
 
     def tokens(self, text: str) -> tuple[str, ...]:
         """The symbols of `text`."""
-        text = self.normalized(text)
+        return self._turned(self._tokens(self.normalized(text)))
+
+    def _tokens(self, text: str) -> tuple[str, ...]:
         if self.split == "subwords":
             return self._splitter(text)
         if self.split == "lemma_tags":
             return lemma_and_tags(text)
         return tuple(text) if self.split == "characters" else tuple(text.split())
+
+    def _turned(self, tokens: tuple[str, ...]) -> tuple[str, ...]:
+        """The symbols in the order in which they are read and written, and from that order back."""
+        if not self.right_to_left:
+            return tokens
+        groups = [(stays, list(group)) for stays, group in groupby(tokens, key=self.keeps_place)]
+        return tuple(chain.from_iterable(part if stays else part[::-1] for stays, part in groups))
+
+    def keeps_place(self, symbol: str) -> bool:
+        """Whether a symbol, a tag, is where it is from right to left, too."""
+        return self.split == "lemma_tags" and is_tag(symbol)
 
     def normalized(self, text: str) -> str:
         """The text before it is split."""
@@ -106,6 +121,7 @@ class Notation:
 
     def text(self, tokens: Iterable[str]) -> str:
         """The text that consists of `tokens`."""
+        tokens = self._turned(tuple(tokens))
         if self.split == "lemma_tags":
             return lemma_tags_text(tokens)
         if self.split == "subwords":
@@ -189,11 +205,18 @@ class Tokenizer:
         """One label for each step before the first `PAD`; the end is shown as `</s>`."""
         return [self.vocabulary.symbol(number) for number in takewhile(lambda n: n != PAD, _integers(ids))]
 
+    @property
+    def left_to_right(self) -> Self:
+        """The tokenizer of the same symbols that goes from left to right."""
+        return replace(self, notation=replace(self.notation, right_to_left=False))
+
     def state(self) -> dict[str, Any]:
         """Plain values from which `from_state` makes an equal tokenizer."""
         kept = asdict(self.notation)
         if self.notation.split != "subwords":
             del kept["alphabet"], kept["merges"]
+        if not self.notation.right_to_left:
+            del kept["right_to_left"]  # so the state is that of earlier versions
         return {"symbols": self.vocabulary.symbols, **kept}
 
     @classmethod

@@ -24,6 +24,7 @@ class PairsSpec(TextParts):
         subwords: pieces of each side that is split into "subwords", characters included; fewer if the
             training part has no more to merge.
         source_normalization: Unicode form "none", "NFC", "NFD" or "NFKD"; target_normalization: likewise.
+        right_to_left: read and write from the last symbol to the first.
     """
 
     COLUMNS = ("source", "target")
@@ -33,6 +34,7 @@ class PairsSpec(TextParts):
     subwords: int = 1000
     source_normalization: Normalization = "none"
     target_normalization: Normalization = "none"
+    right_to_left: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -50,12 +52,12 @@ class PairsSpec(TextParts):
     @property
     def source(self) -> Notation:
         """How sources are split into symbols."""
-        return Notation(self.source_split, self.source_normalization)
+        return Notation(self.source_split, self.source_normalization, right_to_left=self.right_to_left)
 
     @property
     def target(self) -> Notation:
         """How targets are split into symbols."""
-        return Notation(self.target_split, self.target_normalization)
+        return Notation(self.target_split, self.target_normalization, right_to_left=self.right_to_left)
 
     def load(self) -> Parts[list[Row]]:
         """Read the files."""
@@ -172,6 +174,7 @@ class InflectionSpec(TextParts):
         known_forms: number of forms of the same lemma in training to add to a source; see `Paradigms`.
         hallucinate: number of made-up examples to add to training; see `hallucination`.
         seed: of the split of `file` and of the made-up examples.
+        right_to_left: read and write words from the last letter to the first.
     """
 
     COLUMNS = ("lemma", "form", "tags")
@@ -179,6 +182,7 @@ class InflectionSpec(TextParts):
     normalization: Normalization = "none"
     known_forms: int = 0
     hallucinate: int = 0
+    right_to_left: bool = False
     batch_size: int | None = 32
 
     def __post_init__(self) -> None:
@@ -189,7 +193,7 @@ class InflectionSpec(TextParts):
     @property
     def target(self) -> Notation:
         """How forms are split into letters."""
-        return Notation("characters", self.normalization)
+        return Notation("characters", self.normalization, right_to_left=self.right_to_left)
 
     def load(self) -> Parts[list[Row]]:
         """Read the files."""

@@ -20,6 +20,7 @@ class CMUDictSpec:
         stress: whether vowels keep their stress digit, as in `AH0`.
         validation_size: number of validation words; test_size: likewise.
         references: which pronunciations count as correct in validation and test, `all` or only the `first`.
+        right_to_left: read and write from the last symbol to the first.
         batch_size: see `DataModule`.
 
     Raises:
@@ -31,6 +32,7 @@ class CMUDictSpec:
     validation_size: int = 1_000
     test_size: int = 2_000
     references: Counted = "all"
+    right_to_left: bool = False
     batch_size: int | None = 64
 
     def __post_init__(self) -> None:

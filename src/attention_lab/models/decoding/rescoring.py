@@ -5,10 +5,10 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from attention_lab.errors import LabError
-from attention_lab.models.decoding.search import penalty
+from attention_lab.models.decoding.search import best_first, penalized
 from attention_lab.models.ensemble import Ensemble, Writer
 from attention_lab.models.parts.tagger import Tagger
-from attention_lab.sizes import PAD
+from attention_lab.models.two_way import TwoWayEnsemble, directions
 
 
 @torch.no_grad()
@@ -29,7 +29,7 @@ def rescore(
     This is the rescoring of joint CTC/attention decoding (Hori et al. 2017, ACL, P17-1048). The decoder may
     skip or repeat part of the source; the `Tagger` reads each part once, but writes each symbol without
     regard to those beside it. In an ensemble, :math:`\log p_{\text{ctc}}` is the mean of the members that
-    have a `Tagger`.
+    have a `Tagger`, of both directions.
 
     An output that needs more frames than its source has gets the score -inf. Where all of a source's outputs
     do, as with too few frames per symbol, the decoder alone decides.
@@ -51,22 +51,21 @@ def rescore(
     """
     check_has_tagger(model)
     each = []
-    for member, tagger in _taggers(model):
-        encoded = member.encode(source, source_lengths)
-        each.append(tagger.log_likelihood(encoded.keys, encoded.mask, outputs))
+    for direction in directions(model, source):
+        for member, tagger in _taggers(direction.model):
+            encoded = member.encode(direction.source, source_lengths)
+            each.append(tagger.log_likelihood(encoded.keys, encoded.mask, direction.outputs(outputs)))
     read = torch.stack(each).mean(0)
     impossible = (read == -torch.inf) | (scores == -torch.inf)
     read = read.where(~impossible.all(-1, keepdim=True), 0.0)
-    lengths = (outputs != PAD).sum(-1)
-    divisors = scores.new_tensor([penalty(length, length_penalty) for length in range(outputs.shape[-1] + 1)])
-    joint = (1 - weight) * scores + weight * read / divisors[lengths]
-    joint, order = joint.nan_to_num(-torch.inf, neginf=-torch.inf).sort(dim=1, descending=True, stable=True)
-    return outputs.gather(1, order.unsqueeze(-1).expand_as(outputs)), joint
+    joint = (1 - weight) * scores + weight * penalized(read.to(scores), outputs, length_penalty)
+    return best_first(outputs, joint)
 
 
 def check_has_tagger(model: Writer | Ensemble) -> None:
     """Raise LabError if neither the model nor a member of the ensemble has a `Tagger`."""
-    if not _taggers(model):
+    backward = model.backward if isinstance(model, TwoWayEnsemble) else model
+    if not (_taggers(model) or _taggers(backward)):
         raise LabError(
             "task.ctc_rescoring needs the CTC output of an encoder, which this model was built without: "
             "set task.ctc_rescoring=0, or train with model.ctc_frames=3 task.ctc=0.3"

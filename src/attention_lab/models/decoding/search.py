@@ -231,6 +231,20 @@ def penalty(length: int, alpha: float) -> float:
     return float(((5 + length) / 6) ** alpha)
 
 
+def penalized(scores: Float[Tensor, "*N"], outputs: Int[Tensor, "*N T"], alpha: float) -> Float[Tensor, "*N"]:
+    """The scores of outputs, each divided by its `penalty`."""
+    lengths = (outputs != PAD).sum(-1).to(scores.dtype)
+    return scores / ((5 + lengths) / 6) ** alpha
+
+
+def best_first(
+    outputs: Int[Tensor, "B n T"], scores: Float[Tensor, "B n"]
+) -> tuple[Int[Tensor, "B n T"], Float[Tensor, "B n"]]:
+    """Outputs and scores in the order of the scores; one that is no number counts as -inf."""
+    scores, order = scores.nan_to_num(-torch.inf, neginf=-torch.inf).sort(dim=1, descending=True, stable=True)
+    return outputs.gather(1, order.unsqueeze(-1).expand_as(outputs)), scores
+
+
 def _take(written: Tensor, beams: Tensor) -> Tensor:
     """Select the hypotheses `beams` `[B, n]` from `written` `[B, size, t]`, for each source."""
     return written.gather(1, beams.unsqueeze(-1).expand(-1, -1, written.shape[-1]))

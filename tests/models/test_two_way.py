@@ -1,0 +1,145 @@
+"""Models of both directions as one: against every output that there is, each scored by hand."""
+
+from itertools import product
+
+import pytest
+import torch
+from saved_models import transduction
+from torch import Tensor
+from toys import exact_toy
+
+import attention_lab
+from attention_lab.attention import recording
+from attention_lab.data.reading.vocabulary import Notation
+from attention_lab.errors import LabError
+from attention_lab.models import Ensemble, Seq2Seq, Transformer, TwoWayEnsemble
+from attention_lab.models.decoding.rescoring import check_has_tagger, rescore
+from attention_lab.models.decoding.search import penalty
+from attention_lab.models.decoding.two_way import two_way_search
+from attention_lab.sizes import BOS, EOS, PAD, UNK, TransductionSizes
+from attention_lab.tasks import RECIPE
+
+TINY = TransductionSizes(source_vocabulary=9, target_vocabulary=5, tags=2)
+SOURCE = torch.tensor([[7, 4, 5, 6, EOS], [5, 4, EOS, PAD, PAD], [8, 7, 6, 4, EOS]])  # 7 and 8 are tags
+TURNED = torch.tensor([[7, 6, 5, 4, EOS], [4, 5, EOS, PAD, PAD], [8, 7, 4, 6, EOS]])
+LENGTHS = torch.tensor([5, 3, 5])
+LONGEST = 3
+
+
+def _members() -> tuple[list[Seq2Seq], list[Seq2Seq | Transformer]]:
+    forward = [
+        exact_toy(Seq2Seq, sizes=TINY, seed=seed, ctc_frames=frames) for seed, frames in ((1, 0), (2, 3))
+    ]
+    backward = [
+        exact_toy(Transformer, sizes=TINY, seed=3),
+        exact_toy(Seq2Seq, sizes=TINY, seed=4, ctc_frames=3),
+    ]
+    return forward, backward
+
+
+def _score(members: list, source: Tensor, length: Tensor, symbols: tuple[int, ...]) -> Tensor:
+    target = torch.tensor([[*symbols, EOS]])
+    mean = sum(model(source, length, target).softmax(-1)[0] for model in members) / len(members)
+    return mean.log().gather(1, target[0].unsqueeze(1)).sum()
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+@torch.no_grad()
+def test_the_best_outputs_of_both_directions(alpha: float) -> None:
+    forward, backward = _members()
+    both = TwoWayEnsemble(forward, backward, tags=[7, 8])
+    outputs, scores = two_way_search(both, SOURCE, LENGTHS, LONGEST, 16, alpha)
+    for row in range(len(SOURCE)):
+        of_row = slice(row, row + 1)
+        expected = {}
+        for count in range(LONGEST):
+            for symbols in product((UNK, 4), repeat=count):
+                there = _score(forward, SOURCE[of_row], LENGTHS[of_row], symbols)
+                back = _score(backward, TURNED[of_row], LENGTHS[of_row], symbols[::-1])
+                expected[*symbols, EOS] = float(there + back) / 2 / penalty(count + 1, alpha)
+        best = sorted(expected, key=expected.__getitem__, reverse=True)
+        found = scores[row] > -torch.inf
+        assert [tuple(ids[ids != PAD].tolist()) for ids in outputs[row, found]] == best
+        assert scores[row, found].tolist() == pytest.approx([expected[ids] for ids in best], abs=1e-5)
+
+
+@torch.no_grad()
+def test_both_directions_read_with_ctc() -> None:
+    forward, backward = _members()
+    both = TwoWayEnsemble(forward, backward, tags=[7, 8])
+    check_has_tagger(both)
+    check_has_tagger(TwoWayEnsemble(forward[:1], backward, tags=[7, 8]))
+    with pytest.raises(LabError, match="CTC output"):
+        check_has_tagger(TwoWayEnsemble(forward[:1], backward[:1], tags=[7, 8]))
+    outputs, scores = two_way_search(both, SOURCE, LENGTHS, LONGEST, 16)
+    outputs, scores = outputs[:, :7], scores[:, :7]  # the others were found twice
+    ordered, joint = rescore(both, SOURCE, LENGTHS, outputs, scores, 0.5)
+    written = {tuple(ids.tolist()): float(score) for ids, score in zip(outputs[0], scores[0], strict=True)}
+    for ids, found in zip(ordered[0], joint[0].tolist(), strict=True):
+        if found == -torch.inf:
+            continue
+        back = torch.tensor([*ids[ids > EOS].tolist()[::-1], EOS])
+        read = 0.0
+        for model, source, target in (
+            (forward[1], SOURCE[:1], ids[ids != PAD]),
+            (backward[1], TURNED[:1], back),
+        ):
+            encoded = model.encode(source, LENGTHS[:1])
+            read += float(model.tagger.log_likelihood(encoded.keys, encoded.mask, target.view(1, 1, -1))) / 2
+        assert found == pytest.approx((written[tuple(ids.tolist())] + read) / 2, abs=1e-5)
+
+
+def test_step_by_step_it_is_the_models_from_left_to_right() -> None:
+    forward, backward = _members()
+    both, alone = TwoWayEnsemble(forward, backward, tags=[7, 8]), Ensemble(forward)
+    assert both.members == forward and both.longest == min(alone.longest, Ensemble(backward).longest)
+    target = torch.tensor([[4, EOS]]).expand(3, -1)
+    with recording(both) as weights:
+        assert torch.equal(both(SOURCE, LENGTHS, target), alone(SOURCE, LENGTHS, target))
+    assert {name.split(".")[0] for name in weights} == {"member 1", "member 2"}
+    begin = torch.full((3,), BOS)
+    step, _ = both.step(begin, both.start(SOURCE, LENGTHS))
+    torch.testing.assert_close(step, alone(SOURCE, LENGTHS, target)[:, 0])
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_checkpoints_of_both_directions_in_any_order(beams: int, tmp_path) -> None:
+    task = transduction(beam_size=beams)
+    paths = [tmp_path / "there.ckpt", tmp_path / "back.ckpt"]
+    state = {**task.recipe["codec"]}
+    for path, turned in zip(paths, ({}, {"right_to_left": True}), strict=True):
+        codec = state | {side: {**state[side], **turned} for side in ("source", "target")}
+        torch.save({RECIPE: {**task.recipe, "codec": codec}, "state_dict": task.state_dict()}, path)
+    words = ["hello", "attention", "a"]
+    back = attention_lab.load(paths[1])
+    plain = attention_lab.load(paths[0])
+    turned_words = plain.predict([word[::-1] for word in words])
+    assert back.predict(words) == [" ".join(text.split()[::-1]) for text in turned_words]
+    found = []
+    for order in (paths, paths[::-1]):
+        both = attention_lab.load(order)
+        assert isinstance(both.model, TwoWayEnsemble) and not both.codec.target.notation.right_to_left
+        found.append((both.predict(words), both.predict_n_best(words, 2)))
+        best = [outputs[0][0] for outputs in found[-1][1]]
+        assert beams < 2 or found[-1][0] == best
+        assert both.observe(words[:1])[0].output == found[-1][0][0]
+    assert found[0] == found[1]
+    copied = tmp_path / "copied.ckpt"
+    copied.write_bytes(paths[1].read_bytes())
+    alone = attention_lab.load([paths[1], copied])
+    assert type(alone.model) is Ensemble and alone.predict(words) == back.predict(words)
+
+
+@pytest.mark.parametrize(
+    ("split", "text", "symbols"),
+    [
+        ("characters", "abc", ("c", "b", "a")),
+        ("spaces", "AH T", ("T", "AH")),
+        ("lemma_tags", "gehen\tV;PST", (";V", ";PST", *"neheg")),
+        ("lemma_tags", "gehen\tV;PST\tgeht\tV", (";V", ";PST", *"neheg", "=V", *"theg")),
+    ],
+)
+def test_symbols_from_right_to_left(split, text: str, symbols: tuple[str, ...]) -> None:
+    notation = Notation(split, right_to_left=True)
+    assert notation.tokens(text) == symbols
+    assert notation.text(symbols) == text
