@@ -43,10 +43,12 @@ def _score(members: list, source: Tensor, length: Tensor, symbols: tuple[int, ..
     return mean.log().gather(1, target[0].unsqueeze(1)).sum()
 
 
-@pytest.mark.parametrize("alpha", [0.0, 1.0])
+@pytest.mark.parametrize(("alpha", "count_there"), [(0.0, 2), (1.0, 1)])
 @torch.no_grad()
-def test_the_best_outputs_of_both_directions(alpha: float) -> None:
+def test_the_best_outputs_of_both_directions(alpha: float, count_there: int) -> None:
+    """Each direction counts as much as it has models."""
     forward, backward = _members()
+    forward, share = forward[:count_there], count_there / (count_there + 2)
     both = TwoWayEnsemble(forward, backward, tags=[7, 8])
     outputs, scores = two_way_search(both, SOURCE, LENGTHS, LONGEST, 16, alpha)
     for row in range(len(SOURCE)):
@@ -56,7 +58,8 @@ def test_the_best_outputs_of_both_directions(alpha: float) -> None:
             for symbols in product((UNK, 4), repeat=count):
                 there = _score(forward, SOURCE[of_row], LENGTHS[of_row], symbols)
                 back = _score(backward, TURNED[of_row], LENGTHS[of_row], symbols[::-1])
-                expected[*symbols, EOS] = float(there + back) / 2 / penalty(count + 1, alpha)
+                mean = float(share * there + (1 - share) * back)
+                expected[*symbols, EOS] = mean / penalty(count + 1, alpha)
         best = sorted(expected, key=expected.__getitem__, reverse=True)
         found = scores[row] > -torch.inf
         assert [tuple(ids[ids != PAD].tolist()) for ids in outputs[row, found]] == best

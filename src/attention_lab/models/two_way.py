@@ -14,10 +14,9 @@ from attention_lab.sizes import EOS, PAD
 class TwoWayEnsemble(Ensemble):
     r"""Models of both directions, whose scores of entire outputs are averaged.
 
-    .. math:: \log p(y \mid x) = \tfrac12 \log \overrightarrow{p}(y \mid x)
-        + \tfrac12 \log \overleftarrow{p}(y \mid x)
+    .. math:: \frac{M \log \overrightarrow{p}(y \mid x) + N \log \overleftarrow{p}(y \mid x)}{M + N}
 
-    up to a constant, where each direction is an `Ensemble` of its own (Liu et al. 2016, ACL, N16-1046). A
+    where the directions are `Ensemble`s of M and N models (after Liu et al. 2016, NAACL, N16-1046). A
     model that writes from left to right decides the beginning of a word without its end, and the other way
     round, so that they make different errors. They cannot be stepped together: see `two_way_search`. All
     that goes step by step, such as `forward`, is that of the models from left to right alone.
@@ -57,11 +56,13 @@ class Direction(NamedTuple):
         model: the model.
         source: the sources as it reads them.
         turns: whether its outputs are turned.
+        share: its share in the score.
     """
 
     model: Writer | Ensemble
     source: Tensor
     turns: bool = False
+    share: float = 1.0
 
     def outputs(self, ids: Int[Tensor, "*N T"]) -> Int[Tensor, "*N T"]:
         """Outputs from the order of this direction to left to right, or back."""
@@ -70,10 +71,13 @@ class Direction(NamedTuple):
 
 def directions(model: Writer | Ensemble, source: Tensor) -> list[Direction]:
     """The directions of a model: both of a `TwoWayEnsemble`, else one."""
-    forward = Direction(model, source)
     if not isinstance(model, TwoWayEnsemble):
-        return [forward]
-    return [forward, Direction(model.backward, model.turned(source), turns=True)]
+        return [Direction(model, source)]
+    there, back = len(model.members), len(model.backward.members)
+    return [
+        Direction(model, source, share=there / (there + back)),
+        Direction(model.backward, model.turned(source), turns=True, share=back / (there + back)),
+    ]
 
 
 def turned(ids: Int[Tensor, "*N T"], stays: Bool[Tensor, "*N T"]) -> Int[Tensor, "*N T"]:

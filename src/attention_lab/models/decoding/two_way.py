@@ -24,8 +24,8 @@ def two_way_search(
 ) -> tuple[Int[Tensor, "B n T"], Float[Tensor, "B n"]]:
     """The outputs that a beam search finds in either direction, by the mean of both directions' scores.
 
-    This is the joint search of Liu et al. (2016, ACL, N16-1046), section 3: the union of both n-best lists,
-    rescored by both models.
+    This is the joint search of Liu et al. (2016, NAACL, N16-1046): the union of both n-best lists, rescored
+    by both models. For the shares of the directions see `TwoWayEnsemble`.
 
     Args:
         model: the models.
@@ -57,11 +57,12 @@ def two_way_search(
     outputs = outputs[..., : int((outputs != PAD).sum(-1).max())]
     ended = exists & (outputs == EOS).any(-1)
     exists = torch.where(ended.any(1, keepdim=True), ended, exists) & ~_repeated(outputs)
-    each = [
-        _log_likelihood(direction.model, direction.source, source_lengths, direction.outputs(outputs))
-        for direction in directions(model, source)
-    ]
-    joint = penalized(torch.stack(each).mean(0), outputs, length_penalty)
+    joint = torch.zeros(outputs.shape[:2], device=outputs.device)
+    for direction in directions(model, source):
+        joint += direction.share * _log_likelihood(
+            direction.model, direction.source, source_lengths, direction.outputs(outputs)
+        )
+    joint = penalized(joint, outputs, length_penalty)
     return best_first(outputs, joint.masked_fill(~exists, -torch.inf))
 
 
