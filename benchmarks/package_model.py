@@ -146,7 +146,8 @@ def _judged(saved: TrainedModel[SequencePredictor], data: CMUDict) -> list[Score
     for start in range(0, len(split), BATCH):
         batch = split[torch.arange(start, min(start + BATCH, len(split)))]
         assert isinstance(batch, TransductionBatch)
-        found += score_examples([""] * len(batch.source), saved.task.decode(batch), batch)
+        outputs, vocabulary = saved.task.decode(batch), data.codec.target.vocabulary
+        found += score_examples([""] * len(batch.source), outputs, batch, vocabulary)
     return found
 
 

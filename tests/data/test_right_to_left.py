@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from attention_lab.data import CMUDict, Inflection, Pairs
+from attention_lab.data.reading.vocabulary import Notation
 from attention_lab.data.transduction import TransductionData
 from attention_lab.errors import LabError
 
@@ -50,3 +51,18 @@ def test_a_model_of_the_other_direction_is_refused(tmp_path: Path) -> None:
     turned.codec = plain.codec
     with pytest.raises(LabError, match=r"needs data\.right_to_left=false, and this data has true"):
         turned.setup()
+
+
+@pytest.mark.parametrize(
+    ("split", "text", "symbols"),
+    [
+        ("characters", "abc", ("c", "b", "a")),
+        ("spaces", "AH T", ("T", "AH")),
+        ("lemma_tags", "gehen\tV;PST", (";V", ";PST", *"neheg")),
+        ("lemma_tags", "gehen\tV;PST\tgeht\tV", (";V", ";PST", *"neheg", "=V", *"theg")),
+    ],
+)
+def test_symbols_from_right_to_left(split, text: str, symbols: tuple[str, ...]) -> None:
+    notation = Notation(split, right_to_left=True)
+    assert notation.tokens(text) == symbols
+    assert notation.text(symbols) == text

@@ -1,6 +1,7 @@
 """Models of both directions as one: against every output that there is, each scored by hand."""
 
 from itertools import product
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,12 +11,12 @@ from toys import exact_toy
 
 import attention_lab
 from attention_lab.attention import recording
-from attention_lab.data.reading.vocabulary import Notation
+from attention_lab.data import Inflection, codec_from_state
 from attention_lab.errors import LabError
 from attention_lab.models import Ensemble, Seq2Seq, Transformer, TwoWayEnsemble
 from attention_lab.models.decoding.rescoring import check_has_tagger, rescore
 from attention_lab.models.decoding.search import penalty
-from attention_lab.models.decoding.two_way import two_way_search
+from attention_lab.models.decoding.two_way_search import two_way_search
 from attention_lab.sizes import BOS, EOS, PAD, UNK, TransductionSizes
 from attention_lab.tasks import RECIPE
 
@@ -133,16 +134,35 @@ def test_checkpoints_of_both_directions_in_any_order(beams: int, tmp_path) -> No
     assert type(alone.model) is Ensemble and alone.predict(words) == back.predict(words)
 
 
-@pytest.mark.parametrize(
-    ("split", "text", "symbols"),
-    [
-        ("characters", "abc", ("c", "b", "a")),
-        ("spaces", "AH T", ("T", "AH")),
-        ("lemma_tags", "gehen\tV;PST", (";V", ";PST", *"neheg")),
-        ("lemma_tags", "gehen\tV;PST\tgeht\tV", (";V", ";PST", *"neheg", "=V", *"theg")),
-    ],
-)
-def test_symbols_from_right_to_left(split, text: str, symbols: tuple[str, ...]) -> None:
-    notation = Notation(split, right_to_left=True)
-    assert notation.tokens(text) == symbols
-    assert notation.text(symbols) == text
+def test_sources_are_those_that_the_other_direction_was_trained_on(tmp_path: Path) -> None:
+    """With known and unknown tags and letters, and known forms."""
+    (tmp_path / "train").write_text("gehen\tging\tV;PST\ngehen\tgeht\tV;3\nsehen\tsah\tV;PST\n")
+    codecs = []
+    for turned in (False, True):
+        data = Inflection(*[str(tmp_path / "train")] * 3, known_forms=1, right_to_left=turned)
+        data.setup()
+        codecs.append(data.codec)
+    plain, back = codecs
+    symbols = plain.source.vocabulary.symbols
+    tags = plain.source.vocabulary.ids(filter(plain.source.notation.keeps_place, symbols))
+    forward, backward = _members()
+    both = TwoWayEnsemble(forward, backward, tags)
+    lines = ["gehen\tV;PST", "gähen\tV;NEW", "x\tNEW;V\tgeht\tV;3"]
+    batch = plain.encode(lines)
+    assert torch.equal(both.directions(batch.source)[1].source, back.encode(lines).source)
+
+
+def test_codecs_of_two_directions_are_refused() -> None:
+    state = transduction().recipe["codec"]
+    with pytest.raises(LabError, match="different directions"):
+        codec_from_state(state | {"source": state["source"] | {"right_to_left": True}})
+
+
+def test_an_output_that_did_not_end_is_the_last_resort() -> None:
+    forward, backward = _members()
+    for model in forward:
+        torch.nn.init.constant_(model.decoder.output.bias[EOS : EOS + 1], -1e3)
+    both = TwoWayEnsemble(forward, backward[1:], tags=[7, 8])
+    outputs, scores = two_way_search(both, SOURCE, LENGTHS, LONGEST, 1)
+    for ids, found in zip(outputs, scores, strict=True):
+        assert EOS in ids[0] or not any(EOS in one for one in ids[found > -torch.inf])

@@ -14,8 +14,8 @@ from attention_lab.data.transduction import Example, TransductionData
 from attention_lab.errors import LabError
 
 VOWELS = "AA AE AH AO AW AY EH ER EY IH IY OW OY UH UW"
-STRESS = str.maketrans("", "", "012")
 CONSONANTS = "B CH D DH F G HH JH K L M N NG P R S SH T TH V W Y Z ZH"
+STRESS_MARKS = str.maketrans("", "", "012")
 
 
 def part_words(
@@ -55,6 +55,8 @@ class CMUDict(TransductionData):
     def __init__(self, spec: CMUDictSpec) -> None:
         super().__init__(spec.batch_size)
         self.spec = spec
+        self._letters = Notation("characters", lowercase=True, right_to_left=spec.right_to_left)
+        self._phones = Notation("spaces", right_to_left=spec.right_to_left)
 
     def examples(self) -> Parts[list[Example]]:
         """Read and split the dictionary."""
@@ -80,13 +82,5 @@ class CMUDict(TransductionData):
             Tokenizer(self._phones, Vocabulary(phones)),
         )
 
-    @property
-    def _letters(self) -> Notation:
-        return Notation("characters", lowercase=True, right_to_left=self.spec.right_to_left)
-
-    @property
-    def _phones(self) -> Notation:
-        return Notation("spaces", right_to_left=self.spec.right_to_left)
-
     def _unstressed(self, pronunciation: str) -> str:
-        return pronunciation if self.spec.stress else pronunciation.translate(STRESS)
+        return pronunciation if self.spec.stress else pronunciation.translate(STRESS_MARKS)

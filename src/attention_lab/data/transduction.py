@@ -4,7 +4,6 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from attention_lab.data.reading.batches import Unseen
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.files import FileSpec
@@ -60,7 +59,7 @@ class TransductionData(DataModule):
         )
 
     def _split(self, examples: Sequence[Example], once: bool) -> TransductionSplit:
-        source, target = self.codec.source.vocabulary, self.codec.target.vocabulary
+        source, target = self.codec.source, self.codec.target
         references: dict[Sequence[str], dict[tuple[str, ...], list[int]]] = {}
         first: list[Example] = []
         for example in examples:
@@ -75,10 +74,7 @@ class TransductionData(DataModule):
             references=[list(references[example.source].values()) for example in chosen],
             alignments=[example.alignment for example in chosen],
             unseen=[
-                Unseen(
-                    source.unseen(example.source),
-                    tuple(target.unseen(one) for one in references[example.source]),
-                )
+                self.codec.unseen(example.source, references[example.source])
                 for example in (first if once else ())
             ],
         )
@@ -89,7 +85,10 @@ class TransductionData(DataModule):
             return Parts("", "", "")
         sources = examples.map(lambda part: [example.source for example in part])
         targets = examples.map(lambda part: [example.target for example in part])
-        read, written = Terms("source symbol"), Terms("target symbol", effect="never written unless copied")
+        read, written = (
+            Terms("source symbol"),
+            Terms("target symbol", effect="only written by copying"),
+        )
         sides = (
             unseen_in_files(sources, self.codec.source.vocabulary, self.files, read),
             unseen_in_files(targets, self.codec.target.vocabulary, self.files, written),

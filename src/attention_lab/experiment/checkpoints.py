@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import compress
 from pathlib import Path
 from typing import Any, cast
 
@@ -31,8 +32,8 @@ def load(
     """Rebuild a model, its vocabulary and its preprocessing from a checkpoint alone.
 
     Several checkpoints of models that write sequences of the same symbols become one `Ensemble`, with the
-    options of the first one's task, such as the number of beams. If some write from right to left, it is a
-    `TwoWayEnsemble`.
+    options of the first one's task, such as the number of beams. If only some of them write from right to
+    left, it is a `TwoWayEnsemble`, with the options of the first one that does not.
 
     Example:
         model = attention_lab.load("logs/.../checkpoints/best.ckpt")
@@ -125,24 +126,25 @@ def _ensemble(paths: Sequence[Path], tasks: Sequence[Task]) -> Task:
     Its options hold for all, but CTC scores count if they do in any: the first member may have none. With
     models of both directions it is the first that writes from left to right, see `TwoWayEnsemble`.
     """
-    ways = [_is_backward(task.codec) for task in tasks]
-    first, writers = tasks[ways.index(min(ways))], []
+    backward = [_is_backward(task.codec) for task in tasks]
+    place = backward.index(False) if False in backward else 0
+    first, writers = tasks[place], []
     for path, task in zip(paths, tasks, strict=True):
         if not isinstance(task, Transduction):
             raise LabError(f"ckpt_path: {path} does not write sequences; only models that do can be combined")
         if _symbols(task.codec) != _symbols(first.codec):
             raise LabError(
-                f"ckpt_path: {paths[0]} and {path} have different vocabularies: "
+                f"ckpt_path: {paths[place]} and {path} have different vocabularies: "
                 "only models of the same symbols can be combined"
             )
         writers.append(task)
     assert isinstance(first, Transduction)
     first.ctc_rescoring = max(writer.ctc_rescoring for writer in writers)
     models = [cast(Writer, writer.model) for writer in writers]
-    forward = [model for model, backward in zip(models, ways, strict=True) if not backward]
-    backward = [model for model, backward in zip(models, ways, strict=True) if backward]
-    if forward and backward:
-        first.model = TwoWayEnsemble(forward, backward, _tags(first.codec))
+    if any(backward) and not all(backward):
+        right_to_left = list(compress(models, backward))
+        left_to_right = [model for model in models if model not in right_to_left]
+        first.model = TwoWayEnsemble(left_to_right, right_to_left, _tags(first.codec))
     else:
         first.model = Ensemble(models)
     return first

@@ -110,7 +110,7 @@ def test(config: DictConfig) -> None:
     mark_started(folder, first=trainer.is_global_zero)
     results.write_config(folder, plain)
     if isinstance(trained.model, Ensemble) and trainer.is_global_zero and not in_sweep():
-        print(f"An ensemble of {len(trained.files)} checkpoints, listed in {folder / 'config.yaml'}")
+        print(f"An ensemble of {len(trained.model.writers)} checkpoints, listed in {folder / 'config.yaml'}")
     trained.task.pictures_format = plain["pictures_format"]
     _test(trainer, trained.task, data, folder, {}, None, plain["pictures"])
 

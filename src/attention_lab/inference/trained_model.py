@@ -93,8 +93,8 @@ class TrainedModel(Generic[TaskT]):
     def predict_n_best(self, lines: Sequence[str], n: int = 5) -> list[list[tuple[str, float]]]:
         """The n best outputs for each input, or fewer, with scores; for `lines` see `predict`.
 
-        A score is the logarithm of the output's probability, divided by the length penalty; with
-        `task.ctc_rescoring`, that of `decoding.rescoring`.
+        A score is the logarithm of the output's probability, divided by the length penalty; for models of
+        both directions, their weighted mean; with `task.ctc_rescoring`, that of `decoding.rescoring`.
 
         Raises:
             LabError: the model does not write sequences, n is below 1, or an input cannot be read.

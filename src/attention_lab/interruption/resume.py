@@ -12,7 +12,7 @@ import re
 import shlex
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -170,8 +170,15 @@ def has_checkpoint(folder: Path) -> bool:
     return any((folder / CHECKPOINTS).glob("*.ckpt"))
 
 
-def check_same_options(folder: Path, plain: Mapping[str, Any]) -> None:
+def check_same_options(folder: Path, plain: Mapping[str, Any], given: Collection[str] = ()) -> None:
     """Check that a run is resumed with the options it was started with.
+
+    An option that the run does not have, since it is newer, may be there if it is off.
+
+    Args:
+        folder: the run's folder.
+        plain: the options now.
+        given: the options on the command line.
 
     Raises:
         LabError: an option that affects the training differs.
@@ -185,6 +192,10 @@ def check_same_options(folder: Path, plain: Mapping[str, Any]) -> None:
     before, now = _training_options(kept), _training_options(plain)
     for key in dict.fromkeys([*before, *now]):
         if before.get(key) != now.get(key) and not key.startswith(MAY_CHANGE):
+            target = f"{key.rpartition('.')[0]}._target_"
+            known = target in before and before[target] == now.get(target)
+            if key not in before and not now[key] and key not in given and known:
+                continue
             raise LabError(
                 f"resume: the run in {display_path(folder)} has {key}={before.get(key)}, not {now.get(key)}: "
                 "leave that option as it was, or start another run from its weights with ckpt_path=..."

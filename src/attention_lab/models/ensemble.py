@@ -47,6 +47,11 @@ class Ensemble(nn.Module):
         return list(self.children())  # type: ignore[arg-type]
 
     @property
+    def writers(self) -> list[Writer]:
+        """All models."""
+        return self.members
+
+    @property
     def longest(self) -> int:
         """The longest output that every member can write, in symbols."""
         return min(member.longest for member in self.members)

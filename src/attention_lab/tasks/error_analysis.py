@@ -8,6 +8,7 @@ from typing import NamedTuple
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.data.reading.splits import Split
+from attention_lab.data.reading.vocabulary import Vocabulary
 from attention_lab.metrics import Confusion, confusions
 from attention_lab.sizes import UNK
 from attention_lab.tasks.scored_examples import ScoredExample
@@ -25,7 +26,7 @@ CONSOLE, LISTED, WORST = 10, 100, 20
 LONGEST = 3000
 """Most characters of a table cell in `errors.md`."""
 NOT_IN_TRAINING = " (not in training)"
-"""Marks an expected symbol that the model cannot write."""
+"""Marks a symbol that the model can only copy, if at all."""
 Row = tuple[str, str, str]
 
 
@@ -62,10 +63,14 @@ def write_error_analysis(
 
     wrong = {row: one for row, one in judged.items() if one.edits}
     mistaken = list(wrong.values())
-    symbols = sorted({symbol for one in mistaken for symbol in (*one.unseen, *one.copied)})
-    numbers = {symbol: len(codec.target.vocabulary) + place for place, symbol in enumerate(symbols)}
+    vocabulary = codec.target.vocabulary
+    symbols = sorted(set(vocabulary.unseen(symbol for one in mistaken for symbol in one.unknown)))
+    numbers = {symbol: len(vocabulary) + place for place, symbol in enumerate(symbols)}
     found = confusions(
-        (_numbered(one.output, one.copied, numbers), _numbered(one.reference, one.unseen, numbers))
+        (
+            _numbered(one.output, one.copyable, numbers, vocabulary),
+            _numbered(one.reference, one.unseen, numbers, vocabulary),
+        )
         for one in mistaken
     )
     rows = [
@@ -91,14 +96,16 @@ def _by_row(judged: Sequence[ScoredExample], split: Split) -> dict[int, ScoredEx
 
 
 def _texts(codec: Codec, one: ScoredExample) -> tuple[str, str, str, str]:
-    output, reference = codec.decode(one.output, one.copied), codec.decode(one.reference, one.unseen)
+    output, reference = codec.decode(one.output, one.copyable), codec.decode(one.reference, one.unseen)
     return one.source, output, reference, str(one.edits)
 
 
-def _numbered(ids: Sequence[int], unseen: Sequence[str], numbers: Mapping[str, int]) -> list[int]:
+def _numbered(
+    ids: Sequence[int], unseen: Sequence[str], numbers: Mapping[str, int], vocabulary: Vocabulary
+) -> list[int]:
     """The ids, with a number for each symbol that is not in the vocabulary, as far as it is known."""
-    symbols = iter(unseen)
-    return [numbers.get(next(symbols, ""), UNK) if number == UNK else number for number in ids]
+    own = (numbers.get(symbol, number) for symbol, number in zip(unseen, vocabulary.ids(unseen), strict=True))
+    return [next(own, UNK) if number == UNK else number for number in ids]
 
 
 def _name(codec: Codec, confusion: Confusion, unseen: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from attention_lab.data.reading.batches import TransductionBatch
+from attention_lab.data.reading.vocabulary import Vocabulary
 from attention_lab.metrics import bootstrap_interval, nearest, sequence_lengths
 from attention_lab.sizes import PAD, UNK
 
@@ -24,7 +25,7 @@ class ScoredExample(NamedTuple):
         reference: ids of the nearest reference, without the end symbol.
         edits: the edit distance between both.
         unseen: the symbols of the reference that are not in the vocabulary, in order.
-        copied: those of the source, which unknown symbols of the output are copies of, in order.
+        copyable: those of the source; the unknown symbols of the output are copies of these, in order.
     """
 
     source: str
@@ -32,7 +33,12 @@ class ScoredExample(NamedTuple):
     reference: list[int]
     edits: int
     unseen: tuple[str, ...] = ()
-    copied: tuple[str, ...] = ()
+    copyable: tuple[str, ...] = ()
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """The symbols of both that are not in the vocabulary of source or target."""
+        return self.unseen + self.copyable
 
     @property
     def rate(self) -> float:
@@ -40,16 +46,19 @@ class ScoredExample(NamedTuple):
         return self.edits / max(len(self.reference), 1)
 
 
-def score_examples(sources: Sequence[str], outputs: Tensor, batch: TransductionBatch) -> list[ScoredExample]:
+def score_examples(
+    sources: Sequence[str], outputs: Tensor, batch: TransductionBatch, vocabulary: Vocabulary
+) -> list[ScoredExample]:
     """Score the `outputs` `[B, T]` for a batch, whose examples have at least one reference each.
 
     Args:
         sources: the texts of the sources.
         outputs: ids.
         batch: the batch.
+        vocabulary: that of the outputs.
     """
     references = batch.references
-    found = nearest(*told_apart(outputs, batch))
+    found = nearest(*told_apart(outputs, batch, vocabulary))
     chosen = references[torch.arange(len(references), device=references.device), found.slot]
     sides = (
         [row[:length] for row, length in zip(ids.tolist(), sequence_lengths(ids).tolist(), strict=True)]
@@ -59,27 +68,30 @@ def score_examples(sources: Sequence[str], outputs: Tensor, batch: TransductionB
     unseen = (
         one.references[slot] if one.references else () for one, slot in zip(everything, slots, strict=True)
     )
-    copied = (one.copied for one in everything)
-    rows = zip(sources, *sides, found.distance.tolist(), unseen, copied, strict=True)
+    copyable = (one.copyable for one in everything)
+    rows = zip(sources, *sides, found.distance.tolist(), unseen, copyable, strict=True)
     return [ScoredExample(*fields) for fields in rows]
 
 
-def told_apart(outputs: Tensor, batch: TransductionBatch) -> tuple[Tensor, Tensor]:
-    """The ids of outputs `[B, T]` and of the batch's references, with every unknown symbol told apart.
+def told_apart(outputs: Tensor, batch: TransductionBatch, vocabulary: Vocabulary) -> tuple[Tensor, Tensor]:
+    """The ids of outputs `[B, T]` and of the batch's references, for comparison: equal for equal symbols.
 
-    To compare both: those in place of `UNK` are negative, and equal if and only if the symbols are.
-    Unknown symbols of an output are copies of those of its source, in order; what goes beyond them stays
-    `UNK`, and equals nothing in the references.
+    A symbol that is not in the vocabulary has a negative id. The unknown symbols of an output are copies of
+    those of its source, in order; what goes beyond them stays `UNK`, and equals nothing in the references.
     """
-    rows = [row for row, one in enumerate(batch.unseen) if one.copied or any(one.references)]
+    rows = [row for row, one in enumerate(batch.unseen) if one.copyable or any(one.references)]
     if not rows:
         return outputs, batch.references
     outputs, references = outputs.clone(), batch.references.clone()
     for row in rows:
         one = batch.unseen[row]
-        symbols = dict.fromkeys([*one.copied, *chain.from_iterable(one.references)])
-        numbers = {symbol: -number for number, symbol in enumerate(symbols, start=1)}
-        for ids, own in ((outputs[row], one.copied), *zip(references[row], one.references, strict=False)):
+        symbols = dict.fromkeys([*one.copyable, *chain.from_iterable(one.references)])
+        known = zip(symbols, vocabulary.ids(symbols), strict=True)
+        numbers = {
+            symbol: -place if number == UNK else number
+            for place, (symbol, number) in enumerate(known, start=1)
+        }
+        for ids, own in ((outputs[row], one.copyable), *zip(references[row], one.references, strict=False)):
             places = (ids == UNK).nonzero().squeeze(1)[: len(own)]
             ids[places] = ids.new_tensor([numbers[symbol] for symbol in own[: len(places)]])
     return outputs, references
@@ -94,7 +106,7 @@ def decoded_texts(
         unseen = one.references or ((),) * len(slots)
         used = [slot for slot in slots if int(slot[0]) != PAD]
         references = [decode(slot, symbols) for slot, symbols in zip(used, unseen, strict=False)]
-        texts.append((decode(ids, one.copied), references))
+        texts.append((decode(ids, one.copyable), references))
     return texts
 
 

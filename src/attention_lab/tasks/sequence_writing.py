@@ -1,7 +1,7 @@
 """Write sequences with a trained model: the best output, the n best, and the attention behind them."""
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from attention_lab.errors import LabError
 from attention_lab.models.decoding.n_best import n_best_search
 from attention_lab.models.decoding.rescoring import check_has_tagger, rescore
 from attention_lab.models.decoding.search import Decodable, beam_search, greedy, trimmed
-from attention_lab.models.decoding.two_way import two_way_search
+from attention_lab.models.decoding.two_way_search import two_way_search
 from attention_lab.models.ensemble import Ensemble, Writer
 from attention_lab.models.two_way import TwoWayEnsemble
 from attention_lab.sizes import BOS
@@ -46,15 +46,17 @@ class SequenceWriting:
     recipe: dict[str, Any]
 
     def decode(self, batch: TransductionBatch, beam_size: int | None = None) -> Tensor:
-        """Output ids `[B, T]`: greedy for one beam, else the best hypothesis of a beam search."""
+        """Output ids `[B, T]`: greedy for one beam, else the best hypothesis of a beam search.
+
+        A `TwoWayEnsemble` always searches, with one beam or more in each direction.
+        """
         beam_size = self.beam_size if beam_size is None else beam_size
-        limits = self._limits(batch)
-        model: Decodable[Any] = self.model
-        if beam_size == 1 and not isinstance(model, TwoWayEnsemble):
-            return greedy(model, batch.source, batch.source_lengths, limits)
-        if self.ctc_rescoring or isinstance(self.model, TwoWayEnsemble):
+        if isinstance(self.model, TwoWayEnsemble) or (self.ctc_rescoring and beam_size > 1):
             tokens, _ = self._search(batch, beam_size)
             return trimmed(tokens[:, 0])
+        limits, model = self._limits(batch), cast(Decodable[Any], self.model)
+        if beam_size == 1:
+            return greedy(model, batch.source, batch.source_lengths, limits)
         tokens, _ = beam_search(
             model, batch.source, batch.source_lengths, limits, beam_size, self.length_penalty
         )
@@ -64,18 +66,19 @@ class SequenceWriting:
     def answer(self, batch: TransductionBatch) -> list[str]:
         """The decoded output of each example."""
         rows = zip(self.decode(batch).cpu(), batch.every_unseen, strict=True)
-        return [self.codec.decode(ids, one.copied) for ids, one in rows]
+        return [self.codec.decode(ids, one.copyable) for ids, one in rows]
 
     @torch.no_grad()
     def n_best_answers(self, batch: TransductionBatch, n: int) -> list[list[tuple[str, float]]]:
         """The n best outputs of each example, or fewer, each with its score.
 
-        The score is that of `n_best_search`, or of `rescore`. The beam is `beam_size`, or n if that is wider.
+        The score is that of `n_best_search`, `two_way_search` or `rescore`. The beam is `beam_size`, or n if
+        that is wider.
         """
         tokens, scores = self._search(batch, max(n, self.beam_size), n)
         return [
             [
-                (self.codec.decode(ids, one.copied), score)
+                (self.codec.decode(ids, one.copyable), score)
                 for ids, score in zip(outputs, found, strict=True)
                 if score > -torch.inf
             ]
@@ -105,7 +108,7 @@ class SequenceWriting:
                     row,
                     {name: self._sides(name, sides) for name in weights},
                     input=texts[row],
-                    output=self.codec.decode(ids, unseen.copied),
+                    output=self.codec.decode(ids, unseen.copyable),
                     expected=self.codec.decode(target, unseen.target),
                 )
             )
@@ -114,15 +117,18 @@ class SequenceWriting:
     def _search(
         self, batch: TransductionBatch, beam_size: int, n: int | None = None
     ) -> tuple[Tensor, Tensor]:
-        """The n best outputs `[B, n, T]`, or all of the beam, and their scores `[B, n]`, the best first."""
-        model, sources = self.model, (batch.source, batch.source_lengths)
-        limits, alpha = self._limits(batch), self.length_penalty
+        """The n best outputs `[B, n, T]`, or all that are found, best first, and their scores `[B, n]`."""
+        sources, limits, alpha = (
+            (batch.source, batch.source_lengths),
+            self._limits(batch),
+            self.length_penalty,
+        )
+        model: Any = self.model
         if isinstance(model, TwoWayEnsemble):
             tokens, scores = two_way_search(model, *sources, limits, beam_size, alpha)
         else:
             found = beam_size if n is None or self.ctc_rescoring else n
-            one_way: Decodable[Any] = model
-            tokens, scores = n_best_search(one_way, *sources, limits, beam_size, found, alpha)
+            tokens, scores = n_best_search(model, *sources, limits, beam_size, found, alpha)
         if self.ctc_rescoring:
             tokens, scores = rescore(model, *sources, tokens, scores, self.ctc_rescoring, alpha)
         return tokens[:, :n], scores[:, :n]

@@ -50,7 +50,8 @@ class Transduction(SequenceWriting, Task):
     head) with it, and `window_error` is its mean distance from the positions that local-p predicts.
 
     Args:
-        model: the sequence-to-sequence model, or several as an `Ensemble`, which can only be tested.
+        model: the sequence-to-sequence model, or several as an `Ensemble`, which can only be tested. The loss
+            and the attention of a `TwoWayEnsemble` are those of its models from left to right.
         codec: text to tensors and back.
         label_smoothing: share of the target spread over all symbols in training (1512.00567).
         r_drop: alpha of 2106.14448, eq. 4: the weight of the divergence between two passes under different
@@ -156,7 +157,9 @@ class Transduction(SequenceWriting, Task):
     def test_step(self, batch: TransductionBatch, batch_idx: int) -> None:
         """Loss under teacher forcing, and error rates of decoding with `beam_size`."""
         outputs = self._evaluate(batch, "test", self.beam_size)
-        self._batches.append(score_examples(self._source_texts(batch), outputs, batch))
+        self._batches.append(
+            score_examples(self._source_texts(batch), outputs, batch, self.codec.target.vocabulary)
+        )
 
     def write_artifacts(self, folder: Path, data: DataModule, pictures: int) -> list[ConsoleTable]:
         """Write heatmaps, also of the worst outputs, `predictions.tsv` and `errors.md`."""
@@ -189,7 +192,7 @@ class Transduction(SequenceWriting, Task):
         loss = cross_entropy(logits, batch.target)
         self.log(f"{part}/loss", loss, batch_size=int(batch.target_lengths.sum()), sync_dist=True)
         outputs = self.decode(batch, beam_size)
-        self._update(self.errors, part, *told_apart(outputs, batch))
+        self._update(self.errors, part, *told_apart(outputs, batch, self.codec.target.vocabulary))
         if self.text_metrics:
             self._texts.append(decoded_texts(self.codec.decode, outputs, batch))
         return outputs

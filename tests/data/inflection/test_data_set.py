@@ -4,9 +4,10 @@ import pytest
 import torch
 
 from attention_lab.data import Inflection, TransductionCodec, codec_from_state
+from attention_lab.data.reading.batches import Unseen
 from attention_lab.data.transduction import Example
 from attention_lab.errors import LabError
-from attention_lab.sizes import EOS, UNK, TransductionSizes
+from attention_lab.sizes import BOS, EOS, UNK, TransductionSizes
 
 TRAIN = "gehen\tging\tV;PST;1\ngehen\tgehst\tV;PRS;2\ngehen\tgingt\tV;PST;2\nV\tVs\tN;PL\n"
 TEST = "gehen\tgehe\tV;PRS;1\nsehen\tsah\tV;PST;4\n"
@@ -37,8 +38,13 @@ def test_tags_are_symbols_of_their_own(tmp_path: Path) -> None:
 def test_unseen_letters_and_tags_are_unknown(tmp_path: Path) -> None:
     data = _data(tmp_path)
     batch = data.parts.test[torch.tensor([1])]
-    assert batch.source[0].tolist() == [18, 17, UNK, 10, 5, 7, 5, 9, EOS]
+    assert batch.source[0].tolist() == [18, 17, BOS, 10, 5, 7, 5, 9, EOS]
     assert data.codec.source_labels(batch.source[0])[:4] == [";V", ";PST", "<unk>", "s"]
+    line = "gähen\tV;PST;4"
+    batch = data.codec.encode([line])
+    assert batch.source[0].tolist() == [18, 17, BOS, 6, UNK, 7, 5, 9, EOS]
+    assert batch.unseen[0] == Unseen((";4", "ä"), (), copyable=("ä",))
+    assert data.codec.source_text(batch.source[0], batch.unseen[0].source) == line
 
 
 def test_lines_to_predict_and_back(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from attention_lab.data.reading.vocabulary import is_tag
 from attention_lab.sizes import EOS
 
 
@@ -31,15 +30,12 @@ class Unseen(NamedTuple):
     Attributes:
         source: those of the source.
         references: those of each reference.
+        copyable: those of the source that can be copied: all but tags.
     """
 
     source: tuple[str, ...] = ()
     references: tuple[tuple[str, ...], ...] = ()
-
-    @property
-    def copied(self) -> tuple[str, ...]:
-        """Those of the source that an output can have copies of: no tags."""
-        return tuple(symbol for symbol in self.source if not is_tag(symbol))
+    copyable: tuple[str, ...] = ()
 
     @property
     def target(self) -> tuple[str, ...]:

@@ -5,7 +5,7 @@
 codec.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from typing import Any, ClassVar, Literal, Self, cast, get_args, get_origin, get_type_hints
 
@@ -130,8 +130,18 @@ class TransductionCodec:
     def encode(self, lines: Sequence[str], first: int = 1) -> TransductionBatch:
         """Encode source lines; the target is only `EOS`, without references or alignment."""
         sources = Ragged([[*self.source.encode(line, place), EOS] for place, line in _numbered(lines, first)])
-        unseen = tuple(Unseen(self.source.unseen(line)) for line in lines)
+        unseen = tuple(self.unseen(self.source.tokens(line)) for line in lines)
         return unlabelled(sources[torch.arange(len(lines))], sources.lengths, unseen)
+
+    def unseen(self, source: Sequence[str], references: Iterable[Sequence[str]] = ()) -> Unseen:
+        """The symbols of an example that the vocabularies have not."""
+        missing = self.source.vocabulary.unseen(source)
+        keeps_place = self.source.notation.keeps_place
+        return Unseen(
+            missing,
+            tuple(self.target.vocabulary.unseen(one) for one in references),
+            tuple(symbol for symbol in missing if not keeps_place(symbol)),
+        )
 
     def decode(self, ids: Ids, unseen: Sequence[str] = ()) -> str:
         """Target ids as text, up to the first `EOS`; `unseen` as in `Tokenizer.decode`."""
@@ -155,8 +165,15 @@ class TransductionCodec:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        """The codec that gave this `state`."""
-        return cls(Tokenizer.from_state(state["source"]), Tokenizer.from_state(state["target"]))
+        """The codec that gave this `state`.
+
+        Raises:
+            LabError: only one of both sides goes from right to left.
+        """
+        source, target = Tokenizer.from_state(state["source"]), Tokenizer.from_state(state["target"])
+        if source.notation.right_to_left != target.notation.right_to_left:
+            raise LabError("the checkpoint's codec reads and writes in different directions")
+        return cls(source, target)
 
 
 @dataclass(frozen=True)

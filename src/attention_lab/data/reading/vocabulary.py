@@ -93,7 +93,7 @@ class Notation:
 
     def tokens(self, text: str) -> tuple[str, ...]:
         """The symbols of `text`."""
-        return self._turned(self._tokens(self.normalized(text)))
+        return self._ordered(self._tokens(self.normalized(text)))
 
     def _tokens(self, text: str) -> tuple[str, ...]:
         if self.split == "subwords":
@@ -102,7 +102,7 @@ class Notation:
             return lemma_and_tags(text)
         return tuple(text) if self.split == "characters" else tuple(text.split())
 
-    def _turned(self, tokens: tuple[str, ...]) -> tuple[str, ...]:
+    def _ordered(self, tokens: tuple[str, ...]) -> tuple[str, ...]:
         """The symbols in the order in which they are read and written, and from that order back."""
         if not self.right_to_left:
             return tokens
@@ -110,7 +110,7 @@ class Notation:
         return tuple(chain.from_iterable(part if stays else part[::-1] for stays, part in groups))
 
     def keeps_place(self, symbol: str) -> bool:
-        """Whether a symbol, a tag, is where it is from right to left, too."""
+        """Whether a symbol keeps its place when the text is reversed, as tags do."""
         return self.split == "lemma_tags" and is_tag(symbol)
 
     def normalized(self, text: str) -> str:
@@ -121,7 +121,7 @@ class Notation:
 
     def text(self, tokens: Iterable[str]) -> str:
         """The text that consists of `tokens`."""
-        tokens = self._turned(tuple(tokens))
+        tokens = self._ordered(tuple(tokens))
         if self.split == "lemma_tags":
             return lemma_tags_text(tokens)
         if self.split == "subwords":
@@ -180,9 +180,16 @@ class Tokenizer:
         if not text.strip():
             raise LabError(f"{place}: the line is empty; at least one symbol is needed")
         try:
-            return self.vocabulary.ids(self.tokens(text))
+            return self.ids(self.tokens(text))
         except LabError as error:
             raise LabError(f"{place}: {error}") from None
+
+    def ids(self, tokens: Sequence[str]) -> list[int]:
+        """The ids of `tokens`; `UNK` for an unknown symbol, but `BOS` for an unknown tag: it is no letter."""
+        return [
+            BOS if number == UNK and self.notation.keeps_place(token) else number
+            for token, number in zip(tokens, self.vocabulary.ids(tokens), strict=True)
+        ]
 
     def unseen(self, text: str) -> tuple[str, ...]:
         """The symbols of `text` that are not in the vocabulary, in order."""
@@ -197,13 +204,19 @@ class Tokenizer:
         content = takewhile(lambda number: number not in (EOS, PAD), _integers(ids))
         rest = iter(unseen)
         return self.notation.text(
-            next(rest, SPECIALS[UNK]) if number == UNK else self.vocabulary.symbol(number)
+            next(rest, SPECIALS[UNK]) if number in self._unknown else self.vocabulary.symbol(number)
             for number in content
         )
 
     def labels(self, ids: Ids) -> list[str]:
         """One label for each step before the first `PAD`; the end is shown as `</s>`."""
-        return [self.vocabulary.symbol(number) for number in takewhile(lambda n: n != PAD, _integers(ids))]
+        content = takewhile(lambda number: number != PAD, _integers(ids))
+        return [self.vocabulary.symbol(UNK if number in self._unknown else number) for number in content]
+
+    @property
+    def _unknown(self) -> tuple[int, ...]:
+        """The ids of unknown symbols."""
+        return (UNK, BOS) if self.notation.split == "lemma_tags" else (UNK,)
 
     @property
     def left_to_right(self) -> Self:

@@ -1,5 +1,7 @@
 """Rescore the outputs of a beam search with the CTC probabilities of the encoder."""
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
@@ -8,7 +10,7 @@ from attention_lab.errors import LabError
 from attention_lab.models.decoding.search import best_first, penalized
 from attention_lab.models.ensemble import Ensemble, Writer
 from attention_lab.models.parts.tagger import Tagger
-from attention_lab.models.two_way import TwoWayEnsemble, directions
+from attention_lab.models.two_way import TwoWayEnsemble
 
 
 @torch.no_grad()
@@ -32,7 +34,8 @@ def rescore(
     have a `Tagger`, of both directions.
 
     An output that needs more frames than its source has gets the score -inf. Where all of a source's outputs
-    do, as with too few frames per symbol, the decoder alone decides.
+    do, as with too few frames per symbol, the decoder alone decides. CTC never learns to write an unknown
+    symbol, so that it votes against copies of them.
 
     Args:
         model: the model, or the ensemble, that found the outputs.
@@ -50,11 +53,15 @@ def rescore(
         LabError: there is no `Tagger`.
     """
     check_has_tagger(model)
+    if isinstance(model, TwoWayEnsemble):
+        ways = [(one.model.members, one.source, one.outputs(outputs)) for one in model.directions(source)]
+    else:
+        ways = [(_writers(model), source, outputs)]
     each = []
-    for direction in directions(model, source):
-        for member, tagger in _taggers(direction.model):
-            encoded = member.encode(direction.source, source_lengths)
-            each.append(tagger.log_likelihood(encoded.keys, encoded.mask, direction.outputs(outputs)))
+    for writers, sources, written in ways:
+        for writer, tagger in _taggers(writers):
+            encoded = writer.encode(sources, source_lengths)
+            each.append(tagger.log_likelihood(encoded.keys, encoded.mask, written))
     read = torch.stack(each).mean(0)
     impossible = (read == -torch.inf) | (scores == -torch.inf)
     read = read.where(~impossible.all(-1, keepdim=True), 0.0)
@@ -64,17 +71,19 @@ def rescore(
 
 def check_has_tagger(model: Writer | Ensemble) -> None:
     """Raise LabError if neither the model nor a member of the ensemble has a `Tagger`."""
-    backward = model.backward if isinstance(model, TwoWayEnsemble) else model
-    if not (_taggers(model) or _taggers(backward)):
+    if not _taggers(_writers(model)):
         raise LabError(
             "task.ctc_rescoring needs the CTC output of an encoder, which this model was built without: "
             "set task.ctc_rescoring=0, or train with model.ctc_frames=3 task.ctc=0.3"
         )
 
 
-def _taggers(model: Writer | Ensemble) -> list[tuple[Writer, Tagger]]:
-    """The members that have a `Tagger`, and it."""
-    members = model.members if isinstance(model, Ensemble) else [model]
+def _writers(model: Writer | Ensemble) -> list[Writer]:
+    return model.writers if isinstance(model, Ensemble) else [model]
+
+
+def _taggers(writers: Sequence[Writer]) -> list[tuple[Writer, Tagger]]:
+    """The models that have a `Tagger`, and it."""
     # A model of the user's own may not have the attribute.
-    found = [(member, getattr(member, "tagger", None)) for member in members]
-    return [(member, tagger) for member, tagger in found if tagger is not None]
+    found = [(writer, getattr(writer, "tagger", None)) for writer in writers]
+    return [(writer, tagger) for writer, tagger in found if tagger is not None]

@@ -6,7 +6,7 @@ The caller has to disable dropout: call `model.eval()` first.
 """
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int, Shaped
@@ -19,6 +19,7 @@ _WORTH_LEAVING_OUT = 0.9
 """The share of the sources left below which finished ones are no longer decoded along."""
 State = TypeVar("State")
 Kept = TypeVar("Kept", bound="Beams")
+Length = int | Tensor
 
 
 @runtime_checkable
@@ -226,21 +227,21 @@ def trimmed(outputs: Int[Tensor, "B T"]) -> Int[Tensor, "B t"]:
     return outputs[:, : int((outputs != PAD).sum(-1).max())]
 
 
-def penalty(length: int, alpha: float) -> float:
+def penalty(length: Length, alpha: float) -> Any:
     """Length penalty `lp(Y) = ((5 + |Y|) / (5 + 1))^alpha` (1609.08144, eq. 14), |Y| counting EOS."""
-    return float(((5 + length) / 6) ** alpha)
+    return ((5 + length) / 6) ** alpha
 
 
 def penalized(scores: Float[Tensor, "*N"], outputs: Int[Tensor, "*N T"], alpha: float) -> Float[Tensor, "*N"]:
     """The scores of outputs, each divided by its `penalty`."""
-    lengths = (outputs != PAD).sum(-1).to(scores.dtype)
-    return scores / ((5 + lengths) / 6) ** alpha
+    divisors: Tensor = penalty((outputs != PAD).sum(-1).to(scores.dtype), alpha)
+    return scores / divisors
 
 
 def best_first(
     outputs: Int[Tensor, "B n T"], scores: Float[Tensor, "B n"]
 ) -> tuple[Int[Tensor, "B n T"], Float[Tensor, "B n"]]:
-    """Outputs and scores in the order of the scores; one that is no number counts as -inf."""
+    """Outputs and scores in the order of the scores; NaN counts as -inf."""
     scores, order = scores.nan_to_num(-torch.inf, neginf=-torch.inf).sort(dim=1, descending=True, stable=True)
     return outputs.gather(1, order.unsqueeze(-1).expand_as(outputs)), scores
 

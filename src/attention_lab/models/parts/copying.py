@@ -21,7 +21,7 @@ class Copying(nn.Module):
     with the attention weights a, the readout r and its logits l. Where every source symbol can be written
     and the weights sum to one, this is 1704.04368, eq. 9. Weight on a symbol that cannot be written, such as
     a tag or the end, writes by the softmax. An unknown symbol of the source is copied as unknown; the
-    codec then puts the symbol itself in its place.
+    codec then writes the unknown symbols of the source in its place, in their order.
 
     The pointer m is what attention makes of one-hot values, so that each score, normaliser, window and
     pooling has one: `extend` appends the one-hot vectors to the values, `split` takes the pointer from the
@@ -39,8 +39,9 @@ class Copying(nn.Module):
         super().__init__()
         self.vocabulary = vocabulary
         self.gate = nn.Linear(size, 1)
-        unknown = torch.arange(len(targets), device=targets.device) == UNK
-        self.register_buffer("targets", targets.masked_fill(unknown, UNK), persistent=False)
+        targets = targets.clone()
+        targets[UNK] = UNK
+        self.register_buffer("targets", targets, persistent=False)
 
     def extend(self, encoded: Encoded, source: Int[Tensor, "B S"]) -> Encoded:
         """The encoded source with the symbol of each position, if it can be written, beside its value."""

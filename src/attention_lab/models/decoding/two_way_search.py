@@ -1,31 +1,29 @@
 """Decode with models of both directions, which score each other's outputs."""
 
-from typing import Any
-
 import torch
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from attention_lab.models.decoding.n_best import n_best_search
-from attention_lab.models.decoding.search import Decodable, best_first, penalized
-from attention_lab.models.ensemble import Ensemble, Writer
-from attention_lab.models.two_way import TwoWayEnsemble, directions
+from attention_lab.models.decoding.search import best_first, penalized
+from attention_lab.models.ensemble import mean_of
+from attention_lab.models.two_way import Direction, TwoWayEnsemble
 from attention_lab.sizes import EOS, PAD
 
 
 @torch.no_grad()
 def two_way_search(
     model: TwoWayEnsemble,
-    source: Shaped[Tensor, "B S"],
+    source: Int[Tensor, "B S"],
     source_lengths: Int[Tensor, " B"],
     max_length: int | Int[Tensor, " B"],
     beam_size: int,
     length_penalty: float = 0.0,
 ) -> tuple[Int[Tensor, "B n T"], Float[Tensor, "B n"]]:
-    """The outputs that a beam search finds in either direction, by the mean of both directions' scores.
+    """The outputs that a beam search finds in either direction, by the scores of both.
 
     This is the joint search of Liu et al. (2016, NAACL, N16-1046): the union of both n-best lists, rescored
-    by both models. For the shares of the directions see `TwoWayEnsemble`.
+    by both directions; for their shares see `TwoWayEnsemble`.
 
     Args:
         model: the models.
@@ -37,43 +35,35 @@ def two_way_search(
 
     Returns:
         Symbols from left to right, each sequence up to EOS and then PAD, the best first, and scores: -inf
-        for what does not count, such as an output that both directions found, the second time.
+        for outputs that do not count, such as the second copy of one that both directions found.
     """
+    directions = model.directions(source)
     found, scored = [], []
-    for direction in directions(model, source):
-        one_way: Decodable[Any] = direction.model
+    for one in directions:
         outputs, scores = n_best_search(
-            one_way,
-            direction.source,
-            source_lengths,
-            max_length,
-            beam_size,
-            beam_size,
-            length_penalty,
+            one.model, one.source, source_lengths, max_length, beam_size, beam_size, length_penalty
         )
-        found.append(direction.outputs(outputs))
+        found.append(one.outputs(outputs))
         scored.append(scores > -torch.inf)
     outputs, exists = torch.cat(found, 1), torch.cat(scored, 1)
     outputs = outputs[..., : int((outputs != PAD).sum(-1).max())]
     ended = exists & (outputs == EOS).any(-1)
     exists = torch.where(ended.any(1, keepdim=True), ended, exists) & ~_repeated(outputs)
-    joint = torch.zeros(outputs.shape[:2], device=outputs.device)
-    for direction in directions(model, source):
-        joint += direction.share * _log_likelihood(
-            direction.model, direction.source, source_lengths, direction.outputs(outputs)
-        )
-    joint = penalized(joint, outputs, length_penalty)
+    likelihoods = [one.share * _log_likelihood(one, source_lengths, outputs) for one in directions]
+    joint = penalized(torch.stack(likelihoods).sum(0), outputs, length_penalty)
     return best_first(outputs, joint.masked_fill(~exists, -torch.inf))
 
 
 def _log_likelihood(
-    model: Writer | Ensemble, source: Tensor, source_lengths: Tensor, outputs: Int[Tensor, "B n T"]
+    direction: Direction, source_lengths: Tensor, outputs: Int[Tensor, "B n T"]
 ) -> Float[Tensor, "B n"]:
     """`log p(y | x)` of each output."""
+    members = direction.model.members
+    encoded = [member.encode(direction.source, source_lengths) for member in members]
     each = []
-    for target in outputs.unbind(1):  # one after the other: as much memory as one of them needs
-        logits = model(source, source_lengths, target)
-        symbols = logits.float().log_softmax(-1).gather(-1, target.unsqueeze(-1)).squeeze(-1)
+    for target in direction.outputs(outputs).unbind(1):  # one after the other needs the memory of one
+        logits = [member.read(memory, target) for member, memory in zip(members, encoded, strict=True)]
+        symbols = mean_of(logits).gather(-1, target.unsqueeze(-1)).squeeze(-1)
         each.append(symbols.masked_fill(target == PAD, 0.0).sum(-1))
     return torch.stack(each, 1)
 
