@@ -46,10 +46,7 @@ TASKS = {
             r"(?P<language>.+?)-(?:(?P<part>train)-(?P<size>low|medium|high)|(?P<held>dev)"
             r"|(?:uncovered-)?(?P<tested>test))(?:\.tsv|\.txt)?"
         ),
-        kinds=(
-            "pooling=monotonic",
-            "pooling=soft task.guidance=0.5 model.hidden_size=128 model.embedding_size=64 model.dropout=0.3",
-        ),
+        kinds=("data.right_to_left=false", "data.right_to_left=true"),
         accuracy=True,
         note=(
             "Words right, in percent. UZH 2017: the best system of CoNLL-SIGMORPHON 2017 with 1,000\n"
