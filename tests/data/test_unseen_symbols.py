@@ -39,7 +39,7 @@ def test_both_sides_of_pairs() -> None:
         "",
         "2 source symbols in dev never occur in training and are read as unknown: 'c', 'd' "
         "(in 2 of 3 examples, first in line 2); "
-        "2 target symbols in dev never occur in training and are only written by copying: 'é', 'y' "
+        "2 target symbols in dev never occur in training and are never written unless copied: 'é', 'y' "
         "(in 2 of 3 examples, first in line 2)",
         "",
     )
@@ -63,7 +63,7 @@ def test_lemmas_and_tags() -> None:
     assert told[1] == (
         "1 source symbol in dev never occurs in training and is read as unknown: 'PTCP' "
         "(in 1 of 1 examples, first in line 1); "
-        "1 target symbol in dev never occurs in training and is only written by copying: 'n' "
+        "1 target symbol in dev never occurs in training and is never written unless copied: 'n' "
         "(in 1 of 1 examples, first in line 1)"
     )
     assert told[2] == ""

@@ -158,11 +158,13 @@ def test_codecs_of_two_directions_are_refused() -> None:
         codec_from_state(state | {"source": state["source"] | {"right_to_left": True}})
 
 
-def test_an_output_that_did_not_end_is_the_last_resort() -> None:
+@pytest.mark.parametrize("ends", [True, False])
+def test_an_output_that_did_not_end_is_the_last_resort(ends: bool) -> None:
     forward, backward = _members()
-    for model in forward:
-        torch.nn.init.constant_(model.decoder.output.bias[EOS : EOS + 1], -1e3)
-    both = TwoWayEnsemble(forward, backward[1:], tags=[7, 8])
+    forward, backward = forward[:1], backward[1:]
+    for model, bias in ((forward[0], -1e3), (backward[0], 50.0 if ends else -1e3)):
+        model.decoder.output.bias.data[EOS] = bias
+    both = TwoWayEnsemble(forward, backward, tags=[7, 8])
     outputs, scores = two_way_search(both, SOURCE, LENGTHS, LONGEST, 1)
     for ids, found in zip(outputs, scores, strict=True):
-        assert EOS in ids[0] or not any(EOS in one for one in ids[found > -torch.inf])
+        assert [EOS in one for one in ids[found > -torch.inf]] == ([True] if ends else [False] * 2)

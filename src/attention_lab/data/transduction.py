@@ -87,7 +87,7 @@ class TransductionData(DataModule):
         targets = examples.map(lambda part: [example.target for example in part])
         read, written = (
             Terms("source symbol"),
-            Terms("target symbol", effect="only written by copying"),
+            Terms("target symbol", effect="never written unless copied"),
         )
         sides = (
             unseen_in_files(sources, self.codec.source.vocabulary, self.files, read),

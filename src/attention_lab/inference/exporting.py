@@ -54,7 +54,7 @@ def export(model: nn.Module, codec: Codec, path: Path) -> list[Path]:
         "model": type(model).__name__,
         "graphs": described,
         "codec": codec.state(),
-        "special_symbols": {"pad": PAD, "begin": BOS, "end": EOS, "unknown": UNK},
+        "special_symbols": {"pad": PAD, "begin": BOS, "end": EOS, "unknown": UNK, "unknown_tag": BOS},
         "largest_difference": largest,
     }
     write_atomically(path.with_suffix(".json"), json.dumps(about, indent=2, ensure_ascii=False) + "\n")

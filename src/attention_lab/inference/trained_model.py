@@ -93,8 +93,8 @@ class TrainedModel(Generic[TaskT]):
     def predict_n_best(self, lines: Sequence[str], n: int = 5) -> list[list[tuple[str, float]]]:
         """The n best outputs for each input, or fewer, with scores; for `lines` see `predict`.
 
-        A score is the logarithm of the output's probability, divided by the length penalty; for models of
-        both directions, their weighted mean; with `task.ctc_rescoring`, that of `decoding.rescoring`.
+        A score is the logarithm of the output's probability, divided by the length penalty; with
+        `task.ctc_rescoring`, that of `decoding.rescoring`; for models of both directions, a weighted mean.
 
         Raises:
             LabError: the model does not write sequences, n is below 1, or an input cannot be read.
@@ -112,7 +112,7 @@ class TrainedModel(Generic[TaskT]):
     def unseen_symbols(self, lines: Sequence[str], source: str = "", unit: str = "input") -> str:
         """One line that names the symbols in `lines` that training had none of; empty if there are none.
 
-        The model reads each of them as the same unknown symbol.
+        The model reads each of them as the same unknown symbol, or tag.
 
         Args:
             lines: the inputs; empty ones have no symbols.

@@ -173,7 +173,8 @@ def has_checkpoint(folder: Path) -> bool:
 def check_same_options(folder: Path, plain: Mapping[str, Any], given: Collection[str] = ()) -> None:
     """Check that a run is resumed with the options it was started with.
 
-    An option that the run does not have, since it is newer, may be there if it is off.
+    An option of this package's data sets that the run does not have, since it is newer, may be there if it
+    is off, as if it were not.
 
     Args:
         folder: the run's folder.
@@ -192,9 +193,8 @@ def check_same_options(folder: Path, plain: Mapping[str, Any], given: Collection
     before, now = _training_options(kept), _training_options(plain)
     for key in dict.fromkeys([*before, *now]):
         if before.get(key) != now.get(key) and not key.startswith(MAY_CHANGE):
-            target = f"{key.rpartition('.')[0]}._target_"
-            known = target in before and before[target] == now.get(target)
-            if key not in before and not now[key] and key not in given and known:
+            newer = key.startswith("data.") and key not in before and key not in given
+            if newer and not now[key] and str(before.get("data._target_")).startswith("attention_lab."):
                 continue
             raise LabError(
                 f"resume: the run in {display_path(folder)} has {key}={before.get(key)}, not {now.get(key)}: "

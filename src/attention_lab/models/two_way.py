@@ -19,7 +19,7 @@ class TwoWayEnsemble(Ensemble):
     where the directions are `Ensemble`s of M and N models (after Liu et al. 2016, NAACL, N16-1046). A
     model that writes from left to right decides the beginning of a word without its end, and the other way
     round, so that they make different errors. They cannot be stepped together: see `two_way_search`. All
-    that goes step by step, such as `forward`, and the weights that are recorded, are those of the models
+    that goes step by step, such as `forward`, and the weights that are recorded are those of the models
     from left to right alone.
 
     Args:

@@ -25,7 +25,7 @@ class RegressionBatch(NamedTuple):
 
 
 class Unseen(NamedTuple):
-    """The symbols of an example that have no id but `UNK`, in order, so that its texts can be shown.
+    """The symbols of an example that are not in the vocabularies, in order, so that its texts can be shown.
 
     Attributes:
         source: those of the source.

@@ -134,7 +134,7 @@ class TransductionCodec:
         return unlabelled(sources[torch.arange(len(lines))], sources.lengths, unseen)
 
     def unseen(self, source: Sequence[str], references: Iterable[Sequence[str]] = ()) -> Unseen:
-        """The symbols of an example that the vocabularies have not."""
+        """The symbols of an example that are not in the vocabularies."""
         missing = self.source.vocabulary.unseen(source)
         keeps_place = self.source.notation.keeps_place
         return Unseen(

@@ -191,10 +191,6 @@ class Tokenizer:
             for token, number in zip(tokens, self.vocabulary.ids(tokens), strict=True)
         ]
 
-    def unseen(self, text: str) -> tuple[str, ...]:
-        """The symbols of `text` that are not in the vocabulary, in order."""
-        return self.vocabulary.unseen(self.tokens(text))
-
     def tokens(self, text: str) -> tuple[str, ...]:
         """The symbols of one line."""
         return self.notation.tokens(text.strip("\r\n"))

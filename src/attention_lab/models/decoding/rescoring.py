@@ -34,8 +34,8 @@ def rescore(
     have a `Tagger`, of both directions.
 
     An output that needs more frames than its source has gets the score -inf. Where all of a source's outputs
-    do, as with too few frames per symbol, the decoder alone decides. CTC never learns to write an unknown
-    symbol, so that it votes against copies of them.
+    do, as with too few frames per symbol, the decoder alone decides. CTC never learns to write unknown
+    symbols, so it votes against copies of them.
 
     Args:
         model: the model, or the ensemble, that found the outputs.
