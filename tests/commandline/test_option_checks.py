@@ -28,7 +28,7 @@ def _check_line(done, part: str) -> None:
             "scoring=additive,dot has several values: add -m to run each of them in a sweep",
         ),
         ("tags=a,b", "tags=a,b has several values: for a list write 'tags=[a,b]', for a sweep add -m"),
-        ("data.train_file=a", "validation_size, test_size, references, batch_size; data=image_files, inf"),
+        ("data.train_file=a", "test_size, references, right_to_left, batch_size; data=image_files, inf"),
         ("seed=null", "seed=null must be a whole number, such as 1"),
         ("-m seed=1,b", "seed=b must be a whole number, such as 1"),
         ("optimizer.lr=nan", "optimizer.lr=nan must be a number, such as 0.002"),

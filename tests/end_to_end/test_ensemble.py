@@ -95,7 +95,8 @@ def test_several_checkpoints_are_tested_as_one(command, tmp_path: Path) -> None:
         assert weights.shape[1:] == (len(rows), len(columns))
 
 
-@pytest.mark.parametrize("model", [pytest.param("image2seq", marks=pytest.mark.slow), "seq2seq"])
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["image2seq", "seq2seq"])
 def test_hard_attention_can_be_a_member(model: str, command) -> None:
     small = SEQ2SEQ if model == "seq2seq" else IMAGES
     a, b = (command(*small, f"pooling={name}", "pictures=0").folder / BEST for name in ("soft", "hard"))

@@ -11,9 +11,8 @@ REPOSITORY = Path(__file__).parents[2]
 NW = ["-m", "model=nw", "trainer.max_epochs=1", "pictures=0", "logger=none"]
 
 
-@pytest.mark.parametrize(
-    "experiment", [pytest.param("crossover_digits", marks=pytest.mark.slow), "efficiency"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("experiment", ["crossover_digits", "efficiency"])
 def test_an_experiment_sweeps_by_itself_and_takes_other_values(
     experiment: str, command, tmp_path: Path
 ) -> None:

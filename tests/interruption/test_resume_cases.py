@@ -1,7 +1,6 @@
 """Messages and errors of resuming, and of runs that are interrupted from outside."""
 
 import errno
-import json
 import signal
 import threading
 import zipfile
@@ -15,7 +14,7 @@ from attention_lab import writing
 from attention_lab.errors import LabError, Stopped
 from attention_lab.experiment import machine_failures
 from attention_lab.interruption import signals
-from attention_lab.interruption.resume import check_same_options, expand_resume, lock_folder
+from attention_lab.interruption.resume import expand_resume, lock_folder
 from attention_lab.interruption.training_guard import TrainingGuard
 from attention_lab.tasks import Regression, Transduction
 
@@ -93,24 +92,6 @@ def test_a_signal_saves_between_two_batches_and_ends_with_its_status(command, mo
     assert (refused.status, refused.out) == (1, "")
     assert "has trainer.max_epochs=2, not 4: leave that option as it was" in refused.err
     assert "ckpt_path=" in refused.err and refused.err.count("\n") == 1
-
-
-def test_options_newer_than_a_run_may_be_off(tmp_path: Path) -> None:
-    name = "attention_lab.data.Pairs"
-    old = {"data": {"_target_": name, "seed": 0}, "trainer": {"_target_": "b.Trainer"}}
-    (tmp_path / "config.yaml").write_text(json.dumps(old))
-    new = {**old, "data": {**old["data"], "right_to_left": False}}
-    check_same_options(tmp_path, new)
-    on = {**old, "data": {**old["data"], "right_to_left": True}}
-    other = {**old, "trainer": {**old["trainer"], "use_distributed_sampler": False}}
-    for config, given in ((on, ()), (other, ()), (new, ("data.right_to_left",))):
-        with pytest.raises(LabError, match=r"leave that option as it was"):
-            check_same_options(tmp_path, config, given)
-    for one in (old, new):  # a class of the user's own may have another default
-        one["data"]["_target_"] = "mine.Pairs"
-    (tmp_path / "config.yaml").write_text(json.dumps(old))
-    with pytest.raises(LabError, match=r"has data.right_to_left=None, not False"):
-        check_same_options(tmp_path, new)
 
 
 @pytest.mark.slow

@@ -72,6 +72,7 @@ def test_given_options_are_the_first_columns_of_hparams_and_files_the_last() -> 
     assert hparam_order(hydra) == expected.split()
 
 
+@pytest.mark.slow
 def test_the_jobs_of_a_sweep_are_named_after_the_options_that_differ(command: Any) -> None:
     options = ["-m", "model=nw", "data.train_size=20", "trainer.max_epochs=1", "pictures=0", "seed=1,2"]
     done = command(*options)

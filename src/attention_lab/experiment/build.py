@@ -16,7 +16,8 @@ from pytorch_lightning.strategies import DDPStrategy, StrategyRegistry
 from attention_lab.attention import Mechanism
 from attention_lab.callbacks.checkpoint_files import CheckpointFiles
 from attention_lab.callbacks.randomness import RankRandomness
-from attention_lab.data.reading.codecs import Codec, codec_from_state, fits
+from attention_lab.data.plain_values import fits
+from attention_lab.data.reading.codecs import Codec, codec_from_state
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.errors import LabError, first_line, named_line
 from attention_lab.runs.parts import MECHANISM, OPTIMIZATION, REBUILT

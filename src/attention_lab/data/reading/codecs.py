@@ -6,12 +6,13 @@ codec.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass, replace
-from typing import Any, ClassVar, Literal, Self, cast, get_args, get_origin, get_type_hints
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar, Self, get_args
 
 import torch
 from torch import Tensor
 
+from attention_lab.data.plain_values import fits
 from attention_lab.data.reading.batches import (
     ClassificationBatch,
     RegressionBatch,
@@ -19,7 +20,7 @@ from attention_lab.data.reading.batches import (
     Unseen,
     unlabelled,
 )
-from attention_lab.data.reading.files import LARGEST, parse_number
+from attention_lab.data.reading.files import parse_number
 from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.data.reading.language_codec import LanguageCodec
 from attention_lab.data.reading.node_codec import NodeCodec
@@ -287,32 +288,6 @@ def codec_from_state(state: dict[str, Any]) -> Codec:
     if isinstance(codec, ClassificationCodec) and not 1 <= codec.answers <= max(1, codec.length):
         raise LabError(f"the checkpoint's codec has {codec.answers} answers for {codec.length} tokens")
     return codec
-
-
-def fits(value: object, hint: Any) -> bool:
-    """Whether a value matches an annotation: plain values, lists and dataclasses, with finite numbers.
-
-    Integers must be from 0 to 2^31 - 1, because they are counts.
-    """
-    if is_dataclass(hint):
-        hints = get_type_hints(hint)
-        return isinstance(value, cast(type, hint)) and all(
-            fits(getattr(value, field.name), hints[field.name]) for field in fields(hint)
-        )
-    origin, options = get_origin(hint), get_args(hint)
-    if origin is list:
-        return type(value) is list and all(fits(item, options[0]) for item in value)
-    if origin is tuple and options[-1] is Ellipsis:
-        return type(value) is tuple and all(fits(item, options[0]) for item in value)
-    if origin is tuple:
-        return type(value) is tuple and len(value) == len(options) and all(map(fits, value, options))
-    if origin is Literal:
-        return type(value) is str and value in options
-    if options:
-        return any(fits(value, option) for option in options)
-    if hint is float:
-        return type(value) in (int, float) and abs(cast(float, value)) < LARGEST
-    return type(value) is hint and (hint is not int or 0 <= cast(int, value) < 2**31)
 
 
 def _numbered(lines: Sequence[str], first: int) -> list[tuple[str, str]]:

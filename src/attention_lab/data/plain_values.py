@@ -1,0 +1,32 @@
+"""Whether values that were read from a file are of the types that a class declares."""
+
+from dataclasses import fields, is_dataclass
+from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
+
+from attention_lab.data.reading.files import LARGEST
+
+
+def fits(value: object, hint: Any) -> bool:
+    """Whether a value matches an annotation: plain values, lists and dataclasses, with finite numbers.
+
+    Integers must be from 0 to 2^31 - 1, because they are counts.
+    """
+    if is_dataclass(hint):
+        hints = get_type_hints(hint)
+        return isinstance(value, cast(type, hint)) and all(
+            fits(getattr(value, field.name), hints[field.name]) for field in fields(hint)
+        )
+    origin, options = get_origin(hint), get_args(hint)
+    if origin is list:
+        return type(value) is list and all(fits(item, options[0]) for item in value)
+    if origin is tuple and options[-1] is Ellipsis:
+        return type(value) is tuple and all(fits(item, options[0]) for item in value)
+    if origin is tuple:
+        return type(value) is tuple and len(value) == len(options) and all(map(fits, value, options))
+    if origin is Literal:
+        return type(value) is str and value in options
+    if options:
+        return any(fits(value, option) for option in options)
+    if hint is float:
+        return type(value) in (int, float) and abs(cast(float, value)) < LARGEST
+    return type(value) is hint and (hint is not int or 0 <= cast(int, value) < 2**31)

@@ -1,0 +1,27 @@
+"""A run that was started before an option existed."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from attention_lab.errors import LabError
+from attention_lab.interruption.resume import check_same_options
+
+
+def test_options_newer_than_a_run_may_be_off(tmp_path: Path) -> None:
+    name = "attention_lab.data.Pairs"
+    old = {"data": {"_target_": name, "seed": 0}, "trainer": {"_target_": "b.Trainer"}}
+    (tmp_path / "config.yaml").write_text(json.dumps(old))
+    new = {**old, "data": {**old["data"], "right_to_left": False}}
+    check_same_options(tmp_path, new)
+    on = {**old, "data": {**old["data"], "right_to_left": True}}
+    other = {**old, "trainer": {**old["trainer"], "use_distributed_sampler": False}}
+    for config, given in ((on, ()), (other, ()), (new, ("data.right_to_left",))):
+        with pytest.raises(LabError, match=r"leave that option as it was"):
+            check_same_options(tmp_path, config, given)
+    for one in (old, new):  # a class of the user's own may have another default
+        one["data"]["_target_"] = "mine.Pairs"
+    (tmp_path / "config.yaml").write_text(json.dumps(old))
+    with pytest.raises(LabError, match=r"has data.right_to_left=None, not False"):
+        check_same_options(tmp_path, new)
