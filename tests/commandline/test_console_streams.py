@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import subprocess
 import sys
 from pathlib import Path
@@ -127,7 +128,8 @@ def test_on_a_terminal_a_message_takes_the_place_of_an_unfinished_line() -> None
         stdout.write(b"1/2  seed=1  ")
         Output(writes, "wb", closefd=False, above=stdout).write(b"Warning: a\n")
         expected, found = b"1/2  seed=1  \r\x1b[KWarning: a\r\n1/2  seed=1  ", b""
-        while len(found) < len(expected):  # a terminal may hand over its text in parts
+        # A terminal may hand over its text in parts.
+        while len(found) < len(expected) and select.select([reads], [], [], 10)[0]:
             found += os.read(reads, 99)
         assert found == expected
     finally:
