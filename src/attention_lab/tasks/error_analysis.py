@@ -10,8 +10,7 @@ from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.data.reading.splits import Split
 from attention_lab.data.reading.vocabulary import Vocabulary
 from attention_lab.metrics import Confusion, confusions
-from attention_lab.sizes import UNK
-from attention_lab.tasks.scored_examples import ScoredExample
+from attention_lab.tasks.scored_examples import ScoredExample, with_unseen
 from attention_lab.text_tables import ESCAPES, ConsoleTable, markdown_table, markdown_text
 from attention_lab.writing import write_atomically
 
@@ -63,18 +62,16 @@ def write_error_analysis(
 
     wrong = {row: one for row, one in judged.items() if one.edits}
     mistaken = list(wrong.values())
-    vocabulary = codec.target.vocabulary
-    symbols = sorted(set(vocabulary.unseen(symbol for one in mistaken for symbol in one.unknown)))
-    numbers = {symbol: len(vocabulary) + place for place, symbol in enumerate(symbols)}
+    extended = codec.target.vocabulary.extended(symbol for one in mistaken for symbol in one.unknown)
     found = confusions(
         (
-            _numbered(one.output, one.copyable, numbers, vocabulary),
-            _numbered(one.reference, one.unseen, numbers, vocabulary),
+            with_unseen(one.output, one.copyable, extended),
+            with_unseen(one.reference, one.unseen, extended),
         )
         for one in mistaken
     )
     rows = [
-        (_name(codec, one, symbols), str(one.times), _example(codec, mistaken[one.example])) for one in found
+        (_name(codec, one, extended), str(one.times), _example(codec, mistaken[one.example])) for one in found
     ]
     _write_table(folder / "confusions.tsv", [CONFUSIONS, *rows[:LISTED]])
     worst = sorted(wrong, key=lambda row: (-wrong[row].rate, row))
@@ -100,24 +97,14 @@ def _texts(codec: Codec, one: ScoredExample) -> tuple[str, str, str, str]:
     return one.source, output, reference, str(one.edits)
 
 
-def _numbered(
-    ids: Sequence[int], unseen: Sequence[str], numbers: Mapping[str, int], vocabulary: Vocabulary
-) -> list[int]:
-    """The ids, with a number for each symbol that is not in the vocabulary, as far as it is known."""
-    own = (numbers.get(symbol, number) for symbol, number in zip(unseen, vocabulary.ids(unseen), strict=True))
-    return [next(own, UNK) if number == UNK else number for number in ids]
-
-
-def _name(codec: Codec, confusion: Confusion, unseen: Sequence[str]) -> str:
+def _name(codec: Codec, confusion: Confusion, extended: Vocabulary) -> str:
     return " → ".join(
-        "(nothing)" if symbol is None else _visible(codec, symbol, unseen) for symbol in confusion.edit
+        "(nothing)" if number is None else _visible(codec, number, extended) for number in confusion.edit
     )
 
 
-def _visible(codec: Codec, symbol: int, unseen: Sequence[str]) -> str:
-    vocabulary = codec.target.vocabulary
-    known = symbol < len(vocabulary)
-    text = vocabulary.symbol(symbol) if known else unseen[symbol - len(vocabulary)]
+def _visible(codec: Codec, number: int, extended: Vocabulary) -> str:
+    text, known = extended.symbol(number), number < len(codec.target.vocabulary)
     return ("␣" if text.isspace() else text) + ("" if known else NOT_IN_TRAINING)
 
 

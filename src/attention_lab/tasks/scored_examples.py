@@ -76,25 +76,27 @@ def score_examples(
 def told_apart(outputs: Tensor, batch: TransductionBatch, vocabulary: Vocabulary) -> tuple[Tensor, Tensor]:
     """The ids of outputs `[B, T]` and of the batch's references, for comparison: equal for equal symbols.
 
-    A symbol that is not in the vocabulary has a negative id. The unknown symbols of an output are copies of
+    A symbol that is not in the vocabulary has an id beyond it. The unknown symbols of an output are copies of
     those of its source, in order; what goes beyond them stays `UNK`, and equals nothing in the references.
     """
-    rows = [row for row, one in enumerate(batch.unseen) if one.copyable or any(one.references)]
-    if not rows:
+    symbols = {
+        symbol for one in batch.unseen for symbol in chain(one.copyable, chain.from_iterable(one.references))
+    }
+    if not symbols:
         return outputs, batch.references
-    outputs, references = outputs.clone(), batch.references.clone()
-    for row in rows:
-        one = batch.unseen[row]
-        symbols = dict.fromkeys([*one.copyable, *chain.from_iterable(one.references)])
-        known = zip(symbols, vocabulary.ids(symbols), strict=True)
-        numbers = {
-            symbol: -place if number == UNK else number
-            for place, (symbol, number) in enumerate(known, start=1)
-        }
-        for ids, own in ((outputs[row], one.copyable), *zip(references[row], one.references, strict=False)):
-            places = (ids == UNK).nonzero().squeeze(1)[: len(own)]
-            ids[places] = ids.new_tensor([numbers[symbol] for symbol in own[: len(places)]])
-    return outputs, references
+    extended = vocabulary.extended(symbols)
+    written, right = [], []
+    for ids, slots, one in zip(outputs.tolist(), batch.references.tolist(), batch.unseen, strict=True):
+        written.append(with_unseen(ids, one.copyable, extended))
+        unseen = (*one.references, *[()] * len(slots))
+        right.append([with_unseen(slot, own, extended) for slot, own in zip(slots, unseen, strict=False)])
+    return outputs.new_tensor(written), batch.references.new_tensor(right).view_as(batch.references)
+
+
+def with_unseen(ids: Sequence[int], unseen: Sequence[str], extended: Vocabulary) -> list[int]:
+    """The ids with those of its `unseen` symbols, in order and as far as there are any, in place of `UNK`."""
+    own = iter(extended.ids(unseen))
+    return [next(own, UNK) if number == UNK else number for number in ids]
 
 
 def decoded_texts(

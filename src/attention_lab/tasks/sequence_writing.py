@@ -118,12 +118,8 @@ class SequenceWriting:
         self, batch: TransductionBatch, beam_size: int, n: int | None = None
     ) -> tuple[Tensor, Tensor]:
         """The n best outputs `[B, n, T]`, or all that are found, best first, and their scores `[B, n]`."""
-        sources, limits, alpha = (
-            (batch.source, batch.source_lengths),
-            self._limits(batch),
-            self.length_penalty,
-        )
-        model: Any = self.model
+        sources, limits = (batch.source, batch.source_lengths), self._limits(batch)
+        model, alpha = cast(Any, self.model), self.length_penalty
         if isinstance(model, TwoWayEnsemble):
             tokens, scores = two_way_search(model, *sources, limits, beam_size, alpha)
         else:

@@ -154,6 +154,10 @@ class Vocabulary:
         """The `tokens` that are not in the vocabulary, in order."""
         return tuple(token for token in tokens if token not in self._ids)
 
+    def extended(self, symbols: Iterable[str]) -> Self:
+        """The vocabulary with those of `symbols` that it has not, sorted, after its own."""
+        return type(self)([*self.symbols, *sorted(set(self.unseen(symbols)))])
+
     def in_other(self, other: "Vocabulary") -> tuple[int, ...]:
         """For each of these ids, that of the same symbol in the other vocabulary, or `PAD` if it has none."""
         return (PAD,) * len(SPECIALS) + tuple(other._ids.get(symbol, PAD) for symbol in self.symbols)
@@ -198,16 +202,16 @@ class Tokenizer:
     def decode(self, ids: Ids, unseen: Sequence[str] = ()) -> str:
         """The text before the first `EOS` or `PAD`; `unseen` are the symbols of its unknown ids, if known."""
         content = takewhile(lambda number: number not in (EOS, PAD), _integers(ids))
-        rest = iter(unseen)
+        rest, unknown = iter(unseen), self._unknown
         return self.notation.text(
-            next(rest, SPECIALS[UNK]) if number in self._unknown else self.vocabulary.symbol(number)
+            next(rest, SPECIALS[UNK]) if number in unknown else self.vocabulary.symbol(number)
             for number in content
         )
 
     def labels(self, ids: Ids) -> list[str]:
         """One label for each step before the first `PAD`; the end is shown as `</s>`."""
-        content = takewhile(lambda number: number != PAD, _integers(ids))
-        return [self.vocabulary.symbol(UNK if number in self._unknown else number) for number in content]
+        content, unknown = takewhile(lambda number: number != PAD, _integers(ids)), self._unknown
+        return [self.vocabulary.symbol(UNK if number in unknown else number) for number in content]
 
     @property
     def _unknown(self) -> tuple[int, ...]:
