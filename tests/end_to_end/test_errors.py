@@ -98,15 +98,17 @@ def _check_refused(done, *parts: str) -> None:
         ),
         ([*TOY, *SMALL, "+optimizer.eps=-1"], ["optimizer.eps=-1: ValueError: Invalid epsilon value"]),
         ([*TOY, "model._target_=missing.Model"], ["model._target_=missing.Model: there is no such class"]),
-        (
-            [*TOY, *SMALL, "monitor.metric=validation/foo"],
-            ["monitor.metric=validation/foo: there is no such metric; choose validation/loss"],
-        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value[0], str) and "=" in value[0] else "",
 )
 def test_options(options: list[str], parts: list[str], command) -> None:
     _check_refused(command(*options), *parts)
+
+
+def test_an_unknown_metric_is_found_before_the_first_epoch(command) -> None:
+    done = command(*TOY, *SMALL, "monitor.metric=validation/foo")
+    _check_refused(done, "monitor.metric=validation/foo: there is no such metric; choose validation/loss, ")
+    assert not done.out
 
 
 @pytest.fixture

@@ -61,6 +61,10 @@ class Progress(TQDMProgressBar):
             bar_format=layout,
         )
 
+    def init_sanity_tqdm(self) -> Tqdm:
+        """No bar: evaluation is short."""
+        return Tqdm(disable=True)
+
     def init_validation_tqdm(self) -> Tqdm:
         """No bar: evaluation is short."""
         return Tqdm(disable=True)

@@ -9,6 +9,7 @@ import torch
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
+from attention_lab.callbacks.monitored_metric import MonitoredMetric
 from attention_lab.callbacks.restoring import Restoring
 from attention_lab.callbacks.resumable import Resumable
 from attention_lab.callbacks.trackers import run_trackers
@@ -76,7 +77,8 @@ def fit(config: DictConfig) -> float | None:
         cost, deferred = Cost(), DeferredSignals()
         guard = TrainingGuard(deferred, folder)
         restoring = Restoring(resuming=start.resuming)
-        trainer = make_trainer(_console(plain), restoring, guard, cost, *compile_callbacks(plain["compile"]))
+        more = (*compile_callbacks(plain["compile"]), *_metric_check(plain))
+        trainer = make_trainer(_console(plain), restoring, guard, cost, *more)
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
             if isinstance(callback, Cost | Resumable):
                 callback.resuming = start.resuming
@@ -185,6 +187,12 @@ def _prepare(config: DictConfig) -> tuple[dict[str, Any], Path]:
         torch.set_num_threads(plain["threads"])
     pl.seed_everything(plain["seed"], workers=True, verbose=False)
     return plain, Path(HydraConfig.get().runtime.output_dir)
+
+
+def _metric_check(plain: Config) -> list[pl.Callback]:
+    """A check of the monitored metric if it was typed; those in `conf/` exist."""
+    typed = any(one.startswith("monitor.metric=") for one in HydraConfig.get().overrides.task)
+    return [MonitoredMetric(plain["monitor"]["metric"])] if typed and plain["monitor"]["metric"] else []
 
 
 def _console(plain: Config) -> Config:
