@@ -152,6 +152,8 @@ def _metrics(trainer: pl.Trainer) -> dict[str, float]:
     """The training loss, the monitored metric, and the other metrics of the validation."""
     metrics = {name: float(value) for name, value in trainer.progress_bar_metrics.items()}
     monitored = getattr(trainer.checkpoint_callback, "monitor", None)
+    if monitored in trainer.callback_metrics:  # also if it is not on the bar
+        metrics[monitored] = float(trainer.callback_metrics[monitored])
     validated = [name for name in metrics if name.startswith("validation/")]
     order = dict.fromkeys([LOSS, monitored, *validated])
     return {name: metrics[name] for name in order if name in metrics}
