@@ -38,8 +38,8 @@ def _start(script: str, *arguments: str | bytes, **variables: str) -> subprocess
 def test_a_stage_works_however_it_was_started(start: str, tmp_path: Path) -> None:
     script, variables = STARTS[start]
     make_run(tmp_path / "é→" / "run", {RATE: 0.1}, choices={"scoring": "é→"})
-    where = f"hydra.run.dir={tmp_path}/job"
-    done = _start(script, "stage=leaderboard", f'run="{tmp_path}/é→"', where, **variables)
+    folder = f'"{tmp_path}/é→"'
+    done = _start(script, "stage=leaderboard", f"run={folder}", f"hydra.run.dir={folder}", **variables)
     assert (done.returncode, done.stderr) == (0, b"")
     assert (tmp_path / "é→" / "leaderboard.csv").read_text(encoding="utf-8").count("\n") == 2
     if start == "ASCII":

@@ -218,10 +218,10 @@ def test_runs_on_different_data_are_drawn_in_a_plot_each(
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ([], "stage=leaderboard needs run=<folder of runs>"),
+        ([], "stage=leaderboard needs run=<folder>"),
         (["run=missing"], "run=missing is not a folder"),
         (['run="missing/*"'], "run=missing/*: no folder matches"),
-        (["run=[]"], "run=[]: give a folder of runs, or a list of them"),
+        (["run=[]"], "run=[]: give the folder of a run or a sweep, or a list of them"),
         (["run=empty"], "run=empty: no runs found"),
         (["run=some", "hydra.callbacks.comparison.y=test/no"], "no job has the metric test/no: choose"),
         (

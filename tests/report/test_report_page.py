@@ -80,6 +80,15 @@ def test_a_run_becomes_one_file(command: Command, run_folder: Path) -> None:
     }
 
 
+def test_a_report_goes_into_the_folder_that_is_asked_for(command: Command, run_folder: Path) -> None:
+    twice = f"run=[{run_folder},{run_folder}]"
+    done = command("stage=report", twice)  # the fixture gives a folder
+    assert page_data(done.folder / "report.html")["title"] == "logs/mine"
+    assert not (run_folder / "report.html").exists()
+    assert command("stage=report", f"run={run_folder}").status == 0
+    assert (run_folder / "report.html").is_file()
+
+
 def test_samples_errors_and_the_monitored_metric_are_told(command: Command, run_folder: Path) -> None:
     (run_folder / "config.yaml").write_text("monitor:\n  metric: validation/token_error_rate\n  mode: min\n")
     rate = "test/token_error_rate"
@@ -191,11 +200,10 @@ def test_a_run_without_a_log_still_has_a_report(command: Command, run_folder: Pa
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ([], "stage=report needs run=<run folder>"),
+        ([], "stage=report needs run=<folder>"),
         (["run=missing"], "run=missing is not a folder"),
         (["run=logs/mine/tensorboard"], "no run has its config.yaml in or below this folder"),
-        (["run=[]"], "give a run folder, or a list of them"),
-        (["run=[logs/mine,logs/mine]"], "the same folder is named twice"),
+        (["run=[]"], "give the folder of a run or a sweep, or a list of them"),
     ],
 )
 def test_a_bad_run_folder_is_reported_in_one_line(

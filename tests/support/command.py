@@ -27,9 +27,12 @@ class Outcome(NamedTuple):
 Command = Callable[..., Outcome]
 
 
-def _takes_up(arguments: tuple[str, ...]) -> bool:
-    """Whether the run brings its folder."""
-    return any(one.startswith("resume=") and one != "resume=auto" for one in arguments)
+def _brings_a_folder(arguments: tuple[str, ...]) -> bool:
+    """Whether the command has a folder to write into: a resumed run, or the only one to report on."""
+    resumed = any(one.startswith("resume=") and one != "resume=auto" for one in arguments)
+    told = {"stage=report", "stage=leaderboard"} & set(arguments)
+    given = any(one.startswith("run=") and not set("[*") & set(one) for one in arguments)
+    return resumed or (bool(told) and given)
 
 
 @pytest.fixture
@@ -50,7 +53,7 @@ def command(
         runs += 1
         folder = tmp_path / f"run{runs}" if folder is None else folder
         kind = "sweep" if "-m" in arguments else "run"
-        where = [] if _takes_up(arguments) else [f"hydra.{kind}.dir={folder}"]
+        where = [] if _brings_a_folder(arguments) else [f"hydra.{kind}.dir={folder}"]
         argv = [str(REPOSITORY / "train.py"), *arguments, *where]
         monkeypatch.setattr(sys, "argv", argv)
         monkeypatch.chdir(tmp_path)

@@ -9,7 +9,6 @@ import torch
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
-from attention_lab.callbacks.monitored_metric import MonitoredMetric
 from attention_lab.callbacks.restoring import Restoring
 from attention_lab.callbacks.resumable import Resumable
 from attention_lab.callbacks.trackers import run_trackers
@@ -39,6 +38,7 @@ from attention_lab.experiment.fitting import (
 from attention_lab.experiment.given_checkpoint import load_trained_model
 from attention_lab.experiment.inputs import Places, read_inputs
 from attention_lab.experiment.machine_failures import blame_checkpoint
+from attention_lab.experiment.monitored_metric import MonitoredMetric
 from attention_lab.inference.trained_model import TrainedModel
 from attention_lab.interruption import resume
 from attention_lab.interruption.signals import DeferredSignals

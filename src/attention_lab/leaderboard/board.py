@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.commandline.choice_checks import check_pictures_format
@@ -23,8 +22,8 @@ from attention_lab.leaderboard.tables import (
     to_markdown,
 )
 from attention_lab.leaderboard.view import OPTIONS, View, choose_view
+from attention_lab.runs.given_runs import given_folders, output_folder
 from attention_lab.runs.parts import SEED
-from attention_lab.runs.path_patterns import expand_paths
 from attention_lab.runs.run_folder import METRICS, Job, find_runs, tags_of
 from attention_lab.viz import Format
 from attention_lab.writing import write_atomically
@@ -35,13 +34,13 @@ NAME = "leaderboard"
 def leaderboard(config: DictConfig) -> None:
     """The stage: compare all runs in and below `run`, a folder, a pattern, or a list of them.
 
-    The files go into that folder, or into this job's own if several are given.
+    The files go into that folder, or into this job's own if several are given or `hydra.run.dir` is.
 
     Raises:
         LabError: `run` is not a folder, or there are no runs in it.
     """
     check_pictures_format(config)
-    folders = _folders(config.run)
+    folders = given_folders(config)
     jobs, tags = find_runs(folders), list(config.tags or [])
     if jobs and tags:
         jobs = [job for job in jobs if set(tags) <= set(tags_of(job))]
@@ -51,28 +50,11 @@ def leaderboard(config: DictConfig) -> None:
         raise LabError(
             f"run={_given(config.run)}: no runs found; the folder of a run has config.yaml and {METRICS}"
         )
-    target = folders[0] if len(folders) == 1 else Path(HydraConfig.get().runtime.output_dir)
-    found = write_leaderboard(target, jobs, choose_view(folders), config.pictures_format)
+    found = write_leaderboard(output_folder(folders), jobs, choose_view(folders), config.pictures_format)
     if not found.done:
         raise LabError(f"nothing to compare: {'; '.join(found.failures())}")
     for line in found.failures():
         print(line)
-
-
-def _folders(given: Any) -> list[Path]:
-    if given is None:
-        raise LabError(
-            "stage=leaderboard needs run=<folder of runs>, as in run=logs/sweep_..., or several: 'run=[a,b]'"
-        )
-    folders = expand_paths(list(given) if OmegaConf.is_list(given) else [given], "run", "folder", Path.is_dir)
-    if not folders:
-        raise LabError(f"run={_given(given)}: give a folder of runs, or a list of them")
-    for folder in folders:
-        if not folder.is_dir():
-            raise LabError(
-                f"run={folder} is not a folder: give the folder of a run or sweep, such as one in logs/"
-            )
-    return folders
 
 
 def _given(given: Any) -> str:

@@ -8,8 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from attention_lab.commandline.option_paths import lookup
 from attention_lab.errors import LabError
@@ -19,8 +18,8 @@ from attention_lab.leaderboard.tables import count_runs
 from attention_lab.leaderboard.view import View, choose_view
 from attention_lab.reading import open_regular
 from attention_lab.report.numbers import comparison, results
+from attention_lab.runs.given_runs import given_folders, output_folder
 from attention_lab.runs.parts import SEED
-from attention_lab.runs.path_patterns import expand_paths
 from attention_lab.runs.results import flatten_options
 from attention_lab.runs.run_folder import (
     METRICS,
@@ -48,19 +47,19 @@ def report(config: DictConfig) -> None:
     """Write `report.html` on all runs in and below `run`: a run's or sweep's folder, a pattern, or a list.
 
     Several runs are compared as by `stage=leaderboard`. The file goes into the folder given, or into this
-    job's own if several are.
+    job's own if several are given or `hydra.run.dir` is.
 
     Raises:
         LabError: `run` is not a folder, or there is no run in it.
     """
     logging.getLogger("tensorboard").setLevel(logging.WARNING)  # it logs every file that it reads
-    given = _folders(config.run)
+    given = given_folders(config)
     folders = list({path.resolve(): path for folder in given for path in _runs(folder)}.values())
     jobs = [read_job(folder) for folder in folders]
     names, order = _names(jobs), headlines(jobs)
     rows = zip(folders, names, _settings(jobs), strict=True)
     runs = [replace(_read(folder, name, order), setting=setting) for folder, name, setting in rows]
-    target = given[0] if len(given) == 1 else Path(HydraConfig.get().runtime.output_dir)
+    target = output_folder(given)
     view = choose_view(given)
     page = make_page(_heading(given, folders, view.title), runs, _compare(given, view, target))
     write_atomically(target / FILE, page)
@@ -95,26 +94,6 @@ def _heading(given: Sequence[Path], folders: Sequence[Path], title: str = "") ->
     facts = " · ".join(filter(None, [name if title else "", count, started]))
     swept = lookup(read_yaml_or_none(given[0] / SWEEP), "hydra", "overrides", "task")
     return Heading(title or _paths(given)[0], facts, _command(swept, "-m"))
-
-
-def _folders(given: Any) -> list[Path]:
-    """The folders given as a folder, a pattern or a list of them."""
-    if given is None:
-        raise LabError(
-            "stage=report needs run=<run folder>, as in run=logs/seq2seq/..., or several: 'run=[a,b]', "
-            "or the folder of a sweep"
-        )
-    listed = OmegaConf.to_container(given) if OmegaConf.is_config(given) else [given]
-    texts = [str(one) for one in listed] if isinstance(listed, list) else []
-    folders = expand_paths(texts, "run", "folder", Path.is_dir)
-    if not folders:
-        raise LabError(f"run={given}: give a run folder, or a list of them")
-    if len({path.resolve() for path in folders}) < len(texts):
-        raise LabError("run: the same folder is named twice")
-    for folder in folders:
-        if not folder.is_dir():
-            raise LabError(f"run={folder} is not a folder: choose one that a training run wrote in logs/")
-    return folders
 
 
 def _runs(folder: Path) -> list[Path]:

@@ -1,0 +1,44 @@
+"""The folders that `run=` gives, and the folder into which a stage that reads them writes."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf
+
+from attention_lab.errors import LabError
+from attention_lab.runs.path_patterns import expand_paths
+
+OUTPUT = "hydra.run.dir="
+
+
+def given_folders(config: DictConfig) -> list[Path]:
+    """The folders of `run`, a folder, a pattern or a list of them; a folder given twice counts once.
+
+    Raises:
+        LabError: there are none, or one is not a folder.
+    """
+    given = config.run
+    if given is None:
+        raise LabError(
+            f"stage={config.stage} needs run=<folder>, that of a run or a sweep, as in run=logs/seq2seq/..., "
+            "or several: 'run=[a,b]'"
+        )
+    listed = OmegaConf.to_container(given) if OmegaConf.is_config(given) else [given]
+    texts = [str(one) for one in listed] if isinstance(listed, list) else []
+    folders = expand_paths(texts, "run", "folder", Path.is_dir)
+    if not folders:
+        raise LabError(f"run={given}: give the folder of a run or a sweep, or a list of them")
+    for folder in folders:
+        if not folder.is_dir():
+            raise LabError(
+                f"run={folder} is not a folder: give the folder of a run or a sweep, such as one in logs/"
+            )
+    return list({folder.resolve(): folder for folder in reversed(folders)}.values())[::-1]
+
+
+def output_folder(given: Sequence[Path]) -> Path:
+    """The folder to write into: `hydra.run.dir` if it was typed; else the one given, or the job's own."""
+    hydra = HydraConfig.get()
+    typed = any(override.startswith(OUTPUT) for override in hydra.overrides.hydra)
+    return Path(hydra.runtime.output_dir) if typed or len(given) > 1 else given[0]
