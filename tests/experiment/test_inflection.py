@@ -9,6 +9,7 @@ import torch
 import attention_lab
 from attention_lab.errors import LabError
 from attention_lab.experiment.build import make_data, make_task
+from attention_lab.sizes import EOS, UNK
 from attention_lab.tasks import RECIPE
 
 PARTS = {"scoring": "Additive", "normalizer": "Softmax", "pooling": "Soft", "window": "Global"}
@@ -46,6 +47,17 @@ def test_a_checkpoint_is_loaded_and_predicts(tmp_path: Path) -> None:
     assert len(model.predict([LINE, "play\tV;3;SG;PRS"])) == 2
     with pytest.raises(LabError, match="line 1: a line is lemma<TAB>tags"):
         model.predict(["walk"])
+
+
+def test_heatmaps_are_labelled_with_unknown_letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = attention_lab.load(_saved(_content(copy=True), tmp_path / "mine.ckpt"))
+    output = torch.tensor([[*model.codec.target.vocabulary.ids("a"), UNK, EOS]])
+    monkeypatch.setattr(model.task, "decode", lambda batch: output)
+    (seen,) = model.observe(["wÄlk\tV;PST;XXX"])
+    queries, keys = seen.labels("decoder.attention")
+    assert seen.output == "aÄ"
+    assert queries == ["a", "Ä", "</s>"]
+    assert keys == [";V", ";PST", ";XXX", "w", "Ä", "l", "k", "</s>"]
 
 
 def test_a_checkpoint_from_before_there_were_tags_is_loaded(tmp_path: Path) -> None:

@@ -96,8 +96,9 @@ class SequenceWriting:
         lengths = batch.source_lengths.tolist()
         for row, (ids, padded) in enumerate(zip(output.cpu(), batch.source.cpu(), strict=True)):
             source = padded[..., : lengths[row]]
-            queries, keys = self.codec.target_labels(ids), self.codec.source_labels(source)
             target, unseen = batch.target[row].cpu(), batch.every_unseen[row]
+            queries = self.codec.target_labels(ids, unseen.copyable)
+            keys = self.codec.source_labels(source, unseen.source)
             gold = batch.alignment[row, : len(queries)].cpu()
             # The gold alignment is that of the gold output, and does not apply to a different one.
             aligned = bool((gold >= 0).any()) and torch.equal(ids[: len(queries)], target[: len(queries)])

@@ -152,13 +152,13 @@ class TransductionCodec:
         """Source ids as text, up to the first `EOS`; `unseen` as in `Tokenizer.decode`."""
         return self.source.decode(ids, unseen)
 
-    def source_labels(self, ids: Ids) -> list[str]:
-        """A label for each source step, including `</s>` but not padding."""
-        return self.source.labels(ids)
+    def source_labels(self, ids: Ids, unseen: Sequence[str] = ()) -> list[str]:
+        """Label each source step, including `</s>` but not padding; `unseen` as in `Tokenizer.decode`."""
+        return self.source.labels(ids, unseen)
 
-    def target_labels(self, ids: Ids) -> list[str]:
-        """A label for each target step, including `</s>` but not padding."""
-        return self.target.labels(ids)
+    def target_labels(self, ids: Ids, unseen: Sequence[str] = ()) -> list[str]:
+        """Label each target step, including `</s>` but not padding; `unseen` as in `Tokenizer.decode`."""
+        return self.target.labels(ids, unseen)
 
     def state(self) -> dict[str, Any]:
         """Plain values from which `from_state` rebuilds the codec."""

@@ -126,14 +126,14 @@ class ImageCodec:
         height, width = picture.shape
         return f"picture of {width} x {height}"
 
-    def source_labels(self, picture: Tensor) -> list[str]:
-        """A label for each cell of a picture [H, W]: row and column, such as `r0c3`."""
+    def source_labels(self, picture: Tensor, unseen: Sequence[str] = ()) -> list[str]:
+        """Label each cell of a picture [H, W] with row and column, `r0c3`; it has no `unseen` symbols."""
         rows, columns = (size // self.cell for size in picture.shape)
         return [f"r{row}c{column}" for column in range(columns) for row in range(rows)]
 
-    def target_labels(self, ids: Ids) -> list[str]:
-        """A label for each target step, including `</s>` but not padding."""
-        return self.target.labels(ids)
+    def target_labels(self, ids: Ids, unseen: Sequence[str] = ()) -> list[str]:
+        """Label each target step, including `</s>` but not padding; `unseen` as in `Tokenizer.decode`."""
+        return self.target.labels(ids, unseen)
 
     def state(self) -> dict[str, Any]:
         """Plain values from which `from_state` rebuilds the codec."""

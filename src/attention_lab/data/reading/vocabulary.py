@@ -2,7 +2,7 @@
 
 import reprlib
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import chain, groupby, takewhile
@@ -202,16 +202,17 @@ class Tokenizer:
     def decode(self, ids: Ids, unseen: Sequence[str] = ()) -> str:
         """The text before the first `EOS` or `PAD`; `unseen` are the symbols of its unknown ids, if known."""
         content = takewhile(lambda number: number not in (EOS, PAD), _integers(ids))
-        rest, unknown = iter(unseen), self._unknown
-        return self.notation.text(
-            next(rest, SPECIALS[UNK]) if number in unknown else self.vocabulary.symbol(number)
-            for number in content
-        )
+        return self.notation.text(self._symbols(content, unseen))
 
-    def labels(self, ids: Ids) -> list[str]:
-        """One label for each step before the first `PAD`; the end is shown as `</s>`."""
-        content, unknown = takewhile(lambda number: number != PAD, _integers(ids)), self._unknown
-        return [self.vocabulary.symbol(UNK if number in unknown else number) for number in content]
+    def labels(self, ids: Ids, unseen: Sequence[str] = ()) -> list[str]:
+        """Label each step before the first `PAD`; the end is shown as `</s>`; `unseen` as in `decode`."""
+        content = takewhile(lambda number: number != PAD, _integers(ids))
+        return list(self._symbols(content, unseen))
+
+    def _symbols(self, ids: Iterable[int], unseen: Sequence[str]) -> Iterator[str]:
+        rest, unknown = iter(unseen), self._unknown
+        for number in ids:
+            yield next(rest, SPECIALS[UNK]) if number in unknown else self.vocabulary.symbol(number)
 
     @property
     def _unknown(self) -> tuple[int, ...]:
