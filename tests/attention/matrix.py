@@ -210,19 +210,19 @@ def section(model: str, pooling: str) -> str:
 
 INTRODUCTION = """# Every mechanism in every model
 
-Each score, normaliser, window and pooling, with each other, inside each of the nine models. A number is a
-verified cell: a small model is built in float64, and context, weights and all gradients of its attentions (a
-`transformer` has three) are compared with a reference written from the formulas
-(`tests/attention/references.py`); none differs by more than the number.
-Hard poolings are compared as they are evaluated, monotonic ones by their weights; their draws, paths and
-gradients have tests of their own.
+This page has every combination of score, normaliser, window and pooling, inside each of the nine models. A number
+means that the combination is verified. For each cell, a small model is built in float64. The context, weights and
+all gradients of its attentions (a `transformer` has three) are compared with a reference written from the formulas
+(`tests/attention/references.py`), and none differs by more than the number.
+Hard poolings are compared in evaluation mode, monotonic pooling by its weights; separate tests cover their samples,
+paths and gradients.
 Columns are normaliser and window.
 
-The page is written by `python tests/attention/matrix.py`, and a test compares it with what it finds.
+The page is written by `python tests/attention/matrix.py`, and a test checks that it is up to date.
 
 ## Refused
 
-These combinations have no meaning. They end in one line that says so, and are left out below."""
+These combinations have no meaning. They are rejected with a one-line error, and left out below."""
 
 
 if __name__ == "__main__":

@@ -170,19 +170,18 @@ def recorded(name: str, implementation: str, padding: str = "none", **options: A
 
 HEADER = """# Attention of any model, recorded
 
-`recording(model)` computes weights beside a model's own kernels. This table, made by
-`python tests/attention/recording/table.py`, compares them with the weights that each model gives itself
-where it computes eagerly, and the weights times the values with the output of each fused kernel. The models
-are small and random; a cell is the largest difference in float64, then in float32. Eager attention of
-transformers casts scores to float32 even in float64: for this table it does not.
+`recording(model)` computes the weights separately from a model's own kernels. This table, written by
+`python tests/attention/recording/table.py`, compares them with the weights that each model itself returns
+from eager attention. For fused kernels, it also compares the weights times the values with the kernel's
+output. The models are small, with random parameters. Each cell gives the largest difference in float64, then
+in float32. In transformers, eager attention casts scores to float32 even in float64; this is switched off here.
 
-- **padding**: some examples are shorter; **empty rows**: padded on the left, so that in causal models some
-  queries see no key, and one example is nothing but padding.
-- **same bits**: outputs, gradients and the next random numbers are the same with the recording and without,
-  in training (dropout on) and in evaluation. Flex attention has no gradients on the CPU, and is run
-  uncompiled here.
-- A dash: the architecture has no such input. A path that is not listed is not offered by the library, or does
-  not run on the CPU (sinks in flex attention; T5's in transformers 5.23).
+- **padding**: some examples are shorter than others; **empty rows**: padding is on the left, so that in causal
+  models some queries see no key, and one example consists of padding alone.
+- **same bits**: outputs, gradients and the next random numbers are the same with and without recording, in
+  training (dropout on) and in evaluation. Flex attention has no gradients on the CPU, and runs uncompiled here.
+- A dash means that the architecture has no such input. A path is not listed if the library does not offer it, or
+  if it does not run on the CPU (sinks in flex attention; T5's flex attention in transformers 5.23).
 
 """
 
