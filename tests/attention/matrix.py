@@ -210,12 +210,12 @@ def section(model: str, pooling: str) -> str:
 
 INTRODUCTION = """# Every mechanism in every model
 
-This page has every combination of score, normaliser, window and pooling, inside each of the nine models. A number
-means that the combination is verified. For each cell, a small model is built in float64. The context, weights and
-all gradients of its attentions (a `transformer` has three) are compared with a reference written from the formulas
-(`tests/attention/references.py`), and none differs by more than the number.
-Hard poolings are compared in evaluation mode, monotonic pooling by its weights; separate tests cover their samples,
-paths and gradients.
+This page has every combination of score, normaliser, window and pooling, inside each of the nine models. A
+number means that the combination is verified. For each cell, a small model is built in float64. The context,
+weights and all gradients of its attentions (a `transformer` has three) are compared with a reference written
+from the formulas (`tests/attention/references.py`), and none differs by more than the number.
+Hard poolings are compared in evaluation mode, monotonic pooling by its weights; separate tests cover their
+samples, paths and gradients.
 Columns are normaliser and window.
 
 The page is written by `python tests/attention/matrix.py`, and a test checks that it is up to date.
