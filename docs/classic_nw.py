@@ -1,6 +1,6 @@
-"""The textbook experiment beside its baselines: losses and predictions, docs/classic_nw.png.
+"""The textbook experiment and its baselines: losses and predictions, docs/classic_nw.png.
 
-python docs/classic_nw.py     trains the three (seconds) and draws the picture again
+python docs/classic_nw.py     trains all three models (seconds) and redraws the picture
 """
 
 import subprocess

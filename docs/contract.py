@@ -1,11 +1,11 @@
 """Run the commands of contract.md and print which of its promises hold.
 
-    python docs/contract.py            all of them, about half an hour on two cores
-    python docs/contract.py 7 22 23    some rows
-    python docs/contract.py --jobs 2   that many at a time, each on its share of the cores
+    python docs/contract.py            all promises, about half an hour on two cores
+    python docs/contract.py 7 22 23    only these rows
+    python docs/contract.py --jobs 2   two commands at a time, each on its share of the cores
 
-Each command runs as it stands there, in a folder of its own under logs/contract. Exit status 1 if one
-does not hold.
+Each command runs exactly as written there, in its own folder under logs/contract. The exit status is 1 if
+any promise does not hold.
 """
 
 import argparse
@@ -38,7 +38,7 @@ class Promise(NamedTuple):
 
 
 def promises(rows: list[str]) -> list[Promise]:
-    """The lines of the table, or those of some rows."""
+    """The lines of the table, or only those of the given rows."""
     lines = (ROOT / "docs" / "contract.md").read_text(encoding="utf-8").splitlines()
     cells = [
         [cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines if re.match(r"\| \d", line)
@@ -51,7 +51,7 @@ def promises(rows: list[str]) -> list[Promise]:
 
 
 def run(promise: Promise, folder: Path, threads: int) -> tuple[bool, str]:
-    """Whether a promise holds, and what was seen."""
+    """Whether a promise holds, and the evidence for it."""
     program, *arguments = promise.command.split()
     if program == "python":
         sweeps = {f"experiment={name}" for name in ("crossover", "crossover_digits", "efficiency")}
@@ -71,7 +71,7 @@ def run(promise: Promise, folder: Path, threads: int) -> tuple[bool, str]:
 
 
 def met(condition: str, folder: Path) -> tuple[bool, str]:
-    """Whether a condition on a run's folder is met, and what was found."""
+    """Whether a run's folder meets a condition, and what was found."""
     if not condition:
         return True, "exit status 0"
     if " and " in condition:

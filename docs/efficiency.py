@@ -1,11 +1,11 @@
-"""Draw docs/efficiency.png and print its table: accuracy of finished sweeps, speed and memory measured now.
+"""Draw docs/efficiency.png and print its table: accuracy from finished sweeps, speed and memory measured now.
 
     python train.py -m experiment=efficiency seed=1,2,3
     python docs/efficiency.py logs/efficiency_*
 
-A sweep measures the speed of its runs too, by the clock, which is right on a machine that does nothing else.
-Here the mechanisms take turns in one process with one thread, and CPU seconds are counted, as other programs
-disturb these less: medians of five samples.
+A sweep also measures the speed of its runs, but in wall-clock time, which is accurate only on an idle machine.
+Here the mechanisms take turns in one process with one thread, and CPU seconds are counted, because other
+programs disturb these less. Results are medians of five measurements.
 """
 
 import sys
@@ -33,7 +33,7 @@ KEYS = ("mechanism", "data.length")
 
 
 def speeds(lengths: Sequence[int], mechanisms: Sequence[str]) -> dict[tuple[str, int], Row]:
-    """CPU seconds and memory of a step of each mechanism at each length."""
+    """CPU seconds and memory of a training step, for each mechanism at each length."""
     torch.set_num_threads(1)
     found = {}
     for length in lengths:
@@ -72,7 +72,7 @@ def picture(found: Sequence[Setting], rows: Mapping[tuple[str, int], Row]) -> by
 
 
 def megabytes(row: Row) -> float:
-    """The peak of memory."""
+    """The peak memory."""
     return (row.memory or 0.0) / 1e6
 
 

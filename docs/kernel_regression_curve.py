@@ -1,6 +1,6 @@
 """Engel's food expenditure by local-linear kernel regression, docs/kernel_regression.png.
 
-python docs/kernel_regression_curve.py     fits the curve (seconds) and draws the picture again
+python docs/kernel_regression_curve.py     fits the curves (seconds) and redraws the picture
 """
 
 from pathlib import Path
@@ -21,7 +21,7 @@ def main() -> None:
 
     table = sm.datasets.engel.load_pandas().data
     x, y = table[["income"]].to_numpy(), table["foodexp"].to_numpy()
-    grid = np.linspace(x.min(), 3000, 300)[:, None]  # beyond are only three households
+    grid = np.linspace(x.min(), 3000, 300)[:, None]  # only three households have a higher income
     figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
     axes.scatter(x, y, s=8, color="0.6", label="households")
     for degree, colour, name in ((0, "tab:orange", "local-constant"), (1, "tab:blue", "local-linear")):

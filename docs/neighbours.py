@@ -1,8 +1,8 @@
-"""The nearest words in the learned table of a language model, by the cosine of their vectors.
+"""The nearest words in the embedding table of a language model, by the cosine of their vectors.
 
 python train.py model=lm data=sentences
 python docs/neighbours.py <run folder>/checkpoints/best.ckpt queen cheese walks
-python docs/neighbours.py <run folder>/checkpoints/best.ckpt     how many stand beside their kind
+python docs/neighbours.py <run folder>/checkpoints/best.ckpt     how many are nearest to their own kind
 """
 
 import sys
@@ -23,11 +23,11 @@ LISTS = {
 }
 COUNTS = Counter(chain.from_iterable(LISTS.values()))
 KINDS = {word: name for name, words in LISTS.items() for word in words if COUNTS[word] == 1}
-"""The list that a word is in; words in two, as `the` and `my`, or in none, as `that`, are left out."""
+"""The list of each word; words in two lists, such as `the` and `my`, or in none, such as `that`, are left out."""
 
 
 def main(path: str, words: list[str]) -> None:
-    """Print the neighbours of `words`, or without any the share of words beside one of their own kind."""
+    """Print the neighbours of `words`; without words, how many have one of their own kind nearest."""
     ((_, labels, vectors),) = embedding_tables(attention_lab.load(path).task)
     unit = F.normalize(vectors, dim=1)
     nearness = (unit @ unit.mT).fill_diagonal_(-2)  # a word is not its own neighbour
