@@ -3,9 +3,9 @@
     python train.py -m experiment=efficiency seed=1,2,3
     python docs/efficiency.py logs/efficiency_*
 
-A sweep also measures the speed of its runs, but in wall-clock time, which is accurate only on an idle machine.
-Here the mechanisms take turns in one process with one thread, and CPU seconds are counted, because other
-programs disturb these less. Results are medians of five measurements.
+A sweep also measures the speed of its runs, but in wall-clock time, which is accurate only on an idle
+machine. Here the mechanisms take turns in one process with one thread, and CPU seconds are counted,
+because other programs disturb these less. Results are medians of five measurements.
 """
 
 import sys

@@ -23,7 +23,7 @@ LISTS = {
 }
 COUNTS = Counter(chain.from_iterable(LISTS.values()))
 KINDS = {word: name for name, words in LISTS.items() for word in words if COUNTS[word] == 1}
-"""The list of each word; words in two lists, such as `the` and `my`, or in none, such as `that`, are left out."""
+"""The list of each word. Words in two lists, such as `the`, or in none, such as `that`, are left out."""
 
 
 def main(path: str, words: list[str]) -> None:
