@@ -1,7 +1,7 @@
-"""The mathematics of attention: scores, masks, normalisers, pooling, and the one line that joins them.
+"""The mathematics of attention: scores, masks, normalisers, pooling, and the one formula that joins them.
 
-`Attention` is that line, `Mechanism` is a choice of its parts, `MultiHead` is the multi-head layer of
-1706.03762, and `recording` lets you look at the weights. Imports torch only.
+`Attention` is that formula, `Mechanism` is a choice of its parts, `MultiHead` is the multi-head layer of
+1706.03762, and `recording` lets you look at the weights. This package imports torch only.
 """
 
 from attention_lab.attention.attention import Attention, Mechanism

@@ -1,4 +1,4 @@
-"""The line that all models share, `pool(normalise(score(query, key), mask · window), value)`."""
+"""The formula that all models share, `pool(normalise(score(query, key), mask · window), value)`."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,14 +21,14 @@ from attention_lab.errors import LabError
 class Attention(nn.Module):
     """Attention pooling `f(q) = sum_i a(q, k_i) v_i` with exchangeable parts.
 
-    The fastest exact path to the context is taken: see `fast.dispatch`. Inside `recording` the weights of the
-    examples looked at are computed beside it; the context is the same.
+    The context is computed by the fastest exact path (see `fast.dispatch`). Inside `recording`, the weights
+    of the recorded examples are computed alongside it; the context stays the same.
 
     Args:
         score: the scoring function.
         normalizer: scores and mask to weights.
         pooling: weights and values to context.
-        window: keys that a query may attend to by their position.
+        window: restricts by position which keys a query may attend to.
         dropout: probability with which a weight is dropped in training, after normalisation.
     """
 
@@ -63,13 +63,13 @@ class Attention(nn.Module):
     ) -> Memory:
         """Prepare keys and values (by default the keys) to be attended to any number of times.
 
-        What no query may see is set to zero, so that not even NaN or infinity in padding can leak.
+        Keys and values that no query may see are set to zero, so not even NaN or infinity in padding leaks.
 
-        A mask is `[Q, K]`, the same everywhere, or has as many dimensions as the keys, each of the size that
-        it has in the weights or 1. For keys `[B, K, dk]`, `[B, 1, K]` hides padding and `[B, Q, K]` masks
-        each query. For keys `[B, H, K, dk]` these are `[B, 1, 1, K]` and `[B, 1, Q, K]`, and `[1, H, Q, K]`
-        differs by head. Three dimensions are refused there, as they could be meant for examples or for
-        heads. Keys `[K, dk]` take a mask of any number of dimensions.
+        A mask is either `[Q, K]`, shared by the whole batch, or has as many dimensions as the keys, each of
+        the same size as in the weights or 1. For keys `[B, K, dk]`, `[B, 1, K]` hides padding and `[B, Q, K]`
+        masks each query. For keys `[B, H, K, dk]` these are `[B, 1, 1, K]` and `[B, 1, Q, K]`, and
+        `[1, H, Q, K]` masks each head. A mask of three dimensions is rejected there, because the first could
+        mean examples or heads. Keys `[K, dk]` take a mask of any number of dimensions.
 
         Args:
             key: keys.
@@ -78,7 +78,7 @@ class Attention(nn.Module):
             causal: let a query see only the keys up to its own position.
 
         Raises:
-            ValueError: for keys, values or a mask that do not belong together, and for an ambiguous mask.
+            ValueError: keys, values and mask do not fit together, or the mask is ambiguous.
         """
         return make_memory(self.score, key, value, mask, causal=causal)
 
@@ -90,16 +90,16 @@ class Attention(nn.Module):
         offset: int = 0,
         bias: Float[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "... Q dv"]:
-        """The context of every query; zero for a query that may attend to no key.
+        """Compute the context of every query; zero for a query that may attend to no key.
 
         Args:
             query: the queries, at the positions `offset`, `offset + 1`, ...
             memory: keys and values from `remember`; its mask has one row for all queries or one for each.
             offset: position of the first query.
-            bias: added to the scores, broadcastable to `[..., Q, K]`, as by relative positions.
+            bias: added to the scores, broadcastable to `[..., Q, K]`, for example for relative positions.
 
         Raises:
-            ValueError: for queries that do not fit the score or the mask.
+            ValueError: the queries do not fit the score or the mask.
         """
         check_query(query, memory, self.score.query_size)
         call = Call(self.window, query, memory, offset, bias)
@@ -121,7 +121,7 @@ class Attention(nn.Module):
         return weights if span.factor is None else weights * span.factor
 
     def pool(self, weights: Tensor, value: Tensor) -> Tensor:
-        """`pool(weights, value)`, in training with some weights dropped."""
+        """`pool(weights, value)`; in training, some weights are dropped first."""
         return self.pooling(self.dropout(weights), value)  # type: ignore[no-any-return]
 
     def weights(
@@ -131,13 +131,13 @@ class Attention(nn.Module):
         return self.weigh(query, memory.keys, Call(self.window, query, memory, offset, bias).span, bias)
 
     def look(self, query: Tensor, memory: Memory, *, offset: int = 0, bias: Tensor | None = None) -> None:
-        """Inside `recording`, compute and keep the weights of the examples that it looks at; no context."""
+        """Inside `recording`, compute and keep the weights of the recorded examples; returns no context."""
         if self.record is not None:
             self.record.look(self.weigh, Call(self.window, query, memory, offset, bias))
 
     @contextmanager
     def unrecorded(self) -> Iterator[None]:
-        """Leave the calls inside out of a recording: they compute parts of a call that is recorded as one."""
+        """Hide the calls inside from a recording: they compute parts of one call that is recorded itself."""
         record, self.record = self.record, None
         try:
             yield
@@ -147,7 +147,7 @@ class Attention(nn.Module):
 
 @dataclass(frozen=True)
 class Mechanism:
-    """A choice of score, normaliser, pooling and window, not yet sized: what a configuration composes.
+    """A choice of score, normaliser, pooling and window, before any sizes are known.
 
     Attributes:
         score: makes a score from `query_size`, `key_size` and `heads`.
@@ -164,7 +164,7 @@ class Mechanism:
     def __call__(
         self, query_size: int, key_size: int, heads: int | None = None, dropout: float = 0.0
     ) -> Attention:
-        """An attention for queries and keys of these sizes, with a score for each head where given."""
+        """Build an attention for queries and keys of these sizes; with `heads`, its score differs by head."""
         score = self.score(query_size=query_size, key_size=key_size, heads=heads)
         window = self.window(query_size=query_size, heads=heads)
         return Attention(score, self.normalizer(), self.pooling(), window, dropout)

@@ -1,6 +1,6 @@
 """How hard attention is trained: the variational bound, and estimates of its gradient.
 
-The position s that is attended is a latent variable with `p(s) = a`. By Jensen's inequality
+The attended position s is a latent variable with `p(s) = a`. By Jensen's inequality
 (1502.03044, eq. 10)
 
     L = sum_s p(s) log p(y | s) <= log sum_s p(s) p(y | s) = log p(y)

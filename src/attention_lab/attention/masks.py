@@ -1,9 +1,8 @@
-"""Boolean masks: True = attend, everywhere; `normalizers` and `fast` apply them.
+"""Boolean masks, in which True always means "attend"; `normalizers` and `fast` apply them.
 
 A mask broadcasts against the weights `[..., Q, K]`. `[Q, K]` is shared by a batch; any other mask has as many
-dimensions as the weights: `[B, 1, K]` hides padding from every query if there are no heads, and
-`[B, 1, 1, K]`, that is `lengths_mask(lengths, K).unsqueeze(1)`, if there are. `Attention.remember` gives the
-rule.
+dimensions as the weights. Without heads, `[B, 1, K]` hides padding from every query; with heads it is
+`[B, 1, 1, K]`, that is `lengths_mask(lengths, K).unsqueeze(1)`. `Attention.remember` gives the full rule.
 """
 
 import torch
@@ -26,10 +25,10 @@ def lengths_mask(lengths: Int[Tensor, " B *Q"], size: int) -> Bool[Tensor, "B Q_
 
 
 def keeps_all(mask: Bool[Tensor, "..."]) -> bool:
-    """Whether a mask keeps every key and can be dropped; it takes half the time of the CPU's fused kernel.
+    """Whether a mask keeps every key and can be dropped, saving half the time of the CPU's fused kernel.
 
-    Always False on a GPU, where looking would force a synchronisation, and in compiled code, which must not
-    depend on values.
+    Always False on a GPU, where looking at the values would force a synchronisation, and in compiled code,
+    which must not depend on values.
     """
     return mask.device.type == "cpu" and not torch.compiler.is_compiling() and bool(mask.all())
 

@@ -1,4 +1,4 @@
-"""What queries attend to, how it is prepared, and one call with its queries."""
+"""What queries attend to, how it is prepared, and a single call with its queries."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -45,10 +45,10 @@ class Memory(NamedTuple):
 
 @dataclass
 class Call:
-    """Queries that attend to a memory: all that one call of an attention is given.
+    """Queries that attend to a memory: the arguments of one call of an attention.
 
     Attributes:
-        window: the keys that a query may attend to by their position.
+        window: restricts by position which keys a query may attend to.
         query: the queries `[..., Q, dq]`.
         memory: what they attend to.
         offset: position of the first query.
@@ -64,7 +64,7 @@ class Call:
 
     @property
     def span(self) -> Span:
-        """All that restricts a query: the memory's mask, its order and the window; made when first read."""
+        """The mask, causal order and window combined; computed on first access."""
         if self._span is None:
             keys, mask = self.memory.keys.shape[-2], self.memory.mask
             if self.memory.causal:
@@ -95,7 +95,7 @@ def make_memory(
 
 
 def check_memory(key: Tensor, value: Tensor, mask: Tensor | None, size: int) -> None:
-    """Raise ValueError if shapes do not match, since a fused kernel would read beyond the end.
+    """Raise ValueError if shapes do not match; a fused kernel would read beyond the end.
 
     Args:
         key: `[..., K, dk]`.
@@ -135,7 +135,7 @@ def check_query(query: Tensor, memory: Memory, size: int) -> None:
 
 
 def _check_leading(mask: Tensor, key: Tensor) -> None:
-    """Raise ValueError if a mask could be per example or per head, and its shape does not say which."""
+    """Raise ValueError if a mask could be per example or per head and its shape does not tell which."""
     if mask.dim() <= 2 or key.dim() <= 2 or mask.dim() == key.dim() or mask.shape[:-2].numel() <= 1:
         return
     given = f"a mask {list(mask.shape)} for keys {list(key.shape)}"

@@ -15,7 +15,7 @@ from attention_lab.errors import LabError
 class MultiHead(nn.Module):
     """`Concat(head_1, ..., head_H) W^O`, `head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V)`.
 
-    1706.03762, section 3.2.2, with any mechanism in the heads. A single head has W^Q, W^K, W^V too.
+    1706.03762, section 3.2.2, with any mechanism in the heads. A single head also has W^Q, W^K and W^V.
 
     Args:
         mechanism: makes the attention of the heads; a score with parameters has separate ones for each head.
@@ -56,13 +56,13 @@ class MultiHead(nn.Module):
         """Self-attention of `x`.
 
         Args:
-            x: the sequences `[B, L, d]`, or with a packing the real positions of all, `[N, d]`.
+            x: the sequences `[B, L, d]`, or with a packing the real positions of all sequences, `[N, d]`.
             mask: `[B, 1, L]`, `[B, L, L]` or `[L, L]`, True = attend.
             packing: how `x` is packed.
             causal: let a position attend to itself and earlier ones only.
 
         Raises:
-            ValueError: a mask beside a packing, which has its own.
+            ValueError: both a mask and a packing are given; a packing has its own mask.
         """
         if mask is not None and packing is not None:
             raise ValueError("a packing has its own mask: give one of the two")

@@ -1,4 +1,4 @@
-"""Normalisers: from scores to weights, the one place where a mask meets a softmax."""
+"""Normalisers: from scores to weights, the only place where a mask meets a softmax."""
 
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
@@ -97,7 +97,7 @@ class Entmax15(_Tempered):
 
 
 class Sigmoid(_Tempered):
-    """Each key independently: `sigmoid(s_i / T - log n)`, n the keys of the row (2409.04431, section 3).
+    """Each key independently: `sigmoid(s_i / T - log n)`, n the number of keys (2409.04431, section 3).
 
     With this bias, scores of zero give weights that sum to n / (n + 1). A row does not sum to one.
     """

@@ -1,4 +1,4 @@
-"""Pooling: from weights and values to the context, softly over all values or hard on one of them."""
+"""Pooling: from weights and values to the context, softly over all values or by picking one of them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +23,7 @@ class Soft(nn.Module):
 
 
 class Draw(NamedTuple):
-    """What training needs to know of sampled positions: `log p(s)` and the entropy of p, each `[..., Q]`."""
+    """What training needs about sampled positions: `log p(s)` and the entropy of p, each `[..., Q]`."""
 
     log_probability: Tensor
     entropy: Tensor
@@ -32,8 +32,8 @@ class Draw(NamedTuple):
 class _OneHot(nn.Module):
     """One key for each query; in evaluation the most probable one, `c = v_s`, `s = argmax_i a_i`.
 
-    Weights that do not sum to one (sigmoid, local-p) are normalised to probabilities. A row of zeros gives
-    a context of zero.
+    Weights that do not sum to one (sigmoid, local-p) are first normalised to probabilities. A row of zeros
+    gives a context of zero.
     """
 
     def forward(
@@ -57,8 +57,8 @@ class Hard(_OneHot):
     that `drawing` collects.
 
     Args:
-        samples: N, the samples for each example and step.
-        baseline: subtract a moving average of `log p(y | s)` (eq. 12): less variance, same mean.
+        samples: N, the number of samples for each example and step.
+        baseline: subtract a moving average of `log p(y | s)` (eq. 12): lower variance, same mean.
         decay: of the moving average, b <- decay b + (1 - decay) log p(y | s).
         weight: lambda_r, the weight of the score-function term.
         entropy: lambda_e, the weight of the entropy term, which keeps the weights from collapsing early.
@@ -123,7 +123,7 @@ class Gumbel(_OneHot):
 
 
 class Exact(_OneHot):
-    """Hard attention trained by enumerating the positions instead of sampling, for models that can do so.
+    """Hard attention trained by enumerating the positions instead of sampling, for models that support it.
 
     Args:
         objective: `bound`, `sum_s p(s) log p(y | s)` (1502.03044, eq. 10), whose gradient Monte Carlo
@@ -141,8 +141,8 @@ class Monotonic(_OneHot):
     """Exact hard monotonic attention: positions never go back, and all paths are summed (1905.06319).
 
     A decoder that supports it (`models.parts.monotonic`) computes `p(y)` as the sum over paths
-    `s_1 <= s_2 <= ...`, where `p(s_t | s_{t-1})` is the weights over the positions from `s_{t-1}`
-    on, renormalised; elsewhere it behaves like other hard attention.
+    `s_1 <= s_2 <= ...`, where `p(s_t | s_{t-1})` are the weights renormalised over the positions from
+    `s_{t-1}` on. Elsewhere it behaves like other hard attention.
     """
 
 

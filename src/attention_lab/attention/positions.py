@@ -1,8 +1,8 @@
 """Positional encodings: added to the embeddings, or acting inside attention.
 
-`Absolute` positions are added once, before the first layer. `Relative` ones act in every head of every layer:
-they rotate queries and keys before the score, or add a bias to the scores. All count from an offset, so that
-decoding step by step gives the same as the parallel pass.
+`Absolute` positions are added once, before the first layer. `Relative` ones act in every head of every
+layer: they rotate queries and keys before the score, or add a bias to the scores. All of them take an
+offset, so that decoding step by step gives the same result as the parallel pass.
 """
 
 import math
@@ -18,7 +18,7 @@ from attention_lab.errors import LabError
 def sinusoids(length: int, size: int, base: float = 10000.0) -> Float[Tensor, "L d"]:
     """`P[p, 2i] = sin(p / base^(2i/d))`, `P[p, 2i+1] = cos(p / base^(2i/d))` (1706.03762, section 3.5).
 
-    An odd size ends in a sine.
+    An odd `size` ends with a sine.
     """
     exponents = torch.arange(0, size, 2, dtype=torch.float64) / size
     angles = torch.arange(length, dtype=torch.float64).unsqueeze(-1) * base**-exponents
@@ -30,7 +30,7 @@ class Absolute(nn.Module):
 
     Args:
         size: size of the embeddings.
-        length: usual number of positions.
+        length: expected number of positions.
     """
 
     def __init__(self, size: int, length: int) -> None:
@@ -102,11 +102,12 @@ class Rotary(Relative):
         x'[2i]   = x[2i] cos(p t_i) - x[2i+1] sin(p t_i)
         x'[2i+1] = x[2i+1] cos(p t_i) + x[2i] sin(p t_i),   t_i = 10000^(-2i/d)
 
-    The inner product of a rotated query and key depends only on the difference of their positions; any score
-    may follow. A CLS token has a position like any other: it does not change the differences between others.
+    The inner product of a rotated query and key depends only on the difference of their positions; any
+    score may follow. A CLS token has a position like any other; it does not change the differences between
+    the rest.
 
     Raises:
-        LabError: the heads have an odd size.
+        LabError: the size of the heads is odd.
     """
 
     def __init__(self, heads: int, size: int, *, prefix: int = 0, grid: Sequence[int] | None = None) -> None:
@@ -134,8 +135,8 @@ class Alibi(Relative):
     """Bias `-m_h |i - j|` with the slopes `m_h = 2^(-8h/H)`, h = 1 ... H (2108.12409, section 3).
 
     The paper's model is causal; here the bias falls off in the same way towards later keys. A CLS token
-    before the sequence is at distance 0 from every position; one after it, as under a causal mask, has the
-    next position.
+    before the sequence is at distance 0 from every position; a CLS token after it, as under a causal mask,
+    has the next position.
     """
 
     slopes: Tensor
@@ -158,8 +159,8 @@ class Quadratic(Relative):
     """Bias `-alpha_h (|delta|^2 - 2 <delta, Delta_h>)`, a Gaussian around Delta_h (1911.03584, eq. 9).
 
     `delta` is the key's position minus the query's: a number, or rows and columns if there is a grid. The
-    centre Delta_h and the sharpness alpha_h > 0 are learned. With scoring=constant only the bias decides, and
-    heads that are sharp enough act as the pixels of a convolution kernel.
+    centre Delta_h and the sharpness alpha_h > 0 are learned. With scoring=constant only the bias matters, and
+    sufficiently sharp heads act as the pixels of a convolution kernel.
 
     A CLS token before the sequence or after a grid is not part of the picture: the bias to and from it
     is 0. After a sequence without a grid it has the next position.
@@ -203,7 +204,7 @@ POSITIONS: dict[str, type[Absolute] | type[Relative] | None] = {
 
 
 def make_absolute(name: str, size: int, length: int) -> Absolute | None:
-    """The positions called `name` for embeddings of `size`; None if they are not of the absolute kind."""
+    """The absolute positions called `name` for embeddings of `size`; None if `name` is not of that kind."""
     kind = _kind(name)
     return kind(size, length) if kind is not None and issubclass(kind, Absolute) else None
 
@@ -211,7 +212,7 @@ def make_absolute(name: str, size: int, length: int) -> Absolute | None:
 def make_relative(
     name: str, heads: int, size: int, *, prefix: int = 0, grid: Sequence[int] | None = None
 ) -> Relative | None:
-    """The positions called `name` for one layer, see `Relative`; None if they are not of that kind."""
+    """The relative positions called `name` for one layer, see `Relative`; None if it is not of that kind."""
     kind = _kind(name)
     if kind is None or not issubclass(kind, Relative):
         return None

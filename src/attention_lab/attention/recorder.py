@@ -1,4 +1,4 @@
-"""Which examples, heads and queries are recorded, and how our own attention passes on their weights."""
+"""Which examples, heads and queries to record, and how our own attention passes on their weights."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ def chosen(choice: Examples, size: int, kind: str, of: str) -> Index:
     """The index of the chosen items among `size` of them.
 
     Raises:
-        IndexError: there is no such item.
+        IndexError: a chosen item does not exist.
     """
     if choice is None:
         return slice(None)
@@ -48,7 +48,7 @@ class Selection:
         return chosen(self.heads, size, "head", "among {}")
 
     def of_queries(self, size: int, before: int = 0) -> Index:
-        """The index of the chosen queries in a call of `size` queries, after calls of `before` queries."""
+        """The index of the chosen queries in a call of `size` queries, after `before` in earlier calls."""
         choice = self.queries
         if choice is None:
             return slice(None)
@@ -63,7 +63,7 @@ class Selection:
         return [place for place in places if 0 <= place < size]
 
     def __call__(self, weights: Tensor, before: int = 0) -> Tensor:
-        """The chosen part of `[B, H, Q, K]`; a copy where it is smaller."""
+        """The chosen part of `[B, H, Q, K]`; a copy if it is smaller."""
         part = weights[self.of_batch(len(weights))][:, self.of_heads(weights.shape[1])]
         part = part[:, :, self.of_queries(weights.shape[2], before)]
         return part.clone() if part.numel() < weights.numel() else part
@@ -77,7 +77,7 @@ class Recorder:
         keep: called with the weights, mask and predicted centres of the selected examples.
         selection: the selected examples, heads and queries. A call without a batch dimension is one example,
             always selected.
-        queries: the number of queries of the calls so far.
+        queries: the number of queries in the calls so far.
     """
 
     keep: Callable[[Tensor, Tensor | None, Tensor | None], None]
@@ -89,15 +89,15 @@ class Recorder:
         rows = self._rows(weights.shape[-2])
         part, mask, centre = self.of_batch(weights.detach(), mask, centre)
         if self.selection.examples is not None or rows != slice(None):
-            part = part[..., rows, :].clone()  # a view would keep all
+            part = part[..., rows, :].clone()  # a view would keep the whole tensor alive
         self._keep(part, _rows_of(mask, rows), _rows_of(centre, rows))
 
     def look(self, weigh: Callable[..., Tensor], call: Call) -> None:
-        """Compute and keep the weights of what is looked at, where the context came without weights.
+        """Compute and keep the weights of the selected part, for a context that was computed without weights.
 
         Args:
             weigh: from queries, keys, span and bias to weights.
-            call: a call of the attention with a whole batch.
+            call: a call of the attention with the complete batch.
         """
         memory = call.memory
         query, keys, value, mask, bias = self.of_batch(
@@ -105,7 +105,7 @@ class Recorder:
         )
         of_all = Memory(keys, value, mask, memory.causal)
         kind = query.device.type
-        # A parameter whose cast were cached here would have no gradient where it is used again.
+        # A parameter whose cast was cached here would get no gradient where it is used again.
         cast = torch.autocast(kind, enabled=torch.is_autocast_enabled(kind), cache_enabled=False)
         with torch.no_grad(), cast:
             for rows in _runs(self._rows(query.shape[-2]), query.shape[-2]):
@@ -152,7 +152,7 @@ def _rows_of(x: Tensor | None, rows: Index) -> Tensor | None:
 
 
 def _runs(rows: Index, size: int) -> Iterator[slice]:
-    """The selected rows as runs of neighbours; all of them are one run."""
+    """The selected rows as runs of consecutive rows; all rows form one run."""
     if rows == slice(None):
         yield rows
         return

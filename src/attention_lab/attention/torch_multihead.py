@@ -17,7 +17,7 @@ from attention_lab.attention.scores import ScaledDot
 class MultiheadAttention(nn.MultiheadAttention):
     """Multi-head attention (1706.03762, section 3.2.2) with the interface of `torch.nn.MultiheadAttention`.
 
-    Same arguments, same state_dict, same initial weights for the same seed, same outputs. It differs in this:
+    Same arguments, same state_dict, same initial weights for the same seed, same outputs. The differences:
 
     - A query that may attend to no key gets zero weights and a zero context, and contributes no gradient;
       torch gives NaN (pytorch#41508). The output is then the bias of the output projection.
@@ -26,8 +26,8 @@ class MultiheadAttention(nn.MultiheadAttention):
     - Returned weights are those before dropout, and asking for them does not change the output.
     - `is_causal` needs no `attn_mask`.
 
-    Inside `nn.TransformerEncoderLayer` it is called in evaluation too: torch's fused layer, which would skip
-    it, is not taken.
+    Inside `nn.TransformerEncoderLayer` it is called in evaluation too: torch's fused layer, which would
+    bypass it, is not used.
 
     Example:
         layer = nn.TransformerEncoderLayer(512, 8, batch_first=True)
@@ -62,7 +62,7 @@ class MultiheadAttention(nn.MultiheadAttention):
     def from_torch(
         cls, module: nn.MultiheadAttention, mechanism: Mechanism | None = None
     ) -> "MultiheadAttention":
-        """A copy of torch's module, with its weights and in its mode."""
+        """A copy of torch's module, with the same weights and in the same mode."""
         weight = module.out_proj.weight
         copy = cls(
             module.embed_dim,
@@ -101,16 +101,16 @@ class MultiheadAttention(nn.MultiheadAttention):
             value: the same with S and `vdim`.
             key_padding_mask: `[B, S]` or `[S]`: boolean, **True = ignored** as in torch, or added to the
                 scores.
-            need_weights: also return the weights; they are computed beside the context.
+            need_weights: also return the weights; they are computed separately from the context.
             attn_mask: `[L, S]` or `[B * H, L, S]`: boolean, **True = ignored** as in torch, or added to the
                 scores.
             average_attn_weights: return the mean over the heads, `[B, L, S]`, instead of `[B, H, L, S]`.
-            is_causal: let a query attend to itself and earlier keys only. As in torch, an `attn_mask` beside
-                it is taken to say the same.
+            is_causal: let a query attend to itself and earlier keys only. As in torch, an `attn_mask` given
+                with it is assumed to be the causal mask.
 
         Raises:
-            AssertionError: (as in torch) the numbers of dimensions do not belong together.
-            ValueError: sizes of the masks do not.
+            AssertionError: (as in torch) the numbers of dimensions do not fit together.
+            ValueError: a mask has the wrong size.
         """
         batched = F._mha_shape_check(query, key, value, key_padding_mask, attn_mask, self.num_heads)  # type: ignore[attr-defined]
         if query.is_nested:
@@ -134,10 +134,10 @@ class MultiheadAttention(nn.MultiheadAttention):
         return output if self.batch_first else output.transpose(0, 1), weights
 
     def _heads(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries `[B, H, L, E/H]`, keys and values `[B, H, S', E/H]`, with those that the options append."""
+        """Queries `[B, H, L, E/H]`, keys and values `[B, H, S', E/H]`, including what the options append."""
         bias: Tensor | None = self.in_proj_bias
         if bias is not None:
-            bias = bias.to(self.out_proj.weight.dtype)  # torch's kernels take biases of another type, too
+            bias = bias.to(self.out_proj.weight.dtype)  # torch's kernels accept biases of another dtype, too
         if query is key is value and self._qkv_same_embed_dim:
             projected = list(F.linear(query, self.in_proj_weight, bias).chunk(3, -1))
         else:
@@ -156,13 +156,13 @@ class MultiheadAttention(nn.MultiheadAttention):
     def _masks(
         self, query: Tensor, key: Tensor, padding: Tensor | None, given: Tensor | None, causal: bool
     ) -> tuple[Tensor | None, Tensor | None, bool]:
-        """What a score is masked with, what is added to it, and whether the order masks too.
+        """The mask of the scores, the bias added to them, and whether causal order masks as well.
 
-        The mask is ours, True = attend; both broadcast to `[B, H, L, S']`.
+        The mask is in our convention, True = attend; both broadcast to `[B, H, L, S']`.
         """
         lengths = query.shape[1], key.shape[1]
         appended = (self.bias_k is not None) + self.add_zero_attn
-        if causal and appended:  # every query sees what is appended
+        if causal and appended:  # every query sees the appended keys
             given = ~causal_mask(*lengths, query.device) if given is None else given
             causal = False
         parts = []
@@ -172,7 +172,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         if given is not None and not causal:
             _check_size("attn_mask", given, (len(query) * self.num_heads, *lengths)[-given.dim() :])
             parts.append(given[None, None] if given.dim() == 2 else given.view(-1, self.num_heads, *lengths))
-        # -inf hides a key as True does; what is added then is finite, so that empty rows have gradients
+        # -inf hides a key as True does; the rest is added and is finite, so that empty rows have gradients
         keeps = [~part if part.dtype == torch.bool else part != -torch.inf for part in parts]
         floats = [(part, keep) for part, keep in zip(parts, keeps, strict=True) if part.dtype != torch.bool]
         added = [part.masked_fill(~keep, 0.0).to(query.dtype) for part, keep in floats]
@@ -191,7 +191,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         average_attn_weights: bool,
         is_causal: bool,
     ) -> tuple[Tensor, Tensor | None]:
-        """The same for nested tensors, padded and cut again; the weights stay padded."""
+        """The same for nested tensors: padded, then cut to length again; the weights stay padded."""
         if not self.batch_first:
             raise AssertionError("nested tensors need batch_first=True")
         padded = _each(lambda x: torch.nested.to_padded_tensor(x, 0.0), query, key, value)
@@ -215,7 +215,7 @@ def _check_size(name: str, mask: Tensor, size: tuple[int, ...]) -> None:
 
 
 def _each(change: Callable[[Tensor], Tensor], query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
-    """The three, changed; what was one tensor stays one, to be projected at once."""
+    """Apply `change` to all three; a tensor that is passed twice stays one, to be projected at once."""
     changed = {id(x): change(x) for x in (query, key, value)}
     return [changed[id(x)] for x in (query, key, value)]
 

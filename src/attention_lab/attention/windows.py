@@ -14,7 +14,7 @@ FALLOFFS = ("none", "gaussian")
 
 
 class Span(NamedTuple):
-    """What a window does to the keys.
+    """The effect of a window on the keys.
 
     Attributes:
         mask: boolean, broadcastable to `[..., Q, K]`, True = inside; None if every key is inside.
@@ -31,7 +31,7 @@ class Span(NamedTuple):
 class Window(Protocol):
     """Maps queries `[..., Q, dq]`, the first at position `offset`, and the number of keys K to a `Span`.
 
-    `visible` is the mask without the window; None if every key may be attended to.
+    `visible` is the mask without the window; None if all keys are visible.
     """
 
     def __call__(self, query: Tensor, keys: int, visible: Tensor | None, offset: int) -> Span:
@@ -42,7 +42,7 @@ def falloff_factor(distance: Float[Tensor, "..."], width: int | float, falloff: 
     """The factor on the weights of a window `|distance| <= D`; None for a factor of 1.
 
     `gaussian` is `exp(-distance^2 / (2 sigma^2))` with `sigma = D / 2` (1508.04025, eq. 10): 1 in the centre,
-    `exp(-2)` at the edge. It is applied after normalisation, so that a row then sums to less than 1.
+    `exp(-2)` at the edge. It is applied after normalisation, so a row then sums to less than 1.
     """
     return None if falloff == "none" else torch.exp(distance.square() * (-2 / width**2))
 
@@ -77,11 +77,11 @@ class Band(nn.Module):
 
         a_t(j) exp(-(j - t)^2 / (2 (D/2)^2))
 
-    after the weights have been normalised over the band, so that a row sums to less than 1, unless its only
-    key is the one at its own position.
+    after the weights have been normalised over the band, so a row sums to less than 1, unless its only key is
+    the one at its own position.
 
     Args:
-        query_size: unused, as the window depends only on positions.
+        query_size: unused, because the window depends only on positions.
         heads: unused.
         width: D, the number of positions on either side.
         falloff: `none` or `gaussian`.
@@ -115,7 +115,7 @@ class LocalP(nn.Module):
         p_t = S sigmoid(v^T tanh(W h_t)),   |j - p_t| <= D,   a_t(j) exp(-(j - p_t)^2 / (2 (D/2)^2))
 
     with S the number of keys that the query may see. The weights are normalised over the window before the
-    multiplication, so that a row sums to less than one. Keys count from 0.
+    multiplication, so a row sums to less than one. Key positions start at 0.
 
     With `falloff=none` the keys of the window count equally and rows sum to one. The predictor then has no
     gradient, so the windows stay where they were initialised.

@@ -1,7 +1,7 @@
 """Attention within a band, `|j - t| <= D`, in O(Q D): blocks of queries against strips of keys.
 
-The queries are split into blocks of b. The queries of a block see only the keys of a strip of b + 2D (b + D
-if causal), so that `Q (b + 2D)` scores are computed instead of `Q K`. Strips overlap; they are views of the
+The queries are split into blocks of b. The queries of a block see only a strip of b + 2D keys (b + D if
+causal), so that `Q (b + 2D)` scores are computed instead of `Q K`. Strips overlap; they are views of the
 keys, not copies.
 """
 
@@ -59,7 +59,7 @@ class Blocks:
         return x.reshape(*x.shape[:-2], self.count, self.size, x.shape[-1])
 
     def row_of_keys(self, x: Float[Tensor, "... K d"]) -> Float[Tensor, "... L d"]:
-        """The keys from the first strip to the last, padded with zeros where there are none."""
+        """The keys from the first strip to the last, padded with zeros where a strip runs past them."""
         return F.pad(x, (0, 0, *self._margins))
 
     def of_keys(self, row: Float[Tensor, "... L d"]) -> Float[Tensor, "... n s d"]:
@@ -94,7 +94,7 @@ class Blocks:
 
 
 class _Strips(torch.autograd.Function):
-    """`x.unfold(-2, strip, size).mT`, whose backward pass in torch takes as long as a fused kernel's."""
+    """`x.unfold(-2, strip, size).mT` with a faster backward pass: torch's is as slow as a fused kernel."""
 
     generate_vmap_rule = True
 
@@ -173,9 +173,10 @@ def by_strips(
     visible: Bool[Tensor, "... 1 K"] | None,
     blocks: Blocks,
 ) -> Float[Tensor, "... Q dv"]:
-    """`attend(query, keys, value, mask)` within the band, for attention that needs its weights in memory.
+    """`attend(query, keys, value, mask)` within the band, for attention that has to form its weights.
 
-    `attend` gets blocks `[n, ..., b, dq]` and strips `[n, ..., s, f]`, as if blocks were examples of a batch.
+    `attend` receives blocks `[n, ..., b, dq]` and strips `[n, ..., s, f]`, as if blocks were examples of a
+    batch.
     """
     query, keys, value, inside = _cut(query, keys, value, visible, blocks)
     strips = blocks.of_keys(keys), blocks.of_keys(value)

@@ -43,9 +43,9 @@ def pays(work: int, wanted: bool | None) -> bool:
 class Kernel:
     """A function of tensors, compiled on its first call; if compiling fails, it is never tried again.
 
-    Sizes are dynamic; only sizes of 1 are compiled separately. For this the first compilation uses `sample`,
-    whose sizes are all different, or inductor would assume that equal sizes are always equal. Its result is
-    compared with that of the function itself.
+    Sizes are dynamic; only sizes of 1 are compiled separately. The first compilation therefore uses `sample`,
+    whose sizes are all different; otherwise inductor would assume that equal sizes are always equal. Its
+    result is compared with that of the uncompiled function.
 
     Args:
         function: from tensors to tensors, without side effects.

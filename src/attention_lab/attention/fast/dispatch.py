@@ -1,16 +1,16 @@
-"""Which path leads to the context, and why. All give the same as the plain line, `pool(weigh(...))`.
+"""Which path computes the context, and why. All paths give the same result as the plain `pool(weigh(...))`.
 
-The others never hold the weights of all pairs. The first that applies is taken:
+The fast paths never hold the weights of all pairs. The first that applies is taken:
 
 | path | does | needs |
 |---|---|---|
 | `band` | strips of keys in the fused kernel | a band, a softmax, no fall-off, a score with features |
-| `strips` | strips of keys in the plain line | a band |
+| `strips` | strips of keys with the plain formula | a band |
 | `linear` | sums over the keys | `exp(score)` an inner product, a softmax, no window, dropout or bias |
 | `fused` | all keys in the fused kernel | a softmax, no fall-off, a score with features |
 
-Features make the score an inner product: see `Score.features` and `Score.kernel_features`. Hard pooling draws
-from the weights, so that it needs them all.
+A score with features is an inner product: see `Score.features` and `Score.kernel_features`. Hard pooling
+samples from the weights, so it needs all of them.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ from attention_lab.attention.windows import Band, Global, Span, Window
 
 @runtime_checkable
 class Parts(Protocol):
-    """The parts of an `Attention`, and its plain line."""
+    """The parts of an `Attention`, and the two steps of its plain formula."""
 
     score: Score
     normalizer: Normalizer
@@ -49,7 +49,7 @@ class Parts(Protocol):
 
 
 class Path(NamedTuple):
-    """A way to the context that holds no weights of all pairs.
+    """A way to compute the context without holding the weights of all pairs.
 
     Attributes:
         name: as in the table above.
@@ -61,21 +61,21 @@ class Path(NamedTuple):
 
 
 def fast_path(parts: Parts, call: Call) -> Path | None:
-    """The fastest exact path for a call; None if its weights must be held."""
+    """The fastest exact path for a call; None if the weights of all pairs are needed."""
     if not isinstance(parts.pooling, Soft):
         return None
     return _within_band(parts, call) or _linear(parts, call) or _fused(parts, call)
 
 
 def _within_band(parts: Parts, call: Call) -> Path | None:
-    """By strips of keys, if there is a band and strips are faster."""
+    """Use strips of keys, if there is a band and strips are faster."""
     window, (keys, value, mask, _) = parts.window, call.memory
     blocks = _blocks(parts, call)
     if blocks is None or not isinstance(window, Band):
         return None
     factor = window.factor(blocks.distances(call.query.device), call.query.dtype)
     scale = parts.normalizer.scale
-    if scale is not None and factor is None:  # the kernel normalises and pools in one: no factor in between
+    if scale is not None and factor is None:  # the kernel normalises and pools in one step: no factor between
         features = parts.score.features(call.query, keys, mask)
         if features is not None:
             dropout = _dropped(parts)
@@ -89,7 +89,7 @@ def _within_band(parts: Parts, call: Call) -> Path | None:
 
 
 def _blocks(parts: Parts, call: Call) -> Blocks | None:
-    """How to cut queries and keys into strips; None if they must not be cut, or if that does not pay."""
+    """How to cut queries and keys into strips; None if they must not be cut, or if cutting does not pay."""
     queries, keys = call.query.shape[-2], call.memory.keys.shape[-2]
     mask = call.memory.mask
     if not isinstance(parts.window, Band) or call.bias is not None:
@@ -100,7 +100,7 @@ def _blocks(parts: Parts, call: Call) -> Blocks | None:
 
 
 def _linear(parts: Parts, call: Call) -> Path | None:
-    """By sums over the keys, which leave no single weight to be changed, dropped or masked."""
+    """Use sums over the keys, in which no single weight can be changed, dropped or masked."""
     query, memory = call.query, call.memory
     if parts.normalizer.scale != 1 or _dropped(parts) or call.bias is not None:
         return None
@@ -117,7 +117,7 @@ def _linear(parts: Parts, call: Call) -> Path | None:
 
 
 def _fused(parts: Parts, call: Call) -> Path | None:
-    """By torch's fused kernel, which needs no mask for an order that starts with the keys."""
+    """Use torch's fused kernel, which needs no causal mask if queries and keys start at the same position."""
     memory, scale = call.memory, parts.normalizer.scale
     if scale is None:
         return None

@@ -1,4 +1,4 @@
-"""Attention whose score is an inner product, with torch's fused kernel: no weights in memory."""
+"""Attention whose score is an inner product, by torch's fused kernel: the weights are never in memory."""
 
 import torch
 import torch.nn.functional as F

@@ -1,6 +1,6 @@
 """Linear attention (2006.16236), `phi(q) (sum_j phi(k_j) v_j^T) / (phi(q) . sum_j phi(k_j))`.
 
-The sums are taken over the keys: there is never a [Q, K] matrix.
+The sums are taken over the keys, so no [Q, K] matrix is ever formed.
 """
 
 from typing import NamedTuple
@@ -29,7 +29,7 @@ def linear_attention(
         mask: `[..., 1, K]`, True = attend; None for every key.
         causal: let a query see the keys up to its own position.
         chunk: positions per chunk in the causal form: all pairs inside a chunk are computed, and everything
-            before it is summed up in one matrix.
+            before it is summed into one matrix.
 
     Returns:
         Contexts; zero where no key has any weight.

@@ -27,7 +27,7 @@ class Packing:
         mask: `[B, 1, L]`, True = real.
         rows: `[N]`, indices of the real positions in the flattened batch.
         lengths: lengths of the non-empty sequences, in order; their sum is N.
-        apart: whether to attend sequence by sequence, without padding and mask.
+        apart: whether to attend sequence by sequence, without padding or a mask.
     """
 
     mask: Bool[Tensor, "B 1 L"]
@@ -51,10 +51,10 @@ class Packing:
 
 
 def make_packing(mask: Bool[Tensor, "B 1 L"], size: int) -> Packing | None:
-    """The packing of a batch of vectors of some size; None if it would not pay off.
+    """The packing of a batch of vectors of this size; None if it would not pay off.
 
-    The number of real positions must be known here, which would force a synchronisation with a GPU. So on a
-    GPU nothing is packed, nor in compiled code, whose shapes must not depend on values.
+    The number of real positions must be known here, which would force a synchronisation with a GPU. Nothing
+    is packed on a GPU for this reason, nor in compiled code, whose shapes must not depend on values.
     """
     if mask.device.type != "cpu" or torch.compiler.is_compiling():
         return None

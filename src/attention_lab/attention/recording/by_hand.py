@@ -17,7 +17,7 @@ _SOFTMAX = {torch.softmax, F.softmax, Tensor.softmax, torch.special.softmax}
 _DROPOUT = {F.dropout, torch.dropout, torch.dropout_}
 _PRODUCT = {torch.matmul, Tensor.matmul, Tensor.__matmul__, Tensor.__rmatmul__, torch.bmm, Tensor.bmm}
 _PRODUCT |= {torch.einsum, torch.baddbmm, Tensor.baddbmm}
-# What is done to weights between softmax and product, and is done to those before dropout, too.
+# Functions that reshape or cast weights between softmax and product; also applied to those before dropout.
 _SHAPING = {"to", "type", "type_as", "float", "half", "bfloat16", "double", "contiguous", "clone", "detach"}
 _SHAPING |= {"view", "reshape", "flatten", "unflatten", "unsqueeze", "squeeze", "expand", "narrow"}
 _SHAPING |= {"__getitem__", "masked_fill", "masked_fill_", "nan_to_num", "where"}
@@ -26,12 +26,12 @@ _SHAPING |= {"mul", "mul_", "__mul__", "__rmul__", "__imul__"}
 
 @dataclass(frozen=True)
 class _Weights:
-    """Weights on their way from the softmax to the product.
+    """Weights on their way from a softmax to a product.
 
     Attributes:
         site: the module that computes them.
         mask: of the selected part.
-        before: the weights before dropout; None if the tensor itself is that.
+        before: the weights before dropout; None if there was no dropout.
     """
 
     site: Site
@@ -40,11 +40,11 @@ class _Weights:
 
 
 class ByHand:
-    """Follows the results of softmaxes to products with values.
+    """Follows the results of softmaxes until they are multiplied with values.
 
-    A softmax over the last of three or four dimensions is attention if it is multiplied with something that
-    has an example dimension and is no product itself: so neither a classifier's nor a router's softmax is
-    taken for attention, nor the features of linear attention (2006.16236).
+    A softmax over the last of three or four dimensions counts as attention if it is multiplied with something
+    that has an example dimension and is not itself a product. This excludes the softmax of a classifier or a
+    router, and the features of linear attention (2006.16236).
     """
 
     def __init__(self, session: Session) -> None:
@@ -79,14 +79,14 @@ class ByHand:
             self._weights[result] = _Weights(site, attended(part))
 
     def _shape(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call a function on weights: its result is weights, too."""
+        """Call a function on weights: its result is weights as well."""
         found = next((x for x in args if isinstance(x, Tensor) and x in self._weights), None)
         if found is None:
             return func(*args, **kwargs)
         weights = self._weights[found]
         dropped = func in _DROPOUT
         if dropped and weights.before is None:
-            # Dropout in place would leave nothing of what was before.
+            # In-place dropout overwrites the weights from before.
             inplace = func is torch.dropout_ or kwargs.get("inplace", len(args) > 3 and args[3])
             weights = replace(weights, before=found.detach().clone() if inplace else found.detach())
         result = func(*args, **kwargs)
@@ -115,7 +115,7 @@ class ByHand:
             self._products[result] = True
 
     def _keep(self, weights: _Weights, operand: Tensor) -> None:
-        """Record the weights, from before dropout."""
+        """Record the weights as they were before dropout."""
         with torch._C.DisableTorchFunction(), torch.no_grad():
             values = (operand if weights.before is None else weights.before).detach()
             values = four(values, weights.site.heads(len(values)) if values.dim() == 3 else 1)
@@ -126,12 +126,12 @@ class ByHand:
 
 
 def _of_examples(operands: list[Tensor]) -> bool:
-    """Whether the operands of a product may have an example dimension: they are no parameters."""
+    """Whether the operands of a product may have an example dimension: none of them is a parameter."""
     return all(x.dim() > 2 and not isinstance(x, nn.Parameter) for x in operands)
 
 
 def _tensors(values: tuple[Any, ...]) -> list[Tensor]:
-    """The tensors among arguments, in lists too."""
+    """The tensors among arguments, including those in lists and tuples."""
     found = []
     for value in values:
         found += [x for x in value if isinstance(x, Tensor)] if isinstance(value, list | tuple) else []

@@ -1,4 +1,4 @@
-"""Where the keys of a sliding window begin, when a model of transformers generates with a cache."""
+"""Where the keys of a sliding window begin when a transformers model generates with a cache."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 
 def keys_seen(module: nn.Module, variables: Mapping[str, Any]) -> int:
-    """The number of keys so far, if the cache keeps only the last of them; 0 if it keeps all.
+    """The number of keys so far, if the cache keeps only the most recent ones; 0 if it keeps all.
 
     Args:
         module: the attention that is being called.
@@ -26,5 +26,5 @@ def keys_seen(module: nn.Module, variables: Mapping[str, Any]) -> int:
 
 
 def at_positions(x: Tensor, seen: int) -> Tensor:
-    """`[B, H, Q, K]` with its columns at the positions of their keys, the last of `seen`; zero before."""
+    """`[B, H, Q, K]` with its columns moved to the last of the `seen` positions; zero before them."""
     return F.pad(x, (seen - x.shape[-1], 0)) if seen > x.shape[-1] else x

@@ -29,7 +29,7 @@ def recording(
     heads: Examples = None,
     queries: Examples = None,
 ) -> Iterator[Recording]:
-    """Record the weights of the attentions in any model.
+    """Record the weights of all attentions in any model.
 
     Example:
         with recording(model) as weights:
@@ -37,26 +37,26 @@ def recording(
         weights["encoder.layers.0.attention"]  # [B, H, Q, K]
 
     The model computes the same results by the same paths: outputs, gradients and random numbers do not change
-    by a bit. Recorded are, under the name of the module that calls them, our own `Attention`, torch's
-    `scaled_dot_product_attention`, `flex_attention`, `nn.MultiheadAttention` and `nn.TransformerEncoder`, the
-    attention interfaces of transformers, x-transformers, and attention by hand: a softmax that is multiplied
-    with values. Where a kernel does not form the weights, they are computed beside it from its queries, keys,
-    masks, biases and sinks, in blocks of rows, without gradient. A kernel that hides its weights is named in
-    a warning. Outside the `with` block nothing is computed or stored.
+    by a single bit. The recording covers our own `Attention`, torch's `scaled_dot_product_attention`,
+    `flex_attention`, `nn.MultiheadAttention` and `nn.TransformerEncoder`, the attention interfaces of
+    transformers, x-transformers, and attention by hand (a softmax that is multiplied with values), each under
+    the name of the module that calls it. Where a kernel does not form the weights, they are computed
+    separately from its queries, keys, masks, biases and sinks, in blocks of rows, without gradient. A warning
+    names any kernel that hides its weights. Outside the `with` block nothing is computed or stored.
 
     Args:
         model: the model that runs inside the block.
         examples: the examples of each batch to record, in this order: an index, a slice or several indices;
-            None for all. Only their weights are computed and stored.
+            None for all. Weights of other examples are neither computed nor stored.
         names: names of the modules to record, with all attentions inside them; None for all.
-        heads: the heads to record, in the same way.
-        queries: the queries to record, in the same way. They are counted over all calls of an attention, such
-            as the steps of a generation; negative ones count from the end of each call.
+        heads: the heads to record, given like `examples`.
+        queries: the queries to record, given like `examples`. They are counted over all calls of an
+            attention, such as the steps of a generation; negative ones count from the end of each call.
 
     Raises:
         KeyError: the model has no module of that name.
-        IndexError: (when the model is run) a batch is too small for an index, or there are fewer heads; (at
-            the end) no attention had so many queries.
+        IndexError: when the model runs, if a batch is too small for an index or there are fewer heads; when
+            the block ends, if no attention had so many queries.
     """
     session = Session(model, Selection(examples, heads, queries), names)
     mode = RecordingMode(session)
@@ -79,7 +79,7 @@ def recording(
 
 @contextmanager
 def _recorder(attention: Any, recorder: Recorder) -> Iterator[None]:
-    """An attention of ours passes its weights on."""
+    """Let one of our own attentions pass its weights on."""
     assert isinstance(attention, Attention)
     before, attention.record = attention.record, recorder
     try:
@@ -90,7 +90,7 @@ def _recorder(attention: Any, recorder: Recorder) -> Iterator[None]:
 
 @contextmanager
 def _replaced(module: nn.Module, name: str, replacement: Callable[..., Any]) -> Iterator[None]:
-    """A method of one module replaced."""
+    """Replace a method of one module inside the `with` block."""
     own = module.__dict__.get(name)
     module.__dict__[name] = wraps(getattr(module, name))(replacement)
     try:
@@ -103,14 +103,14 @@ def _replaced(module: nn.Module, name: str, replacement: Callable[..., Any]) -> 
 
 
 def _warn_of_scripts(session: Session) -> None:
-    """Name a part of the model that torch.jit has made, whose functions cannot be seen."""
+    """Warn about parts of the model made by torch.jit, whose functions cannot be observed."""
     for name, module in session.modules():
         if isinstance(module, torch.jit.ScriptModule) and session.wants(name):
             session.warn(name, "a scripted or traced module", "record the model before torch.jit")
 
 
 def _compiled(session: Session) -> list[tuple[nn.Module, str, Callable[..., Any]]]:
-    """Methods to put in place of those of compiled modules, which run unseen and say so."""
+    """Replacements for the methods of compiled modules, which run unobserved and warn about it."""
     return [
         (module, method, _unseen(session, name, module, getattr(module, method)))
         for name, module in session.modules()
@@ -119,7 +119,7 @@ def _compiled(session: Session) -> list[tuple[nn.Module, str, Callable[..., Any]
 
 
 def _unseen(session: Session, name: str, module: nn.Module, method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method that runs unseen; our own attentions pass on their weights nevertheless."""
+    """A method that runs unobserved; our own attentions inside still pass on their weights."""
     own = any(isinstance(part, Attention) for part in module.modules())
 
     def call(*args: Any, **kwargs: Any) -> Any:

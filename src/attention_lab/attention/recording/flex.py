@@ -1,8 +1,8 @@
-"""`flex_attention` (2412.05496), called plainly or compiled.
+"""`flex_attention` (2412.05496), called directly or compiled.
 
-No mode sees calls of this function, and programs hold references to it, plain and compiled. So while a model
-is recorded its code is replaced by a call of the recorder, which runs the original code. torch keeps compiled
-programs with that code: they are used as before, and nothing is compiled again.
+No mode sees calls of this function, and programs hold references to it, compiled or not. While a model is
+recorded, the function's code is therefore replaced by a call of the recorder, which runs the original code.
+torch stores compiled programs with the original code, so they are reused and nothing is compiled again.
 """
 
 import math
@@ -30,7 +30,7 @@ _original: list["_Original"] = []
 
 
 class _Original(NamedTuple):
-    """The function as it was, and what is done around a call of it, never compiled."""
+    """The original function, and the steps around a call of it that are never compiled."""
 
     function: Any
     enter: Callable[[], list[TorchFunctionMode]]
@@ -38,7 +38,7 @@ class _Original(NamedTuple):
     record: Callable[[tuple[Any, ...], dict[str, Any]], None]
 
 
-@no_type_check  # no checks of types around what torch compiles
+@no_type_check  # no runtime type checks around code that torch compiles
 def _stub(*args: Any, **kwargs: Any) -> Any:
     from attention_lab.attention.recording.flex import call_and_record
 
@@ -47,7 +47,7 @@ def _stub(*args: Any, **kwargs: Any) -> Any:
 
 @no_type_check
 def call_and_record(*args: Any, **kwargs: Any) -> Any:
-    """Call `flex_attention`, and record it in the recordings of this thread."""
+    """Call `flex_attention` and add the call to the recordings of this thread."""
     original = _original[-1]
     if torch.compiler.is_compiling():
         return original.function(*args, **kwargs)
@@ -71,7 +71,7 @@ def _record(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
 
 @contextmanager
 def watched_flex_attention(session: Session) -> Iterator[None]:
-    """See the calls of `flex_attention`, if it has been imported."""
+    """Observe the calls of `flex_attention`, if it has been imported."""
     home = sys.modules.get(_HOME)
     if home is None:
         yield
@@ -121,7 +121,7 @@ def flex_call(
     *others: Any,
     **options: Any,
 ) -> KernelCall:
-    """What `flex_attention` was asked to compute."""
+    """Describe the computation that `flex_attention` was asked for."""
     query, key = autocast(query.detach()), autocast(key.detach())
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     mask_mod = None if block_mask is None else block_mask.mask_mod
@@ -131,7 +131,7 @@ def flex_call(
 
 
 def _modify(score_mod: Callable[..., Tensor] | None, mask_mod: Callable[..., Tensor] | None) -> Modify:
-    """Both modifications for blocks of scores; they are written for one score and its indices."""
+    """Apply both functions to blocks of scores; they are written for a single score and its indices."""
 
     def modify(
         scores: Tensor, examples: Tensor, heads: Tensor, queries: Tensor, keys: Tensor
@@ -141,7 +141,7 @@ def _modify(score_mod: Callable[..., Tensor] | None, mask_mod: Callable[..., Ten
 
         index = examples, heads, queries, keys
         visible = None
-        # In DisableTorchFunction the mode that lets an index be a tensor would be off, too.
+        # DisableTorchFunction would also turn off the mode that allows a tensor as an index.
         with torch._C._EnableTorchFunction(), unseen(), TransformGetItemToIndex():
             if score_mod is not None:
                 scores = _of_all(score_mod, (0,))(scores, *index)
@@ -153,7 +153,7 @@ def _modify(score_mod: Callable[..., Tensor] | None, mask_mod: Callable[..., Ten
 
 
 def _of_all(function: Callable[..., Tensor], scores: tuple[int, ...]) -> Callable[..., Tensor]:
-    """A function of one score (or none) and four indices, for all of them."""
+    """Vectorise a function of one score (or none) and four indices."""
     for place in reversed(range(4)):
         dims = tuple(0 if one == place else None for one in range(4))
         function = torch.vmap(function, in_dims=(*scores, *dims))

@@ -1,7 +1,7 @@
-"""What is recorded of the functions that a model calls: fused attention, softmax, products, opaque kernels.
+"""Recording of the functions that a model calls: fused attention, softmax, products, opaque kernels.
 
-A `TorchFunctionMode` sees every call. It never changes one: the function runs first, with the arguments that
-it was given, and only then are weights computed.
+A `TorchFunctionMode` sees every call. It never changes one: the function runs first, with its original
+arguments, and only then are weights computed.
 """
 
 import re
@@ -26,7 +26,7 @@ REMEDY = "choose a kernel that can be looked into, such as torch's scaled_dot_pr
 
 
 class RecordingMode(Watching):
-    """Sees the functions that a model calls, and passes on the attentions among them."""
+    """Observes the functions that a model calls, and records the attentions among them."""
 
     def __init__(self, session: Session) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What `scaled_dot_product_attention` was asked to compute."""
+"""Calls of `scaled_dot_product_attention`, in the form in which they are recorded."""
 
 import math
 import sys
@@ -20,18 +20,18 @@ def fused_call(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> KernelCall:
-    """The call with four dimensions, from the arguments of the function.
+    """The call in four dimensions, from the arguments of the function.
 
     Args:
-        heads: the number of heads in the first of three dimensions.
+        heads: the number of heads that the first of three dimensions contains.
         query: `[..., Q, d]`, `[B H, Q, d]` or `[B, H, Q, d]`; nested tensors are padded.
         key: the same with K.
-        value: not looked at.
+        value: unused.
         attn_mask: boolean, True = attend, or added to the scores.
-        dropout_p: the weights are those before dropout.
+        dropout_p: unused; the recorded weights are those before dropout.
         is_causal: a query sees the keys up to its own position.
         scale: of the scores, by default `1 / sqrt(d)`.
-        enable_gqa: several heads of the queries may share one of the keys.
+        enable_gqa: several heads of the queries may share one head of the keys.
     """
     query, key, mask = query.detach(), key.detach(), attn_mask
     bias = sys.modules.get("torch.nn.attention.bias")  # importing it takes as long as importing torch
@@ -65,7 +65,7 @@ def four(x: Tensor, heads: int) -> Tensor:
 
 
 def autocast(x: Tensor) -> Tensor:
-    """`x` as the kernel gets it, which autocast has cast."""
+    """`x` in the dtype that the kernel receives under autocast."""
     kind = x.device.type
     if torch.is_autocast_enabled(kind) and x.is_floating_point() and x.dtype != torch.float64:
         return x.to(torch.get_autocast_dtype(kind))
@@ -73,7 +73,7 @@ def autocast(x: Tensor) -> Tensor:
 
 
 def padded(x: Tensor) -> tuple[Tensor, Tensor]:
-    """A nested tensor `[B, (H,) L, d]` padded with zeros, and the mask `[B, L]` of what is real."""
+    """A nested tensor `[B, (H,) L, d]` padded with zeros, and the mask `[B, L]` of its real rows."""
     parts = [*x.unbind()] if x.is_nested else [*x]
     lengths = torch.tensor([part.shape[-2] for part in parts], device=x.device)
     longest = int(lengths.max())

@@ -1,4 +1,4 @@
-"""The attention interface of transformers, which is used only where transformers has been imported."""
+"""The attention interface of transformers; observed only if transformers has been imported."""
 
 import sys
 import threading
@@ -20,7 +20,7 @@ REMEDY = "load the model with attn_implementation='sdpa' or 'eager'"
 
 @dataclass(frozen=True)
 class Asked:
-    """What a model of transformers has asked its attention interface to compute.
+    """What a transformers model has asked its attention interface to compute.
 
     Attributes:
         query: the queries `[B, H, Q, d]`, before the interface rearranges them.
@@ -35,13 +35,13 @@ _running = threading.local()
 
 
 def asked() -> Asked | None:
-    """The call of an attention interface that is running in this thread."""
+    """The call of an attention interface that is currently running in this thread."""
     return getattr(_running, "call", None)
 
 
 @contextmanager
 def watched_interface(session: Session) -> Iterator[None]:
-    """See the calls of the attention interface of transformers."""
+    """Observe the calls of the attention interface of transformers."""
     home = sys.modules.get(_HOME)
     interface = getattr(home, "AttentionInterface", None)
     name = "get_interface" if hasattr(interface, "get_interface") else "__getitem__"
@@ -73,7 +73,7 @@ def _watched(session: Session, implementation: str, function: Callable[..., Any]
     flash = (implementation or "").removeprefix("paged|").startswith("flash")
 
     def call(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> Any:
-        """Run the function, and record its call if nothing inside did."""
+        """Run the function, and record its call if nothing inside did so."""
         calls, before = session.calls, asked()
         _running.call = Asked(query, kwargs.get("s_aux"))
         try:
@@ -108,7 +108,7 @@ def flash_call(
     s_aux: Tensor | None = None,
     **others: Any,
 ) -> KernelCall:
-    """What a flash attention of transformers was asked to compute; causality counts from the last key."""
+    """What a flash attention of transformers was asked to compute; causal order counts from the last key."""
     query, key = autocast(query.detach()), autocast(key.detach())
     keys, queries = key.shape[2], query.shape[2]
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)

@@ -1,4 +1,4 @@
-"""What a recording holds: weights and masks by the name of the module that computed them."""
+"""The contents of a recording: weights and masks by the name of the module that computed them."""
 
 from collections.abc import Iterator, Mapping
 
@@ -10,10 +10,10 @@ from torch import Tensor
 class Recording(Mapping[str, Tensor]):
     """The weights `[B, H, Q, K]` of every attention that ran, by module name, in order of execution.
 
-    B is the number of selected examples, and so with H and Q where heads or queries are selected. The weights
-    are detached, and taken before dropout. Several calls of one attention, such as the steps of a decoder,
-    are concatenated along the queries; where later calls have more keys, earlier ones are padded with masked
-    cells. A missing batch or head dimension is 1.
+    B is the number of selected examples; if heads or queries are selected, H and Q are their numbers. The
+    weights are detached, and taken before dropout. Several calls of one attention, such as the steps of a
+    decoder, are concatenated along the queries; where later calls have more keys, earlier ones are padded
+    with masked cells. A missing batch or head dimension becomes 1.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Recording(Mapping[str, Tensor]):
     def add(self, name: str, weights: Tensor, mask: Tensor | None, centre: Tensor | None = None) -> None:
         """Record the weights and the mask of one call, `[Q, K]`, `[B, Q, K]` or `[B, H, Q, K]`.
 
-        `centre` has the same dimensions, the last of size 1.
+        `centre` has the same dimensions, with a last dimension of size 1.
         """
         if centre is not None:
             self._centres.setdefault(name, []).append(_four(centre.detach()))
@@ -37,7 +37,7 @@ class Recording(Mapping[str, Tensor]):
         return _joined(self._masks[name], name)
 
     def centre(self, name: str) -> Tensor | None:
-        """The positions `[B, H, Q]` that the window predicted for the queries; None if it predicts none."""
+        """The positions `[B, H, Q]` that the window predicted for the queries; None without a prediction."""
         return _joined(self._centres[name], name).squeeze(-1) if name in self._centres else None
 
     def __getitem__(self, name: str) -> Tensor:
@@ -59,7 +59,7 @@ class Recording(Mapping[str, Tensor]):
 
 
 def _joined(parts: list[Tensor], name: str) -> Tensor:
-    """The parts concatenated along the queries; the list then holds only the result."""
+    """Concatenate the parts along the queries; the list then holds only the result."""
     if len(parts) > 1:
         if len({part.shape[:2] for part in parts}) > 1:
             sizes = " and ".join(sorted({str(list(part.shape[:2])) for part in parts}))

@@ -1,4 +1,4 @@
-"""A recording in progress: what it looks at, where its weights go, and which module called a kernel."""
+"""A recording in progress: what to record, where the weights go, and which module called a kernel."""
 
 import sys
 import warnings
@@ -27,7 +27,7 @@ class Site:
     Attributes:
         name: its name in the model.
         module: the module.
-        seen: the number of keys so far, if there are only the last of them; see `caches`.
+        seen: the number of keys so far, if the cache holds only the last of them; see `caches`.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Site:
     seen: int = 0
 
     def heads(self, examples: int) -> int:
-        """The number of heads of the module, where the first of three dimensions joins examples and heads."""
+        """The number of heads of the module, for tensors whose first dimension is examples times heads."""
         for name in ("num_heads", "n_heads", "n_head", "heads", "num_attention_heads"):
             heads = getattr(self.module, name, None)
             if isinstance(heads, int) and heads > 0 and examples % heads == 0:
@@ -47,9 +47,9 @@ class Session:
     """The recording of one model.
 
     Attributes:
-        result: what is recorded.
+        result: the weights recorded so far.
         selection: the examples, heads and queries to record.
-        calls: counts the calls that were seen, recorded or not.
+        calls: the number of calls seen, recorded or not.
     """
 
     def __init__(self, model: nn.Module, selection: Selection, names: Collection[str] | None) -> None:
@@ -71,7 +71,7 @@ class Session:
         self._check_names()
 
     def _check_names(self) -> None:
-        """Reject names of no module, and tell those that there are where the name goes wrong."""
+        """Reject names that match no module, and list the names that exist where a wrong one goes off."""
         known = dict(self._modules.values())
         for name in self._names or ():
             if name in known:
@@ -97,7 +97,7 @@ class Session:
         return self._modules.values()
 
     def open_modules(self) -> Iterable[tuple[str, nn.Module]]:
-        """The modules that are not part of a compiled one, whose methods may be replaced."""
+        """The modules whose methods may be replaced: those that are not part of a compiled module."""
         inside = {
             id(part)
             for _, module in self._modules.values()
@@ -107,7 +107,7 @@ class Session:
         return [entry for entry in self._modules.values() if id(entry[1]) not in inside]
 
     def name_of(self, module: nn.Module) -> str | None:
-        """The name of a module in the model; None if it is not in there."""
+        """The name of a module in the model; None if the model does not contain it."""
         return self._modules.get(id(module), (None,))[0]
 
     def wants(self, name: str) -> bool:
@@ -117,18 +117,18 @@ class Session:
         return any(not one or name == one or name.startswith(f"{one}.") for one in self._names)
 
     def site_of(self, name: str | None, module: nn.Module) -> Site | None:
-        """A module that is being called; None if it is unwanted."""
+        """The site of a module that is being called; None if it is not to be recorded."""
         if name is None or not self.wants(name) or torch._C._current_graph_task_id() != -1:
             return None
         return Site(name, module)
 
     def site(self) -> Site | None:
-        """The innermost module of the model that is being called; None if it records itself or is unwanted.
+        """The innermost module of the model that is being called; None if it is not to be recorded here.
 
-        It is the module whose method, or whose function `f(module, ...)`, is running. A second attention in
-        the same call of a module is named `name#2`.
+        It is the module whose method, or whose function `f(module, ...)`, is running. If one call of a module
+        computes attention in several places, the second is named `name#2`.
         """
-        if torch._C._current_graph_task_id() != -1:  # checkpointing computes once more on the way back
+        if torch._C._current_graph_task_id() != -1:  # checkpointing recomputes in the backward pass
             return None
         frame: FrameType | None = sys._getframe(1)
         found: tuple[str, nn.Module] | None = None
@@ -157,7 +157,7 @@ class Session:
         return None, None
 
     def _ordinal(self, name: str, frame: FrameType | None) -> str:
-        """The name, with a number where one call of a module computes attention in several places."""
+        """The name, numbered if one call of a module computes attention in several places."""
         if frame is None or self._last is None or self._last[:2] != (name, id(frame)):
             self._last = (name, id(frame), [])
         places = self._last[2]
@@ -173,12 +173,12 @@ class Session:
         Args:
             site: the module that called it.
             call: what it was given.
-            of_selected: the call has only the selected examples.
+            of_selected: the call already contains only the selected examples.
         """
         queries = call.query.shape[2]
         before = self._count(site.name, queries)
         selection = replace(self.selection, examples=None) if of_selected else self.selection
-        # No mode may look at what is computed here, and no gradient or cast may reach the model.
+        # No mode may see what is computed here, and no gradient or cast may affect the model.
         kind = call.query.device.type
         with torch._C.DisableTorchFunction(), torch.no_grad(), torch.autocast(kind, enabled=False):
             weights, mask = call.weights(selection, before)
@@ -187,7 +187,7 @@ class Session:
     def record_weights(self, site: Site, weights: Tensor, mask: Tensor | None) -> None:
         """Keep the selected part of weights `[B, H, Q, K]` that the model itself has computed.
 
-        The mask may be that of the selected part already.
+        The mask may already be that of the selected part.
         """
         queries = weights.shape[2]
         before = self._count(site.name, queries)
@@ -195,7 +195,7 @@ class Session:
             part = self.selection(weights.detach(), before)
             if part.dtype in (torch.float16, torch.bfloat16):
                 part = part.float()
-            part = without_nan(part)  # a copy: the model may go on to change its weights in place
+            part = without_nan(part)  # a copy: the model may later change its weights in place
             self._add(site, part, mask)
 
     def _add(self, site: Site, weights: Tensor, mask: Tensor | None) -> None:
@@ -218,7 +218,7 @@ class Session:
         return before
 
     def check_queries(self) -> None:
-        """Raise IndexError if a query was asked for that no attention had."""
+        """Raise IndexError if a selected query does not exist in any attention."""
         choice = self.selection.queries
         if choice is None or isinstance(choice, slice) or not self._queries:
             return
@@ -228,7 +228,7 @@ class Session:
                 raise IndexError(f"recording: there is no query {query}: the longest call had {longest}")
 
     def warn(self, name: str, kernel: str, remedy: str) -> None:
-        """Say once for each kernel that its weights cannot be recorded, and how to get them."""
+        """Warn once for each kernel that its weights cannot be recorded, and say how to get them."""
         if kernel not in self._warned:
             self._warned.add(kernel)
             where = repr(name) if name else "the model"
@@ -237,7 +237,7 @@ class Session:
 
 
 def compiled_method(module: nn.Module) -> str | None:
-    """The method of a compiled module that runs its program; None for one that is not compiled."""
+    """The method that runs the program of a compiled module; None for a module that is not compiled."""
     if module.__dict__.get("_compiled_call_impl") is not None:
         return "_compiled_call_impl"
     dynamo = sys.modules.get("torch._dynamo")
@@ -245,6 +245,6 @@ def compiled_method(module: nn.Module) -> str | None:
 
 
 def _first_argument(frame: FrameType) -> object:
-    """What a method or a function was called with first."""
+    """The first argument of a method or function call."""
     code = frame.f_code
     return frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None

@@ -1,7 +1,7 @@
-"""`nn.MultiheadAttention` and the layers of `nn.TransformerEncoder`, whose fast paths are left as they are.
+"""`nn.MultiheadAttention` and the layers of `nn.TransformerEncoder`, without disturbing their fast paths.
 
-These modules leave their fused paths if anything looks at the functions that they call. So they run unseen,
-and the weights are computed beside them, from their inputs and parameters.
+These modules leave their fused paths if anything observes the functions that they call. They therefore run
+unobserved, and the weights are computed separately from their inputs and parameters.
 """
 
 import math
@@ -23,7 +23,7 @@ Forward = Callable[..., Any]
 
 
 def torch_forwards(session: Session, mode: Watching) -> list[tuple[nn.Module, str, Forward]]:
-    """Methods to put in place of those of modules of torch, while they are recorded."""
+    """Replacements for the methods of torch's modules during a recording."""
     found: list[tuple[nn.Module, str, Forward]] = []
     for name, module in session.open_modules():
         match module:
@@ -72,7 +72,7 @@ def _multihead(session: Session, name: str, module: nn.MultiheadAttention) -> Fo
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> Any:
-        """Run the module's own method, and record its call."""
+        """Run the module's own method, then record its call."""
         with unseen():
             arguments = (key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal)
             result = method(query, key, value, *arguments)
@@ -84,7 +84,7 @@ def _multihead(session: Session, name: str, module: nn.MultiheadAttention) -> Fo
 
 
 def _layer(session: Session, name: str, layer: nn.TransformerEncoderLayer) -> Forward:
-    """The forward method of an `nn.TransformerEncoderLayer`, recorded on its fast path, too."""
+    """The forward method of an `nn.TransformerEncoderLayer`, recorded on its fast path as well."""
     method = layer.forward
     attention = f"{name}.self_attn" if name else "self_attn"
 
@@ -94,7 +94,7 @@ def _layer(session: Session, name: str, layer: nn.TransformerEncoderLayer) -> Fo
         src_key_padding_mask: Tensor | None = None,
         is_causal: bool = False,
     ) -> Any:
-        """Run the layer's own method, and record its attention if nothing inside did."""
+        """Run the layer's own method, then record its attention if nothing inside did so."""
         calls = session.calls
         with unseen():
             result = method(src, src_mask, src_key_padding_mask, is_causal)
@@ -109,7 +109,7 @@ def _layer(session: Session, name: str, layer: nn.TransformerEncoderLayer) -> Fo
                 src_key_padding_mask = ~real
             if layer.norm_first:
                 src = F.layer_norm(src, src.shape[-1:], layer.norm1.weight, layer.norm1.bias, layer.norm1.eps)
-            # The fused layer takes every number but zero for "masked".
+            # The fused layer treats every nonzero number as "masked".
             padding, mask = (x if x is None else x.bool() for x in (src_key_padding_mask, src_mask))
             _record_module(session, attention, layer.self_attn, src, src, padding, mask)
         return result
@@ -183,7 +183,7 @@ def record_projected(
     is_causal: bool = False,
     **others: Any,
 ) -> None:
-    """Record a call of `F.multi_head_attention_forward`, whose arguments these are: project, then compare."""
+    """Record a call of `F.multi_head_attention_forward` from its own arguments: project, then compare."""
     if query.dim() == 2:
         query, key = query.unsqueeze(1), key.unsqueeze(1)
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
@@ -213,7 +213,7 @@ def record_projected(
 
 
 def _projections(*matrices: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The matrices that make queries and keys, given apart or packed."""
+    """The matrices that make queries and keys, given separately or packed."""
     if len(matrices) == 1 and matrices[0] is not None:
         matrices = matrices[0].chunk(3)[:2]
     of_query, of_key = matrices
@@ -224,7 +224,7 @@ def _projections(*matrices: Tensor | None) -> tuple[Tensor, Tensor]:
 def _merged(
     attn_mask: Tensor | None, key_padding_mask: Tensor | None, batch: int, heads: int, index: Index, keys: int
 ) -> Tensor | None:
-    """Both masks as one, boolean with True = attend, or to be added where one of them is."""
+    """Both masks combined: boolean with True = attend, or additive if one of them is."""
     found = []
     if attn_mask is not None:
         split = attn_mask.dim() == 3
@@ -244,7 +244,7 @@ def _merged(
 
 
 def _bias(mask: Tensor) -> Tensor:
-    """A mask, True = masked, as what is added to the scores."""
+    """A mask with True = masked, converted to a bias on the scores."""
     if mask.dtype != torch.bool:
         return mask
     return torch.zeros(mask.shape, device=mask.device).masked_fill(mask, -torch.inf)

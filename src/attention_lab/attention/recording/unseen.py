@@ -1,4 +1,4 @@
-"""Running code that no recording looks into."""
+"""Running code that no recording observes."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,12 +7,12 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack,
 
 
 class Watching(TorchFunctionMode):
-    """A mode that only looks at the functions that are called."""
+    """A mode that only observes the functions that are called."""
 
 
 @contextmanager
 def unseen() -> Iterator[None]:
-    """No recording looks at functions inside: torch leaves its fast paths where any mode is on."""
+    """Hide the functions inside from recordings: torch leaves its fast paths while any mode is active."""
     before = without_recordings()
     try:
         yield
@@ -21,14 +21,14 @@ def unseen() -> Iterator[None]:
 
 
 def without_recordings() -> list[TorchFunctionMode]:
-    """Switch the modes of recordings off; returns all that were on."""
+    """Switch off the modes of recordings; returns all modes that were active."""
     before: list[TorchFunctionMode] = _get_current_function_mode_stack()  # type: ignore[no-untyped-call]
     set_modes([mode for mode in before if not isinstance(mode, Watching)])
     return before
 
 
 def set_modes(modes: list[TorchFunctionMode]) -> None:
-    """Replace the modes that are on."""
+    """Replace the active modes."""
     for _ in _get_current_function_mode_stack():  # type: ignore[no-untyped-call]
         _pop_mode()  # type: ignore[no-untyped-call]
     for mode in modes:

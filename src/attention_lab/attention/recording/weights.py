@@ -1,4 +1,4 @@
-"""Exact weights of one call of a fused kernel, from what the kernel was given, a block of rows at a time."""
+"""Exact weights of one call of a fused kernel, recomputed from its inputs a block of rows at a time."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -22,11 +22,11 @@ class KernelCall:
     Attributes:
         query: `[B, H, Q, d]`.
         key: `[B, G, K, d]`; each of the G heads serves H / G heads of the queries.
-        scale: factor of the scores.
+        scale: factor on the scores.
         mask: broadcastable to `[B, H, Q, K]`: boolean, True = attend, or a bias that is added to the scores.
         causal: a query sees the keys up to its own position, counted from the first query and key.
         shift: the position of the first query, for `causal` and `window`.
-        window: a causal query sees only so many keys, its own included.
+        window: how many keys a causal query sees, its own included.
         softcap: limits the scores to `softcap * tanh(score / softcap)`, before the mask.
         sinks: `[H]`, the score of a key without a value, which takes a share of the weights.
         modify: changes and masks the scores, as in FlexAttention (2412.05496).
@@ -93,7 +93,7 @@ class KernelCall:
             if mask.dtype == torch.bool:
                 visible = _both(visible, mask)
             else:
-                # A kernel adds what it is given: a row of the lowest number everywhere attends to all.
+                # A kernel adds this bias as it is: a row of lowest values everywhere attends to all keys.
                 scores = scores + mask
                 visible = _both(visible, attended(mask))
                 return (
@@ -118,7 +118,7 @@ class KernelCall:
         return replace(self, sinks=sinks)
 
     def packed(self, heads: int, queries: int) -> "KernelCall":
-        """The same call as one of so many heads and queries, where the heads of a group came as queries."""
+        """The same call with all heads and one query each, if the heads of a group were passed as queries."""
         if self.query.shape[1:3] == (heads, queries) or queries != 1:
             return self
         batch, groups, shared, size = self.query.shape
@@ -131,13 +131,13 @@ class KernelCall:
 
 
 def attended(bias: Tensor) -> Tensor:
-    """Which scores or biases are not so low that they mean "masked"."""
+    """Which scores or biases are not low enough to mean "masked"."""
     half = bias.dtype.is_floating_point and bias.element_size() < 4
     return bias > (torch.finfo(bias.dtype).min / 2 if half else -1e8)
 
 
 def without_nan(weights: Tensor) -> Tensor:
-    """The weights with zeros in rows that have no key, where a softmax over nothing gives NaN."""
+    """The weights, with zeros in rows without a key, where a softmax gives NaN."""
     return weights.masked_fill(weights.isnan().all(-1, keepdim=True), 0.0)
 
 
@@ -155,7 +155,7 @@ def _part(mask: Tensor, *index: Tensor) -> Tensor:
 
 
 def _blocks(rows: int, cells: int) -> Iterator[slice]:
-    """The rows in blocks of at most `BLOCK` scores, where one row has so many cells."""
+    """The rows in blocks of at most `BLOCK` scores, for rows of `cells` scores each."""
     step = max(1, BLOCK // max(1, cells))
     for start in range(0, rows, step):
         yield slice(start, start + step)

@@ -1,4 +1,4 @@
-"""The attention of x-transformers where it computes by hand: any normaliser, sinks, soft clamps."""
+"""The attention of x-transformers where it is computed by hand: any normaliser, sinks, soft clamps."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ from attention_lab.attention.recording.weights import attended
 
 
 def x_transformers_forwards(session: Session) -> list[tuple[nn.Module, str, Callable[..., Any]]]:
-    """Methods to put in place of those of the `Attend` modules that do not call a fused kernel."""
+    """Replacements for the methods of `Attend` modules that do not call a fused kernel."""
     return [
         (module, "forward", _attend(session, name, module))
         for name, module in session.open_modules()
@@ -20,11 +20,11 @@ def x_transformers_forwards(session: Session) -> list[tuple[nn.Module, str, Call
 
 
 def _attend(session: Session, name: str, module: nn.Module) -> Callable[..., Any]:
-    """The forward method of an `Attend`, recorded from what it returns beside its output."""
+    """The forward method of an `Attend`, recorded from the weights that it returns with its output."""
     method = module.forward
 
     def forward(*args: Any, **kwargs: Any) -> Any:
-        """Run the module's own method, and record the weights that it returns."""
+        """Run the module's own method, then record the weights that it returns."""
         if module.flash and kwargs.get("attn_delta") is None:
             return method(*args, **kwargs)
         with unseen():

@@ -1,7 +1,7 @@
-"""Scoring functions: log-kernels `log N(q, k)` that one softmax turns into weights.
+"""Scoring functions: log-kernels that a softmax turns into weights.
 
-Every score is built from the sizes of its query and key, `Score(query_size, key_size, heads=None)`;
-with `heads` its parameters get a leading `[H, ...]` and it takes `[B, H, Q, d]`. The part that depends only
+Every score is built from the sizes of its query and key, `Score(query_size, key_size, heads=None)`. With
+`heads`, its parameters get a leading `[H, ...]` and it takes `[B, H, Q, d]`. The part that depends only
 on the key is computed once, by `keys`. Scores that are an inner product of features declare it by defining
 `features`; that is all it takes to use the fused path.
 """

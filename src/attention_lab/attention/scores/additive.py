@@ -1,4 +1,4 @@
-"""Additive scores: a layer of the sum of query and key, with one output."""
+"""Additive scores: a hidden layer over the sum of query and key, with one output."""
 
 from jaxtyping import Float
 from torch import Tensor
@@ -12,14 +12,14 @@ from attention_lab.errors import LabError
 class Additive(Score):
     """Additive score `w_v^T f(W_q q + W_k k)`, without bias; sizes may differ.
 
-    With f = tanh it is that of 1409.0473, A.1.2; with f = leaky_relu that of 2105.14491, eq. 7 (GATv2).
+    With f = tanh it is the score of 1409.0473, A.1.2; with f = leaky_relu, that of 2105.14491, eq. 7 (GATv2).
     The sums of all pairs are never in memory at once; see `fast.additive`.
 
     Args:
         query_size: size of the query.
         key_size: size of the key.
         heads: if given, separate weights for each head.
-        hidden_size: size of the sum; by default that of the query.
+        hidden_size: size of the hidden layer h; by default that of the query.
         activation: f, one of `ACTIVATIONS`.
         compiled: whether inductor compiles large calls; None: only if the compilation pays off.
     """
@@ -47,7 +47,7 @@ class Additive(Score):
         self.value_weight = self.parameter(hidden_size, 1, std=hidden_size**-0.5)
 
     def make_projections(self, hidden_size: int) -> None:
-        """The parameters of both projections, two matrices, each with its own fan-out."""
+        """Create the parameters of both projections: two matrices, each with its own fan-out."""
         self.query_weight = self.parameter(
             hidden_size, self.query_size, std=(2 / (self.query_size + hidden_size)) ** 0.5
         )
@@ -74,10 +74,10 @@ class Additive(Score):
 
 
 class Concat(Additive):
-    """Concat score `w_v^T f(W [q; k])` (1508.04025, section 3.1): additive, with W = [W_q, W_k] in one."""
+    """Concat score `w_v^T f(W [q; k])` (1508.04025, section 3.1): additive, with one matrix [W_q, W_k]."""
 
     def make_projections(self, hidden_size: int) -> None:
-        """One matrix, with one fan-out."""
+        """Create one matrix, with a single fan-out."""
         size = self.query_size + self.key_size
         self.weight = self.parameter(hidden_size, size, std=(2 / (size + hidden_size)) ** 0.5)
 

@@ -1,4 +1,4 @@
-"""Kernels of the distance as scores: Nadaraya-Watson regression is attention with one of these.
+"""Kernels of a distance as scores: Nadaraya-Watson regression is attention with one of these.
 
 `f(x) = sum_i K((x - x_i) w) y_i / sum_j K((x - x_j) w)` is a softmax over `log K`. The width `w` is
 the inverse of the bandwidth; it is a learnable parameter, one number or one for each feature.
@@ -18,10 +18,10 @@ class Kernel(Score):
         query_size: size of the query, equal to `key_size`.
         key_size: size of the key.
         heads: if given, one width for each head.
-        width: initial w; by default `key_size ** -0.25`, which gives the Gaussian scores
-            about unit variance for unit-variance queries and keys, and is 1 for a single feature. For a
-            kernel with compact support the default is `key_size ** -0.5 / 2`, which puts such pairs inside
-            the support: a pair outside has no gradient.
+        width: initial w; by default `key_size ** -0.25`, which gives the Gaussian scores about unit
+            variance for unit-variance queries and keys, and is 1 for a single feature. Kernels with compact
+            support default to `key_size ** -0.5 / 2`, which puts such pairs inside the support: a pair
+            outside has no gradient.
         learnable: whether w is trained.
         per_feature: one w for each feature instead of one for all.
     """
@@ -55,7 +55,7 @@ class Gaussian(Kernel):
     """Gaussian kernel `exp(-|u|^2 / 2)`: score `-|(q - k) w|^2 / 2`.
 
     Up to a term that depends only on q, it is an inner product, `[wq, 1] . [wk, -|wk|^2 / 2]`, taken about
-    the centre of the keys. That form has rounding errors of `eps * |wq| |wk|`, and is used only while these
+    the centre of the keys. That form has rounding errors of `eps * |wq| |wk|`, and is used only while they
     are small.
     """
 
@@ -68,7 +68,7 @@ class Gaussian(Kernel):
     def features(
         self, query: Tensor, keys: Tensor, mask: Bool[Tensor, "..."] | None
     ) -> tuple[Tensor, Tensor] | None:
-        """`[wq, 1]` and `[wk, -|wk|^2 / 2]` about the centre, or None where rounding would show."""
+        """`[wq, 1]` and `[wk, -|wk|^2 / 2]` about the centre; None where rounding errors would matter."""
         visible = torch.ones_like(keys[..., :1])
         if mask is not None:
             visible = mask.any(-2).unsqueeze(-1).to(keys.dtype).expand_as(visible)
@@ -122,7 +122,7 @@ class Constant(Score):
     """Constant kernel 1: all keys have the same weight, so attention is average pooling."""
 
     def features(self, query: Tensor, keys: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-        """A zero for every query and key, computed from them so that their gradients are zero, not None."""
+        """Zeros for every query and key, computed from them so that their gradients are zero, not None."""
         return query.sum(-1, keepdim=True) * 0, keys.sum(-1, keepdim=True) * 0
 
 
@@ -186,7 +186,7 @@ def squared_distance(query: Tensor, key: Tensor) -> Tensor:
 
 
 def _inner_product_is_exact(query: Tensor, keys: Tensor) -> bool:
-    """Whether the terms of the inner product are small enough for their rounding not to show.
+    """Whether the terms of the inner product are small enough for their rounding errors to be negligible.
 
     In float32 the limit keeps the error near 1e-5, with keys and queries within 25 bandwidths of the centre.
     """

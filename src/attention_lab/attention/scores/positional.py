@@ -1,4 +1,4 @@
-"""Scores of a key's position, into which no key enters."""
+"""Scores that depend on the position of a key, not on the key itself."""
 
 from jaxtyping import Float
 from torch import Tensor
@@ -8,16 +8,16 @@ from attention_lab.errors import LabError
 
 
 class Location(Score):
-    """Location score `a = W h` over key positions (1508.04025, eq. 8): no key enters.
+    """Location score `a = W h` over key positions (1508.04025, eq. 8), independent of the keys themselves.
 
     Args:
         query_size: size of the query.
         key_size: size of the key, unused.
         heads: if given, one W for each head.
-        length: number of rows of W, the largest number of keys.
+        length: number of rows of W, the largest possible number of keys.
 
     Raises:
-        LabError: (when used) there are more than `length` keys.
+        LabError: when called with more than `length` keys.
     """
 
     is_placed = True
@@ -45,16 +45,16 @@ class QueryFree(Score):
     """A learned number for each key position, `a_i = b_i`, independent of query and key.
 
     Under a softmax this is a fully connected layer over the keys whose weights are positive and sum to one:
-    it has parameters, but no query. It starts as average pooling, with all `b_i` equal to 0.
+    it has parameters, but uses no query. It starts as average pooling, with all `b_i` equal to 0.
 
     Args:
         query_size: size of the query, unused.
         key_size: size of the key, unused.
         heads: if given, one set of numbers for each head.
-        length: largest number of keys.
+        length: largest possible number of keys.
 
     Raises:
-        LabError: (when used) there are more than `length` keys.
+        LabError: when called with more than `length` keys.
     """
 
     is_placed = True

@@ -54,7 +54,7 @@ class Cosine(Score):
         query_size: size of the query, equal to `key_size`.
         key_size: size of the key.
         heads: if given, one sharpness for each head.
-        sharpness: initial b; it is learned. Cosines lie in [-1, 1]: without b a softmax is almost flat.
+        sharpness: initial b, which is learned. Cosines lie in [-1, 1]: without b a softmax is almost flat.
     """
 
     same_size = True

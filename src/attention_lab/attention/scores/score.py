@@ -28,7 +28,7 @@ class Score(nn.Module):
         self.query_size, self.key_size, self.heads = query_size, key_size, heads
 
     def parameter(self, *shape: int, std: float) -> nn.Parameter:
-        """A normally distributed parameter, one for each head."""
+        """A normally distributed parameter, with a leading head dimension if there are heads."""
         heads = () if self.heads is None else (self.heads,)
         return nn.Parameter(torch.randn(*heads, *shape) * std)
 
@@ -42,7 +42,7 @@ class Score(nn.Module):
         keys: Float[Tensor, "... K f"],
         mask: Bool[Tensor, "..."] | None,
     ) -> tuple[Tensor, Tensor] | None:
-        """Features a `[..., Q, f]`, b `[..., K, f]` with score = a b^T, or None if there are none.
+        """Features a `[..., Q, f]`, b `[..., K, f]` with score = a b^T; None if the score has no such form.
 
         The equality may leave out a term that depends only on q, which a softmax cancels.
         """

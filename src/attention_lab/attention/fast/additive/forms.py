@@ -99,17 +99,17 @@ _LIMITS = {torch.float32: (30.0, 50.0), torch.float64: (300.0, 340.0)}
 
 
 def rational(activation: str, a: Tensor, b: Tensor) -> Form | None:
-    """Give tanh and sigmoid of a + b with only a division per pair, if the range of a or b allows it.
+    """Give tanh or sigmoid of a + b with only a division per pair, if the range of a or b allows it.
 
     r = sigmoid(rate (a + b)) = 1 / (1 + E_a E_b) with E_a = exp(-rate a) and E_b = exp(-rate b). The
-    exponents are clamped to [-W, W]. This is exact up to rounding if the exponents of one side, no matter
-    which, lie within [-A, A], A < W: the other side can then be anything, because where its exponent e is
-    clamped to W (to -W: likewise), the true sum of both is at least W - A and so is the clamped one; r lies
-    below exp(A - W) both ways, as does its slope r (1 - r). In float32 A = 30, W = 50: 2e-9, far below the
-    rounding of 1; in float64 300 and 340: 4e-18. Products stay within exp(A + W), so they neither overflow
-    nor vanish: exp(80) in float32, exp(640) in float64. Nothing cancels: the relative error of E_a E_b is
-    that of two exponentials and a product, even for a = 50 and b = -49.9; added to 1, it gives r an absolute
-    error no larger. A NaN stays in the row of its own query or key.
+    exponents are clamped to [-W, W]. This is exact up to rounding if the exponents of one side (either one)
+    lie within [-A, A], A < W. The other side may then be anything. Where its exponent is clamped to W, both
+    the true and the clamped sum of exponents are at least W - A, so r and its slope r (1 - r) are below
+    exp(A - W) in either case; where it is clamped to -W, the same holds for 1 - r. In float32 A = 30, W =
+    50: 2e-9, far below the rounding of 1; in float64 300 and 340: 4e-18. Products stay within exp(A + W),
+    so they neither overflow nor vanish: exp(80) in float32, exp(640) in float64. Nothing cancels: the
+    relative error of E_a E_b is that of two exponentials and a product, even for a = 50 and b = -49.9;
+    added to 1, it gives r an absolute error no larger. A NaN stays in the row of its own query or key.
 
     Returns:
         The form, or None if both sides have larger exponents (for tanh, |a| and |b| above 15 in float32) or

@@ -4,11 +4,12 @@
 
 - small calls use `reference`, because a custom kernel would cost more than it saves;
 - a call that fits into one chunk (`chunks`) saves its state for the gradient, as autograd would;
-- larger calls run chunk by chunk, and recompute for the gradient; compiled where that pays (`compiling`);
+- larger calls run chunk by chunk and recompute the state for the gradient; compiled where that pays
+  (`compiling`);
 - on a GPU with Triton, tanh and sigmoid are computed by one kernel (`triton_scores`).
 
-tanh and sigmoid of a sum are a rational function of exponentials, one for each query and each key;
-`forms.rational` proves that this is safe for every finite input. Inputs outside its range, and all other
+tanh and sigmoid of a sum are rational functions of exponentials, one for each query and each key;
+`forms.rational` shows why this is safe for every finite input. Inputs outside its range, and all other
 activations, take the same path with their own formula.
 """
 
@@ -50,14 +51,14 @@ def additive_scores(
 ) -> Float[Tensor, "... Q K"]:
     """`w^T f(a + b)` for all pairs of a projected query a and key b.
 
-    Half precision is computed in float32.
+    Half-precision inputs are computed in float32.
 
     Args:
         query: a; the leading dimensions of all three broadcast.
         keys: b.
         weight: w.
         activation: f, one of `ACTIVATIONS`.
-        compiled: whether inductor compiles large calls; None: if it pays, see `compiling.pays`.
+        compiled: whether inductor compiles large calls; None: only where it pays, see `compiling.pays`.
     """
     leading = query.shape[:-2]
     if keys.shape[:-2] != leading or weight.dim() > 1:

@@ -1,4 +1,4 @@
-"""The kernels of `triton_scores`; imported only where Triton is."""
+"""The kernels of `triton_scores`; imported only if Triton is installed."""
 
 import triton
 import triton.language as tl

@@ -1,4 +1,4 @@
-"""Additive scores and their gradients on a GPU, with Triton: the logistic function of all pairs in registers.
+"""Additive scores and their gradients on a GPU, with Triton: the sigmoids of all pairs stay in registers.
 
 Computes the same as `chunks` for tanh and sigmoid, in tiled kernels: r = sigmoid(rate (a + b)), which is
 exact for every input, with one exponential and one division per pair. The sums run in float32 in a fixed
@@ -78,5 +78,5 @@ def _rows(a: Tensor, b: Tensor, gradient: Tensor, rate: float) -> tuple[Tensor, 
 
 
 def _on(a: Tensor) -> Any:
-    """Make the device of `a` current, where Triton launches; no effect on a CPU, where it interprets."""
+    """Make the device of `a` current, because Triton launches there; no effect on a CPU (its interpreter)."""
     return torch.cuda.device_of(a)  # type: ignore[no-untyped-call]

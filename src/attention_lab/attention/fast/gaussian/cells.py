@@ -12,9 +12,9 @@ Both sides, with the Lebesgue constant `L <= 1 + 2 / pi log p` of the nodes, giv
 
     |error of K| <= eps exp(-u^2 / 4),  eps = (1 + L) 2.173 (delta / 4)^p / sqrt(p!) + rounding,
 
-for `u^2 K = K'' + K` at most `1 + sqrt((p + 1)(p + 2))` times that. The sum over the cells, E, bounds the
-error of a row's sums, and `2 E max|v| / sum K` that of its prediction. Rows where it exceeds the
-tolerance are computed by another method.
+and the error of `u^2 K = K'' + K` is at most `1 + sqrt((p + 1)(p + 2))` times that. The sum over the cells,
+E, bounds the error of a row's sums; `2 E max|v| / sum K` bounds that of its prediction. Rows where this
+exceeds the tolerance are computed by another method.
 """
 
 import math

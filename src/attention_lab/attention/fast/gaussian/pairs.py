@@ -1,7 +1,7 @@
 """Sums over all pairs of queries and keys under a Gaussian kernel, in chunks: nothing n x n is stored.
 
-Exponents are in base 2: on a CPU `exp2` is three times as fast as `exp`, which also slows down a hundredfold
-below -87. A chunk stays in the cache, where a pass over it costs little.
+Exponents are in base 2: on a CPU `exp2` is three times as fast as `exp`, and `exp` is a hundred times slower
+still below -87. A chunk stays in the cache, where a pass over it costs little.
 """
 
 import math
@@ -26,13 +26,13 @@ class Problem(NamedTuple):
     Attributes:
         query: `[Q, d]`.
         keys: `[K, d]`.
-        values: `[K, o]`, about their mean.
+        values: `[K, o]`, relative to their mean.
         rates: r `[d]` in float64, `w^2 log2(e) / 2`.
         own: `[Q]`, the key that each query leaves out, -1 for none.
-        slopes: whether to compute the sums with s as well, which the derivative w.r.t. the width needs.
+        slopes: whether to compute the sums with s as well, needed for the derivative w.r.t. the width.
         weights: of the keys `[K]`, positive and at most 1; None: all are 1.
         linear: whether to compute the sums with u and u^2 as well, `u = w (k - q)`, which local-linear
-            regression needs. A single feature, not with `slopes`, and not by `pair_moments`.
+            regression needs. Only for a single feature, not with `slopes`, and not in `pair_moments`.
     """
 
     query: Float[Tensor, "Q d"]
@@ -45,11 +45,11 @@ class Problem(NamedTuple):
     linear: bool = False
 
     def rows(self, chosen: Tensor | slice) -> "Problem":
-        """The same for some of the queries."""
+        """The same problem for some of the queries."""
         return self._replace(query=self.query[chosen], own=self.own[chosen])
 
     def doubled(self) -> "Problem":
-        """The same in float64."""
+        """The same problem in float64."""
         weights = None if self.weights is None else self.weights.double()
         query, keys, values = self.query.double(), self.keys.double(), self.values.double()
         return self._replace(query=query, keys=keys, values=values, weights=weights)
@@ -112,7 +112,7 @@ def chunks(queries: int, keys: int, device: torch.device) -> Iterator[slice]:
 
 
 class Rooms:
-    """Two scratch tensors that are reused: on a CPU, allocating new pages costs more than writing to them."""
+    """Two reusable scratch tensors: on a CPU, allocating new pages costs more than writing to them."""
 
     def __init__(self, like: Tensor) -> None:
         self.like = like
@@ -194,7 +194,7 @@ def pair_gradients(
 
     Args:
         problem: queries and keys.
-        context: f, about the mean of the values.
+        context: f, relative to the mean of the values.
         norm: the base-2 logarithm of each row's sum of kernels.
         upstream: g.
         needs: which of the four to compute.
@@ -271,8 +271,8 @@ def left_out(index: Tensor, keys: int) -> tuple[Tensor, Tensor]:
 def _product(problem: Problem) -> tuple[Tensor, Tensor] | None:
     """Factors `[Q, d + 2]`, `[d + 2, K]` whose product is s; None for few features, where it is slower.
 
-    They are in float64, because the product has rounding errors of `eps * r |q| |k|`; None also if even those
-    would show.
+    They are in float64, because the product has rounding errors of `eps * r |q| |k|`; None also if even these
+    would be noticeable.
     """
     if len(problem.rates) <= NARROW or not problem.keys.numel():
         return None

@@ -1,4 +1,4 @@
-"""Gaussian kernel regression of any size: exact in memory O(n), and for one feature in time O(n) to a bound.
+"""Gaussian kernel regression of any size: exact in O(n) memory; for one feature, in O(n) time within a bound.
 
     f(q_i) = sum_j K_ij v_j / sum_j K_ij,   K_ij = exp(-|(q_i - k_j) w|^2 / 2),   j != index_i
 
@@ -60,20 +60,20 @@ def gaussian_regression(
 ) -> Float[Tensor, "Q o"]:
     """Gaussian kernel regression, with first derivatives w.r.t. every input that requires them.
 
-    Memory is O(Q + K) throughout. The method depends on the size. A single feature and a tolerance: cells, in
-    O(Q + K) (see `cells` for the bound). A single feature and no tolerance: all keys within the
-    reach of the kernel, exactly. Several features, few pairs, or derivatives w.r.t. keys, queries or values:
-    all pairs in chunks. A row whose kernels have almost no mass is recomputed relative to its nearest key:
-    if all kernels underflow, the nearest key gets all the weight.
+    Memory is O(Q + K) throughout. The method depends on the size. A single feature with a tolerance uses
+    cells, in O(Q + K) time (see `cells` for the bound). A single feature without a tolerance uses all keys
+    within the reach of the kernel, exactly. Several features, few pairs, or derivatives w.r.t. keys,
+    queries or values use all pairs, in chunks. A row whose kernels have almost no mass is recomputed
+    relative to its nearest key: if all kernels underflow, the nearest key gets all the weight.
 
     Args:
         query: points at which f is evaluated.
         keys: points of the samples.
         values: values of the samples.
         width: w, one number or one for each feature.
-        index: the sample that each query leaves out, -1 for none; None to leave out none at all.
+        index: the sample that each query leaves out, -1 for none; None if no query leaves one out.
         tolerance: the largest error of a prediction, and of its derivative w.r.t. log w, relative to the
-            largest value (about the mean of the values); None for rounding errors only.
+            largest value (measured from the mean of the values); None for rounding errors only.
         weights: of the samples, positive and at most 1, without derivatives; None: all are 1.
 
     Returns:
@@ -208,12 +208,12 @@ def _reach(problem: Problem) -> float:
 
 
 def sensitivity(moments: Float[Tensor, "Q m c"], reach: float) -> Float[Tensor, " Q"]:
-    """By how much an error of the sums grows in the prediction: `1 / sum K`, for a local line more.
+    """How much an error of the sums is amplified in the prediction: by `1 / sum K`, or more for a local line.
 
-    The line through samples at u = w (k - q) with mean m and variance s^2, all weighted by the kernel, is
-    `mean(v) - m cov(u, v) / s^2` at the query. An error e of each mean makes one of at most
-    `2 e max|v| (1 + |m|) (1 + 1 / s^2)^(3/2)`; where all |u| are at most `reach`, u counts in that unit, in
-    which its errors are as small.
+    The line through samples at u = w (k - q) with mean m and variance s^2, all weighted by the kernel, has
+    the value `mean(v) - m cov(u, v) / s^2` at the query. An error e of each mean causes an error of at most
+    `2 e max|v| (1 + |m|) (1 + 1 / s^2)^(3/2)`. If all |u| are at most `reach`, u is measured in units of
+    `reach`, in which the errors of the means are just as small.
     """
     mass = moments[:, 0, 0].clamp_min(0.0)
     if moments.shape[1] < 3:
@@ -228,7 +228,7 @@ def sensitivity(moments: Float[Tensor, "Q m c"], reach: float) -> Float[Tensor, 
 def _pair_gradients(
     problem: Problem, context: Tensor, norm: Tensor, upstream: Tensor, needs: tuple[bool, bool, bool, bool]
 ) -> list[Tensor | None]:
-    """`pair_gradients`, in float64 for rows of little mass, whose exponents are large."""
+    """`pair_gradients`, in float64 for rows of little mass, because their exponents are large."""
     slight = norm < math.log2(SLIGHT)
     total: list[Tensor | None] = [None] * 4
     for rows, double in (((~slight).nonzero()[:, 0], False), (slight.nonzero()[:, 0], True)):

@@ -1,4 +1,4 @@
-"""Gaussian kernel sums over one feature by sorting: each query only visits nearby keys; exact."""
+"""Gaussian kernel sums over one feature by sorting: each query visits only nearby keys; exact."""
 
 import math
 
@@ -62,7 +62,7 @@ def sorted_moments(problem: Problem) -> Float[Tensor, "Q m c"]:
 def near_moments(problem: Problem) -> tuple[Float[Tensor, "Q m c"], Float[Tensor, " Q"]]:
     """`far_moments` of a single feature: each row visits more and more neighbours until no other matters.
 
-    A row is done when all remaining keys, even if they were as close as the nearest of them, would have less
+    A row is done when all remaining keys, even if each were as close as the closest of them, would have less
     than 1e-16 of its mass.
     """
     problem = problem.doubled()

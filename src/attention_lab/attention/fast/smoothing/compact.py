@@ -1,11 +1,11 @@
 """Sums of compact polynomial kernels over one input, exactly and in O(n), by fast sum updating.
 
-Inside its support a kernel such as `1 - u^2` is a polynomial in `u = (x_j - x) / h`, so that its sums follow
+Inside its support a kernel such as `1 - u^2` is a polynomial in `u = (x_j - x) / h`, so its sums follow
 from the moments `sum_j x_j^r c_j` of the samples within reach, which are differences of prefix sums over the
 sorted samples (Langrene & Warin, "Fast and stable multivariate kernel density estimation by fast sum
 updating", 1712.00993). Two things preserve precision: moments are taken about the centre of a cell of width
-h (a kernel overlaps three cells), and prefix sums are compensated. Rows whose sums are still small compared
-with their terms are summed directly.
+h (a kernel overlaps three cells), and prefix sums are compensated. Rows whose sums are nevertheless small
+compared with their terms are summed directly.
 """
 
 import math
@@ -64,7 +64,7 @@ def compact_moments(
 ) -> Float[Tensor, "Q m c"]:
     """Sums of `K(u) u^m` with each column, for m below `orders`.
 
-    A query within whose reach no kernel is above 0 takes the nearest samples, with a kernel of 1 and |u| = 1.
+    A query whose kernel reaches no sample takes the nearest samples instead, with a kernel of 1 and |u| = 1.
 
     Args:
         line: the inputs of the samples, ascending.
@@ -103,12 +103,12 @@ class _Cells:
     """Cells a little wider than the bandwidth, so that a kernel reaches no further than the next cells.
 
     Attributes:
-        place: of each sample, from the centre of its cell, in bandwidths.
-        query: of each query, likewise.
+        place: position of each sample relative to the centre of its cell, in bandwidths.
+        query: the same for each query.
         bounds: places in the line between which the queries' windows lie: the window's start, the start of
             the query's cell, the query itself, the end of its cell, the window's end.
         step: the width of a cell, in bandwidths.
-        are_exact: whether positions in a cell have all digits of the samples.
+        are_exact: whether positions in a cell keep all digits of the samples.
         reach: the largest |u|, at most 1. If it is small, all samples are near the centre of one cell.
     """
 
@@ -163,7 +163,7 @@ def _add_windows(result: Tensor, terms: Tensor, cells: _Cells, columns: Tensor, 
 
 @cache
 def _factors(shape: Shape, order: int, degree: int, sign: int) -> tuple[float, ...]:
-    """What `sum t^degree c` is multiplied with in `sum K(t + o) (t + o)^order c`: a polynomial in o."""
+    """Factor of `sum t^degree c` in `sum K(t + o) (t + o)^order c`, as coefficients of a polynomial in o."""
     polynomial = shape.polynomial()
     result = [0.0] * max(len(polynomial) + order - degree, 0)
     for power, coefficient in enumerate(polynomial):
@@ -184,7 +184,7 @@ def _horner(factors: tuple[float, ...], x: Tensor) -> Tensor | float:
 
 
 def _amplification(shape: Shape, orders: int) -> float:
-    """How much larger than the sums of the kernel the terms of its expansion can be, as |t| + |o| <= 2."""
+    """How much larger the terms of the expansion can be than the sums of the kernel, given |t| + |o| <= 2."""
     return 2.0 ** (orders - 1) * (1 + 2.0**shape.root) ** shape.exponent
 
 
@@ -198,7 +198,7 @@ def _sum_directly(
     shape: Shape,
     orders: int,
 ) -> Tensor:
-    """The sums over each query's window, term by term; queries with windows of similar size together."""
+    """The sums over each query's window, term by term; queries with windows of similar size run together."""
     low, high = window
     result = query.new_zeros(len(query), orders, columns.shape[1])
     by_size = (high - low).argsort(descending=True)

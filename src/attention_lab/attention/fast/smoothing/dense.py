@@ -1,7 +1,7 @@
 """Kernel regression over all pairs in chunks, for any kernel and number of inputs; with a gradient.
 
-The kernels of each row are relative to the largest, so that nothing underflows. A row that no kernel reaches
-takes the nearest samples, which is what the limit of a Gaussian kernel of vanishing bandwidth gives as well.
+The kernels of each row are relative to the largest, so that nothing underflows. A row whose kernels reach no
+sample takes the nearest samples, which is also the limit of a Gaussian kernel as its bandwidth vanishes.
 """
 
 from collections.abc import Iterator
@@ -116,7 +116,7 @@ def _nearest(query: Tensor, keys: Tensor, hidden: Tensor | None, kernel: str) ->
 
 
 def _inverse(variance: Float[Tensor, "Q d d"], centre: Float[Tensor, "Q d"]) -> Float[Tensor, "Q d d"]:
-    """The pseudoinverse, without directions in which the inputs hardly vary."""
+    """The pseudoinverse, ignoring directions in which the inputs barely vary."""
     size = variance.diagonal(dim1=-2, dim2=-1).sum(-1) + centre.square().sum(-1)
     least = (FLAT * size).clamp_min(1e-300).detach()
     if variance.shape[-1] == 1:

@@ -1,10 +1,10 @@
 """Laplacian kernel sums over one input, exactly and in O(n), by recursion over the sorted samples.
 
-With `u = (x_j - x) / h`, the sums `S_m(x_i) = sum_(j <= i) exp(-|u|) u^m c_j` follow from those at the sample
-before, `S_0(x_i) = c_i + exp(-d) S_0(x_(i-1))` with `d = (x_i - x_(i-1)) / h`, and likewise from the right
-(Langrene & Warin, "Fast and stable multivariate kernel density estimation by fast sum updating", 1712.00993).
-All factors are at most 1, so no digits are lost, and the sums stay relative to the nearest sample, so that
-none underflows.
+With `u = (x_j - x) / h`, the sums `S_m(x_i) = sum_(j <= i) exp(-|u|) u^m c_j` follow from those at the
+previous sample, `S_0(x_i) = c_i + exp(-d) S_0(x_(i-1))` with `d = (x_i - x_(i-1)) / h`, and likewise from the
+right (Langrene & Warin, "Fast and stable multivariate kernel density estimation by fast sum updating",
+1712.00993). All factors are at most 1, so no digits are lost, and the sums are kept relative to the nearest
+sample, so none underflows.
 """
 
 import math
@@ -68,7 +68,7 @@ def laplacian_moments(
 
 
 def _moved(sums: Float[Tensor, "m c *N"], shift: Tensor) -> list[Tensor]:
-    """The moments about another point, at which every u is larger by `shift`; kernels are as before."""
+    """The moments about another point, from which every u is larger by `shift`; the kernels stay the same."""
     if len(sums) == 1:
         return [sums[0]]
     first = sums[1] + shift * sums[0]
@@ -76,10 +76,10 @@ def _moved(sums: Float[Tensor, "m c *N"], shift: Tensor) -> list[Tensor]:
 
 
 def _scan(steps: Float[Tensor, " K"], columns: Float[Tensor, "c K"], orders: int) -> Float[Tensor, "m c K"]:
-    """The sums over all samples up to each, about that sample.
+    """For each sample, the moments about it of all samples up to and including it.
 
-    The samples are cut into runs of equal length, over which the recursion goes at once; what comes before a
-    run is added afterwards.
+    The samples are cut into runs of equal length; the recursion processes all runs at once, and the
+    contribution of earlier runs is added afterwards.
     """
     keys = steps.shape[0]
     length = max(math.isqrt(keys), 1)

@@ -1,10 +1,9 @@
 """Sums over runs of consecutive numbers, as differences of prefix sums that lose no digits.
 
-A plain prefix sum over millions of numbers has an error relative to the sum of all of them, which a
-difference over a few of them inherits. Here the numbers are summed within blocks, and the blocks'
-totals in twice the precision (TwoSum; Ogita, Rump & Oishi, "Accurate sum and dot product", 2005,
-algorithm 4.1). The error of a difference is relative to its own terms and those of the two blocks at its
-ends.
+A plain prefix sum over millions of numbers has an error relative to the sum of all of them, and a
+difference over only a few of them inherits it. Here the numbers are summed within blocks, and the blocks'
+totals in twice the precision (TwoSum; Ogita, Rump & Oishi, "Accurate sum and dot product", 2005, algorithm
+4.1). The error of a difference is relative to its own terms and those of the two blocks at its ends.
 """
 
 from typing import NamedTuple
@@ -25,7 +24,7 @@ class PrefixSums(NamedTuple):
     low: Float[Tensor, " b"]
 
     def between(self, start: "Places", end: "Places") -> Tensor:
-        """The sums from each start up to each end, which is not included."""
+        """The sums from each start up to, but not including, each end."""
         inner = self.inner[end.place] - self.inner[start.place]
         high = self.high[end.block] - self.high[start.block]
         return inner + (high + (self.low[end.block] - self.low[start.block]))
@@ -43,7 +42,7 @@ class Places(NamedTuple):
 
 
 def places(place: Int[Tensor, " Q"]) -> Places:
-    """Places, up to and including the number of numbers."""
+    """Places with their blocks; a place may be as large as the number of numbers."""
     return Places(place, place // BLOCK)
 
 

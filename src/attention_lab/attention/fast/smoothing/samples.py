@@ -1,4 +1,4 @@
-"""What the smoothers take and return."""
+"""The inputs and outputs of the smoothers."""
 
 from typing import NamedTuple
 
@@ -8,14 +8,14 @@ from torch import Tensor
 
 
 class Samples(NamedTuple):
-    """Samples in the order of their only input, or in any order if there are several inputs.
+    """Samples, sorted if they have a single input, otherwise in any order.
 
     Attributes:
-        keys: inputs `[K, d]`, float64, about their centre.
-        values: targets `[K, o]`, about their mean.
+        keys: inputs `[K, d]`, float64, relative to their centre.
+        values: targets `[K, o]`, relative to their mean.
         weights: `[K]`, above 0 and at most 1.
-        single: `[n]`, ascending: the key of each sample that leave-one-out leaves out for that sample.
-        order: `[n]`, the number of each of these samples in the order in which they were given.
+        single: `[n]`, ascending: for each sample, the key to leave out in leave-one-out prediction.
+        order: `[n]`, the original number of each of these samples, in the order in which they were given.
         unit: the weight of one sample in the units of `weights`.
     """
 
@@ -47,9 +47,9 @@ class Smooth(NamedTuple):
     """A smoother `f(x) = sum_j l_j(x) y_j` at some points.
 
     Attributes:
-        mean: f, about the mean of the values `[Q, o]`.
+        mean: f, relative to the mean of the values `[Q, o]`.
         norm: `sum_j l_j^2 / s_j` for the weights s, the variance of f for targets of variance 1 `[Q]`.
-        influence: the weight that a sample of weight 1 at the very point has `[Q]`.
+        influence: the weight that a sample of weight 1 exactly at the point would have `[Q]`.
     """
 
     mean: Float[Tensor, "Q o"]
@@ -62,7 +62,7 @@ def make_samples(
 ) -> Samples:
     """Sort samples of one input, and split those with a weight above 1 in two: one sample, and the rest.
 
-    So leaving out one sample of weight 3 leaves a weight of 2, just as with three equal samples.
+    Leaving out one sample of weight 3 then leaves a weight of 2, just as with three equal samples.
     """
     order = keys[:, 0].argsort(stable=True) if keys.shape[1] == 1 else torch.arange(len(keys))
     keys, values, weights = keys[order], values[order], weights[order]

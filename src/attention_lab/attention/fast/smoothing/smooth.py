@@ -36,14 +36,14 @@ def smooth(
 ) -> Smooth:
     """Local-constant or local-linear kernel regression.
 
-    One input takes O(Q + K): Gaussian kernels by cells within the tolerance, others exactly. Several
-    inputs, or few pairs, take all pairs, in chunks. Where a compact kernel reaches no sample, the
-    estimate is the mean of the nearest ones; where all samples within reach have the same input, or as good
-    as the same, a local line is a local constant.
+    A single input takes O(Q + K): Gaussian kernels use cells within the tolerance, the others are exact.
+    Several inputs, or few pairs, use all pairs, in chunks. Where a compact kernel reaches no sample, the
+    estimate is the mean of the nearest ones. Where all samples within reach have (almost) the same input, a
+    local line becomes a local constant.
 
     Args:
-        samples: what is smoothed.
-        query: points at which to estimate, about the same centre as the samples.
+        samples: the samples to smooth.
+        query: points at which to estimate, relative to the same centre as the samples.
         bandwidth: h of each input.
         kernel: gaussian, epanechnikov, boxcar, laplacian or tricube.
         degree: 0 for local-constant, 1 for local-linear.
