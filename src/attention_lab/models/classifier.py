@@ -1,4 +1,4 @@
-"""Classifiers of sequences: one frame around a self-attention, convolutional or recurrent encoder."""
+"""Classifiers of sequences: one structure around a self-attention, convolutional or recurrent encoder."""
 
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor, nn
@@ -19,10 +19,10 @@ class SequenceClassifier(nn.Module):
     """Embedding, encoder, readout, then a linear layer to the classes.
 
     Args:
-        sizes: classes, and tokens or vectors to read.
+        sizes: number of classes, and the tokens or vectors to read.
         d_model: size of the representations.
         encoder: maps `[B, L, d_model]` and lengths `[B]` to `[B, L, d_model]`.
-        readout: maps that to `[B, d_model]`.
+        readout: maps the encoder's output to `[B, d_model]`.
         scale_embedding: multiply token embeddings by sqrt(d_model).
     """
 
@@ -64,7 +64,7 @@ class MultiHeadClassifier(SequenceClassifier):
 
     Args:
         mechanism: the attention in every head.
-        sizes: classes, and tokens or vectors to read.
+        sizes: number of classes, and the tokens or vectors to read.
         options: see `MultiHeadSpec`.
     """
 
@@ -92,11 +92,11 @@ class MultiHeadClassifier(SequenceClassifier):
 
 
 class ConvolutionalClassifier(SequenceClassifier):
-    """Classifier with a convolutional encoder; attention is used at most in the readout.
+    """Classifier with a convolutional encoder; only the readout may use attention.
 
     Args:
-        mechanism: the attention of readout=attention.
-        sizes: classes, and tokens or vectors to read.
+        mechanism: the attention used by readout=attention.
+        sizes: number of classes, and the tokens or vectors to read.
         d_model: size of the representations, the number of channels of every layer.
         layers: number of layers.
         kernel_size: positions that each kernel spans; odd.
@@ -130,12 +130,12 @@ class ConvolutionalClassifier(SequenceClassifier):
 
 
 class RecurrentClassifier(SequenceClassifier):
-    """Classifier with a bidirectional recurrent encoder; attention is used at most in the readout.
+    """Classifier with a bidirectional recurrent encoder; only the readout may use attention.
 
     Args:
-        mechanism: the attention of readout=attention.
-        sizes: classes, and tokens or vectors to read.
-        d_model: size of the representations; even, half for each direction.
+        mechanism: the attention used by readout=attention.
+        sizes: number of classes, and the tokens or vectors to read.
+        d_model: size of the representations; even, because each direction gets half.
         layers: number of layers.
         cell: `lstm` or `gru`.
         dropout: on the embeddings and the output of each layer.

@@ -22,8 +22,8 @@ class Ensemble(nn.Module):
     .. math:: p(y_t \mid y_{<t}, x) = \frac{1}{M} \sum_{m=1}^{M} p_m(y_t \mid y_{<t}, x)
 
     This is the arithmetic mean of the probabilities, a uniform mixture at every step: the search continues
-    the same prefix in all members (like the ensembles of 1409.3215, section 3.6). It is computed in the log
-    domain. Members may be of any kind and have any attention. They are not trained further.
+    the same prefix in all members (like the ensembles of 1409.3215, section 3.6). The mean is computed in the
+    log domain. Members may be of any kind and have any attention. They are not trained further.
 
     Args:
         members: the models. Their attentions are recorded as `member 1.decoder.attention` and so on.
@@ -83,7 +83,7 @@ class Ensemble(nn.Module):
         return tuple(member.select(own, index) for member, own in zip(self.members, state, strict=True))
 
     def reorder(self, state: tuple[Any, ...], index: Int[Tensor, " N"]) -> tuple[Any, ...]:
-        """The states of the sequences `index`, each of the same source as the one in whose place it comes."""
+        """The states of the sequences `index`, each of the same source as the sequence it replaces."""
         return tuple(member.reorder(own, index) for member, own in zip(self.members, state, strict=True))
 
 
@@ -95,9 +95,9 @@ def mean_of(logits: Sequence[Float[Tensor, "*N V"]]) -> Float[Tensor, "*N V"]:
 
 
 def aligning(model: Writer | Ensemble, weights: Mapping[str, Tensor]) -> Float[Tensor, "B H T S"]:
-    """The recorded weights that are compared with a gold alignment.
+    """The recorded weights to compare with a gold alignment.
 
-    For an ensemble, they are averaged over the heads of each member and then over members: one head in all.
+    For an ensemble, they are averaged over the heads of each member and then over members, leaving one head.
     """
     if not isinstance(model, Ensemble):
         return weights[model.alignment]

@@ -21,7 +21,7 @@ class GraphClassifier(nn.Module):
 
     Args:
         mechanism: the attention in every head.
-        sizes: classes, features of a node, and whether edges are directed.
+        sizes: number of classes, features of a node, and whether edges are directed.
         options: see `GraphSpec`.
     """
 

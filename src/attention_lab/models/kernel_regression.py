@@ -20,22 +20,21 @@ fragment it, so that memory would grow with the number of pairs after all."""
 class KernelRegression(nn.Module):
     """`f(x) = sum_i K(x - x_i) y_i / sum_j K(x - x_j)` (Nadaraya 1964, Watson 1964), as attention.
 
-    Queries are inputs, keys the training inputs and values the training targets. A query that is
-    itself a training sample leaves that sample out, so that fitting the width does not lead to
-    memorisation.
+    Queries are inputs, keys the training inputs and values the training targets. A query that is itself a
+    training sample leaves that sample out; otherwise, fitting the width would lead to memorisation.
 
     With the Gaussian kernel under a plain softmax this takes O(n) memory for any batch size, and O(n) time
-    for a single feature; see `attention.fast.gaussian`. Any other mechanism computes all weights; if there
-    are very many, for some queries at a time, and again in the backward pass.
+    for a single feature; see `attention.fast.gaussian`. Any other mechanism computes all weights. If there
+    are very many, they are computed for some queries at a time, and again in the backward pass.
 
     Args:
         mechanism: a kernel, or any other score, with normaliser and pooling.
-        sizes: features, targets and samples of the training set.
-        scan: start with the kernel width of the smallest leave-one-out error on a logarithmic grid. Always
-            done for a kernel whose error has no gradient w.r.t. the width (boxcar); never if the mechanism
-            sets the width.
-        tolerance: largest error of a prediction of the Gaussian kernel, relative to the largest target; only
-            used with many samples of a single feature. None: rounding errors only.
+        sizes: number of features, targets and samples of the training set.
+        scan: start with the kernel width that has the smallest leave-one-out error on a logarithmic grid.
+            Always done for a kernel whose error has no gradient w.r.t. the width (boxcar); never if the
+            mechanism sets the width.
+        tolerance: largest error of a prediction with the Gaussian kernel, relative to the largest target;
+            used only for many samples of a single feature. None: rounding errors only.
     """
 
     keys: Tensor
@@ -75,7 +74,7 @@ class KernelRegression(nn.Module):
     def forward(
         self, inputs: Float[Tensor, "B d"], index: Int[Tensor, " B"] | None = None
     ) -> Float[Tensor, "B o"]:
-        """Predictions for `inputs`; `index` is each input's row in the training set, -1 if it is not in it.
+        """Predictions for `inputs`; `index` is each input's row in the training set, -1 if it has none.
 
         If no kernel reaches a query, its prediction is 0.
         """
@@ -93,12 +92,12 @@ class KernelRegression(nn.Module):
         return torch.cat([checkpoint(self._attend, *part, use_reentrant=False) for part in parts])
 
     def attend_to_all(self, inputs: Float[Tensor, "B d"]) -> Float[Tensor, "B o"]:
-        """Predictions from the weights of all pairs at once; what `forward` gives, without its fast paths."""
+        """Predictions from the weights of all pairs at once: those of `forward`, without its fast paths."""
         memory = self.attention.remember(self.keys, self.values)
         return self.attention.pool(self.attention.weights(inputs, memory), memory.value)
 
     def _attend(self, inputs: Tensor, index: Tensor | None, start: int) -> Tensor:
-        """The predictions for `inputs`, the queries at positions from `start` on."""
+        """The predictions for `inputs`, which are the queries at positions from `start` on."""
         mask = None if index is None else leave_out_mask(index, len(self.keys))
         memory = self.attention.remember(self.keys, self.values, mask)
         context: Tensor = self.attention(inputs, memory, offset=start)
@@ -118,7 +117,7 @@ class KernelRegression(nn.Module):
         return attention.normalizer.scale if plain else None
 
     def _best_width(self, score: Kernel, steps: int = 200, limit: int = 1000) -> float:
-        """The width of the smallest leave-one-out error on a logarithmic grid over the scales of the data."""
+        """The width of smallest leave-one-out error on a logarithmic grid over the scales of the data."""
         chosen = torch.linspace(
             0, len(self.keys) - 1, min(limit, len(self.keys)), device=self.keys.device
         ).long()
@@ -139,7 +138,7 @@ class KernelRegression(nn.Module):
 
         many = len(self.keys) > 10 * limit
         look_at(range(0, steps, 8 if many else 1))
-        if many and best >= 0:  # slow: refine only around the best
+        if many and best >= 0:  # a full scan is slow: refine only around the best
             look_at(range(max(best - 7, 0), min(best + 8, steps)))
         score.width.copy_(before)
         return widths[best] if best >= 0 else float(before.flatten()[0])

@@ -16,8 +16,8 @@ class LanguageModel(nn.Module):
 
         h = Encoder(E y_1, ..., E y_t),   p(y_{t+1} | y_1 ... y_t) = softmax(W h_t)
 
-    As the encoder is causal, one pass over a sequence gives the distribution after each of its symbols, and
-    padding at its end changes nothing.
+    Because the encoder is causal, one pass over a sequence gives the distribution after each of its symbols,
+    and padding at its end has no effect.
 
     Args:
         mechanism: the attention in every head.
@@ -25,7 +25,7 @@ class LanguageModel(nn.Module):
         options: see `LanguageSpec`.
 
     Attributes:
-        length: the context length, the most symbols that are read at once.
+        length: the context length, the largest number of symbols read at once.
     """
 
     @options_of(LanguageSpec)

@@ -1,4 +1,4 @@
-"""Models with the same number of parameters for every mechanism, so that comparisons are not about size."""
+"""Models with the same number of parameters for every mechanism, for comparisons at equal size."""
 
 from typing import Any
 
@@ -11,18 +11,18 @@ from attention_lab.sizes import TransductionSizes
 
 
 class MatchedSeq2Seq(Seq2Seq):
-    """A `Seq2Seq` with a given number of parameters, whatever its attention takes of them.
+    """A `Seq2Seq` with a given total number of parameters, whatever its attention needs.
 
     A score has between 0 (dot) and 2 h^2 parameters (additive). The rest goes into the embeddings of both
-    sides, whose common size is chosen to bring the count closest to the target; queries, keys, values and
-    states keep `hidden_size`, so that every mechanism compares the same things. The count is linear in the
-    embedding size, and is found from two small models on the meta device.
+    sides, whose common size is chosen to bring the total closest to the target. Queries, keys, values and
+    states keep `hidden_size`, so that every mechanism compares vectors of the same size. The total is linear
+    in the embedding size, and is computed from two small models on the meta device.
 
     Args:
         mechanism: the attention of the decoder.
         sizes: the vocabularies.
-        parameters: target number of parameters; the result differs by at most half of what one unit of
-            embedding size takes.
+        parameters: target number of parameters; the result differs by at most half the parameters of one
+            unit of embedding size.
         embedding_size: must be None, because it follows from `parameters`.
         options: the other options of `Seq2Seq`.
 

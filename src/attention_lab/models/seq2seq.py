@@ -27,7 +27,7 @@ class EncoderDecoder(nn.Module):
     Args:
         encoder: called with sources and their lengths, returns an `Encoded`.
         decoder: the decoder.
-        tagger: also reads the annotations, in training and in rescoring.
+        tagger: also reads the annotations, in training and for rescoring.
 
     Attributes:
         alignment: name of the attention that is compared with a gold alignment.
@@ -45,7 +45,7 @@ class EncoderDecoder(nn.Module):
 
     @property
     def latent(self) -> nn.Module | None:
-        """The pooling of the decoder's attention; if hard, its position is a latent variable in training."""
+        """The pooling of the decoder's attention; if it is hard, training treats its position as latent."""
         return self.decoder.attention.pooling
 
     def forward(
@@ -61,7 +61,7 @@ class EncoderDecoder(nn.Module):
             source: symbols or images, each padded.
             source_lengths: lengths of at least 1; padding beyond them has no effect.
             target: gold symbols that end in EOS, padded; the shift to the right happens here.
-            samples: decode each example this many times in a row, N = samples B, for attention that samples.
+            samples: decode each example this many times, N = samples B, for attention that samples.
         """
         return self.read(self.encode(source, source_lengths), target, samples)
 
@@ -83,7 +83,7 @@ class EncoderDecoder(nn.Module):
     def attend(
         self, encoded: Encoded, target: Int[Tensor, "B T"]
     ) -> tuple[Float[Tensor, "B T V"], Float[Tensor, "B T S"]]:
-        """The logits of `read`, and the attention weights, through which a loss can teach the attention.
+        """The logits of `read`, and the attention weights, so that a loss can act on the attention.
 
         Raises:
             LabError: steps depend on earlier attention.
@@ -98,10 +98,10 @@ class EncoderDecoder(nn.Module):
         source_lengths: Int[Tensor, " B"],
         target: Int[Tensor, "B T"],
     ) -> tuple[Float[Tensor, "B T S"], Float[Tensor, "B T S V"]]:
-        """The probability of every source position at each step, and the logits if only it is attended to.
+        """The probability of every source position at each step, and the logits if only that one is attended.
 
         Raises:
-            LabError: steps depend on earlier attention, so that they cannot be enumerated one by one.
+            LabError: steps depend on earlier attention, so that positions cannot be enumerated step by step.
         """
         if not self.decoder.steps_are_independent:
             raise LabError(
@@ -127,7 +127,7 @@ class EncoderDecoder(nn.Module):
         return state.select(index)
 
     def reorder(self, state: DecoderState, index: Int[Tensor, " N"]) -> DecoderState:
-        """The states of the sequences `index`, each of the same source as the one in whose place it comes."""
+        """The states of the sequences `index`, each of the same source as the sequence it replaces."""
         return state.reorder(index)
 
 
@@ -147,8 +147,8 @@ class Seq2Seq(EncoderDecoder):
         options: see `Seq2SeqSpec`.
 
     Raises:
-        LabError: for a window, a tagger or copying with `memory=final`, which has no annotations; for copying
-            without common symbols, or `tag_input` without tags.
+        LabError: a window, tagger or copying is used with `memory=final`, which has no annotations; copying
+            without common symbols; or `tag_input` without tags.
     """
 
     @options_of(Seq2SeqSpec)

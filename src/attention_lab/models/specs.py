@@ -1,6 +1,7 @@
-"""The options of the models: declared, documented and given defaults in one place.
+"""The options of the models: declared, documented and given their defaults in one place.
 
-A model takes the fields of its spec as options, `Transformer(mechanism, sizes, heads=8)`; see `options_of`.
+A model takes the fields of its spec as options, for example `Transformer(mechanism, sizes, heads=8)`; see
+`options_of`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,14 +19,14 @@ class LayerSpec:
 
     Attributes:
         d_model: size of the representations.
-        heads: heads in each layer.
+        heads: number of heads in each layer.
         layers: number of layers.
         feedforward: hidden size of the feed-forward networks.
         dropout: on the embeddings, the output of each sublayer and in the feed-forward networks.
         attention_dropout: on the attention weights.
 
     Raises:
-        LabError: a size is below 1, or `layers` below 0.
+        LabError: a size is below 1, or `layers` is below 0.
     """
 
     d_model: int
@@ -45,7 +46,7 @@ class GraphSpec(LayerSpec):
     """The options of a `GraphClassifier`.
 
     Attributes:
-        layers: how many edges away a node sees.
+        layers: number of layers, which is how many edges away a node sees.
         attention_dropout: on the attention weights, so that a node sees a random subset of its neighbours.
         self_loops: let every node attend to itself.
     """
@@ -80,7 +81,7 @@ class EncoderSpec(SequenceSpec):
     Attributes:
         layers: number of layers; 0 leaves only the positions and the norm.
         causal: let a position attend only to itself and earlier ones.
-        length: usual number of positions; the maximum for learned positions.
+        length: expected number of positions; the maximum for learned positions.
         prefix: number of leading positions that are not part of the sequence, such as a CLS token.
         grid: rows and columns if the sequence is a picture read line by line.
     """
@@ -99,9 +100,10 @@ class MultiHeadSpec(SequenceSpec):
         layers: number of layers; 0 pools the embedded positions themselves.
         causal: let a position attend only to itself and earlier ones.
         scale_embedding: multiply token embeddings by sqrt(d_model).
-        readout: `mean` or `max` over the positions; the `last` one (or the last ones, if the data has a label
-            for each); `linear`, a learned weight for each position; `attention`, a learned query attends to
-            them; or `cls`, a learned vector before the sequence (1810.04805), after it under a causal mask.
+        readout: `mean` or `max` over the positions; the `last` one (or the last few, if the data has a label
+            for each); `linear`, a learned weight for each position; `attention`, in which a learned query
+            attends to them; or `cls`, a learned vector before the sequence (1810.04805), or after it under a
+            causal mask.
     """
 
     dropout: float = 0.2
@@ -118,7 +120,7 @@ class MultiHeadSpec(SequenceSpec):
 
 @dataclass(frozen=True, kw_only=True)
 class WriterSpec(SequenceSpec):
-    """Layers that read symbols and give logits of symbols.
+    """Layers that read symbols and return logits of symbols.
 
     Attributes:
         scale_embedding: multiply embeddings by sqrt(d_model).
@@ -146,9 +148,10 @@ class TransformerSpec(WriterSpec):
     """The options of a `Transformer`.
 
     Attributes:
-        layers: layers of the encoder.
-        decoder_layers: layers of the decoder; None for as many as the encoder has.
-        positions: for either side; see `SequenceSpec`. Attention from target to source uses no positions.
+        layers: number of layers of the encoder.
+        decoder_layers: number of layers of the decoder; None for as many as the encoder has.
+        positions: for both encoder and decoder; see `SequenceSpec`. Attention from target to source uses no
+            positions.
         ctc_frames: frames per annotation of a `Tagger`, which learns to write the target from the encoder; 0
             for no tagger.
     """
@@ -172,17 +175,17 @@ class RecurrentSpec:
     """Recurrent layers with attention that write symbols.
 
     Attributes:
-        embedding_size: size of the symbol embeddings, on either side.
+        embedding_size: size of the symbol embeddings, in encoder and decoder.
         hidden_size: size of annotations and decoder states.
-        layers: number of layers on either side.
+        layers: number of layers in encoder and decoder.
         cell: `lstm` or `gru`.
         wiring: `bahdanau`, attend before the recurrent step, or `luong`, after it; see `AttentiveDecoder`.
         input_feeding: feed the attentional vector to the next step.
         dropout: on embeddings or features, between layers and before the logits.
-        attention_dropout: on attention weights.
+        attention_dropout: on the attention weights.
 
     Raises:
-        LabError: for an unknown cell or wiring, or a size below 1.
+        LabError: the cell or wiring is unknown, or a size is below 1.
     """
 
     embedding_size: int
@@ -209,14 +212,14 @@ class Seq2SeqSpec(RecurrentSpec):
     """The options of a `Seq2Seq`.
 
     Attributes:
-        hidden_size: even if the encoder is bidirectional, half for each direction.
+        hidden_size: even if the encoder is bidirectional, because each direction gets half.
         residual: add each source symbol's own embedding to its value; see `RecurrentEncoder`.
         bidirectional: whether the encoder reads in both directions, or only from left to right.
         memory: `annotations` of all symbols, or only the encoder's `final` state, which means no attention;
             see `RecurrentEncoder`.
         ctc_frames: frames per annotation of a `Tagger`, which learns to write the target from the encoder; 0
             for no tagger.
-        copy: mix what attention points at into the output; see `Copying`.
+        copy: mix the symbols that attention points at into the output; see `Copying`.
         tag_input: add the embeddings of the source's tags to those of the symbols that the decoder reads, so
             that each query depends on the tags.
     """
@@ -239,7 +242,7 @@ class ImageToSequenceSpec(RecurrentSpec):
     Attributes:
         channels: channels of the first convolution; see `GridEncoder`.
         embedding_size: size of the embeddings of the target symbols.
-        layers: layers of the decoder.
+        layers: number of layers of the decoder.
     """
 
     channels: int = 16
@@ -272,6 +275,6 @@ def check_model(part: Mapping[str, Any]) -> None:
         part: the options, with the model as `_target_`.
 
     Raises:
-        LabError: naming the option.
+        LabError: an option is wrong; the message names it.
     """
     find_spec(SPECS, "attention_lab.models", part)

@@ -19,20 +19,20 @@ from attention_lab.sizes import TransductionSizes
 
 
 class Transformer(nn.Module):
-    """Encoder-decoder of attention alone: `p(y | x) = prod_t p(y_t | y_<t, x)` (1706.03762, section 3).
+    """Encoder-decoder based on attention alone: `p(y | x) = prod_t p(y_t | y_<t, x)` (1706.03762, section 3).
 
     In training, `forward` (which is `encode`, then `read`) gives logits for the gold output. The searches of
     `decoding` write the output symbol by symbol with `start`, `step` and `select`, which cache the keys and
     values of earlier symbols.
 
     Args:
-        mechanism: the attention in every head, on either side and between them.
+        mechanism: the attention in every head of the encoder, the decoder and between them.
         sizes: the vocabularies.
         options: see `TransformerSpec`.
 
     Attributes:
         latent: None, because training has no single attended position as a latent variable.
-        alignment: name of the attention that is compared with a gold alignment, the last one to the source.
+        alignment: name of the attention that is compared with a gold alignment: the last one to the source.
 
     Raises:
         LabError: a size is below 1, `heads` does not divide `d_model`, or the positions are unknown.
@@ -53,7 +53,7 @@ class Transformer(nn.Module):
 
     @property
     def longest(self) -> int:
-        """The longest output, in symbols; limited only by learned positions."""
+        """The longest output, in symbols; limited only by learned positions or scores of positions."""
         tables = [part.length for part in self.decoder.modules() if isinstance(part, Location | QueryFree)]
         tables += [len(part.table) for part in self.decoder.modules() if isinstance(part, Learned)]
         return min(tables, default=2**31)
@@ -97,5 +97,5 @@ class Transformer(nn.Module):
         return state.select(index)
 
     def reorder(self, state: TransformerState, index: Int[Tensor, " N"]) -> TransformerState:
-        """The states of the sequences `index`, each of the same source as the one in whose place it comes."""
+        """The states of the sequences `index`, each of the same source as the sequence it replaces."""
         return state.reorder(index)

@@ -12,15 +12,15 @@ from attention_lab.sizes import BOS, EOS, PAD
 
 
 class TwoWayEnsemble(Ensemble):
-    r"""Models of both directions, which score an entire output together.
+    r"""Models of both directions, which together score complete outputs.
 
     .. math:: \frac{M \log \overrightarrow{p}(y \mid x) + N \log \overleftarrow{p}(y \mid x)}{M + N}
 
-    where the directions are `Ensemble`s of M and N models (after Liu et al. 2016, NAACL, N16-1046). A
-    model that writes from left to right decides the beginning of a word without its end, and the other way
-    round, so that they make different errors. They cannot be stepped together: see `two_way_search`. All
-    that goes step by step, such as `forward`, and the weights that are recorded are those of the models
-    from left to right alone.
+    where the directions are `Ensemble`s of M and N models (after Liu et al. 2016, NAACL, N16-1046). A model
+    that writes from left to right decides the beginning of a word without knowing its end; a model that
+    writes from right to left does the opposite. They therefore make different errors. The two directions
+    cannot advance step by step together: see `two_way_search`. Everything that works step by step, such as
+    `forward`, and the recorded weights come from the left-to-right models alone.
 
     Args:
         members: models that write from left to right.
@@ -55,7 +55,7 @@ class TwoWayEnsemble(Ensemble):
         return min(super().longest, self.right_to_left.longest)
 
     def directions(self, source: Int[Tensor, "B S"]) -> "tuple[Direction, Direction]":
-        """Both directions, with the sources as each reads them: from right to left, tags keep their place."""
+        """Both directions, each with the sources as it reads them: reversed sources keep tags in place."""
         share = len(self.members) / len(self.writers)
         backward = reversed_runs(source, torch.isin(source, self.fixed))
         return (
@@ -68,10 +68,10 @@ class Direction(NamedTuple):
     """One direction of a `TwoWayEnsemble`.
 
     Attributes:
-        model: its models.
-        source: the sources as they read them.
-        share: its share in the score.
-        reverses: whether its outputs are from right to left.
+        model: the models of this direction.
+        source: the sources as these models read them.
+        share: the weight of this direction in the score.
+        reverses: whether the outputs are written from right to left.
     """
 
     model: Ensemble
@@ -80,12 +80,12 @@ class Direction(NamedTuple):
     reverses: bool = False
 
     def outputs(self, ids: Int[Tensor, "*N T"]) -> Int[Tensor, "*N T"]:
-        """Outputs from left to right in the order of this direction, or back."""
+        """Convert outputs from left-to-right order to the order of this direction, or back."""
         return reversed_runs(ids, (ids == PAD) | (ids == EOS)) if self.reverses else ids
 
 
 def reversed_runs(ids: Int[Tensor, "*N T"], fixed: Bool[Tensor, "*N T"]) -> Int[Tensor, "*N T"]:
-    """Each run of symbols reversed, between those that are `fixed`."""
+    """Reverse each run of symbols between those that are `fixed`."""
     places = torch.arange(ids.shape[-1], device=ids.device).expand_as(ids)
     first = torch.where(fixed, places + 1, 0).cummax(-1).values
     last = torch.where(fixed, places - 1, ids.shape[-1] - 1).flip(-1).cummin(-1).values.flip(-1)

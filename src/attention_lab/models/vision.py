@@ -29,7 +29,7 @@ class PictureNorm(nn.Module):
         self.normalize = nn.BatchNorm1d(channels)
 
     def forward(self, x: Float[Tensor, "B c H W"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B c H W"]:
-        """Pictures of widths `lengths`, normalised; zero beyond."""
+        """Pictures of widths `lengths`, normalised; zero beyond their widths."""
         # Computed once, because it synchronises with the GPU.
         inside = lengths_mask(lengths, x.shape[-1]).flatten().nonzero().squeeze(1)
         all_columns = x.permute(0, 3, 1, 2).flatten(0, 1)
@@ -40,16 +40,17 @@ class PictureNorm(nn.Module):
 
 
 class GridEncoder(nn.Module):
-    """Convolutions over a picture; one annotation for each cell of its grid (1502.03044, section 3.1.1).
+    """Convolutions over a picture, with one annotation for each cell of its grid (1502.03044, section 3.1.1).
 
         a_rc = LayerNorm(CNN(x)_rc) + [P_c; P_r]
 
-    with P the sinusoids of 1706.03762, of the column in one half and of the row in the other: the decoder
-    can tell identical cells apart and continue from its last position. The annotations are keys and values.
-    The CNN is a stack of 3 x 3 convolutions, each with normalisation and ReLU, and each but the first with
-    2 x 2 max pooling, until a cell is one feature; a linear map is last. So an annotation sees only its own
-    cell and the eight around it, a square of three by three cells: to read a symbol, a model has to attend to
-    its place. Padding to the right of a picture is set to zero after each layer, so that it has no effect.
+    with P the sinusoids of 1706.03762, of the column in one half and of the row in the other. The decoder
+    can thus distinguish identical cells and continue from its last position. The annotations are keys and
+    values. The CNN is a stack of 3 x 3 convolutions, each with normalisation and ReLU, and all but the
+    first with 2 x 2 max pooling, until a cell is one feature; a linear map comes last. So an annotation
+    sees only its own cell and the eight around it, a square of three by three cells: to read a symbol, a
+    model has to attend to its location. Padding to the right of a picture is set to zero after each layer,
+    so it has no effect.
 
     Cells are numbered down each column, from left to right. The decoder starts from the mean of the
     annotations (section 3.1.2).
@@ -79,7 +80,7 @@ class GridEncoder(nn.Module):
         """Annotations of all cells.
 
         Args:
-            source: ink, 0 to 1.
+            source: amount of ink, from 0 to 1.
             lengths: width of each picture in pixels; padding beyond it has no effect.
         """
         x = source.masked_fill(~lengths_mask(lengths, source.shape[-1]), 0.0).unsqueeze(1)

@@ -1,1 +1,1 @@
-"""Write sequences with a model: greedily, by beam search, as n best, rescored, or by sampling."""
+"""Write sequences with a model: greedy search, beam search, n-best lists, rescoring, or sampling."""

@@ -13,13 +13,13 @@ class NBestBeams(Beams):
 
     Args:
         limits: see `Beams`.
-        size: likewise.
-        length_penalty: likewise.
+        size: see `Beams`.
+        length_penalty: see `Beams`.
         n: number of hypotheses to keep.
 
     Attributes:
-        kept: `[B, n, T]`, the best first, padded; their scores are `kept_scores` `[B, n]`, -inf where there
-            are fewer.
+        kept: `[B, n, T]`, best first, padded; their scores are `kept_scores` `[B, n]`, -inf where fewer than
+            n were found.
     """
 
     def __init__(self, limits: Tensor, size: int, length_penalty: float, n: int) -> None:
@@ -32,7 +32,7 @@ class NBestBeams(Beams):
         return self.kept_scores[:, 0] > -torch.inf
 
     def keep_best(self, scores: Tensor) -> None:
-        """Merge the hypotheses with scores `[B, size]` into the best; the search ends when n are found."""
+        """Merge hypotheses with scores `[B, size]` into the n best; the n-th is the one to beat."""
         batch, count, _ = self.kept.shape
         length = self.written.shape[-1]
         candidates = torch.full((batch, scores.shape[1], self.longest), PAD, device=self.kept.device)
@@ -57,11 +57,11 @@ def n_best_search(
 ) -> tuple[Int[Tensor, "B n T"], Float[Tensor, "B n"]]:
     """The n best hypotheses that a beam search finds for each source, by `log p(Y | X) / lp(Y)`.
 
-    See `beam_search`. The search ends when nothing that is live can be among the n best; a beam smaller than
-    n finds fewer.
+    See `beam_search`. The search ends when no live hypothesis can still be among the n best. A beam smaller
+    than n finds fewer.
 
     Returns:
-        Symbols, each sequence up to EOS and then PAD, the best first, and scores: -inf where there are fewer
+        Symbols, each sequence up to EOS and then PAD, best first, and their scores: -inf if there are fewer
         than n. If no hypothesis ended within `max_length`, the best unfinished ones.
     """
     beams = run_beams(

@@ -23,34 +23,34 @@ def rescore(
     weight: float,
     length_penalty: float = 0.0,
 ) -> tuple[Int[Tensor, "B n T"], Float[Tensor, "B n"]]:
-    r"""The outputs in the order of a score that joins decoder and encoder.
+    r"""Reorder the outputs of a search by a score that combines decoder and encoder.
 
     .. math:: \frac{(1 - \lambda) \log p_{\text{att}}(y \mid x) + \lambda \log p_{\text{ctc}}(y \mid x)}
         {lp(y)}
 
     This is the rescoring of joint CTC/attention decoding (Hori et al. 2017, ACL, P17-1048). The decoder may
-    skip or repeat part of the source; the `Tagger` reads each part once, but writes each symbol without
-    regard to those beside it. In an ensemble, :math:`\log p_{\text{ctc}}` is the mean of the members that
-    have a `Tagger`, of both directions.
+    skip or repeat part of the source; the `Tagger` reads each part exactly once, but writes each symbol
+    independently of its neighbours. In an ensemble, :math:`\log p_{\text{ctc}}` is the mean over all members
+    that have a `Tagger`, of both directions.
 
-    An output that needs more frames than its source has gets the score -inf. Where all of a source's outputs
-    do, as with too few frames per symbol, the decoder alone decides. CTC never learns to write unknown
-    symbols, so it votes against copies of them.
+    An output that needs more frames than its source has gets the score -inf. If this is true of all outputs
+    of a source, for example because there are too few frames per symbol, the decoder alone decides. CTC never
+    learns to write unknown symbols, so it votes against copies of them.
 
     Args:
-        model: the model, or the ensemble, that found the outputs.
+        model: the model or ensemble that found the outputs.
         source: symbols or images, padded.
         source_lengths: their lengths.
-        outputs: of a search, see `n_best_search`.
-        scores: their scores, -inf for outputs that do not count.
+        outputs: the outputs of a search, see `n_best_search`.
+        scores: their scores, -inf for outputs to be ignored.
         weight: lambda, above 0 and at most 1.
         length_penalty: alpha of the search.
 
     Returns:
-        Outputs and scores, the best first.
+        Outputs and scores, best first.
 
     Raises:
-        LabError: there is no `Tagger`.
+        LabError: the model has no `Tagger`.
     """
     check_has_tagger(model)
     if isinstance(model, TwoWayEnsemble):
@@ -83,7 +83,7 @@ def _writers(model: Writer | Ensemble) -> list[Writer]:
 
 
 def _taggers(writers: Sequence[Writer]) -> list[tuple[Writer, Tagger]]:
-    """The models that have a `Tagger`, and it."""
-    # A model of the user's own may not have the attribute.
+    """The models that have a `Tagger`, each with its tagger."""
+    # A user-defined model may lack the attribute.
     found = [(writer, getattr(writer, "tagger", None)) for writer in writers]
     return [(writer, tagger) for writer, tagger in found if tagger is not None]

@@ -1,6 +1,6 @@
-"""Continue a prompt by sampling one symbol after the other.
+"""Continue a prompt by sampling one symbol at a time.
 
-PAD, BOS and the unknown symbol are never written. The caller has to disable dropout: call `model.eval()`.
+PAD, BOS and the unknown symbol are never written. The caller must disable dropout by calling `model.eval()`.
 """
 
 from dataclasses import dataclass
@@ -33,11 +33,11 @@ class Sampling:
 
         p = softmax(x / T)
 
-    restricted to the `top_k` most probable symbols, then to the smallest set of the most probable ones with a
-    total probability of at least `top_p` (the nucleus: 1904.09751, eq. 2 and 3), and renormalised.
+    restricted to the `top_k` most probable symbols, then to the smallest set of most probable symbols whose
+    total probability is at least `top_p` (the nucleus: 1904.09751, eq. 2 and 3), and renormalised.
 
     Attributes:
-        temperature: T; above 1 is flatter, below 1 is sharper, 0 always takes the most probable (greedy).
+        temperature: T; above 1 flattens p, below 1 sharpens it, 0 always takes the most probable (greedy).
         top_k: None for no limit.
         top_p: 1 for no limit.
 
@@ -58,7 +58,7 @@ class Sampling:
             raise LabError(f"task.top_p must be above 0 and at most 1, got {self.top_p}")
 
     def probabilities(self, logits: Float[Tensor, "*shape V"]) -> Float[Tensor, "*shape V"]:
-        """The distribution in float64; of equally probable symbols, the first is preferred."""
+        """The distribution in float64; among equally probable symbols, the first is preferred."""
         logits = logits.double()
         if self.temperature == 0:
             return torch.zeros_like(logits).scatter(-1, logits.argmax(-1, keepdim=True), 1.0)
@@ -91,10 +91,10 @@ def generate(
 ) -> Int[Tensor, "B T"]:
     """Continue each prompt up to EOS or for N symbols; then PAD.
 
-    A sequence does not depend on the rest of its batch: all advance together, and a sequence whose prompt is
-    longer takes its next symbol from the prompt. When more than `model.length` symbols have been written, the
-    model reads them again from a later symbol on, after BOS as usual: it sees at least the last half of its
-    context length.
+    A sequence does not depend on the rest of its batch: all sequences advance together, and one whose prompt
+    is longer takes its next symbol from the prompt. When more than `model.length` symbols have been written,
+    the model starts reading again from a later symbol, after BOS as usual, so that it always sees at least
+    the last half of its context length.
 
     Args:
         model: the model to sample from.

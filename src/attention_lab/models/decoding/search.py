@@ -1,8 +1,8 @@
 """Decode a sequence symbol by symbol: greedily, or by beam search.
 
-Any model with `start`, `step` and `select` can be decoded. PAD and BOS are never written; their
-probability is not redistributed, so that scores are the model's own log-probabilities.
-The caller has to disable dropout: call `model.eval()` first.
+Any model with `start`, `step` and `select` can be decoded. PAD and BOS are never written; their probability
+is not redistributed, so scores are the model's own log-probabilities. The caller must disable dropout by
+calling `model.eval()` first.
 """
 
 from collections.abc import Callable
@@ -26,8 +26,8 @@ Length = int | Tensor
 class Decodable(Protocol[State]):
     """A model of `p(y_t | y_<t, x)` that runs one symbol at a time.
 
-    Beam search is faster if it also has `reorder`, which is like `select` for as many sequences as there are,
-    each replaced by one of the same source, whose memory need not be copied.
+    Beam search is faster if the model also has `reorder`. It is like `select`, but keeps the number of
+    sequences and replaces each one by another of the same source, so that memories need not be copied.
     """
 
     def start(self, source: Tensor, source_lengths: Tensor) -> State:
@@ -49,7 +49,7 @@ def greedy(
 ) -> Int[Tensor, "B T"]:
     """The most probable symbol at each step, up to EOS or `max_length` symbols; then PAD.
 
-    `max_length` is one number for all sources or one for each.
+    `max_length` is a single number for all sources, or one number for each.
     """
     limits = _limits(max_length, source_lengths)
     state = model.start(source, source_lengths)
@@ -77,19 +77,20 @@ def beam_search(
 ) -> tuple[Int[Tensor, "B T"], Float[Tensor, " B"]]:
     """The best hypothesis found for each source, by `log p(Y | X) / lp(Y)` (1609.08144, eq. 14).
 
-    At each step the `beam_size` most probable continuations of a source's live hypotheses are kept, or all
+    At each step, the `beam_size` most probable continuations of a source's live hypotheses are kept, or all
     of them if there are fewer. Hypotheses that end leave the beam and compete for the best; the others stay
     live. A source is done when none of its live hypotheses can still win: log-probabilities only fall, so
-    the bound is the current one divided by the most favourable penalty still possible. With a beam of one
-    this is greedy search.
+    the bound is the current one divided by the most favourable penalty still possible. A beam of one is
+    greedy search.
 
     Args:
         model: the model to decode.
         source: symbols or images, padded.
         source_lengths: their lengths.
-        max_length: most symbols of a hypothesis, including EOS; one number for all sources or one for each.
-        beam_size: hypotheses kept for each source.
-        length_penalty: alpha of `penalty`; 0 compares log-probabilities, larger favours longer outputs.
+        max_length: maximum length of a hypothesis in symbols, including EOS; one number for all sources or
+            one for each.
+        beam_size: number of hypotheses kept for each source.
+        length_penalty: alpha of `penalty`; 0 compares log-probabilities, larger values favour longer outputs.
 
     Returns:
         Symbols, each sequence up to EOS and then PAD, and scores. If no hypothesis ended within
@@ -106,8 +107,8 @@ class Beams:
     """The hypotheses of each source: the live ones, and the best finished one.
 
     Args:
-        limits: `[B]`, most symbols of each source's hypotheses.
-        size: hypotheses kept for each source.
+        limits: `[B]`, the maximum length of each source's hypotheses.
+        size: number of hypotheses kept for each source.
         length_penalty: alpha of `penalty`.
 
     Attributes:
@@ -133,7 +134,7 @@ class Beams:
             log_probabilities: `[B, n, V]`, of each hypothesis' next symbol.
 
         Returns:
-            `[B, m]`, the numbers of the hypotheses that are continued, and `[B, m]`, their next symbols.
+            `[B, m]`, the indices of the hypotheses that are continued, and `[B, m]`, their next symbols.
         """
         grown = self.live.unsqueeze(-1) + log_probabilities
         symbols = grown.shape[-1]
@@ -143,12 +144,12 @@ class Beams:
         return origin, symbol
 
     def compete(self) -> Tensor:
-        """Let finished hypotheses compete for the best; `[B, size]`, True for those to stop."""
+        """Let finished hypotheses compete for the best; returns `[B, size]`, True for those to stop."""
         length = self.written.shape[-1]
         scores = self.live / penalty(length, self.length_penalty)
         ended = self.written[..., -1] == EOS
         self.keep_best(scores.masked_fill(~ended, -torch.inf))
-        # At the limit, if nothing has finished, an unfinished output is better than none.
+        # At the maximum length, if nothing has finished, an unfinished output is better than none.
         last = (self.limits == length).unsqueeze(-1)
         settled = ~last | self.has_finished().unsqueeze(-1)
         self.keep_best(scores.masked_fill(settled, -torch.inf))
@@ -175,7 +176,7 @@ class Beams:
         return trimmed(self.best), self.best_score
 
     def keep_best(self, scores: Tensor) -> None:
-        """Replace each source's best hypothesis by the one with the largest score `[B, size]`, if better."""
+        """Replace each source's best hypothesis by the one with the highest score `[B, size]`, if better."""
         score, beam = scores.max(-1)
         better = score > self.best_score
         candidate = torch.full_like(self.best, PAD)
@@ -191,7 +192,7 @@ def run_beams(
     max_length: int | Tensor,
     make: Callable[[Tensor], Kept],
 ) -> Kept:
-    """Decode with the beams that `make` gives for each source's most symbols; see `beam_search`."""
+    """Decode with the beams that `make` creates from each source's maximum length; see `beam_search`."""
     beams = make(_limits(max_length, source_lengths))
     state = model.start(source, source_lengths)
     tokens = torch.full((len(source),), BOS, device=source.device)
@@ -204,7 +205,7 @@ def run_beams(
         unfinished = beams.unfinished()
         if not len(unfinished):
             break
-        # Leaving sources out takes copies of the others' memories.
+        # Leaving out finished sources means copying the memories of the others.
         kept = unfinished if len(unfinished) < _WORTH_LEAVING_OUT * len(decoded) else decoded
         rows = (torch.searchsorted(decoded, kept).unsqueeze(-1) * count + origin[kept]).flatten()
         same = len(kept) == len(decoded) and origin.shape[1] == count
@@ -214,7 +215,7 @@ def run_beams(
 
 
 def _spread(log_probabilities: Tensor, decoded: Tensor, beams: Beams) -> Tensor:
-    """The log-probabilities `[b, n, V]` of the `decoded` sources as those of all; others are finished."""
+    """Expand the log-probabilities `[b, n, V]` of the `decoded` sources to all sources; the rest are done."""
     batch = len(beams.live)
     if len(decoded) == batch:
         return log_probabilities
@@ -241,7 +242,7 @@ def penalized(scores: Float[Tensor, "*N"], outputs: Int[Tensor, "*N T"], alpha: 
 def best_first(
     outputs: Int[Tensor, "B n T"], scores: Float[Tensor, "B n"]
 ) -> tuple[Int[Tensor, "B n T"], Float[Tensor, "B n"]]:
-    """Outputs and scores in the order of the scores; NaN counts as -inf."""
+    """Sort outputs and scores by score, best first; NaN counts as -inf."""
     scores, order = scores.nan_to_num(-torch.inf, neginf=-torch.inf).sort(dim=1, descending=True, stable=True)
     return outputs.gather(1, order.unsqueeze(-1).expand_as(outputs)), scores
 
@@ -262,7 +263,7 @@ def _step(model: Decodable[State], tokens: Tensor, state: State) -> tuple[Tensor
 
 
 def _limits(max_length: int | Tensor, source_lengths: Tensor) -> Tensor:
-    """The largest number of symbols of each source's output."""
+    """The maximum length of each source's output, in symbols."""
     limits = max_length if isinstance(max_length, Tensor) else torch.full_like(source_lengths, max_length)
     _check(max_length=int(limits.min()))
     return limits

@@ -20,22 +20,22 @@ def two_way_search(
     beam_size: int,
     length_penalty: float = 0.0,
 ) -> tuple[Int[Tensor, "B n T"], Float[Tensor, "B n"]]:
-    """The outputs that a beam search finds in either direction, by the scores of both.
+    """The outputs that a beam search finds in either direction, ranked by the scores of both.
 
     This is the joint search of Liu et al. (2016, NAACL, N16-1046): the union of both n-best lists, rescored
-    by both directions; for their shares see `TwoWayEnsemble`.
+    by both directions. `TwoWayEnsemble` gives the weight of each direction.
 
     Args:
         model: the models.
         source: symbols, padded.
         source_lengths: their lengths.
-        max_length: most symbols of an output, including EOS; one number or one for each source.
-        beam_size: hypotheses in each direction.
+        max_length: maximum length of an output in symbols, including EOS; one number, or one for each source.
+        beam_size: number of hypotheses in each direction.
         length_penalty: alpha of `penalty`.
 
     Returns:
-        Symbols from left to right, each sequence up to EOS and then PAD, the best first, and scores: -inf
-        for outputs that do not count, such as the second copy of one that both directions found.
+        Symbols from left to right, each sequence up to EOS and then PAD, best first, and scores: -inf for
+        outputs to be ignored, such as the second copy of one that both directions found.
     """
     directions = model.directions(source)
     found, scored = [], []
@@ -61,7 +61,7 @@ def _log_likelihood(
     members = direction.model.members
     encoded = [member.encode(direction.source, source_lengths) for member in members]
     each = []
-    for target in direction.outputs(outputs).unbind(1):  # one after the other needs the memory of one
+    for target in direction.outputs(outputs).unbind(1):  # one at a time, to save memory
         logits = [member.read(memory, target) for member, memory in zip(members, encoded, strict=True)]
         symbols = mean_of(logits).gather(-1, target.unsqueeze(-1)).squeeze(-1)
         each.append(symbols.masked_fill(target == PAD, 0.0).sum(-1))

@@ -1,4 +1,4 @@
-"""Trained models as graphs for `torch.export`: tensors in and out, of any batch size and length."""
+"""Trained models as graphs for `torch.export`: tensors in and out, for any batch size and length."""
 
 from attention_lab.models.exporting.graphs import Graph, graphs_of
 

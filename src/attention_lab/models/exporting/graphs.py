@@ -1,4 +1,4 @@
-"""Which graphs a model becomes, with example inputs and what they are compared with."""
+"""The graphs that a model is exported as, with example inputs and the expected outputs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -31,12 +31,12 @@ class Graph:
 
     Attributes:
         name: of its file; empty if it is the model's only one.
-        module: takes and returns tensors alone.
-        inputs: names of what it takes.
-        outputs: names of what it returns.
-        make: example inputs for a batch size and a length; equal arguments give equal inputs.
-        expected: what the model itself gives for such inputs.
-        longest: the longest input, for a step with the symbols before it; None: any.
+        module: takes and returns only tensors.
+        inputs: names of its inputs.
+        outputs: names of its outputs.
+        make: makes example inputs for a batch size and a length; equal arguments give equal inputs.
+        expected: computes what the model itself returns for such inputs.
+        longest: the longest input, for a step including the symbols before it; None: no limit.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Graph:
 
 
 class _Call(nn.Module):
-    """A function of a model as a module, which owns the model's parameters."""
+    """A function of a model, wrapped as a module that owns the model's parameters."""
 
     def __init__(self, model: nn.Module, function: Callable[..., Tensors]) -> None:
         super().__init__()
@@ -63,10 +63,10 @@ class _Call(nn.Module):
 
 @torch.no_grad()
 def graphs_of(model: nn.Module) -> list[Graph]:
-    """The graphs of a trained model: one, or the encoder and one step of the decoder.
+    """The graphs of a trained model: a single one, or the encoder and one step of the decoder.
 
     Raises:
-        LabError: the model has no graph that is of use elsewhere.
+        LabError: the model cannot be exported as a graph that is useful elsewhere.
     """
     model = model.eval()
     match model:
@@ -145,7 +145,7 @@ def _regression(model: KernelRegression) -> Graph:
 
 
 def _writer(model: Seq2Seq | Transformer) -> list[Graph]:
-    """The encoder, which gives the state before the first symbol, and one step of the decoder."""
+    """The encoder, which returns the state before the first symbol, and one step of the decoder."""
     if isinstance(model, Seq2Seq) and isinstance(model.decoder.attention.pooling, Monotonic):
         raise LabError("pooling=monotonic is not exported: its steps pass on a table of all symbols")
     own = scanned(model)
@@ -166,7 +166,7 @@ def _writer(model: Seq2Seq | Transformer) -> list[Graph]:
         return logits, *states.tensors(state)
 
     def make_step(batch: int, length: int) -> Tensors:
-        """A step after as many others as the source has symbols but one: none for a source of one symbol."""
+        """A step after `length - 1` others: the first step for a source of one symbol."""
         source, lengths = sources(batch, length)
         network: Any = model
         state = network.start(source, lengths)
@@ -212,7 +212,7 @@ class _RecurrentStates:
         self.names = ("keys", "values", "mask", *parts, *(["readout"] if self.feeds else []), *place)
 
     def tensors(self, state: DecoderState) -> Tensors:
-        """The memory, the layers, and of the rest what there is; the position where a window needs it."""
+        """The memory, the layers, and the optional parts in use; the position if a window needs it."""
         keys, value, mask, _ = state.memory
         mask = keys.new_ones(keys.shape[0], 1, keys.shape[1], dtype=torch.bool) if mask is None else mask
         layers = [part for layer in state.layers for part in layer]
@@ -221,7 +221,7 @@ class _RecurrentStates:
         return (keys, value, mask, *layers, *readout, *place)
 
     def state(self, tensors: Sequence[Tensor]) -> DecoderState:
-        """The state of such tensors."""
+        """The state, rebuilt from its tensors."""
         keys, value, mask, *rest = tensors
         layers = []
         for size in self.layers:
@@ -235,7 +235,7 @@ class _RecurrentStates:
 
 
 class _TransformerStates:
-    """The state of a Transformer's decoder as tensors; its position is how many symbols are cached."""
+    """The state of a Transformer's decoder as tensors; its position is the number of cached symbols."""
 
     def __init__(self, model: Transformer) -> None:
         self.layers = len(model.decoder.layers)
@@ -257,7 +257,7 @@ class _TransformerStates:
         return (mask, *sides, *cached)
 
     def state(self, tensors: Sequence[Tensor]) -> TransformerState:
-        """The state of such tensors. A single query sees all that is cached, so that no order is needed."""
+        """The state, rebuilt from its tensors. A single query may see all cached keys: no causal mask."""
         mask, sides, cached = tensors[0], tensors[1 : 2 * self.layers + 1], tensors[2 * self.layers + 1 :]
         source = (Memory(sides[n], sides[n + 1], mask) for n in range(0, len(sides), 2))
         written = (Memory(cached[n], cached[n + 1], None) for n in range(0, len(cached), 2))
@@ -271,13 +271,13 @@ def _source_embedding(model: Seq2Seq | Transformer) -> nn.Module:
 
 
 def _longest_input(model: SequenceClassifier) -> int | None:
-    """The longest sequence that a classifier reads; its positions include a class token's."""
+    """The longest sequence that a classifier reads; a class token takes one of its positions."""
     longest = _longest(model)
     return None if longest is None else longest - isinstance(model, MultiHeadClassifier)
 
 
 def _longest(model: nn.Module) -> int | None:
-    """The longest sequence for which there are positions; None if there is no limit."""
+    """The longest sequence that all positional parameters cover; None if there is no limit."""
     limits = [len(part.weight) for part in model.modules() if isinstance(part, FullyConnected)]
     limits += [part.length for part in model.modules() if isinstance(part, Location | QueryFree)]
     limits += [len(part.table) for part in model.modules() if isinstance(part, Learned | Sinusoidal)]

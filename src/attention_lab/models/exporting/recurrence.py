@@ -1,4 +1,4 @@
-"""Recurrent layers whose exported graph is of any length: `torch.export` unrolls those of PyTorch."""
+"""Recurrent layers that export to a graph for any length: `torch.export` unrolls those of PyTorch."""
 
 import copy
 from typing import Any
@@ -19,7 +19,7 @@ class ScannedLayers(nn.Module):
         self.layers = layers
 
     def forward(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
-        """What `layers` computes for inputs `[B, L, d]`, in evaluation."""
+        """The result of `layers` for inputs `[B, L, d]`, in evaluation mode."""
         layers, x = self.layers, x.transpose(0, 1)
         parts = _parts(state, layers, x)
         finals: list[list[Tensor]] = []

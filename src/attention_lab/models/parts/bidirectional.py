@@ -1,4 +1,4 @@
-"""Recurrent encoders: of symbols, for a decoder, and of vectors, for a classifier."""
+"""Recurrent encoders: of symbols for a decoder, and of vectors for a classifier."""
 
 import torch
 from jaxtyping import Float, Int
@@ -18,11 +18,11 @@ def reversal(lengths: Int[Tensor, " B"], size: int) -> Int[Tensor, "B {size}"]:
 
 
 class Bidirectional(nn.Module):
-    """Annotations `[forward h_j; backward h_j]` (1409.0473, eq. 7), each layer over those of the one below.
+    """Annotations `[forward h_j; backward h_j]` (1409.0473, eq. 7), each layer reading the one below.
 
     Each direction has half of `hidden_size`. The backward layer is a forward layer over each sequence
-    reversed within its own length: the states equal those of packed sequences, in two thirds of the
-    time on a CPU, and without synchronising on the lengths on a GPU.
+    reversed within its own length: the states equal those of packed sequences, but take two thirds of the
+    time on a CPU, and need no synchronisation on the lengths on a GPU.
 
     Args:
         input_size: size of the input vectors.
@@ -42,7 +42,7 @@ class Bidirectional(nn.Module):
     def forward(
         self, x: Float[Tensor, "B S d"], lengths: Int[Tensor, " B"]
     ) -> tuple[Float[Tensor, "B S h"], list[Float[Tensor, "B h"]]]:
-        """Annotations, meaningless beyond the lengths, and each layer's last states in both directions."""
+        """Annotations, undefined beyond the lengths, and each layer's last states in both directions."""
         last = lengths - 1
         rows, finals = torch.arange(x.shape[0], device=x.device), []
         order = (reversal(lengths, x.shape[1]) + rows.unsqueeze(-1) * x.shape[1]).flatten()
@@ -56,7 +56,7 @@ class Bidirectional(nn.Module):
 
 
 class OneWay(nn.Module):
-    """Annotations `h_j` of a left-to-right encoder, which has read the sequence up to j (1409.3215).
+    """Annotations `h_j` of a left-to-right encoder that has read the sequence up to j (1409.3215).
 
     Args:
         input_size: size of the input vectors.
@@ -75,7 +75,7 @@ class OneWay(nn.Module):
     def forward(
         self, x: Float[Tensor, "B S d"], lengths: Int[Tensor, " B"]
     ) -> tuple[Float[Tensor, "B S h"], list[Float[Tensor, "B h"]]]:
-        """Annotations, meaningless beyond the lengths, and each layer's last state."""
+        """Annotations, undefined beyond the lengths, and each layer's last state."""
         rows, finals = torch.arange(x.shape[0], device=x.device), []
         for onward in self.forwards:
             x, _ = onward(self.dropout(x))
@@ -84,7 +84,7 @@ class OneWay(nn.Module):
 
 
 def _reorder(x: Float[Tensor, "B S d"], order: Int[Tensor, " BS"]) -> Float[Tensor, "B S d"]:
-    """The vectors of all sequences reordered; it moves entire rows, three times faster than `gather`."""
+    """The vectors of all sequences, reordered; moves entire rows, three times as fast as `gather`."""
     return x.flatten(0, 1).index_select(0, order).view(x.shape)
 
 
@@ -92,27 +92,27 @@ class RecurrentEncoder(nn.Module):
     """Encoder of symbols, bidirectional by default: `[forward h_j; backward h_j]` (1409.0473, eq. 7).
 
     The annotations are the keys. With `residual`, the values are the annotations plus `W e_j` of the symbol's
-    own embedding (1512.03385). Without it, a neighbour's state says as much about a symbol as its own, and a
-    model that writes perfectly may well attend next to the symbol it reads.
+    own embedding (1512.03385). Without it, a neighbour's state can carry as much information about a symbol
+    as its own, and a model that writes perfectly may still attend next to the symbol that it reads.
 
-    With `memory=final` there is only one key and value, the top layer's last state, at the position of the
-    last symbol. Every context is that state, as in encoder-decoders without attention (1406.1078).
+    With `memory=final` the only key and value is the top layer's last state, at the position of the last
+    symbol. Every context is that state, as in encoder-decoders without attention (1406.1078).
 
     Args:
         vocabulary: number of source symbols.
         embedding_size: size of their embeddings.
         hidden_size: size of the annotations; even if bidirectional.
-        layers: number of layers, each over the annotations of the one below.
+        layers: number of layers, each reading the annotations of the layer below.
         cell: `lstm` or `gru`.
         dropout: on embeddings and between layers.
         residual: add the projected embedding of each symbol to its value; no effect with `memory=final`.
         bidirectional: read in both directions; otherwise only from left to right.
         memory: `annotations` of all symbols, or only the `final` state.
-        tags: number of symbols at the end of the vocabulary that are tags; the condition of the decoder is
-            the sum of the embeddings that these have for it. 0 for none.
+        tags: number of tags, which are the last symbols of the vocabulary; 0 for none. Tags have a second
+            embedding, whose sum over a source becomes the condition of the decoder.
 
     Raises:
-        LabError: for an unknown memory, or an odd `hidden_size` that two directions cannot share.
+        LabError: the memory is unknown, or `hidden_size` is odd and two directions cannot share it.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class RecurrentEncoder(nn.Module):
         return Encoded(x, x if own is None else x + own, mask, finals, self._condition(source))
 
     def _condition(self, source: Tensor) -> Tensor | None:
-        """The sum of the embeddings of the tags; padding and letters have the vector 0."""
+        """The sum of the tags' embeddings; padding and letters have the zero vector."""
         if self.tags is None:
             return None
         summed: Tensor = self.tags((source - self.first_tag + 1).clamp_min(0)).sum(1)
@@ -170,13 +170,13 @@ class BidirectionalEncoder(nn.Module):
     """Bidirectional layers over a sequence of vectors, for a classifier.
 
     Args:
-        d_model: size of the representations; even, half for each direction.
+        d_model: size of the representations; even, because each direction gets half.
         layers: number of layers.
         cell: `lstm` or `gru`.
         dropout: on the input, between layers and on the output.
 
     Raises:
-        LabError: for an odd size or an unknown cell.
+        LabError: the size is odd, or the cell is unknown.
     """
 
     def __init__(self, *, d_model: int, layers: int, cell: str, dropout: float = 0.1) -> None:
@@ -189,7 +189,7 @@ class BidirectionalEncoder(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "B L d"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B L d"]:
-        """Representations of all positions; padding beyond a length does not affect those before it."""
+        """Representations of all positions; padding beyond a length does not affect earlier positions."""
         x, _ = self.layers(x.masked_fill(~lengths_mask(lengths, x.shape[1]).mT, 0.0), lengths)
         output: Tensor = self.dropout(x)
         return output

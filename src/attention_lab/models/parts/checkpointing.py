@@ -9,9 +9,9 @@ from attention_lab.attention import Attention
 
 
 def run_layer(layer: nn.Module, attention: Attention, on: bool, *arguments: Any, **options: Any) -> Any:
-    """`layer(...)`; with `on`, in training, only its input is stored and the rest is recomputed.
+    """`layer(...)`; if `on`, training stores only its input and recomputes the rest in the backward pass.
 
-    Not while `attention` is recorded, or its weights would be recorded twice.
+    Disabled while `attention` is recorded, or its weights would be recorded twice.
     """
     if on and layer.training and attention.record is None:
         return checkpoint(layer, *arguments, use_reentrant=False, **options)

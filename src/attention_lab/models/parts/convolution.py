@@ -31,7 +31,7 @@ class ConvolutionLayer(nn.Module):
 
 
 class ConvolutionalEncoder(nn.Module):
-    """A stack of residual convolutions with a final norm; n layers of kernel k see `1 + n (k - 1)` positions.
+    """Residual convolutions and a final norm; n layers of kernel size k see `1 + n (k - 1)` positions.
 
     Args:
         d_model: size of the representations.
@@ -40,7 +40,7 @@ class ConvolutionalEncoder(nn.Module):
         dropout: on the input and the output of each layer.
 
     Raises:
-        LabError: for an even kernel.
+        LabError: the kernel size is even.
     """
 
     def __init__(self, *, d_model: int, layers: int, kernel_size: int, dropout: float = 0.1) -> None:
@@ -55,7 +55,7 @@ class ConvolutionalEncoder(nn.Module):
         self.norm = nn.LayerNorm(d_model)
 
     def forward(self, x: Float[Tensor, "B L d"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B L d"]:
-        """Representations of all positions; padding beyond a length does not affect those before it."""
+        """Representations of all positions; padding beyond a length does not affect earlier positions."""
         hidden = ~lengths_mask(lengths, x.shape[1]).mT
         x = self.dropout(x)
         for layer in self.layers:

@@ -1,4 +1,4 @@
-"""Copying: the output distribution of a decoder mixed with the symbols that its attention points at."""
+"""Copying: mix the output distribution of a decoder with the symbols that its attention points at."""
 
 import torch
 import torch.nn.functional as F
@@ -20,17 +20,16 @@ class Copying(nn.Module):
 
     with the attention weights a, the readout r and its logits l. Where every source symbol can be written
     and the weights sum to one, this is 1704.04368, eq. 9. Weight on a symbol that cannot be written, such as
-    a tag or the end, writes by the softmax. An unknown symbol of the source is copied as unknown; the
-    codec then writes the unknown symbols of the source in its place, in their order.
+    a tag or the end, goes to the softmax instead. An unknown source symbol is copied as unknown; the codec
+    then replaces unknown symbols in the output by those of the source, in order.
 
-    The pointer m is what attention makes of one-hot values, so that each score, normaliser, window and
-    pooling has one: `extend` appends the one-hot vectors to the values, `split` takes the pointer from the
-    context.
+    The pointer m is the context of one-hot values, so every score, normaliser, window and pooling has one:
+    `extend` appends the one-hot vectors to the values, `split` takes the pointer from the context.
 
     Args:
         size: size of the readouts.
         vocabulary: V, number of target symbols.
-        targets: for each source symbol, the target symbol that is the same, or 0 if there is none.
+        targets: for each source symbol, the identical target symbol, or 0 if there is none.
     """
 
     targets: Tensor
@@ -44,14 +43,14 @@ class Copying(nn.Module):
         self.register_buffer("targets", targets, persistent=False)
 
     def extend(self, encoded: Encoded, source: Int[Tensor, "B S"]) -> Encoded:
-        """The encoded source with the symbol of each position, if it can be written, beside its value."""
+        """Append to each value the one-hot vector of its symbol, if that symbol can be written."""
         symbols = self.targets[source]
         pointers = F.one_hot(symbols, self.vocabulary) * (symbols > 0).unsqueeze(-1)
         values = torch.cat([encoded.values, pointers.to(encoded.values.dtype)], -1)
         return encoded._replace(values=values)
 
     def split(self, context: Float[Tensor, "*N c"]) -> tuple[Float[Tensor, "*N h"], Float[Tensor, "*N V"]]:
-        """The context of the values themselves, and the pointer; both also of the values of `extend`."""
+        """The context itself, and the pointer; also splits the values made by `extend`."""
         size = context.shape[-1] - self.vocabulary
         return context[..., :size], context[..., size:]
 

@@ -16,13 +16,13 @@ from attention_lab.models.specs import RecurrentSpec
 
 
 class DecoderState(NamedTuple):
-    """The state of a decoder for N sequences; passed explicitly, never hidden.
+    """The state of a decoder for N sequences; passed explicitly, never stored in the model.
 
     Attributes:
         memory: the source, prepared for attention.
         layers: `(hidden,)` or `(hidden, cell)` of each layer, `[N, h]`.
         readout: the last attentional vector `[N, h]`, with input feeding.
-        position: number of steps done, which is the position of the next query.
+        position: number of completed steps, which is the position of the next query.
         joint: `log p(s, y)` `[N, S, V]` of the last step, if the decoder sums over positions.
         condition: `[N, e]`, added to the embedding of each symbol read; see `Encoded`.
     """
@@ -42,7 +42,7 @@ class DecoderState(NamedTuple):
         )
 
     def reorder(self, index: Int[Tensor, " N"]) -> "DecoderState":
-        """The states of the sequences `index`, each of the same source as the one in whose place it comes."""
+        """The states of the sequences `index`, each of the same source as the sequence it replaces."""
         return self._replace(
             layers=tuple(tuple(x.index_select(0, index) for x in layer) for layer in self.layers),
             readout=None if self.readout is None else self.readout.index_select(0, index),
@@ -53,28 +53,28 @@ class DecoderState(NamedTuple):
 class AttentiveDecoder(nn.Module):
     """Recurrent decoder that attends to a memory at every step, wired in one of two ways.
 
-    `bahdanau`, before the step (1409.0473, A.2.2):
+    `bahdanau` attends before the recurrent step (1409.0473, A.2.2):
 
         c_t = attend(h_{t-1}),   h_t = RNN([e_t; c_t], h_{t-1}),   r_t = tanh(W [h_t; c_t] + V e_t + b)
 
-    `luong`, after it (1508.04025, eq. 5):
+    `luong` attends after it (1508.04025, eq. 5):
 
         h_t = RNN(e_t, h_{t-1}),   c_t = attend(h_t),   r_t = tanh(W [h_t; c_t] + b)
 
     with `e_t` the embedding of the previous symbol; the logits are `W_s r_t + b_s`. The readout of the
-    first is like that of the second, where the paper has a maxout of `U h_{t-1} + V e_t + C c_t`. With
-    input feeding `r_{t-1}` is an additional input of the RNN, `r_0 = 0` (1508.04025, section 3.3). Several
-    layers are stacked, and the top one attends.
+    first wiring is like that of the second, where the paper has a maxout of `U h_{t-1} + V e_t + C c_t`.
+    With input feeding, `r_{t-1}` is an additional input of the RNN, `r_0 = 0` (1508.04025, section 3.3).
+    Several layers are stacked, and the top one attends.
 
-    Everything that needs no loop is done for all steps at once: the embeddings with their contributions to
-    gates and readout, the logits, and, without input feeding, the readout; the luong wiring without input
+    Whatever needs no loop is computed for all steps at once: the embeddings with their contributions to
+    gates and readout, the logits, and, without input feeding, the readout. The luong wiring without input
     feeding needs no loop at all.
 
     Args:
         mechanism: the attention.
         vocabulary: number of target symbols.
-        spec: its options.
-        copying: mixes what attention points at into the output, which is then log-probabilities.
+        spec: the options of the decoder.
+        copying: mixes the symbols that attention points at into the output, which is then log-probabilities.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class AttentiveDecoder(nn.Module):
 
     @property
     def steps_are_independent(self) -> bool:
-        """Whether no step depends on earlier attention: the luong wiring without input feeding."""
+        """Whether no step depends on earlier attention: true of the luong wiring without input feeding."""
         return self.whole is not None
 
     def start(self, encoded: Encoded) -> DecoderState:
@@ -124,7 +124,7 @@ class AttentiveDecoder(nn.Module):
     def forward(
         self, tokens: Int[Tensor, "N T"], state: DecoderState
     ) -> tuple[Float[Tensor, "N T V"], DecoderState]:
-        """Logits of the symbol after each of T given symbols, and the state after them."""
+        """Logits of the symbol after each of the T given symbols, and the new state."""
         embedded = self._embed(tokens, state)
         run = self._loop if self.whole is None else self._at_once
         readouts, pointers, state = run(embedded, state)
@@ -133,9 +133,9 @@ class AttentiveDecoder(nn.Module):
     def attend(
         self, tokens: Int[Tensor, "N T"], state: DecoderState
     ) -> tuple[Float[Tensor, "N T V"], Float[Tensor, "N T S"]]:
-        """The logits of `forward` with the attention weights, which have gradients here.
+        """The logits of `forward`, and the attention weights with gradients.
 
-        Only if `steps_are_independent`.
+        Available only if `steps_are_independent`.
         """
         hidden, _ = self._states(self._embed(tokens, state), state)
         weights = self.attention.weights(hidden, state.memory, offset=state.position)
@@ -145,13 +145,13 @@ class AttentiveDecoder(nn.Module):
     def enumerate(
         self, tokens: Int[Tensor, "N T"], state: DecoderState
     ) -> tuple[Float[Tensor, "N T S"], Float[Tensor, "N T S V"], DecoderState]:
-        """The probability of each source position, the logits if only it is attended to, and the new state.
+        """The probability of each source position, the logits if only that one is attended, and the state.
 
-        Only if `steps_are_independent`.
+        Available only if `steps_are_independent`.
         """
         hidden, layers = self._states(self._embed(tokens, state), state)
         probability = probabilities(self.attention.weights(hidden, state.memory, offset=state.position))
-        # W [h; c] = W_h h + W_c c: one product for the steps, one for the positions, none for their pairs.
+        # W [h; c] = W_h h + W_c c: one product for the steps, one for the positions, none for all pairs.
         of_step, of_position = self.readout.weight.chunk(2, -1)
         steps = F.linear(hidden, of_step, self.readout.bias)
         values, pointers = self._split(state.memory.value)
@@ -161,16 +161,16 @@ class AttentiveDecoder(nn.Module):
         return probability, logits, after
 
     def _embed(self, tokens: Tensor, state: DecoderState) -> Tensor:
-        """What the cells read, `[T, N, e]`: so each step is contiguous."""
+        """The inputs of the cells, `[T, N, e]`, so that each step is contiguous."""
         embedded = self.embedding(tokens.t())
         return self.dropout(embedded if state.condition is None else embedded + state.condition)  # type: ignore[no-any-return]
 
     def _split(self, context: Tensor) -> tuple[Tensor, Tensor | None]:
-        """The context of the values themselves, and what attention points at."""
+        """The context itself, and the pointer if there is copying."""
         return (context, None) if self.copying is None else self.copying.split(context)
 
     def _write(self, readouts: Tensor, pointers: Tensor | None) -> Tensor:
-        """The logits of readouts, or, with copying, log-probabilities."""
+        """The logits for the readouts or, with copying, log-probabilities."""
         readouts = self.dropout(readouts)
         logits: Tensor = self.output(readouts)
         if self.copying is None:
@@ -232,7 +232,7 @@ class AttentiveDecoder(nn.Module):
         contexts: list[Tensor],
         pointers: list[Tensor],
     ) -> None:
-        """Attend with the top layer's state; the context, and what is pointed at, are appended."""
+        """Attend with the top layer's state; append the context, and the pointer if there is one."""
         context, pointer = self._split(self.attention(layers[-1][0].unsqueeze(1), memory, offset=position))
         contexts.append(context.squeeze(1))
         if pointer is not None:

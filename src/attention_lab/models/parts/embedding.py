@@ -14,7 +14,7 @@ class ScaledEmbedding(nn.Embedding):
     """Token embedding times sqrt(d_model) (1706.03762, section 3.4).
 
     The table is initialised with standard deviation d^-1/2, so that scaled entries have variance 1, the scale
-    of the sinusoids that are added. With the usual N(0, 1) the factor would drown the positions.
+    of the sinusoids that are added. With the usual N(0, 1) the factor would drown out the positions.
     Without scaling, the table itself is initialised with variance 1.
     """
 
@@ -32,7 +32,7 @@ class ScaledEmbedding(nn.Embedding):
     def logits(self, x: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape V"]:
         """Products of vectors with the rows of the table: tied input and output embeddings (1608.05859).
 
-        Entries of the table have variance 1/d with scaling and 1 without. In the second case the products are
-        divided by sqrt(d), so that initial logits have a variance of about 1 in both.
+        Entries of the table have variance 1/d with scaling and 1 without. In the latter case the products are
+        divided by sqrt(d), so that initial logits have a variance of about 1 in both cases.
         """
         return F.linear(x, self.weight) * (self.factor / math.sqrt(x.shape[-1]))

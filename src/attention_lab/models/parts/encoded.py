@@ -1,4 +1,4 @@
-"""The output of an encoder, as a decoder takes it."""
+"""The output of an encoder, in the form that a decoder takes."""
 
 from typing import NamedTuple
 
@@ -10,9 +10,9 @@ class Encoded(NamedTuple):
 
     Attributes:
         keys: `[B, S, h]`, compared with the decoder's queries.
-        values: `[B, S, h]`, read by the decoder; like the keys, meaningless where masked.
+        values: `[B, S, h]`, read by the decoder; like the keys, undefined where masked.
         mask: boolean `[B, 1, S]`, False for padding.
-        finals: a summary `[B, h]` for each layer of the decoder, which sets its initial state.
+        finals: for each layer of the decoder, a summary `[B, h]` that sets its initial state.
         condition: `[B, e]`, added to the embedding of each symbol that the decoder reads.
     """
 

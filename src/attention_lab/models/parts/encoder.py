@@ -46,7 +46,7 @@ class EncoderLayer(nn.Module):
     ) -> Float[Tensor, "*B L d"]:
         """The layer's output under a mask `[B, 1, L]` for padding, or `[B, L, L]` for the edges of a graph.
 
-        With a packing, `x` is the rows `[N, d]` of the real positions alone, and there is no mask.
+        With a packing, `x` holds only the rows `[N, d]` of the real positions, and there is no mask.
         """
         x = x + self.dropout(self.attention(self.attention_norm(x), mask, packing=packing, causal=causal))
         return self._feed_forward(x)
@@ -54,7 +54,7 @@ class EncoderLayer(nn.Module):
     def step(
         self, x: Float[Tensor, "B n d"], memory: Memory | None, offset: int
     ) -> tuple[Float[Tensor, "B n d"], Memory]:
-        """The output for n more positions from `offset` on, and the memory for later positions."""
+        """The output for n more positions from `offset` on, and the memory that includes them."""
         normed = self.attention_norm(x)
         more = self.attention.remember(normed, causal=True, offset=offset)
         memory = more if memory is None else memory.extend(more)
@@ -67,7 +67,7 @@ class EncoderLayer(nn.Module):
 
 
 class EncoderState(NamedTuple):
-    """The state of a causal encoder for the N sequences that it has read so far.
+    """The state of a causal encoder for N sequences that it has partly read.
 
     Attributes:
         memories: the keys and values of each layer.
@@ -118,7 +118,7 @@ class Encoder(nn.Module):
     ) -> Float[Tensor, "B L d"]:
         """Representations of all positions, zero beyond a length; padding has no effect.
 
-        Computation on padding is skipped where that pays off: see `attention.fast.packed`.
+        Padding is not computed where skipping it pays off: see `attention.fast.packed`.
         """
         mask = None if lengths is None else lengths_mask(lengths, x.shape[1])
         if mask is None or keeps_all(mask):
@@ -133,9 +133,9 @@ class Encoder(nn.Module):
     def step(
         self, x: Float[Tensor, "B n d"], state: EncoderState | None
     ) -> tuple[Float[Tensor, "B n d"], EncoderState]:
-        """Representations of n more positions after those of `state`, and the state after them.
+        """Representations of n more positions after those of `state`, and the new state.
 
-        However a sequence is split into steps, the result equals that of `forward`.
+        The result equals that of `forward`, however a sequence is split into steps.
 
         Raises:
             ValueError: the encoder is not causal.

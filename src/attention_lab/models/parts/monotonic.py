@@ -18,13 +18,12 @@ class MonotonicDecoder(AttentiveDecoder):
     """`p(y_t | y_<t, x) = sum_s p(s_t = s | y_<t, x) p(y_t | s, y_<t, x)`; the position never goes back.
 
     Because the output of a step depends only on that step's position, the sum over all paths is a recursion
-    over their last position (the forward algorithm): the belief `p(s_{t-1} | y_<t)` gives the prior of `s_t`,
-    and prior times likelihood, once `y_t` is known, gives the next belief. The output is
-    `log p(y_t | y_<t, x)` itself, so that its cross entropy is exactly `-log p(y | x)`. The recorded weights
-    are the priors.
+    over their last position (the forward algorithm). The belief `p(s_{t-1} | y_<t)` gives the prior of `s_t`;
+    prior times likelihood, once `y_t` is known, gives the next belief. The output is `log p(y_t | y_<t, x)`
+    itself, so its cross entropy is exactly `-log p(y | x)`. The recorded weights are the priors.
 
     Raises:
-        LabError: for a wiring in which a step depends on earlier attention.
+        LabError: a step depends on earlier attention in this wiring.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -38,14 +37,14 @@ class MonotonicDecoder(AttentiveDecoder):
     def forward(
         self, tokens: Int[Tensor, "N T"], state: DecoderState
     ) -> tuple[Float[Tensor, "N T V"], DecoderState]:
-        """Log-probabilities of the symbol after each of T given symbols, and the state after them."""
+        """Log-probabilities of the symbol after each of the T given symbols, and the new state."""
         probability, logits, after = self.enumerate(tokens, state)
         log_weights = probability.float().clamp_min(LEAST).log()
         mask = state.memory.mask
         if mask is not None:
             log_weights = log_weights.masked_fill(~mask, NEVER)
         log_likelihood = logits.float().log_softmax(-1)
-        # The recursion needs only the likelihood of what was written; all else is done for all steps at once.
+        # The recursion needs only the likelihood of written symbols; the rest is done for all steps at once.
         written = _of_written(log_likelihood[:, :-1], tokens[:, 1:]).unbind(1)
         belief = self._first_belief(state.joint, tokens[:, 0], log_weights[:, 0])
         priors: list[Tensor] = []
@@ -63,7 +62,7 @@ class MonotonicDecoder(AttentiveDecoder):
         return joint.logsumexp(2), after._replace(joint=joint[:, -1])
 
     def _first_belief(self, joint: Tensor | None, written: Tensor, like: Tensor) -> Tensor:
-        """`log p(s)` of the last position given the symbol written there; initially at the first position."""
+        """`log p(s)` of the last position given the symbol written there; at first, position 0 is certain."""
         if joint is None:
             start = torch.full_like(like, NEVER)
             start[:, 0] = 0.0
@@ -72,6 +71,6 @@ class MonotonicDecoder(AttentiveDecoder):
 
 
 def _of_written(joint: Float[Tensor, "N T S V"], written: Int[Tensor, "N T"]) -> Float[Tensor, "N T S"]:
-    """The part of the symbol that was written at each step."""
+    """Select the entries of the symbol that was written at each step."""
     index = written[:, :, None, None].expand(-1, -1, joint.shape[2], 1)
     return joint.gather(3, index).squeeze(3)

@@ -1,4 +1,4 @@
-"""Readouts: from the representations of a sequence to a single vector."""
+"""Readouts: reduce the representations of a sequence to a single vector."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ class Readout(nn.Module):
     def extend(
         self, x: Float[Tensor, "B L d"], lengths: Int[Tensor, " B"]
     ) -> tuple[Float[Tensor, "B M d"], Int[Tensor, " B"]]:
-        """The encoder's input, and its lengths."""
+        """The encoder's input and its lengths, possibly with added positions."""
         return x, lengths
 
     def labels(self, tokens: list[str]) -> list[str]:
@@ -53,12 +53,12 @@ class Max(Readout):
 
 
 class FullyConnected(Readout):
-    """A fully connected layer over the positions, shared by all features: it has parameters, but no query.
+    """A fully connected layer over the positions, shared by all features: it has parameters but no query.
 
     It starts as the mean over a sequence of full length.
 
     Args:
-        length: the largest number of positions.
+        length: the largest possible number of positions.
     """
 
     def __init__(self, length: int) -> None:
@@ -85,8 +85,8 @@ class ClassToken(Readout):
 
     Args:
         size: size of the representations.
-        at_end: put it after the last position instead of before the first: under a causal mask it can only
-            see all positions from there.
+        at_end: put it after the last position instead of before the first; under a causal mask this is the
+            only place from which it sees all positions.
     """
 
     def __init__(self, size: int, *, at_end: bool) -> None:
@@ -98,7 +98,7 @@ class ClassToken(Readout):
     def extend(
         self, x: Float[Tensor, "B L d"], lengths: Int[Tensor, " B"]
     ) -> tuple[Float[Tensor, "B M d"], Int[Tensor, " B"]]:
-        """The sequence with CLS added, one longer."""
+        """The sequence with CLS added, one position longer."""
         if not self.at_end:
             return torch.cat([self.token.expand(x.shape[0], 1, -1), x], 1), lengths + 1
         x = F.pad(x, (0, 0, 0, 1))
@@ -139,7 +139,7 @@ class Attentive(Readout):
 
 
 class Last(Readout):
-    """The last position of a sequence, or the last few: they are the questions, everything before is context.
+    """The last position of a sequence, or the last few: these are the questions, all before them is context.
 
     Args:
         answers: number of positions to read.
@@ -160,10 +160,10 @@ class Last(Readout):
 def make_readout(
     name: str, mechanism: Mechanism, size: int, sizes: ClassificationSizes, dropout: float
 ) -> Readout:
-    """The readout called `name`, of those that work with any encoder: mean, max, last, linear or attention.
+    """The readout called `name`, one of those for any encoder: mean, max, last, linear or attention.
 
     Raises:
-        LabError: the name is unknown, or the readout gives one answer where the data has several.
+        LabError: the name is unknown, or the readout gives one answer but the data has several.
     """
     if sizes.answers > 1 and name != "last":
         raise LabError(

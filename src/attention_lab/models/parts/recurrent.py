@@ -1,8 +1,8 @@
 """Recurrent layers, and cells that precompute what depends only on known inputs.
 
-The loop of a decoder is the one thing that no batched product can replace, so as little as possible
-is left in it. A late cell gets the part of its gates that comes from inputs known in advance, the
-embeddings of all target steps, precomputed by `early`: one product for the entire target.
+No batched product can replace the loop of a decoder, so as little as possible stays in it. Some inputs are
+known in advance: the embeddings of all target steps. `early` computes their part of a late cell's gates with
+one product for the entire target.
 """
 
 import torch
@@ -63,7 +63,7 @@ class LateCell(nn.Module):
         fill_gates(self.hidden_weight, hidden_size, orthogonal=True)
 
     def early(self, x: Float[Tensor, "*steps e"] | None) -> Float[Tensor, "*steps g"]:
-        """The part of the gates from x and the bias, for any number of steps; without x, only the bias."""
+        """The gates' part from x and the bias, for any number of steps; without x, only the bias."""
         if x is None or self.early_weight is None:
             return self.bias
         return F.linear(x, self.early_weight, self.bias)
@@ -76,7 +76,7 @@ class LateLSTM(LateCell):
         c' = f * c + i * g,   h' = o * tanh(c')
 
     The gates are stored in this order, so that one sigmoid covers three of them. Forget gates start open
-    (bias 1), as Jozefowicz et al. 2015 advise. A step takes one product for all gates.
+    (bias 1), as recommended by Jozefowicz et al. 2015. A step takes one product for all gates.
     """
 
     def __init__(self, early_size: int, late_size: int, hidden_size: int) -> None:

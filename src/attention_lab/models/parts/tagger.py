@@ -1,4 +1,4 @@
-"""A second reading of the source: connectionist temporal classification."""
+"""Connectionist temporal classification: a second way to read the source."""
 
 import torch
 import torch.nn.functional as F
@@ -11,21 +11,21 @@ from attention_lab.sizes import EOS, PAD
 
 
 class Tagger(nn.Module):
-    r"""The target written from left to right by the encoder's annotations alone (Graves et al. 2006).
+    r"""Writes the target from left to right from the encoder's annotations alone (Graves et al. 2006).
 
-    Each annotation gives a few frames; each frame is a symbol or blank, independently of the others:
+    Each annotation gives a few frames; each frame is a symbol or a blank, independently of the others:
 
     .. math:: p(y \mid x) = \sum_{\pi \in B^{-1}(y)} \prod_f p(\pi_f \mid x)
 
     over all sequences :math:`\pi` that become y when repetitions are merged and blanks removed. Trained
     together with the decoder's likelihood (1609.06773, eq. 8), it teaches each annotation what to write at
-    its position. It can also rescore what a beam search finds: see `decoding.rescoring`.
+    its position. It can also rescore the outputs of a beam search: see `decoding.rescoring`.
 
     Args:
         size: size of the annotations.
-        vocabulary: number of target symbols; the padding id serves as blank.
-        frames: frames per annotation, at least the number of target symbols that a source symbol may stand
-            for.
+        vocabulary: number of target symbols; the padding id serves as the blank.
+        frames: frames per annotation, at least the largest number of target symbols that one source symbol
+            may stand for.
         dropout: on the annotations.
 
     Raises:
@@ -53,12 +53,12 @@ class Tagger(nn.Module):
     ) -> Float[Tensor, ""]:
         """`-log p(y | x)` per symbol of each target, averaged over the batch.
 
-        A target that needs more frames than its source has does not count.
+        A target that needs more frames than its source has is ignored.
 
         Args:
             annotations: from the encoder.
             mask: False for padding.
-            target: gold symbols that end in EOS, which is not written here, padded.
+            target: gold symbols, padded; they end in EOS, which the tagger does not write.
         """
         frames, lengths = self._frames(annotations, mask)
         written = (target != PAD).sum(-1) - 1
@@ -75,11 +75,11 @@ class Tagger(nn.Module):
         Args:
             annotations: from the encoder.
             mask: False for padding.
-            outputs: symbols up to EOS, which is not written here, padded.
+            outputs: symbols up to EOS, which the tagger does not write, padded.
         """
         frames, lengths = self._frames(annotations, mask)
         written = outputs.masked_fill(outputs == EOS, PAD)
-        # One by one: together, they would take n copies of the frames.
+        # One at a time: together, they would need n copies of the frames.
         each = [
             F.ctc_loss(frames, one, lengths, (one != PAD).sum(-1), blank=PAD, reduction="none")
             for one in written.unbind(1)
@@ -87,7 +87,7 @@ class Tagger(nn.Module):
         return -torch.stack(each, 1)
 
     def _frames(self, annotations: Tensor, mask: Tensor) -> tuple[Float[Tensor, "F B V"], Int[Tensor, " B"]]:
-        """The log-probabilities of all frames, and how many of them each source has."""
+        """The log-probabilities of all frames, and the number of frames of each source."""
         logits = self(annotations)
         working = torch.promote_types(logits.dtype, torch.float32)
         return logits.log_softmax(-1, dtype=working).transpose(0, 1), mask.sum((1, 2)) * self.frames

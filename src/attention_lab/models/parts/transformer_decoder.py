@@ -1,4 +1,4 @@
-"""Decoder of attention alone (1706.03762): all symbols at once, or one by one with cached keys and values."""
+"""Decoder based on attention alone (1706.03762): all symbols at once, or step by step with a cache."""
 
 from typing import NamedTuple
 
@@ -22,8 +22,8 @@ class DecoderLayer(nn.Module):
 
         x <- x + MHA(LN(x)),   x <- x + MHA(LN(x), source),   x <- x + FFN(LN(x))
 
-    1706.03762, section 3.1, with the norms before the sublayers (2002.04745). Relative positions only act on
-    self-attention: between target and source, differences of positions have no meaning.
+    1706.03762, section 3.1, with the norms before the sublayers (2002.04745). Relative positions act only on
+    self-attention, because differences of positions between target and source have no meaning.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class DecoderLayer(nn.Module):
     def forward(
         self, x: Float[Tensor, "B n d"], source: Memory, written: Memory | None, offset: int
     ) -> tuple[Float[Tensor, "B n d"], Memory]:
-        """The output for n more positions from `offset` on, and the memory for later positions."""
+        """The output for n more positions from `offset` on, and the memory that includes them."""
         normed = self.self_norm(x)
         more = self.self.remember(normed, causal=True, offset=offset)
         written = more if written is None else written.extend(more)
@@ -58,11 +58,11 @@ class DecoderLayer(nn.Module):
 
 
 class TransformerState(NamedTuple):
-    """The state of a decoder for N sequences; passed explicitly, never hidden.
+    """The state of a decoder for N sequences; passed explicitly, never stored in the model.
 
     Attributes:
         source: keys and values of the source in each layer, projected once.
-        written: those of the symbols so far, in each layer; None before the first.
+        written: keys and values of the symbols so far, in each layer; None before the first symbol.
         position: number of symbols read, which is the position of the next one.
     """
 
@@ -75,7 +75,7 @@ class TransformerState(NamedTuple):
         return self.reorder(index)._replace(source=tuple(memory.select(index) for memory in self.source))
 
     def reorder(self, index: Int[Tensor, " N"]) -> "TransformerState":
-        """The states of the sequences `index`, each of the same source as the one in whose place it comes."""
+        """The states of the sequences `index`, each of the same source as the sequence it replaces."""
         written = tuple(None if memory is None else memory.select(index) for memory in self.written)
         return self._replace(written=written)
 
@@ -86,7 +86,7 @@ class TransformerDecoder(nn.Module):
     Args:
         mechanism: the attention in every head.
         vocabulary: number of target symbols.
-        spec: its options.
+        spec: the options of the decoder.
     """
 
     def __init__(self, mechanism: Mechanism, vocabulary: int, spec: WriterSpec) -> None:
@@ -123,7 +123,7 @@ class TransformerDecoder(nn.Module):
     def forward(
         self, tokens: Int[Tensor, "N n"], state: TransformerState
     ) -> tuple[Float[Tensor, "N n V"], TransformerState]:
-        """Logits of the symbol after each of n more symbols, and the new state; any split gives the same."""
+        """Logits after each of n more symbols, and the new state; the same however the symbols are split."""
         x, offset = self.embedding(tokens), state.position
         x = self.dropout(x if self.positions is None else self.positions(x, offset))
         memories = []
