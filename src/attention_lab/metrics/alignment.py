@@ -1,4 +1,4 @@
-"""How well attention agrees with a gold alignment, head by head."""
+"""How well attention agrees with a gold alignment, for each head."""
 
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
@@ -18,7 +18,7 @@ def _check(metric: Fraction, weights: Tensor, alignment: Tensor) -> None:
 
 
 def _as_one(weights: Tensor, alignment: Tensor) -> tuple[Tensor, Tensor]:
-    """Merge several gold positions of a step into the first one, with the total weight."""
+    """Merge several gold positions of a step into the first one, which gets their total weight."""
     if alignment.dim() == 2:
         return weights, alignment
     source = weights.shape[-1]
@@ -33,7 +33,7 @@ def _as_one(weights: Tensor, alignment: Tensor) -> tuple[Tensor, Tensor]:
 class AlignmentAccuracy(Counts):
     """Fraction of the aligned target steps whose largest weight is at a gold source position.
 
-    Of several equal largest weights, the first position counts.
+    If several weights are equally large, the first position counts.
 
     Args:
         heads: number of heads, each with its own value.
@@ -47,10 +47,10 @@ class AlignmentAccuracy(Counts):
         Args:
             weights: attention of each target step over the source.
             alignment: gold source position of each target step, -1 if it has none; or up to G positions
-                that are all right, padded with -1.
+                that are all correct, padded with -1.
 
         Raises:
-            ValueError: the shapes or the heads do not fit.
+            ValueError: the shapes or the number of heads do not match.
         """
         _check(self, weights, alignment)
         gold = alignment.view(*alignment.shape[:2], -1)
@@ -72,10 +72,10 @@ class AlignmentMass(Fraction):
 
         Args:
             weights: see `AlignmentAccuracy.update`.
-            alignment: likewise.
+            alignment: see `AlignmentAccuracy.update`.
 
         Raises:
-            ValueError: the shapes or the heads do not fit.
+            ValueError: the shapes or the number of heads do not match.
         """
         _check(self, weights, alignment)
         weights, alignment = _as_one(weights, alignment)
@@ -91,18 +91,18 @@ class AlignmentErrorRate(Counts):
     .. math:: \mathrm{AER} = 1 - \frac{|A \cap S| + |A \cap P|}{|A| + |S|}, \qquad
         A = \{(t, j) : \alpha_{tj} \ge \text{threshold}\}
 
-    with sure links S and possible links P, of which S is a part (Och & Ney 2003, "A systematic comparison of
+    with sure links S and possible links P, which include S (Och & Ney 2003, "A systematic comparison of
     various statistical alignment models"). For P = S it is 1 - F1.
 
     The threshold is one half because a row is a distribution: a step links the one source position that
-    outweighs all others together, or none if attention is spread out, for any length of the source. With the
-    largest weight alone, as in `AlignmentAccuracy`, even a uniform row would make a link.
+    outweighs all others together, or none if attention is spread out, for any length of the source. If the
+    largest weight always made a link, as in `AlignmentAccuracy`, even a uniform row would have one.
 
-    Target steps without any gold link, such as the end of the sequence, are left out.
+    Target steps without any gold link, such as the end of the sequence, are ignored.
 
     Args:
         heads: number of heads, each with its own value.
-        threshold: the least weight that makes a link, above 0.
+        threshold: the smallest weight that makes a link, above 0.
 
     Raises:
         ValueError: the threshold is not above 0.
@@ -127,11 +127,11 @@ class AlignmentErrorRate(Counts):
         Args:
             weights: attention of each target step over the source.
             alignment: the sure source position of each target step, -1 if it has none; or up to G positions,
-                which count as one with their total weight, filled up with -1.
+                which count as one with their total weight, padded with -1.
             possible: further links that do not count as errors; none by default.
 
         Raises:
-            ValueError: the shapes or the heads do not fit.
+            ValueError: the shapes or the number of heads do not match.
         """
         _check(self, weights, alignment)
         weights, alignment = _as_one(weights, alignment)

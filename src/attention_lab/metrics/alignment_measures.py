@@ -45,7 +45,7 @@ class AlignmentMeasures(nn.Module):
         self._metric("monotonicity", Monotonicity, weights).update(weights, aligned)
 
     def take(self) -> dict[str, Tensor]:
-        """The values by name, over all ranks; empty if no batch was counted. Resets the counts."""
+        """The values by name, over all ranks; empty if nothing was counted. Resets the counts."""
         found = {}
         for name, metric in self.metrics.items():
             assert isinstance(metric, Fraction)

@@ -28,29 +28,29 @@ def bootstrap_interval(
     .. math:: r^* = \frac{\sum_i c_i a_i}{\sum_i c_i b_i}, \qquad
         c \sim \mathrm{Multinomial}(N; \tfrac1N, \dots, \tfrac1N)
 
-    (Efron 1979, "Bootstrap methods: another look at the jackknife"; for error rates of sequences Bisani & Ney
-    2004, "Bootstrap estimates for confidence intervals in ASR performance evaluation".) Entire examples are
-    sampled, with replacement, because errors within an example are dependent. The ends of the interval are
-    the quantiles :math:`(1 \mp \text{level}) / 2` of :math:`r^*` over the resamples.
+    (Efron 1979, "Bootstrap methods: another look at the jackknife"; for error rates of sequences, Bisani &
+    Ney 2004, "Bootstrap estimates for confidence intervals in ASR performance evaluation".) Entire examples
+    are sampled, with replacement, because errors within an example are dependent. The ends of the interval
+    are the quantiles :math:`(1 \mp \text{level}) / 2` of :math:`r^*` over the resamples.
 
     Examples with the same pair (a, b) are interchangeable, and the counts of the *pairs* are multinomial too.
-    So a resample only needs a few counts, for any N, with exactly the same distribution.
+    A resample therefore needs only a few counts, for any N, with exactly the same distribution.
 
-    Where no example has an error, every resample is 0, which says nothing about other examples. Then the
-    upper end is that of the exact binomial interval for 0 of the n examples with :math:`b_i > 0`,
+    If no example has an error, every resample is 0, which says nothing about other examples. The upper end is
+    then that of the exact binomial interval for 0 of the n examples with :math:`b_i > 0`,
 
     .. math:: u = 1 - \left(\frac{1 - \text{level}}{2}\right)^{1/n}
 
     (Clopper & Pearson 1934, "The use of confidence or fiducial limits illustrated in the case of the
-    binomial"), 0.0243 for n = 150 and a level of 0.95. It bounds the share of examples with errors, and so
-    the ratio too, if wrong examples are as long as others and have at most one error per symbol.
+    binomial"), 0.0243 for n = 150 and a level of 0.95. It bounds the share of examples with errors, and hence
+    also the ratio, if wrong examples are as long as others and have at most one error per symbol.
 
     Args:
         numerators: one for each example, such as its edits.
         denominators: one for each example, such as the length of its reference.
         level: share of the resamples within the interval.
         resamples: number of resamples.
-        seed: seed of the resampling; the same examples, in any order, have the same interval.
+        seed: seed of the resampling; the same examples give the same interval in any order.
 
     Returns:
         The interval. Resamples whose denominators sum to 0 are left out.

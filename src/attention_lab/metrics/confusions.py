@@ -30,9 +30,9 @@ class Edit(NamedTuple):
 
 
 class Confusion(NamedTuple):
-    """An edit, its count, and the number of an example with it.
+    """An edit, its count, and the number of an example that contains it.
 
-    It is the first of the examples with the fewest edits in total, which show the edit best.
+    The example is the first of those with the fewest edits in total, which show the edit best.
     """
 
     edit: Edit
@@ -81,8 +81,8 @@ def _table(output: Sequence[int], reference: Sequence[int]) -> Int[np.ndarray, "
 def confusions(pairs: Iterable[tuple[Sequence[int], Sequence[int]]]) -> list[Confusion]:
     """All edits of the pairs (output, reference), most common first.
 
-    Equally common edits are ordered as substitutions, deletions, insertions, each by the ids of their
-    symbols. Examples are numbered from 0.
+    Among equally common edits, substitutions come before deletions and insertions, and each kind is sorted by
+    the ids of the symbols. Examples are numbered from 0.
     """
     counts: Counter[Edit] = Counter()
     clearest: dict[Edit, tuple[int, int]] = {}

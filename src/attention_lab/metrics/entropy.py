@@ -13,7 +13,7 @@ def attention_entropy(
     .. math:: -\sum_k \alpha_k \ln \alpha_k, \qquad 0 \ln 0 = 0
 
     From 0 (one key has all the weight) to ln K (uniform). Values and gradients are finite for weights of 0,
-    which hard and sparse attention give. Half precision is summed in float32.
+    which hard and sparse attention produce. Half-precision weights are summed in float32.
 
     Args:
         weights: attention, nonnegative; rows sum to 1, or to 0 if no key may be attended to.

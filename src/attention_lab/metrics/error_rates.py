@@ -1,4 +1,4 @@
-"""Error rates: distances of decoded sequences from the nearest acceptable one."""
+"""Error rates: distances between decoded sequences and the nearest acceptable one."""
 
 from typing import NamedTuple
 
@@ -32,8 +32,8 @@ def edit_distance(
 
     (Wagner & Fischer 1974, "The string-to-string correction problem"). The table is computed row by row;
     within a row the insertions are a running minimum of :math:`D_{i,j} - j`, so a row takes a few
-    tensor operations for the entire batch. It is exact; `torchmetrics.functional.text.edit_distance` is not,
-    because it only searches a band of 25 cells around the diagonal.
+    tensor operations for the entire batch. The result is exact, unlike that of
+    `torchmetrics.functional.text.edit_distance`, which searches only a band of 25 cells around the diagonal.
 
     Args:
         first: ids; anything beyond the length is ignored.
@@ -56,15 +56,15 @@ def edit_distance(
 
 
 class Nearest(NamedTuple):
-    """For each example, the distance to its nearest reference, and which one that is.
+    """For each example, the nearest reference and the distance to it.
 
-    The nearest reference has the smallest distance; of several, it is the first. Without a reference, all
-    numbers are 0.
+    If several references have the smallest distance, the first counts. Without a reference, all numbers are
+    0.
 
     Attributes:
-        distance: number of edits to the nearest reference.
-        length: number of its symbols, without EOS.
-        slot: its index among the references.
+        distance: number of edits between the output and the nearest reference.
+        length: number of symbols of that reference, without EOS.
+        slot: index of that reference.
         judged: whether there is a reference.
     """
 
@@ -75,7 +75,7 @@ class Nearest(NamedTuple):
 
 
 def nearest(predictions: Int[Tensor, "B T"], references: Int[Tensor, "B R U"]) -> Nearest:
-    """The nearest reference of each prediction; both as in `TokenErrorRate.update`."""
+    """The nearest reference of each prediction; for both arguments see `TokenErrorRate.update`."""
     used = (references != PAD).any(-1)
     judged = used.any(-1)
     if used.shape[1] == 0:
@@ -112,11 +112,10 @@ class SequenceErrorRate(Counts):
 
 
 class TokenErrorRate(Counts):
-    """Sum of edit distances to the nearest references over the sum of their lengths; EOS is left out.
+    """Sum of edit distances to the nearest references, divided by the sum of their lengths, without EOS.
 
-    The nearest reference has the smallest distance; of several, it is the first. The value may exceed 1. If
-    the symbols are phonemes, this is the phoneme error rate (PER). Examples without a reference are not
-    counted.
+    If several references have the smallest distance, the first counts. The value may exceed 1. If the symbols
+    are phonemes, this is the phoneme error rate (PER). Examples without a reference are not counted.
     """
 
     higher_is_better = False

@@ -1,4 +1,4 @@
-"""The base of all metrics here: a numerator and a denominator, both sums."""
+"""The base class of all metrics here: the ratio of two sums."""
 
 import torch
 from torch import Tensor

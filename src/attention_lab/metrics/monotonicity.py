@@ -25,16 +25,17 @@ def monotonicity(weights: Float[Tensor, "*heads Q K"]) -> Float[Tensor, "*heads"
 
     .. math:: \frac{1}{Q - 1} \sum_{t=1}^{Q-1} [\bar\jmath_{t+1} \ge \bar\jmath_t - 10^{-3}]
 
-    1 for a copy, for repetitions and for identical rows, 0 for a reversal, about 1/2 for unrelated rows. It
-    uses the expected position (`expected_positions`) rather than that of the largest weight, which jumps back
-    and forth in a flat row. A step from or to a row without weight is not counted; NaN if no step is counted.
+    The value is 1 for a copy, for repetitions and for identical rows, 0 for a reversal, and about 1/2 for
+    unrelated rows. It uses the expected position (`expected_positions`) instead of that of the largest
+    weight, which jumps back and forth in a flat row. Steps from or to a row without weight are not counted;
+    NaN if no step is counted.
     """
     forward, counted = _steps(weights)
     return forward.sum(-1) / counted.sum(-1)
 
 
 def _steps(weights: Tensor) -> tuple[Tensor, Tensor]:
-    """For each step from one row to the next, whether it does not go back, and whether it counts."""
+    """For each step from one row to the next, whether it does not go back, and whether it is counted."""
     places = expected_positions(weights)
     known = places.isfinite()
     # A comparison with NaN is False.

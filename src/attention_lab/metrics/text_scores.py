@@ -14,15 +14,15 @@ def check_sacrebleu(option: str) -> None:
 
 
 def text_scores(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Corpus BLEU and chrF2, both from 0 to 100; none of no outputs.
+    """Corpus BLEU and chrF2, both from 0 to 100; empty if there are no outputs.
 
-    BLEU is that of Papineni et al. 2002, of up to four words and with the brevity penalty, on the words of
-    sacreBLEU's tokenizer 13a; chrF2 is that of Popović 2015, of up to six characters, with recall twice as
+    BLEU is that of Papineni et al. 2002, for up to four words and with the brevity penalty, on the words of
+    sacreBLEU's tokenizer 13a. chrF2 is that of Popović 2015, for up to six characters, with recall twice as
     important as precision.
 
     Args:
-        outputs: what was written.
-        references: the acceptable texts of each, one or more.
+        outputs: the written texts.
+        references: the acceptable texts for each output, one or more.
     """
     if not outputs:
         return {}

@@ -1,4 +1,4 @@
-"""LightningModules: loss, metrics and pictures for each kind of data; what predicts without Lightning."""
+"""LightningModules: loss, metrics and pictures for each kind of data; also predictors without Lightning."""
 
 from typing import TYPE_CHECKING
 

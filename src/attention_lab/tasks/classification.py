@@ -1,4 +1,4 @@
-"""Classification of sequences, and the base of classifications."""
+"""Classification of sequences, and the base class of all classification tasks."""
 
 from abc import abstractmethod
 from typing import Any
@@ -18,11 +18,11 @@ from attention_lab.tasks.task import Part, Task, check_label_smoothing
 
 
 class LabelPrediction(Task):
-    """Train by cross entropy, evaluate by accuracy.
+    """Trains with cross entropy, evaluates accuracy.
 
     Args:
         model: the classifier.
-        codec: text to tensors and back.
+        codec: converts text to tensors and back.
         label_smoothing: share of the target spread over all classes in training (1512.00567).
         options: see `Task`.
     """
@@ -81,9 +81,9 @@ class Classification(LabelPrediction):
     """Classification of sequences.
 
     Args:
-        model: the classifier, from inputs and lengths to logits. Without a method `position_labels` like that
-            of `SequenceClassifier`, it is assumed to attend to the tokens themselves.
-        codec: text to tensors and back.
+        model: the classifier, from inputs and lengths to logits. If it has no method `position_labels` like
+            that of `SequenceClassifier`, it is assumed to attend to the tokens themselves.
+        codec: converts text to tensors and back.
         options: see `LabelPrediction`.
     """
 
@@ -119,7 +119,7 @@ class Classification(LabelPrediction):
         return result
 
     def _positions(self, tokens: list[str]) -> list[str]:
-        """Labels of the positions attended to: the tokens, and any added by the model's `position_labels`."""
+        """Labels of the attended positions: the tokens, and any that the model's `position_labels` adds."""
         labels = getattr(self.model, "position_labels", list)
         return labels(tokens)
 
@@ -127,7 +127,7 @@ class Classification(LabelPrediction):
         """Labels of the rows and columns of an attention: positions, or numbers if their count differs.
 
         Args:
-            module: its module name.
+            module: the name of the module.
             weights: its weights `[B, H, Q, K]`.
             tokens: labels of an example's tokens.
             longest: length of the longest example.
@@ -144,5 +144,5 @@ class Classification(LabelPrediction):
 
 
 def _cross_entropy(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> Tensor:
-    """The mean over all labels [B] or [B, A] of logits with a last dimension of classes."""
+    """The mean over all labels [B] or [B, A]; the last dimension of the logits is the classes."""
     return F.cross_entropy(logits.flatten(0, -2), labels.flatten(), label_smoothing=smoothing)

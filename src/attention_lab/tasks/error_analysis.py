@@ -1,4 +1,4 @@
-"""Tables of all outputs of a test and of its commonest errors."""
+"""Tables of all outputs of a test and of its most common errors."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,7 +36,7 @@ class ErrorAnalysis(NamedTuple):
     """The errors of a test.
 
     Attributes:
-        commonest: the commonest confusions, for the console.
+        commonest: the most common confusions, for the console.
         worst: row numbers of the wrong examples in the data, those with most edits per symbol first.
     """
 
@@ -52,9 +52,9 @@ def write_error_analysis(
     Args:
         examples: the scored examples, in the order of testing.
         codec: ids to text.
-        split: the part of the data that was tested.
+        split: the tested part of the data.
         folder: the run's folder.
-        unseen: the line about symbols of this part that never occur in training, if there are any.
+        unseen: a line about symbols of this part that never occur in training; empty if there are none.
     """
     judged = _by_row(examples, split)
     table = [("source", "output", "reference", "edits"), *(_texts(codec, one) for one in judged.values())]
@@ -87,7 +87,7 @@ def _write_table(path: Path, rows: Iterable[Sequence[str]]) -> None:
 
 
 def _by_row(judged: Sequence[ScoredExample], split: Split) -> dict[int, ScoredExample]:
-    """The examples by their row in the data; tests go by length."""
+    """The examples by their row in the data; a test goes through them by length."""
     rows = split.lengths.argsort(stable=True)[: len(judged)].tolist()
     return dict(sorted(zip(rows, judged, strict=True)))
 
@@ -120,7 +120,7 @@ def _markdown(
     worst: Sequence[Sequence[str]],
     unseen: str,
 ) -> str:
-    """The commonest confusions and the worst examples as Markdown."""
+    """The most common confusions and the worst examples as Markdown."""
     kinds: Counter[str] = Counter()
     for one in found:
         kinds[one.edit.kind] += one.times

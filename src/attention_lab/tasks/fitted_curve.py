@@ -1,4 +1,4 @@
-"""The curve that a regression of one input has fitted, with what is known besides."""
+"""The curve that a regression of one input has fitted, with the true curve and test samples if known."""
 
 from typing import NamedTuple
 
@@ -13,9 +13,9 @@ from attention_lab.viz.panels import Lines, Series
 
 
 class Curve(NamedTuple):
-    """A fitted function of one input in the data's units, with samples it was fitted to and their mean.
+    """A fitted function of one input in the data's units, with its training samples and their mean.
 
-    `spread` is the standard deviation of the targets about it.
+    `spread` is the standard deviation of the targets about the curve.
     """
 
     x: Tensor
@@ -29,7 +29,7 @@ class Curve(NamedTuple):
 def draw_curve(curve: Curve, codec: RegressionCodec, data: DataModule | None = None) -> Lines:
     """A panel with the curve, a band that holds about 95% of the targets, and the training samples.
 
-    From `data`: the samples of the test, and the true curve where it is known.
+    With `data`, it also shows the test samples and, if known, the true curve.
     """
     band = torch.stack([curve.y - 2 * curve.spread, curve.y + 2 * curve.spread], 1)
     ends = [(low, high) for low, high in band.tolist()]
@@ -45,7 +45,7 @@ def draw_curve(curve: Curve, codec: RegressionCodec, data: DataModule | None = N
     if isinstance(data, RegressionData):
         held_out = data.parts.test[torch.arange(len(data.parts.test))]
         assert isinstance(held_out, RegressionBatch)
-        if bool((held_out.index < 0).all()):  # else it is the training set, evaluated leave-one-out
+        if bool((held_out.index < 0).all()):  # otherwise it is the training set, evaluated leave-one-out
             inputs = codec.restore_inputs(held_out.inputs)[:, 0].numpy()
             targets = codec.restore_targets(held_out.targets)[:, 0].numpy()
             series.append(Series("test samples", inputs, targets, style="gold"))

@@ -1,4 +1,4 @@
-"""Language modelling: learn the next symbol, and continue a prompt."""
+"""Language modelling: learn to predict the next symbol, and continue a prompt."""
 
 import random
 from typing import Any
@@ -23,7 +23,7 @@ LIMIT = 64
 
 
 class Perplexity(MeanMetric):
-    """`exp` of the mean cross entropy, each token counting once."""
+    """`exp` of the mean cross entropy, with every token weighted equally."""
 
     def compute(self) -> Tensor:
         """The perplexity so far."""
@@ -31,20 +31,20 @@ class Perplexity(MeanMetric):
 
 
 class LanguageModeling(Task):
-    """Train by cross entropy on the next symbol; evaluate by perplexity, `exp` of its mean over all symbols.
+    """Trains with cross entropy on the next symbol; evaluates perplexity, `exp` of its mean over all symbols.
 
     A prompt is continued by sampling from the model; see `Sampling`. Samples depend on the number of the
-    example and on `torch.initial_seed()`, which `seed=` sets, but not on the batch: the same prompts are
-    continued in the same way unless the seed changes.
+    example and on `torch.initial_seed()`, which `seed=` sets, but not on the batch: the same prompts get the
+    same continuations unless the seed changes.
 
     Args:
         model: the language model.
-        codec: text to tensors and back.
+        codec: converts text to tensors and back.
         label_smoothing: share of the target spread over all symbols in training (1512.00567).
         temperature: divides the logits when sampling; 0 takes the most probable symbol.
         top_k: sample from this many of the most probable symbols; None for all.
-        top_p: sample from the most probable symbols that together have this probability; 1 for all.
-        max_new_tokens: most symbols to write after a prompt.
+        top_p: sample from the most probable symbols whose total probability is at least this; 1 for all.
+        max_new_tokens: maximum number of symbols to write after a prompt.
         options: see `Task`.
     """
 
@@ -80,7 +80,7 @@ class LanguageModeling(Task):
         )
 
     def training_step(self, batch: LanguageBatch, batch_idx: int) -> Tensor:
-        """Cross entropy of each symbol given those before it."""
+        """Cross entropy of each symbol given the symbols before it."""
         loss = cross_entropy(self.model(batch.tokens[:, :-1]), batch.tokens[:, 1:], self.label_smoothing)
         self.log("train/loss", loss, prog_bar=True, batch_size=len(batch.tokens))
         return loss

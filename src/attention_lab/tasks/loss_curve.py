@@ -13,7 +13,7 @@ TAG = "train/loss"
 def save_losses(log: Path, folder: Path, label: str, kind: Format = "png") -> Path | None:
     """Draw the training loss of each logged step into `folder`; None if there are fewer than two.
 
-    It reads the log rather than losses in memory, so that a resumed run shows all its steps.
+    It reads the log instead of losses in memory, so that a resumed run shows all its steps.
 
     Args:
         log: the folder of the run's event files.

@@ -14,11 +14,11 @@ from attention_lab.tasks.observation import Observation, Sides, make_observation
 class NodeClassification(LabelPrediction):
     """Classification of the nodes of a graph, trained on the labels of the training nodes.
 
-    Training sees all nodes and edges, but not the labels of the other parts.
+    Training sees all nodes and edges, but not the labels of validation and test nodes.
 
     Args:
         model: the classifier.
-        codec: the graph, and node names to tensors and back.
+        codec: the graph; converts node names to tensors and back.
         options: see `LabelPrediction`.
     """
 

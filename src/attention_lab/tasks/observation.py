@@ -1,4 +1,4 @@
-"""An example as a task shows it: its text, and a record of every attention."""
+"""An example as a task shows it: its text, and a record of each attention."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ class Observation(NamedTuple):
     Attributes:
         input: the example as text.
         output: the model's output.
-        expected: the right output; empty if unknown.
+        expected: the correct output; empty if unknown.
         records: weights, mask, labels and more of each attention, in order of execution.
     """
 
@@ -46,8 +46,8 @@ class Sides(NamedTuple):
     """The queries and keys of one attention on one example.
 
     Attributes:
-        queries: labels of the first Q rows, the ones to show.
-        keys: labels of the first K columns.
+        queries: labels of the Q rows to show, which are the first.
+        keys: labels of the K columns to show, which are the first.
         gold: gold key `[Q]` or keys `[Q, G]` of each query, -1 for no key; None if unknown.
         picture: the input, if it is a picture and the keys are its cells.
         x: positions `[Q]` of the queries and `[K]` of the keys, if both are numbers on one axis.
@@ -78,8 +78,8 @@ def make_observation(
         sides: queries and keys of each attention to show, by module name.
         columns: the keys to show, in this order; None for the first ones.
         input: see `Observation`.
-        output: likewise.
-        expected: likewise.
+        output: see `Observation`.
+        expected: see `Observation`.
     """
 
     def shown(heads: Tensor, side: Sides) -> Any:

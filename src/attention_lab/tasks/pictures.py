@@ -28,7 +28,7 @@ Records = Sequence[AttentionRecord]
 
 
 def scale_tops(examples: Iterable[Records]) -> dict[str, float]:
-    """The weight of each place's darkest colour, shared by heads and examples; see `rounded_top`."""
+    """The weight that gets the darkest colour, by place; heads and examples share it. See `rounded_top`."""
     maps: dict[str, list[npt.NDArray[Any]]] = {}
     for records in examples:
         for record in records:
@@ -37,10 +37,10 @@ def scale_tops(examples: Iterable[Records]) -> dict[str, float]:
 
 
 def record_pictures(record: AttentionRecord, top: float) -> Iterator[tuple[str, Image]]:
-    """One picture of a record, with a panel for each head; its name is the module's place.
+    """The pictures of a record, each with its name.
 
-    If the input is a picture: one for each head, with a panel for each query. `top` is the weight of the
-    darkest colour.
+    Usually one picture, named after the module, with a panel for each head. If the input is a picture, one
+    for each head, with a panel for each query. `top` is the weight of the darkest colour.
     """
     place, title = readable(record.module), _title(record)
     if record.picture is not None:
@@ -51,7 +51,7 @@ def record_pictures(record: AttentionRecord, top: float) -> Iterator[tuple[str, 
 
 
 def record_thumbnails(record: AttentionRecord, top: float) -> Iterator[tuple[str, Image]]:
-    """The same pictures for TensorBoard, which shows them small: transparent, with fewer and larger words."""
+    """The same pictures for TensorBoard, which shows them small: transparent, with fewer, larger labels."""
     if record.picture is not None:
         for name, overlay in _overlays(record):
             yield name, draw_overlays(overlay, title=_title(record), maximum=top, themed=True)
@@ -64,7 +64,7 @@ def _title(record: AttentionRecord) -> str:
 
 
 def _overlays(record: AttentionRecord) -> Iterator[tuple[str, Overlay]]:
-    """A name and the weights over the picture for each head."""
+    """For each head, a name and its weights over the picture."""
     assert record.picture is not None
     place, (pixels, cell) = readable(record.module), record.picture
     for number, head in enumerate(record.weights, start=1):
@@ -88,7 +88,7 @@ def _heads(record: AttentionRecord) -> list[Heatmap]:
 
 
 def record_files(record: AttentionRecord, top: float, kind: Format) -> Iterator[tuple[str, bytes]]:
-    """The files of the pictures of a record, with their names."""
+    """The picture files of a record, each with its name."""
     if kind == "png":
         yield from ((name, to_png(picture)) for name, picture in record_pictures(record, top))
         return
@@ -121,7 +121,7 @@ def save_pictures(observations: list[Observation], folder: Path, kind: Format = 
 
 
 def _file_name(text: str, limit: int = 24) -> str:
-    """The words of a text for a file name, a long one cut."""
+    """Turn a text into part of a file name, cut to `limit` characters."""
     return re.sub(r"[^\w-]+", "-", text[: 10 * limit]).strip("-")[:limit].rstrip("-")
 
 

@@ -34,15 +34,15 @@ Reduction = Literal["mean", "sum"]
 
 
 class Regression(Task):
-    """Train by the leave-one-out squared error, evaluate by the mean squared error in the data's units.
+    """Trains with the leave-one-out squared error, evaluates the mean squared error in the data's units.
 
     `train/loo_mse` is the error on the training set with each sample predicted from all others.
 
     Args:
         model: the kernel regression.
-        codec: numbers to standardised tensors and back.
-        reduction: "mean" or "sum" of the squared errors of a batch as the training loss; with a sum, the
-            steps of a given learning rate grow with the number of samples. Metrics are always means.
+        codec: converts numbers to standardised tensors and back.
+        reduction: "mean" or "sum" of the squared errors of a batch as the training loss. With a sum, steps at
+            a given learning rate grow with the number of samples. Metrics are always means.
         options: see `Task`.
     """
 
@@ -62,7 +62,7 @@ class Regression(Task):
         if reduction not in get_args(Reduction):
             raise LabError(f"task.reduction={reduction}: choose mean or sum")
         self.reduction = reduction
-        # A key of a ModuleDict may not be the name of one of its methods, as `train` is.
+        # A key of a ModuleDict must not be the name of one of its methods, such as `train`.
         self.errors = nn.ModuleDict({f"{part}_mse": MeanSquaredError() for part in ("validation", "test")})
 
     @property
@@ -74,7 +74,7 @@ class Regression(Task):
         return width / self.codec.deviation[0] if len(self.codec.inputs) == 1 else width
 
     def setup(self, stage: str) -> None:
-        """Give the model its training set, before there is an optimiser."""
+        """Give the model its training set before the optimiser is created."""
         if stage == "fit":
             training = self.trainer.datamodule.training_set()  # type: ignore[attr-defined]
             self.model.memorize(training.inputs, training.targets)
@@ -98,11 +98,11 @@ class Regression(Task):
         self._update("test", batch, self.model(batch.inputs, self._memorized(batch)))
 
     def on_train_epoch_end(self) -> None:
-        """Log the leave-one-out error after the epoch, as a step may try many widths and keep one."""
+        """Log the leave-one-out error after the epoch, because one step may try many widths."""
         self._log_leave_one_out()
 
     def on_test_epoch_end(self) -> None:
-        """Log the leave-one-out error of the training set for the tested weights."""
+        """Log the leave-one-out error of the training set with the tested weights."""
         self._log_leave_one_out()
 
     @torch.no_grad()
@@ -160,7 +160,7 @@ class Regression(Task):
         return Curve(x, y, spread, drawn_x, drawn_y, mean)
 
     def _variance(self, x: Tensor) -> Tensor:
-        """Of the targets about the curve: squared leave-one-out errors, averaged with the model's weights."""
+        """Variance of the targets about the curve: squared leave-one-out errors, smoothed by the model."""
         values = self.model.values.clone()
         errors = self.model(self.model.keys, torch.arange(len(values), device=values.device)) - values
         try:
@@ -171,13 +171,13 @@ class Regression(Task):
         return variance
 
     def curve_panel(self, data: DataModule | None = None) -> Lines | None:
-        """The fitted curve with its samples, and what the data knows besides; None for several inputs."""
+        """The fitted curve with its samples, and the true curve if known; None for several inputs."""
         curve = self.curve()
         return None if curve is None else draw_curve(curve, self.codec, data)
 
     @property
     def curve_title(self) -> str:
-        """What stands above the fitted curve."""
+        """The title of the fitted curve."""
         return "Kernel regression" + ("" if self.width is None else f", width {self.width:.4g}")
 
     def curve_picture(self, data: DataModule | None = None, *, thumbnail: bool = False) -> Image | None:
@@ -197,7 +197,7 @@ class Regression(Task):
         return tables
 
     def _memorized(self, batch: RegressionBatch) -> Tensor:
-        """Each sample's row in the training set that the model memorised, -1 for other samples."""
+        """Each sample's row in the training set that the model has memorised, -1 for other samples."""
         index = batch.index.clamp(0, len(self.model.keys) - 1)
         same = (self.model.keys[index] == batch.inputs).all(-1) & (
             self.model.values[index] == batch.targets

@@ -1,4 +1,4 @@
-"""Learning-rate schedules, as factors on the optimiser's rate; a step is one optimiser step."""
+"""Learning-rate schedules, as factors on the optimiser's learning rate; a step is one optimiser step."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The score of each test example, and intervals of the error rates."""
+"""The scores of all test examples, and confidence intervals of the error rates."""
 
 from collections.abc import Callable, Sequence
 from itertools import chain, zip_longest
@@ -17,15 +17,16 @@ T = TypeVar("T")
 
 
 class ScoredExample(NamedTuple):
-    """One example: the output and the nearest reference.
+    """One example: the output, the nearest reference, and the edits between them.
 
     Attributes:
         source: the input as text.
         output: ids of the output, without the end symbol.
         reference: ids of the nearest reference, without the end symbol.
-        edits: the edit distance between both.
+        edits: the edit distance between the two.
         unseen: the symbols of the reference that are not in the vocabulary, in order.
-        copyable: those of the source; the unknown symbols of the output are copies of these, in order.
+        copyable: the symbols of the source that are not in the vocabulary, in order; the unknown symbols of
+            the output are copies of these.
     """
 
     source: str
@@ -37,7 +38,7 @@ class ScoredExample(NamedTuple):
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """The symbols of both that are not in the vocabulary of source or target."""
+        """All symbols of reference and source that are not in the vocabulary."""
         return self.unseen + self.copyable
 
     @property
@@ -55,7 +56,7 @@ def score_examples(
         sources: the texts of the sources.
         outputs: ids.
         batch: the batch.
-        vocabulary: that of the outputs.
+        vocabulary: the vocabulary of the outputs.
     """
     references = batch.references
     found = nearest(*told_apart(outputs, batch, vocabulary))
@@ -74,10 +75,10 @@ def score_examples(
 
 
 def told_apart(outputs: Tensor, batch: TransductionBatch, vocabulary: Vocabulary) -> tuple[Tensor, Tensor]:
-    """The ids of outputs `[B, T]` and of the batch's references, for comparison: equal for equal symbols.
+    """The ids of outputs `[B, T]` and of the batch's references, in which equal ids mean equal symbols.
 
-    A symbol that is not in the vocabulary has an id beyond it. The unknown symbols of an output are copies of
-    those of its source, in order; what goes beyond them stays `UNK`, and equals nothing in the references.
+    A symbol that is not in the vocabulary gets an id beyond it. The unknown symbols of an output are copies
+    of those of its source, in order. Any beyond these stay `UNK`, which matches nothing in the references.
     """
     symbols = {
         symbol for one in batch.unseen for symbol in chain(one.copyable, chain.from_iterable(one.references))
@@ -94,7 +95,7 @@ def told_apart(outputs: Tensor, batch: TransductionBatch, vocabulary: Vocabulary
 
 
 def with_unseen(ids: Sequence[int], unseen: Sequence[str], extended: Vocabulary) -> list[int]:
-    """The ids with those of its `unseen` symbols, in order and as far as there are any, in place of `UNK`."""
+    """Replace each `UNK` by the id of the next `unseen` symbol, as long as there are any."""
     own = iter(extended.ids(unseen))
     return [next(own, UNK) if number == UNK else number for number in ids]
 
@@ -102,7 +103,7 @@ def with_unseen(ids: Sequence[int], unseen: Sequence[str], extended: Vocabulary)
 def decoded_texts(
     decode: Callable[[Tensor, Sequence[str]], str], outputs: Tensor, batch: TransductionBatch
 ) -> list[tuple[str, list[str]]]:
-    """The text of each output `[B, T]`, and those of its references."""
+    """The text of each output `[B, T]`, and the texts of its references."""
     texts = []
     for ids, slots, one in zip(outputs.cpu(), batch.references.cpu(), batch.every_unseen, strict=True):
         unseen = one.references or ((),) * len(slots)
@@ -126,7 +127,7 @@ def gather_examples(batches: list[list[T]]) -> list[T]:
 
 
 def error_rate_intervals(judged: Sequence[ScoredExample]) -> dict[str, float]:
-    """95% intervals of both error rates (see `bootstrap_interval`); empty without examples."""
+    """95% intervals of both error rates (see `bootstrap_interval`); empty if there are no examples."""
     if not judged:
         return {}
     edits = np.array([one.edits for one in judged], dtype=np.int64)

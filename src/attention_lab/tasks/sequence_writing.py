@@ -1,4 +1,4 @@
-"""Write sequences with a trained model: the best output, the n best, and the attention behind them."""
+"""Write sequences with a trained model: the best output, the n best, and the attention for each example."""
 
 from collections.abc import Mapping
 from typing import Any, Self, cast
@@ -27,15 +27,15 @@ MOST_BEAMS = 1000
 
 
 class SequenceWriting:
-    """Decoding for anything that has a model and a codec; needs no Lightning.
+    """Decoding for any class with a model and a codec; needs no Lightning.
 
     Attributes:
         model: the sequence-to-sequence model, or several as an `Ensemble`.
-        codec: text to tensors and back.
-        beam_size: beams; 1 is greedy.
-        length_penalty: alpha of 1609.08144, eq. 14; 0 is none.
-        ctc_rescoring: weight of the CTC score of the beam's outputs, see `rescore`; 0 is none.
-        recipe: plain values from which model and preprocessing can be rebuilt.
+        codec: converts text to tensors and back.
+        beam_size: number of beams; 1 is greedy.
+        length_penalty: alpha of 1609.08144, eq. 14; 0 for no penalty.
+        ctc_rescoring: weight of the CTC score of the beam's outputs, see `rescore`; 0 for no rescoring.
+        recipe: plain values from which the model and preprocessing can be rebuilt.
     """
 
     model: Writer | Ensemble
@@ -46,7 +46,7 @@ class SequenceWriting:
     recipe: dict[str, Any]
 
     def decode(self, batch: TransductionBatch, beam_size: int | None = None) -> Tensor:
-        """Output ids `[B, T]`: greedy for one beam, else the best hypothesis of a beam search.
+        """Output ids `[B, T]`: greedy for a single beam, otherwise the best hypothesis of a beam search.
 
         A `TwoWayEnsemble` always searches, with one beam or more in each direction.
         """
@@ -72,8 +72,8 @@ class SequenceWriting:
     def n_best_answers(self, batch: TransductionBatch, n: int) -> list[list[tuple[str, float]]]:
         """The n best outputs of each example, or fewer, each with its score.
 
-        The score is that of `n_best_search`, `two_way_search` or `rescore`. The beam is `beam_size`, or n if
-        that is wider.
+        The score is that of `n_best_search`, `two_way_search` or `rescore`. The number of beams is
+        `beam_size`, or n if n is larger.
         """
         tokens, scores = self._search(batch, max(n, self.beam_size), n)
         return [
@@ -87,7 +87,7 @@ class SequenceWriting:
 
     @torch.no_grad()
     def observe(self, batch: TransductionBatch) -> list[Observation]:
-        """Each example with its decoded output and the weights of every attention that led to it."""
+        """Each example with its decoded output and the weights of every attention that produced it."""
         output = self.decode(batch)
         texts = self._source_texts(batch)
         with recording(self.model) as weights:
@@ -100,7 +100,7 @@ class SequenceWriting:
             queries = self.codec.target_labels(ids, unseen.copyable)
             keys = self.codec.source_labels(source, unseen.source)
             gold = batch.alignment[row, : len(queries)].cpu()
-            # The gold alignment is that of the gold output, and does not apply to a different one.
+            # The gold alignment belongs to the gold output, and does not apply to a different one.
             aligned = bool((gold >= 0).any()) and torch.equal(ids[: len(queries)], target[: len(queries)])
             sides = Sides(queries, keys, gold if aligned else None, self._picture(source))
             result.append(
@@ -131,14 +131,14 @@ class SequenceWriting:
         return tokens[:, :n], scores[:, :n]
 
     def _limits(self, batch: TransductionBatch) -> Tensor:
-        """Most symbols of each output: three for each symbol of the source, and ten."""
+        """Maximum length of each output: three symbols for each symbol of the source, plus ten."""
         limits: Tensor = (3 * batch.source_lengths + 10).clamp_max(self.model.longest)
         return limits
 
     def _sides(self, module: str, sides: Sides) -> Sides:
         """The rows and columns of an attention: target and source, except in a Transformer's self-attention.
 
-        In the decoder's self-attention, rows are the symbols written and columns those read before.
+        In the decoder's self-attention, rows are the written symbols and columns the symbols read before.
         """
         parts = module.split(".")
         if "encoder" in parts:
@@ -157,15 +157,15 @@ class SequenceWriting:
 
 
 class SequencePredictor(SequenceWriting):
-    """A trained model that only predicts: what is left of a `Transduction` without training and testing.
+    """A trained model for prediction only: a `Transduction` without training and testing.
 
     Args:
-        model: see `SequenceWriting`; likewise the others.
-        codec: text to tensors and back.
-        beam_size: beams; 1 is greedy.
+        model: see `SequenceWriting`.
+        codec: see `SequenceWriting`.
+        beam_size: number of beams; 1 is greedy.
         length_penalty: alpha of the length penalty.
         ctc_rescoring: weight of the CTC score.
-        recipe: plain values from which model and preprocessing can be rebuilt.
+        recipe: plain values from which the model and preprocessing can be rebuilt.
     """
 
     def __init__(
@@ -194,12 +194,12 @@ class SequencePredictor(SequenceWriting):
 
 
 def check_beams(option: str, number: int) -> None:
-    """Raise LabError for a number of beams or outputs that is too small or too large."""
+    """Raise LabError if a number of beams or outputs is too small or too large."""
     if not 1 <= number <= MOST_BEAMS:
         raise LabError(f"{option} must be from 1 to {MOST_BEAMS}, got {number}")
 
 
 def check_rescoring(weight: float) -> None:
-    """Raise LabError for a weight of the CTC score that is out of range."""
+    """Raise LabError if a weight of the CTC score is out of range."""
     if not 0 <= weight <= 1:
         raise LabError(f"task.ctc_rescoring must be from 0 to 1, got {weight}")

@@ -1,4 +1,4 @@
-"""The base of all tasks: optimiser, schedule, and checkpoints from which a model can be rebuilt."""
+"""The base class of all tasks: optimiser, schedule, and checkpoints from which a model can be rebuilt."""
 
 import math
 from abc import abstractmethod
@@ -33,9 +33,9 @@ class Task(pl.LightningModule):
     Args:
         model: the network.
         codec: converts raw text to tensors and back.
-        optimizer: makes the optimiser from the parameters; only needed to fit.
+        optimizer: makes the optimiser from the parameters; needed only for training.
         schedule: makes the learning-rate schedule from the optimiser and the number of steps.
-        recipe: plain values stored in every checkpoint, from which model and preprocessing are rebuilt.
+        recipe: plain values stored in every checkpoint, from which the model and preprocessing are rebuilt.
     """
 
     pictures_format: Format = "png"
@@ -66,7 +66,7 @@ class Task(pl.LightningModule):
             return None
         optimizer = self.make_optimizer(parameters)
         if self.trainer.precision == "bf16-mixed":
-            # Lightning does not clip for fused optimisers, which may scale gradients, but not in bfloat16.
+            # Lightning refuses to clip if a fused optimiser may scale gradients; in bfloat16 none does.
             optimizer._step_supports_amp_scaling = False  # type: ignore[attr-defined]
         if self.make_schedule is None:
             return optimizer
@@ -98,11 +98,11 @@ class Task(pl.LightningModule):
         return observations
 
     def write_artifacts(self, folder: Path, data: DataModule, pictures: int) -> list[ConsoleTable]:
-        """Write the files of a test other than metrics; for every task, heatmaps of the probe batch.
+        """Write the files of a test other than metrics: for every task, heatmaps of the probe batch.
 
         Args:
             folder: the run's folder; its logs are closed.
-            data: the data tested on.
+            data: the data of the test.
             pictures: number of examples to draw heatmaps of; 0 for no pictures.
 
         Returns:
@@ -115,6 +115,6 @@ class Task(pl.LightningModule):
 
 
 def check_label_smoothing(share: float) -> None:
-    """Raise LabError for a label smoothing outside [0, 1)."""
+    """Raise LabError if a label smoothing is outside [0, 1)."""
     if not 0 <= share < 1:
         raise LabError(f"task.label_smoothing must be in [0, 1), got {share}")

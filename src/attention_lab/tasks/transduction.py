@@ -41,34 +41,35 @@ ERRORS = {"sequence_error_rate": SequenceErrorRate, "token_error_rate": TokenErr
 
 
 class Transduction(SequenceWriting, Task):
-    """Train by cross entropy on the next symbol; evaluate the sequences that the model decodes by itself.
+    """Trains with cross entropy on the next symbol; evaluates the sequences that the model decodes by itself.
 
     `sequence_error_rate` is the fraction of outputs that equal none of the references (for pronunciations,
-    the word error rate); `token_error_rate` is the Levenshtein distance to the nearest reference divided by
-    its length (the phoneme error rate). Tests also log the ends of their 95% intervals. If the data has a
-    gold alignment, `AlignmentMeasures` compare the weights (under teacher forcing, mean over heads and each
-    head) with it, and `window_error` is its mean distance from the positions that local-p predicts.
+    the word error rate). `token_error_rate` is the Levenshtein distance to the nearest reference divided by
+    the length of that reference (the phoneme error rate). Tests also log the ends of their 95% intervals. If
+    the data has a gold alignment, `AlignmentMeasures` compare the weights with it (under teacher forcing, for
+    the mean over heads and each head). `window_error` is the mean distance between the gold positions and
+    those that local-p predicts.
 
     Args:
         model: the sequence-to-sequence model, or several as an `Ensemble`, which can only be tested. The loss
-            and the attention of a `TwoWayEnsemble` are those of its models from left to right.
-        codec: text to tensors and back.
+            and the attention of a `TwoWayEnsemble` are those of its left-to-right models.
+        codec: converts text to tensors and back.
         label_smoothing: share of the target spread over all symbols in training (1512.00567).
         r_drop: alpha of 2106.14448, eq. 4: the weight of the divergence between two passes under different
-            dropout (the loss is half that of the paper, as a mean over both passes). 0 for one pass, at about
-            half the cost.
-        guidance: weight of the loss that teaches the attention the alignments that the training data has.
+            dropout (the loss is half that of the paper, because it is a mean over both passes). 0 for a
+            single pass, at about half the cost.
+        guidance: weight of the loss that teaches the attention the alignments of the training data.
         ctc: weight of the loss of the model's `Tagger`; above 0 if and only if it has one.
-        beam_size: beams in testing and prediction; 1 is greedy. Validation is always greedy.
-        length_penalty: alpha of 1609.08144, eq. 14; 0 is none.
-        ctc_rescoring: weight, from 0 to 1, of the CTC score among the outputs that a beam search finds, see
-            `decoding.rescoring`; for a model with a `Tagger`, and more than one beam.
-        n_best: outputs for each input in prediction, with scores; the beam is at least as wide.
+        beam_size: number of beams in testing and prediction; 1 is greedy. Validation is always greedy.
+        length_penalty: alpha of 1609.08144, eq. 14; 0 for no penalty.
+        ctc_rescoring: weight, from 0 to 1, of the CTC score when the outputs of a beam search are ranked, see
+            `decoding.rescoring`; needs a model with a `Tagger`, and more than one beam.
+        n_best: number of outputs for each input in prediction, with scores; the beam is at least this wide.
         text_metrics: also log BLEU and chrF of the texts, see `metrics.text_scores`.
         options: see `Task`.
 
     Attributes:
-        judged: the scored examples of the last test, of all processes, in the order of testing.
+        judged: the scored examples of the last test, from all processes, in the order of testing.
     """
 
     model: Writer | Ensemble
@@ -114,7 +115,7 @@ class Transduction(SequenceWriting, Task):
         self._texts: list[list[tuple[str, list[str]]]] = []  # with text_metrics: outputs and references
 
     def setup(self, stage: str) -> None:
-        """Check what has to fit the whole model: of an ensemble, one member is enough."""
+        """Check what depends on the complete model: in an ensemble, one member with a tagger is enough."""
         if self.ctc_rescoring:
             check_has_tagger(self.model)
 
@@ -162,7 +163,7 @@ class Transduction(SequenceWriting, Task):
         )
 
     def write_artifacts(self, folder: Path, data: DataModule, pictures: int) -> list[ConsoleTable]:
-        """Write heatmaps, also of the worst outputs, `predictions.tsv` and `errors.md`."""
+        """Write heatmaps, including those of the worst outputs, `predictions.tsv` and `errors.md`."""
         tables = super().write_artifacts(folder, data, pictures)
         split = data.parts.test
         commonest, worst = write_error_analysis(self.judged, self.codec, split, folder, data.unseen.test)
@@ -198,7 +199,7 @@ class Transduction(SequenceWriting, Task):
         return outputs
 
     def _log_window_error(self, weights: Recording, alignment: Tensor, part: Part) -> None:
-        """Log how far the positions that a window predicts (local-p) are from the gold ones."""
+        """Log the distance between the positions that a window predicts (local-p) and the gold positions."""
         if isinstance(self.model, Ensemble):  # each member has its own
             return
         centre = weights.centre(self.model.alignment)
@@ -208,11 +209,11 @@ class Transduction(SequenceWriting, Task):
             self.log(f"{part}/window_error", error, batch_size=int(aligned.sum()), sync_dist=True)
 
     def on_validation_epoch_end(self) -> None:
-        """Log how the weights agree with the gold alignment."""
+        """Log how well the weights agree with the gold alignment."""
         self._log_epoch("validation")
 
     def on_test_epoch_end(self) -> None:
-        """Log how the weights agree with the gold alignment, and the intervals of the error rates."""
+        """Log how well the weights agree with the gold alignment, and the intervals of the error rates."""
         self._log_epoch("test")
         self.judged, self._batches = gather_examples(self._batches), []
         ends = error_rate_intervals(self.judged)

@@ -1,1 +1,1 @@
-"""Losses beside cross entropy: of hard attention, of agreement (R-Drop), of guided attention."""
+"""Losses other than plain cross entropy: hard attention, agreement (R-Drop) and guided attention."""

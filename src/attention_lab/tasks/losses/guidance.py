@@ -14,13 +14,13 @@ LEAST = 1e-6
 
 
 def guidance_loss(weights: Float[Tensor, "B T S"], alignment: Int[Tensor, "B T"]) -> Float[Tensor, ""]:
-    r"""Cross entropy of the weights and the alignment, per aligned step (1607.01628, eq. 7).
+    r"""Cross entropy between the weights and the alignment, per aligned step (1607.01628, eq. 7).
 
     .. math:: -\frac{1}{n} \sum_{t : p_t \ge 0} \log a_{t, p_t}
 
     Args:
-        weights: of each step and source position.
-        alignment: the source position p of each step, -1 where it has none.
+        weights: the weights of each step over the source positions.
+        alignment: the source position p of each step, -1 if it has none.
 
     Returns:
         The loss; 0 if no step is aligned.
@@ -32,7 +32,7 @@ def guidance_loss(weights: Float[Tensor, "B T S"], alignment: Int[Tensor, "B T"]
 
 
 def check_guidance(model: Writer | Ensemble) -> None:
-    """Raise LabError for a model whose attention cannot be guided."""
+    """Raise LabError if the attention of this model cannot be guided."""
     if not isinstance(model, EncoderDecoder) or not isinstance(model.latent, Soft):
         raise LabError(
             "task.guidance teaches the attention of a recurrent decoder: choose model=seq2seq pooling=soft"

@@ -1,4 +1,4 @@
-"""The losses of hard attention, where the attended position is a latent variable."""
+"""Losses for hard attention, in which the attended position is a latent variable."""
 
 from collections.abc import Callable
 
@@ -22,8 +22,8 @@ def monte_carlo_loss(
 
         1/N sum_n [d log p(y | s^n) + lambda_r (log p(y | s^n) - b) d log p(s^n) + lambda_e d H(s)]
 
-    If steps do not depend on earlier draws, the reward of a draw is the log-likelihood of its own symbol;
-    otherwise it is that of its own and all later symbols, with b counted once for each.
+    If steps do not depend on earlier draws, the reward of a draw is the log-likelihood of its own symbol.
+    Otherwise it is the log-likelihood of this and all later symbols, with b counted once for each.
 
     Returns:
         The loss to differentiate, and the negative log-likelihood of the draws.
@@ -52,12 +52,12 @@ def monte_carlo_loss(
 def enumerated_loss(
     model: EncoderDecoder, batch: TransductionBatch, pooling: Exact, log_likelihood: LogLikelihood
 ) -> Tensor:
-    """Minus the bound, or minus `log p(y)`, per target symbol, with every position enumerated."""
+    """The negative bound, or `-log p(y)`, per target symbol, by enumeration of all positions."""
     probability, logits = model.enumerate(batch.source, batch.source_lengths, batch.target)
     target = batch.target.unsqueeze(-1).expand(probability.shape)
     objective = bound if pooling.objective == "bound" else marginal
     written = batch.target != PAD
     per_step = objective(probability, log_likelihood(logits, target))
-    # A step with nothing to attend to, as outside a window, has no position to sum over.
+    # A step with nothing to attend to, for example outside a window, has no position to sum over.
     attended = written & (probability.sum(-1) > 0)
     return -per_step.where(attended, 0.0).sum() / written.sum()

@@ -1,4 +1,4 @@
-"""R-Drop: two predictions of a model under different dropout should agree (2106.14448)."""
+"""R-Drop: a model's predictions under two different dropout masks should agree (2106.14448)."""
 
 import torch
 from torch import Tensor, nn
@@ -9,7 +9,7 @@ from attention_lab.sizes import PAD
 
 
 def duplicate(batch: TransductionBatch) -> TransductionBatch:
-    """The batch followed by itself: in one pass, each copy has dropout of its own."""
+    """The batch followed by itself, so that one pass gives each copy its own dropout."""
     tensors = (torch.cat([field, field]) for field in batch if isinstance(field, Tensor))
     return TransductionBatch._make([*tensors, batch.unseen * 2])
 
@@ -22,7 +22,7 @@ def divergence(logits: Tensor, target: Tensor) -> Tensor:
 
     Args:
         logits: `[2B, T, V]`.
-        target: `[2B, T]`; padding does not count.
+        target: `[2B, T]`; padding is ignored.
     """
     first, second = logits.float().log_softmax(-1).chunk(2)
     each = ((first.exp() - second.exp()) * (first - second)).sum(-1) / 2
@@ -31,7 +31,7 @@ def divergence(logits: Tensor, target: Tensor) -> Tensor:
 
 
 def check_has_dropout(model: nn.Module) -> None:
-    """Raise LabError for a model without dropout, whose two passes would be the same."""
+    """Raise LabError if the model has no dropout, because both passes would then be the same."""
     if not any(isinstance(part, nn.Dropout) and part.p > 0 for part in model.modules()):
         raise LabError(
             "task.r_drop compares two passes under different dropout, and the model has none: "

@@ -1,4 +1,4 @@
-"""The weights of losses beside cross entropy: which models have them."""
+"""Weights of the extra losses, and checks of which models support them."""
 
 from attention_lab.attention import Exact, Hard
 from attention_lab.errors import LabError
@@ -8,7 +8,7 @@ from attention_lab.tasks.losses.r_drop import check_has_dropout
 
 
 def check_weights(model: Writer | Ensemble, **weights: float) -> None:
-    """Raise LabError for the weight of an extra loss that is negative or does not apply to this model."""
+    """Raise LabError if the weight of an extra loss is negative or does not apply to this model."""
     for name, weight in weights.items():
         if weight < 0:
             raise LabError(f"task.{name} must be at least 0, got {weight}")
