@@ -21,13 +21,13 @@ from attention_lab.sizes import ClassificationSizes
 
 
 class ClassificationData(DataModule):
-    """Sequences and the class of each."""
+    """Sequences, each with a class."""
 
     codec: ClassificationCodec
     sizes: ClassificationSizes
 
     def use_codec(self, codec: ClassificationCodec, data: str, length: str = "length") -> None:
-        """Set the codec to this one, or keep one that was given if only its length differs.
+        """Use this codec, or keep one that was given if only its length differs.
 
         Args:
             codec: the codec that follows from the options.
@@ -48,7 +48,7 @@ class ClassificationData(DataModule):
 class Digits(ClassificationData):
     """1797 handwritten digits of 8 x 8 pixels in 17 grey levels (scikit-learn), as sequences.
 
-    A fifth is the test part, `train_test_split(..., test_size=0.2, random_state=0)`; a tenth of the rest,
+    A fifth is the test part, `train_test_split(..., test_size=0.2, random_state=0)`. A tenth of the rest,
     split off in the same way, is the validation part.
 
     Args:
@@ -100,7 +100,7 @@ def digit_parts(count: int) -> Parts[list[int]]:
 
 
 def _smaller(rows: list[int], classes: list[int], size: int, seed: int) -> list[int]:
-    """`size` of the rows in their order, stratified by class; nested for growing sizes."""
+    """`size` of the rows, in order and stratified by class; larger sizes include smaller ones."""
     if size > len(rows):
         raise LabError(
             f"data.train_size={size}: data=digits has {len(rows)} to train on; null is all of them"

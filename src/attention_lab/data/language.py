@@ -1,4 +1,4 @@
-"""Data sets for language models: Words, and Text for the user's own files."""
+"""Data sets for language models: Words, and Text for your own files."""
 
 from abc import abstractmethod
 from collections import Counter
@@ -26,7 +26,7 @@ Symbols = Sequence[str]
 
 
 class LanguageData(DataModule):
-    """Sequences of symbols; a model learns to predict each symbol from those before it."""
+    """Sequences of symbols; a model learns to predict each symbol from the symbols before it."""
 
     codec: LanguageCodec
     sizes: LanguageSizes
@@ -40,7 +40,7 @@ class LanguageData(DataModule):
         """The codec that fits these sequences; its symbols are those of the training part."""
 
     def find_unseen(self, sequences: Parts[list[Symbols]]) -> Parts[str]:
-        """See `DataModule.unseen`; by default nothing."""
+        """See `DataModule.unseen`; empty by default."""
         return Parts("", "", "")
 
     def build(self) -> Parts[Split]:
@@ -58,7 +58,7 @@ class LanguageData(DataModule):
 
 
 class Words(LanguageData):
-    """English words, letter by letter, from the CMU Pronouncing Dictionary: the model learns to invent some.
+    """English words, letter by letter, from the CMU Pronouncing Dictionary: the model learns to invent words.
 
     They are split like those of `CMUDict`: no word is in two parts.
 
@@ -77,7 +77,7 @@ class Words(LanguageData):
         return words.map(lambda part: list(part))
 
     def make_codec(self, sequences: Parts[list[Symbols]]) -> LanguageCodec:
-        """The codec of all letters, including those not in training."""
+        """The codec of all letters, including letters that do not occur in training."""
         tokenizer = Tokenizer(Notation("characters", lowercase=True), Vocabulary(list("'" + ascii_lowercase)))
         return LanguageCodec(tokenizer, 1 + max(map(len, chain(*sequences))), ends=True)
 
@@ -85,8 +85,8 @@ class Words(LanguageData):
 class Text(LanguageData):
     """Text files (UTF-8), or one file that is split by position, with the training part first.
 
-    The text of each part is split into consecutive blocks. Every block starts afresh, with `BOS` and without
-    memory of the previous one, so the first symbols of a block are harder to predict than the rest.
+    The text of each part is split into consecutive blocks. Every block starts with `BOS`, without any memory
+    of the previous one, so the first symbols of a block are harder to predict than the rest.
 
     Args:
         options: see `TextSpec`.

@@ -1,4 +1,4 @@
-"""The user's own pairs of sequences."""
+"""Your own pairs of sequences."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -19,7 +19,7 @@ from attention_lab.data.transduction import Example, TransductionData
 class Pairs(TransductionData):
     """Files of `source<TAB>target` lines (UTF-8), or one file that is split at random by its sources.
 
-    A repeated source in validation or test adds a reference. A symbol that does not occur in training is read
+    Repeating a source in validation or test adds a reference. Symbols that do not occur in training are read
     as unknown.
 
     Args:
@@ -77,7 +77,7 @@ class Pairs(TransductionData):
 
 
 def _tokenizer(notation: Notation, sequences: Iterable[Sequence[str]]) -> Tokenizer:
-    """The symbols of the training part; of subwords all, as others than in training may remain of a text."""
+    """All symbols of the training part; for subwords, all pieces: other texts may split differently."""
     if notation.split == "subwords":
         return Tokenizer(notation, Vocabulary(pieces_of(notation.alphabet, notation.merges)))
     return Tokenizer.of(notation, sequences)

@@ -1,4 +1,4 @@
-"""Whether values that were read from a file are of the types that a class declares."""
+"""Whether values read from a file have the types that a class declares."""
 
 from dataclasses import fields, is_dataclass
 from typing import Any, Literal, cast, get_args, get_origin, get_type_hints

@@ -31,7 +31,7 @@ class Table(NamedTuple):
 
 
 class RegressionData(DataModule):
-    """Data for regression. A part without rows is the training set itself, evaluated leave-one-out."""
+    """Data for regression. A part without rows stands for the training set, evaluated leave-one-out."""
 
     codec: RegressionCodec
     sizes: RegressionSizes
@@ -49,7 +49,7 @@ class RegressionData(DataModule):
         return None
 
     def naming(self) -> AbstractContextManager[None]:
-        """A context that prefixes errors with the name of the file, if there is one."""
+        """A context that prefixes errors with the name of the file, if there is a file."""
         return nullcontext()
 
     def build(self) -> Parts[Split]:
@@ -85,13 +85,13 @@ class RegressionData(DataModule):
         return self._train
 
     def probe(self, size: int) -> Batch:
-        """The entire validation part for any `size`: its weights are one heatmap, its fit is one curve."""
+        """The complete validation part for any `size`: its weights form one heatmap, its fit one curve."""
         split = self.parts.validation
         return split[torch.arange(len(split))]
 
 
 class Sine(RegressionData):
-    """`y = 2 sin x + x^0.8 + noise`, x uniform in (0, 5), the noise Gaussian, rows in the order of x.
+    """`y = 2 sin x + x^0.8 + noise`, x uniform in (0, 5), Gaussian noise, rows in the order of x.
 
     Args:
         options: see `SineSpec`.
@@ -122,8 +122,8 @@ class Sine(RegressionData):
 class CSVRegression(RegressionData):
     """Numbers from any comma-separated file (UTF-8) with a header.
 
-    Rows are assigned to the parts at random. A part whose fraction is 0 is the training set itself, evaluated
-    leave-one-out: `fractions=[1, 0, 0]` trains on all rows and predicts each from all the others.
+    Rows are assigned to the parts at random. A part whose fraction is 0 stands for the training set,
+    evaluated leave-one-out: `fractions=[1, 0, 0]` trains on all rows and predicts each from all the others.
 
     Args:
         options: see `CSVSpec`.

@@ -7,18 +7,19 @@ from itertools import islice
 from attention_lab.text_tables import printable
 
 _READ, _LEAST = 10_000, 20
-"""Most texts that are looked at, and the fewest that tell anything."""
+"""The largest number of texts to look at, and the smallest number from which to conclude anything."""
 _INVENTORY, _LENGTH = 300, 2.5
-"""Most different symbols, and most characters of one on average; words of a language have 4 or more."""
+"""The most distinct symbols, and their greatest mean length; words have 4 characters or more."""
 _HAPAX, _SINGLE, _SAME = 0.1, 0.1, 0.9
-"""Most symbols that occur once, texts of one symbol, and texts of equally many, which are rather dates."""
+"""The largest shares of symbols that occur once, of texts with one symbol, and of texts of equal length."""
 
 
 def hint_of_spaces(texts: Sequence[str], side: str) -> str:
-    """A line that suggests to split texts at spaces, if they look like lists of symbols; otherwise empty.
+    """A line that suggests splitting texts at spaces, if they look like lists of symbols; otherwise empty.
 
-    Symbols, unlike words, are few and short, and new texts bring hardly any new ones: the share of those that
-    occur once estimates how many (Good 1953). A format, such as a date, has the same number of fields.
+    Unlike words, symbols are few and short, and new texts hardly add any. The share of symbols that occur
+    only once estimates how many new ones there would be (Good 1953). Texts in a fixed format, such as dates,
+    have the same number of fields.
 
     Args:
         texts: the texts of the training part, which are split into characters.

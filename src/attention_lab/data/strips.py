@@ -1,4 +1,4 @@
-"""Pictures of text: DigitStrips, composed of real handwritten digits, and ImageFiles, the user's own."""
+"""Pictures of text: DigitStrips, composed of real handwritten digits, and ImageFiles, your own pictures."""
 
 import random
 from abc import abstractmethod
@@ -100,14 +100,14 @@ class ImageTransductionData(DataModule):
 
 
 class DigitStrips(ImageTransductionData):
-    """Strips of several handwritten digits side by side (scikit-learn's, 8 x 8 pixels), and their number.
+    """Strips of several handwritten digits side by side (scikit-learn's, 8 x 8 pixels), with their number.
 
     Gaps are 0 to `gap` pixels wide, and each digit has its own vertical position. The strips of a part use
-    only digits from the same part of `data=digits`: no training digit is in a test strip. They do not change
-    with the sizes of the other parts.
+    only digits from the same part of `data=digits`, so no training digit is in a test strip. They do not
+    change with the sizes of the other parts.
 
     The gold cells of an output digit are those whose centre lies in its 8 x 8 square; every digit has the
-    same number of them.
+    same number of gold cells.
 
     Args:
         options: see `DigitStripsSpec`.
@@ -168,7 +168,7 @@ class DigitStrips(ImageTransductionData):
 
 
 def _content(picture: Tensor) -> tuple[int, bytes]:
-    """A hashable value that is equal for two pictures [H, W] only if they are equal, whatever their files."""
+    """A hashable value, equal for two pictures [H, W] only if their pixels are, whatever their files."""
     return picture.shape[1], blake2b(picture.numpy().tobytes(), digest_size=16).digest()
 
 
@@ -181,9 +181,9 @@ def _centres(start: int, cell: int) -> range:
 class ImageFiles(ImageTransductionData):
     """Files of `picture<TAB>text` lines (UTF-8), or one file that is split at random by its pictures.
 
-    A picture is the path of a PNG, JPEG or other image file, relative to the folder of the file that names
-    it; dark ink on light paper. It is scaled to `height`. A symbol that does not occur in training is read as
-    unknown.
+    A picture is given as the path of a PNG, JPEG or other image file, relative to the folder of the file that
+    names it. It has dark ink on light paper, and is scaled to `height`. Symbols that do not occur in training
+    are read as unknown.
 
     Args:
         options: see `ImageFilesSpec`.

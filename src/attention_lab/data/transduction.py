@@ -1,4 +1,4 @@
-"""The base of data sets that map sequences to sequences."""
+"""The base class of data sets that map sequences to sequences."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from attention_lab.sizes import EOS, TransductionSizes
 
 
 class Example(NamedTuple):
-    """Symbols of one pair, and the gold source position of each target symbol, if known."""
+    """The symbols of one pair, and the gold source position of each target symbol, if known."""
 
     source: Sequence[str]
     target: Sequence[str]
@@ -26,8 +26,8 @@ class Example(NamedTuple):
 class TransductionData(DataModule):
     """Pairs of sequences.
 
-    In training every pair is an example. In validation and test every distinct source is an example, and all
-    its targets are references; the first is the target of the loss.
+    In training, every pair is an example. In validation and test, every distinct source is an example, and
+    all its targets are references; the loss uses the first.
     """
 
     codec: TransductionCodec

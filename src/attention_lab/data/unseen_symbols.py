@@ -1,4 +1,4 @@
-"""Symbols of data and inputs that training had none of: which ones, and in how many examples."""
+"""Symbols of data and inputs that never occur in training: which ones, and in how many examples."""
 
 import unicodedata
 from collections import Counter
@@ -14,17 +14,17 @@ from attention_lab.text_tables import printable
 Sequences = Iterable[Sequence[str]]
 S = TypeVar("S", bound=Sequences)
 _NAMED, _LONGEST = 5, 20
-"""Most symbols that a message names, and most characters of each."""
+"""The most symbols that a message names, and the most characters of each."""
 
 
 class Terms(NamedTuple):
-    """The words of a message.
+    """The wording of a message.
 
     Attributes:
         symbol: the kind of symbol, in the singular.
         examples: the kind of example, in the plural.
         effect: what the model does with such symbols.
-        reason: why it does not know them; `{s}` is the ending of a verb in the singular.
+        reason: why it does not know them; `{s}` is the singular ending of a verb.
     """
 
     symbol: str = "symbol"
@@ -36,14 +36,14 @@ class Terms(NamedTuple):
 def unseen_symbols(
     sequences: Sequences, vocabulary: Vocabulary, place: str, terms: Terms, number: str = ""
 ) -> str:
-    """One line that names the symbols that a vocabulary has not; empty if there are none.
+    """One line that names the symbols missing from a vocabulary; empty if there are none.
 
     Args:
         sequences: the symbols of each example.
         vocabulary: the symbols of training.
-        place: the name of the file, or other place, that the examples are from.
-        terms: the words of the message.
-        number: what the number of an example is called ("line"); without it the first one is not named.
+        place: the name of the file, or other origin, of the examples.
+        terms: the wording of the message.
+        number: what the number of an example is called ("line"); if empty, the first one is not named.
 
     >>> unseen_symbols(["ab", "cdc"], Vocabulary(["a", "b"]), "a.tsv", Terms())
     "2 symbols in a.tsv never occur in training and are read as unknown: 'c', 'd' (in 1 of 2 examples)"
@@ -59,7 +59,7 @@ def unseen_symbols(
 
 
 def unseen_in_files(parts: Parts[S], vocabulary: Vocabulary, files: FileSpec, terms: Terms) -> Parts[str]:
-    """`unseen_symbols` of the validation and the test part; for the training part, an empty text."""
+    """`unseen_symbols` of the validation and test parts; for the training part, an empty string."""
     line = "line" if files.file is None else ""
     return Parts(
         "",
@@ -69,7 +69,7 @@ def unseen_in_files(parts: Parts[S], vocabulary: Vocabulary, files: FileSpec, te
 
 
 def unseen_in_texts(parts: Parts[S], vocabulary: Vocabulary, files: FileSpec, terms: Terms) -> Parts[str]:
-    """`unseen_in_files` of running texts, which counts symbols instead of examples."""
+    """`unseen_in_files` for running texts, counting symbols instead of examples."""
 
     def line(blocks: Sequences, place: str) -> str:
         counts = Counter(chain.from_iterable(blocks))
@@ -93,7 +93,7 @@ def _line(counts: Counter[str], place: str, terms: Terms, share: str) -> str:
 
 
 def _name(symbol: str) -> str:
-    """A symbol in quotes; a character that cannot be seen on its own by its number."""
+    """A symbol in quotes; a character that is invisible on its own is shown by its code point."""
     if len(symbol) == 1 and unicodedata.category(symbol)[0] in "CMZ" and symbol != " ":
         return f"U+{ord(symbol):04X}"
     return f"'{printable(symbol[1:] if is_tag(symbol) else symbol, _LONGEST)}'"

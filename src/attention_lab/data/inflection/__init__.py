@@ -1,1 +1,1 @@
-"""Morphological inflection: lemma and tags to the inflected form, known forms, made-up examples."""
+"""Morphological inflection: from a lemma and tags to the inflected form; known forms; synthetic examples."""

@@ -1,4 +1,4 @@
-"""Morphological inflection: a lemma and morphological tags to the inflected form."""
+"""Morphological inflection: from a lemma and morphological tags to the inflected form."""
 
 from collections.abc import Sequence
 
@@ -24,7 +24,7 @@ from attention_lab.errors import LabError
 
 
 def _known_first(tag: str) -> tuple[bool, str]:
-    """A sorting key: the tags of known forms come before those of the word to write."""
+    """A sorting key: tags of known forms come before tags of the word to write."""
     return tag[0] == TAG, tag
 
 
@@ -36,12 +36,12 @@ def is_letter(symbol: str) -> bool:
 class Inflection(TransductionData):
     """Files of `lemma<TAB>form<TAB>tags` lines (UTF-8), the tags separated by `;`, as in SIGMORPHON 2017.
 
-    A source is the tags, one symbol each, then the letters of the lemma; the target is the
-    letters of the form. If a single file is split, all forms of a lemma stay together. A repeated lemma and
-    tags in validation or test add a reference.
+    A source is the tags, one symbol each, followed by the letters of the lemma; the target is the letters of
+    the form. If a single file is split, all forms of a lemma stay together. Repeating a lemma and its tags in
+    validation or test adds a reference.
 
-    Letters of source and target are those of all lemmas and forms in training, so that each letter of a
-    source can be written; see `TransductionSizes.copies`. What does not occur in training is read as unknown.
+    Source and target share the letters of all lemmas and forms in training, so that each of these letters can
+    be written; see `TransductionSizes.copies`. Symbols that do not occur in training are read as unknown.
 
     Args:
         options: see `InflectionSpec`.
@@ -81,7 +81,7 @@ class Inflection(TransductionData):
         )
 
     def _aligned(self, example: Example) -> Example:
-        """The example with the letters of the lemma that those of the form come from, for `task.guidance`."""
+        """Add the lemma letter that each letter of the form comes from, for `task.guidance`."""
         return example._replace(alignment=align_letters(example.source, example.target, is_letter))
 
     def _example(self, row: Row, text: str) -> Example:

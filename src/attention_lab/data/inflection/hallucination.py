@@ -1,4 +1,4 @@
-"""Made-up training examples: words with the stem replaced (Anastasopoulos & Neubig 2019, 1908.05838)."""
+"""Synthetic training examples: words with a replaced stem (Anastasopoulos & Neubig 2019, 1908.05838)."""
 
 import random
 from collections import Counter
@@ -9,11 +9,11 @@ from itertools import islice
 from attention_lab.data.transduction import Example
 
 SHORTEST = 3
-"""Letters of the shortest stretch that counts as part of a stem (1908.05838, section 3)."""
+"""Number of letters in the shortest stretch that counts as part of a stem (1908.05838, section 3)."""
 MARGIN = 3
-"""Letters of a stem that stay beside a change: they may decide it, as the last vowel in vowel harmony."""
+"""Stem letters kept next to a change, because they may determine it, like the last vowel in vowel harmony."""
 TRIES = 20
-"""How many examples are drawn for each that is needed, before there are none to be had."""
+"""Number of examples drawn for each one needed, before giving up."""
 
 
 def hallucinate(
@@ -21,15 +21,16 @@ def hallucinate(
 ) -> list[Example]:
     """Up to `count` new examples, each made from a training example by replacing the letters of its stem.
 
-    The stem is every stretch of at least three letters that source and target have in common, one after the
-    other. Its letters become random ones, drawn as often as they occur in training, the same on both sides;
-    everything else stays, such as the tags and affixes. The paper keeps the first and last letter of a
-    stretch; here the three letters beside a change stay, and none at a beginning or end that both share.
+    The stem consists of all stretches of at least three letters that source and target have in common, in the
+    same order. Its letters are replaced by random ones, the same on both sides, drawn with their frequency in
+    training. Everything else stays, such as tags and affixes. The paper keeps the first and last letter of a
+    stretch. Here the three letters next to a change stay, but no letters at a beginning or end that source
+    and target share.
 
     Args:
-        train: the training examples; nothing else is looked at.
-        count: how many to make; fewer if few examples have a stem.
-        seed: of the choices.
+        train: the training examples; no other data is used.
+        count: number of examples to make; fewer are made if few examples have a stem.
+        seed: seed of the random choices.
         is_letter: which symbols may be replaced and drawn.
 
     Returns:
@@ -43,7 +44,7 @@ def hallucinate(
     known = {(tuple(example.source), tuple(example.target)) for example in train}
 
     def drawn() -> Iterator[Example]:
-        """Examples with a stem of random letters, as many as there are tries."""
+        """Examples with a stem of random letters, one for each try."""
         for _ in range(TRIES * count if usable else 0):
             number = numbers.choice(usable)
             source, target = list(train[number].source), list(train[number].target)
@@ -61,7 +62,7 @@ def hallucinate(
 def replaceable(
     source: Sequence[str], target: Sequence[str], is_letter: Callable[[str], bool]
 ) -> list[tuple[int, int, int]]:
-    """Where random letters may stand: start in the source, start in the target, and number of letters."""
+    """Where letters may be replaced: start in the source, start in the target, and number of letters."""
     beginning = next((place for place, symbol in enumerate(source) if is_letter(symbol)), len(source))
     found = []
     for start, other, size in stretches(source, target, is_letter):
@@ -75,7 +76,7 @@ def replaceable(
 def stretches(
     source: Sequence[str], target: Sequence[str], is_letter: Callable[[str], bool]
 ) -> list[tuple[int, int, int]]:
-    """Where the stem is: start in the source, start in the target, and size of each common stretch.
+    """The common stretches that form the stem: start in the source, start in the target, and size of each.
 
     The longest common stretch, then the longest ones before and after it, and so on; only those of at least
     `SHORTEST` letters.

@@ -1,21 +1,22 @@
-"""Which letter of a lemma each letter of its form comes from, as far as equal letters tell."""
+"""Which letter of a lemma each letter of its form comes from, as far as equal letters show it."""
 
 from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
 from itertools import pairwise
 
 MOVED = 3
-"""Letters of the shortest stretch that may have moved past another, as the prefix of a German verb."""
+"""Letters in the shortest stretch that may move past another, like the prefix of a German verb."""
 
 
 def align_letters(
     source: Sequence[str], target: Sequence[str], is_letter: Callable[[str], bool]
 ) -> list[int]:
-    """The source position of each target symbol, -1 where equal letters do not tell.
+    """The source position of each target symbol, -1 if equal letters do not show one.
 
-    First the longest common stretch, then the longest before and after it, and so on (Ratcliff and Obershelp
-    1988). What stays between two such stretches is aligned one to one if it has as many symbols on both
-    sides, such as a changed vowel. Stretches of at least three letters that moved are found last.
+    First the longest common stretch is aligned, then the longest ones before and after it, and so on
+    (Ratcliff and Obershelp 1988). The symbols between two such stretches, such as a changed vowel, are
+    aligned one to one if both sides have equally many. Stretches of at least three letters that moved come
+    last.
 
     Args:
         source: the symbols of the source: letters, and others such as tags.
@@ -37,7 +38,7 @@ def align_letters(
 
 
 def _align_moved(letters: list[str | None], target: Sequence[str], positions: list[int]) -> None:
-    """Align the longest stretches that are free on both sides, whatever their order."""
+    """Align the longest stretches that are still unaligned on both sides, in any order."""
     used = {place for place in positions if place >= 0}
     free_source = [None if place in used else symbol for place, symbol in enumerate(letters)]
     free_target = ["" if positions[place] >= 0 else symbol for place, symbol in enumerate(target)]

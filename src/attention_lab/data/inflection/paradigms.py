@@ -1,4 +1,4 @@
-"""Known forms: what training tells of the paradigm of a lemma."""
+"""Known forms: other forms of the same lemma that occur in training."""
 
 from collections.abc import Sequence
 
@@ -9,8 +9,8 @@ class Paradigms:
     """The forms of each lemma in training.
 
     Args:
-        train: the rows of training.
-        most: forms to add to a source.
+        train: the rows of the training part.
+        most: number of forms to add to a source.
     """
 
     def __init__(self, train: Sequence[Row], most: int) -> None:
@@ -20,10 +20,10 @@ class Paradigms:
             self.forms.setdefault(row.first, []).append(row)
 
     def text(self, row: Row) -> str:
-        """The source of a row: lemma and tags, then the known forms whose tags have most in common with them.
+        """The source of a row: lemma and tags, then the known forms whose tags are most similar.
 
-        Of equally near forms the first are taken. A form with the same tags is none: in training it is the
-        row itself.
+        Among equally similar forms, the first are taken. Forms with the same tags are left out: in training,
+        such a form is the row itself.
         """
         wanted = set(row.third.split(";"))
         others = [other for other in self.forms.get(row.first, ()) if other.third != row.third]

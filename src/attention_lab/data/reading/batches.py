@@ -16,7 +16,7 @@ from attention_lab.sizes import EOS
 class RegressionBatch(NamedTuple):
     """`inputs` [B, d] and `targets` [B, o] in float32, and `index` [B].
 
-    `index` is the row of the sample in the training set, which attention then leaves out; -1 if it has none.
+    `index` is the row of the sample in the training set, which attention leaves out; -1 if it has none.
     """
 
     inputs: Tensor
@@ -28,9 +28,9 @@ class Unseen(NamedTuple):
     """The symbols of an example that are not in the vocabularies, in order, so that its texts can be shown.
 
     Attributes:
-        source: those of the source.
-        references: those of each reference.
-        copyable: those of the source that can be copied: all but tags.
+        source: symbols of the source.
+        references: symbols of each reference.
+        copyable: symbols of the source that can be copied: all but tags.
     """
 
     source: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class Unseen(NamedTuple):
 
     @property
     def target(self) -> tuple[str, ...]:
-        """Those of the first reference, the target."""
+        """Symbols of the first reference, which is the target."""
         return self.references[0] if self.references else ()
 
 
@@ -50,8 +50,8 @@ class TransductionBatch(NamedTuple):
     for pictures, `source` [B, H, W] is ink from 0 to 1 in float32, and `source_lengths` their widths;
     `references` [B, R, T']: every acceptable output (an unused slot is all `PAD`);
     `alignment` [B, T]: the gold source position of each target step, -1 if it has none;
-    [B, T, G] if a step has up to G gold positions, all of them right;
-    `unseen`: for each example, its symbols that are not in the vocabulary; empty if there are none.
+    [B, T, G] if a step has up to G gold positions, all of them correct;
+    `unseen`: for each example, its symbols that are not in the vocabulary; empty if no example has any.
     """
 
     source: Tensor
@@ -64,7 +64,7 @@ class TransductionBatch(NamedTuple):
 
     @property
     def every_unseen(self) -> tuple[Unseen, ...]:
-        """`unseen`, with an entry for each example also if there are none."""
+        """`unseen`, with an entry for each example even if all are empty."""
         return self.unseen or (Unseen(),) * len(self.source)
 
 
@@ -73,8 +73,8 @@ def unlabelled(source: Tensor, lengths: Tensor, unseen: tuple[Unseen, ...] = ())
 
     Args:
         source: see `TransductionBatch`.
-        lengths: likewise.
-        unseen: likewise.
+        lengths: see `TransductionBatch`.
+        unseen: see `TransductionBatch`.
     """
     examples = len(lengths)
     return TransductionBatch(
@@ -92,7 +92,7 @@ class ClassificationBatch(NamedTuple):
     """`inputs` [B, L] token ids or [B, L, d] float32 vectors, `lengths` [B] and `labels` [B].
 
     `labels` is [B, A] if each of the last A positions has its own label.
-    `texts`: the original texts, if examples are texts, because ids do not show unknown words.
+    `texts`: the original texts, if examples are texts, because ids cannot show unknown words.
     """
 
     inputs: Tensor
@@ -104,8 +104,8 @@ class ClassificationBatch(NamedTuple):
 class NodeBatch(NamedTuple):
     """One graph of N nodes, and the B nodes to classify.
 
-    `features` [N, d] in float32; `edges` [2, E], pairs of nodes; `nodes` [B], those to classify, and their
-    `labels` [B], -1 where unknown.
+    `features` [N, d] in float32; `edges` [2, E], pairs of nodes; `nodes` [B], the nodes to classify, and
+    their `labels` [B], -1 if unknown.
     """
 
     features: Tensor
@@ -115,10 +115,10 @@ class NodeBatch(NamedTuple):
 
 
 class LanguageBatch(NamedTuple):
-    """Sequences of symbols; all int64, each starts with `BOS`, and ends in `EOS` unless it is open-ended.
+    """Sequences of symbols; all int64, each starts with `BOS` and ends with `EOS`, unless it is open-ended.
 
-    `tokens` [B, L], `lengths` [B]; `prompts` [B]: how many leading tokens are the prompt in generation;
-    `numbers` [B]: the number of each example, which seeds its random samples.
+    `tokens` [B, L], `lengths` [B]; `prompts` [B]: the number of leading tokens that are the prompt in
+    generation; `numbers` [B]: the number of each example, which seeds its random samples.
     """
 
     tokens: Tensor

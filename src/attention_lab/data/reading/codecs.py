@@ -1,8 +1,7 @@
 """Codecs: raw text to batches and back. A trained model carries one, and needs nothing else from its data.
 
-`encode(lines)` makes an unlabelled batch, one example per line, and raises LabError naming a bad line.
-`state()` consists of plain strings, numbers, lists and dicts, from which `codec_from_state` makes an equal
-codec.
+`encode(lines)` makes an unlabelled batch with one example per line; it raises LabError, naming any bad line.
+`state()` returns plain strings, numbers, lists and dicts, from which `codec_from_state` makes an equal codec.
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,7 +32,7 @@ from attention_lab.sizes import EOS, ClassificationSizes, TransductionSizes
 
 @dataclass(frozen=True)
 class RegressionCodec:
-    """Columns of numbers, standardised: `(value - mean) / deviation`; the last of both is the target's."""
+    """Columns of numbers, standardised as `(value - mean) / deviation`; the last one is the target."""
 
     KIND: ClassVar = "regression"
     inputs: list[str]
@@ -103,13 +102,13 @@ class RegressionCodec:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        """The codec that gave this `state`."""
+        """The codec with this `state`."""
         return cls(**{name: value for name, value in state.items() if name != "kind"})
 
 
 @dataclass(frozen=True)
 class TransductionCodec:
-    """A tokenizer for each side."""
+    """A tokenizer for each side, source and target."""
 
     KIND: ClassVar = "transduction"
     source: Tokenizer
@@ -117,7 +116,7 @@ class TransductionCodec:
 
     @property
     def sizes(self) -> TransductionSizes:
-        """The sizes of both vocabularies, the number of tags, and the symbols that both have."""
+        """The sizes of both vocabularies, the number of tags, and the symbols that the vocabularies share."""
         source, target = self.source.vocabulary, self.target.vocabulary
         named = self.source.notation.split == "lemma_tags"
         tags = sum(named and is_tag(symbol) and symbol[0] == TAG for symbol in source.symbols)
@@ -125,7 +124,7 @@ class TransductionCodec:
 
     @property
     def left_to_right(self) -> Self:
-        """The codec of the same symbols that goes from left to right."""
+        """The same codec, but reading and writing from left to right."""
         return replace(self, source=self.source.left_to_right, target=self.target.left_to_right)
 
     def encode(self, lines: Sequence[str], first: int = 1) -> TransductionBatch:
@@ -166,10 +165,10 @@ class TransductionCodec:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        """The codec that gave this `state`.
+        """The codec with this `state`.
 
         Raises:
-            LabError: only one of both sides goes from right to left.
+            LabError: only one of the two sides goes from right to left.
         """
         source, target = Tokenizer.from_state(state["source"]), Tokenizer.from_state(state["target"])
         if source.notation.right_to_left != target.notation.right_to_left:
@@ -179,7 +178,7 @@ class TransductionCodec:
 
 @dataclass(frozen=True)
 class ClassificationCodec:
-    """Labels, and sequences of up to `length` tokens (`tokenizer`) or of exactly `length` vectors.
+    """Labels, and sequences of up to `length` tokens (with `tokenizer`) or of exactly `length` vectors.
 
     Vectors have `features` numbers each, which are divided by `scale`. If `answers` is above 1, each of the
     last `answers` positions has its own label.
@@ -249,7 +248,7 @@ class ClassificationCodec:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        """The codec that gave this `state`."""
+        """The codec with this `state`."""
         fields = {name: value for name, value in state.items() if name not in ("kind", "tokenizer")}
         tokenizer = None if state["tokenizer"] is None else Tokenizer.from_state(state["tokenizer"])
         return cls(tokenizer=tokenizer, **fields)
@@ -266,16 +265,16 @@ Codec = RegressionCodec | TransductionCodec | ClassificationCodec | ImageCodec |
 
 
 def shades(vector: Tensor) -> str:
-    """Numbers from 0 to 1 as a string of shade characters, so that a sequence of pixel rows looks like it."""
+    """Numbers from 0 to 1 as shade characters, so that a column of pixel rows looks like the picture."""
     steps = (vector.clamp(0, 1) * 4).round().int().tolist()
     return "".join("·░▒▓█"[step] for step in steps)
 
 
 def codec_from_state(state: dict[str, Any]) -> Codec:
-    """The codec that gave this `state`, of any kind.
+    """The codec with this `state`, of any kind.
 
     Raises:
-        LabError: the state is not that of a codec.
+        LabError: the state does not belong to a codec.
     """
     kinds = {kind.KIND: kind for kind in get_args(Codec)}
     if state["kind"] not in kinds:

@@ -1,4 +1,4 @@
-"""The base of all data modules."""
+"""The base class of all data modules."""
 
 from abc import ABC, abstractmethod
 from typing import Any, TypeVar
@@ -19,13 +19,13 @@ C = TypeVar("C", bound=Codec)
 
 
 class DataModule(pl.LightningDataModule, ABC):
-    """Three splits in memory, a codec and the sizes that a model needs, all available after `setup`.
+    """Three splits in memory, a codec, and the sizes that a model needs, all available after `setup`.
 
-    Set `codec` before `setup` to use that one, for example from a checkpoint; otherwise it is made from the
-    training part.
+    Set `codec` before `setup` to use a given one, for example from a checkpoint; otherwise it is made from
+    the training part.
 
     Args:
-        batch_size: examples in a batch, None for all of a part at once.
+        batch_size: number of examples in a batch; None for a part's examples all at once.
 
     Attributes:
         shared: after `setup`, a line about examples of the user's files that occur in several parts; empty if
@@ -38,7 +38,7 @@ class DataModule(pl.LightningDataModule, ABC):
     codec: Codec
     sizes: Sizes
     short_epochs = 0
-    """Number of initial epochs on shorter sequences, which speed and memory measurements leave out."""
+    """Number of initial epochs on shorter sequences; measurements of speed and memory ignore these epochs."""
 
     def __init__(self, batch_size: int | None) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ class DataModule(pl.LightningDataModule, ABC):
         return split[split.lengths.argsort(stable=True)[picks]]
 
     def in_trainers_order(self, batches: DataLoader[Any]) -> DataLoader[Any]:
-        """The batches, the same in every epoch if `trainer.overfit_batches` is set."""
+        """The batches, which are the same in every epoch if `trainer.overfit_batches` is set."""
         if not getattr(self.trainer, "overfit_batches", 0):
             return batches
         sampler: Any = batches.sampler

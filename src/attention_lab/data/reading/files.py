@@ -1,4 +1,4 @@
-"""Checked reading of the user's files: every error is reported in one line, and nothing is skipped."""
+"""Checked reading of the user's files: every error is reported in one line; bad lines are never skipped."""
 
 import csv
 import io
@@ -37,7 +37,7 @@ def read_text(path: str) -> str:
 
 
 def decode_text(content: bytes, path: str) -> str:
-    """The text of a file's content; see `read_text`. Raises LabError, naming `path`."""
+    """Decode a file's content as text; see `read_text`. Raises LabError, naming `path`."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -76,7 +76,7 @@ def read_csv(path: str, columns: Sequence[str]) -> list[list[float]]:
     """The numbers in `columns` of a comma-separated file with a header, one list for each row.
 
     Raises:
-        LabError: `read_text` fails, a column is missing or named twice, a row has more or fewer fields than
+        LabError: `read_text` fails, a column is missing or occurs twice, a row has more or fewer fields than
             the header, a number is not finite, there are no rows, or a quote is not closed.
     """
     reader = csv.reader(io.StringIO(read_text(path), newline=""), strict=True, skipinitialspace=True)
@@ -104,7 +104,7 @@ def read_csv(path: str, columns: Sequence[str]) -> list[list[float]]:
 
 
 class Row(NamedTuple):
-    """One line of a file of columns and its `place`, as `file:line`; `third` is empty if there are two."""
+    """One line of a file of columns, and its `place` as `file:line`; `third` is empty for two columns."""
 
     place: str
     first: str
@@ -113,10 +113,10 @@ class Row(NamedTuple):
 
 
 def read_columns(path: str, names: Sequence[str]) -> list[Row]:
-    """The rows of a file of `first<TAB>second` lines, or of three columns, which are called `names`.
+    """The rows of a file of two or three tab-separated columns, which are called `names`.
 
     Raises:
-        LabError: `read_text` fails, or a line has more or fewer fields, or an empty one.
+        LabError: `read_text` fails, or a line has too many or too few fields, or an empty field.
     """
     rows = []
     layout, needed = "<TAB>".join(names), "one" if len(names) == 2 else "two"
@@ -140,8 +140,8 @@ class FileSpec:
 
     Attributes:
         train_file: path; validation_file and test_file: likewise, all three or none.
-        file: path of one file instead of the three.
-        fractions: shares of the parts in `file`, each above 0.
+        file: path of a single file to split, instead of the three.
+        fractions: shares of the parts of `file`, each above 0.
         batch_size: see `DataModule`.
 
     Raises:
@@ -165,14 +165,14 @@ class FileSpec:
         return part_names(Parts(self.train_file, self.validation_file, self.test_file), self.file)
 
     def check_file(self, path: str) -> None:
-        """Raise LabError if a file cannot be read, or is not what the data is read from."""
+        """Raise LabError if a file cannot be read, or does not have the format of this data."""
         read_text(path)
 
     def gather(self, read: Callable[[str], T], part: Callable[[T], Parts[T]]) -> Parts[T]:
-        """The results of `read` on three files, or on one file and then split by `part`.
+        """Apply `read` to three files, or to a single one whose result `part` then splits.
 
         Raises:
-            LabError: options for files are missing, or one of the functions raises it.
+            LabError: options for files are missing, or one of the functions fails.
         """
         files = Parts(self.train_file, self.validation_file, self.test_file)
         if self.file is not None:
@@ -192,7 +192,7 @@ class TextParts(FileSpec):
     """Options of data that is read line by line; a single file is split at random.
 
     Attributes:
-        seed: of the split of `file`.
+        seed: seed of the split of `file`.
     """
 
     COLUMNS: ClassVar[Sequence[str]]
@@ -220,7 +220,7 @@ class TextParts(FileSpec):
 
 
 class ReadsFiles(Protocol[T_co]):
-    """The options of a data set that is read from the user's files."""
+    """The options of a data set that reads the user's files."""
 
     def load(self) -> T_co:
         """Read the files. Raises LabError, naming the file and the line."""
@@ -232,7 +232,7 @@ _ahead: list[tuple[object, object]] = []
 def read_ahead(spec: ReadsFiles[object]) -> None:
     """Read the files of a data set before torch is imported, so that mistakes in them are found early.
 
-    The content is kept for the first `read_once` of equal options.
+    The content is kept for the first call of `read_once` with equal options.
 
     Raises:
         LabError: the files cannot be read.
@@ -242,7 +242,7 @@ def read_ahead(spec: ReadsFiles[object]) -> None:
 
 
 def read_once(spec: ReadsFiles[T]) -> T:
-    """The content of a data set's files, without reading them again after `read_ahead`."""
+    """The content of a data set's files, reusing what `read_ahead` has read."""
     while _ahead:
         known, content = _ahead.pop()
         if known == spec:

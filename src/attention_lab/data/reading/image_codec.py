@@ -1,7 +1,7 @@
 """Grey pictures of equal height and any width: reading, storage, padding, and their codec.
 
-A picture is a tensor [H, W] of ink, 0 (paper) to 1, whose sides are multiples of the cell size. Its cells are
-numbered down each column, from left to right, so that padding on the right comes last.
+A picture is a tensor [H, W] of ink from 0 (paper) to 1, whose sides are multiples of the cell size. Its cells
+are numbered down each column, from left to right, so that padding on the right comes last.
 """
 
 import warnings
@@ -29,7 +29,7 @@ MOST = 1 << 28
 
 
 class Images:
-    """Pictures [H, W] of equal height; indexing pads them with paper to the widest one selected.
+    """Pictures [H, W] of equal height; indexing pads them with paper to the widest of those selected.
 
     Attributes:
         lengths: the width of each picture [N].
@@ -57,10 +57,10 @@ def whole_cells(picture: Tensor, cell: int) -> Tensor:
 
 
 def read_picture(path: Path, height: int, cell: int, place: str) -> Tensor:
-    """A picture file in grey, dark ink on light paper, scaled to `height` pixels.
+    """Read a picture file in grey, with dark ink on light paper, scaled to `height` pixels.
 
     Raises:
-        LabError: naming `place`, if the file is missing, not a picture, or too large or wide.
+        LabError: the file is missing, not a picture, or too large or wide; the message names `place`.
     """
     try:
         with warnings.catch_warnings():
@@ -85,7 +85,7 @@ def read_picture(path: Path, height: int, cell: int, place: str) -> Tensor:
 
 
 def _on_white(file: Image.Image) -> Image.Image:
-    """The picture in grey, with transparent areas white."""
+    """The picture in grey, with white in place of transparency."""
     coloured = file.convert("RGBA")
     return Image.alpha_composite(Image.new("RGBA", coloured.size, "white"), coloured).convert("L")
 
@@ -102,7 +102,7 @@ class ImageCodec:
 
     @property
     def sizes(self) -> ImageSizes:
-        """The height, the cell and the size of the vocabulary."""
+        """The height, the cell size and the size of the vocabulary."""
         return ImageSizes(self.height, self.cell, len(self.target.vocabulary))
 
     def encode(self, lines: Sequence[str], first: int = 1) -> TransductionBatch:
@@ -141,5 +141,5 @@ class ImageCodec:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        """The codec that gave this `state`."""
+        """The codec with this `state`."""
         return cls(state["height"], state["cell"], Tokenizer.from_state(state["target"]))

@@ -22,8 +22,8 @@ class LanguageCodec:
 
     Attributes:
         tokenizer: text to ids and back.
-        length: the most symbols that are read at once, including `BOS`.
-        ends: whether a sequence has an end: true for a word, false for a block of a long text.
+        length: the largest number of symbols read at once, including `BOS`.
+        ends: whether a sequence has an end: true for words, false for blocks of a long text.
     """
 
     KIND: ClassVar[str] = "language"
@@ -51,7 +51,7 @@ class LanguageCodec:
         return self.tokenizer.decode(numbers[numbers != BOS])
 
     def shown(self, ids: Ids) -> str:
-        """`decode` in one line: a line break is shown as ↵ and a tab as ⇥."""
+        """`decode` as a single line: line breaks are shown as ↵ and tabs as ⇥."""
         return self.decode(ids).translate(BREAKS)
 
     def labels(self, ids: Ids) -> list[str]:
@@ -69,7 +69,7 @@ class LanguageCodec:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        """The codec that gave this `state`."""
+        """The codec with this `state`."""
         return cls(Tokenizer.from_state(state["tokenizer"]), state["length"], state["ends"])
 
     def _ids(self, text: str) -> list[int]:

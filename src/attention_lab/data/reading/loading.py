@@ -11,24 +11,24 @@ from torch.utils.data import DataLoader, Sampler, SequentialSampler
 from attention_lab.data.reading.splits import Split
 from attention_lab.errors import LabError
 
-POOL = 50  # batches that are sorted by length together: enough for little padding, few enough to shuffle well
+POOL = 50  # batches sorted by length together: enough for little padding, few enough to shuffle well
 
 
 class BucketBatches(Sampler[Tensor]):
-    """Yields one tensor of row numbers for each batch; over all ranks, every row comes exactly once.
+    """Yields one tensor of row numbers for each batch; over all ranks, every row occurs exactly once.
 
-    Batch sizes differ by at most one. Every rank gets the same number of batches, unless there are fewer rows
-    than ranks. With `shuffle`, rows are permuted, sorted by length within pools of 50 batches and split into
-    batches, and the batches are permuted: those of one step together, so that no rank waits long for another.
-    The order depends only on `torch.initial_seed()` and the epoch, so ranks agree. Without `shuffle`, rows
-    come in the order of their lengths.
+    Batch sizes differ by at most one. Every rank gets the same number of batches, unless there are fewer
+    rows than ranks. With `shuffle`, rows are permuted, sorted by length within pools of 50 batches and
+    split into batches. Then the batches are permuted; those of one step stay together, so that no rank
+    waits long for another. The order depends only on `torch.initial_seed()` and the epoch, so ranks agree.
+    Without `shuffle`, rows come in the order of their lengths.
 
     Args:
         lengths: the length of each row [N].
-        batch_size: the largest number of rows in a batch; None for all rows. (It can be exceeded by one if
-            batches of one row could not be distributed equally.)
-        shuffle: whether this is for training.
-        rank: this device, of `world_size`.
+        batch_size: the largest number of rows in a batch; None for all rows. (A batch can have one more if
+            batches of a single row could not be distributed equally.)
+        shuffle: whether to shuffle, for training.
+        rank: number of this device, below `world_size`.
 
     Raises:
         LabError: there are fewer rows than devices.
@@ -73,7 +73,7 @@ class BucketBatches(Sampler[Tensor]):
         rows = len(self._lengths)
         order = torch.randperm(rows, generator=generator)
         pool = torch.arange(rows) * self._batches // (rows * POOL)
-        # Every other pool is in descending order, so that a batch across two pools has similar lengths.
+        # Every other pool is in descending order, so that a batch that spans two pools has similar lengths.
         lengths = self._lengths[order] * (1 - 2 * (pool % 2))
         span = 2 * int(self._lengths.max()) + 1
         batches = order[(pool * span + lengths).argsort(stable=True)].tensor_split(self._batches)
@@ -83,7 +83,7 @@ class BucketBatches(Sampler[Tensor]):
 
 
 class GrowingBatches(BucketBatches):
-    """Batches for data whose first epochs have their own rows, with shorter sequences.
+    """Batches for data whose first epochs have rows of their own, with shorter sequences.
 
     Args:
         lengths: lengths of the rows of the later epochs.
@@ -104,9 +104,9 @@ class GrowingBatches(BucketBatches):
 
 
 class SameBatches(SequentialSampler):
-    """The batches of the first epoch in every epoch, so that some of them can be overfitted.
+    """Repeats the batches of the first epoch in every epoch, so that a few of them can be overfitted.
 
-    With `trainer.overfit_batches`, Lightning leaves a sampler in its place only if it is of this base class.
+    With `trainer.overfit_batches`, Lightning keeps a sampler only if it is of this base class.
     """
 
     def __init__(self, batches: Sampler[Any]) -> None:
@@ -122,6 +122,6 @@ class SameBatches(SequentialSampler):
 def loader(
     split: Split, batch_size: int | None, shuffle: bool, rank: int = 0, world_size: int = 1
 ) -> DataLoader[Any]:
-    """A loader whose sampler yields the rows of an entire batch, with which it indexes the split."""
+    """A loader whose sampler yields the rows of a complete batch, with which it indexes the split."""
     batches = BucketBatches(split.lengths, batch_size, shuffle, rank, world_size)
     return DataLoader(split, sampler=batches, batch_size=None)

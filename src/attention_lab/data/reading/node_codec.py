@@ -1,4 +1,4 @@
-"""A graph whose nodes are classified: its codec, and the nodes of one part. The entire graph is one batch."""
+"""A graph whose nodes are classified: its codec, and the nodes of one part. A batch is the complete graph."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -23,7 +23,7 @@ class NodeCodec:
         labels: names of the classes.
         edges: pairs of node numbers.
         features: features of each node; None if nodes have no features, only their identity.
-        directed: whether an edge (a, b) goes from a to b only.
+        directed: whether an edge (a, b) goes only from a to b.
     """
 
     KIND: ClassVar[str] = "nodes"
@@ -74,7 +74,7 @@ class NodeCodec:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        """The codec that gave this `state`."""
+        """The codec with this `state`."""
         return cls(**{name: value for name, value in state.items() if name != "kind"})
 
 

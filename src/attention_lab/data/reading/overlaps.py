@@ -17,7 +17,7 @@ _BASE = 0x9E3779B97F4A7C15
 
 
 class Keyed(NamedTuple):
-    """An example as it is compared: the model's input and the expected answer."""
+    """An example in the form in which it is compared: the model's input and the expected answer."""
 
     given: Hashable
     answer: Hashable
@@ -28,11 +28,11 @@ S = TypeVar("S", bound=Sequence[str])
 
 
 def part_names(files: Parts[str | None], file: str | None = None) -> Parts[str]:
-    """Names of the parts for messages: their files if each has its own, otherwise file and part.
+    """Names of the parts for messages: their files if they have separate ones, otherwise file and part.
 
     Args:
         files: the files of the parts.
-        file: a single file that is split, instead of them.
+        file: a single file that is split, instead of `files`.
     """
     named = files.map(lambda own: str(own if file is None else file))
     if len(set(named)) == len(named):
@@ -43,7 +43,7 @@ def part_names(files: Parts[str | None], file: str | None = None) -> Parts[str]:
 
 
 def shared_examples(parts: Parts[E], names: Parts[str], other: str) -> str:
-    """How many validation and test examples also occur in an earlier part; empty if none does.
+    """Say how many validation and test examples also occur in an earlier part; empty if there are none.
 
     Args:
         parts: the examples.
@@ -64,10 +64,10 @@ def shared_examples(parts: Parts[E], names: Parts[str], other: str) -> str:
 
 
 def shared_passages(parts: Parts[S], names: Parts[str], unit: str) -> str:
-    """How many passages of validation and test texts occur anywhere in an earlier part; empty if none does.
+    """Say how many passages of validation and test texts occur anywhere in an earlier part; empty if none do.
 
-    Each text is split into passages of `PASSAGE` symbols; the remainder at its end is not counted. They are
-    compared by polynomial hashes modulo 2^64, in time linear in the lengths (Karp and Rabin 1987).
+    Each text is split into passages of `PASSAGE` symbols; the remainder at its end is not counted. Passages
+    are compared by polynomial hashes modulo 2^64, in time linear in the lengths (Karp and Rabin 1987).
 
     Args:
         parts: the symbols of each text.
@@ -90,7 +90,7 @@ def shared_passages(parts: Parts[S], names: Parts[str], unit: str) -> str:
 
 
 def _pairs(parts: Parts[T], names: Parts[str]) -> Iterator[tuple[tuple[str, T], tuple[str, T]]]:
-    """Each part used for evaluation, with each part before it."""
+    """Each part used for evaluation, paired with each part before it."""
     for here, there in (("validation", "train"), ("test", "train"), ("test", "validation")):
         yield (getattr(names, here), getattr(parts, here)), (getattr(names, there), getattr(parts, there))
 
@@ -107,7 +107,7 @@ def _windows(codes: _Hashes) -> Iterator[_Hashes]:
 
 
 def _count(wanted: _Hashes, offered: Iterator[_Hashes]) -> int:
-    """How many of the wanted hashes, counting repetitions, are among those offered."""
+    """How many of the wanted hashes, counting repetitions, occur among those offered."""
     different, places = np.unique(wanted, return_inverse=True)
     if not len(different):
         return 0

@@ -12,7 +12,7 @@ U = TypeVar("U")
 
 
 class Parts(NamedTuple, Generic[T]):
-    """One thing for each part of a data set."""
+    """One value for each part of a data set."""
 
     train: T
     validation: T
@@ -26,9 +26,9 @@ class Parts(NamedTuple, Generic[T]):
 def partition(keys: Sequence[Hashable], fractions: Sequence[float], seed: int) -> Parts[list[int]]:
     """Assign rows to the parts at random; returns row numbers, in their original order.
 
-    Rows with equal keys stay together, so that nothing in the test part is also in training. `fractions`
-    (three, with sum 1) are shares of the distinct keys. A part whose fraction is 0 is empty; every other part
-    gets at least one key.
+    Rows with equal keys stay together, so that no key of the test part also occurs in training. `fractions`
+    (three numbers that sum to 1) are shares of the distinct keys. A part whose fraction is 0 is empty; every
+    other part gets at least one key.
 
     Raises:
         LabError: there are too few rows.
@@ -52,10 +52,10 @@ def partition(keys: Sequence[Hashable], fractions: Sequence[float], seed: int) -
 
 
 def check_fractions(fractions: Sequence[float], every_part: bool = False) -> tuple[float, ...]:
-    """Check that `data.fractions` is three shares with sum 1, the first above 0 (or every one).
+    """Check that `data.fractions` is three shares that sum to 1, the first (or each of them) above 0.
 
     Raises:
-        LabError: it is not.
+        LabError: the check fails.
     """
     shares = tuple(fractions) if isinstance(fractions, Iterable) else (fractions,)
     numbers = all(isinstance(share, int | float) and share >= 0 for share in shares)
@@ -74,7 +74,7 @@ def check_fractions(fractions: Sequence[float], every_part: bool = False) -> tup
 
 
 def check_at_least(minimum: float, **options: float) -> None:
-    """Raise LabError for a data option below `minimum`, or not whole if `minimum` is an int."""
+    """Raise LabError if a data option is below `minimum`, or not a whole number if `minimum` is an int."""
     whole = isinstance(minimum, int)
     for name, value in options.items():
         if not isinstance(value, int if whole else int | float) or not value >= minimum:
@@ -82,13 +82,13 @@ def check_at_least(minimum: float, **options: float) -> None:
 
 
 def check_batch_size(batch_size: int | None) -> None:
-    """Raise LabError for a batch size below 1; None is all examples at once."""
+    """Raise LabError if a batch size is below 1; None means all examples at once."""
     if batch_size is not None:
         check_at_least(1, batch_size=batch_size)
 
 
 def check_choice(choices: Collection[str], **options: str) -> None:
-    """Raise LabError for a data option that is not one of `choices`."""
+    """Raise LabError if a data option is not one of `choices`."""
     for name, value in options.items():
         if value not in choices:
             raise LabError(f"data.{name}={value}: choose one of {', '.join(choices)}")
@@ -96,10 +96,10 @@ def check_choice(choices: Collection[str], **options: str) -> None:
 
 @dataclass(frozen=True)
 class SampledSpec:
-    """Options of data that is sampled with a seed, not read from files.
+    """Options of data that is sampled with a seed instead of read from files.
 
     Attributes:
-        train_size: examples for training; validation_size and test_size: likewise.
+        train_size: number of examples for training; validation_size and test_size: likewise.
         seed: seed of the data, separate from the training seed.
         batch_size: see `DataModule`.
 
@@ -128,7 +128,7 @@ class SampledSpec:
         """Check that validation and test leave enough of all `distinct` examples for training.
 
         Raises:
-            LabError: they take more than half; `options` are those to raise.
+            LabError: they take more than half; the message suggests raising `options`.
         """
         if 2 * (self.validation_size + self.test_size) > distinct:
             raise LabError(

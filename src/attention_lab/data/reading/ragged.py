@@ -19,7 +19,7 @@ class Ragged:
     def __init__(self, rows: Sequence[Sequence[int]], padding: int = PAD) -> None:
         self.lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
         self._starts = self.lengths.cumsum(0) - self.lengths
-        # The last value is the padding, which a step beyond the end of a row reads at index -1.
+        # The last value is the padding; steps beyond the end of a row read it at index -1.
         self._values = torch.tensor([*chain.from_iterable(rows), padding], dtype=torch.int64)
 
     def __len__(self) -> int:

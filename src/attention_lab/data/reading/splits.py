@@ -1,4 +1,4 @@
-"""Splits: a part of a data set in memory. Indexing a split with a tensor of rows gives an entire batch."""
+"""Splits: a part of a data set in memory. Indexing a split with a tensor of rows gives a complete batch."""
 
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
@@ -117,8 +117,8 @@ class ClassificationSplit(Dataset[ClassificationBatch]):
 class LanguageSplit(Dataset[LanguageBatch]):
     """Sequences of ids that start with `BOS`.
 
-    Prompts grow within a batch: of B examples, example b has b/B of its first symbols as the prompt, where
-    `PROMPT` symbols, or all of a shorter example, count as the full length.
+    Prompts grow within a batch: of B examples, example b has b/B of its first symbols as the prompt. At most
+    `PROMPT` symbols, or all of a shorter example, count for this.
     """
 
     def __init__(self, rows: Sequence[Sequence[int]]) -> None:

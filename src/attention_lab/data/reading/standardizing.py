@@ -9,16 +9,16 @@ from torch import Tensor
 from attention_lab.errors import LabError
 
 LIMIT = 1e18
-"""The largest number whose square float32 holds with a margin; its inverse is the smallest difference."""
+"""The largest number whose square fits into float32 with a margin; its inverse is the smallest difference."""
 SMALLEST = torch.finfo(torch.float32).tiny
 """The smallest difference that float32 represents with full precision."""
 
 
 def moments(values: Tensor) -> tuple[Tensor, Tensor]:
-    """The mean and the standard deviation [d] of each column of `values` [N, d], which are float64.
+    """The mean and the standard deviation [d] of each column of `values` [N, d] in float64.
 
-    A constant column has its value as the mean, and deviation 1. The distances from the mean are scaled
-    before they are squared, so the deviation is right for numbers as small as 1e-310 and as large as 1e300.
+    A constant column has its value as the mean, and deviation 1. Distances from the mean are scaled before
+    they are squared, so the deviation is correct for numbers as small as 1e-310 and as large as 1e300.
     """
     constant = values.amin(0) == values.amax(0)
     mean = values.mean(0).where(~constant, values[0])
@@ -37,7 +37,7 @@ def check_spreads(names: Sequence[str], values: Tensor, squared: Sequence[bool])
         squared: for each column, whether its differences are squared without standardisation.
 
     Raises:
-        LabError: naming the first such column and the factor to multiply or divide it by.
+        LabError: naming the first such column, and the factor by which to multiply or divide it.
     """
     spreads = (values.amax(0) - values.amin(0)).tolist()
     for name, spread, is_squared in zip(names, spreads, squared, strict=True):
@@ -52,10 +52,10 @@ def check_spreads(names: Sequence[str], values: Tensor, squared: Sequence[bool])
 
 
 def check_sizes(names: Sequence[str], values: Tensor, scaled: Tensor) -> None:
-    """Reject numbers of `values` [N, d] that are too large in the units of `scaled` [N, d].
+    """Reject `values` [N, d] that are too large in the units of `scaled` [N, d].
 
     Raises:
-        LabError: naming the column of the first such number.
+        LabError: a value is too large; the message names the column of the first one.
     """
     places = (~(scaled.abs() <= LIMIT)).nonzero().tolist()
     if not places:

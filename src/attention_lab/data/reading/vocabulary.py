@@ -24,17 +24,17 @@ Ids: TypeAlias = "Sequence[int] | Tensor"
 
 
 TAG, KNOWN = ";", "="
-"""Before the tags of a word to write, and before those of a known form of the same lemma."""
+"""Prefixes of tags: those of the word to write, and those of a known form of the same lemma."""
 
 
 def lemma_and_tags(text: str) -> tuple[str, ...]:
-    """The symbols of `lemma<TAB>tag;tag`: each tag with `;` before it, then the letters of the lemma.
+    """The symbols of `lemma<TAB>tag;tag`: each tag prefixed with `;`, then the letters of the lemma.
 
-    Known forms of the lemma may follow, `<TAB>form<TAB>tag;tag`: their tags have `=` before them. A letter is
-    one character and a tag at least two, so that no tag is mistaken for a letter.
+    Known forms of the lemma may follow, as `<TAB>form<TAB>tag;tag`; their tags are prefixed with `=`. A
+    letter is one character and a tag at least two, so no tag can be mistaken for a letter.
 
     Raises:
-        LabError: there is no lemma or form, or an empty tag.
+        LabError: a lemma or form is missing, or a tag is empty.
     """
     fields = text.split("\t")
     if len(fields) % 2 or not all(field.strip() for field in fields):
@@ -50,11 +50,11 @@ def lemma_and_tags(text: str) -> tuple[str, ...]:
 
 
 def lemma_tags_text(tokens: Iterable[str]) -> str:
-    """The text of symbols of `lemma_and_tags`."""
+    """Undo `lemma_and_tags`."""
     fields: list[str] = []
     for tagged, group in groupby(tokens, key=is_tag):
         symbols = list(group)
-        # The tags of a word stand before it here, and after it in the text.
+        # The tags of a word come before it here, and after it in the text.
         fields.append(";".join(symbol[1:] for symbol in symbols) if tagged else "".join(symbols))
     for start in range(0, len(fields) - 1, 2):
         fields[start], fields[start + 1] = fields[start + 1], fields[start]
@@ -71,9 +71,9 @@ class Notation:
     """How one side of the data is split into symbols.
 
     `split` splits a text into characters or at white space, or reads `lemma<TAB>tag;tag` (see
-    `lemma_and_tags`); `normalization` is a Unicode form, applied first (NFD makes an accent a separate
+    `lemma_and_tags`). `normalization` is a Unicode form that is applied first (NFD makes an accent a separate
     symbol). Subwords are pieces of words, learned from the training texts: see `data.subwords`.
-    `right_to_left` reverses the symbols, those of each word of `lemma_tags`.
+    `right_to_left` reverses the symbols; with `lemma_tags`, those of each word.
     """
 
     split: Split
@@ -103,7 +103,7 @@ class Notation:
         return tuple(text) if self.split == "characters" else tuple(text.split())
 
     def _ordered(self, tokens: tuple[str, ...]) -> tuple[str, ...]:
-        """The symbols in the order in which they are read and written, and from that order back."""
+        """Reorder symbols from the order of the text to that of reading and writing, or back."""
         if not self.right_to_left:
             return tokens
         groups = [(stays, list(group)) for stays, group in groupby(tokens, key=self.keeps_place)]
@@ -114,7 +114,7 @@ class Notation:
         return self.split == "lemma_tags" and is_tag(symbol)
 
     def normalized(self, text: str) -> str:
-        """The text before it is split."""
+        """The normalised text, ready to be split."""
         if self.lowercase:
             text = text.lower()
         return text if self.normalization == "none" else unicodedata.normalize(self.normalization, text)
@@ -155,11 +155,11 @@ class Vocabulary:
         return tuple(token for token in tokens if token not in self._ids)
 
     def extended(self, symbols: Iterable[str]) -> Self:
-        """The vocabulary with those of `symbols` that it has not, sorted, after its own."""
+        """The vocabulary with any missing `symbols` added at its end, sorted."""
         return type(self)([*self.symbols, *sorted(set(self.unseen(symbols)))])
 
     def in_other(self, other: "Vocabulary") -> tuple[int, ...]:
-        """For each of these ids, that of the same symbol in the other vocabulary, or `PAD` if it has none."""
+        """For each id, the id of the same symbol in the other vocabulary, or `PAD` if it lacks the symbol."""
         return (PAD,) * len(SPECIALS) + tuple(other._ids.get(symbol, PAD) for symbol in self.symbols)
 
     def symbol(self, number: int) -> str:
@@ -200,7 +200,7 @@ class Tokenizer:
         return self.notation.tokens(text.strip("\r\n"))
 
     def decode(self, ids: Ids, unseen: Sequence[str] = ()) -> str:
-        """The text before the first `EOS` or `PAD`; `unseen` are the symbols of its unknown ids, if known."""
+        """The text before the first `EOS` or `PAD`; `unseen` are the symbols of its unknown ids, if given."""
         content = takewhile(lambda number: number not in (EOS, PAD), _integers(ids))
         return self.notation.text(self._symbols(content, unseen))
 
@@ -221,7 +221,7 @@ class Tokenizer:
 
     @property
     def left_to_right(self) -> Self:
-        """The tokenizer of the same symbols that goes from left to right."""
+        """The same tokenizer, but reading and writing from left to right."""
         return replace(self, notation=replace(self.notation, right_to_left=False))
 
     def state(self) -> dict[str, Any]:
@@ -230,12 +230,12 @@ class Tokenizer:
         if self.notation.split != "subwords":
             del kept["alphabet"], kept["merges"]
         if not self.notation.right_to_left:
-            del kept["right_to_left"]  # so the state is that of earlier versions
+            del kept["right_to_left"]  # so that the state equals that of earlier versions
         return {"symbols": self.vocabulary.symbols, **kept}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        """The tokenizer that gave this `state`."""
+        """The tokenizer with this `state`."""
         notation = {name: value for name, value in state.items() if name != "symbols"}
         return cls(Notation(**notation), Vocabulary(state["symbols"]))
 

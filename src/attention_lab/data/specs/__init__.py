@@ -1,7 +1,7 @@
-"""The options of the data sets: declared, documented and given defaults in one place, which needs no torch.
+"""The options of the data sets: declared, documented and given their defaults in one place, without torch.
 
-A data set takes the fields of its spec as options; see `options_of`. The spec of data from files also
-reads and checks them.
+A data set takes the fields of its spec as options; see `options_of`. A spec for data from files also reads
+and checks the files.
 """
 
 from collections.abc import Collection, Mapping
@@ -47,7 +47,7 @@ def check_data(part: Mapping[str, Any]) -> None:
         part: the options, with the data set as `_target_`.
 
     Raises:
-        LabError: naming the option, or the file and the line.
+        LabError: an option or a file is wrong; the message names the option, or the file and the line.
     """
     spec = find_spec(SPECS, "attention_lab.data", part)
     if spec is None:
@@ -59,11 +59,11 @@ def check_data(part: Mapping[str, Any]) -> None:
 
 
 def check_given_data(part: Mapping[str, Any], given: Collection[str]) -> None:
-    """Check options that will replace those of a checkpoint, as far as they do not depend on the others.
+    """Check options that replace those of a checkpoint, as far as they do not depend on other options.
 
     Args:
         part: the options.
-        given: the names of those to check.
+        given: the names of the options to check.
 
     Raises:
         LabError: see `check_data`.

@@ -21,8 +21,8 @@ class PairsSpec(TextParts):
     Attributes:
         source_split: how to split a source into symbols, "characters", "spaces" or "subwords";
             target_split: likewise.
-        subwords: pieces of each side that is split into "subwords", characters included; fewer if the
-            training part has no more to merge.
+        subwords: number of pieces on each side that is split into "subwords", including single characters;
+            fewer if the training part has no more pairs to merge.
         source_normalization: Unicode form "none", "NFC", "NFD" or "NFKD"; target_normalization: likewise.
         right_to_left: read and write from the last symbol to the first.
     """
@@ -64,7 +64,7 @@ class PairsSpec(TextParts):
         return self.read(key=lambda row: self._key(row.first))
 
     def _key(self, text: str) -> tuple[str, ...]:
-        """What repeated sources have in common; subwords are learned later."""
+        """The key by which repeated sources are recognised; subwords are learned only later."""
         split = "characters" if self.source_split == "subwords" else self.source_split
         return Notation(split, self.source_normalization).tokens(text)
 
@@ -75,7 +75,7 @@ class LabelledSpec(TextParts):
 
     Attributes:
         unit: the kind of token, "characters" or "words".
-        max_length: the most tokens a text can have, also in prediction; None for the longest in the data.
+        max_length: the largest number of tokens in a text, also in prediction; None for that of the data.
     """
 
     COLUMNS = ("label", "text")
@@ -104,9 +104,9 @@ class TextSpec(FileSpec):
     """The options of `Text`.
 
     Attributes:
-        unit: "characters" or "words" (separated by white space, which includes line breaks).
-        block_size: symbols in a block; the last block of a part may be shorter.
-        min_count: symbols that occur less often in training are all read as the unknown symbol.
+        unit: "characters" or "words" (separated by white space, including line breaks).
+        block_size: number of symbols in a block; the last block of a part may be shorter.
+        min_count: symbols that occur less often than this in training are read as the unknown symbol.
     """
 
     unit: TextUnit = "characters"
@@ -171,9 +171,9 @@ class InflectionSpec(TextParts):
 
     Attributes:
         normalization: Unicode form of lemmas and forms, "none", "NFC", "NFD" or "NFKD".
-        known_forms: number of forms of the same lemma in training to add to a source; see `Paradigms`.
-        hallucinate: number of made-up examples to add to training; see `hallucination`.
-        seed: of the split of `file` and of the made-up examples.
+        known_forms: number of other forms of the lemma in training to add to a source; see `Paradigms`.
+        hallucinate: number of synthetic examples to add to training; see `hallucination`.
+        seed: seed of the split of `file` and of the synthetic examples.
         right_to_left: read and write words from the last letter to the first.
     """
 
@@ -210,7 +210,7 @@ class CSVSpec:
         target: name of the column to predict.
         fractions: shares of the training, validation and test part.
         standardize: whether to scale columns to mean 0 and standard deviation 1 on the training part.
-        seed: of the split.
+        seed: seed of the split.
         batch_size: see `DataModule`.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The options of a graph in two files, and the reading of the files, without torch."""
+"""The options of a graph in two files, and the reading of these files, without torch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from attention_lab.errors import LabError
 
 
 class Nodes(NamedTuple):
-    """Names, labels (empty where unknown) and features (None where there are no columns) of all nodes."""
+    """Names, labels (empty if unknown) and features (None if there are no such columns) of all nodes."""
 
     names: list[str]
     labels: list[str]
@@ -18,7 +18,7 @@ class Nodes(NamedTuple):
 
 
 class GraphContent(NamedTuple):
-    """The nodes, the edges as pairs of their places, all labels, and the nodes of each part."""
+    """The nodes, the edges as pairs of node indices, all labels, and the nodes of each part."""
 
     nodes: Nodes
     edges: list[list[int]]
@@ -34,8 +34,8 @@ class GraphFilesSpec:
         edges: path of the file of edges.
         nodes: path of the file of nodes.
         directed: whether an edge lets only its second node attend to its first, and not the reverse.
-        standardize: scale features to mean 0 and deviation 1 over all nodes.
-        fractions: shares of the parts in the labelled nodes, each above 0.
+        standardize: whether to scale features to mean 0 and deviation 1 over all nodes.
+        fractions: shares of the parts of the labelled nodes, each above 0.
         seed: seed of the split.
 
     Raises:
@@ -88,7 +88,7 @@ def read_nodes(path: str) -> Nodes:
 
     Raises:
         LabError: `read_text` fails, a name is missing or repeated, or the features of a line are not finite
-            numbers or not as many as in the first line.
+            numbers or differ in number from those of the first line.
     """
     lines: dict[str, int] = {}
     labels: list[str] = []

@@ -1,4 +1,4 @@
-"""The options of data sets that other packages bring, without torch."""
+"""The options of data sets that come with other packages, without torch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -71,10 +71,10 @@ class DigitsSpec:
     """The options of `Digits`.
 
     Attributes:
-        unit: "pixels", 64 tokens that are grey levels; or "rows", 8 vectors of 8 numbers from 0 to 1.
-        train_size: digits for training, stratified by class; a larger subset contains every smaller one; None
-            for all. The other parts do not change.
-        seed: seed for the choice of these digits.
+        unit: "pixels" for 64 tokens, one per grey level; or "rows" for 8 vectors of 8 numbers from 0 to 1.
+        train_size: number of digits for training, stratified by class; a larger subset contains every smaller
+            one; None for all. The other parts do not change.
+        seed: seed of the choice of these digits.
         batch_size: see `DataModule`.
 
     Raises:
@@ -99,7 +99,7 @@ class DiabetesSpec:
     Attributes:
         fractions: shares of the training, validation and test part; see `CSVRegression`.
         standardize: whether to scale columns to mean 0 and standard deviation 1 on the training part.
-        seed: of the split.
+        seed: seed of the split.
         batch_size: see `DataModule`.
 
     Raises:
@@ -120,12 +120,12 @@ class KarateSpec:
     """The options of `Karate`.
 
     Attributes:
-        train_size: members in training: 1 and 34, then others at random; the rest is halved between
-            validation and test.
+        train_size: number of members in training: 1 and 34, then others at random. Validation and test get
+            half of the rest each.
         seed: seed of the split.
 
     Raises:
-        LabError: `train_size` is below 2 or leaves none to test.
+        LabError: `train_size` is below 2 or leaves no members to test.
     """
 
     train_size: int = 2

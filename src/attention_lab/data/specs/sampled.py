@@ -18,7 +18,7 @@ class ToySpec(SampledSpec):
     """The options of a `ToyTransduction`.
 
     Attributes:
-        min_length: length of the shortest sequences; max_length: of the longest.
+        min_length: length of the shortest sequences; max_length: length of the longest.
         vocabulary: number of different symbols.
     """
 
@@ -49,10 +49,10 @@ class ListOpsSpec(SampledSpec):
     """The options of `ListOps`.
 
     Attributes:
-        min_length: the fewest tokens, including brackets; max_length: the most.
-        max_depth: levels of a tree, including its deepest digits.
-        max_args: the most arguments of an operator.
-        lengths: "uniform", all equally likely; or "grown", as trees grow, mostly short.
+        min_length: the smallest number of tokens, including brackets; max_length: the largest.
+        max_depth: number of levels of a tree, including its deepest digits.
+        max_args: the largest number of arguments of an operator.
+        lengths: "uniform" for equally likely lengths; or "grown" for those of growing trees, mostly short.
     """
 
     validation_size: int = 1000
@@ -76,13 +76,14 @@ class RecallSpec(SampledSpec):
     """The options of `Recall`.
 
     Attributes:
-        length: tokens of every sequence.
-        distance: filler tokens between the last pair and the first query; the rest of the filler comes before
-            the pairs. None: all filler is in between.
+        length: number of tokens in every sequence.
+        distance: number of filler tokens between the last pair and the first query; the rest of the filler
+            comes before the pairs. None: all filler is in between.
         pairs: number of pairs; queries: number of queries.
         symbols: number of keys, and of values.
         short_epochs: number of initial epochs on shorter sequences, which grow from no filler to `length` by
-            a constant factor. Batches then have more sequences, so that they have as many tokens as later.
+            a constant factor. Their batches have more sequences, so that they have as many tokens as later
+            ones.
     """
 
     train_size: int = 3200
@@ -120,8 +121,8 @@ class SyntheticSpec(SampledSpec):
     """The options that `Motifs` and `FarPairs` share.
 
     Attributes:
-        length: symbols in a sequence.
-        vocabulary: letters of the alphabet, at most 26.
+        length: number of symbols in a sequence.
+        vocabulary: number of letters in the alphabet, at most 26.
     """
 
     test_size: int = 2000
@@ -149,7 +150,7 @@ class MotifsSpec(SyntheticSpec):
     """The options of `Motifs`.
 
     Attributes:
-        motif_length: letters of a motif, and the number of classes; at most `length` and `vocabulary`.
+        motif_length: number of letters in a motif, and of classes; at most `length` and `vocabulary`.
     """
 
     motif_length: int = 3
@@ -165,7 +166,7 @@ class FarPairsSpec(SyntheticSpec):
     """The options of `FarPairs`.
 
     Attributes:
-        vocabulary: letters of the alphabet, from 2 to 26; each also has a capital.
+        vocabulary: number of letters in the alphabet, from 2 to 26; each also has a capital.
         min_distance: the smallest distance between the two capitals; below `length`.
     """
 
@@ -187,8 +188,8 @@ class DigitStripsSpec(SampledSpec):
     """The options of `DigitStrips`.
 
     Attributes:
-        min_digits: the fewest digits in a strip; max_digits: the most.
-        gap: the widest gap in pixels, also at either end.
+        min_digits: the smallest number of digits in a strip; max_digits: the largest.
+        gap: the widest gap in pixels, including those at either end.
         height: see `ImageTransductionData`; cell: likewise, at most 8.
     """
 

@@ -1,7 +1,8 @@
 """Byte-pair encoding (1508.07909, section 3.2), learned and applied by Hugging Face's `tokenizers`.
 
-What was learned is an alphabet and a list of merges, `"a b"` for the pieces a and b, in the order in which
-they are applied. `▁` at the beginning of a word is a space, so that pieces joined are the text again.
+The result of learning is an alphabet and a list of merges, `"a b"` for the pieces a and b, in the order in
+which they are applied. `▁` at the beginning of a word stands for a space, so that joining the pieces
+restores the text.
 """
 
 import json
@@ -19,12 +20,12 @@ def learn_pieces(texts: Iterable[str], size: int, option: str) -> tuple[str, lis
     """The alphabet and the merges of at most `size` pieces, learned from texts.
 
     Args:
-        texts: of the training part alone.
-        size: characters and merged pieces together; fewer if the texts have no more pairs to merge.
-        option: what errors name.
+        texts: the texts of the training part alone.
+        size: number of characters and merged pieces; fewer if the texts have no more pairs to merge.
+        option: name of the option for error messages.
 
     Raises:
-        LabError: `tokenizers` is not installed, or the texts have more characters than that.
+        LabError: `tokenizers` is not installed, or the texts have more than `size` characters.
     """
     tokenizers = _library(option)
     learner = tokenizers.Tokenizer(tokenizers.models.BPE())
@@ -42,7 +43,7 @@ def learn_pieces(texts: Iterable[str], size: int, option: str) -> tuple[str, lis
 
 
 def check_pieces(alphabet: object, merges: object) -> None:
-    """Raise LabError for anything but characters, and merges of these and of earlier ones, each once."""
+    """Raise LabError unless these are characters, and distinct merges of them and of earlier merges."""
     if not isinstance(alphabet, str) or not isinstance(merges, list):
         raise LabError("its subwords are not an alphabet and a list of merges")
     known, seen = set(alphabet), set()
@@ -62,11 +63,11 @@ def pieces_of(alphabet: str, merges: Sequence[str]) -> list[str]:
 
 
 class Splitter:
-    """Splits texts into pieces; a character that is not in the alphabet is a piece of its own.
+    """Splits texts into pieces; a character outside the alphabet is a piece of its own.
 
     Args:
         alphabet: see `learn_pieces`.
-        merges: likewise.
+        merges: see `learn_pieces`.
 
     Raises:
         LabError: `tokenizers` is not installed.
@@ -98,7 +99,7 @@ class Splitter:
 
 
 def join(pieces: Iterable[str]) -> str:
-    """The text that consists of pieces."""
+    """The text that the pieces form."""
     return "".join(pieces).replace(SPACE, " ").strip(" ")
 
 

@@ -1,4 +1,4 @@
-"""Synthetic sequences whose class follows from a rule: Motifs by neighbours, FarPairs by distant symbols."""
+"""Synthetic sequences classified by a rule: Motifs by neighbouring symbols, FarPairs by distant ones."""
 
 from abc import abstractmethod
 from string import ascii_lowercase
@@ -17,7 +17,7 @@ from attention_lab.data.specs.sampled import FarPairsSpec, MotifsSpec, Synthetic
 from attention_lab.errors import LabError
 
 BLOCK = 4096
-"""Candidates sampled at once; constant, so that a larger set starts with the same sequences as a smaller."""
+"""Candidates sampled at once; constant, so that a larger set starts with the sequences of a smaller one."""
 TRIES = 50
 """Consecutive blocks without a new sequence after which we assume that none are left."""
 
@@ -28,9 +28,9 @@ Symbols = npt.NDArray[np.uint8]
 class SyntheticClassification(ClassificationData):
     """Sequences of equal length, sampled with a seed, each with the class that a rule assigns to it.
 
-    The rule has no noise, so the best possible accuracy is 1. All sequences are distinct, so none of the
-    validation or test part is in training. Validation and test do not change with `train_size`, and a larger
-    training set starts with every smaller one.
+    The rule has no noise, so the best possible accuracy is 1. All sequences are distinct, so no validation or
+    test sequence is in training. Validation and test do not change with `train_size`, and a larger training
+    set starts with every smaller one.
 
     Args:
         labels: the names of the classes.
@@ -38,7 +38,7 @@ class SyntheticClassification(ClassificationData):
         spec: sizes of the parts and lengths of the sequences.
 
     Raises:
-        LabError: (in `setup`) there are too few such sequences.
+        LabError: (in `setup`) there are too few distinct sequences.
     """
 
     def __init__(self, labels: list[str], symbols: str, spec: SyntheticSpec) -> None:
@@ -98,16 +98,16 @@ class Motifs(SyntheticClassification):
     """The class is the short motif somewhere in the sequence. Only neighbouring symbols matter.
 
     The motifs are the rotations of the first m = `motif_length` letters, so for m = 3 the classes are abc,
-    bca and cab: they share their letters, and only the order tells them apart. A sequence is sampled in
-    three steps: its symbols uniformly from the alphabet; then a class and a position, uniformly, where the
-    motif overwrites them; and if any motif now also occurs elsewhere, the sequence is rejected. So every
-    sequence has exactly one motif at one position.
+    bca and cab: they share their letters, and only the order distinguishes them. A sequence is sampled in
+    three steps. Its symbols are drawn uniformly from the alphabet. Then a class and a position are drawn
+    uniformly, and the motif overwrites the symbols there. Finally, the sequence is rejected if any motif now
+    also occurs elsewhere, so every sequence has exactly one motif at one position.
 
     Args:
         options: see `MotifsSpec`.
 
     Raises:
-        LabError: an option is wrong, or (in `setup`) there are too few such sequences.
+        LabError: an option is wrong, or (in `setup`) there are too few distinct sequences.
     """
 
     @options_of(MotifsSpec)
@@ -117,7 +117,7 @@ class Motifs(SyntheticClassification):
         super().__init__(self.rotations, ascii_lowercase[: spec.vocabulary], spec)
 
     def draw(self, count: int, generator: np.random.Generator) -> tuple[Symbols, npt.NDArray[np.int64]]:
-        """See `SyntheticClassification`; those of `count` candidates that have exactly one motif."""
+        """See `SyntheticClassification`; returns those of `count` candidates that have exactly one motif."""
         width = len(self.rotations)
         rows = generator.integers(len(self.symbols), size=(count, self.length), dtype=np.uint8)
         classes = generator.integers(width, size=count)
@@ -141,16 +141,16 @@ class Motifs(SyntheticClassification):
 class FarPairs(SyntheticClassification):
     """Two of the symbols, far apart, are capitals; the class is whether they are the same letter.
 
-    The positions of the capitals are sampled uniformly from all pairs at least `min_distance` apart, the
+    The positions of the capitals are sampled uniformly from all pairs at least `min_distance` apart, and the
     first capital and all small letters uniformly from the alphabet. With probability 1/2 the second capital
     is the same letter, otherwise one of the others, uniformly. Neither the small letters nor either capital
-    alone says anything about the class: a model that does not compare the two is right half the time.
+    alone tells anything about the class: a model that does not compare the two is right half the time.
 
     Args:
         options: see `FarPairsSpec`.
 
     Raises:
-        LabError: an option is wrong, or (in `setup`) there are too few such sequences.
+        LabError: an option is wrong, or (in `setup`) there are too few distinct sequences.
     """
 
     spec: FarPairsSpec

@@ -22,7 +22,7 @@ from attention_lab.errors import LabError
 CLOSE = "]"
 DIGITS = [str(digit) for digit in range(10)]
 NESTED = 0.25
-"""Probability that an argument is a list rather than a digit; the value of the Long Range Arena."""
+"""Probability that an argument is a list and not a digit; the value of the Long Range Arena."""
 TRIES = 1000
 """Consecutive duplicates after which we assume that no new expressions are left."""
 
@@ -65,20 +65,20 @@ class Grammar:
     r"""Random expressions of a given length.
 
     An expression is a digit, or an operator, 2 to `max_args` expressions and a bracket. The Long Range Arena
-    grows them from the root: each is a digit with probability 3/4, and with certainty at level `max_depth`.
-    This class samples from that distribution conditioned on the length. With :math:`t_l(n)` the probability
+    grows them from the root: each is a digit with probability 3/4, and always at level `max_depth`. This
+    class samples from that distribution conditioned on the length. With :math:`t_l(n)` the probability
     that an expression with :math:`l` levels left has :math:`n` tokens, and :math:`t_l^{*k}` its k-fold
     convolution,
 
     .. math:: t_l(n) = \tfrac34 [n = 1] + \tfrac14 \frac{1}{A - 1} \sum_{k=2}^{A} t_{l-1}^{*k}(n - 2)
 
-    The terms of each sum are the odds of the choices inside the expression. So no sample is rejected, which
-    for long expressions would be most of the work.
+    The terms of each sum are the odds of the choices inside the expression. No sample has to be rejected;
+    for long expressions, rejection would be most of the work.
 
     Args:
-        max_length: tokens of the longest expressions.
-        max_depth: levels of a tree, including that of its deepest digits: operators nest one level less.
-        max_args: the most arguments of an operator.
+        max_length: number of tokens of the longest expressions.
+        max_depth: number of levels of a tree, including its deepest digits: operators nest one level less.
+        max_args: the largest number of arguments of an operator.
     """
 
     def __init__(self, max_length: int, max_depth: int, max_args: int) -> None:
@@ -87,14 +87,14 @@ class Grammar:
         self.levels = min(max_depth, max_length // 3 + 1)
         digit = np.zeros(max_length + 1)
         digit[1] = 1.0
-        # forests[l - 1][k - 1][n]: probability that k expressions with l levels left have n tokens together
+        # forests[l - 1][k - 1][n]: probability that k expressions with l levels left have n tokens in total
         self.forests = [self._powers(digit)]
         for _ in range(1, self.levels):
             lists = np.sum(self.forests[-1][1:], axis=0)[:-2] / (max_args - 1)
             tree = (1 - NESTED) * digit
             tree[2:] += NESTED * lists
             self.forests.append(self._powers(tree))
-        # Many are needed repeatedly, especially the short ones.
+        # Many of these are needed repeatedly, especially for short expressions.
         self._arguments = lru_cache(100_000)(self._count_odds)
         self._first = lru_cache(20_000)(self._first_odds)
 
@@ -125,7 +125,7 @@ class Grammar:
         return tuple(tokens)
 
     def _powers(self, tree: npt.NDArray[np.float64]) -> list[npt.NDArray[np.float64]]:
-        """The length distributions of 1 to `max_args` expressions together."""
+        """The distributions of the total length of 1 to `max_args` expressions."""
         powers = [tree]
         for _ in range(1, self.max_args):
             powers.append(np.convolve(powers[-1], tree)[: len(tree)])
@@ -151,16 +151,16 @@ def _pick(odds: Sequence[float], generator: random.Random) -> int:
 class ListOps(ClassificationData):
     """Expressions such as `[MAX 2 9 [MIN 4 7 ] 0 ]`, to be classified by their value, 0 to 9.
 
-    The operators are `[MIN`, `[MAX`, `[MED` (median, rounded down) and `[SM` (sum modulo 10), each with 2 to
-    `max_args` arguments (Nangia & Bowman, 1804.06028); the trees are those of the Long Range Arena
-    (2011.04006, section 2.2), see `Grammar`. All expressions are distinct, so none of the validation or test
-    part is in training; validation and test do not change with `train_size`.
+    The operators are `[MIN`, `[MAX`, `[MED` (median, rounded down) and `[SM` (sum modulo 10), each with 2
+    to `max_args` arguments (Nangia & Bowman, 1804.06028). The trees are those of the Long Range Arena
+    (2011.04006, section 2.2), see `Grammar`. All expressions are distinct, so no validation or test
+    expression is in training; validation and test do not change with `train_size`.
 
     Args:
         options: see `ListOpsSpec`.
 
     Raises:
-        LabError: an option is wrong, or (in `setup`) there are too few such expressions.
+        LabError: an option is wrong, or (in `setup`) there are too few distinct expressions.
     """
 
     @options_of(ListOpsSpec)

@@ -1,4 +1,4 @@
-"""Associative recall: the values of keys that were given long before, in a sequence that is mostly filler."""
+"""Associative recall: find the values of keys given long before, in a sequence that is mostly filler."""
 
 import math
 from itertools import accumulate
@@ -22,14 +22,14 @@ from attention_lab.data.synthetic.recall_split import Drawn, Layout, RecallSplit
 class Recall(ClassificationData):
     r"""Multi-query associative recall (Zoology, 2312.04927, section 3) at a distance.
 
-    A sequence gives `pairs` different keys, each with a value, then filler, then `queries` of these keys; the
+    A sequence gives `pairs` different keys, each with a value, then filler, then `queries` of these keys. The
     task is to find the value of each query. With two pairs and two queries:
 
         k3=1 k0=2 . . . . . . k0? k3?   ->   2 1
 
-    Keys, values and queries are sampled uniformly; a key may be queried twice. A pair is one token, where
-    the paper has one for the key and one for the value, so that a single layer of attention can solve it.
-    The answers are labels of the last positions, so the model has to read these: `model.readout=last`.
+    Keys, values and queries are sampled uniformly; a key may be queried twice. A pair is a single token, so
+    that a single layer of attention can solve the task; the paper has one token for the key and one for the
+    value. The answers are labels of the last positions, so the model has to read these: `model.readout=last`.
 
     Validation and test examples are distinct, and none is in training; they do not change with `train_size`.
 
@@ -37,7 +37,7 @@ class Recall(ClassificationData):
         options: see `RecallSpec`.
 
     Raises:
-        LabError: an option is wrong, or (in `setup`) there are too few different examples.
+        LabError: an option is wrong, or (in `setup`) there are too few distinct examples.
     """
 
     @options_of(RecallSpec)
@@ -65,7 +65,7 @@ class Recall(ClassificationData):
         return self._draw_parts()
 
     def train_dataloader(self) -> DataLoader[Any]:
-        """Batches of the training part, shuffled; in the first `short_epochs`, of shorter sequences."""
+        """Shuffled batches of the training part; in the first `short_epochs`, of shorter sequences."""
         split, trainer = self.parts.train, self.trainer
         rank, world_size = (0, 1) if trainer is None else (trainer.global_rank, trainer.world_size)
         ends = list(accumulate(self._train_counts()))
@@ -86,7 +86,7 @@ class Recall(ClassificationData):
         held_out: set[bytes] = set()
 
         def draw(count: int, once: bool) -> Drawn:
-            """Sample examples that are not held out; with `once`, hold them out from then on."""
+            """Sample examples that are not held out; with `once`, hold them out from now on."""
             drawn = self._draw(generator, 0)
             while len(drawn.keys) < count:
                 more = self._draw(generator, count - len(drawn.keys))

@@ -1,4 +1,4 @@
-"""Examples of associative recall: stored without their filler, and expanded batch by batch."""
+"""Examples of associative recall, stored without their filler and expanded batch by batch."""
 
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 class Drawn(NamedTuple):
-    """N examples without their filler: `keys` and `values` [N, P], and `asked` [N, Q], the pairs queried."""
+    """N examples without their filler: `keys` and `values` [N, P], and `asked` [N, Q], the queried pairs."""
 
     keys: Numbers
     values: Numbers
@@ -37,7 +37,7 @@ class Drawn(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """How examples are laid out: `symbols` keys and as many values, and where the pairs are.
+    """The layout of examples: `symbols` keys and as many values, and the position of the pairs.
 
     Token ids start at 4: filler, then the query `k?` of each key, then the pairs `k=v`.
     """
@@ -72,7 +72,7 @@ class RecallSplit(Dataset[ClassificationBatch]):
     Args:
         drawn: the examples.
         lengths: lengths of their sequences [N].
-        layout: how they are laid out.
+        layout: their layout.
     """
 
     def __init__(self, drawn: Drawn, lengths: Tensor, layout: Layout) -> None:

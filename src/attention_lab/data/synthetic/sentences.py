@@ -1,4 +1,4 @@
-"""English sentences from a small grammar, word by word, so that a language model learns kinds of words."""
+"""English sentences from a small grammar, word by word, from which a language model learns kinds of words."""
 
 import math
 import random
@@ -61,8 +61,8 @@ MONTH = january | february | march | april | may | june | july | august | septem
 """
 """A rule is a name in capitals and its alternatives, all equally likely; lower-case entries are words.
 
-A noun and its verb agree in number across the words between them, and verbs take objects that suit them: so a
-word tells something about its own kind and about the words after it.
+A noun and its verb agree in number across the words between them, and verbs take objects that suit them, so a
+word carries information about its own kind and about the words after it.
 """
 
 GRAMMAR: dict[str, list[list[str]]] = {
@@ -110,8 +110,8 @@ def words_of_the_grammar() -> list[str]:
 class Sentences(LanguageData):
     """English sentences from a grammar of some 240 words: people, animals, food, places, verbs of motion, ...
 
-    Validation and test sentences are distinct and none is in training; training may repeat sentences. They do
-    not change with `train_size`.
+    Validation and test sentences are distinct, and none is in training; training may repeat sentences. The
+    held-out sentences do not change with `train_size`.
 
     Args:
         options: see `SentencesSpec`.
@@ -144,6 +144,6 @@ class Sentences(LanguageData):
         return Parts(list(train), kept[: spec.validation_size], kept[spec.validation_size :])
 
     def make_codec(self, sequences: Parts[list[Symbols]]) -> LanguageCodec:
-        """The codec of all words of the grammar, including those not in training."""
+        """The codec of all words of the grammar, including words that do not occur in training."""
         tokenizer = Tokenizer(Notation("spaces", lowercase=True), Vocabulary(words_of_the_grammar()))
         return LanguageCodec(tokenizer, 1 + longest(), ends=True)

@@ -18,14 +18,15 @@ from attention_lab.data.transduction import Example, TransductionData
 class ToyTransduction(TransductionData):
     """Random sequences of letters, with uniform lengths and letters, and a rearrangement of each.
 
-    Validation and test sequences are distinct and none is in training; training may repeat sequences. They
-    do not change with `train_size`. More than 26 symbols have names of two letters, separated by spaces.
+    Validation and test sequences are distinct, and none is in training; training may repeat sequences. The
+    held-out sequences do not change with `train_size`. If there are more than 26 symbols, they have names of
+    two letters, separated by spaces.
 
     Args:
         options: see `ToySpec`.
 
     Raises:
-        LabError: an option is wrong, or (in `setup`) there are too few different sequences.
+        LabError: an option is wrong, or (in `setup`) there are too few distinct sequences.
     """
 
     @options_of(ToySpec)
@@ -52,7 +53,7 @@ class ToyTransduction(TransductionData):
         held_out: set[tuple[str, ...]] = set()
 
         def draw(count: int, once: bool) -> list[Example]:
-            """Sample examples that are not held out; with `once`, hold them out from then on."""
+            """Sample examples that are not held out; with `once`, hold them out from now on."""
             drawn: list[Example] = []
             while len(drawn) < count:
                 source = tuple(generator.choices(self.symbols, k=generator.choice(self.lengths)))
@@ -68,7 +69,7 @@ class ToyTransduction(TransductionData):
         return Parts(train=draw(train, once=False), **parts)
 
     def make_codec(self, train: Sequence[Example]) -> TransductionCodec:
-        """The codec of all symbols, including those not in training."""
+        """The codec of all symbols, including symbols that do not occur in training."""
         notation = Notation("characters" if len(self.symbols[0]) == 1 else "spaces")
         tokenizer = Tokenizer(notation, Vocabulary(self.symbols))
         return TransductionCodec(tokenizer, tokenizer)
@@ -101,7 +102,7 @@ class Sort(ToyTransduction):
 class Repeat(ToyTransduction):
     """Write each symbol once, twice or three times: symbol n of the alphabet `n % 3 + 1` times.
 
-    Several targets share a source, and progress in the target differs from progress in the source.
+    Several targets share a source position, so progress in the target differs from progress in the source.
     """
 
     def origins(self, source: Sequence[str]) -> list[int]:
