@@ -100,7 +100,7 @@ class ImageTransductionData(DataModule):
 
 
 class DigitStrips(ImageTransductionData):
-    """Strips of several handwritten digits side by side (scikit-learn's, 8 x 8 pixels), with their number.
+    """Strips of handwritten digits side by side (scikit-learn's, 8 x 8 pixels), and the digits as text.
 
     Gaps are 0 to `gap` pixels wide, and each digit has its own vertical position. The strips of a part use
     only digits from the same part of `data=digits`, so no training digit is in a test strip. They do not

@@ -1,4 +1,4 @@
-"""Estimators with scikit-learn's interface; numpy in and out. Imports no Lightning, Hydra or TensorBoard."""
+"""Estimators with scikit-learn's interface, for numpy arrays. Imports no Lightning, Hydra or TensorBoard."""
 
 from attention_lab.estimators.kernel_regression import KernelRegression
 

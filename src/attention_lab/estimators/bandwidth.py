@@ -1,13 +1,14 @@
-"""The choice of bandwidths by leave-one-out error: least squares cross-validation.
+"""Bandwidth selection by leave-one-out error: least squares cross-validation.
 
 A line search computes the error on a logarithmic grid from below the distances between neighbours to far
-beyond the range of the inputs, and refines its lowest minima: for a local-constant Gaussian kernel by the
-root of the derivative, else by golden sections with parabolic steps (Brent 1973). That is all for one input.
+beyond the range of the inputs. It refines the lowest minima: for a local-constant Gaussian kernel by the
+root of the derivative, otherwise by golden sections with parabolic steps (Brent 1973). For a single input,
+this is all.
 
-Several inputs have a bandwidth each, if there are enough samples, as an input that does not matter
-is smoothed out by a large one (Hall, Li & Racine 2007). The line search then is over a common factor of their
-standard deviations, and the search goes on by the gradient (Gaussian), else by golden sections for
-one input after the other. With many samples the search starts from the result for a random part of them.
+With several inputs and enough samples, each input has its own bandwidth, because a large bandwidth smooths
+out an input that does not matter (Hall, Li & Racine 2007). The line search is then over a common factor of
+their standard deviations. The search continues by the gradient (Gaussian), otherwise by golden sections for
+one input after the other. With many samples, the search starts from the result for a random part of them.
 """
 
 from typing import NamedTuple
@@ -23,32 +24,32 @@ from attention_lab.estimators.leave_one_out import LeaveOneOut
 
 Array = NDArray[np.float64]
 RATIO, FAR_RATIO = 1.2, 1.5
-"""Of neighbours in the grid, for few and for many samples."""
+"""Ratio of neighbours in the grid, for few and for many samples."""
 MANY = 5000
-"""Most samples of one input for which the entire grid is tried with all of them."""
+"""The largest number of samples of one input for which the entire grid is tried with all of them."""
 MANY_PAIRS = 1500
 """The same for several inputs, whose errors take quadratic time."""
 PILOT = 3000
-"""How many of many samples of one input the search starts with."""
+"""Number of samples of one input from which the search starts, if there are many."""
 PER_INPUT = 10
-"""Fewest samples an input for which inputs have bandwidths of their own."""
+"""The smallest number of samples per input for which inputs have bandwidths of their own."""
 FLATTEST = 1e6
-"""The largest bandwidth, in ranges of the input: the kernel is flat to 12 digits."""
+"""The largest bandwidth, in units of the input's range: the kernel is flat to 12 digits."""
 SMALLEST = {"gaussian": 1 / 9, "laplacian": 1 / 36}
-"""Bandwidths, in distances between neighbours, at which only the nearest neighbour counts; else 1."""
+"""Bandwidths, in units of neighbour distances, at which only the nearest neighbour counts; otherwise 1."""
 MINIMA = 3
-"""How many of the grid's local minima are refined."""
+"""Number of local minima of the grid that are refined."""
 PRECISION = 1e-4
-"""Of the logarithm of a bandwidth of many samples; of few, 1e-9."""
+"""Precision of the logarithm of a bandwidth for many samples; for few, it is 1e-9."""
 SAME = 1e-11
-"""Errors that differ by less, relative to the largest, are the same: the smoothest of them is chosen."""
+"""Errors that differ by less, relative to the largest, count as equal: the smoothest of them is chosen."""
 FEW = 1000
-"""Up to this many samples the grid starts at the smallest distance of all, with a step of `RATIO`, and the
-derivative of a local-linear error is computed too, over all pairs."""
+"""Up to this many samples, the grid starts at the smallest distance of all, with a step of `RATIO`, and the
+derivative of a local-linear error is used too, over all pairs."""
 
 
 class Choice(NamedTuple):
-    """The chosen bandwidths, and the inputs for which that is the smallest or largest one tried."""
+    """The chosen bandwidths, and the inputs whose bandwidth is the smallest or largest that was tried."""
 
     bandwidth: Float[Tensor, " d"]
     smallest: list[int]
@@ -56,7 +57,7 @@ class Choice(NamedTuple):
 
 
 def choose_bandwidth(loo: LeaveOneOut) -> Choice:
-    """The bandwidth of each input with the least leave-one-out error; 1 for a constant input."""
+    """The bandwidth of each input with the smallest leave-one-out error; 1 for a constant input."""
     spread, deviation = _spreads(loo)
     varying = (spread > 0).nonzero()[:, 0].tolist()
     unit = torch.ones_like(spread)
@@ -91,7 +92,7 @@ def _spreads(loo: LeaveOneOut) -> tuple[Tensor, Tensor]:
 
 
 class _LineSearch:
-    """The error as a function of one factor of the bandwidths `unit` of the inputs that vary."""
+    """The error as a function of a common factor of the bandwidths `unit` of all inputs that vary."""
 
     def __init__(self, loo: LeaveOneOut, unit: Float[Tensor, " d"], varying: list[int]) -> None:
         self.loo, self.unit, self.varying = loo, unit, varying
@@ -108,22 +109,22 @@ class _LineSearch:
         if len(self.varying) == 1:
             gaps = keys[:, self.varying[0]].sort().values.diff()
             gaps = gaps[gaps > 0]
-            # among many samples some are nearly equal
+            # among many samples, some are nearly equal
             least = gaps.kthvalue(len(gaps) // 20 + 1).values if len(gaps) > FEW else gaps.min()
         else:
             some = keys[:: -(-len(keys) // MANY_PAIRS)]
-            far = torch.cdist(some, some, compute_mode="donot_use_mm_for_euclid_dist")  # of equal ones 0
+            far = torch.cdist(some, some, compute_mode="donot_use_mm_for_euclid_dist")  # equal ones give 0
             least = far[far > 0].min() if bool((far > 0).any()) else far.new_tensor(spread)
         return float(least) * SMALLEST.get(self.loo.kernel, 1.0), spread
 
     def bandwidth(self, factor: float) -> Tensor:
-        """The bandwidths."""
+        """The bandwidths for a factor."""
         result = self.unit.clone()
         result[self.varying] *= factor
         return result
 
     def error(self, factor: float) -> float:
-        """The error of a factor."""
+        """The error for a factor."""
         return self.loo.error(self.bandwidth(factor))
 
     def slope(self, log: float) -> float:
@@ -147,7 +148,7 @@ class _LineSearch:
 
     def _on_grid(self) -> tuple[float, bool, bool]:
         wide = 4 * self.range
-        ratio = RATIO if len(self.loo.samples.single) <= FEW else FAR_RATIO  # of many, the curve is smoother
+        ratio = RATIO if len(self.loo.samples.single) <= FEW else FAR_RATIO  # the curve of many is smoother
         steps = max(int(np.log(wide / self.low) / np.log(ratio)), 2)
         grid = np.append(np.geomspace(self.low, wide, steps), np.geomspace(wide, self.high, 8)[1:])
         errors = np.array([self.error(factor) for factor in grid])
@@ -165,7 +166,7 @@ class _LineSearch:
         return float(factor), bool(errors[0] <= as_good), bool(errors[-1] <= as_good)
 
     def _between(self, low: float, high: float) -> float:
-        """The minimum between two factors."""
+        """The factor between two others that minimises the error."""
         precision = PRECISION if self.many else 1e-9
         ends = float(np.log(low)), float(np.log(high))
         if self.by_slope and self.slope(ends[0]) < 0 < self.slope(ends[1]):
@@ -176,10 +177,10 @@ class _LineSearch:
             method="bounded",
             options={"xatol": precision},
         )
-        return float(f"{np.exp(found.x):.4g}")  # more digits would be of rounding errors
+        return float(f"{np.exp(found.x):.4g}")  # further digits would be rounding errors
 
     def _root_from(self, start: float, step: float = 1.3) -> float:
-        """The minimum near a factor: steps downhill to where the slope changes its sign, then its root."""
+        """The minimum near a factor: step downhill until the slope changes its sign, then find its root."""
         low = high = float(np.log(start))
         turn = float(np.log(step)) * (-1 if self.slope(low) > 0 else 1)
         while np.log(self.low) < low and high < np.log(self.high):
@@ -189,7 +190,7 @@ class _LineSearch:
         return float(np.exp(low if turn < 0 else high))
 
     def _minimum_from(self, start: float, step: float = 1.3) -> float:
-        """The minimum near a factor: steps downhill to where the error rises again, then golden sections."""
+        """The minimum near a factor: step downhill until the error rises again, then use golden sections."""
         errors = {place: self.error(start * step**place) for place in (-1, 0, 1)}
         best = min(errors, key=lambda place: errors[place])
         while best in (min(errors), max(errors)) and self.low < start * step**best < self.high:
@@ -200,7 +201,7 @@ class _LineSearch:
 
 
 def _minima(errors: Array) -> list[int]:
-    """The places of the lowest local minima, lowest first; of a plateau, the last place."""
+    """The indices of the lowest local minima, lowest first; for a plateau, its last index."""
     errors = np.round(errors / errors.max() / SAME) * SAME
     padded = np.concatenate([[np.inf], errors, [np.inf]])
     places = np.flatnonzero((errors <= padded[:-2]) & (errors < padded[2:]))
@@ -223,7 +224,7 @@ def _one_each(loo: LeaveOneOut, varying: list[int], common: Tensor, limits: tupl
 
 
 class _Objective:
-    """The error at the logarithms of the bandwidths of the inputs that vary."""
+    """The error as a function of the logarithms of the bandwidths of all inputs that vary."""
 
     def __init__(self, loo: LeaveOneOut, varying: list[int]) -> None:
         self.loo, self.varying = loo, varying
@@ -234,7 +235,7 @@ class _Objective:
         return result
 
     def error(self, logs: Array) -> float:
-        """The error alone."""
+        """Only the error."""
         return self.loo.error(self._bandwidth(logs))
 
     def gradient(self, logs: Array) -> tuple[float, Array]:
@@ -244,7 +245,7 @@ class _Objective:
 
 
 def _by_gradient(objective: _Objective, start: Array, limits: tuple[Array, Array]) -> tuple[float, Array]:
-    scale = objective.gradient(start)[0] or 1.0  # L-BFGS-B stops by absolute gradients
+    scale = objective.gradient(start)[0] or 1.0  # L-BFGS-B stops at an absolute size of the gradient
 
     def scaled(x: Array) -> tuple[float, Array]:
         error, slopes = objective.gradient(x)
@@ -257,7 +258,7 @@ def _by_gradient(objective: _Objective, start: Array, limits: tuple[Array, Array
 
 
 def _by_coordinates(objective: _Objective, start: Array, limits: tuple[Array, Array]) -> tuple[float, Array]:
-    """Golden sections for one input after the other, in two rounds of narrower brackets."""
+    """Golden sections for one input after the other, in two rounds, the second with narrower brackets."""
     best, error = start, objective.error(start)
     for reach in (np.log(6.0), np.log(2.0)):
         for place, (low, high) in enumerate(zip(*limits, strict=True)):

@@ -26,43 +26,44 @@ class KernelRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     (Nadaraya 1964, Watson 1964). `degree=1`: the value at x of the line, or plane, that fits the samples
     best with these kernels as weights (Cleveland 1979, Fan 1992), without a first-order bias at the edges.
 
-    **Time.** One input takes O(n log n) for sorting and O(n) for each bandwidth: Gaussian kernels to within
-    `tolerance`, the others exactly. Several inputs take O(n^2) in chunks, in O(n) memory.
+    **Time.** One input takes O(n log n) for sorting and O(n) for each bandwidth: Gaussian kernels are
+    accurate to within `tolerance`, the others are exact. Several inputs take O(n^2) time in chunks, in O(n)
+    memory.
 
-    **Bandwidth.** `h` is the unit in which distances are measured, per input: the width `w = 1 / h` of
-    `attention_lab.attention.scores.kernels`. `"loo"` minimises the leave-one-out error, over a grid and then
-    by the derivative (Gaussian) or golden sections. If the best is at an end of the search, where
-    each sample is predicted by its nearest neighbour or an input is smoothed out, there is a
-    `ConvergenceWarning`.
+    **Bandwidth.** `h` is the unit in which distances are measured, for each input; it is the inverse of the
+    width `w = 1 / h` of `attention_lab.attention.scores.kernels`. `"loo"` minimises the leave-one-out error,
+    over a grid and then by the derivative (Gaussian) or golden sections. A `ConvergenceWarning` is issued if
+    the best bandwidth is at an end of the search, where each sample is predicted by its nearest neighbour or
+    an input is smoothed out.
 
     **Errors.** With the smoother matrix L, `nu = tr L` and `nu~ = tr L'L`, the variance of the noise is
     estimated by `sigma^2 = sum_i s_i (y_i - f(x_i))^2 / (n - 2 nu + nu~)`, and the standard error of f(x) is
     `sigma |l(x)|` (Wasserman, "All of Nonparametric Statistics", 2006, sections 5.6 and 5.7; Loader, "Local
-    Regression and Likelihood", 1999, section 2.3). They hold for noise of one variance and do not
+    Regression and Likelihood", 1999, section 2.3). These errors assume noise of constant variance and do not
     include the bias. If f goes through all samples there is no estimate, and errors are infinite.
 
     **Nothing within reach.** Where a compact kernel reaches no sample, f is estimated from the nearest ones
-    with equal kernels. That is the limit of a Gaussian or Laplacian kernel whose bandwidth becomes small, and
-    keeps predictions and leave-one-out errors finite. A line through samples whose inputs are all the
-    same, or nearly so compared with their distance from x, is a constant.
+    with equal kernels. This is the limit of a Gaussian or Laplacian kernel as its bandwidth becomes small,
+    and keeps predictions and leave-one-out errors finite. A line through samples whose inputs are all
+    equal, or nearly equal compared with their distance from x, is a constant.
 
     **Weights.** A sample of weight 2 is the same as two equal samples. Leave-one-out leaves out one of them
-    (all of a sample of a weight below 1): divide weights that are not numbers of samples by the largest.
+    (or all of a sample whose weight is below 1). If weights are not counts, divide them by the largest.
 
     Args:
         kernel: with `u = (x - x_i) / h`, `gaussian` `exp(-|u|^2 / 2)`, `laplacian` `exp(-|u|_1)`, or for
             `|u| <= 1` only `epanechnikov` `1 - |u|^2`, `tricube` `(1 - |u|^3)^3`, `boxcar` 1.
         bandwidth: h, a positive number, one for each input, or `"loo"`.
         degree: 0 or 1.
-        tolerance: largest error of a prediction, relative to the largest target about its mean, of Gaussian
-            kernels of one input; None: rounding errors only.
+        tolerance: largest error of a prediction with Gaussian kernels of one input, relative to the largest
+            target (measured from the mean); None: rounding errors only.
 
     Attributes:
         bandwidth_: h of each input `(n_features,)`.
         loo_predictions_: the prediction of each training sample from all others, in the shape of y.
-        loo_error_: their mean squared error, over samples and targets.
+        loo_error_: the mean squared error of these predictions, over samples and targets.
         sigma_: the standard deviation of the noise, a number or one for each target.
-        effective_dof_: `nu`, the number of parameters that a linear model as flexible has.
+        effective_dof_: `nu`, the number of parameters of an equally flexible linear model.
         residual_dof_: `n - 2 nu + nu~`.
         n_features_in_: number of inputs.
     """
@@ -87,10 +88,10 @@ class KernelRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Args:
             X: inputs `(n_samples, n_features)`.
             y: targets `(n_samples,)` or `(n_samples, n_targets)`.
-            sample_weight: how many samples each counts as, not negative.
+            sample_weight: how many samples each one counts as, not negative.
 
         Raises:
-            ValueError: an option or the data cannot be used.
+            ValueError: an option or the data is invalid.
         """
         self._check_options()
         inputs, targets = validate_data(
@@ -133,10 +134,10 @@ class KernelRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
         Args:
             X: inputs `(n_queries, n_features)`.
-            return_std: whether to return the standard errors of f too.
+            return_std: whether to return the standard errors of f as well.
 
         Returns:
-            Estimates, of the shape that y had and the dtype of X; with `return_std` also standard errors.
+            Estimates in the shape of y and the dtype of X; with `return_std` also standard errors.
         """
         check_is_fitted(self)
         inputs = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
@@ -155,18 +156,19 @@ class KernelRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     ) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
         """Pointwise intervals of the curve, or of new observations.
 
-        Of the curve, confidence intervals `f(x) -+ t sigma |l(x)|`, with Student's t for `residual_dof_`:
-        they cover the expectation of the estimate at x. Of observations, prediction intervals
-        `f(x) -+ t sigma sqrt(1 + |l(x)|^2)`: they cover a new y at x if the noise is normal, and are much
-        wider. For the local-linear estimate with an infinite bandwidth both are those of least squares.
+        For the curve, these are confidence intervals `f(x) -+ t sigma |l(x)|`, with Student's t for
+        `residual_dof_`. They cover the expectation of the estimate at x. For observations, these are
+        prediction intervals `f(x) -+ t sigma sqrt(1 + |l(x)|^2)`. They cover a new y at x if the noise is
+        normal, and are much wider. For the local-linear estimate with an infinite bandwidth, both are those
+        of least squares.
 
         Args:
             X: inputs `(n_queries, n_features)`.
             level: the probability that an interval covers, at its point.
-            of_observations: whether the intervals are of new observations instead of the curve.
+            of_observations: whether the intervals are for new observations instead of the curve.
 
         Returns:
-            The lower and the upper ends.
+            The lower ends and the upper ends.
         """
         if not 0 < level < 1:
             raise ValueError(f"level must be above 0 and below 1, got {level}")
@@ -246,7 +248,7 @@ class KernelRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _warn_of_edges(choice: Choice, degree: int) -> None:
-    """Warn of bandwidths at an end of the search."""
+    """Warn about bandwidths at an end of the search."""
     if choice.smallest:
         warnings.warn(
             f"the leave-one-out error is least with the smallest bandwidth for inputs {choice.smallest}: "

@@ -17,7 +17,7 @@ from attention_lab.attention.fast.smoothing.smooth import smooth
 class LeaveOneOut:
     """`mean_i (y_i - f_(-i)(x_i))^2`, where `f_(-i)` is estimated from all samples but the i-th.
 
-    A sample of weight s counts as s equal samples, one of which is left out (all of it, if s < 1).
+    A sample of weight s counts as s equal samples, of which one is left out (or all of it, if s < 1).
     """
 
     samples: Samples
@@ -26,14 +26,14 @@ class LeaveOneOut:
     tolerance: float | None
 
     def predictions(self, bandwidth: Float[Tensor, " d"]) -> Float[Tensor, "n o"]:
-        """`f_(-i)(x_i)`, about the mean of the targets, in the order of `samples.single`."""
+        """`f_(-i)(x_i)`, relative to the mean of the targets, in the order of `samples.single`."""
         own = self.samples.single
         keys = self.samples.keys
         query = keys if len(own) == len(keys) else keys[own]
         return smooth(self.samples, query, bandwidth, self.kernel, self.degree, self.tolerance, own).mean
 
     def error(self, bandwidth: Float[Tensor, " d"]) -> float:
-        """The mean over samples and targets."""
+        """The mean squared error over samples and targets."""
         return self.error_of(self.predictions(bandwidth))
 
     def error_of(self, predictions: Float[Tensor, "n o"]) -> float:
@@ -65,7 +65,7 @@ class LeaveOneOut:
         return counts / (counts.sum() * max(self.samples.values.shape[1], 1))
 
     def sampled(self, number: int) -> "LeaveOneOut":
-        """The error of a random choice of the samples, the same one every time."""
+        """The error of a random subset of the samples, always the same one."""
         single, counts = self.samples.single, self.samples.counts
         generator = torch.Generator().manual_seed(0)
         chosen = torch.randperm(len(single), generator=generator)[:number].sort().values
@@ -75,9 +75,9 @@ class LeaveOneOut:
 
     @property
     def size(self) -> float:
-        """How many samples there are, a weight of 2 counting as two."""
+        """The number of samples, in which a weight of 2 counts as two."""
         return float(self.samples.counts.sum())
 
     def optimal_factor(self, other: "LeaveOneOut") -> float:
-        """By how much the best bandwidth is larger than that of `other`, as it falls with n^(-1/(4+d))."""
+        """The ratio of the best bandwidth to that of `other`; bandwidths fall with n^(-1/(4+d))."""
         return math.exp(math.log(other.size / self.size) / (4 + self.samples.keys.shape[1]))

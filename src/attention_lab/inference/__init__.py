@@ -1,1 +1,1 @@
-"""Trained models in use: prediction, export, models in safetensors files, and the command `g2p`."""
+"""Use trained models: prediction, export, safetensors files, and the command `g2p`."""

@@ -13,9 +13,9 @@ from attention_lab.text_tables import printable
 if TYPE_CHECKING:
     from attention_lab.inference.pronunciation import Pronouncer
 
-_CHUNK = 1 << 14  # bytes; about 2,000 words are answered at once
+_CHUNK = 1 << 14  # bytes; about 2,000 words are answered at a time
 _LONGEST_LINE = 1 << 20
-_REPORTED = 10  # words that cannot be read and are named
+_REPORTED = 10  # the largest number of unreadable words that are named
 _SHOWN = 40
 
 
@@ -27,13 +27,13 @@ class _Word(NamedTuple):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what the command line asks for; returns the exit status: 1 if any word could not be read."""
+    """Run the command line; returns the exit status, which is 1 if any word could not be read."""
     options = _parser().parse_args(arguments)
     try:
         return _g2p(options)
     except LabError as error:
         print(f"Error: {error}", file=sys.stderr)
-    except OSError as error:  # the output: the disk is full, say
+    except OSError as error:  # from the output, for example because the disk is full
         print(f"Error: standard output: {error.strerror}", file=sys.stderr)
     return 1
 
@@ -92,7 +92,7 @@ def _g2p(options: argparse.Namespace) -> int:
 
 def _pronouncer(options: argparse.Namespace) -> "Pronouncer":
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # see experiment._run
-    gc.disable()  # a third of the time of importing torch would be spent looking for garbage
+    gc.disable()  # a third of the time of importing torch would be spent on garbage collection
     from attention_lab.data.dictionary import dictionary_file, read_dictionary
     from attention_lab.inference.pretrained import pretrained
     from attention_lab.inference.pronunciation import Pronouncer
@@ -105,7 +105,7 @@ def _pronouncer(options: argparse.Namespace) -> "Pronouncer":
 
 
 def _read(stream: BinaryIO) -> Iterator[tuple[list[bytes], int]]:
-    """Lines as they arrive, several at once if there are, and the number of the first."""
+    """Yield lines as they arrive, several at once if available, with the number of the first."""
     if stream.isatty():
         print("Reading words from the terminal; end with Ctrl-D.", file=sys.stderr)
     number, rest = 1, b""
@@ -123,7 +123,7 @@ def _read(stream: BinaryIO) -> Iterator[tuple[list[bytes], int]]:
 def _words(
     lines: Sequence[bytes], first: int, letters: frozenset[str]
 ) -> tuple[list[list[_Word]], int | None]:
-    """The words of each line up to the first that is not UTF-8, and its number."""
+    """The words of each line before the first that is not UTF-8, and the number of that line."""
     found: list[list[_Word]] = []
     for number, line in enumerate(lines, start=first):
         try:
@@ -136,12 +136,12 @@ def _words(
 
 
 def _place(line: int) -> str:
-    """The place of a word in messages; texts of the command line have the number 0, and need none."""
+    """The place of a word in messages; text from the command line has the line number 0 and needs none."""
     return f"line {line}: " if line else ""
 
 
 def _word(token: str, place: str, letters: frozenset[str]) -> _Word | None:
-    """One word; None for punctuation."""
+    """Read one word; None for punctuation."""
     from attention_lab.inference.words import word_parts
 
     try:
@@ -152,7 +152,7 @@ def _word(token: str, place: str, letters: frozenset[str]) -> _Word | None:
 
 
 def _answers(found: Sequence[Sequence[_Word]], pronouncer: "Pronouncer", n: int) -> str:
-    """What is printed for the words of several lines."""
+    """The output for the words of several lines."""
     answers = iter(pronouncer([word.parts for words in found for word in words if word.parts]))
     rows = []
     for words in found:

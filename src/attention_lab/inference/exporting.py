@@ -1,4 +1,4 @@
-"""Export a trained model with `torch.export` or to ONNX, and check that the graphs give the same numbers."""
+"""Export a trained model with `torch.export` or to ONNX, and check that the graphs give the same results."""
 
 import json
 import logging
@@ -62,9 +62,9 @@ def export(model: nn.Module, codec: Codec, path: Path) -> list[Path]:
 
 
 def _write(graph: Graph, file: Path) -> Run:
-    """Write one graph; returns a function that runs what was written."""
+    """Write one graph; returns a function that runs the written file."""
     example = graph.make(3, 6)
-    # Sizes that differ between two examples are those of the batch and the length.
+    # Sizes that differ between the two examples are the batch size and the length.
     other = graph.make(2, 4)
     sizes = tuple(
         {axis: Dim.DYNAMIC for axis in range(one.dim()) if one.shape[axis] != two.shape[axis]}
@@ -122,7 +122,7 @@ def _check(graph: Graph, run: Run, file: Path) -> float:
     """The largest difference from the model itself, over several batch sizes and lengths.
 
     Raises:
-        LabError: it is more than rounding.
+        LabError: the difference is larger than rounding errors.
     """
     largest = 0.0
     for batch, length in CHECKED:
@@ -143,7 +143,7 @@ def _check(graph: Graph, run: Run, file: Path) -> float:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what the exporters say of their own insides."""
+    """Silence what the exporters report about their own internals."""
     loggers: list[tuple[Any, int]] = []
     for name in ("torch.onnx", "torch.fx", "onnxscript", "onnx_ir"):
         logger = logging.getLogger(name)

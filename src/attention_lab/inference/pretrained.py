@@ -1,4 +1,4 @@
-"""Models that come with the package, or from a folder."""
+"""Models that come with the package, or are loaded from a folder."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ WEIGHTS = f"model{SUFFIX}"
 
 
 def pretrained(model: str | Path, allow: Sequence[str] = ()) -> TrainedModel[SequencePredictor]:
-    """A model that comes with the package, or one that `TrainedModel.export` wrote; needs no Lightning.
+    """Load a model that comes with the package, or one that `TrainedModel.export` wrote; needs no Lightning.
 
     Example:
         model = attention_lab.pretrained("g2p-english")
@@ -22,11 +22,11 @@ def pretrained(model: str | Path, allow: Sequence[str] = ()) -> TrainedModel[Seq
 
     Args:
         model: its name, `g2p-english`; or a folder with `model.safetensors` and `model.json`; or the path of
-            such a file of any name, `x.safetensors` beside `x.json`.
+            a weights file with any name, `x.safetensors`, with `x.json` next to it.
         allow: packages besides this one whose classes the configuration may name, such as `["my_package"]`.
 
     Raises:
-        LabError: there is no such model, or its files cannot be read; see `safetensors_files.read`.
+        LabError: no such model exists, or its files cannot be read; see `safetensors_files.read`.
     """
     path = _weights_path(model)
     task, score = read(path, allow)

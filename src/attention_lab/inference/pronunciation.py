@@ -1,4 +1,4 @@
-"""Pronounce words: by a dictionary where it has them, else by a model that turns letters into phones."""
+"""Pronounce words with a dictionary if it has them, otherwise with a model that turns letters into phones."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -16,21 +16,21 @@ _NAMES = (
     "p P IY|q K Y UW|r AA R|s EH S|t T IY|u Y UW|v V IY|w D AH B AH L Y UW|x EH K S|y W AY|z Z IY"
 )
 LETTER_NAMES = {name[0]: name[2:] for name in _NAMES.split("|")}
-"""How the letters of abbreviations are called, in the phones of the CMU dictionary without stress."""
+"""The names of letters, for spelling abbreviations, in the phones of the CMU dictionary without stress."""
 _REMEMBERED = 200_000
 
 
 class Pronouncer:
-    """Pronounces parts of words, each of them once.
+    """Pronounces parts of words, each part only once.
 
     Args:
         model: reads letters and writes phones.
-        dictionary: pronunciations of words, which are preferred; their stress is removed if the model has
-            none.
-        n: pronunciations of each word, or fewer.
+        dictionary: pronunciations of words, which take precedence; their stress is removed if the model has
+            no stress.
+        n: the largest number of pronunciations for each word.
 
     Attributes:
-        letters: what the model reads.
+        letters: the letters that the model reads.
 
     Raises:
         LabError: the model reads something other than letters.
@@ -50,7 +50,7 @@ class Pronouncer:
     def __call__(self, words: Sequence[Sequence[str]]) -> list[Pronunciations]:
         """The pronunciations of words, given as their parts; see `word_parts`.
 
-        Scores of parts add up. Answers of the dictionary, and names of letters, have score 0.
+        Scores of parts add up. Dictionary entries and names of letters have score 0.
         """
         parts = {part for word in words for part in word}
         if len(self._remembered) + len(parts) > _REMEMBERED:
@@ -77,7 +77,7 @@ class Pronouncer:
         return [(phones, 0.0) for phones in dict.fromkeys(filter(None, fitting))][: self._n]
 
     def _fitting(self, pronunciation: str) -> str:
-        """A pronunciation in the model's phones; empty if it cannot be written in them."""
+        """Convert a pronunciation to the model's phones; empty if that is impossible."""
         phones = pronunciation.split()
         if not self._phones.issuperset(phones):
             phones = [phone.rstrip("012") for phone in phones]

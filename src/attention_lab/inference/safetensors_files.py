@@ -1,7 +1,7 @@
 """A model in two files: its weights as `x.safetensors`, and its configuration as `x.json`.
 
-Neither can run code. A file from others is checked before anything is built from it: the configuration as
-that of a checkpoint, and the shapes of the weights against the model that the configuration describes.
+Neither file can run code. Files from others are checked before anything is built from them: the configuration
+like that of a checkpoint, and the shapes of the weights against the model that the configuration describes.
 """
 
 import json
@@ -47,15 +47,15 @@ def save(task: object, path: Path, score: str = "") -> list[Path]:
 
     Args:
         task: the trained model and its codec.
-        path: the file for the weights, `x.safetensors`; the configuration is `x.json` beside it.
-        score: what the configuration says of the model's quality.
+        path: the file for the weights, `x.safetensors`; the configuration is written to `x.json` next to it.
+        score: a description of the model's quality for the configuration.
 
     Returns:
         Both files.
 
     Raises:
-        LabError: it is not a single model that writes sequences, was not built from a configuration, or has
-            weights too large for float16.
+        LabError: the task is not a single model that writes sequences, was not built from a configuration, or
+            has weights too large for float16.
     """
     if not isinstance(task, SequenceWriting):
         raise LabError(f"export={path.name}: only models that write sequences: choose export=model.pt2")
@@ -79,7 +79,7 @@ def save(task: object, path: Path, score: str = "") -> list[Path]:
 
 
 def _halved(name: str, value: Tensor, path: Path) -> Tensor:
-    """A weight in float16, in memory of its own; whole numbers stay as they are."""
+    """A weight in float16, in its own memory; integers stay as they are."""
     kept = value.detach().cpu().to(torch.float16 if value.is_floating_point() else value.dtype, copy=True)
     if value.is_floating_point() and not bool(kept.isfinite().all()):
         raise LabError(f"export={path.name}: {name} has weights that float16 cannot hold: train it further")
@@ -87,15 +87,15 @@ def _halved(name: str, value: Tensor, path: Path) -> Tensor:
 
 
 def read(path: Path, allow: Sequence[str] = ()) -> tuple[SequencePredictor, str]:
-    """The model in `path` and the `x.json` beside it, and its score; see `save`.
+    """The model in `path` and the `x.json` next to it, and its score; see `save`.
 
     Args:
         path: the file of the weights.
         allow: packages besides this one whose classes the configuration may name.
 
     Raises:
-        LabError: a file is missing, damaged or too large, names code that is not allowed, or the weights do
-            not fit the model.
+        LabError: a file is missing, damaged or too large, or names code that is not allowed, or the weights
+            do not fit the model.
     """
     weights, json_path = _read_weights(path), path.with_suffix(".json")
     config = _checked(read_json(json_path, str(json_path)), str(json_path), allow)
@@ -130,7 +130,7 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
 
 
 def _checked(config: Any, name: str, allow: Sequence[str]) -> dict[str, Any]:
-    """The content of `x.json`, if it can do no more than describe a model."""
+    """The content of `x.json`, after checking that it can only describe a model."""
     if not isinstance(config, dict) or config.get("version") != VERSION:
         raise LabError(f"{name} does not describe a model of attention-lab, version {VERSION}")
     if missing := {*_PARTS, "decoding", "codec", "score"} - config.keys():
@@ -144,11 +144,11 @@ def _checked(config: Any, name: str, allow: Sequence[str]) -> dict[str, Any]:
 
 
 def _decoding(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of decoding. Raises LabError if they are not numbers of a usual size."""
+    """The decoding options. Raises LabError if they are not numbers of a plausible size."""
     beams, penalty = options["beam_size"], options["length_penalty"]
     if type(beams) is not int or type(penalty) not in (int, float) or not abs(penalty) <= _STEEPEST:
         raise LabError("decoding needs a whole number as beam_size, and a length_penalty such as 1.0")
-    rescoring = options.get("ctc_rescoring", 0.0)  # earlier files have none
+    rescoring = options.get("ctc_rescoring", 0.0)  # earlier files lack it
     if type(rescoring) not in (int, float):
         raise LabError("decoding needs a number as ctc_rescoring, such as 0.2")
     return {"beam_size": beams, "length_penalty": penalty, "ctc_rescoring": rescoring}
@@ -165,7 +165,7 @@ def _model(config: Mapping[str, Any], codec: TransductionCodec | ImageCodec) -> 
 
 
 def _built(node: Any) -> Any:
-    """What a checked part of a configuration describes, as Hydra would build it."""
+    """Build what a checked part of a configuration describes, as Hydra would."""
     if isinstance(node, list):
         return [_built(item) for item in node]
     if not isinstance(node, dict):
@@ -179,10 +179,10 @@ def _built(node: Any) -> Any:
 
 
 class _WithoutInitialValues(TorchFunctionMode):
-    """Builds models without initial values, which those from a file would replace.
+    """Builds models without initialising weights that are about to be replaced by those of a file.
 
-    This leaves the random numbers of the program alone. On a device without memory, numbers do not scale
-    tensors either: all arithmetic there takes a part of PyTorch that is imported for longer than a second.
+    This leaves the program's random numbers alone. On the meta device, tensors are not scaled by numbers
+    either, because any arithmetic there takes a part of PyTorch that needs more than a second to import.
     """
 
     def __init__(self, memory: bool) -> None:
@@ -203,7 +203,7 @@ class _WithoutInitialValues(TorchFunctionMode):
 
 
 def _check_weights(expected: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> None:
-    """Raise LabError if weights are missing or left over, or not finite numbers of the model's shapes."""
+    """Raise LabError unless the weights are complete and finite, with the model's names and shapes."""
     if difference := sorted(expected.keys() ^ weights.keys()):
         raise LabError(f"the weights do not fit the model, which differs in {difference[0][:_LONGEST_SCORE]}")
     for name, tensor in weights.items():

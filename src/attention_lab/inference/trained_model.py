@@ -1,4 +1,4 @@
-"""A trained model in Python: what `attention_lab.load` and `attention_lab.pretrained` return."""
+"""A trained model in Python: the return value of `attention_lab.load` and `attention_lab.pretrained`."""
 
 from collections.abc import Sequence
 from dataclasses import fields
@@ -25,7 +25,7 @@ _LISTED = 12  # symbols that `repr` lists
 
 
 class Predictor(Protocol):
-    """What a trained model predicts with."""
+    """The task interface that a trained model uses to predict."""
 
     @property
     def model(self) -> nn.Module: ...  # noqa: D102
@@ -46,15 +46,15 @@ TaskT = TypeVar("TaskT", bound=Predictor)
 
 
 class TrainedModel(Generic[TaskT]):
-    """A trained model with its preprocessing, as `attention_lab.load` gives it.
+    """A trained model with its preprocessing, returned by `attention_lab.load` and `pretrained`.
 
     Attributes:
         model: the network, in evaluation mode.
-        codec: text to tensors and back.
-        task: what predicts with both: a LightningModule, or a `SequencePredictor` if it came from a
+        codec: converts text to tensors and back.
+        task: predicts with both: a LightningModule, or a `SequencePredictor` if the model came from a
             safetensors file.
         files: the checkpoints, or the safetensors file.
-        score: the monitored metric and its value when the checkpoint was saved; empty if it does not tell.
+        score: the monitored metric and its value when the checkpoint was saved; empty if unknown.
     """
 
     def __init__(self, task: TaskT, files: Sequence[Path] = (), score: str = "") -> None:
@@ -64,7 +64,7 @@ class TrainedModel(Generic[TaskT]):
         self.codec: Codec = task.codec
 
     def __repr__(self) -> str:
-        """What it is, what it reads and writes, how good it was, and where it is from."""
+        """What the model is, what it reads and writes, how good it was, and where it comes from."""
         count = sum(parameter.numel() for parameter in self.model.parameters())
         lines = {
             "model": f"{type(self.model).__name__}, {count:,} parameters",
@@ -81,10 +81,11 @@ class TrainedModel(Generic[TaskT]):
         """The model's output for each input, as text.
 
         Args:
-            lines: the inputs: `["attention"]`. A single text is rejected: it would be read letter by letter.
+            lines: the inputs: `["attention"]`. A single string is rejected: it would be read letter by
+                letter.
 
         Raises:
-            LabError: `lines` is not a list of texts, or the model cannot read one of them.
+            LabError: `lines` is not a list of strings, or the model cannot read one of them.
         """
         _check_texts(lines, "predict")
         batches = (self.codec.encode(lines[n : n + BATCH], n + 1) for n in range(0, len(lines), BATCH))
@@ -93,8 +94,9 @@ class TrainedModel(Generic[TaskT]):
     def predict_n_best(self, lines: Sequence[str], n: int = 5) -> list[list[tuple[str, float]]]:
         """The n best outputs for each input, or fewer, with scores; for `lines` see `predict`.
 
-        A score is the logarithm of the output's probability, divided by the length penalty; with
-        `task.ctc_rescoring`, that of `decoding.rescoring`; for models of both directions, a weighted mean.
+        A score is the logarithm of the output's probability, divided by the length penalty. With
+        `task.ctc_rescoring` it is that of `decoding.rescoring`; for models of both directions, it is a
+        weighted mean.
 
         Raises:
             LabError: the model does not write sequences, n is below 1, or an input cannot be read.
@@ -110,14 +112,14 @@ class TrainedModel(Generic[TaskT]):
         return [found for batch in batches for found in task.n_best_answers(batch, n)]
 
     def unseen_symbols(self, lines: Sequence[str], source: str = "", unit: str = "input") -> str:
-        """One line that names the symbols in `lines` that training had none of; empty if there are none.
+        """One line that names the symbols in `lines` that never occur in training; empty if there are none.
 
-        The model reads each of them as the same unknown symbol, or tag.
+        The model reads all of them as the same unknown symbol, or unknown tag.
 
         Args:
             lines: the inputs; empty ones have no symbols.
-            source: the file they are from, if any.
-            unit: what one of them is called.
+            source: the file that the inputs are from, if any.
+            unit: what one input is called.
         """
         tokenizer = _input_tokenizer(self.codec)
         if tokenizer is None:
@@ -127,48 +129,49 @@ class TrainedModel(Generic[TaskT]):
         return unseen_symbols(sequences, tokenizer.vocabulary, source or "the inputs", terms, unit)
 
     def observe(self, lines: Sequence[str]) -> list[Observation]:
-        """The outputs and the weights of every attention behind them; for `lines` see `predict`."""
+        """The outputs and the weights of every attention that produced them; for `lines` see `predict`."""
         _check_texts(lines, "observe")
         return self.task.observe(self.codec.encode(lines))
 
     def export(self, path: str | Path) -> list[Path]:
-        """Write the model to files that others can use.
+        """Write the model to files for use elsewhere.
 
-        As `x.pt2` or `x.onnx`, graphs that run without this package, compared with the model before they are
-        accepted: a classifier, a language model or a kernel regression is one graph; a model that writes
-        sequences is an encoder and one step of the decoder, `x.encoder.pt2` and `x.step.pt2`. Beside them
-        `x.json` says what goes in and comes out, and which symbols the numbers stand for.
+        As `x.pt2` or `x.onnx`, the files are graphs that run without this package. They are compared with the
+        model before they are accepted. A classifier, a language model or a kernel regression is one graph; a
+        model that writes sequences is an encoder and one step of the decoder, `x.encoder.pt2` and
+        `x.step.pt2`. `x.json` next to them describes the inputs and outputs, and which symbols the numbers
+        stand for.
 
-        As `x.safetensors`, the weights in float16, and beside them `x.json`, the configuration: what
-        `attention_lab.pretrained` reads. Only for a model that writes sequences.
+        As `x.safetensors`, the file has the weights in float16, and `x.json` next to it the configuration.
+        These are the files that `attention_lab.pretrained` reads. Only for a model that writes sequences.
 
         Args:
             path: `x.pt2` for `torch.export`, `x.onnx` for ONNX (`pip install -e '.[export]'`), or
                 `x.safetensors`.
 
         Returns:
-            The files.
+            The files written.
 
         Raises:
-            LabError: the model cannot be exported, a package is missing, or the graph gives other numbers.
+            LabError: the model cannot be exported, a package is missing, or the graph gives other results.
         """
         path = Path(path)
         if path.suffix == SUFFIX:
             return save(self.task, path, self.score)
-        from attention_lab.inference.exporting import export  # it takes a second, which most have no use for
+        from attention_lab.inference.exporting import export  # slow to import, and seldom needed
 
         return export(self.model, self.codec, path)
 
 
 def _input_tokenizer(codec: Codec) -> Tokenizer | None:
-    """What cuts the inputs into symbols; None for inputs of another kind."""
+    """The tokenizer of the inputs; None for inputs that are not split into symbols."""
     if isinstance(codec, TransductionCodec):
         return codec.source
     return codec.tokenizer if isinstance(codec, ClassificationCodec | LanguageCodec) else None
 
 
 def _check_texts(lines: object, method: str) -> None:
-    """Raise LabError for anything but a list of texts."""
+    """Raise LabError unless `lines` is a list of strings."""
     if isinstance(lines, str):
         short = lines if len(lines) <= _SHOWN else f"{lines[:_SHOWN]}..."
         raise LabError(f"{method} takes a list of inputs, not a single text: {method}([{short!r}])")
@@ -184,7 +187,7 @@ def _kind(value: object) -> str:
 
 
 def _symbols(codec: Codec) -> dict[str, str]:
-    """What a codec reads and writes, by the names of its parts."""
+    """The symbols that a codec reads and writes, by the names of its parts."""
     found = {}
     for field in fields(codec):
         value = getattr(codec, field.name)

@@ -8,9 +8,9 @@ from attention_lab.errors import LabError
 from attention_lab.text_tables import printable
 
 LONGEST = 100
-"""Most letters of a word; the longest that a dictionary of English has are below 50."""
+"""The longest word, in letters; the longest in an English dictionary have fewer than 50."""
 SPELLED = "."
-"""At the end of a part that is a letter's name, as in `u.`."""
+"""Marks a part that is the name of a letter, at its end, as in `u.`."""
 _APOSTROPHES = str.maketrans(dict.fromkeys("\u2018\u2019\u02bc\u2032\uff07\u00b4`", "'"))
 _PLAIN = {"æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "th", "þ": "th", "ß": "ss"}
 _SPOKEN = "&@#%"  # punctuation that stands for a word
@@ -23,7 +23,7 @@ def word_parts(word: str, known: Set[str]) -> list[str]:
 
     Accents are removed and upper case becomes lower case unless the model knows them. Hyphens and other
     punctuation separate parts. Abbreviations with dots (`U.S.`), or in capitals without a vowel (`TV`), are
-    spelled: each letter is a part that ends in `SPELLED`.
+    spelled out: each letter is a part that ends in `SPELLED`.
 
     Args:
         word: a word without spaces.
@@ -50,11 +50,11 @@ def word_parts(word: str, known: Set[str]) -> list[str]:
 
 
 def _plain(character: str, known: Set[str]) -> str:
-    """The letters that a character stands for: known ones, a dot, a space for what separates, or nothing."""
+    """The letters that a character stands for: known ones, a dot, a space for a separator, or nothing."""
     lower, category = character.lower(), unicodedata.category(character)
     if lower in known or character == SPELLED:
         return lower
-    if category in ("Mn", "Cf"):  # accents that belong to no letter, and invisible marks
+    if category in ("Mn", "Cf"):  # accents that belong to no letter, and invisible characters
         return ""
     if (category[0] == "P" and character not in _SPOKEN) or category in ("Sk", "Zs"):
         return " "
@@ -72,7 +72,7 @@ def _plain(character: str, known: Set[str]) -> str:
 
 
 def _without_quotes(part: str) -> str:
-    """A part without the apostrophes on both sides that are quotation marks."""
+    """Strip the apostrophes on both sides that are quotation marks."""
     while len(part) > 1 and part[0] == part[-1] == "'":
         part = part[1:-1]
     return part

@@ -14,7 +14,7 @@ MANY = 2**27
 """Up to this many pairs of queries and keys, times features, all weights are in memory at once (0.5 GiB)."""
 PART = 2**24
 """Beyond that, how many are in memory at a time. Blocks of half this size would be allocated on the heap and
-fragment it, so that memory would grow with the number of pairs after all."""
+fragment it, and memory would then grow with the number of pairs after all."""
 
 
 class KernelRegression(nn.Module):

@@ -21,7 +21,7 @@ CONFUSIONS = ("expected and written", "times", "example")
 """The columns of `confusions.tsv`."""
 
 CONSOLE, LISTED, WORST = 10, 100, 20
-"""Most confusions on the console, most in `errors.md`, and most examples listed there."""
+"""The most confusions on the console, the most in `errors.md`, and the most examples listed there."""
 LONGEST = 3000
 """Most characters of a table cell in `errors.md`."""
 NOT_IN_TRAINING = " (not in training)"

@@ -1,7 +1,7 @@
 """Theorems: claims of papers about attention, measured on our own modules.
 
-Each is a class whose options are those of its constructor; `run(seed)` measures and returns a `Finding`:
-the claim, a table, figures, and whether the numbers support the claim.
+Each theorem is a class whose options are those of its constructor; `run(seed)` measures and returns a
+`Finding`: the claim, a table, figures, and whether the numbers support the claim.
 """
 
 from attention_lab.theorems.convolution import ConvolutionEquivalence

@@ -40,13 +40,13 @@ class ConvolutionEquivalence:
 
     head h attends, for large alpha, only to the pixel at Delta_h. If W^V passes on the input's channels and
     the rows of W^O for head h are the kernel's weights at Delta_h, the sum over heads is the convolution. A
-    head that looks beyond the picture attends to the nearest pixel inside: padding by replication comes for
-    free, any other padding is added to the picture and attended to like the rest of it.
+    head that looks beyond the picture attends to the nearest pixel inside, so padding by replication comes
+    for free; any other padding is added to the picture and attended to like the rest of it.
 
     Args:
         kernels: K, the side of the kernels.
         paddings: any of `valid`, `replicate`, `zeros`, `circular`, `full`.
-        channels: pairs of input and output channels.
+        channels: pairs of input and output channel counts.
         grid: rows and columns of the pictures.
         sharpness: alpha.
         sweep: values of alpha at which the difference is plotted.
@@ -107,7 +107,7 @@ class ConvolutionEquivalence:
         )
 
     def _curve(self) -> Lines:
-        """The difference against alpha, down to rounding errors."""
+        """The difference plotted against alpha, down to rounding errors."""
         lines = []
         inputs, outputs = self.channels[0]
         for number, kernel in enumerate(kernel for kernel in self.kernels if kernel > 1):
@@ -172,7 +172,7 @@ class ConvolutionEquivalence:
 
 
 def frame(padding: str, kernel: int) -> Frame:
-    """The border of a convolution by its name; for even K the larger side is after the picture."""
+    """The border of a convolution by its name; for even K, the larger margin comes after the picture."""
     before, after = (kernel - 1) // 2, kernel // 2
     frames = {
         "valid": Frame("constant", 0, 0),
@@ -189,12 +189,12 @@ def frame(padding: str, kernel: int) -> Frame:
 def as_attention(
     weight: Tensor, bias: Tensor, grid: Sequence[int], sharpness: float, before: int, order: Tensor
 ) -> MultiHead:
-    """The self-attention that is the convolution with `weight` `[out, in, K, K]`.
+    """The self-attention that equals the convolution with `weight` `[out, in, K, K]`.
 
     Args:
         weight: weight of the convolution.
         bias: bias of the convolution, `[out]`.
-        grid: rows and columns of the picture that is attended to.
+        grid: rows and columns of the attended picture.
         sharpness: alpha.
         before: how far above and to the left of a query the kernel starts.
         order: the pixel of the kernel that each head attends to, `[K * K]`.
@@ -222,12 +222,12 @@ def as_attention(
 
 @torch.no_grad()
 def attend(picture: Tensor, weight: Tensor, bias: Tensor, around: Frame, sharpness: float) -> Tensor:
-    """The convolution of a picture `[B, C, rows, columns]` by self-attention of its pixels."""
+    """The convolution of a picture `[B, C, rows, columns]`, computed by self-attention of its pixels."""
     outputs, inputs, side, _ = weight.shape
     free = around.mode == "replicate"  # heads that look beyond the picture see its nearest pixel
     source = picture if free else _padded(picture, around)
     grid = source.shape[-2:]
-    # Any head may take any pixel. In the kernel's order the sums can even be bitwise equal.
+    # Any head may take any pixel. In the kernel's order the sums could even be bitwise equal.
     order = torch.randperm(side**2)
     layer = as_attention(weight, bias, grid, sharpness, around.before if free else 0, order)
     pixels = source.flatten(2).mT

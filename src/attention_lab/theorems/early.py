@@ -30,11 +30,11 @@ MEMORIES = {"annotations": "attention", "final": "last state"}
 
 
 class Arm(NamedTuple):
-    """A model that is trained.
+    """A model to be trained.
 
     Attributes:
         order: order of writing, see `ORDERS`.
-        memory: memory of `Seq2Seq`: `annotations` to attend to, or only the `final` state.
+        memory: memory option of `Seq2Seq`: `annotations` to attend to, or only the `final` state.
         hidden_size: hidden size of encoder and decoder.
     """
 
@@ -44,7 +44,7 @@ class Arm(NamedTuple):
 
 
 class MeanInterval(NamedTuple):
-    """A mean over seeds and half the width of its 95% interval, by Student's t."""
+    """A mean over seeds, and half the width of its 95% interval by Student's t."""
 
     mean: float
     half: float
@@ -53,7 +53,7 @@ class MeanInterval(NamedTuple):
         return f"{self.mean:.2f} ± {self.half:.2f}"
 
     def within_one(self) -> str:
-        """The mean with the ends of its interval, cut to values from 0 to 1."""
+        """The mean and the ends of its interval, clipped to values from 0 to 1."""
         return f"{self.mean:.2f} ({max(0, self.mean - self.half):.2f} to {min(1, self.mean + self.half):.2f})"
 
 
@@ -63,23 +63,23 @@ class EarlyInformation:
     A recurrent encoder reads random symbols, uniform and independent, and the decoder reproduces them. The
     decoder gets either only the encoder's last state, as its initial state and as every context (1406.1078),
     or all annotations to attend to. Encoder, decoder, number of parameters, data and training are the same;
-    the score has no parameters. We measure the accuracy of each symbol, given the correct ones before it,
-    which say nothing about it, against the number of symbols that were read after it.
+    the score has no parameters. We measure the accuracy of each symbol given the correct earlier ones, which
+    carry no information about it, against the number of symbols that were read after it.
 
     Symbols are written backwards, the last symbol first, and forwards. Backwards, early input has the
     longest distance from reading to writing (1409.3215, section 3.3, shortens distances by reversing the
-    source); forwards, every symbol has the same. Only both together show whether reading early or writing
-    late costs a decoder without attention its accuracy. Training matters, too: with more steps the same state
-    learns to hold more.
+    source); forwards, every symbol has the same distance. Only both together show whether it is reading early
+    or writing late that costs a decoder without attention its accuracy. Training matters, too: with more
+    steps the same state learns to hold more.
 
     Args:
-        length: symbols in a sequence.
+        length: number of symbols in a sequence.
         symbols: number of different symbols.
-        hidden_size: hidden size of the models that are compared.
+        hidden_size: hidden size of the compared models.
         others: further sizes for which the model without attention is trained, backwards.
-        steps: training steps, each on a batch of new sequences.
-        batch_size: sequences in a batch.
-        learning_rate: peak learning rate, of Adam with warm-up and cosine decay.
+        steps: number of training steps, each on a batch of new sequences.
+        batch_size: number of sequences in a batch.
+        learning_rate: peak learning rate of Adam, with warm-up and cosine decay.
         seeds: number of repetitions, with new weights and sequences.
     """
 
@@ -103,7 +103,7 @@ class EarlyInformation:
             raise LabError(f"theorem.learning_rate={learning_rate} must be a number above 0")
         if seeds < 2:
             raise LabError(f"theorem.seeds={seeds}: an interval needs two seeds or more")
-        self.quarter = length // 4  # the symbols at either end that are compared
+        self.quarter = length // 4  # number of compared symbols at either end
         self.length, self.symbols, self.hidden_size, self.others = length, symbols, hidden_size, others
         self.steps, self.batch_size, self.learning_rate, self.seeds = steps, batch_size, learning_rate, seeds
 
@@ -155,7 +155,7 @@ class EarlyInformation:
         )
 
     def _accuracies(self, arm: Arm, seed: int) -> list[float]:
-        """Train one model; returns the accuracy of symbols followed by 0, 1, 2, ... others in the source."""
+        """Train one model; returns the accuracy of symbols with 0, 1, 2, ... later symbols in the source."""
         with seeded(seed):
             model = self._model(arm)
             self._train(model, arm.order)
@@ -204,7 +204,7 @@ class EarlyInformation:
             schedule.step()
 
     def _lags(self) -> list[int]:
-        """The numbers of later symbols for which the table has a row."""
+        """The numbers of later symbols that have a row in the table."""
         return sorted({*range(0, self.length, max(1, self.length // 8)), self.length - 1})
 
     def _setting(self) -> str:
@@ -264,7 +264,7 @@ def mean_interval(values: Sequence[float]) -> MeanInterval:
 
 
 def _early_or_late(order: str, fall: MeanInterval) -> str:
-    """Whether more is lost of the first symbols read than of the last, without attention."""
+    """Whether the first symbols read are lost more often than the last, without attention."""
     if fall.mean - fall.half > 0:
         verdict = "the earlier a symbol was read, the more often it is lost"
     elif fall.mean + fall.half < 0:

@@ -55,7 +55,7 @@ class Theorem(Protocol):
     """A claim that can be tested; its options are those of its constructor."""
 
     def run(self, seed: int) -> Finding:
-        """Measure, with the random numbers of `seed`."""
+        """Measure, with random numbers from `seed`."""
 
 
 @contextmanager

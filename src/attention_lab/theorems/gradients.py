@@ -1,4 +1,4 @@
-"""Bias and variance of the gradient estimates of hard attention."""
+"""Bias and variance of gradient estimates for hard attention."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -24,15 +24,15 @@ PLAIN, RELAXED, BASED, MIXED = range(4)
 
 
 class Estimate(NamedTuple):
-    """A gradient estimated many times over, against the exact one.
+    """A gradient estimated many times, compared with the exact one.
 
     Attributes:
         name: name of the estimator.
-        bias: norm of the mean's distance from the exact gradient of the bound, over the norm of the latter.
+        bias: distance of the mean from the exact gradient of the bound, relative to the norm of the latter.
         error: standard error of the bias: its root mean square for an unbiased estimator.
         variance: trace of the covariance of one estimate.
-        samples: samples per estimate.
-        kind: kind of estimator, which sets its colour.
+        samples: number of samples per estimate.
+        kind: kind of estimator, which determines its colour.
     """
 
     name: str
@@ -44,13 +44,13 @@ class Estimate(NamedTuple):
 
 
 class Estimates(NamedTuple):
-    """All estimates that are compared.
+    """All compared estimates.
 
     Attributes:
         plain: the score function, for each number of samples.
         based: the same with a baseline.
-        mixed: the score function with an entropy term, against the gradient of the bound.
-        own: the same, against the gradient of its own objective.
+        mixed: the score function with an entropy term, compared with the gradient of the bound.
+        own: the same, compared with the gradient of its own objective.
         relaxed: straight-through Gumbel-softmax, for each temperature.
     """
 
@@ -62,12 +62,12 @@ class Estimates(NamedTuple):
 
     @property
     def every(self) -> list[Estimate]:
-        """In the order of the table."""
+        """All estimates in the order of the table."""
         return [*self.plain, *self.based, self.mixed, self.own, *self.relaxed]
 
     @property
     def single(self) -> Estimate:
-        """The score function with one sample, with which the others are compared."""
+        """The score function with one sample, the reference for the others."""
         return next(one for one in self.plain if one.samples == 1)
 
     @property
@@ -86,11 +86,10 @@ class Estimates(NamedTuple):
 class HardGradients:
     """Bias and variance of the gradient estimates of hard attention (1502.03044, section 4.1).
 
-    The exact gradient of the bound `sum_s p(s) log p(y | s)` is known by enumerating the K positions. The
-    score function is unbiased for any number N of samples, with a variance that falls as 1 / N; a moving
-    average as baseline keeps the mean and lowers the variance. An entropy term has a different objective,
-    whose gradient it estimates without bias. Straight-through Gumbel-softmax has a bias that no number of
-    samples removes.
+    Enumerating the K positions gives the exact gradient of the bound `sum_s p(s) log p(y | s)`. The score
+    function is unbiased for any number N of samples, with a variance that falls as 1 / N. A moving average as
+    baseline keeps the mean and lowers the variance. An entropy term has a different objective, whose gradient
+    it estimates without bias. Straight-through Gumbel-softmax has a bias that no number of samples removes.
 
     Args:
         keys: K.
@@ -120,7 +119,7 @@ class HardGradients:
         self.samples, self.decay, self.entropy, self.temperatures = samples, decay, entropy, temperatures
 
     def run(self, seed: int) -> Finding:
-        """Estimate many times by each estimator."""
+        """Compute many estimates with each estimator."""
         with seeded(seed):
             found = self._estimates(Problem(self.keys, self.size))
         single = found.single

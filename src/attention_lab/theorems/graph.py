@@ -1,4 +1,4 @@
-"""Graph attention is attention under the adjacency of a graph."""
+"""Graph attention is attention masked by the adjacency of a graph."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -52,12 +52,12 @@ class GraphEquivalence:
         e_ij = a(h_i, h_j),   alpha_ij = exp(e_ij) / sum_{k in N_i} exp(e_ik)
         h'_i = sum_{j in N_i} alpha_ij h_j
 
-    One side is our attention with the graph as a mask of all N x N pairs. The other never forms a matrix: it
-    computes one score per edge, then a softmax and a sum over the edges that end in the same node.
+    One side is our attention over all N x N pairs, with the graph as a mask. The other never forms a matrix:
+    it computes one score per edge, then a softmax and a sum over the edges that end in the same node.
 
     Args:
-        edges: edges of a given graph, each two names of nodes with a hyphen in between, as in `1-8`.
-        random: pairs of a number of nodes and the probability of an edge, for one random graph each.
+        edges: edges of a given graph, each written as two node names joined by a hyphen, as in `1-8`.
+        random: pairs of a number of nodes and an edge probability, one for each random graph.
         size: size of a node's vector in each head.
         heads: H.
         tolerance: largest difference that counts as equal, in float64.
@@ -81,7 +81,7 @@ class GraphEquivalence:
         self.size, self.heads, self.tolerance = size, heads, tolerance
 
     def run(self, seed: int) -> Finding:
-        """Compare both on every graph, with the scores of GAT, GATv2 and the scaled dot product."""
+        """Compare both sides on every graph, with the scores of GAT, GATv2 and the scaled dot product."""
         scores: dict[str, Callable[..., Score]] = {
             "GAT": partial(Additive, activation="leaky_relu", hidden_size=1),
             "GATv2": partial(Additive, activation="leaky_relu"),
@@ -156,7 +156,7 @@ class GraphEquivalence:
 
 
 def _named_pairs(edges: Sequence[str]) -> list[tuple[str, str]]:
-    """The names of the two nodes of each edge. Raises LabError for anything else."""
+    """The names of the two nodes of each edge. Raises LabError for any other format."""
     form = "give pairs of nodes, as in 'theorem.edges=[1-8,1-6]'"
     if isinstance(edges, str) or not isinstance(edges, Sequence) or not edges:
         raise LabError(f"theorem.edges={edges}: {form}")
@@ -183,7 +183,7 @@ def _outcome(
 
 
 def by_mask(attention: Attention, inputs: Sequence[Tensor], graph: Graph) -> tuple[Tensor, Tensor]:
-    """Contexts from all pairs under the mask of the graph, and the weights."""
+    """Contexts from all pairs, masked by the graph, and the weights."""
     query, key, value = (x.unsqueeze(0) for x in inputs)
     memory = attention.remember(key, value, _mask(graph))
     context: Tensor = attention(query, memory)
@@ -215,7 +215,7 @@ def by_edges(attention: Attention, inputs: Sequence[Tensor], graph: Graph) -> tu
 
 
 def _directed(graph: Graph) -> Tensor:
-    """All directed edges along which nodes are seen, `[2, E']`: every edge both ways, and the loops."""
+    """All directed edges, `[2, E']`: every edge in both directions, and the self-loops."""
     ways = torch.cat([graph.edges, graph.edges.flip(0)], 1)
     if graph.self_loops:
         ways = torch.cat([ways, torch.arange(graph.nodes).expand(2, -1)], 1)

@@ -48,9 +48,9 @@ class KernelEquivalence:
 
         f(x) = sum_i K((x - x_i) w) y_i / sum_j K((x - x_j) w)
 
-    The samples x_i are the keys, y_i the values, x the query. One side is this quotient in numpy; the other
-    is our attention, on the path used in training and on the one that forms the weights. If no sample has
-    weight, the quotient does not exist, and attention gives 0.
+    The samples x_i are the keys, y_i the values, x the query. One side is this quotient in numpy. The other
+    is our attention, both on the path used in training and on the one that forms the weights. If no sample
+    has any weight, the quotient is undefined, and attention gives 0.
 
     Args:
         samples: n.
@@ -118,7 +118,7 @@ class KernelEquivalence:
     def _compare(
         self, pair: Pair, width: float, queries: Array, kept: Array, values: Array, leave_out: bool
     ) -> tuple[float, float, float]:
-        """Differences of the estimates on the training path and by weights, and of the weights."""
+        """Differences of the estimates on the training path, of those from weights, and of the weights."""
         kernel = pair.kernel((queries[:, None] - kept) * width)
         if leave_out:
             np.fill_diagonal(kernel, 0.0)
@@ -129,7 +129,7 @@ class KernelEquivalence:
         return _apart(plain, expected), _apart(pooled, expected), _apart(seen, weights)
 
     def _panels(self, rng: np.random.Generator) -> list[Lines]:
-        """The kernels, and the fit of each to noisy samples of one curve."""
+        """The kernels, and the fit of each to noisy samples of a curve."""
         x = np.sort(rng.uniform(0, 5, (self.samples, 1)), 0)
         y = 2 * np.sin(x) + x**0.8 + rng.normal(scale=0.5, size=x.shape)
         places = np.linspace(0, 5, 201)[:, None]
@@ -163,7 +163,7 @@ _NOTE = "samples of y = 2 sin x + x^0.8 + noise as keys and values, x as the que
 def attend(
     make: Callable[..., Score], width: float, queries: Array, kept: Array, values: Array, leave_out: bool
 ) -> tuple[Array, Array, Array]:
-    """Estimates on the training path, estimates by the weights, and the weights."""
+    """Estimates on the training path, estimates from the weights, and the weights."""
     size = kept.shape[-1]
     options = {} if make is Constant else {"width": width}
     attention = Attention(make(size, size, **options)).double()

@@ -1,4 +1,4 @@
-"""A minimal problem of hard attention, whose gradient is known exactly and can be estimated in every way."""
+"""A minimal hard-attention problem, whose gradient is known exactly and can be estimated in every way."""
 
 import math
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from attention_lab.attention.pooling import entropy_of
 
 
 class Problem:
-    """One query that attends to one of K keys, and a likelihood given the value it gets.
+    """One query that attends to one of K keys, and a likelihood given the value that it receives.
 
     The context is a value c; y is normal with mean W c and variance 1. Gradients are w.r.t. the query, which
     changes the probabilities, and W, which changes the likelihood.

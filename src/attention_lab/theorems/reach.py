@@ -50,13 +50,13 @@ class ReceptiveField:
 
     An output sees an input if its gradient w.r.t. that input is not zero. The path length between two
     positions n apart is the smallest number of layers (of an encoder) or steps (of a cell) after which the
-    output at the later position sees the input at the earlier one; n more positions are on either side,
-    because paths may lead past an end. The networks are the encoders and the cell that our models use, in
+    output at the later position sees the input at the earlier one. There are n more positions on either side,
+    because paths may extend past the ends. The networks are the encoders and the cell that our models use, in
     float64.
 
     Args:
-        distances: n, from 1.
-        depths: layers or steps for which the receptive field is shown.
+        distances: n, each at least 1.
+        depths: number of layers or steps for which the receptive field is shown.
         kernel_size: k of the convolutions; odd.
         width: width of the window of restricted attention, on either side.
         size: size of the representations.
@@ -83,7 +83,7 @@ class ReceptiveField:
         self.mechanism = Mechanism(ScaledDot) if mechanism is None else mechanism
 
     def run(self, seed: int) -> Finding:
-        """Measure the path of every kind at every distance, and receptive fields layer by layer."""
+        """Measure the path length of every kind at every distance, and receptive fields layer by layer."""
         with seeded(seed):
             kinds = self._kinds()
             paths = {kind.name: [self._path(kind, distance) for distance in self.distances] for kind in kinds}
@@ -163,7 +163,7 @@ class ReceptiveField:
         return self._stack(make)
 
     def _stack(self, make: Callable[[int], nn.Module]) -> Network:
-        """The output of an encoder with `depth` layers."""
+        """The network that takes the output of an encoder with `depth` layers."""
 
         def network(x: Tensor, position: int, depth: int) -> Tensor:
             encoder = make(depth).double()
@@ -173,7 +173,7 @@ class ReceptiveField:
         return network
 
     def _recurrence(self) -> Network:
-        """The state of a cell after `depth` steps, the last of them at the position."""
+        """The network that takes the state of a cell after `depth` steps, the last at the position."""
         cell = LateLSTM(0, self.size, self.size).double()
 
         def network(x: Tensor, position: int, depth: int) -> Tensor:
@@ -186,7 +186,7 @@ class ReceptiveField:
         return network
 
     def _sees(self, kind: Kind, length: int, position: int, depth: int) -> Tensor:
-        """Which of the inputs the output at a position depends on, bool `[L]`."""
+        """Which inputs the output at a position depends on, bool `[L]`."""
         x = torch.randn(length, self.size, dtype=torch.float64, requires_grad=True)
         output = kind.network(x, position, depth)
         # A random direction: the sum over a normalised vector is constant.

@@ -26,7 +26,7 @@ class Cost(NamedTuple):
     Attributes:
         length: number of earlier steps.
         seconds: time of one step, the fastest of several.
-        numbers: how many numbers are stored of the past, and read.
+        numbers: how many numbers of the past are stored and read.
     """
 
     length: int
@@ -42,11 +42,11 @@ class LinearRecurrence:
     - weights: the kernel's logarithm as a score under a causal softmax.
 
     Args:
-        length: L, length of the sequences that are compared.
+        length: L, length of the compared sequences.
         size: d, size of queries, keys and values.
         batch: number of sequences.
         lengths: numbers of earlier steps after which the cost of one more step is measured.
-        repeats: number of steps timed at each.
+        repeats: number of steps timed at each length.
         tolerance: largest difference that counts as equal, in float64.
     """
 

@@ -47,7 +47,7 @@ class Scaling:
         keys: K, number of keys that each query is compared with.
         draws: number of queries, each with its own keys, at each d.
         plain: the score without the factor.
-        scaled: the score with it.
+        scaled: the score with the factor.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Scaling:
         )
 
     def _measure(self, size: int) -> list[Measure]:
-        """Both scores of the same queries and keys."""
+        """Measure both scores for the same queries and keys."""
         query, keys = torch.randn(self.draws, 1, size), torch.randn(self.draws, self.keys, size)
         scores = (make(size, size) for make in (self.plain, self.scaled))
         return [_softmax_of(score(query, score.keys(keys)).squeeze(-2)) for score in scores]

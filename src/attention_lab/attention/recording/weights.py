@@ -12,7 +12,7 @@ BLOCK = 2**23
 """Scores that are held at a time, at least one row: 32 MiB in float32."""
 
 Modify = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor | None]]
-"""From scores `[B, H, Q, K]` and the indices of examples, heads, queries and keys to scores and a mask."""
+"""Maps scores `[B, H, Q, K]` and indices of examples, heads, queries and keys to scores and a mask."""
 
 
 @dataclass(frozen=True)

@@ -159,7 +159,7 @@ LOG_KERNELS = {
     "laplacian": log_laplacian,
     "tricube": log_tricube,
 }
-"""The logarithm of each kernel of inputs that are divided by the bandwidth; 0 at distance 0."""
+"""The logarithm of each kernel, for inputs divided by the bandwidth; 0 at distance 0."""
 
 
 def _log_inside(kernel: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from attention_lab.errors import LabError
 from attention_lab.sizes import BOS, EOS, PAD
 
 _WORTH_LEAVING_OUT = 0.9
-"""The share of the sources left below which finished ones are no longer decoded along."""
+"""Finished sources are left out of decoding once less than this share of the sources remains."""
 State = TypeVar("State")
 Kept = TypeVar("Kept", bound="Beams")
 Length = int | Tensor

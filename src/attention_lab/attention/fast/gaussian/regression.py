@@ -29,7 +29,7 @@ MANY = 2**20
 SMALL = 2**18
 """Fewest pairs for which sorting pays off."""
 FEW = 2**22
-"""Up to this many pairs, rows of little mass are summed over all keys, and over nearby sorted keys above."""
+"""Up to this many pairs, rows of little mass are summed over all keys; above, over nearby sorted keys."""
 
 
 def gaussian_reference(

@@ -25,7 +25,7 @@ ROUNDING = 1e-15
 ACCURATE = 1e-9
 """The largest rounding error of a prediction, relative to the largest value."""
 ROWS = 2**14
-"""Queries at a time: what is computed of them stays in the cache."""
+"""Queries processed at a time, so that their intermediate results stay in the cache."""
 TERMS = 2**20
 """Terms in memory at once, where rows are summed directly."""
 

@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 VAST = 1e9
-"""Distances in bandwidths beyond which all are the same: the kernel is 0, and squares do not overflow."""
+"""Larger distances, in bandwidths, are cut to this: the kernel is 0 there, and squares do not overflow."""
 
 
 def laplacian_moments(
