@@ -73,7 +73,7 @@ def test_unequal_sizes() -> None:
     for score in (Additive, General):
         attention = Mechanism(score)(4, 6)
         assert attention(query, attention.remember(key)).shape == (2, 3, 6)
-    with pytest.raises(LabError, match=r"one size, got 4 and 6.*scoring=general"):
+    with pytest.raises(LabError, match=r"the same size, got 4 and 6.*scoring=general"):
         Mechanism(Dot)(4, 6)
 
 
@@ -176,7 +176,7 @@ def test_queries_fit_score_and_mask() -> None:
     with pytest.raises(ValueError, match=r"queries of size 4, got \[2, 5, 3\]"):
         attention(torch.zeros(2, 5, 3), attention.remember(KEYS, VALUES))
     memory = attention.remember(KEYS, VALUES, torch.zeros(2, 6, 7, dtype=torch.bool))
-    with pytest.raises(ValueError, match="not for queries"):
+    with pytest.raises(ValueError, match="does not fit queries"):
         attention(torch.zeros(2, 5, 4), memory)
 
 

@@ -112,7 +112,7 @@ def test_rotary_keeps_lengths_and_half_precision() -> None:
 
 
 def test_rotary_needs_pairs() -> None:
-    with pytest.raises(LabError, match=r"rotary rotates pairs of entries, and a head has 5"):
+    with pytest.raises(LabError, match=r"rotary rotates pairs of entries, but a head has 5"):
         Rotary(2, 5)
 
 

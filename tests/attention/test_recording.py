@@ -265,5 +265,5 @@ def test_a_recording_prints_its_names_and_a_wrong_one_lists_them() -> None:
     with recording(model) as weights:
         model(torch.randn(3, 5, 8))
     assert repr(weights) == "Recording of 1 attention, [B, H, Q, K]\n  attention: [3, 2, 5, 5]"
-    with pytest.raises(KeyError, match="wrong: recorded were attention"):
+    with pytest.raises(KeyError, match="wrong is not in the recording, which has attention"):
         weights["wrong"]

@@ -58,7 +58,7 @@ def test_a_smaller_training_part_is_nested_in_larger_ones_and_keeps_the_proporti
     everything = Digits("rows")
     everything.setup()
     assert train.inputs.equal(whole(everything.parts.train).inputs)
-    with pytest.raises(LabError, match=r"data\.train_size=1294: data=digits has 1293 to train on"):
+    with pytest.raises(LabError, match=r"data\.train_size=1294: data=digits has 1293 for training"):
         Digits("rows", train_size=1294).setup()
     with pytest.raises(LabError, match=r"data\.train_size=0"):
         Digits("rows", train_size=0)
@@ -117,7 +117,7 @@ def test_three_files_of_texts(tmp_path: Path) -> None:
         (
             "no\ta\nyes\tb\n",
             "no\ta\nx\tb\n",
-            "test.tsv:2: the label 'x' is not in training, which has no, yes",
+            "test.tsv:2: the label 'x' does not occur in training; known are no, yes",
         ),
         ("no\ta\nno\tb\n", "no\ta\n", "train.tsv:1: every label is 'no'; at least two are needed"),
         ("no\ta\nyes b\n", "no\ta\n", "train.tsv:2: 0 tabs where one is needed: label<TAB>text"),

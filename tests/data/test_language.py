@@ -122,7 +122,7 @@ def test_a_given_codec_is_kept_and_one_of_another_form_refused(tmp_path: Path) -
         (Words(size=1), "data=words"),
     ):
         wrong.codec = data.codec
-        with pytest.raises(LabError, match=f"needs data=text with data.unit=characters, and this is {found}"):
+        with pytest.raises(LabError, match=f"needs data=text with data.unit=characters, but this is {found}"):
             wrong.setup()
 
 
@@ -138,7 +138,7 @@ def test_errors_name_the_file_or_the_option(tmp_path: Path) -> None:
         text(tmp_path, "ab").setup()
     with pytest.raises(LabError, match=r"my\.txt: 1 words are too few for three parts"):
         text(tmp_path, "abcd", unit="words").setup()
-    with pytest.raises(LabError, match=r"no symbol occurs data\.min_count=9 times in training"):
+    with pytest.raises(LabError, match=r"no symbol occurs at least data\.min_count=9 times in training"):
         text(tmp_path, "abcd", min_count=9).setup()
     with pytest.raises(LabError, match=r"data\.validation_file and data\.test_file missing"):
         Text(train_file="a.txt").setup()

@@ -88,7 +88,7 @@ def test_a_codec_of_another_notation_is_refused(data: Pairs) -> None:
     data.setup()
     other = Pairs(file=str(EXAMPLE))
     other.codec = data.codec
-    with pytest.raises(LabError, match=r"needs data\.target_split=spaces, and this data has characters"):
+    with pytest.raises(LabError, match=r"needs data\.target_split=spaces, but this data has characters"):
         other.setup()
 
 

@@ -49,7 +49,7 @@ def test_a_model_of_the_other_direction_is_refused(tmp_path: Path) -> None:
     plain, turned = (_data("pairs", tmp_path, turned) for turned in (False, True))
     plain.setup()
     turned.codec = plain.codec
-    with pytest.raises(LabError, match=r"needs data\.right_to_left=false, and this data has true"):
+    with pytest.raises(LabError, match=r"needs data\.right_to_left=false, but this data has true"):
         turned.setup()
 
 

@@ -156,9 +156,9 @@ def test_bad_pictures_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     cases = {
         "": "line 2: the line is empty; it should be the path of a picture",
         "none.png": "line 2: none.png: No such file or directory (looked for it from ",
-        "text.png": "line 2: text.png is not a picture; give PNG, JPEG or the like",
+        "text.png": "line 2: text.png is not a picture; use PNG, JPEG or a similar format",
         "cut.png": "line 2: cut.png: the picture is damaged (looked for it from ",
-        "wide.png": "line 2: wide.png is 1250 times as wide as high; cut it up",
+        "wide.png": "line 2: wide.png is 1250 times as wide as high; cut it into pieces",
     }
     monkeypatch.chdir(tmp_path)
     for line, expected in cases.items():
@@ -190,7 +190,7 @@ def test_own_pictures() -> None:
 def test_the_codec_of_other_cells_is_refused() -> None:
     data, other = DigitStrips(**SMALL, cell=2), DigitStrips(**SMALL)
     data.codec = other.codec if other.parts else CODEC
-    with pytest.raises(LabError, match=r"the model needs data\.cell=4, and this data has 2"):
+    with pytest.raises(LabError, match=r"the model needs data\.cell=4, but this data has 2"):
         data.setup()
 
 

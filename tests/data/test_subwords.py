@@ -99,7 +99,7 @@ def test_other_splits_keep_the_state_that_they_had() -> None:
 
 
 def test_too_few_pieces_and_a_missing_package_are_told(tmp_path: Path, monkeypatch) -> None:
-    with pytest.raises(LabError, match=r"data.subwords=3: the training texts have 11 characters"):
+    with pytest.raises(LabError, match=r"data.subwords=3: the training texts have 11 different characters"):
         _pairs(tmp_path, subwords=3).setup()
     monkeypatch.setattr(byte_pairs, "find_spec", lambda name: None)
     with pytest.raises(LabError, match=r"data.source_split=subwords needs .*pip install -e '\.\[text\]'"):

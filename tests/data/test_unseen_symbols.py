@@ -81,7 +81,7 @@ def test_labelled_words() -> None:
 def test_running_texts_count_symbols() -> None:
     told = _told(Text, "aabbc\n", "abcca\n", "ab\n", block_size=2)
     assert told[1] == (
-        "1 character in dev occurs in training less than data.min_count=2 times and is read as unknown: 'c' "
+        "1 character in dev occurs fewer than data.min_count=2 times in training and is read as unknown: 'c' "
         "(in 2 of 5 characters)"
     )
     words = _told(Text, "a b\n", "a c\n", "d\n", unit="words", min_count=1)

@@ -63,7 +63,7 @@ def test_the_projector_shows_words(command) -> None:
     assert predicted.status == 0, predicted.err
     assert predicted.out.startswith("the girl walks\tthe girl walks")
     refused = command("stage=test", checkpoint, "data=words")
-    assert refused.err == "Error: the model needs data=sentences, and this is data=words\n"
+    assert refused.err == "Error: the model needs data=sentences, but this is data=words\n"
 
 
 @pytest.mark.slow
@@ -105,7 +105,7 @@ def test_a_checkpoint_is_tested_on_other_text(command, tmp_path: Path) -> None:
     assert _metrics(other.folder)["test/perplexity"] > _metrics(fitted.folder)["test/perplexity"]
     refused = command("stage=test", checkpoint, "data=words")
     assert refused.err.startswith(
-        "Error: the model needs data=text with data.unit=characters, and this is data=w"
+        "Error: the model needs data=text with data.unit=characters, but this is data=w"
     )
 
 

@@ -69,7 +69,7 @@ def test_a_claim_that_fails_ends_with_status_1_and_is_written_down(command) -> N
         (["experiment=hard_gradients", "theorem.samples=[4]"], "theorem.samples must contain 1"),
         (
             ["experiment=graph_equivalence", "theorem.edges=[1-8,abc]"],
-            "'abc' is no edge: give pairs of nodes",
+            "'abc' is not an edge: give pairs of nodes",
         ),
         (["experiment=scaling", "theorem._target_=builtins.dict"], "is not a theorem: it has no run(seed)"),
         (["experiment=scaling", "seed=-1"], "seed=-1: choose 0 or more"),

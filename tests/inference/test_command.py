@@ -107,8 +107,8 @@ def test_what_cannot_be_read_is_named_and_the_rest_answered(g2p: Run) -> None:
     assert [row.split("\t")[0] for row in out.split("\n")] == ["a", "42", "", "b", "hello😀", "c", ""]
     assert "\n42\t\n" in out
     assert err.splitlines() == [
-        "Error: line 1: 42: digits are not read; write numbers as words",
-        "Error: line 3: hello😀: 😀 (U+1F600) is not read; the model knows a-z '",
+        "Error: line 1: 42: digits cannot be read; write numbers as words",
+        "Error: line 3: hello😀: 😀 (U+1F600) cannot be read; the model knows a-z '",
     ]
     status, _, err = g2p(" ".join(map(str, range(30))))
     assert status == 1

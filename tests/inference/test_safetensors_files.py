@@ -123,7 +123,7 @@ CONFIGURATIONS: dict[str, tuple[Alter, str]] = {
     "no rescoring": (_put("decoding", "ctc_rescoring", value="0.2"), "a number as ctc_rescoring"),
     "not a number": (_put("decoding", "ctc_rescoring", value=float("nan")), "must be from 0 to 1"),
     "codec": (_put("codec", value={"kind": "regression", "inputs": ["a"], "target": "b"}), "cannot be read"),
-    "codec kind": (_put("codec", "kind", value="code"), "no codec is of the kind 'code'"),
+    "codec kind": (_put("codec", "kind", value="code"), "unknown kind of codec 'code'"),
     "symbols": (_put("codec", "target", "symbols", value=None), "cannot be read"),
     "more symbols": (
         _put("codec", "target", "symbols", value=["A"] * 50),
@@ -225,7 +225,7 @@ def test_a_missing_file_and_a_pipe_are_named(folder: Path) -> None:
 def test_what_cannot_be_saved_is_told_in_one_line(tmp_path: Path) -> None:
     file = tmp_path / "m.safetensors"
     task = transduction()
-    with pytest.raises(LabError, match=r"only models that write sequences: choose export=model.pt2"):
+    with pytest.raises(LabError, match=r"only for models that write sequences: choose export=model.pt2"):
         save(torch.nn.Identity(), file)
     with pytest.raises(LabError, match="was not built from a configuration"):
         save(Transduction(toy(Seq2Seq), task.codec), file)
@@ -234,6 +234,6 @@ def test_what_cannot_be_saved_is_told_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(LabError, match=r"decoder.output.bias has weights that float16 cannot hold"):
         save(task, file)
     task.model = Ensemble([task.model])
-    with pytest.raises(LabError, match="an ensemble is not exported: export each of its checkpoints"):
+    with pytest.raises(LabError, match="an ensemble cannot be exported: export each of its checkpoints"):
         save(task, file)
     assert list(tmp_path.iterdir()) == []

@@ -56,17 +56,17 @@ def test_the_parts_of_a_word(word: str, parts: str) -> None:
 @pytest.mark.parametrize(
     ("word", "said"),
     [
-        ("42", "digits are not read; write numbers as words"),
-        ("mp3", "digits are not read"),
-        ("½", "digits are not read"),
-        ("AT&T", "& is not read; write it as a word"),
-        ("me@example.com", "@ is not read"),
-        ("C++", r"\+ \(U\+002B\) is not read; the model knows a-z '$"),
-        ("hello😀", r"😀 \(U\+1F600\) is not read"),
-        ("Москва", r"М \(U\+041C\) is not read"),
-        ("東京", r"東 \(U\+6771\) is not read"),
-        ("a\x00b", r"\N{REPLACEMENT CHARACTER} \(U\+0000\) is not read"),
-        ("a" * (LONGEST + 1), f"it has {LONGEST + 1} letters, and at most {LONGEST} are read"),
+        ("42", "digits cannot be read; write numbers as words"),
+        ("mp3", "digits cannot be read"),
+        ("½", "digits cannot be read"),
+        ("AT&T", "& cannot be read; write it as a word"),
+        ("me@example.com", "@ cannot be read"),
+        ("C++", r"\+ \(U\+002B\) cannot be read; the model knows a-z '$"),
+        ("hello😀", r"😀 \(U\+1F600\) cannot be read"),
+        ("Москва", r"М \(U\+041C\) cannot be read"),
+        ("東京", r"東 \(U\+6771\) cannot be read"),
+        ("a\x00b", r"\N{REPLACEMENT CHARACTER} \(U\+0000\) cannot be read"),
+        ("a" * (LONGEST + 1), f"it has {LONGEST + 1} letters, but at most {LONGEST} can be read"),
     ],
 )
 def test_what_cannot_be_read_is_told(word: str, said: str) -> None:

@@ -152,7 +152,7 @@ def test_pooling_without_layers_asks_no_query() -> None:
         rows = [model.encoder.norm(model.embedding(x[i, :n])) for i, n in enumerate((6, 4))]  # type: ignore[operator]
         pooled = torch.stack([pool(row) for row in rows])
         assert torch.allclose(logits, model.classify(pooled), atol=1e-12)
-    with pytest.raises(LabError, match=r"readout=linear has weights for 8 positions, and a sequence has 9"):
+    with pytest.raises(LabError, match=r"readout=linear has weights for 8 positions, but a sequence has 9"):
         _classifier(readout="linear")(torch.full([1, 9], 4), torch.tensor([9]))
     with pytest.raises(LabError, match=r"readout=cls sees the sequence through the layers"):
         _classifier(layers=0, readout="cls")
@@ -253,5 +253,5 @@ def test_each_of_the_last_positions_has_an_answer(kind: type[SequenceClassifier]
     assert torch.allclose(logits[1:], alone)
     readouts = ["mean", "max", "attention", *(["cls"] if kind is MultiHeadClassifier else [])]
     for readout in readouts:
-        with pytest.raises(LabError, match=f"readout={readout} gives one answer, and the data asks for 3 "):
+        with pytest.raises(LabError, match=f"readout={readout} gives one answer, but the data asks for 3 "):
             _classifier(kind, sizes=several, readout=readout)

@@ -29,7 +29,9 @@ def test_it_reads_and_writes_as_any_other() -> None:
 
 
 def test_a_size_that_cannot_be_is_refused() -> None:
-    with pytest.raises(LabError, match=r"model.parameters=100 is too few for this mechanism: \d+ or more"):
+    with pytest.raises(
+        LabError, match=r"model.parameters=100 is too few for this mechanism: set \d+ or more"
+    ):
         MatchedSeq2Seq(Mechanism(Dot), SMALL, parameters=100, hidden_size=16)
     with pytest.raises(LabError, match=r"set model\.embedding_size=null"):
         MatchedSeq2Seq(Mechanism(Dot), SMALL, parameters=9000, embedding_size=8, hidden_size=16)

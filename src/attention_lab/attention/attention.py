@@ -48,7 +48,7 @@ class Attention(nn.Module):
         self.dropout = Dropout(dropout)
         if dropout and not isinstance(self.pooling, Soft):
             raise LabError(
-                "model.attention_dropout drops weights, and hard pooling draws from them: "
+                "model.attention_dropout drops weights, but hard pooling samples from them: "
                 "set model.attention_dropout=0, or choose pooling=soft"
             )
         self.record: Recorder | None = None

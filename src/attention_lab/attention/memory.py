@@ -113,13 +113,13 @@ def check_memory(key: Tensor, value: Tensor, mask: Tensor | None, size: int) -> 
     if mask is None:
         return
     if mask.dtype != torch.bool:
-        raise ValueError(f"a mask is boolean, True = attend, got {mask.dtype}")
+        raise ValueError(f"a mask must be boolean (True = attend), got {mask.dtype}")
     _check_leading(mask, key)
     pairs = zip(reversed(mask.shape[:-2]), reversed(batch), strict=False)
     fits = all(one == other or 1 in (one, other) for one, other in pairs)
     if mask.dim() < 2 or mask.shape[-1] not in (1, keys) or not fits:
         raise ValueError(
-            f"a mask has the shape [..., Q, K], as [B, 1, K] for padding, or one that broadcasts to it: "
+            "a mask must have the shape [..., Q, K], such as [B, 1, K] for padding, or broadcast to it: "
             f"got {list(mask.shape)} for keys {list(key.shape)}"
         )
 
@@ -131,7 +131,7 @@ def check_query(query: Tensor, memory: Memory, size: int) -> None:
     if query.shape[-1] != size:
         raise ValueError(f"the score was made for queries of size {size}, got {list(query.shape)}")
     if memory.mask is not None and memory.mask.shape[-2] not in (1, query.shape[-2]):
-        raise ValueError(f"the mask {list(memory.mask.shape)} is not for queries {list(query.shape)}")
+        raise ValueError(f"the mask {list(memory.mask.shape)} does not fit queries {list(query.shape)}")
 
 
 def _check_leading(mask: Tensor, key: Tensor) -> None:

@@ -65,7 +65,7 @@ class MultiHead(nn.Module):
             ValueError: both a mask and a packing are given; a packing has its own mask.
         """
         if mask is not None and packing is not None:
-            raise ValueError("a packing has its own mask: give one of the two")
+            raise ValueError("a packing has its own mask: give a mask or a packing, not both")
         projected = self.project(x)
         if packing is None:
             return self._output(self._heads(projected, mask, causal))

@@ -114,7 +114,7 @@ class Rotary(Relative):
         super().__init__(heads, size, prefix=prefix, grid=grid)
         if size % 2:
             raise LabError(
-                f"model.positions=rotary rotates pairs of entries, and a head has {size}: "
+                f"model.positions=rotary rotates pairs of entries, but a head has {size}: "
                 "choose model.d_model and model.heads so that d_model / heads is even"
             )
 

@@ -49,7 +49,7 @@ class LanguageData(DataModule):
         own = self.make_codec(sequences)
         codec = self.given(LanguageCodec) or own
         if _form(codec) != _form(own):
-            raise LabError(f"the model needs {_form(codec)}, and this is {_form(own)}")
+            raise LabError(f"the model needs {_form(codec)}, but this is {_form(own)}")
         self.codec, self.sizes = codec, codec.sizes
         self.unseen = self.find_unseen(sequences)
         end = [EOS] if codec.ends else []
@@ -111,13 +111,15 @@ class Text(LanguageData):
         kept = sorted(symbol for symbol, count in counts.items() if count >= self.min_count)
         if not kept:
             file = self.files.train_file or self.files.file
-            raise LabError(f"{file}: no symbol occurs data.min_count={self.min_count} times in training")
+            raise LabError(
+                f"{file}: no symbol occurs at least data.min_count={self.min_count} times in training"
+            )
         return LanguageCodec(Tokenizer(self.notation, Vocabulary(kept)), self.block_size, ends=False)
 
     def find_unseen(self, sequences: Parts[list[Symbols]]) -> Parts[str]:
         """See `LanguageData`."""
         vocabulary = self.codec.tokenizer.vocabulary
-        rare = f"occur{{s}} in training less than data.min_count={self.min_count} times"
+        rare = f"occur{{s}} fewer than data.min_count={self.min_count} times in training"
         reason = Terms().reason if self.min_count == 1 else rare
         terms = Terms(self.unit.removesuffix("s"), self.unit, reason=reason)
         return unseen_in_texts(sequences, vocabulary, self.files, terms)

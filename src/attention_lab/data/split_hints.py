@@ -45,5 +45,5 @@ def hint_of_spaces(texts: Sequence[str], side: str) -> str:
     example = printable(" ".join(shortest), 40)
     return (
         f"the {side}s look like symbols with spaces between them ('{example}'), "
-        f"and are read character by character: data.{side}_split=spaces reads '{longer[0]}' as one symbol"
+        f"but are read character by character: data.{side}_split=spaces reads '{longer[0]}' as one symbol"
     )

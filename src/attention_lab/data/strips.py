@@ -78,7 +78,7 @@ class ImageTransductionData(DataModule):
         for option in ("height", "cell"):
             needed, found = getattr(self.codec, option), getattr(own, option)
             if needed != found:
-                raise LabError(f"the model needs data.{option}={needed}, and this data has {found}")
+                raise LabError(f"the model needs data.{option}={needed}, but this data has {found}")
         self.sizes = self.codec.sizes
         if self.files is not None:
             written = Terms("symbol", "texts", effect="never written")

@@ -102,4 +102,4 @@ def _check_notation(side: str, model: Notation, data: Notation) -> None:
         needed, found = getattr(model, name), getattr(data, name)
         if needed != found:
             needed, found = (str(one).lower() if isinstance(one, bool) else one for one in (needed, found))
-            raise LabError(f"the model needs data.{option}={needed}, and this data has {found}")
+            raise LabError(f"the model needs data.{option}={needed}, but this data has {found}")

@@ -251,7 +251,7 @@ def _warn_of_edges(choice: Choice, degree: int) -> None:
     """Warn about bandwidths at an end of the search."""
     if choice.smallest:
         warnings.warn(
-            f"the leave-one-out error is least with the smallest bandwidth for inputs {choice.smallest}: "
+            f"the leave-one-out error is lowest at the smallest bandwidth for inputs {choice.smallest}: "
             "each sample is predicted by its nearest neighbours, as with repeated samples; set bandwidth",
             ConvergenceWarning,
             stacklevel=4,
@@ -259,7 +259,7 @@ def _warn_of_edges(choice: Choice, degree: int) -> None:
     if choice.largest:
         shape = "a straight line" if degree else "a constant"
         warnings.warn(
-            f"the leave-one-out error is least with the largest bandwidth for inputs {choice.largest}: the "
+            f"the leave-one-out error is lowest at the largest bandwidth for inputs {choice.largest}: the "
             f"estimate is {shape} in them",
             ConvergenceWarning,
             stacklevel=4,

@@ -46,19 +46,24 @@ def _parser() -> argparse.ArgumentParser:
         help="words to phones",
         description="Print `word<TAB>phones` for each word of the text, or of standard input. A line of "
         "standard input without words gives an empty line. Words that cannot be read, such as numbers, are "
-        "named on standard error, and the exit status is then 1.",
+        "reported on standard error, and the exit status is then 1.",
     )
-    g2p.add_argument("text", nargs="*", help="words; without any, lines of standard input in UTF-8")
+    g2p.add_argument(
+        "text", nargs="*", help="words; without any, lines are read from standard input, in UTF-8"
+    )
     g2p.add_argument("--lexicon", action="store_true", help="prefer the CMU dictionary where it has the word")
     g2p.add_argument(
         "--n-best",
         type=_count,
         default=1,
         metavar="N",
-        help="the N best of each word, as `word<TAB>rank<TAB>log-probability<TAB>phones`",
+        help="the N best pronunciations of each word, as `word<TAB>rank<TAB>log-probability<TAB>phones`",
     )
     g2p.add_argument(
-        "--model", default="g2p-english", metavar="NAME", help="the model, or the folder of one (%(default)s)"
+        "--model",
+        default="g2p-english",
+        metavar="NAME",
+        help="a model of the package, or a folder with one (%(default)s)",
     )
     return parser
 

@@ -32,7 +32,7 @@ Run = Callable[[tuple[Tensor, ...]], Sequence[Tensor]]
 def export(model: nn.Module, codec: Codec, path: Path) -> list[Path]:
     """Write the graphs of a model; see `TrainedModel.export`."""
     if path.suffix not in SUFFIXES:
-        raise LabError(f"export={path.name}: the file ends in .pt2 (torch.export), .onnx or .safetensors")
+        raise LabError(f"export={path.name}: the file must end in .pt2 (torch.export), .onnx or .safetensors")
     missing = [name for name in ONNX_PACKAGES if find_spec(name) is None] if path.suffix == ".onnx" else []
     if missing:
         raise LabError(f"export={path.name} needs {', '.join(missing)}: pip install -e '.[export]'")
@@ -87,7 +87,9 @@ def _write(graph: Graph, file: Path) -> Run:
         )
     except torch.onnx.OnnxExporterError as error:
         reason = named_line(error.__cause__ or error)[:300]
-        raise LabError(f"{file.name}: ONNX cannot hold this model: {reason}; export=model.pt2 can") from error
+        raise LabError(
+            f"{file.name}: ONNX cannot represent this model: {reason}; choose export=model.pt2"
+        ) from error
     assert written is not None
     written.save(file)
     return _run_onnx(file)

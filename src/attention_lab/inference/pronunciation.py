@@ -41,7 +41,7 @@ class Pronouncer:
     ) -> None:
         codec = model.codec
         if not isinstance(codec, TransductionCodec) or codec.source.notation.split != "characters":
-            raise LabError("g2p needs a model that reads letters, and this one reads something else")
+            raise LabError("g2p needs a model that reads letters, but this one reads something else")
         self.letters = frozenset(codec.source.vocabulary.symbols)
         self._phones = frozenset(codec.target.vocabulary.symbols)
         self._model, self._dictionary, self._n = model, dictionary, n

@@ -58,9 +58,9 @@ def save(task: object, path: Path, score: str = "") -> list[Path]:
             has weights too large for float16.
     """
     if not isinstance(task, SequenceWriting):
-        raise LabError(f"export={path.name}: only models that write sequences: choose export=model.pt2")
+        raise LabError(f"export={path.name}: only for models that write sequences: choose export=model.pt2")
     if isinstance(task.model, Ensemble):
-        raise LabError("an ensemble is not exported: export each of its checkpoints")
+        raise LabError("an ensemble cannot be exported: export each of its checkpoints")
     config = task.recipe.get("config")
     if config is None:
         raise LabError(f"export={path.name}: this model was not built from a configuration")

@@ -35,7 +35,7 @@ def word_parts(word: str, known: Set[str]) -> list[str]:
     text = unicodedata.normalize("NFC", word).translate(_APOSTROPHES)
     plain = "".join(_plain(character, known) for character in text)
     if len(plain) > LONGEST:
-        raise LabError(f"it has {len(plain)} letters, and at most {LONGEST} are read")
+        raise LabError(f"it has {len(plain)} letters, but at most {LONGEST} can be read")
     parts: list[str] = []
     for chunk in plain.split():
         dotted = bool(_DOTTED.fullmatch(chunk))
@@ -64,11 +64,11 @@ def _plain(character: str, known: Set[str]) -> str:
         if found and set(found.lower()) <= known:
             return found.lower()
     if category[0] == "N":
-        raise LabError("digits are not read; write numbers as words")
+        raise LabError("digits cannot be read; write numbers as words")
     shown = printable(character)
     if character in _SPOKEN:
-        raise LabError(f"{shown} is not read; write it as a word")
-    raise LabError(f"{shown} (U+{ord(character):04X}) is not read; the model knows {_listed(known)}")
+        raise LabError(f"{shown} cannot be read; write it as a word")
+    raise LabError(f"{shown} (U+{ord(character):04X}) cannot be read; the model knows {_listed(known)}")
 
 
 def _without_quotes(part: str) -> str:

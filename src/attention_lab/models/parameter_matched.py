@@ -47,7 +47,7 @@ class MatchedSeq2Seq(Seq2Seq):
             one, two = (count(Seq2Seq(mechanism, sizes, embedding_size=size, **options)) for size in (1, 2))
         size = 1 + round((parameters - one) / (two - one))
         if size < 1:
-            raise LabError(f"model.parameters={parameters} is too few for this mechanism: {one} or more")
+            raise LabError(f"model.parameters={parameters} is too few for this mechanism: set {one} or more")
         super().__init__(mechanism, sizes, embedding_size=size, **options)
 
 

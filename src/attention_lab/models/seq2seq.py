@@ -169,7 +169,7 @@ class Seq2Seq(EncoderDecoder):
         )
         if spec.tag_input and not sizes.tags:
             raise LabError(
-                "model.tag_input=true reads tags, and the sources have none: choose data=inflection"
+                "model.tag_input=true reads tags, but the sources have none: choose data=inflection"
             )
         if spec.copy and not any(sizes.copies):
             raise LabError("model.copy=true, but no symbol of the sources occurs in the targets")

@@ -72,7 +72,9 @@ class Task(pl.LightningModule):
             return optimizer
         steps = self.trainer.estimated_stepping_batches
         if math.isinf(steps):
-            raise LabError("a schedule needs an end: give trainer.max_epochs or trainer.max_steps")
+            raise LabError(
+                "a learning-rate schedule needs an end: set trainer.max_epochs or trainer.max_steps"
+            )
         schedule = self.make_schedule(optimizer, int(steps))
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 

@@ -76,7 +76,7 @@ class GraphEquivalence:
             {node for pair in self.pairs for node in pair}, key=lambda name: (len(name), name)
         )
         if any(nodes < 1 or not 0 <= probability <= 1 for nodes, probability in random):
-            raise LabError("theorem.random: give pairs of nodes and probability, as [[40,0.1]]")
+            raise LabError("theorem.random: give pairs of nodes and probability, such as [[40,0.1]]")
         self.random = random
         self.size, self.heads, self.tolerance = size, heads, tolerance
 
@@ -164,7 +164,7 @@ def _named_pairs(edges: Sequence[str]) -> list[tuple[str, str]]:
     for edge in edges:
         ends = [end.strip() for end in edge.split("-")] if isinstance(edge, str) else []
         if len(ends) != 2 or not all(ends):
-            raise LabError(f"theorem.edges: {edge!r} is no edge: {form}")
+            raise LabError(f"theorem.edges: {edge!r} is not an edge: {form}")
         pairs.append((ends[0], ends[1]))
     return pairs
 

@@ -74,7 +74,7 @@ class ReceptiveField:
     ) -> None:
         if min(distances) < 1 or depths < 1 or width < 1 or size < 2 or size % 2:
             raise LabError(
-                "theorem: distances, depths and width must be at least 1, size an even number from 2"
+                "theorem: distances, depths and width must be at least 1, size even and at least 2"
             )
         if kernel_size < 3 or kernel_size % 2 == 0:
             raise LabError(f"theorem.kernel_size={kernel_size} must be odd and at least 3")

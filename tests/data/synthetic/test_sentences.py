@@ -101,7 +101,7 @@ def test_a_model_of_other_symbols_is_refused(tmp_path) -> None:
     text.setup()
     data = Sentences(20, 5, 5)
     data.codec = text.codec
-    with pytest.raises(LabError, match=r"needs data=text with data\.unit=words, and this is data=sentences"):
+    with pytest.raises(LabError, match=r"needs data=text with data\.unit=words, but this is data=sentences"):
         data.setup()
 
 

@@ -148,7 +148,7 @@ def test_what_cannot_be_copied_or_read_is_rejected() -> None:
         Seq2Seq(mechanism, TransductionSizes(8, 7, copies=(0,) * 8), **OPTIONS)
     with pytest.raises(LabError, match=r"model\.memory=final has no symbols to point at"):
         Seq2Seq(mechanism, SIZES, **OPTIONS, memory="final")
-    with pytest.raises(LabError, match=r"model\.tag_input=true reads tags, and the sources have none"):
+    with pytest.raises(LabError, match=r"model\.tag_input=true reads tags, but the sources have none"):
         Seq2Seq(mechanism, SIZES, **OPTIONS, tag_input=True)
 
 

@@ -42,7 +42,7 @@ class Recording(Mapping[str, Tensor]):
 
     def __getitem__(self, name: str) -> Tensor:
         if name not in self._weights:
-            raise KeyError(f"{name}: recorded were {', '.join(self) or 'no attentions'}")
+            raise KeyError(f"{name} is not in the recording, which has {', '.join(self) or 'no attentions'}")
         return _joined(self._weights[name], name)
 
     def __repr__(self) -> str:

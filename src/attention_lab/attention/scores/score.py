@@ -22,8 +22,8 @@ class Score(nn.Module):
         super().__init__()
         if self.same_size and query_size != key_size:
             raise LabError(
-                f"{type(self).__name__} needs query and key of one size, got {query_size} and {key_size}: "
-                "set equal sizes, or choose scoring=general or scoring=additive"
+                f"{type(self).__name__} needs query and key of the same size, got {query_size} and "
+                f"{key_size}: set equal sizes, or choose scoring=general or scoring=additive"
             )
         self.query_size, self.key_size, self.heads = query_size, key_size, heads
 

@@ -216,7 +216,9 @@ class ClassificationCodec:
             raise LabError(f"{place}: the model reads vectors of numbers, not text")
         ids = self.tokenizer.encode(text, place)
         if len(ids) < self.answers:
-            raise LabError(f"{place}: {len(ids)} tokens; the last {self.answers} have an answer each")
+            raise LabError(
+                f"{place}: {len(ids)} tokens are too few; each of the last {self.answers} has an answer"
+            )
         if len(ids) > self.length:
             unit = "characters" if self.tokenizer.notation.split == "characters" else "words"
             raise LabError(f"{place}: {len(ids)} {unit}; at most {self.length} fit (option data.max_length)")
@@ -226,7 +228,7 @@ class ClassificationCodec:
         """The number of a label. Raises LabError, naming `place`, if the training part has no such label."""
         if name not in self.labels:
             raise LabError(
-                f"{place}: the label {name!r} is not in training, which has {', '.join(self.labels)}"
+                f"{place}: the label {name!r} does not occur in training; known are {', '.join(self.labels)}"
             )
         return self.labels.index(name)
 
@@ -279,7 +281,7 @@ def codec_from_state(state: dict[str, Any]) -> Codec:
     kinds = {kind.KIND: kind for kind in get_args(Codec)}
     if state["kind"] not in kinds:
         raise LabError(
-            f"no codec is of the kind {str(state['kind'])[:40]!r}; this checkpoint is from another version"
+            f"unknown kind of codec {str(state['kind'])[:40]!r}: this checkpoint is from another version"
         )
     codec: Codec = kinds[state["kind"]].from_state(state)
     if not fits(codec, type(codec)):

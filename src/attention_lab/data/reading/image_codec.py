@@ -70,11 +70,11 @@ def read_picture(path: Path, height: int, cell: int, place: str) -> Tensor:
                 width = max(1, round(file.width * height / file.height))
                 if width > LONGEST:
                     raise LabError(
-                        f"{place}: {path} is {width / height:.0f} times as wide as high; cut it up"
+                        f"{place}: {path} is {width / height:.0f} times as wide as high; cut it into pieces"
                     )
                 grey = _on_white(file).resize((width, height), Image.Resampling.BOX)
     except UnidentifiedImageError:
-        raise LabError(f"{place}: {path} is not a picture; give PNG, JPEG or the like") from None
+        raise LabError(f"{place}: {path} is not a picture; use PNG, JPEG or a similar format") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise LabError(f"{place}: {path} has too many pixels; scale it down") from None
     except (OSError, SyntaxError, ValueError) as error:  # Pillow raises the last two for damaged files

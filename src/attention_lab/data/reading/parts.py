@@ -68,7 +68,7 @@ def check_fractions(fractions: Sequence[float], every_part: bool = False) -> tup
         needed = "each above 0" if every_part else "the first above 0"
         raise LabError(
             f"data.fractions={list(shares)}: give the shares of training, validation and test, "
-            f"{needed}, with sum 1, such as [0.8,0.1,0.1]"
+            f"{needed}, which sum to 1, such as [0.8,0.1,0.1]"
         )
     return shares
 

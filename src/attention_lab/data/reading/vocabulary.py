@@ -38,7 +38,7 @@ def lemma_and_tags(text: str) -> tuple[str, ...]:
     """
     fields = text.split("\t")
     if len(fields) % 2 or not all(field.strip() for field in fields):
-        raise LabError("a line is lemma<TAB>tags, and perhaps known forms, each <TAB>form<TAB>tags")
+        raise LabError("a line is lemma<TAB>tags; known forms may follow, each as <TAB>form<TAB>tags")
     symbols: list[str] = []
     for number, (word, tags) in enumerate(zip(fields[::2], fields[1::2], strict=True)):
         names = [tag.strip() for tag in tags.split(";")]

@@ -101,7 +101,7 @@ def read_nodes(path: str) -> Nodes:
         if not name:
             raise LabError(f"{place}: the node is empty; a line is node<TAB>label")
         if name in lines:
-            raise LabError(f"{place}: the node {name!r} is in line {lines[name]} already")
+            raise LabError(f"{place}: the node {name!r} is already in line {lines[name]}")
         if rows and len(numbers) != len(rows[0]):
             raise LabError(f"{place}: {len(numbers)} features where line 1 has {len(rows[0])}")
         lines[name] = number

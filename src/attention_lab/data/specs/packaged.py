@@ -135,5 +135,5 @@ class KarateSpec:
         check_at_least(2, train_size=self.train_size)
         if self.train_size > 32:
             raise LabError(
-                f"data.train_size={self.train_size}: at most 32 of the 34 members, to leave some to test"
+                f"data.train_size={self.train_size}: at most 32 of the 34 members can be used for training"
             )

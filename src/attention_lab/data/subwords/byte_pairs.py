@@ -36,7 +36,7 @@ def learn_pieces(texts: Iterable[str], size: int, option: str) -> tuple[str, lis
     alphabet = "".join(sorted(piece for piece in learned["vocab"] if len(piece) == 1))
     if len(alphabet) > size:
         raise LabError(
-            f"data.subwords={size}: the training texts have {len(alphabet)} characters; choose more"
+            f"data.subwords={size}: the training texts have {len(alphabet)} different characters; choose more"
         )
     pairs = (pair.split(" ") if isinstance(pair, str) else pair for pair in learned["merges"])
     return alphabet, [" ".join(pair) for pair in pairs]

@@ -67,7 +67,7 @@ class SyntheticClassification(ClassificationData):
                 tries = 0 if len(ready) > before else tries + 1
                 if tries == TRIES:
                     raise LabError(
-                        f"{sum(self.spec.counts)} different sequences are needed, and there are hardly more "
+                        f"{sum(self.spec.counts)} different sequences are needed, but there are hardly more "
                         f"than {len(seen)} with {self.spec.limits}; raise data.length or lower the sizes"
                     )
             taken = ready[:count]

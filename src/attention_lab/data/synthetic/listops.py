@@ -194,7 +194,7 @@ class ListOps(ClassificationData):
                     tries = 0
                 elif tries >= TRIES:
                     raise LabError(
-                        f"{sum(spec.counts)} different expressions are needed, and there are hardly more "
+                        f"{sum(spec.counts)} different expressions are needed, but there are hardly more "
                         f"than {len(seen)} with {limits}, {shape}; raise data.max_length or lower the sizes"
                     )
             return drawn

@@ -79,10 +79,10 @@ def graphs_of(model: nn.Module) -> list[Graph]:
         case KernelRegression():
             return [_regression(model)]
         case Ensemble():
-            raise LabError("an ensemble is not exported: export each of its checkpoints")
+            raise LabError("an ensemble cannot be exported: export each of its checkpoints")
     raise LabError(
-        f"{type(model).__name__} is not exported: seq2seq, transformer, lm, nw and the classifiers "
-        "(multihead, cnn, rnn) are"
+        f"{type(model).__name__} cannot be exported; seq2seq, transformer, lm, nw and the classifiers "
+        "(multihead, cnn, rnn) can"
     )
 
 
@@ -147,7 +147,7 @@ def _regression(model: KernelRegression) -> Graph:
 def _writer(model: Seq2Seq | Transformer) -> list[Graph]:
     """The encoder, which returns the state before the first symbol, and one step of the decoder."""
     if isinstance(model, Seq2Seq) and isinstance(model.decoder.attention.pooling, Monotonic):
-        raise LabError("pooling=monotonic is not exported: its steps pass on a table of all symbols")
+        raise LabError("pooling=monotonic cannot be exported: its steps pass on a table of all symbols")
     own = scanned(model)
     states: Any = _TransformerStates(model) if isinstance(model, Transformer) else _RecurrentStates(model)
     vocabulary = max(len(part) for part in _source_embedding(model).parameters())

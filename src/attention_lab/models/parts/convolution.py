@@ -47,7 +47,7 @@ class ConvolutionalEncoder(nn.Module):
         super().__init__()
         if kernel_size % 2 == 0:
             raise LabError(
-                f"model.kernel_size must be odd, to be the same on either side, got {kernel_size}: "
+                f"model.kernel_size must be odd, so that the kernel is symmetric, got {kernel_size}: "
                 f"choose {kernel_size + 1}"
             )
         self.dropout = Dropout(dropout)

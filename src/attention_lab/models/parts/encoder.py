@@ -141,7 +141,9 @@ class Encoder(nn.Module):
             ValueError: the encoder is not causal.
         """
         if not self.causal:
-            raise ValueError("only a causal encoder can go step by step: earlier positions would change")
+            raise ValueError(
+                "only a causal encoder can run step by step: in others, earlier positions would change"
+            )
         offset = 0 if state is None else state.position
         before = [None] * len(self.layers) if state is None else state.memories
         x = self._with_positions(x, offset)

@@ -74,7 +74,7 @@ class FullyConnected(Readout):
         count, most = x.shape[1], len(self.weight)
         if count > most:
             raise LabError(
-                f"model.readout=linear has weights for {most} positions, and a sequence has {count}"
+                f"model.readout=linear has weights for {most} positions, but a sequence has {count}"
             )
         visible = lengths_mask(lengths, count).mT
         return self.weight[:count] @ x.masked_fill(~visible, 0.0)
@@ -167,7 +167,7 @@ def make_readout(
     """
     if sizes.answers > 1 and name != "last":
         raise LabError(
-            f"model.readout={name} gives one answer, and the data asks for {sizes.answers} of each sequence: "
+            f"model.readout={name} gives one answer, but the data asks for {sizes.answers} per sequence: "
             "choose model.readout=last"
         )
     match name:

@@ -14,7 +14,7 @@ def check_weights(model: Writer | Ensemble, **weights: float) -> None:
             raise LabError(f"task.{name} must be at least 0, got {weight}")
         if weight and isinstance(model.latent, Hard | Exact):
             raise LabError(
-                f"task.{name} needs one output distribution for each step, and hard pooling has one for each "
+                f"task.{name} needs one output distribution for each step, but hard pooling has one for each "
                 f"position: set task.{name}=0, or choose pooling=soft"
             )
     if weights["guidance"]:
