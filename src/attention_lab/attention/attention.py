@@ -137,7 +137,7 @@ class Attention(nn.Module):
 
     @contextmanager
     def unrecorded(self) -> Iterator[None]:
-        """Hide the calls inside from a recording: they compute parts of one call that is recorded itself."""
+        """Hide the calls inside from a recording: they are parts of a call that is recorded as one."""
         record, self.record = self.record, None
         try:
             yield
@@ -164,7 +164,7 @@ class Mechanism:
     def __call__(
         self, query_size: int, key_size: int, heads: int | None = None, dropout: float = 0.0
     ) -> Attention:
-        """Build an attention for queries and keys of these sizes; with `heads`, its score differs by head."""
+        """Build an attention for queries and keys of these sizes; with `heads`, each has its own score."""
         score = self.score(query_size=query_size, key_size=key_size, heads=heads)
         window = self.window(query_size=query_size, heads=heads)
         return Attention(score, self.normalizer(), self.pooling(), window, dropout)

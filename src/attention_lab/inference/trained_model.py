@@ -20,7 +20,7 @@ from attention_lab.untrusted.plain_files import one_line
 BATCH = 256
 """Number of inputs in a batch of predictions."""
 _SHOWN = 60
-"""Most characters of an input that an error message repeats."""
+"""The largest number of characters of an input that an error message repeats."""
 _LISTED = 12  # symbols that `repr` lists
 
 

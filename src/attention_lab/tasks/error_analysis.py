@@ -23,7 +23,7 @@ CONFUSIONS = ("expected and written", "times", "example")
 CONSOLE, LISTED, WORST = 10, 100, 20
 """The most confusions on the console, the most in `errors.md`, and the most examples listed there."""
 LONGEST = 3000
-"""Most characters of a table cell in `errors.md`."""
+"""The largest number of characters in a table cell of `errors.md`."""
 NOT_IN_TRAINING = " (not in training)"
 """Marks a symbol that the model can only copy, if at all."""
 Row = tuple[str, str, str]

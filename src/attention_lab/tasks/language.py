@@ -19,7 +19,7 @@ from attention_lab.tasks.task import Part, Task, check_label_smoothing
 from attention_lab.tasks.transduction import cross_entropy
 
 LIMIT = 64
-"""Most symbols of a text to show weights for."""
+"""The largest number of symbols of a text whose weights are shown."""
 
 
 class Perplexity(MeanMetric):

@@ -26,9 +26,9 @@ from attention_lab.viz.plots import draw_panels, plot_file
 from attention_lab.writing import write_atomically
 
 LIMIT = 100
-"""Most rows and columns of weights to show."""
+"""The largest number of rows and of columns of weights to show."""
 POINTS = 10_000
-"""Most samples to draw with a fitted curve."""
+"""The largest number of samples drawn with a fitted curve."""
 Reduction = Literal["mean", "sum"]
 """How the samples' errors are combined into a loss."""
 

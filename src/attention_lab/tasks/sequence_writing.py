@@ -23,7 +23,7 @@ from attention_lab.tensorboard_plugin.arrays import make_ink
 from attention_lab.tensorboard_plugin.record import Ink
 
 MOST_BEAMS = 1000
-"""Most hypotheses for each source; each takes as long as a greedy output."""
+"""The largest number of hypotheses for each source; each takes as long as a greedy output."""
 
 
 class SequenceWriting:

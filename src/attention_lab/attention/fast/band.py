@@ -19,7 +19,7 @@ from attention_lab.attention.fast.fused import fitted, fused_attention
 GAIN = 2
 """Strips are faster if they save at least this factor of scores; measured on a CPU."""
 LEAST = 2**15
-"""Fewest scores of a head for which strips are used; below that, the calls cost more than they save."""
+"""The fewest scores per head for which strips are used; below that, calls cost more than they save."""
 
 
 @dataclass(frozen=True)

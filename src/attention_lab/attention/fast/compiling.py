@@ -104,5 +104,5 @@ def _errors() -> tuple[type[Exception], ...]:
     """All exceptions that compiling may raise."""
     from torch._dynamo import exc  # imported late: slow, but by now it is loaded
 
-    limit = getattr(exc, "FailOnRecompileLimitHit", RuntimeError)  # the only one that is no RuntimeError
+    limit = getattr(exc, "FailOnRecompileLimitHit", RuntimeError)  # the only one that is not a RuntimeError
     return RuntimeError, OSError, ImportError, SubprocessError, limit

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 SAVED = 2**12
-"""Fewest padding entries of `[B, L, d]` for packing; below that, the calls cost more than they save."""
+"""The fewest padding entries of `[B, L, d]` for packing; below that, the calls cost more than they save."""
 LONG = 2**14
 """Mean length times size from which sequences are attended one by one: it saves more than the calls cost."""
 SHARE = 1 / 10

@@ -139,7 +139,9 @@ class FileSpec:
     """Options of data that is read from three files, or from one file that is split.
 
     Attributes:
-        train_file: path; validation_file and test_file: likewise, all three or none.
+        train_file: path of the training part; give all three files, or none of them.
+        validation_file: path of the validation part.
+        test_file: path of the test part.
         file: path of a single file to split, instead of the three.
         fractions: shares of the parts of `file`, each above 0.
         batch_size: see `DataModule`.

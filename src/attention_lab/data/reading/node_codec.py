@@ -82,7 +82,9 @@ class NodeSplit(Dataset[NodeBatch]):
     """The labelled nodes of one part.
 
     Args:
-        codec: the graph; nodes: their numbers; labels: their classes.
+        codec: the graph.
+        nodes: numbers of the nodes.
+        labels: classes of the nodes.
     """
 
     def __init__(self, codec: NodeCodec, nodes: Sequence[int], labels: Sequence[int]) -> None:

@@ -99,7 +99,9 @@ class SampledSpec:
     """Options of data that is sampled with a seed instead of read from files.
 
     Attributes:
-        train_size: number of examples for training; validation_size and test_size: likewise.
+        train_size: number of training examples.
+        validation_size: number of validation examples.
+        test_size: number of test examples.
         seed: seed of the data, separate from the training seed.
         batch_size: see `DataModule`.
 

@@ -42,7 +42,8 @@ class TransductionSplit(Dataset[TransductionBatch]):
     """Pairs of sequences of ids, or of pictures and sequences of ids.
 
     Args:
-        sources: the source of each example, including `EOS`, or its picture; targets: likewise.
+        sources: the source of each example, including `EOS`, or its picture.
+        targets: the target of each example, including `EOS`.
         references: the acceptable targets of each example.
         alignments: the gold source position of each target step, or empty.
         places: number of gold positions per step; if there are several, `alignments` lists them in a row.

@@ -19,11 +19,12 @@ class PairsSpec(TextParts):
     """The options of `Pairs`.
 
     Attributes:
-        source_split: how to split a source into symbols, "characters", "spaces" or "subwords";
-            target_split: likewise.
-        subwords: number of pieces on each side that is split into "subwords", including single characters;
+        source_split: how to split a source into symbols, "characters", "spaces" or "subwords".
+        target_split: how to split a target into symbols, in the same way.
+        subwords: number of pieces for each side that is split into "subwords", including single characters;
             fewer if the training part has no more pairs to merge.
-        source_normalization: Unicode form "none", "NFC", "NFD" or "NFKD"; target_normalization: likewise.
+        source_normalization: Unicode form of sources, "none", "NFC", "NFD" or "NFKD".
+        target_normalization: Unicode form of targets, in the same way.
         right_to_left: read and write from the last symbol to the first.
     """
 
@@ -75,7 +76,7 @@ class LabelledSpec(TextParts):
 
     Attributes:
         unit: the kind of token, "characters" or "words".
-        max_length: the largest number of tokens in a text, also in prediction; None for that of the data.
+        max_length: the largest number of tokens in a text, also in prediction; None for that in the data.
     """
 
     COLUMNS = ("label", "text")
@@ -144,7 +145,8 @@ class ImageFilesSpec(TextParts):
     Attributes:
         target_split: how to split a text into symbols, "characters" or "spaces".
         target_normalization: Unicode form "none", "NFC", "NFD" or "NFKD".
-        height: see `ImageTransductionData`; cell: likewise.
+        height: see `ImageTransductionData`.
+        cell: see `ImageTransductionData`.
     """
 
     COLUMNS = ("picture", "text")

@@ -18,7 +18,8 @@ class CMUDictSpec:
     Attributes:
         size: number of training words, None for all.
         stress: whether vowels keep their stress digit, as in `AH0`.
-        validation_size: number of validation words; test_size: likewise.
+        validation_size: number of validation words.
+        test_size: number of test words.
         references: which pronunciations count as correct in validation and test, `all` or only the `first`.
         right_to_left: read and write from the last symbol to the first.
         batch_size: see `DataModule`.
@@ -48,7 +49,8 @@ class WordsSpec:
 
     Attributes:
         size: number of training words, None for all.
-        validation_size: number of validation words; test_size: likewise.
+        validation_size: number of validation words.
+        test_size: number of test words.
         batch_size: see `DataModule`.
 
     Raises:
@@ -71,7 +73,7 @@ class DigitsSpec:
     """The options of `Digits`.
 
     Attributes:
-        unit: "pixels" for 64 tokens, one per grey level; or "rows" for 8 vectors of 8 numbers from 0 to 1.
+        unit: "pixels" for 64 tokens, each a grey level; or "rows" for 8 vectors of 8 numbers from 0 to 1.
         train_size: number of digits for training, stratified by class; a larger subset contains every smaller
             one; None for all. The other parts do not change.
         seed: seed of the choice of these digits.

@@ -18,7 +18,8 @@ class ToySpec(SampledSpec):
     """The options of a `ToyTransduction`.
 
     Attributes:
-        min_length: length of the shortest sequences; max_length: length of the longest.
+        min_length: length of the shortest sequences.
+        max_length: length of the longest sequences.
         vocabulary: number of different symbols.
     """
 
@@ -49,7 +50,8 @@ class ListOpsSpec(SampledSpec):
     """The options of `ListOps`.
 
     Attributes:
-        min_length: the smallest number of tokens, including brackets; max_length: the largest.
+        min_length: the smallest number of tokens, including brackets.
+        max_length: the largest number of tokens, including brackets.
         max_depth: number of levels of a tree, including its deepest digits.
         max_args: the largest number of arguments of an operator.
         lengths: "uniform" for equally likely lengths; or "grown" for those of growing trees, mostly short.
@@ -79,7 +81,8 @@ class RecallSpec(SampledSpec):
         length: number of tokens in every sequence.
         distance: number of filler tokens between the last pair and the first query; the rest of the filler
             comes before the pairs. None: all filler is in between.
-        pairs: number of pairs; queries: number of queries.
+        pairs: number of pairs.
+        queries: number of queries.
         symbols: number of keys, and of values.
         short_epochs: number of initial epochs on shorter sequences, which grow from no filler to `length` by
             a constant factor. Their batches have more sequences, so that they have as many tokens as later
@@ -188,9 +191,11 @@ class DigitStripsSpec(SampledSpec):
     """The options of `DigitStrips`.
 
     Attributes:
-        min_digits: the smallest number of digits in a strip; max_digits: the largest.
+        min_digits: the smallest number of digits in a strip.
+        max_digits: the largest number of digits in a strip.
         gap: the widest gap in pixels, including those at either end.
-        height: see `ImageTransductionData`; cell: likewise, at most 8.
+        height: see `ImageTransductionData`.
+        cell: see `ImageTransductionData`; at most 8.
     """
 
     train_size: int = 6_000

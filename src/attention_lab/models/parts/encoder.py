@@ -67,7 +67,7 @@ class EncoderLayer(nn.Module):
 
 
 class EncoderState(NamedTuple):
-    """The state of a causal encoder for N sequences that it has partly read.
+    """The state of a causal encoder after the positions of N sequences read so far.
 
     Attributes:
         memories: the keys and values of each layer.

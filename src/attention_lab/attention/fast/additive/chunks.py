@@ -10,7 +10,7 @@ from torch import Tensor
 from attention_lab.attention.fast.additive.forms import Form
 
 CHUNK = 2**20
-"""Hidden units at once. Smaller chunks fit a nearer cache, but cost more calls and thread barriers."""
+"""Hidden units in memory at once. Smaller chunks fit a nearer cache, but cost more calls and barriers."""
 
 Tile = tuple[slice, slice, slice]
 

@@ -25,9 +25,9 @@ from attention_lab.attention.fast.gaussian.pairs import (
 from attention_lab.attention.fast.gaussian.sorted_keys import near_moments, sorted_moments
 
 MANY = 2**20
-"""Fewest pairs for which setting up cells pays off."""
+"""The smallest number of pairs for which setting up cells pays off."""
 SMALL = 2**18
-"""Fewest pairs for which sorting pays off."""
+"""The smallest number of pairs for which sorting pays off."""
 FEW = 2**22
 """Up to this many pairs, rows of little mass are summed over all keys; above, over nearby sorted keys."""
 

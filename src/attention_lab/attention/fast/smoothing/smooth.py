@@ -20,7 +20,7 @@ from attention_lab.attention.fast.smoothing.laplacian import laplacian_moments
 from attention_lab.attention.fast.smoothing.samples import Samples, Smooth
 
 MANY = 2**18
-"""Fewest pairs of one input for which sums over sorted samples or cells are faster than all pairs."""
+"""The fewest pairs of one input for which sums over sorted samples or cells are faster than all pairs."""
 
 
 def smooth(
