@@ -88,7 +88,9 @@ class GrowingBatches(BucketBatches):
     Args:
         lengths: lengths of the rows of the later epochs.
         short: the rows of each of the first epochs; they are split into the same number of batches.
-        batch_size, rank, world_size: see `BucketBatches`.
+        batch_size: see `BucketBatches`.
+        rank: see `BucketBatches`.
+        world_size: see `BucketBatches`.
     """
 
     def __init__(
