@@ -21,8 +21,8 @@ share_config_store()
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="config")
 def main(config: DictConfig) -> Any:
-    """Run one experiment; a sweeper gets its monitored metric."""
-    from attention_lab.experiment import run  # torch is imported no sooner than it is needed
+    """Run one experiment and return its monitored metric, which a sweeper needs."""
+    from attention_lab.experiment import run  # here, so that torch is imported only when it is needed
 
     return run(config)
 

@@ -1,8 +1,8 @@
 """attention-lab: train, see and compare attention mechanisms.
 
-`load` rebuilds a trained model from its checkpoint, `pretrained` gives one that comes with the package,
+`load` rebuilds a trained model from its checkpoint, `pretrained` returns one that comes with the package,
 `recording` gives the weights of every attention in any model, `show` draws them, and `MultiheadAttention`
-stands in for torch's. All are imported when first used, so that importing the package is free.
+is a drop-in replacement for torch's. Each is imported on first use, so importing the package costs nothing.
 """
 
 from importlib import import_module

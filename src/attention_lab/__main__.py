@@ -9,7 +9,7 @@ if __name__ == "__main__":
     for name in (
         "SIGINT",
         "SIGPIPE",
-    ):  # end without a word on Ctrl-C and before `| head`, as other filters do
+    ):  # end silently on Ctrl-C and when `| head` closes the pipe, as other filters do
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_DFL)
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""Constructors whose options are the fields of a dataclass: declared, documented and given defaults once."""
+"""Constructors whose options are the fields of a dataclass, so names, docs and defaults are written once."""
 
 import difflib
 import inspect
@@ -15,7 +15,7 @@ Second = TypeVar("Second")
 
 
 class Decorator(Protocol[Spec_co, Options]):
-    """Replaces the last parameter of a constructor, a spec, with the options that make up the spec."""
+    """Replaces a constructor's last parameter, a spec, with the fields of the spec as options."""
 
     @overload
     def __call__(
@@ -49,13 +49,13 @@ def options_of(spec: Callable[Options, Spec_co]) -> Decorator[Spec_co, Options]:
         spec: the dataclass.
 
     Raises:
-        TypeError: in the constructor, for a missing option, or for an unknown one; the message then suggests
-            the option that was probably meant.
+        TypeError: in the constructor, for a missing or an unknown option; for an unknown one the message
+            suggests the option that was probably meant.
     """
     make: Callable[..., Spec_co] = spec
 
     def decorate(init: Callable[..., None]) -> Callable[..., None]:
-        """Give `init` the signature with the fields of `spec` as options."""
+        """Give `init` a signature that lists the fields of `spec` as options."""
         *own, _ = inspect.signature(init).parameters.values()
         names = [parameter.name for parameter in own]
         signature = inspect.Signature([*own, *inspect.signature(spec).parameters.values()])
@@ -80,7 +80,7 @@ def options_of(spec: Callable[Options, Spec_co]) -> Decorator[Spec_co, Options]:
 
 
 def find_spec(specs: Mapping[str, type[Any]], package: str, part: Mapping[str, Any]) -> Any:
-    """The spec of a part of the configuration, made before the class that takes its fields is imported.
+    """Build the spec for a part of the configuration without importing the class that takes it.
 
     Args:
         specs: the spec of each class of `package`, by the name of the class.
@@ -88,8 +88,8 @@ def find_spec(specs: Mapping[str, type[Any]], package: str, part: Mapping[str, A
         part: the options, with the class as `_target_`.
 
     Returns:
-        None if the class has no spec, or if an option is missing or of another type: constructing the class
-        will tell.
+        The spec; None if the class has none, or if an option is missing or has the wrong type, which
+        constructing the class will report.
 
     Raises:
         LabError: the spec rejects an option.
@@ -105,10 +105,10 @@ def find_spec(specs: Mapping[str, type[Any]], package: str, part: Mapping[str, A
 
 
 def closest(name: str, options: Iterable[str]) -> str | None:
-    """The option that an unknown name probably means; None if no option is similar."""
+    """The option most similar to an unknown name; None if none is close."""
     return next(iter(difflib.get_close_matches(name, options, 1, cutoff=0.75)), None)
 
 
 def shared(spec: Any, kind: type[Any]) -> dict[str, Any]:
-    """The options of a spec, by name, that specs of another `kind` have too."""
+    """The options of a spec, by name, that specs of type `kind` also have."""
     return {field.name: getattr(spec, field.name) for field in fields(kind) if hasattr(spec, field.name)}

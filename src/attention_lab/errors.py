@@ -1,14 +1,14 @@
-"""The exceptions that the command line reports in one line, and the one line of any other."""
+"""The exceptions that the command line reports in one line, and how any error is cut to one line."""
 
 
 def first_line(error: object) -> str:
-    """The first line of what an error says; the name of its class if it says nothing."""
+    """The first line of an error's message, or the name of its class if the message is empty."""
     lines = (line.strip() for line in str(error).splitlines())
     return next(filter(None, lines), type(error).__name__)
 
 
 def named_line(error: object) -> str:
-    """The first line of what an error says, after the name of its class."""
+    """The name of an error's class and the first line of its message."""
     name, line = type(error).__name__, first_line(error)
     return name if line == name else f"{name}: {line}"
 
@@ -16,17 +16,17 @@ def named_line(error: object) -> str:
 class LabError(Exception):
     """Bad input: a file, a line, an option or a combination of options.
 
-    Its message is one line that names the place and says what would be right. The command line prints
-    only that line and exits with status 1; in Python it is an ordinary exception.
+    Its message is one line that says where the problem is and what would be correct. The command line
+    prints only that line and exits with status 1; in Python it is an ordinary exception.
     """
 
 
 class Stopped(BaseException):
-    """A signal asks the program to end. It is not an `Exception`, so that error handlers let it pass.
+    """A signal has asked the program to end. Not an `Exception`, so that error handlers do not catch it.
 
     Attributes:
-        signum: the signal's number; the exit status is 128 more.
-        between_batches: whether training was stopped, with its last batch complete.
+        signum: the signal's number; the exit status is 128 + signum.
+        between_batches: whether training was stopped between two batches, with the last one complete.
     """
 
     def __init__(self, signum: int, between_batches: bool = False) -> None:
@@ -35,4 +35,4 @@ class Stopped(BaseException):
 
 
 class PrunedError(Exception):
-    """A search stops an unpromising run. This is not a failure; the message says why."""
+    """A search has stopped an unpromising run. This is not a failure; the message says why."""

@@ -6,11 +6,11 @@ from typing import Any
 
 
 def lazy_names(package: str, names: Sequence[str], modules: Sequence[str]) -> Callable[[str], Any]:
-    """A `__getattr__` for a package, so that a module in it can be imported without all the others.
+    """Return a `__getattr__` for a package, so that one of its modules can be imported without the others.
 
     Args:
-        package: its name.
-        names: the names that it offers, its `__all__`.
+        package: the package's name.
+        names: its public names, `__all__`.
         modules: the modules that define them, relative to the package.
     """
 

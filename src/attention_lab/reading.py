@@ -37,15 +37,15 @@ def open_regular(path: str | Path, most: int | None = None) -> BinaryIO:
 
 
 def read_regular(path: str | Path, most: int) -> bytes:
-    """The content of a regular file of at most `most` bytes. Raises OSError; see `open_regular`."""
+    """Read a regular file of at most `most` bytes. Raises OSError as `open_regular` does."""
     with open_regular(path, most) as file:
         return read_up_to(file, most, path)
 
 
 def read_up_to(file: BinaryIO, most: int, path: str | Path) -> bytes:
-    """The rest of an open file. Raises OSError, naming `path`, if that is more than `most` bytes."""
+    """Read the rest of an open file. Raises OSError, naming `path`, if it is longer than `most` bytes."""
     chunks, left = [], most
-    while chunk := file.read(_CHUNK):  # some system files claim to be empty but never end
+    while chunk := file.read(_CHUNK):  # some system files report size 0 but never end
         chunks.append(chunk)
         left -= len(chunk)
         if left < 0:

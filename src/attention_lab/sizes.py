@@ -1,4 +1,4 @@
-"""Sizes that come from the data and shape a model: a leaf that data, models and tasks all read."""
+"""Sizes that are known only from the data and shape a model; shared by data, models and tasks."""
 
 from dataclasses import dataclass, field
 
@@ -8,7 +8,7 @@ PAD, BOS, EOS, UNK = 0, 1, 2, 3
 
 @dataclass(frozen=True)
 class RegressionSizes:
-    """`features` numbers in, `targets` numbers out, `samples` rows in the training set."""
+    """`features` input numbers, `targets` output numbers, `samples` rows in the training set."""
 
     features: int
     targets: int
@@ -19,8 +19,8 @@ class RegressionSizes:
 class TransductionSizes:
     """Vocabulary sizes of source and target, each including the four special symbols.
 
-    The last `tags` source symbols say something about the entire source, as morphological tags do. `copies`
-    has, for each source symbol, the target symbol that is the same, or 0 if there is none.
+    The last `tags` symbols of the source vocabulary describe the entire source, as morphological tags do.
+    `copies` holds the id of the identical target symbol for each source symbol, or 0 if there is none.
     """
 
     source_vocabulary: int
@@ -33,9 +33,9 @@ class TransductionSizes:
 class ClassificationSizes:
     """`classes` labels for sequences of up to `length` tokens (`vocabulary`) or vectors (`features`).
 
-    Exactly one of `vocabulary` and `features` is set. `grid` gives the rows and columns of a picture whose
-    pixels are the sequence, line by line. If `answers` is above 1, each of the last `answers` positions has
-    its own label; if it is 1, the sequence has a single label.
+    Exactly one of `vocabulary` and `features` is set. If the sequence is the pixels of a picture, row by
+    row, `grid` is its numbers of rows and columns. If `answers` is above 1, each of the last `answers`
+    positions has its own label; if it is 1, the sequence has a single label.
     """
 
     classes: int
@@ -48,9 +48,9 @@ class ClassificationSizes:
 
 @dataclass(frozen=True)
 class ImageSizes:
-    """Pictures `height` pixels high in square cells of `cell` pixels a side, and the target vocabulary.
+    """Pictures `height` pixels high, cut into square cells with sides of `cell` pixels, and their targets.
 
-    The vocabulary includes the special symbols.
+    `target_vocabulary` includes the special symbols.
     """
 
     height: int
@@ -69,7 +69,7 @@ class GraphSizes:
 
 @dataclass(frozen=True)
 class LanguageSizes:
-    """Vocabulary size with the special symbols, and how many symbols are read at once, `BOS` included."""
+    """Vocabulary size including the special symbols, and context length in symbols including `BOS`."""
 
     vocabulary: int
     length: int

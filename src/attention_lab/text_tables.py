@@ -1,6 +1,6 @@
-"""Texts and numbers for tables: on a console, as Markdown, and as CSV that a spreadsheet does not compute.
+"""Text and numbers for tables: on a console, as Markdown, and as CSV that is safe to open in a spreadsheet.
 
-Whatever the texts hold, they move no cursor, hide nothing, and stay in their cells.
+Whatever a text contains, it cannot move the cursor, hide anything, break out of its cell or act as a formula.
 """
 
 import csv
@@ -12,19 +12,19 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 ESCAPES = str.maketrans({"\n": "\\n", "\t": "\\t"})
-"""How a line of a table in a file shows what would break it."""
+"""Escapes for characters that would break a row of a table in a file."""
 _NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 _BEGINS = "=+-@|\N{MINUS SIGN}"
-"""The first characters of formulas, and of commands to other programs."""
+"""Characters that begin a formula, or a command to another program."""
 _SEPARATES = ",;|\t\r\n"
-"""Where a spreadsheet may part a line, whatever the separator of the file is."""
+"""Where a spreadsheet may split a line, whatever the file's separator is."""
 _NOT_SEEN = "\u115f\u1160\u2800\u3164\uffa0\ufffd"
-"""Letters and symbols without ink, and what stands for characters that are not shown."""
+"""Blank letters and symbols, and the replacement for characters that are not shown."""
 _QUOTES = "\"'`"
 
 
 def printable(text: str, most: int = 300) -> str:
-    """A text in one line, without characters that would move the cursor or hide something."""
+    """A text on one line, without characters that would move the cursor or hide something."""
     shown = "".join(one if _is_visible(one) else "\N{REPLACEMENT CHARACTER}" for one in text)
     return shown if len(shown) <= most else shown[: most - 1] + "…"
 
@@ -34,19 +34,19 @@ def _is_visible(character: str) -> bool:
 
 
 def console_width() -> int:
-    """The columns of the console; 120 for what is no terminal."""
+    """The width of the console in columns; 120 if it is not a terminal."""
     return shutil.get_terminal_size((120, 24)).columns
 
 
 def number(value: float) -> str:
-    """Four digits, or all those before the point."""
+    """A number with four significant digits, or all digits before the decimal point if they are more."""
     if abs(value) >= 1000 or (value.is_integer() and value > 1):
         return f"{value:,.0f}"
     return f"{value:#.4g}".removesuffix(".")
 
 
 def numbers_like(value: float, *others: float) -> list[str]:
-    """Other numbers with as many decimals as `number` gives the value: the ends of its interval, its sd."""
+    """Other numbers, such as an interval or a standard deviation, with the decimals `number` gives value."""
     shown = number(value)
     if "e" in shown:
         return [number(one) for one in others]
@@ -57,12 +57,12 @@ def numbers_like(value: float, *others: float) -> list[str]:
 
 
 def with_interval(value: float, low: float, high: float) -> str:
-    """A value as `number` writes it, and its interval with equal decimals."""
+    """A value as `number` writes it, and its interval with the same number of decimals."""
     return f"{number(value)} [{', '.join(numbers_like(value, low, high))}]"
 
 
 def metric_name(name: str) -> str:
-    """The name of a metric as people read it.
+    """The name of a metric in readable form.
 
     >>> [metric_name(one) for one in ("test/token_error_rate", "validation/loss", "fit/steps_per_second")]
     ['token error rate', 'validation loss', 'steps/s']
@@ -72,7 +72,7 @@ def metric_name(name: str) -> str:
 
 
 def markdown_text(text: str, most: int = 300) -> str:
-    r"""A text that Markdown shows as it is: `|` as `\|`, and no HTML or links."""
+    r"""Escape a text so that Markdown shows it literally: `|` as `\|`, and no HTML or links."""
     shown = printable(text, most)
     for character in ("\\", "|", "[", "]", "`", "*"):
         shown = shown.replace(character, f"\\{character}")
@@ -80,26 +80,26 @@ def markdown_text(text: str, most: int = 300) -> str:
 
 
 def unescape(cell: str) -> str:
-    """The text of a cell that was written with `ESCAPES`."""
+    """The original text of a cell that was written with `ESCAPES`."""
     for character, escape in ESCAPES.items():
         cell = cell.replace(escape, chr(character))
     return cell
 
 
 def markdown_code(text: str) -> str:
-    """A text that Markdown shows as code."""
+    """A text as inline code in Markdown."""
     return f"`{printable(text).replace('`', chr(39))}`"
 
 
 def markdown_table(
     header: Sequence[str], rows: Iterable[Sequence[str]], numbers_from: int | None = None
 ) -> str:
-    """A table of cells that are Markdown already: see `markdown_text`.
+    """A Markdown table; the cells must be Markdown already, see `markdown_text`.
 
     Args:
         header: the names of the columns.
         rows: the cells of each row.
-        numbers_from: the first of the columns that are aligned to the right; None: there is none.
+        numbers_from: index of the first right-aligned column; None if all are left-aligned.
     """
     left = len(header) if numbers_from is None else numbers_from
     ruler = ["---"] * left + ["---:"] * (len(header) - left)
@@ -111,10 +111,10 @@ class ConsoleTable(NamedTuple):
     """A table of texts for the console.
 
     Attributes:
-        title: what stands above it.
+        title: the line above the table.
         columns: the names of the columns.
-        rows: the cells.
-        right: the numbers of the columns that are aligned to the right.
+        rows: the cells of each row.
+        right: the indices of the right-aligned columns.
     """
 
     title: str
@@ -124,7 +124,7 @@ class ConsoleTable(NamedTuple):
 
 
 def csv_text(rows: Iterable[Sequence[Any]]) -> str:
-    """Rows as comma-separated values: numbers as they are, texts in one line, as `safe_cell` gives them."""
+    """Rows as comma-separated values: numbers unchanged, texts on one line, made safe by `safe_cell`."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([_cell(value) for value in row] for row in rows)
     return text.getvalue()
@@ -135,16 +135,17 @@ def _cell(value: Any) -> Any:
 
 
 def safe_cell(value: Any) -> Any:
-    """A text with an apostrophe wherever a spreadsheet would begin to read a formula.
+    """Put an apostrophe wherever a spreadsheet would begin to read a formula in a text.
 
-    That is at its start and behind every separator in it, if a sign that begins a formula follows: also one
-    that is such a sign in Unicode's form NFKC, or behind spaces, quotes and characters that are not seen.
-    A plain number, such as -0.5, stays a number, and so does a value of any other type.
+    A formula may begin at the start of the text and after every separator in it, with a character such as
+    `=`, or one that becomes such a character in Unicode's form NFKC. Spaces, quotes and invisible
+    characters before it do not count. A plain number, such as -0.5, and a value of any other type stay
+    unchanged.
     """
     if not isinstance(value, str) or _NUMBER.fullmatch(value):
         return value
     safe: list[str] = []
-    starts = [0]  # where a formula could begin that has shown no character yet
+    starts = [0]  # positions where a formula could begin, with no visible character after them so far
     for character in value:
         plain = unicodedata.normalize("NFKC", character)
         first = next((one for one in plain if not _is_passed_over(one)), None)
@@ -159,5 +160,5 @@ def safe_cell(value: Any) -> Any:
 
 
 def _is_passed_over(character: str) -> bool:
-    """Whether a spreadsheet may look for a formula behind this character."""
+    """Whether a spreadsheet may skip this character when it looks for a formula."""
     return unicodedata.category(character)[0] in "CMZ" or character in _NOT_SEEN or character in _QUOTES

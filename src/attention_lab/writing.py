@@ -43,7 +43,7 @@ def remove(path: Path) -> None:
 
 
 def cannot_write(path: Path | str, error: OSError) -> LabError:
-    """The error for a file that could not be written, with what the user can do about it."""
+    """The error for a file that could not be written, saying what the user can do about it."""
     return LabError(
         f"cannot write {path}: {error.strerror or error}; free some space and continue with "
         "resume=<the run's folder>, or choose another folder with hydra.run.dir=..."

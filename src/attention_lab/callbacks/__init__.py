@@ -1,4 +1,4 @@
-"""Callbacks that show a training as it runs, and save it so that it can be resumed."""
+"""Callbacks that show how training progresses, and save it so that it can be resumed."""
 
 from attention_lab.callbacks.attention_maps import AttentionMaps
 from attention_lab.callbacks.averaging import AveragedWeights

@@ -1,4 +1,4 @@
-"""Log the weights of every attention on a few fixed examples while a model trains, this package's or any."""
+"""Log the weights of every attention on a few fixed examples while any PyTorch Lightning model trains."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -29,42 +29,44 @@ MEASURES: dict[str, Callable[[Tensor], Tensor]] = {
     "weights/heads/entropy": lambda weights: attention_entropy(weights).mean(-1),
     "weights/heads/monotonicity": monotonicity,
 }
-"""Functions from an example's weights [H, Q, K] to a number for each head, by the start of the scalar's name.
+"""Functions from an example's weights [H, Q, K] to one number per head, by the prefix of the scalar's name.
 
-`weights` sorts behind `train` and `validation`, so that TensorBoard shows losses and metrics first, and
-`heads` behind the pictures of examples.
+`weights` sorts after `train` and `validation`, so TensorBoard shows losses and metrics first; `heads` sorts
+after the pictures of examples.
 """
 Measured = dict[tuple[str, str], dict[str, float]]
-"""For each measure and attention a number for each head, by the name of the scalar."""
+"""For each measure and attention, one number per head, by the name of the scalar."""
 
 
 class AttentionMaps(pl.Callback):
     """Log the attention weights of a fixed batch to TensorBoard.
 
-    With a `batch`, the attention of any `LightningModule`, before training and at the end of epochs. Without
-    one, that of this package's tasks on examples of their data at every validation, with measures and
-    outputs; other trackers (Weights & Biases, MLflow) get the same pictures and measures.
+    With a `batch`, it logs the attention of any `LightningModule`, before training and at the end of epochs.
+    Without one, it logs the attention of this package's tasks on a few validation examples at every
+    validation, together with measures and outputs; other trackers (Weights & Biases, MLflow) get the same
+    pictures and measures.
 
     Example:
         batch = tokenizer(texts, return_tensors="pt", padding=True)
         pl.Trainer(callbacks=[AttentionMaps(batch, labels=[tokenizer.tokenize(text) for text in texts])])
 
     Every layer and head is written for the Attention tab, which this package adds to TensorBoard, and drawn
-    for the Images tab, which needs no plugin. Both show the weights before dropout, recorded in a separate
-    pass, so that training stays on the fast path. All pictures of an attention share one scale, also at
-    different steps. It ends at 1, or lower while no weight is above 0.5.
+    for the Images tab, which needs no plugin. Both show the weights before dropout. They are recorded in a
+    separate pass, so that training stays on the fast path. All pictures of an attention share one colour
+    scale across steps. It ends at 1, or lower as long as no weight is above 0.5.
 
     Args:
-        batch: what the module is called with: a mapping as keyword arguments, a tuple or list as positional
-            ones, anything else as the only one. None for the validation examples of a task of this package.
-        labels: of the positions of each example of `batch`; positions after the last one are left out.
+        batch: the argument of the module: a mapping is passed as keyword arguments, a tuple or list as
+            positional ones, anything else as the only one. None for the validation examples of a task of
+            this package.
+        labels: labels of the positions of each example in `batch`; positions without a label are left out.
         every_n_epochs: log `batch` at the end of every n-th epoch of training.
-        forward: calls the module otherwise, `forward(module, batch)`.
+        forward: a function that calls the module in another way, `forward(module, batch)`.
         examples: the largest number of examples.
         every: without a batch, log at every n-th validation.
 
     Raises:
-        LabError: a number below 1; when training begins, no `TensorBoardLogger`.
+        LabError: a number is below 1, or training begins without a `TensorBoardLogger`.
     """
 
     def __init__(
@@ -92,7 +94,7 @@ class AttentionMaps(pl.Callback):
         self.charts: Charts = {}
 
     def state_dict(self) -> dict[str, Any]:
-        """The number of validations so far, and the scales of the pictures."""
+        """Return the number of validations so far and the scales of the pictures."""
         return {"validations": self.validations, "tops": dict(self.tops)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -126,7 +128,7 @@ class AttentionMaps(pl.Callback):
         self._log_maps([partial(add_picture, writer)], writer, observations, trainer.global_step)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Log the probe batch, on the writing process only and not before training has begun."""
+        """Log the probe batch, on the writing process only and not during the sanity check."""
         if trainer.sanity_checking or self.batch is not None:
             return
         self.validations += 1
@@ -142,7 +144,7 @@ class AttentionMaps(pl.Callback):
         heads = dict(chain.from_iterable(one.items() for one in measured.values()))
         for tracker in trackers:
             tracker.log_metrics(heads, step)
-            if charts != self.charts:  # at first, and when there is another metric
+            if charts != self.charts:  # the first time, and when a metric has been added
                 tracker.log_charts(charts)
         self.charts = charts
         if writer is not None:
@@ -155,7 +157,7 @@ class AttentionMaps(pl.Callback):
         observations: list[Observation],
         step: int,
     ) -> None:
-        """Log records for the Attention tab, and pictures of them."""
+        """Log records for the Attention tab, and their pictures."""
         for place, top in scale_tops(observation.records for observation in observations).items():
             self.tops[place] = max(top, self.tops.get(place, 0.0))
         for number, observation in enumerate(observations, start=1):
@@ -169,7 +171,7 @@ class AttentionMaps(pl.Callback):
 
 
 def _measure(examples: list[dict[str, Tensor]]) -> Measured:
-    """The measures of every head of every attention, each the mean over the examples."""
+    """The measures of every head of every attention, averaged over the examples."""
     found: Measured = {}
     for module in examples[0]:
         for name, measure in MEASURES.items():
@@ -177,13 +179,13 @@ def _measure(examples: list[dict[str, Tensor]]) -> Measured:
             found[name, readable(module)] = {
                 f"{name}/{readable(module)} head {head}": value
                 for head, value in enumerate(heads.tolist(), start=1)
-                if not isnan(value)  # monotonicity is undefined for one row
+                if not isnan(value)  # monotonicity is undefined for a single row
             }
     return found
 
 
 def _charts(metrics: Iterable[str], measured: Measured) -> Charts:
-    """Charts of several lines: a metric in training and validation, and the heads of an attention."""
+    """Charts with several lines: a metric in training and validation, or the heads of an attention."""
     charts: dict[str, dict[str, list[str]]] = {"losses and metrics": {}}
     for name in sorted(metrics, key=lambda name: (not name.endswith("/loss"), name)):
         part, _, metric = name.partition("/")
@@ -204,6 +206,6 @@ def _table(observations: list[Observation]) -> str:
 
 
 def observe_probe(trainer: pl.Trainer, task: pl.LightningModule, examples: int) -> list[Observation]:
-    """What the task sees in the data's probe batch, in evaluation mode."""
+    """The task's observations of the data's probe batch, in evaluation mode."""
     assert isinstance(task, Task)
     return task.observe_probe(trainer.datamodule, examples)  # type: ignore[attr-defined]

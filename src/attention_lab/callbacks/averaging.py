@@ -1,4 +1,4 @@
-"""An average of the weights over the course of training."""
+"""A moving average of the weights during training."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,13 +13,13 @@ from attention_lab.errors import LabError
 
 
 class AveragedWeights(WeightAveraging):
-    r"""Exponential moving average of the weights, which is validated, saved and tested in their place.
+    r"""Exponential moving average of the weights; it is validated, saved and tested in their place.
 
     .. math:: \bar\theta_{n+1} = \bar\theta_n + (1 - d_n) (\theta_{n+1} - \bar\theta_n),
         \qquad d_n = \min\left(d, \frac{1 + n}{10 + n}\right)
 
-    after each step n. The decay grows to d during training, so that the useless initial weights are soon
-    forgotten, and a training of a hundred steps has a short average.
+    after each step n. The decay grows to d during training, so that the untrained initial weights are soon
+    forgotten, and the average stays short in a run of only a hundred steps.
 
     Args:
         decay: d; the average spans about 1 / (1 - d) steps.
@@ -35,7 +35,7 @@ class AveragedWeights(WeightAveraging):
         super().__init__(multi_avg_fn=self.update)
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Move the average to the device of the weights; it was made before they were moved."""
+        """Move the average to the device of the weights, which were moved after it was created."""
         if self._average_model is not None:
             self._average_model.to(pl_module.device)
 
@@ -46,7 +46,7 @@ class AveragedWeights(WeightAveraging):
         if not averages[0].is_floating_point():
             torch._foreach_copy_(averages, weights)
             return
-        # All on the device, so that no step waits for a transfer.
+        # Everything stays on the device, so that no step waits for a transfer.
         share = 1 - ((1 + count) / (10 + count)).clamp_max(self.decay)
         steps = torch._foreach_sub(weights, averages)
         torch._foreach_mul_(steps, share)
@@ -55,6 +55,6 @@ class AveragedWeights(WeightAveraging):
     def on_load_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        """Training continues from its own weights; the averaged ones are tested, as loaded."""
+        """Continue training from the current weights; testing uses the averaged ones that were loaded."""
         if trainer.state.fn == TrainerFn.FITTING:
             super().on_load_checkpoint(trainer, pl_module, checkpoint)

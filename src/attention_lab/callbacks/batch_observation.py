@@ -1,4 +1,4 @@
-"""What any module's attentions do with a given batch, as records for the Attention tab."""
+"""Record the attentions of any module on a given batch for the Attention tab."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,16 +20,16 @@ Labels = Sequence[Sequence[str]]
 def observe_batch(
     module: nn.Module, batch: Any, labels: Labels | None, examples: int, forward: Forward | None = None
 ) -> list[Observation]:
-    """Run a module on a batch in evaluation mode, and make records of the attention of its first examples.
+    """Run a module on a batch in evaluation mode, and record the attention of the first examples.
 
-    Modes and random numbers are left as they were.
+    The module's modes and the random number generators are left as they were.
 
     Args:
         module: the module.
-        batch: what it is called with, on its device.
-        labels: of the positions of each example; those after the last one are padding, and left out.
+        batch: its argument, on the module's device; see `call_module`.
+        labels: labels of the positions of each example; positions without one are padding and left out.
         examples: the largest number of examples.
-        forward: calls the module in another way than `call_module`.
+        forward: a function that calls the module instead of `call_module`.
 
     Raises:
         LabError: no attention was recorded, or an example has no labels.
@@ -56,7 +56,7 @@ def call_module(module: nn.Module, batch: Any) -> Any:
 
 @contextmanager
 def _evaluating(module: nn.Module) -> Iterator[None]:
-    """Evaluation mode; afterwards every part has its own mode again, and random numbers go on as before."""
+    """Switch to evaluation mode; afterwards restore each submodule's mode and the random states."""
     modes, states = [(part, part.training) for part in module.modules()], random_states()
     module.eval()
     try:
@@ -92,7 +92,7 @@ def _observation(weights: Recording, example: int, labels: Labels | None) -> Obs
 
 
 def _side(labels: list[str] | None, size: int, longest: int) -> list[str]:
-    """The labels of one side of a map: those of the example if the side has its length, or numbers."""
+    """The labels of one side of a map: the example's labels if their number fits, otherwise positions."""
     if labels is not None and (size == longest or size == len(labels)):
         return labels
     return [str(position) for position in range(size)]

@@ -1,4 +1,4 @@
-"""Checkpoints on disk: written atomically, and the last one with its predecessor."""
+"""Checkpoints on disk: written atomically, and the predecessor of the last one is kept."""
 
 import io
 import os
@@ -19,9 +19,10 @@ PREVIOUS = "previous.ckpt"
 
 
 class CheckpointFiles(TorchCheckpointIO):
-    """Writes checkpoints atomically; a new `last.ckpt` leaves the one before it as `previous.ckpt`.
+    """Writes checkpoints atomically; when `last.ckpt` is replaced, the old one becomes `previous.ckpt`.
 
-    It rejects checkpoints that were altered, and removes only files that it wrote or that lie in its folder.
+    Damaged checkpoints are rejected on loading. Only files that this object wrote, or that are in the run's
+    folder, are ever removed.
 
     Args:
         folder: the run's folder.
@@ -35,7 +36,7 @@ class CheckpointFiles(TorchCheckpointIO):
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: _PATH, storage_options: Any | None = None
     ) -> None:
-        """Write a checkpoint. Raises LabError if it cannot, and then leaves an existing file intact."""
+        """Write a checkpoint. Raises LabError, and leaves any existing file intact, if that fails."""
         target = Path(path)
         content = io.BytesIO()
         torch.save(checkpoint, content)
@@ -49,12 +50,12 @@ class CheckpointFiles(TorchCheckpointIO):
         map_location: Any = lambda storage, _: storage,
         weights_only: bool | None = None,
     ) -> dict[str, Any]:
-        """Read a checkpoint. Raises LabError if it is damaged, or holds more than values and tensors."""
+        """Read a checkpoint. Raises LabError if it is damaged or holds more than plain values and tensors."""
         content: dict[str, Any] = load_archive(Path(path))
         return content
 
     def remove_checkpoint(self, path: _PATH) -> None:
-        """Remove a checkpoint of this run. A path to anything else (a folder, a URL) is left alone."""
+        """Remove a checkpoint of this run. Anything else (a folder, a URL) is left alone."""
         real = os.path.realpath(path)
         if real in self.written or Path(real).is_relative_to(os.path.realpath(self.folder)):
             if os.path.isfile(path):  # noqa: PTH113

@@ -1,11 +1,11 @@
-"""Decisions shared by all processes of a training."""
+"""Decisions shared by all processes of distributed training."""
 
 import pytorch_lightning as pl
 import torch
 
 
 def any_process(trainer: pl.Trainer, decision: bool) -> bool:
-    """Whether any process decides so; all must call it. Unlike Lightning's, it waits at no extra barrier."""
+    """Whether `decision` is true in any process. All must call it; unlike Lightning's, it adds no barrier."""
     if trainer.world_size == 1:
         return decision
     votes = torch.tensor(int(decision), device=trainer.strategy.root_device)

@@ -1,4 +1,4 @@
-"""Write the learned vectors of symbols for TensorBoard's Embedding Projector at the end of training."""
+"""Write the learned embeddings for TensorBoard's Embedding Projector at the end of training."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ from attention_lab.writing import write_atomically
 
 
 class Embeddings(pl.Callback):
-    """Write every table of token embeddings with the tokens as labels: TensorBoard's PROJECTOR tab."""
+    """Write every token embedding table, labelled with its tokens, for TensorBoard's PROJECTOR tab."""
 
     def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Write the tables, on the writing process only."""
@@ -30,9 +30,9 @@ class Embeddings(pl.Callback):
 
 
 def write_projector(folder: Path, tables: Iterable[tuple[str, list[str], Tensor]]) -> None:
-    """Write tables with their labels into `embeddings`, and the file by which TensorBoard finds them.
+    """Write tables and their labels to `embeddings`, and the file that tells TensorBoard where they are.
 
-    torch's `add_embedding` would leave a folder named after the step beside the run's other files.
+    torch's `add_embedding` would leave a folder named after the step among the run's other files.
     """
     config = ProjectorConfig()
     for name, labels, vectors in tables:
@@ -47,7 +47,7 @@ def write_projector(folder: Path, tables: Iterable[tuple[str, list[str], Tensor]
 
 
 def embedding_tables(task: Task) -> Iterator[tuple[str, list[str], Tensor]]:
-    """The name, labels [N] and vectors [N, d] of each table, without padding."""
+    """Yield the name, labels [N] and vectors [N, d] of each table, without the padding symbol."""
     for name, module in task.model.named_modules():
         if not isinstance(module, nn.Embedding):
             continue
@@ -59,9 +59,9 @@ def embedding_tables(task: Task) -> Iterator[tuple[str, list[str], Tensor]]:
 
 
 def plain(label: str) -> str:
-    r"""A visible label for a cell of a tab-separated file.
+    r"""A label made visible, for a cell of a tab-separated file.
 
-    Characters that cannot be printed, such as tabs and line breaks, are written as in Python: `\t`, `\n`.
+    Unprintable characters such as tabs and line breaks are written as in Python: `\t`, `\n`.
     """
     if label.isspace() and label.isprintable():
         return "␣" * len(label)
@@ -69,7 +69,7 @@ def plain(label: str) -> str:
 
 
 def _tokenizer(codec: Codec, name: str) -> Tokenizer | None:
-    """The tokenizer whose ids are the rows of the table called `name` in the model."""
+    """The tokenizer whose ids index the rows of the table called `name` in the model."""
     match codec:
         case LanguageCodec() | ClassificationCodec():
             return codec.tokenizer

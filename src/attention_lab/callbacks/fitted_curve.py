@@ -1,4 +1,4 @@
-"""Log the fitted curve of a regression of one input, with its samples."""
+"""Log the fitted curve and the samples of a regression with one input."""
 
 import pytorch_lightning as pl
 
@@ -7,17 +7,17 @@ from attention_lab.tasks import Regression
 
 
 class FittedCurve(pl.Callback):
-    """Log the fitted curve and the training samples to the run's trackers, for data of one input.
+    """Log the fitted curve and the training samples to the run's trackers, if the data has one input.
 
-    At the first validation, whenever the number of steps has quadrupled since the last picture, and at the
-    end: drawing takes as long as several steps of a small regression.
+    The curve is drawn at the first validation, whenever the number of steps has quadrupled since the last
+    picture, and at the end, because drawing takes as long as several steps of a small regression.
     """
 
     def __init__(self) -> None:
-        self.logged = 0  # number of steps at the last picture
+        self.logged = 0  # the global step of the last picture
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Log the curve if it is due; not before training has begun."""
+        """Log the curve if it is due, but not during the sanity check."""
         if not trainer.sanity_checking and trainer.global_step >= 4 * self.logged:
             self._log(trainer, pl_module)
 

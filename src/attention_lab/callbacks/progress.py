@@ -1,4 +1,4 @@
-"""Progress on the console: one bar while an epoch runs, one row of a table when it is over."""
+"""Progress on the console: a bar while an epoch runs, and one row of a table when it ends."""
 
 import sys
 import time
@@ -14,15 +14,15 @@ from attention_lab.text_tables import console_width, metric_name, number
 LOSS = "train/loss"
 LEFT = "{remaining} left{postfix}"
 NARROW = 90
-"""Columns of a terminal below which the bar leaves out the speed."""
+"""On terminals with fewer columns the bar leaves out the speed."""
 GAP = "  "
 
 
 class Progress(TQDMProgressBar):
-    """A bar for the training epoch on a terminal, and a row of metrics after each validation anywhere.
+    """A progress bar for the training epoch, on terminals only, and a row of metrics after each validation.
 
-    The row has the training loss, the monitored metric and the other metrics of the validation, as many as
-    the console is wide for.
+    The row shows the training loss, the monitored metric and as many of the other validation metrics as
+    fit the width of the console.
 
     Args:
         refresh_rate: steps between updates of the bar.
@@ -35,17 +35,17 @@ class Progress(TQDMProgressBar):
         self.known: set[str] = set()
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Start the clock, and a new table."""
+        """Start the clock and a new table."""
         self.start, self.known = time.perf_counter(), set()
 
     def on_train_start(self, trainer: pl.Trainer, *args: Any) -> None:
-        """Make the bar; say where a training continues that did not start here."""
+        """Create the bar; if training resumes, say where it continues."""
         if trainer.global_step and trainer.is_global_zero:
             _print(f"Resuming at epoch {_epoch(trainer)}, after step {trainer.global_step:,}")
         super().on_train_start(trainer, *args)
 
     def init_train_tqdm(self) -> Tqdm:
-        """The training bar; none where the output is no terminal."""
+        """Return the training bar, disabled if the output is not a terminal."""
         if not sys.stderr.isatty():
             return Tqdm(disable=True)
         speed = "" if console_width() < NARROW else "  {rate_noinv_fmt}"
@@ -74,18 +74,18 @@ class Progress(TQDMProgressBar):
         return Tqdm(disable=True)
 
     def on_train_epoch_start(self, trainer: pl.Trainer, *args: Any) -> None:
-        """Name the epoch on the bar, counted from one; Lightning would first draw it counted from zero."""
+        """Show the epoch on the bar, counted from one; Lightning would first show it counted from zero."""
         self.train_progress_bar.set_description(f"epoch {_epoch(trainer)}", refresh=False)
         self.train_progress_bar.reset(convert_inf(self.total_train_batches))
 
     def on_exception(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
     ) -> None:
-        """Remove the bars, so that the message about the exception has a line of its own."""
+        """Remove the bars, so that the error message starts on a new line."""
         for bar in (self._val_progress_bar, self._train_progress_bar):
             if bar is not None:
                 bar.close()
-        sys.stdout.flush()  # the bar leaves the return to the start of the line in the buffer
+        sys.stdout.flush()  # the bar's final carriage return is still in the buffer
 
     def get_metrics(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> dict[str, Any]:
         """The metrics on the bar: the training loss."""
@@ -110,7 +110,7 @@ class Progress(TQDMProgressBar):
         return GAP.join(cells.get(name, "").rjust(width) for name, width in self.columns.items())
 
     def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Say why the training ended before its last epoch."""
+        """Say why training ended before its last epoch."""
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
             if isinstance(callback, EarlyStopping) and callback.stopped_epoch and trainer.is_global_zero:
                 monitored = metric_name(str(callback.monitor))
@@ -127,7 +127,7 @@ def _print(line: str) -> None:
 
 
 def _columns(cells: dict[str, str], epochs: int) -> dict[str, int]:
-    """The first columns that fit the console, and their widths."""
+    """The leading columns that fit the console, and their widths."""
     widths = {name: max(len(name), len(cell)) for name, cell in cells.items()}
     widths["epoch"] = max(widths["epoch"], 2 * len(str(epochs)) + 1)
     used = list(accumulate(widths.values(), lambda before, width: before + len(GAP) + width))
@@ -137,19 +137,19 @@ def _columns(cells: dict[str, str], epochs: int) -> dict[str, int]:
 
 
 def _epoch(trainer: pl.Trainer) -> str:
-    """The epoch, counted from one, and how many there will be."""
+    """The epoch, counted from one, and the number of epochs if it is known."""
     known = trainer.max_epochs not in (None, -1)
     return f"{trainer.current_epoch + 1}/{trainer.max_epochs}" if known else f"{trainer.current_epoch + 1}"
 
 
 def _clock(seconds: int) -> str:
-    """Hours, minutes and seconds."""
+    """A duration as hours, minutes and seconds."""
     minutes, hours = seconds // 60 % 60, seconds // 3600
     return f"{hours}:{minutes:02}:{seconds % 60:02}" if hours else f"{minutes}:{seconds % 60:02}"
 
 
 def _metrics(trainer: pl.Trainer) -> dict[str, float]:
-    """The training loss, the monitored metric, and the other metrics of the validation."""
+    """The training loss, the monitored metric and the other validation metrics, in this order."""
     metrics = {name: float(value) for name, value in trainer.progress_bar_metrics.items()}
     monitored = getattr(trainer.checkpoint_callback, "monitor", None)
     if monitored in trainer.callback_metrics:  # also if it is not on the bar

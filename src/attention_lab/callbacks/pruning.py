@@ -1,4 +1,4 @@
-"""Report the progress of a trial of a search, and stop it if it is pruned."""
+"""Report the progress of a search's trial, and stop the trial if it is pruned."""
 
 import math
 from collections.abc import Callable
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 class Pruning(pl.Callback):
     """After each validation, report the monitored metric to an Optuna study; stop if its pruner says so.
 
-    Values are reported by the number of validations so far, which runs with different batch sizes have in
-    common. With several processes, the first one reports and all stop.
+    The number of validations so far serves as the step, since it is comparable between runs with different
+    batch sizes. With several processes, the first one reports and all stop.
 
     Args:
         monitor: the metric.
-        number: this run's trial; None if it is not a trial.
-        trial: opens the trial with a number; its pruner decides.
+        number: the number of this run's trial; None if it is not a trial.
+        trial: a function that opens the trial with a given number; its pruner decides.
     """
 
     def __init__(self, monitor: str | None, number: int | None, trial: "Callable[[int], Trial]") -> None:
@@ -34,7 +34,7 @@ class Pruning(pl.Callback):
         """Report, and stop if the trial is pruned.
 
         Raises:
-            LabError: there is no such metric.
+            LabError: the monitored metric is not measured, or the study has given up on this trial.
             PrunedError: the trial is pruned.
         """
         number, fitting = self.number, trainer.state.fn == "fit" and not trainer.sanity_checking
@@ -50,7 +50,7 @@ class Pruning(pl.Callback):
             raise PrunedError(f"at validation {self.validations}, {self.monitor} {value:.4g}")
 
     def _prune(self, value: float, number: int) -> bool:
-        """Whether to stop at this value; always at NaN, from which training does not recover."""
+        """Whether to stop at this value; always true for NaN, from which training does not recover."""
         from optuna.exceptions import UpdateFinishedTrialError
 
         self.trial = self.trial or self.open_trial(number)

@@ -9,21 +9,21 @@ import torch
 
 
 class RankRandomness(pl.Callback):
-    """Gives each process of a training its own random numbers; the first keeps those of the seed.
+    """Gives each process of distributed training its own random numbers; the first keeps those of the seed.
 
-    All start from the same seed, so that they have the same initial weights. With the same numbers
-    afterwards, they would drop the same elements, and a step of two processes would have the dropout noise of
-    one.
+    All processes start from the same seed, so that they have the same initial weights. If they kept drawing
+    the same numbers, they would drop the same elements, and a step of two processes would have the dropout
+    noise of one.
     """
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Separate them; `torch.initial_seed()`, on which all must agree, stays that of the run."""
+        """Separate the random numbers; all processes keep the run's `torch.initial_seed()`."""
         if trainer.global_rank:
             separate_random_numbers(trainer.global_rank)
 
 
 def separate_random_numbers(rank: int) -> None:
-    """Give PyTorch in this process other random numbers than in processes with the same seed."""
+    """Make PyTorch's random numbers in this process differ from those of other ranks with the same seed."""
     seed = random.Random(f"{torch.initial_seed()} {rank}").getrandbits(32)
     state = torch.Generator().manual_seed(seed).get_state()
     state[:8] = torch.get_rng_state()[:8]  # the bytes of the initial seed
@@ -32,7 +32,7 @@ def separate_random_numbers(rank: int) -> None:
 
 
 def random_states() -> dict[str, Any]:
-    """The states of the generators of Python, NumPy, PyTorch and its GPUs."""
+    """The states of the random number generators of Python, NumPy, PyTorch and its GPUs."""
     name, keys, *rest = np.random.get_state()  # noqa: NPY002  # the global state must be restored, too
     return {
         "python": random.getstate(),
@@ -43,7 +43,7 @@ def random_states() -> dict[str, Any]:
 
 
 def restore_random_states(states: dict[str, Any]) -> None:
-    """Restore the states; those of GPUs only if their number is the same."""
+    """Restore the states; those of the GPUs only if there are as many as before."""
     version, words, gauss = states["python"]
     random.setstate((version, tuple(words), gauss))
     name, keys, *rest = states["numpy"]

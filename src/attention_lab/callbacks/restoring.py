@@ -23,11 +23,11 @@ from attention_lab.untrusted.training_state import (
 
 
 class Restoring(pl.Callback):
-    """Keeps only those parts of a checkpoint that fit the training; must precede all callbacks with a state.
+    """Keeps only the parts of a checkpoint that fit this training; must precede all callbacks with a state.
 
-    From another run's checkpoint, training takes weights, optimiser, schedule and counts, and nothing that
-    names a file. From the run's own, it also takes the callbacks' states, which may name only files in the
-    run's folder.
+    From another run's checkpoint, training takes the weights, optimiser, schedule and counts, and nothing
+    that names a file. From the run's own checkpoint, it also takes the callbacks' states, which may only
+    name files in the run's folder.
 
     Args:
         resuming: whether the checkpoint is the run's own.
@@ -40,10 +40,10 @@ class Restoring(pl.Callback):
     def on_load_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        """Change the checkpoint in place.
+        """Reduce the checkpoint in place.
 
         Raises:
-            ValueError: a part differs in form from that of this training.
+            ValueError: the form of a part differs from what this training expects.
         """
         if trainer.state.fn != "fit":
             return
@@ -69,7 +69,7 @@ class Restoring(pl.Callback):
             self._check_steps(trainer)
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Check the states of optimiser, schedule and scaler, which did not exist before."""
+        """Check the states of the optimiser, schedule and scaler, which only exist from now on."""
         if self._checkpoint is not None:
             self._check_steps(trainer)
 
@@ -99,7 +99,7 @@ def _schedule_state(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _callback_states(trainer: pl.Trainer, states: Mapping[str, Any]) -> dict[str, Any]:
-    """The states of the training's callbacks that name no files outside its folder."""
+    """The states of this training's callbacks, except those that name files outside its folder."""
     kept = {}
     for callback in trainer.callbacks:  # type: ignore[attr-defined]
         key = callback.state_key
@@ -117,6 +117,6 @@ def _callback_states(trainer: pl.Trainer, states: Mapping[str, Any]) -> dict[str
                 )
         elif isinstance(callback, EarlyStopping) or type(callback).__module__.startswith("attention_lab."):
             kept[key] = matching(callback.state_dict(), states[key], key)
-        elif not contains_path(states[key]):  # of a user's own class, with any state
+        elif not contains_path(states[key]):  # a user's own class may have any state
             kept[key] = states[key]
     return kept

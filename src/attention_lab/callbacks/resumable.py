@@ -1,4 +1,4 @@
-"""Resume an interrupted training where it stopped: the state that Lightning does not save."""
+"""Resume interrupted training where it stopped, including the state that Lightning does not save."""
 
 import time
 from pathlib import Path
@@ -20,26 +20,25 @@ from attention_lab.errors import LabError, Stopped
 from attention_lab.untrusted.training_state import check_random_states, interrupted_epoch_state, metric_states
 
 STATE = "attention_lab_state"
-"""A checkpoint's key for the state needed to resume in the middle of training."""
+"""The key under which a checkpoint holds the state for resuming in the middle of training."""
 
 
 class Resumable(pl.Callback):
     """Saves `last.ckpt` between two batches, and resumes from there as if nothing had happened.
 
-    Lightning restores weights, optimiser, schedule, callbacks and the counts of its loops. This adds, for
-    each process, the random number generators and the sums of metrics in the epoch so far; and the position
-    in the epoch's batches, the metrics so far, and the lengths of the log files.
+    Lightning restores weights, optimiser, schedule, callbacks and the counts of its loops. This callback
+    adds the position in the epoch's batches, the metrics so far and the lengths of the log files. For each
+    process it also adds the random states and the running sums of the epoch's metrics.
 
-    It saves at the start of a batch, when the previous batch is done and logged; it must precede all
-    callbacks that log at that point. With gradient accumulation, it waits until the gradients are used.
+    It saves at the start of a batch, when the previous one is done and logged, so it must precede all
+    callbacks that log at that point. With gradient accumulation, it waits for the optimiser step.
 
     Args:
         dirpath: the folder of the checkpoints.
-        every_seconds: save when this much time has passed since the last save; None: only when training
-            ends or is stopped by a signal.
+        every_seconds: seconds between saves; None to save only when training ends or is stopped by a signal.
 
     Attributes:
-        resuming: whether the checkpoint that is loaded is the run's own.
+        resuming: whether the loaded checkpoint is the run's own.
     """
 
     def __init__(self, dirpath: str, every_seconds: float | None = 60) -> None:
@@ -66,7 +65,7 @@ class Resumable(pl.Callback):
             trainer.should_stop = self.resuming and checkpoint[STATE]["done"]
 
     def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Skip the batches of the epoch that were trained before; start the clock."""
+        """Start the clock, and skip the epoch's batches that are already done."""
         self._last = time.monotonic()
         if self._to_restore is not None:
             sampler = getattr(trainer.train_dataloader, "sampler", None)
@@ -86,7 +85,7 @@ class Resumable(pl.Callback):
             self._save(trainer, pl_module)
 
     def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
-        """Add the earlier sums of metrics to those of the first batch."""
+        """Add the saved running sums of the metrics to those of the first batch."""
         if self._sums:
             results: dict[str, Any] = trainer._results or {}
             for key in self._sums.keys() & results.keys():
@@ -109,14 +108,14 @@ class Resumable(pl.Callback):
         self._save(trainer, pl_module, done=True)
 
     def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Restore the metrics of a training that was already complete."""
+        """Restore the metrics if training was already complete."""
         if self._to_restore is not None and self.resuming:
             trainer.callback_metrics.update(self._to_restore["metrics"])
 
     def on_save_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        """Add the state to `last.ckpt`, and count the batch about to be trained as not begun."""
+        """Add the state to `last.ckpt`, and count the batch that is about to start as not started."""
         if self._to_save is None:
             return
         checkpoint[STATE] = self._to_save
@@ -148,7 +147,7 @@ class Resumable(pl.Callback):
         self._to_restore = None
         if not self.resuming:
             return
-        # Lightning guesses whether the previous batch was logged from where it assumes the save was made.
+        # Lightning would guess whether the previous batch was logged, assuming another point of saving.
         trainer.fit_loop.epoch_loop._batches_that_stepped = state["logged"]
         trainer.callback_metrics.update(state["metrics"])
         trainer.progress_bar_metrics.update(state["shown"])
@@ -176,7 +175,7 @@ def _gather_processes(own: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _epoch_sums(trainer: pl.Trainer) -> dict[str, dict[str, Tensor]]:
-    """The running sums of the values that training logs for each epoch."""
+    """The running sums of the values that training logs once per epoch."""
     return {
         key: {name: value.detach().cpu() for name, value in one.metric_state.items()}
         for key, one in (trainer._results or {}).items()
@@ -196,7 +195,7 @@ def _takes_one(meta: Any) -> bool:
 
 
 def _metric_states(module: pl.LightningModule) -> dict[str, dict[str, Any]]:
-    """The states of the metrics that were updated, on the CPU, with the number of updates."""
+    """The states of the metrics that have been updated, on the CPU, with their numbers of updates."""
     return {
         name: {
             **move_data_to_device(one.metric_state, torch.device("cpu")),

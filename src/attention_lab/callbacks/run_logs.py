@@ -1,4 +1,4 @@
-"""Remember the lengths of a run's log files and cut them back on resume, so that no step is logged twice."""
+"""Remember the lengths of a run's log files and truncate them on resume, so that no step is logged twice."""
 
 import csv
 import io
@@ -15,7 +15,7 @@ from attention_lab.tensorboard_plugin.event_files import event_files
 from attention_lab.writing import remove
 
 Marks = dict[str, int]
-"""The length of each log file by name, in bytes or in rows of a table."""
+"""The length of each log file by name, in bytes or, for a table, in rows."""
 
 
 def mark(loggers: Iterable[Logger]) -> Marks:
@@ -33,7 +33,7 @@ def mark(loggers: Iterable[Logger]) -> Marks:
 
 
 def rewind(loggers: Iterable[Logger], marks: Mapping[str, int]) -> None:
-    """Cut the log files back to the marks."""
+    """Truncate the log files to the marked lengths; remove event files that have no mark."""
     for logger in loggers:
         if isinstance(logger, RunLogger):
             for path in event_files(Path(logger.log_dir)):
@@ -45,7 +45,7 @@ def rewind(loggers: Iterable[Logger], marks: Mapping[str, int]) -> None:
             table = _table(logger)
             rows = _rows(table)[: marks.get(table.name, 0)] if table.is_file() else []
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # it warns that it removes the file, which is written again
+                warnings.simplefilter("ignore")  # it warns that it removes the file, but writes it again
                 logger.experiment.metrics = rows
 
 

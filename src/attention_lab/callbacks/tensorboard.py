@@ -1,4 +1,4 @@
-"""The run's single TensorBoard file, with pictures and hyperparameters."""
+"""The run's single TensorBoard file, which includes pictures and hyperparameters."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -25,18 +25,19 @@ _ENDS = ("_low", "_high")
 
 
 class RunLogger(TensorBoardLogger, RunTracker):
-    """A TensorBoard logger that writes one event file into the run's folder, whose name TensorBoard shows.
+    """A TensorBoard logger that writes one event file to the run's folder, whose name TensorBoard shows.
 
-    Losses and metrics come first among the scalars: see `scalar_tags`.
+    Losses and metrics come first among the scalars; see `scalar_tags`.
 
-    Lightning finalizes a logger after fitting and again after testing, and each time would start a new file.
+    Lightning finalizes a logger after fitting and again after testing; the default logger would start a new
+    file each time.
 
     Args:
         folder: the run's folder.
     """
 
     def __init__(self, folder: str) -> None:
-        place = event_folder(Path(folder))  # of a run that is resumed, where it wrote before
+        place = event_folder(Path(folder))  # for a resumed run, the folder it wrote to before
         super().__init__(save_dir=str(place), name="", version="", default_hp_metric=False)
 
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
@@ -49,8 +50,8 @@ class RunLogger(TensorBoardLogger, RunTracker):
     ) -> None:
         """Fill the HPARAMS tab with settings; its metrics are scalars that the run logs later.
 
-        The tab sorts columns by name and shows five, those marked as different between runs first. The first
-        five of `first` are marked.
+        The tab sorts columns by name and shows five of them, first those marked as different between runs.
+        The first five in `first` are marked.
         """
         writer = self.experiment._get_file_writer()
         experiment, *session = hparams(dict(settings), dict.fromkeys(metrics, 0.0))  # type: ignore[no-untyped-call]
@@ -77,10 +78,10 @@ class RunLogger(TensorBoardLogger, RunTracker):
         self.experiment.add_custom_scalars(layout)
 
     def log_results(self, metrics: Mapping[str, float], step: int) -> None:
-        """Nothing: the HPARAMS tab reads the metrics that Lightning logs."""
+        """Do nothing: the HPARAMS tab reads the metrics that Lightning logs."""
 
     def continue_run(self) -> None:
-        """Nothing: a resumed run adds another event file to the same folder."""
+        """Do nothing: a resumed run adds another event file to the same folder."""
 
     @rank_zero_only
     def finalize(self, status: str) -> None:
@@ -99,10 +100,10 @@ class RunLogger(TensorBoardLogger, RunTracker):
 
 
 def scalar_tags(metrics: Mapping[str, float]) -> dict[str, float]:
-    """Metrics as the scalars of TensorBoard, which sorts them by their tags.
+    """Metrics by the tags under which TensorBoard shows and sorts them.
 
-    The number of the epoch and the ends of intervals, which are in `metrics.json`, would be in the way of
-    losses and headline metrics and are left out. The learning rate stands after the loss of the training.
+    The epoch number and the ends of intervals, which are in `metrics.json`, are left out so that they do
+    not crowd out losses and headline metrics. The learning rate comes after the training loss.
     """
     return {
         _LEARNING_RATE.sub("train/lr", name): value
@@ -112,7 +113,7 @@ def scalar_tags(metrics: Mapping[str, float]) -> dict[str, float]:
 
 
 def add_picture(writer: SummaryWriter, tag: str, picture: Image, step: int) -> None:
-    """Write a picture as it is: `add_image` would encode it anew."""
+    """Write a picture; `add_image` would encode it a second time."""
     image = Summary.Image(
         height=picture.height, width=picture.width, colorspace=3, encoded_image_string=to_png(picture)
     )

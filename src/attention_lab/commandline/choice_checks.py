@@ -28,7 +28,7 @@ REQUIRED_EXTRAS = {
 }
 """The package that a choice needs, and the extra that installs it."""
 OPTIONAL = ("debug", "experiment", "launcher", "sweep")
-"""Groups of which nothing is chosen unless the command line does."""
+"""Groups from which nothing is chosen by default."""
 
 
 def check_choices(folder: str, arguments: Sequence[str] | None = None) -> None:
@@ -54,7 +54,7 @@ def check_choices(folder: str, arguments: Sequence[str] | None = None) -> None:
 
 
 def _check_single_values(arguments: Sequence[str], root: Path) -> None:
-    """Raise LabError for several values of an option outside a sweep."""
+    """Raise LabError if an option has several values outside a sweep."""
     if any(re.match(r"-m$|--multirun$|hydra\.mode=|experiment=|sweep=", one) for one in arguments):
         return  # experiments may be sweeps
     for argument in arguments:
@@ -76,7 +76,7 @@ def _check_choice(argument: str, root: Path) -> None:
     try:
         override = parse(argument)
     except LabError:
-        return  # a flag, or an argument that `check_arguments` refuses
+        return  # a flag, or an argument that `check_arguments` rejects
     group = override.key_or_group
     if not re.fullmatch(r"\w+", group) or not (root / group).is_dir():
         return
@@ -92,10 +92,10 @@ def _check_choice(argument: str, root: Path) -> None:
 
 
 def check_installed(group: str, choice: str) -> None:
-    """Check that the packages a choice needs are installed.
+    """Check that the package that a choice needs is installed.
 
     Raises:
-        LabError: one is not; the message says how to install it.
+        LabError: it is not; the message says how to install it.
     """
     package, extra = REQUIRED_EXTRAS.get(f"{group}={choice}", (None, None))
     if package is not None and find_spec(package) is None:
@@ -103,7 +103,7 @@ def check_installed(group: str, choice: str) -> None:
 
 
 def check_combination(config: DictConfig) -> None:
-    """Check that the model can learn from the data and supports the mechanism, and the ranges of options.
+    """Check that model, data and mechanism fit together, and that options are in range.
 
     Raises:
         LabError: the combination cannot work, or an option is out of range; the message names valid choices.
@@ -125,14 +125,14 @@ _TAG = r"\w[\w ./:-]{0,63}"
 
 
 def check_pictures_format(config: DictConfig) -> None:
-    """Raise LabError if pictures are to have a format that they are not written in."""
+    """Raise LabError if the format chosen for pictures is not supported."""
     chosen = config.get("pictures_format", PICTURE_FORMATS[0])
     if chosen not in PICTURE_FORMATS:
         raise LabError(f"pictures_format={str(chosen)[:40]}: choose {', '.join(PICTURE_FORMATS)}")
 
 
 def check_labels(config: DictConfig) -> None:
-    """Raise LabError if the tags are no list of words, or the notes no text."""
+    """Raise LabError if the tags are not a list of words or the notes are not text."""
     tags, notes = config.get("tags"), config.get("notes")
     if tags is not None and not OmegaConf.is_list(tags):
         raise LabError(f"tags={tags}: give a list, as in 'tags=[{tags}]'")
@@ -146,10 +146,10 @@ def check_labels(config: DictConfig) -> None:
 
 
 def check_theorem(config: DictConfig) -> None:
-    """Check that there is a theorem to test, and the ranges of options.
+    """Check that a theorem is chosen, and that options are in range.
 
     Raises:
-        LabError: there is none, or an option is out of range.
+        LabError: none is chosen, or an option is out of range.
     """
     if config.theorem is None:
         known = [name for name, file in group_files("experiment") if "theorem" in file]
@@ -172,7 +172,7 @@ def _check_machine(config: DictConfig) -> None:
 
 
 def warning_of_few_cores(config: DictConfig) -> str:
-    """One line if more processes are asked for than this machine has cores; otherwise empty."""
+    """A one-line warning if more processes are requested than this machine has cores; otherwise empty."""
     devices = config.trainer.get("devices")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     on_cpu = config.trainer.get("accelerator", "auto") in ("auto", "cpu")

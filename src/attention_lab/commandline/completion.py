@@ -1,7 +1,7 @@
 """Shell completion of options with fixed choices, such as `stage`.
 
-Hydra completes groups, and names of options with their present value. It completes the choices of a group; so
-for a query about one of these options, its choices are registered as those of a group.
+Hydra completes the choices of a group, but for an option it offers only the current value. So when the shell
+asks about one of these options, its choices are registered as those of a group.
 """
 
 import os
@@ -12,7 +12,7 @@ from hydra.core.config_store import ConfigStore
 
 
 def offer_choices(choices: Mapping[str, Sequence[str]]) -> None:
-    """Register the choices of the option that the shell asks to complete, if this is such a query.
+    """If the shell asks to complete the value of such an option, register its choices.
 
     Args:
         choices: the choices of each option.

@@ -1,4 +1,4 @@
-"""`train.log` of a run: what the console said, line by line with the time, and the versions it ran with."""
+"""A run's `train.log`: its console output, line by line with the time, and the versions it ran with."""
 
 import logging
 import platform
@@ -11,14 +11,14 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 LOGGER = "attention_lab.console"
-"""The logger that conf/config.yaml sends to the file alone."""
+"""The logger that conf/config.yaml sends only to the file."""
 PACKAGES = ("attention-lab", "torch", "pytorch-lightning", "hydra-core", "torchmetrics", "tensorboard")
 _STYLE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 @contextmanager
 def logged_console(overrides: Sequence[str], *, output: bool = True) -> Iterator[None]:
-    """Write to the log file what is printed inside, after a line of versions and one of options.
+    """Copy what is printed inside to the log file, after one line of versions and one of options.
 
     Args:
         overrides: the options of the command line.
@@ -54,7 +54,7 @@ def _versions() -> Iterator[str]:
 
 
 class _Logged:
-    """A stream that logs its lines as they are completed, without colours and progress bars."""
+    """A stream that logs each line when it is complete, without colours and progress bars."""
 
     def __init__(self, stream: Any, log: logging.Logger, level: int) -> None:
         self._stream, self._log, self._level = stream, log, level
@@ -75,5 +75,5 @@ class _Logged:
 
 
 def _drawn(line: str) -> str:
-    """A line without what a carriage return has overwritten, and without colours."""
+    """A line without colours, and without the text that a carriage return has overwritten."""
     return _STYLE.sub("", line.rpartition("\r")[2])

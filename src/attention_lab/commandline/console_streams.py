@@ -1,7 +1,7 @@
 """Make the standard streams usable, no matter how the program was started.
 
-A run does not depend on its console: if a stream is closed, has no reader, or cannot encode a character,
-files are still written and the exit status is that of the run.
+A run does not depend on its console: even if a stream is closed, has no reader or cannot encode a character,
+the run writes its files and its exit status is correct.
 """
 
 import codecs
@@ -11,7 +11,7 @@ import sys
 from typing import Any, TextIO
 
 _STANDARD = (0, 1, 2)
-_LONGEST_LINE = 1000  # bytes of an unfinished line that are remembered
+_LONGEST_LINE = 1000  # most bytes of an unfinished line that are remembered
 
 
 def prepare() -> None:
@@ -64,8 +64,8 @@ class Output(io.FileIO):
         file: the descriptor.
         mode: "wb".
         closefd: whether closing the stream closes the descriptor.
-        above: another stream; if both go to the same place and its last line is unfinished, as that of a
-            running job of a sweep, lines are written above that one.
+        above: another stream; if both go to the same place and its last line is unfinished, like that of a
+            running job of a sweep, this stream's lines are written above the unfinished one.
     """
 
     name: Any
@@ -75,7 +75,7 @@ class Output(io.FileIO):
         self._above, self._unfinished = above, b""
 
     def write(self, data: Any) -> int | None:  # type: ignore[override]
-        """Write bytes. Raises OSError, once, if that fails for another reason than a missing reader."""
+        """Write bytes. Raises OSError, but only once, if that fails; a missing reader is not an error."""
         content = bytes(data)
         line = b"" if self._above is None else self._above._unfinished
         moved = line and b"\r" not in line and content.endswith(b"\n") and self._shares_console()

@@ -23,7 +23,7 @@ def expand_home_folders() -> None:
 
 
 def expanded(arguments: Sequence[str]) -> list[str]:
-    """Command-line arguments with `~` and `~user` expanded at the start of values, and of their items."""
+    """Command-line arguments with `~` and `~user` expanded at the start of values and of list items."""
     return [_expand(text) for text in arguments]
 
 
@@ -38,7 +38,7 @@ def _expand(text: str) -> str:
 
 
 def expand_in_configuration(config: DictConfig) -> None:
-    """Expand `~/` in the paths that files of the configuration set, such as `data.file` of an experiment."""
+    """Expand `~/` in paths set by configuration files, such as `data.file` of an experiment."""
     for key, value in flatten(OmegaConf.to_container(config)):  # type: ignore[arg-type]
         if isinstance(value, str) and value.startswith("~/"):
-            OmegaConf.update(config, key, os.path.expanduser(value))  # noqa: PTH111  # which never fails
+            OmegaConf.update(config, key, os.path.expanduser(value))  # noqa: PTH111  # this never fails

@@ -1,16 +1,16 @@
-"""Choices that make no sense together, and why: one table for the program, docs and tests."""
+"""Choices that make no sense together, and why: one table for the program, the docs and the tests."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
 
 class Incompatibility(NamedTuple):
-    """Choices of a group that some models do not take.
+    """Choices of a group that some models do not support.
 
     Attributes:
         models: choices of `model=`.
         group: the group.
-        choices: the choices of that group that these models do not take.
+        choices: the choices in the group that these models do not support.
         reason: why not.
     """
 

@@ -1,6 +1,6 @@
 """Check that options on the command line exist and have values of the right type.
 
-Hydra finds some of the same mistakes, with messages of many lines, but accepts values of the wrong type.
+Hydra finds some of the same mistakes, but its messages are many lines long, and it accepts wrong types.
 """
 
 import difflib
@@ -22,24 +22,24 @@ from attention_lab.commandline.overrides import listed_texts, listed_values, par
 from attention_lab.errors import LabError
 
 FRACTION_ALLOWED = ("every_seconds", "heartbeat", "val_check_interval")
-"""Options that may be fractions although their default is an integer."""
+"""Options that accept fractions although their default is an integer."""
 ANY_TYPE = ("trainer.devices",)
-"""Options that accept other types than that of their default."""
+"""Options that accept values of another type than their default."""
 RARE = {"mechanism": "experiment=efficiency", "task": "model=seq2seq, transformer or image2seq"}
 """Groups that only some models or experiments have, and which ones do."""
 Defaults = Mapping[str, Any]
 
 
 def check_arguments(arguments: Sequence[str], root: Path) -> None:
-    """Reject unknown options, and values of another type than the option's default.
+    """Reject unknown options, and values whose type differs from that of the option's default.
 
-    The defaults are those of the configuration in `root` with the groups that the arguments choose.
+    The defaults come from the configuration in `root`, composed with the choices in the arguments.
 
     Raises:
-        LabError: naming the option and what would be valid.
+        LabError: an option is invalid; the message names it and says what would be valid.
     """
     if any(text.startswith("-") and text not in ("-m", "--multirun") for text in arguments):
-        return  # nothing is run
+        return  # flags such as --help run nothing
     given = [parse(text) for text in arguments if not text.startswith("-")]
     chosen = [one for one in given if _is_group(one, root)]
     options = [one for one in given if one not in chosen and not one.is_hydra_override()]
@@ -81,7 +81,7 @@ def _is_group(one: Override, root: Path) -> bool:
 
 
 def _first_choice(one: Override) -> str:
-    """A choice as it was given; in a sweep the first one, since every choice must have the options given."""
+    """A choice as it was given; in a sweep the first one, since all its choices must have the options."""
     choices = listed_texts(one)
     return f"{one.get_key_element()}={choices[0]}" if choices else str(one.input_line)
 
@@ -104,14 +104,14 @@ def _check(one: Override, known: Defaults, options: Sequence[Override]) -> None:
         key.startswith(other.key_or_group.removesuffix("_target_"))
         for other in others
         if other.key_or_group.endswith("._target_")
-    )  # which may take other values
+    )  # the class may take other values
     if found and not custom_class and not one.is_delete() and key not in ANY_TYPE:
         for value in listed_values(one):
             _check_value(key, value, default)
 
 
 def _with_owners(message: str, one: Override, chosen: Sequence[Override], root: Path) -> str:
-    """The message about an unknown option, with the choices that have it if none of its group was given."""
+    """Add to a message about an unknown option which choices of its group have it, if none was chosen."""
     group, _, option = one.key_or_group.partition(".")
     missing = message.startswith(f"there is no option {group}.{option}")
     if not missing or any(other.key_or_group == group for other in chosen) or not (root / group).is_dir():
@@ -137,7 +137,7 @@ def _select(known: Defaults, key: str) -> tuple[bool, Any]:
 
 
 def _no_option(key: str, known: Defaults, plus: bool) -> str:
-    """The message for an unknown option; `plus` is whether it may be added with a +."""
+    """The message for an unknown option; `plus` says whether it may be added with a +."""
     node: Any = known
     before, rest = [], key.split(".")
     while isinstance(node, Mapping) and rest[0] in node:
@@ -165,7 +165,7 @@ def _check_value(key: str, value: Any, default: Any) -> None:
             _refuse_group_value(key, value, default)
         return
     if not isinstance(default, bool | int | float) or (value is None and "." in key):
-        return  # null often turns something off; it is up to the class
+        return  # null often turns something off; the class decides
     if isinstance(default, bool):
         if not isinstance(value, bool) and value not in (0, 1):
             raise LabError(f"{key}={write(value)} must be true or false")

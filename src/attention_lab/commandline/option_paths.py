@@ -5,7 +5,7 @@ from typing import Any
 
 
 def flatten(config: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The dotted path and the value of each option in a nested configuration, including targets."""
+    """Yield the dotted path and the value of each option in a nested configuration, including targets."""
     for key, value in config.items():
         if isinstance(value, Mapping):
             yield from flatten(value, f"{prefix}{key}.")
@@ -26,7 +26,7 @@ def is_hydra_key(path: str) -> bool:
 
 
 def without_run_folder(options: Mapping[str, Any], own: Any) -> dict[str, Any]:
-    """The options with the run's own folder replaced by a dot, so that those of two runs can be compared."""
+    """The options with the run's own folder replaced by a dot, so that two runs can be compared."""
     replaced = own if isinstance(own, str) and own else None
     return {
         key: value.replace(replaced, ".") if replaced and isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""Ranges and choices of options that are checked before PyTorch is imported."""
+"""Ranges and allowed values of options, checked before PyTorch is imported."""
 
 import math
 
@@ -19,9 +19,9 @@ MINIMUMS = {
     "trainer.num_sanity_val_steps": -1,
     "trainer.accumulate_grad_batches": 1,
 }
-"""Smallest valid values of options for which Lightning accepts lower ones, then ignores them or crashes."""
+"""Smallest valid values of options; given lower ones, Lightning ignores them or crashes later."""
 MOST = {"pictures": 1000, "threads": 1024, "task.beam_size": 1000, "task.n_best": 1000}
-"""Largest values of options; more would take hours, or more resources than a machine has."""
+"""Largest values of options; larger ones would take hours, or more resources than a machine has."""
 LARGEST_SEED = 2**32 - 1
 """The largest seed that NumPy accepts."""
 FRACTIONS = (
@@ -37,14 +37,14 @@ CHOICES = {
     "scoring.activation": ("tanh", "relu", "leaky_relu", "gelu", "silu", "sigmoid"),
     "window.falloff": ("none", "gaussian"),
 }
-"""Values of options that are words."""
+"""Allowed values of options that are words."""
 
 
 def check_ranges(config: DictConfig) -> None:
     """Reject values that are out of range and would otherwise be noticed late or never.
 
     Raises:
-        LabError: naming the option and the values that it may have.
+        LabError: a value is out of range; the message names the option and the values it may have.
     """
     for key, least in MINIMUMS.items():
         value = _number(config, key)

@@ -1,7 +1,7 @@
 """Read Hydra's overrides, the arguments of the command line.
 
-`parse` and `parse_all` follow Hydra's grammar. `split` does not, and is for text that may violate it: a
-command line before it is checked, or the overrides in a run's folder, which may come from anybody.
+`parse` and `parse_all` follow Hydra's grammar. `split` is for text that may violate it: a command line that
+has not been checked yet, or the overrides in a run's folder, which may come from anybody.
 """
 
 import json
@@ -18,7 +18,7 @@ from hydra.errors import HydraException
 from attention_lab.errors import LabError
 
 _ITEM = re.compile(r"""(?:\s*(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')\s*(?=,|$))|(?:\\.|[^,\\])+""")
-"""An item of a list: a text between quotes, or all up to the next comma."""
+"""An item of a list: quoted text, or everything up to the next comma."""
 _QUOTED = re.compile(r"""(["']).*\1""", re.DOTALL)
 
 
@@ -63,7 +63,7 @@ def paths_given(texts: Iterable[str], *options: str) -> list[str]:
 
 @cache
 def parse(text: str) -> Override:
-    """Parse one override. Raises LabError, suggesting a correction, if Hydra could not read it."""
+    """Parse one override. Raises LabError, suggesting a correction, if it violates Hydra's grammar."""
     try:
         return OverridesParser.create().parse_override(text)
     except HydraException:
@@ -92,7 +92,7 @@ def read_value(text: str) -> Any:
 
 
 def list_items(text: str) -> list[str]:
-    r"""The items of a list as texts, without their quotes: Hydra would read numbers, booleans and null.
+    r"""The items of a list as text, without quotes; Hydra would convert numbers, booleans and null.
 
     >>> list_items('[007, null, "two, three", a \\" b]')
     ['007', 'null', 'two, three', 'a " b']
@@ -103,7 +103,7 @@ def list_items(text: str) -> list[str]:
 
 
 def listed_values(override: Override) -> list[Any]:
-    """The values given to an option: those listed in a sweep; none for a range."""
+    """The values given to an option: all of them in a sweep over a list; none for a range."""
     value = override.value()
     if isinstance(value, ChoiceSweep):
         return [item.text if isinstance(item, QuotedString) else item for item in value.list]
@@ -111,7 +111,7 @@ def listed_values(override: Override) -> list[Any]:
 
 
 def listed_texts(override: Override) -> list[str]:
-    """The listed values as text for single runs; none for an option that is removed."""
+    """The values given to an option, each as text for a single run; none for a range or a removed option."""
     value = override.value()
     if isinstance(value, ChoiceSweep):
         return [item.with_quotes() if isinstance(item, QuotedString) else write(item) for item in value.list]
@@ -121,7 +121,7 @@ def listed_texts(override: Override) -> list[str]:
 
 
 def sweep_sizes(overrides: Iterable[Override]) -> dict[str, int | None]:
-    """The number of values of each option: None if it is not swept, 0 if unbounded like an interval."""
+    """The number of values of each option: None if it is not swept, 0 if unbounded, like an interval."""
     return {override.key_or_group: _sweep_size(override) for override in overrides}
 
 

@@ -1,13 +1,13 @@
-"""`--version`: that of this program and of what it runs on; Hydra would print its own."""
+"""`--version` prints the versions of this program and its main packages; Hydra would print its own."""
 
 import sys
 
 
 def print_version() -> None:
-    """Print the versions and end the program, if the command line has `--version`."""
+    """Print the versions and end the program if the command line contains `--version`."""
     if "--version" not in sys.argv[1:]:
         return
-    from importlib.metadata import PackageNotFoundError, version  # it would slow every start down
+    from importlib.metadata import PackageNotFoundError, version  # here, since it slows down the start
 
     found = []
     for package in ("attention-lab", "torch", "pytorch-lightning", "hydra-core"):

@@ -33,14 +33,14 @@ CHOICES = {
     "compile": ["true", "false"],
     "monitor.mode": ["min", "max"],
 }
-"""The choices of options outside the groups, which shells can complete."""
+"""The choices of options outside the groups, for shell completion."""
 
 
 def run(config: DictConfig) -> Any:
-    """Run the configured stage; returns what a sweeper optimises (the best monitored value), or None.
+    """Run the configured stage; returns the best monitored value, which a sweeper optimises, or None.
 
-    Bad input becomes one line on standard error and exit status 1, and ends this job of a sweep only. The
-    first process of a run keeps what the console said in `train.log`.
+    Bad input is reported in one line on standard error with exit status 1; in a sweep it ends only this
+    job. The first process of a run copies the console output to `train.log`.
     """
     from attention_lab.commandline.console_log import logged_console
     from attention_lab.interruption.signals import is_rank_zero
@@ -52,8 +52,8 @@ def run(config: DictConfig) -> Any:
 
 
 def _run(config: DictConfig) -> Any:
-    # Read when torch is imported. Threads that wait for each other in a busy loop make small models 10 times
-    # slower whenever another program wants a core; threads that sleep at once, 1.6 times slower always.
+    # Read when torch is imported. If threads wait for each other in a busy loop, small models become 10 times
+    # slower whenever another program wants a core; if they sleep at once, always 1.6 times slower.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     from attention_lab.commandline.home_folders import expand_in_configuration
     from attention_lab.experiment import machine_failures
@@ -68,9 +68,9 @@ def _run(config: DictConfig) -> Any:
         config = resume.resumed_configuration(config)
         with signals.raise_on_signals(), machine_failures.explain_machine_failures(config, folder):
             result = choose_stage(config)(config)
-            print(end="", flush=True)  # a full disk behind the console is a failure, too
+            print(end="", flush=True)  # if output goes to a full disk, this fails
             if config.stage in ("report", "leaderboard") and not in_sweep():
-                started.discard_new_folder(folder)  # unless the result is in it
+                started.discard_new_folder(folder)  # unless it contains the result
             return result
     except Stopped as stopped:
         exit_messages.exit_after_signal(stopped, folder, training=config.stage == "fit")
@@ -82,7 +82,7 @@ def _run(config: DictConfig) -> Any:
     except (LabError, OmegaConfBaseException) as error:
         reason = first_line(error)
         if HydraConfig.get().mode == RunMode.RUN:
-            with suppress(LabError, OSError):  # it may be the disk that is full
+            with suppress(LabError, OSError):  # the disk may be full
                 alone = signals.is_rank_zero() and not in_sweep()
                 if alone and not started.has_started(folder):
                     started.discard_new_folder(folder)
@@ -94,7 +94,7 @@ def _run(config: DictConfig) -> Any:
 
 
 def choose_stage(config: DictConfig) -> Stage:
-    """The function of the configured stage, after all checks that need no PyTorch.
+    """Run all checks that need no PyTorch, and return the function of the configured stage.
 
     Raises:
         LabError: there is no such stage, or the configuration cannot work.
@@ -133,10 +133,10 @@ def choose_stage(config: DictConfig) -> Stage:
 def _check_early(config: DictConfig) -> None:
     """Find mistakes in checkpoints, inputs, models and data before PyTorch is imported, which takes seconds.
 
-    The checks are those that would find the same mistakes later.
+    The same checks run again later.
 
     Raises:
-        LabError: see the checks.
+        LabError: a check failed.
     """
     from attention_lab.commandline.overrides import keys
     from attention_lab.data.specs import check_data, check_given_data
@@ -158,7 +158,7 @@ def _check_early(config: DictConfig) -> None:
         if config.stage == "predict":
             check_inputs(plain["inputs"], HydraConfig.get().overrides.task)
     elif plain["resume"] is None or not resume.has_finished(Path(HydraConfig.get().runtime.output_dir)):
-        # a run that has finished needs neither model nor data, and one to be resumed has its own checkpoint
+        # a finished run needs neither model nor data, and a run to resume has its own checkpoint
         if plain["resume"] is None:
             one_checkpoint(plain["ckpt_path"])
         check_model(plain["model"])

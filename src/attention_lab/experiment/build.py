@@ -41,14 +41,14 @@ VERSION = 1
 
 
 def to_plain(config: DictConfig) -> dict[str, Any]:
-    """A configuration as dicts, lists, strings and numbers, every interpolation resolved."""
+    """A configuration as dicts, lists, strings and numbers, with all interpolations resolved."""
     plain = OmegaConf.to_container(config, resolve=True)
     assert isinstance(plain, dict)
     return {str(key): value for key, value in plain.items()}
 
 
 def make_data(config: Config, codec: Codec | None = None) -> DataModule:
-    """The data module after `setup`, with the codec of a trained model if one is given."""
+    """Make the data module and run its `setup`, with the codec of a trained model if one is given."""
     data: DataModule = _make(config["data"], without="kind")()
     if codec is not None:
         data.codec = codec
@@ -57,7 +57,7 @@ def make_data(config: Config, codec: Codec | None = None) -> DataModule:
 
 
 def make_task(config: Config, sizes: Sizes, codec: Codec, *, trainable: bool) -> Task:
-    """The task and its model for data of these sizes, with optimiser and schedule if `trainable`."""
+    """Make the task and its model for data of these sizes, with optimiser and schedule if `trainable`."""
     mechanism = Mechanism(*(instantiate(dict(config[part]), _convert_="all") for part in MECHANISM))
     model = _make(config["model"], without="needs")(mechanism, sizes)
     recipe = {
@@ -72,15 +72,14 @@ def make_task(config: Config, sizes: Sizes, codec: Codec, *, trainable: bool) ->
 
 
 def checkpoint_config(recipe: Any, allow: Sequence[str] = ()) -> dict[str, Any]:
-    """The configuration in the recipe of a checkpoint.
+    """The configuration in the recipe of a checkpoint, checked so that it can run no foreign code.
 
     Args:
         recipe: the entry `RECIPE` of the checkpoint.
         allow: packages besides this one whose classes it may name.
 
     Raises:
-        LabError: it is incomplete, or names classes other than this project's and those allowed: a
-            checkpoint can run no other code.
+        LabError: it is incomplete, or names classes other than this project's and those allowed.
     """
     try:
         if recipe["version"] != VERSION:
@@ -104,16 +103,16 @@ def checkpoint_config(recipe: Any, allow: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def rebuild(recipe: Config, config: Config) -> Task:
-    """The task of a checkpoint with fresh parameters, from its recipe and its checked configuration.
+    """Make a checkpoint's task, with fresh parameters, from its recipe and its checked configuration.
 
     Raises:
         LabError: the recipe contradicts itself, or no task can be made from it.
     """
     try:
         sizes, codec = _sizes(recipe["sizes"]), codec_from_state(recipe["codec"])
-        known = vars(getattr(codec, "sizes", sizes))  # for regression, only the data knows them
+        known = vars(getattr(codec, "sizes", sizes))  # a regression's codec has none
         later = {name: value for name, value in known.items() if name not in recipe["sizes"]}
-        sizes = replace(sizes, **later)  # which an older program did not write
+        sizes = replace(sizes, **later)  # fields that older versions did not save
         if any(value is not None and vars(sizes)[name] != value for name, value in known.items()):
             raise LabError("the checkpoint's recipe cannot be read: its sizes are not those of its symbols")
         return make_task(config, sizes, codec, trainable=False)
@@ -132,11 +131,11 @@ def _sizes(kept: Config) -> Sizes:
 
 
 def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
-    """Lightning's trainer with its loggers, the configured callbacks and `more`."""
+    """Make Lightning's trainer with its loggers, the configured callbacks and `more`."""
     options = dict(config["trainer"])
     check_devices(options)
     if str(options.get("strategy")).startswith(("ddp_fork", "ddp_notebook")):
-        # A fork does not copy the threads that write the logs, but would wait for them for ever.
+        # A fork does not copy the threads that write the logs, and would wait for them forever.
         raise LabError(f"trainer.strategy={options['strategy']} forks a program with threads: choose ddp")
     _use_gradient_views()
     try:
@@ -158,9 +157,9 @@ def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
 
 
 def check_devices(options: Mapping[str, Any]) -> None:
-    """Raise LabError for a trainer that needs more GPUs than there are.
+    """Raise LabError if the trainer needs more GPUs than this machine has.
 
-    Each process needs one of its own: NCCL does not connect two that share one, whatever the strategy.
+    Each process needs its own GPU: NCCL does not connect two that share one, whatever the strategy.
     """
     if not torch.cuda.is_available():
         if "fsdp" in str(options.get("strategy")):
@@ -188,7 +187,7 @@ def _use_gradient_views() -> None:
 
 
 def _check_optimizer(optimizer: Config, trainer: pl.Trainer) -> None:
-    """Raise LabError for an optimiser and a trainer that do not work together."""
+    """Raise LabError if the optimiser and the trainer do not work together."""
     if trainer.world_size > 1 and optimizer.get("_target_", "").endswith("LBFGS"):
         raise LabError("optimizer=lbfgs works on one process: choose optimizer=adam, or trainer.devices=1")
     if optimizer.get("fused") and trainer.gradient_clip_val and trainer.precision == "16-mixed":
@@ -209,7 +208,7 @@ def _is_useful(callback: pl.Callback, options: Config, logged: bool) -> bool:
     """False for a callback that Lightning would reject: an unwanted progress bar, a monitor without a logger.
 
     Raises:
-        LabError: early stopping is asked for, and there is no metric to watch.
+        LabError: early stopping is requested without a metric to watch.
     """
     if isinstance(callback, EarlyStopping) and callback.monitor is None:
         raise LabError("callbacks=early_stopping needs a metric: add monitor.metric=validation/mse, say")
@@ -219,6 +218,6 @@ def _is_useful(callback: pl.Callback, options: Config, logged: bool) -> bool:
 
 
 def _make(node: Config, without: str = "") -> Any:
-    """The target of a node with its options bound; the caller adds the other arguments."""
+    """A node's target with its options bound; the caller adds the other arguments."""
     options = {key: value for key, value in node.items() if key != without}
     return instantiate(options, _partial_=True, _convert_="all")

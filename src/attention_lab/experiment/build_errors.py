@@ -1,4 +1,4 @@
-"""Errors raised while an experiment is built, as one line that names the option to blame."""
+"""Report errors raised while an experiment is built in one line that names the option to blame."""
 
 import inspect
 import re
@@ -18,17 +18,17 @@ from attention_lab.experiment.machine_failures import is_out_of_memory
 from attention_lab.untrusted.plain_files import BAD_VALUE_ERRORS, one_line
 
 CONSTRUCTORS = ("__init__", "__post_init__")
-"""Functions that build a part; data is also built in its `setup`."""
+"""Methods that build a part; data is also built in its `setup`."""
 BUILD_ERRORS = (*BAD_VALUE_ERRORS, InstantiationException)
-"""What a class may raise for values it cannot use, and Hydra for a class it cannot find."""
+"""Errors that classes raise for values they cannot use, and Hydra for a class it cannot find."""
 _OURS = ("attention_lab", "torch", "pytorch_lightning")
 
 
 @contextmanager
 def blame_option(config: Mapping[str, Any]) -> Iterator[None]:
-    """Turn errors raised while a part is built into a LabError that blames the option, or else the part.
+    """Turn errors raised while a part is built into a LabError that names the option, or else the part.
 
-    Errors in the code of the user's own classes, or while no part is being built, are left unchanged.
+    Errors from the user's own code, or raised while no part is being built, are left unchanged.
     """
     try:
         yield
@@ -75,7 +75,7 @@ def _part(
         return names[called[1]]
     unknown = _unknown_option(str(cause))
     owners = [part for part in targets if unknown in lookup(config, *part.split("."))]
-    if len(owners) == 1:  # its class passes options on
+    if len(owners) == 1:  # its class passes the option on to another
         return owners[0]
     for frame in _frames(cause):
         part = names.get(type(frame.f_locals.get("self")).__name__)
@@ -88,13 +88,13 @@ def _part(
 
 
 def _unknown_option(text: str) -> str | None:
-    """The option that an error reports as unknown, if it does."""
+    """The option that an error reports as unknown; None if it reports something else."""
     found = re.search(r"unexpected keyword argument '(\w+)'", text)
     return found and found[1]
 
 
 def _options(target: str) -> set[str]:
-    """The options of a class, with those that it passes on to the classes that it extends."""
+    """The options of a class, including those it passes on to its base classes."""
     names: set[str] = set()
     made = get_object(target)
     for kind in made.__mro__ if isinstance(made, type) else (made,):
@@ -135,7 +135,7 @@ def _message(error: BaseException, part: str, config: Mapping[str, Any], target:
 
 
 def _missing_metric(text: str) -> str | None:
-    """The message for a monitored metric that does not exist, from Lightning's; None for other errors."""
+    """The message for an unknown monitored metric, made from Lightning's message; None for other errors."""
     found = re.search(r"ModelCheckpoint\(monitor='(.*?)'\).*?returned metrics: \[(.*?)\]", text) or re.search(
         r"Early stopping conditioned on metric `(.*?)`.*following: (`.*`)", text
     )

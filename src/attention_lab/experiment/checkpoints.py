@@ -1,4 +1,4 @@
-"""Read checkpoints safely and rebuild models that predict."""
+"""Read checkpoints safely and rebuild trained models from them."""
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -31,9 +31,9 @@ def load(
 ) -> TrainedModel[Task]:
     """Rebuild a model, its vocabulary and its preprocessing from a checkpoint alone.
 
-    Several checkpoints of models that write sequences of the same symbols become one `Ensemble`, with the
-    options of the first one's task, such as the number of beams. If only some of them write from right to
-    left, it is a `TwoWayEnsemble`, with the options of the first one that does not.
+    Several checkpoints become one `Ensemble`, if their models write sequences of the same symbols. Its
+    options, such as the number of beams, are those of the first one's task. If only some of the models write
+    from right to left, it is a `TwoWayEnsemble`, with the options of the first one that does not.
 
     Example:
         model = attention_lab.load("logs/.../checkpoints/best.ckpt")
@@ -41,12 +41,12 @@ def load(
 
     Args:
         path: the checkpoint, its run's folder, a list of them, or a pattern; see `find_checkpoints`.
-        adapt: changes the configuration of model, task and data in the checkpoint.
-        allow: packages besides this one whose classes it may name, such as `["my_package"]`. They are
-            imported, and their classes called with the options that the checkpoint gives.
+        adapt: a function that changes the checkpoint's configuration of model, task and data.
+        allow: packages besides this one whose classes the checkpoint may name, such as `["my_package"]`.
+            They are imported, and their classes called with the checkpoint's options.
 
     Raises:
-        LabError: see `find_checkpoints` and `read_checkpoint`; or several cannot be combined.
+        LabError: a checkpoint cannot be found, read or rebuilt, or several cannot be combined.
     """
     paths = find_checkpoints(path)
     checkpoints = [read_checkpoint(one) for one in paths]
@@ -97,18 +97,18 @@ def _check_size(recipe: Config, config: Config, weights: Collection[Tensor]) -> 
     except TooLargeError:
         raise
     except LabError:
-        return  # the recipe is wrong, which is reported next, or the model cannot be built without memory
+        return  # the recipe is wrong, which `rebuild` reports next, or this model needs real memory to build
 
 
 def check_model_size(config: Config, sizes: Sizes, codec: Codec, checkpoint: Config | None) -> None:
-    """Reject the model of a run's folder if it is far larger than its checkpoint or than the memory.
+    """Reject a resumed run's model if it is far larger than its checkpoint or than the machine's memory.
 
     Raises:
         LabError: it is too large.
     """
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     weights = None if checkpoint is None else _weights(checkpoint["state_dict"])
-    # Each parameter has four bytes, and as many for its gradient and twice for the optimiser.
+    # Each parameter takes four bytes, its gradient another four, and the optimiser's state eight.
     room = (memory // 16, MOST_TENSORS) if weights is None else size_limits(weights.values())
     try:
         with torch.random.fork_rng(devices=[]), limit_size(*room), torch.device("meta"):
@@ -117,14 +117,15 @@ def check_model_size(config: Config, sizes: Sizes, codec: Codec, checkpoint: Con
         reason = "the weights do not fit the model" if weights else f"it needs more than {memory >> 30} GiB"
         raise LabError(f"resume: the model of this run is too large: {reason}") from None
     except (*BAD_VALUE_ERRORS, LabError, InstantiationException):
-        return  # as above
+        return  # as in `_check_size`
 
 
 def _ensemble(paths: Sequence[Path], tasks: Sequence[Task]) -> Task:
-    """The first task with the models of all.
+    """Combine all models in the first task.
 
-    Its options hold for all, but CTC scores count if they do in any: the first member may have none. With
-    models of both directions it is the first that writes from left to right, see `TwoWayEnsemble`.
+    Its options apply to all, except that CTC rescoring is on if any task uses it: the first model may have no
+    CTC scores. With models of both directions, the first one that writes from left to right is used; see
+    `TwoWayEnsemble`.
     """
     backward = [_is_backward(task.codec) for task in tasks]
     place = backward.index(False) if False in backward else 0
@@ -155,7 +156,7 @@ def _is_backward(codec: Codec) -> bool:
 
 
 def _symbols(codec: Codec) -> dict[str, Any]:
-    """The state of a codec, whichever way it goes."""
+    """The state of a codec, ignoring its writing direction."""
     return codec.left_to_right.state() if isinstance(codec, TransductionCodec) else codec.state()
 
 
@@ -167,7 +168,7 @@ def _tags(codec: Codec) -> list[int]:
 
 
 def check_same_model(path: Path | None, kept: Config, new: Config) -> None:
-    """Raise LabError for a checkpoint of another model or other symbols."""
+    """Raise LabError if the checkpoint has another model or other symbols."""
     try:
         parts = {part: (kept["config"][part], new["config"][part]) for part in ("model", *MECHANISM)}
         parts |= {"data": ((kept["codec"], kept["sizes"]), (new["codec"], new["sizes"]))}
@@ -183,7 +184,7 @@ def check_same_model(path: Path | None, kept: Config, new: Config) -> None:
 
 
 def saved_score(checkpoint: Mapping[str, Any], path: Path) -> str:
-    """The monitored metric and its value, if a checkpoint is the best one of its run."""
+    """The monitored metric and its value if a checkpoint is the best of its run; otherwise empty."""
     states = checkpoint.get("callbacks")
     for state in states.values() if isinstance(states, Mapping) else ():
         if not isinstance(state, Mapping) or Path(str(state.get("best_model_path"))).name != path.name:

@@ -14,13 +14,13 @@ from attention_lab.tasks import Task
 
 
 class Compiling(pl.Callback):
-    """Runs the model compiled in training steps, and uncompiled everywhere else.
+    """Runs the compiled model in training steps, and the uncompiled model everywhere else.
 
     In validation, decoding and tests, shapes change at every step and weights are recorded. Only `forward`
-    methods are replaced, so checkpoints are the same as without.
+    methods are replaced, so checkpoints do not change.
 
     Raises:
-        LabError: when training begins, if the model has no large modules or there is no compiler.
+        LabError: when training begins, if the model decodes symbol by symbol or there is no compiler.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Compiling(pl.Callback):
         assert isinstance(pl_module, Task)
         found = large_modules(pl_module.model)
         _check_compiler(trainer.strategy.root_device)
-        # Lengths and the size of the last batch vary: one program for all shapes.
+        # Lengths and the size of the last batch vary, so compile one program for all shapes.
         self.compiled = [(module, torch.compile(module.forward, dynamic=True)) for module in found]
 
     def on_train_batch_start(
@@ -59,17 +59,17 @@ class Compiling(pl.Callback):
 
 
 def compile_callbacks(choice: object) -> list[pl.Callback]:
-    """The callbacks that the option `compile` asks for; raises LabError if it is neither true nor false."""
+    """The callbacks for the option `compile`; raises LabError if it is neither true nor false."""
     if not isinstance(choice, bool):
         raise LabError(f"compile={choice}: choose true or false")
     return [Compiling()] if choice else []
 
 
 def large_modules(model: nn.Module) -> list[nn.Module]:
-    """The modules of a model to compile: its stacks of layers, or the model itself if it has none.
+    """The modules to compile: the model's stacks of layers, or the model itself if it has none.
 
     Raises:
-        LabError: the model works symbol by symbol.
+        LabError: the model decodes symbol by symbol.
     """
     if isinstance(model, Seq2Seq | ImageToSequence):
         raise LabError(
@@ -80,8 +80,8 @@ def large_modules(model: nn.Module) -> list[nn.Module]:
 
 
 def _check_compiler(device: torch.device) -> None:
-    """Raise LabError if one addition cannot be compiled."""
-    from torch._dynamo.exc import TorchDynamoException  # heavy, and of no use without compile=true
+    """Raise LabError if not even an addition can be compiled."""
+    from torch._dynamo.exc import TorchDynamoException  # slow to import, and only needed for compile=true
 
     @torch.compile
     def successor(x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Keep the console quiet: a few lines of ours and one progress bar; everything else goes to the log file."""
+"""Keep the console quiet: a few lines of our own and one progress bar."""
 
 import logging
 import os
@@ -24,16 +24,16 @@ QUIET = (
     "tensorboard",
 )
 IGNORED = (
-    r".*does not have many workers.*",  # the data is in memory: workers would only cost
+    r".*does not have many workers.*",  # the data is in memory, so workers would only add overhead
     r".*`training_step` returned `None`.*",  # a model without parameters
     r".*`LightningModule.configure_optimizers` returned `None`.*",
-    r".*recommended to use .*devices=1.*",  # evaluation deals every example to exactly one process
+    r".*recommended to use .*devices=1.*",  # evaluation gives every example to exactly one process
     r".*treespec, LeafSpec.*",
     r".*Checkpoint directory .* exists and is not empty.*",
     r".*number of training batches .* smaller than the logging interval.*",
     r".*GPU available but not used.*",
     r".*resuming from a checkpoint that ended before the epoch ended.*",  # batches resume where they stopped
-    r"The dirpath has changed from.*",  # a run that continues another one in a new folder
+    r"The dirpath has changed from.*",  # this run continues another one in a new folder
     r".*lr_scheduler.step\(\).*before.*optimizer.step\(\).*",
 )
 
@@ -48,13 +48,13 @@ def silence_libraries() -> None:
 
 
 def warn_of_data(data: "DataModule", stage: str) -> None:
-    """Warn, once in a sweep, of examples that parts of the data share and of symbols that training lacks.
+    """Warn of examples shared by parts of the data and of symbols unseen in training; once per sweep.
 
-    Hints about options follow, except those that are given on the command line.
+    Hints about options follow, except for options given on the command line.
 
     Args:
         data: the data, after `setup`.
-        stage: "test" leaves out the symbols of the validation part, which is not used.
+        stage: the stage; "test" leaves out the symbols of the validation part, which it does not use.
     """
     if (in_sweep() and HydraConfig.get().job.num > 0) or not is_rank_zero():
         return
@@ -64,7 +64,7 @@ def warn_of_data(data: "DataModule", stage: str) -> None:
         *(f"Warning: {line}" for line in dict.fromkeys((data.shared, *unseen)) if line),
         *(f"Hint: {hint}" for option, hint in data.hints.items() if option not in given),
     ]
-    if lines:  # written at once, above the line of a job of a sweep
+    if lines:  # in a single write, which in a sweep appears above the job's line
         sys.stderr.write("".join(f"{line}\n" for line in lines))
 
 

@@ -16,19 +16,19 @@ _PROCESS = Path("/proc/self")
 
 
 class Cost(pl.Callback):
-    """Measures a fit from its second step on; in the first, libraries are loaded and buffers allocated.
+    """Measures a fit from its second step on; the first one loads libraries and allocates buffers.
 
     Time is that of training alone, without validation and without initial epochs on shorter sequences
-    (`DataModule.short_epochs`), so that every step measured does the same amount of work.
+    (`DataModule.short_epochs`), so that every measured step does the same amount of work.
 
-    Memory is that of the weights, their gradients and the optimiser's state, plus the peak above what is
-    otherwise in use between two steps: on a GPU as PyTorch allocates it; without one, the process's resident
-    memory, on Linux only. There, free pages of the heap are returned and the kernel's peak is reset (5 in
-    /proc/self/clear_refs), so that jobs in one process do not see each other's peaks.
+    Memory is that of the weights, their gradients and the optimiser's state, plus the peak above whatever
+    else is in use between two steps. On a GPU it is what PyTorch allocates; on the CPU it is the process's
+    resident memory, on Linux only. There, free heap pages are returned to the system and the kernel's peak is
+    reset (5 in /proc/self/clear_refs), so that jobs in one process do not see each other's peaks.
 
     Attributes:
-        total_seconds: how long the fit took, including the parts before interruptions.
-        resuming: whether the checkpoint that is loaded is the run's own.
+        total_seconds: duration of the fit, including the parts before interruptions.
+        resuming: whether the loaded checkpoint is the run's own.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Cost(pl.Callback):
         self.before: float | None = None
 
     def state_dict(self) -> dict[str, Any]:
-        """The measurements so far."""
+        """Return the measurements so far."""
         return {
             "whole": self.total_seconds + time.perf_counter() - self.start,
             "seconds": self.seconds,
@@ -53,18 +53,18 @@ class Cost(pl.Callback):
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue the measurements of a run that is resumed."""
+        """Continue the measurements of a resumed run."""
         if self.resuming:
             self.total_seconds, self.peak = state_dict["whole"], state_dict["peak"]
             self.seconds, self.steps = state_dict["seconds"], state_dict["steps"]
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Start the clock of the fit."""
+        """Start the clock for the fit."""
         self.device = pl_module.device
         self.start = time.perf_counter()
 
     def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Stop it."""
+        """Stop the clock for the fit."""
         self.total_seconds += time.perf_counter() - self.start
 
     def metrics(self, device: torch.device) -> dict[str, float]:
@@ -85,15 +85,15 @@ class Cost(pl.Callback):
         return self.peak if peak is None else max(self.peak or 0.0, peak - self.before)
 
     def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Restart the clock of the steps."""
+        """Restart the clock for the steps."""
         self.mark = time.perf_counter()
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Restart it after a validation in the middle of an epoch."""
+        """Restart the clock for the steps after a validation in the middle of an epoch."""
         self.mark = time.perf_counter()
 
     def on_train_batch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule, *_: Any) -> None:
-        """Count the steps and the time since the last batch."""
+        """Add the steps and the time since the last batch."""
         data = getattr(trainer, "datamodule", None)
         if data is not None and trainer.current_epoch < data.short_epochs:
             return
@@ -116,7 +116,7 @@ def _training_memory(trainer: pl.Trainer, module: pl.LightningModule) -> float:
 
 
 def _other_memory(device: torch.device, training: float) -> float | None:
-    """Bytes in use apart from those of `training`, after resetting the peak; None if unknown."""
+    """Reset the peak and return the bytes in use besides `training`; None if unknown."""
     gc.collect()
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
@@ -135,10 +135,10 @@ def _resident(entry: str = "VmRSS") -> float | None:
 
 
 def _reset_peak() -> bool:
-    """Reset the kernel's record of the peak; returns whether it could."""
+    """Reset the kernel's record of the peak; returns whether that succeeded."""
     if not sys.platform.startswith("linux"):
         return False
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc only
     if trim is not None:
         trim(0)
     try:

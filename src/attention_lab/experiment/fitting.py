@@ -28,12 +28,12 @@ from attention_lab.untrusted.training_state import check_parts, interrupted_epoc
 
 @dataclass(frozen=True)
 class Start:
-    """Where a training starts from.
+    """The starting point of training.
 
     Attributes:
         path: a checkpoint; None for fresh parameters.
         content: its content.
-        resuming: whether it is the run's own, so that the run is resumed.
+        resuming: whether the checkpoint is the run's own, so that the run is resumed.
     """
 
     path: Path | None
@@ -46,7 +46,7 @@ class Start:
         return self.content if self.resuming else None
 
     def check(self, task: Task) -> None:
-        """Raise LabError if the checkpoint is damaged or of another model."""
+        """Raise LabError if the checkpoint is damaged or belongs to another model."""
         if self.content is None:
             return
         with blame_checkpoint(self.path, lambda: False):
@@ -55,7 +55,7 @@ class Start:
 
 
 def find_starting_point(plain: Config, folder: Path) -> Start:
-    """The run's own last checkpoint if `resume=auto` finds one, otherwise that of `ckpt_path`."""
+    """The run's own last checkpoint if `resume=auto` finds one, otherwise the one given by `ckpt_path`."""
     own = resume.find_last_checkpoint(folder) if plain["resume"] == resume.AUTO else None
     if own is not None:
         return Start(*own, resuming=True)
@@ -79,7 +79,7 @@ def previous_results(plain: Config, folder: Path) -> dict[str, float] | None:
 
 
 def write_settings(trainer: pl.Trainer, plain: Config, task: Task, folder: Path, start: Start) -> None:
-    """Write the configuration, also to the HPARAMS tab, and rewind the logs to the last checkpoint."""
+    """Write the configuration to the folder and the trackers, and rewind the logs to the last checkpoint."""
     results.write_config(folder, plain)
     if plain["resume"] == resume.AUTO:
         resume.remove_partial_files(folder)
@@ -111,7 +111,7 @@ def best_checkpoint(trainer: pl.Trainer, folder: Path) -> tuple[str | None, floa
     callback = trainer.checkpoint_callback
     if not isinstance(callback, ModelCheckpoint):
         return None, None
-    # With ckpt_path, this may still be the best checkpoint of the run that it came from.
+    # With ckpt_path, this may still be the best checkpoint of the run it came from.
     own = bool(callback.best_model_path) and Path(callback.best_model_path).resolve().is_relative_to(
         folder.resolve()
     )

@@ -1,4 +1,4 @@
-"""The checkpoints given by `ckpt_path`, and the changes to them that the command line may make."""
+"""Load the checkpoints given by `ckpt_path`, with the changes that the command line may make to them."""
 
 from typing import Any
 
@@ -16,9 +16,9 @@ from attention_lab.tasks import Task
 
 
 def load_trained_model(plain: Config) -> tuple[TrainedModel[Task], dict[str, Any]]:
-    """The trained model, and the configuration with the parts of the (first) checkpoint.
+    """Load the trained model, and take its parts of the configuration from the (first) checkpoint.
 
-    Options of `data` and `task` given on the command line win over the checkpoint's.
+    Options of `data` and `task` given on the command line override the checkpoint's.
     """
     paths = [str(path) for path in needed_checkpoints(plain["ckpt_path"], plain["stage"])]
     trained = load(paths, lambda kept: _with_overrides(kept, plain), plain["allow"])
@@ -39,7 +39,7 @@ def _with_overrides(kept: Config, plain: Config) -> Config:
                 raise LabError(f"data={override.value()} is {given} data, and the checkpoint needs {needed}")
             merged.data = plain["data"]
         elif override.key_or_group == "model" and plain["model"]["_target_"] == kept["model"]["_target_"]:
-            continue  # the same model, given so that the options of its task are known
+            continue  # the same model may be given, to make the options of its task known
         elif part in REBUILT and part != "data":
             raise LabError(f"stage={plain['stage']} takes {part} from the checkpoint: leave out {part}=...")
     return to_plain(merged)

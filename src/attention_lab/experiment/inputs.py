@@ -13,18 +13,18 @@ from attention_lab.errors import LabError
 from attention_lab.reading import read_up_to
 
 STREAM = re.compile(r"-|/dev/stdin|/dev/fd/(\d+)|/proc/self/fd/(\d+)")
-"""Standard input, and the paths a shell substitutes for `inputs=<(command)`; no other input may be a pipe."""
+"""Standard input, and the paths that shells make from `inputs=<(command)`; no other input may be a pipe."""
 
 
 _NUMBERED = re.compile(r"line (\d+): (.*)", re.DOTALL)
 
 
 class Places(NamedTuple):
-    """The words for the places of inputs in messages.
+    """How messages refer to inputs.
 
     Attributes:
         source: the file, or "standard input"; empty for a list.
-        unit: what one of them is called.
+        unit: "line" or "input".
     """
 
     source: str
@@ -32,14 +32,14 @@ class Places(NamedTuple):
 
     @classmethod
     def of(cls, inputs: Any) -> Self:
-        """The words for the value of the option `inputs`."""
+        """The terms that fit the value of the option `inputs`."""
         if isinstance(inputs, list):
             return cls("", "input")
         return cls("standard input" if inputs == "-" else str(inputs), "line")
 
     @contextmanager
     def naming(self, numbers: Sequence[int]) -> Iterator[None]:
-        """Name the place in errors about a line; `numbers` are those of the lines that the codec reads."""
+        """Name the place in errors about a line; `numbers` are the line numbers of the texts being read."""
         try:
             yield
         except LabError as error:
@@ -51,7 +51,7 @@ class Places(NamedTuple):
             raise LabError(f"{place}: {found[2]}") from None
 
     def empty_warning(self, empty: Sequence[int], total: int) -> str:
-        """One line about inputs that are empty, of these numbers."""
+        """A one-line warning about the empty inputs with these numbers."""
         one = len(empty) == 1
         where = f" in {self.source}" if self.source else ""
         return (
@@ -61,15 +61,15 @@ class Places(NamedTuple):
 
 
 def read_inputs(inputs: Any, given: Iterable[str] = ()) -> list[str]:
-    """The lines to predict for: a list, the lines of a file, or those of standard input.
+    """The lines to predict for, from a list, a file or standard input.
 
-    An open stream (`-`, `/dev/stdin`, `/dev/fd/63`) is read to its end; any other path must be that of a
-    regular file. Both are UTF-8, whatever the locale.
+    An open stream (`-`, `/dev/stdin`, `/dev/fd/63`) is read to its end; any other path must be a regular
+    file. Both must be UTF-8, whatever the locale.
 
     Args:
         inputs: the option's value.
-        given: the overrides of the command line, where the items of a list are words even if they look like
-            numbers or null.
+        given: the overrides of the command line; in these, the items of a list are read as text even if they
+            look like numbers or null.
 
     Raises:
         LabError: there are no lines, or they cannot be read.
@@ -91,7 +91,7 @@ def read_inputs(inputs: Any, given: Iterable[str] = ()) -> list[str]:
 
 
 def check_inputs(inputs: Any, given: Iterable[str] = ()) -> None:
-    """Raise the LabError of `read_inputs` early; a stream, which can be read only once, is left for later."""
+    """Raise the LabError of `read_inputs` early, except for a stream, which can be read only once."""
     if not (isinstance(inputs, str) and STREAM.fullmatch(inputs)):
         read_inputs(inputs, given)
 

@@ -1,4 +1,4 @@
-"""Report failures of the machine in one line: out of memory, and files that cannot be written."""
+"""Report failures of the machine in one line: it is out of memory, or a file cannot be written."""
 
 import errno
 import threading
@@ -17,7 +17,7 @@ _OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory",
 
 @contextmanager
 def blame_checkpoint(path: Path | None, started: Callable[[], bool]) -> Iterator[None]:
-    """Blame the checkpoint that training continues from for errors raised before it has started."""
+    """Blame the checkpoint that training continues from for errors raised before training has started."""
     try:
         yield
     except BAD_VALUE_ERRORS as error:
@@ -30,7 +30,7 @@ def blame_checkpoint(path: Path | None, started: Callable[[], bool]) -> Iterator
 
 
 def _is_of_optimizer(error: BaseException) -> bool:
-    """Whether PyTorch's optimiser raised an error: bad state shows only in its first step."""
+    """Whether PyTorch's optimiser raised an error: a bad state shows up only in its first step."""
     place = error.__traceback__
     while place is not None and place.tb_next is not None:
         place = place.tb_next
@@ -53,7 +53,7 @@ def explain_machine_failures(config: Mapping[str, Any], folder: Path) -> Iterato
         if not is_out_of_memory(error):
             raise
         raise LabError(_memory(config, str(error))) from None
-    except OSError as error:  # also of a log file: the thread that writes it failed
+    except OSError as error:  # may also come from the thread that writes a log file
         if error.errno not in _UNWRITABLE:
             raise
         if error.filename in ("<stdout>", "<stderr>"):

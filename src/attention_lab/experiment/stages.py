@@ -53,7 +53,7 @@ from attention_lab.text_tables import ESCAPES
 from attention_lab.writing import write_atomically
 
 PICTURES = 20
-"""Most inputs of a prediction for which heatmaps are written."""
+"""The largest number of inputs for which `stage=predict` writes heatmaps."""
 
 
 def fit(config: DictConfig) -> float | None:
@@ -102,7 +102,7 @@ def fit(config: DictConfig) -> float | None:
 
 
 def test(config: DictConfig) -> None:
-    """Test a checkpoint on its own data or on data given on the command line; several are one ensemble."""
+    """Test a checkpoint, or an ensemble of several, on its own data or on data given on the command line."""
     plain, folder = _prepare(config)
     trained, plain = load_trained_model(plain)
     with blame_option(plain):
@@ -118,9 +118,9 @@ def test(config: DictConfig) -> None:
 
 
 def predict(config: DictConfig) -> None:
-    """Print the output for each of `inputs`; write `predictions.tsv` and the heatmaps of the first ones.
+    """Print the output for each of `inputs`; write `predictions.tsv` and heatmaps of the first few.
 
-    The output of an empty input is empty, except that a language model continues it.
+    An empty input has an empty output, except for a language model, which continues it.
     """
     plain, folder = _prepare(config)
     trained, _ = load_trained_model(plain)
@@ -147,7 +147,7 @@ def predict(config: DictConfig) -> None:
 
 
 def export(config: DictConfig) -> None:
-    """The stage: export the model of `ckpt_path` to the file `export`, in this job's folder."""
+    """Export the model of `ckpt_path` to the file named by the option `export`, in this job's folder."""
     silence_libraries()
     plain = to_plain(config)
     trained, _ = load_trained_model(plain)
@@ -158,7 +158,7 @@ def export(config: DictConfig) -> None:
 def _prediction_table(trained: TrainedModel[Task], lines: list[str], readable: dict[int, str]) -> str:
     """`input<TAB>output`; with `task.n_best`, `input<TAB>rank<TAB>score<TAB>output` for each output.
 
-    Lines that are not `readable` have empty cells.
+    Lines that are not in `readable` have empty cells.
     """
     n = trained.task.n_best if isinstance(trained.task, Transduction) else 1
     texts = list(readable.values())
@@ -180,7 +180,7 @@ def _prediction_table(trained: TrainedModel[Task], lines: list[str], readable: d
 
 
 def _prepare(config: DictConfig) -> tuple[dict[str, Any], Path]:
-    """The resolved configuration as plain values, and the run's folder; sets seeds and threads."""
+    """Set seeds and threads; return the resolved configuration as plain values, and the run's folder."""
     silence_libraries()
     plain = to_plain(config)
     if plain["threads"] is not None:
@@ -196,7 +196,7 @@ def _metric_check(plain: Config) -> list[pl.Callback]:
 
 
 def _console(plain: Config) -> Config:
-    """The configuration for the trainer: a job of a sweep shows no progress bar and no epochs."""
+    """The configuration for the trainer: in a sweep, without progress bar and table of epochs."""
     if not in_sweep():
         return plain
     return {**plain, "trainer": {**plain["trainer"], "enable_progress_bar": False}}
@@ -211,7 +211,7 @@ def _test(
     best: str | None,
     pictures: int,
 ) -> None:
-    """Test; write metrics and artifacts and print the results."""
+    """Test, write metrics and artifacts, and print the results."""
     (tested,) = trainer.test(task, datamodule=data, ckpt_path=best, verbose=False, weights_only=True)
     metrics |= tested
     if not trainer.is_global_zero:

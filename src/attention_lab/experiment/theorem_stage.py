@@ -23,7 +23,7 @@ FILE = "finding.json"
 
 
 def theorem(config: DictConfig) -> None:
-    """Test the claim of `theorem`; print the finding, write `finding.json` and a PNG for each figure.
+    """Test the claim of `theorem`, print the finding, and write `finding.json` and a PNG of each figure.
 
     Raises:
         LabError: `theorem` is not a theorem, or its claim does not hold.
@@ -65,7 +65,7 @@ def _show(finding: Finding, folder: Path) -> None:
 
 
 def _draw(finding: Finding, folder: Path) -> None:
-    """Write a PNG for each figure."""
+    """Write a PNG of each figure."""
     for figure in finding.figures:
         path = folder / f"{figure.name}.png"
         path.write_bytes(to_png(figure.draw()))
@@ -77,7 +77,7 @@ def _text(cell: Cell) -> str:
 
 
 def _as_json(finding: Finding) -> dict[str, object]:
-    """The finding with file names in place of figures."""
+    """The finding as JSON values, with file names in place of figures."""
     kept = finding._asdict()
     kept["figures"] = [f"{figure.name}.png" for figure in finding.figures]
     return kept

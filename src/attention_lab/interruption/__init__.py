@@ -1,1 +1,1 @@
-"""Signals, the startup watchdog, the training guard, resuming, and jobs in processes of their own."""
+"""Signals, the startup watchdog, the training guard, resuming, and sweep jobs in separate processes."""

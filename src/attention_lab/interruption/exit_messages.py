@@ -1,4 +1,4 @@
-"""The messages of a run that is ended by a signal or by the loss of another of its processes."""
+"""Messages for a run that ends because of a signal or because another of its processes died."""
 
 import logging
 import signal
@@ -15,7 +15,7 @@ from attention_lab.runs.run_folder import ERROR
 
 
 def exit_after_signal(stopped: Stopped, folder: Path, training: bool) -> NoReturn:
-    """End the program, and its sweep, with the signal's exit status, and print how to resume."""
+    """Print how to resume, and end the program and its sweep with the signal's exit status."""
     if stopped.signum == 0 or not signals.is_main_process():  # the first process reports for all
         sys.exit(0)
     if training:

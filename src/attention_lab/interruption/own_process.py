@@ -1,8 +1,8 @@
-"""Multi-process jobs of a sweep, each launched as a separate process.
+"""Launch each multi-process job of a sweep as a separate process.
 
-Lightning starts the other ranks by running the command line again. In a sweep that command line starts
-the entire sweep, and the ranks would train different settings; a separate process has the command line of
-its job alone.
+Lightning starts the other ranks by running the command line again. In a sweep, that command line would start
+the entire sweep, and the ranks would train different settings. A separate process has a command line for its
+job alone.
 """
 
 import os
@@ -26,16 +26,16 @@ RANK_VARIABLES = (
     *("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NTASKS_PER_NODE"),
     *("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"),
 )
-"""Variables by which ranks find each other; a job must not inherit those of this process."""
+"""Environment variables by which ranks find each other; a job must not inherit those of this process."""
 TORCHRUN_PREFIXES = ("TORCHELASTIC_", "TORCH_NCCL_ASYNC_")
 """Prefixes of torchrun's other variables."""
 
 
 def needs_own_process(config: DictConfig) -> bool:
-    """Whether this is a job of a sweep with more than one process.
+    """Whether this is a job of a sweep that uses more than one process.
 
     Raises:
-        LabError: it needs several nodes; nothing would start the processes on the other nodes.
+        LabError: it needs several nodes, but nothing would start its processes on the other nodes.
     """
     if HydraConfig.get().mode != RunMode.MULTIRUN:
         return False
@@ -73,7 +73,7 @@ def own_environment(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def _program() -> str:
-    """The script that Hydra was started from; in a cluster's worker, `sys.argv` names a different one."""
+    """The script that started Hydra; in a cluster's worker, `sys.argv` names a different one."""
     sources = HydraConfig.get().runtime.config_sources
     (conf,) = (Path(source.path) for source in sources if source.provider == "main")
     return str(conf.parent / "train.py")
@@ -84,6 +84,7 @@ def run_in_own_process() -> float | None:
 
     Raises:
         LabError: the run failed; the message says why.
+        Stopped: a signal stopped the run.
     """
     hydra = HydraConfig.get()
     folder = Path(hydra.runtime.output_dir)
@@ -94,7 +95,7 @@ def run_in_own_process() -> float | None:
         try:
             status = process.wait()
         except BaseException:
-            process.terminate()  # leaving the block waits until it has saved
+            process.terminate()  # leaving the `with` block waits until it has saved
             raise
     if status > 128:
         raise Stopped(status - 128)

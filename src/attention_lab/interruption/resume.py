@@ -1,9 +1,9 @@
 """Resume an interrupted run: `resume=<run folder>`, or `resume=auto` with the original command.
 
-`resume=<folder>` is expanded to the command line of a run in that folder, and `resumed_configuration` then
-replaces the configuration composed from it with the one that the run has saved, after checking it. The run
-resumes from its last intact checkpoint, or starts over if it has none; a finished run is left unchanged.
-`resume=auto` does the same when the same command is run again, by a cluster or to complete a sweep.
+`resume=<folder>` is expanded to the command line of a run in that folder. Hydra composes a configuration from
+it, which `resumed_configuration` replaces with the one that the run saved, after checking it. The run resumes
+from its last intact checkpoint, or starts over if it has none; a finished run is left unchanged.
+`resume=auto` does the same when the original command is run again, by a cluster or to complete a sweep.
 """
 
 import fcntl
@@ -36,15 +36,15 @@ AUTO = "auto"
 def expand_resume(arguments: Sequence[str], conf: Path | None = None) -> list[str]:
     """Expand `resume=<folder>` to the command line that resumes the run in its folder.
 
-    The run's group choices are added, so that options within them are known; `resumed_configuration` then
-    loads their values. A command line without `resume=<folder>` is returned unchanged.
+    The run's group choices are added, so that the options within them are known; `resumed_configuration`
+    later loads their values. A command line without `resume=<folder>` is returned unchanged.
 
     Args:
         arguments: the command line.
         conf: the configuration folder; None for the one beside the program.
 
     Raises:
-        LabError: the folder is not that of a training run, or another argument cannot be combined with it.
+        LabError: the folder is not a training run's, or another argument cannot be combined with `resume`.
     """
     given = (paths_given(arguments, "resume") or [""])[-1]
     if given in (AUTO, "null", ""):
@@ -62,7 +62,7 @@ def expand_resume(arguments: Sequence[str], conf: Path | None = None) -> list[st
             raise LabError(f"resume=<folder> resumes a training run: leave out {argument}")
     if not (folder / "config.yaml").is_file():
         raise LabError(f"resume={given}: {_why_not_resumable(folder)}")
-    check_links(folder)  # now, because Hydra is about to write there
+    check_links(folder)  # here, because Hydra is about to write to the folder
     conf = Path(sys.argv[0]).resolve().parent / "conf" if conf is None else conf
     choices = [
         f"{group}={choice}"
@@ -77,7 +77,7 @@ def _is_choice(folder: Path, choice: str) -> bool:
 
 
 def saved_configuration(folder: Path, name: str, allow: Sequence[str] = ()) -> dict[str, Any]:
-    """The configuration that a run has saved, checked, with its paths moved to its present folder.
+    """Read and check the configuration that a run saved, and adapt its paths if the folder has moved.
 
     Raises:
         LabError: it is damaged, or names code that is not allowed or a path outside the folder.
@@ -87,7 +87,7 @@ def saved_configuration(folder: Path, name: str, allow: Sequence[str] = ()) -> d
 
 
 def resumed_configuration(config: DictConfig) -> DictConfig:
-    """For `resume=<folder>`, the run's saved configuration with the given overrides; otherwise `config`.
+    """For `resume=<folder>`, the run's saved configuration plus the given overrides; otherwise `config`.
 
     Raises:
         LabError: see `saved_configuration`.
@@ -98,7 +98,7 @@ def resumed_configuration(config: DictConfig) -> DictConfig:
     folder = Path(given)
     if str(folder.resolve()) != str(Path(HydraConfig.get().runtime.output_dir).resolve()):
         raise LabError("resume: choose auto, or a run's folder as resume=<folder> on the command line")
-    from attention_lab.lightning_import import import_lightning  # it would slow --help down
+    from attention_lab.lightning_import import import_lightning  # here, so that --help stays fast
 
     import_lightning()  # needed to look up the classes
     allow: Any = OmegaConf.to_container(config)["allow"]  # type: ignore[index, call-overload]
@@ -132,7 +132,7 @@ def _delete(config: DictConfig, key: str) -> None:
 
 
 def resume_from_command_line() -> None:
-    """Expand `resume=<folder>` in `sys.argv`; exits with an error message if that is impossible."""
+    """Expand `resume=<folder>` in `sys.argv`; exit with an error message if that is impossible."""
     try:
         sys.argv[1:] = expand_resume(sys.argv[1:])
         _check_writable(sys.argv[1:])
@@ -143,7 +143,7 @@ def resume_from_command_line() -> None:
 def _check_writable(arguments: Sequence[str]) -> None:
     """Check that Hydra can create the run's folder; its own error is many lines long."""
     if any(argument.startswith("--") for argument in arguments):
-        return  # nothing is written
+        return  # options such as --help write nothing
     given = paths_given(arguments, "hydra.run.dir", "hydra.sweep.dir") or ["logs"]
     folder = Path(given[-1].partition("${")[0]).absolute()
     existing = next(path for path in (folder, *folder.parents) if path.exists())
@@ -166,23 +166,23 @@ def _why_not_resumable(folder: Path) -> str:
 
 
 def has_checkpoint(folder: Path) -> bool:
-    """Whether a run has a checkpoint; until it has one, its options may still be changed."""
+    """Whether a run has a checkpoint; until then its options may still be changed."""
     return any((folder / CHECKPOINTS).glob("*.ckpt"))
 
 
 def check_same_options(folder: Path, plain: Mapping[str, Any], given: Collection[str] = ()) -> None:
     """Check that a run is resumed with the options it was started with.
 
-    An option of this package's data sets that the run does not have, since it is newer, may be there if it
-    is off, as if it were not.
+    An option of this package's data sets that is newer than the run, and so missing there, is accepted if it
+    is off.
 
     Args:
         folder: the run's folder.
-        plain: the options now.
+        plain: the current options.
         given: the options on the command line.
 
     Raises:
-        LabError: an option that affects the training differs.
+        LabError: an option that affects training differs.
     """
     file = folder / "config.yaml"
     if not file.is_file():
@@ -203,7 +203,7 @@ def check_same_options(folder: Path, plain: Mapping[str, Any], given: Collection
 
 
 def _training_options(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that affect the training by dotted path, the run's own folder written as a dot."""
+    """The options that affect training, by dotted path; the run's own folder is replaced by a dot."""
     found = dict(flatten({part: config.get(part) for part in RESUMED}))
     return without_run_folder(found, found.pop("trainer.default_root_dir", None))
 
@@ -214,7 +214,7 @@ def has_finished(folder: Path) -> bool:
 
 
 def finished_results(folder: Path) -> dict[str, float] | None:
-    """The results of a finished run, with a note on the console; None if the run is not finished."""
+    """The results of a finished run, with a note on the console; None if it is not finished."""
     file = folder / METRICS
     if not has_finished(folder):
         return None
@@ -224,7 +224,7 @@ def finished_results(folder: Path) -> dict[str, float] | None:
 
 
 def find_last_checkpoint(folder: Path) -> tuple[Path, dict[str, Any]] | None:
-    """The last intact checkpoint to resume from, and its content; reports a damaged one that is skipped."""
+    """The last intact checkpoint and its content; None if there is none. Reports a damaged one it skips."""
     from attention_lab.callbacks.checkpoint_files import LAST, PREVIOUS
     from attention_lab.untrusted.checkpoints import read_checkpoint
 
@@ -250,7 +250,7 @@ def _report(message: str) -> None:
 
 
 def remove_partial_files(folder: Path) -> None:
-    """Remove the half-written files of a killed run."""
+    """Remove the partly written files of a killed run."""
     for parent in (folder, folder / CHECKPOINTS, folder / "attention"):
         for path in parent.glob(f".*{PART}"):
             remove(path)
@@ -258,7 +258,7 @@ def remove_partial_files(folder: Path) -> None:
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Lock the folder, so that no second run uses it at the same time.
+    """Lock the folder, so that no other run uses it at the same time.
 
     Raises:
         LabError: another run has locked it.
@@ -282,7 +282,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
 
 def display_path(path: Path) -> str:
-    """A path for messages: relative to the working directory if it is inside it."""
+    """A path for messages: relative to the working directory if it lies inside it."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 

@@ -1,4 +1,4 @@
-"""Handling of Ctrl-C, SIGTERM and SLURM's warning: the usual exit status; training stops between batches."""
+"""Handle Ctrl-C, SIGTERM and SLURM's warning: stop training between batches, with the usual exit status."""
 
 import ctypes
 import os
@@ -15,16 +15,16 @@ from typing import Any
 from attention_lab.errors import Stopped
 
 OWNED_BY_SWEEP = "ATTENTION_LAB_OWNED"
-"""Environment variable of a process that a job of a sweep has started, and that must end with it."""
+"""Environment variable of a process that was started by a job of a sweep, and must end with it."""
 FIRST_PROCESS = "ATTENTION_LAB_FIRST"
-"""Environment variable with the process ID of the process that starts the others of a run."""
+"""Environment variable with the ID of the process that starts the other processes of a run."""
 SAME_SIGNAL_SECONDS = 2.0
-"""A repeated signal counts once within so many seconds: `timeout` sends two, and so may a parent process."""
+"""Within this time a repeated signal counts once: `timeout` sends two, and so may a parent process."""
 _IN_SLURM = "SLURM_JOB_ID"
 
 
 def _unclaimed_signals() -> list[signal.Signals]:
-    """The signals to handle, without those for which a sweep's launcher has its own handlers."""
+    """The signals to handle, except those that a sweep's launcher handles itself."""
     if threading.current_thread() is not threading.main_thread():
         return []
     wanted = [signal.SIGINT, signal.SIGTERM]
@@ -40,7 +40,7 @@ def _stop(signum: int, _: FrameType | None) -> None:
 
 @contextmanager
 def raise_on_signals() -> Iterator[None]:
-    """Raise `Stopped` at once on a signal; a process started by another process of the run just ends."""
+    """Raise `Stopped` as soon as a signal arrives; a process started by another one of the run just ends."""
     handler: Any = signal.SIG_DFL if is_child_process() else _stop
     before = {signum: signal.signal(signum, handler) for signum in _unclaimed_signals()}
     if is_child_process():
@@ -82,20 +82,20 @@ class DeferredSignals:
         return self
 
     def install(self) -> None:
-        """Install the handlers, in place of any that were set since."""
+        """Install the handlers, replacing any that were set since."""
         if threading.current_thread() is threading.main_thread():
             for signum, handler in self._handlers.items():
                 signal.signal(signum, handler)
 
     def start_training(self) -> None:
-        """From now on a signal ends training between two batches, and the startup watchdog does nothing."""
+        """From now on a signal ends training between two batches, and the startup watchdog stops watching."""
         with self.lock:
             self.training_started = True
         self.install()
         self.unblock_interrupt()
 
     def block_interrupt(self) -> None:
-        """Block Ctrl-C in this thread, and so in processes it starts, which then print nothing about it."""
+        """Block Ctrl-C in this thread and thus in the processes it starts, so that they print nothing."""
         self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
 
     def unblock_interrupt(self) -> None:
@@ -113,24 +113,24 @@ class DeferredSignals:
         if self.signum is None:
             self.signum, self._received_at = signum, now
             return
-        # A user who repeats a signal does not want to wait; a sweep's job may also get it from its parent.
+        # A user who repeats a signal does not want to wait; in a sweep's job, it may come from the parent.
         repeated = self.signum == signum and now - self._received_at > SAME_SIGNAL_SECONDS
         if repeated and OWNED_BY_SWEEP not in os.environ:
             raise Stopped(signum)
 
 
 def is_main_process() -> bool:
-    """Whether this is the only process of a run on this machine, or the one that started the others."""
+    """Whether this is the run's only process on this machine, or the one that started the others."""
     return int(os.environ.get("LOCAL_RANK") or 0) == 0
 
 
 def started_by_srun() -> bool:
-    """Whether SLURM has started this process as one of its tasks, by the same rule as Lightning's."""
+    """Whether SLURM has started this process as one of its tasks; the rule is the same as Lightning's."""
     return "SLURM_NTASKS" in os.environ and os.environ.get("SLURM_JOB_NAME") not in ("bash", "interactive")
 
 
 def is_rank_zero() -> bool:
-    """Whether this is the first process of a run across all machines: the one that writes files."""
+    """Whether this is the first of a run's processes on all machines: the one that writes files."""
     rank = os.environ.get("RANK")  # torchrun's
     if rank is None and started_by_srun():
         rank = os.environ.get("SLURM_PROCID")
@@ -140,9 +140,9 @@ def is_rank_zero() -> bool:
 
 
 def exit_with_parent() -> None:
-    """Have this process end when its parent does, if it is one of several of a run (Linux only).
+    """Make this process end when the process of the same run that started it ends (Linux only).
 
-    Otherwise Lightning's other processes would wait for the first one, and a sweep's job would run on alone.
+    Otherwise Lightning's other processes would wait for the first one, and a sweep's job would keep running.
     """
     if sys.platform.startswith("linux") and (OWNED_BY_SWEEP in os.environ or not is_main_process()):
         end_with_parent = 1  # PR_SET_PDEATHSIG

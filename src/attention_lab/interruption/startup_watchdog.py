@@ -1,7 +1,7 @@
-"""Ends all processes of a run that is still starting after a signal or the end of one of them.
+"""End all processes of a run that is still starting when a signal arrives or one of them ends.
 
-While processes connect to each other they wait inside C++ for up to half an hour, and Python runs no signal
-handlers there. So a thread watches them until training has started. No checkpoint is written before that.
+While processes connect to each other, they wait inside C++ code for up to half an hour, where Python runs no
+signal handlers. So a thread watches them until training has started. No checkpoint is written before that.
 """
 
 import multiprocessing
@@ -30,13 +30,13 @@ from attention_lab.runs.run_folder import record_failure
 
 TICK = 0.1
 GRACE = 0.8
-"""Seconds that a process has to start training after all, or to fail by itself."""
+"""Seconds that the first process has to start training after all, or to fail by itself."""
 CHILD_GRACE = 3.0
-"""The same for all but the first process, which should report for them."""
+"""The same for the other processes; longer, so that the first one can report for all."""
 
 
 class StartupWatchdog:
-    """A context that ends this process and its children if one fails before training has started.
+    """A context that ends this process and its children if one of them fails before training has started.
 
     Args:
         deferred: the signals received, and whether training has started; its context must enclose this one.
@@ -64,7 +64,7 @@ class StartupWatchdog:
     def __exit__(self, *_: object) -> None:
         with self.deferred.lock:
             self.deferred.training_started = True
-        if is_main_process():  # a later process would take itself for an orphan of this one
+        if is_main_process():  # or later child processes would consider themselves orphans
             os.environ.pop(FIRST_PROCESS, None)
         if self._pipe is not None:
             self.deferred.unblock_interrupt()
@@ -73,7 +73,7 @@ class StartupWatchdog:
                 os.close(end)
 
     def _listen(self) -> None:
-        """Have the number of each signal written to a pipe, which C does at once."""
+        """Have C code write the number of each signal to a pipe, which it does at once."""
         pipe = os.pipe()
         for end in pipe:
             os.set_blocking(end, False)
@@ -81,7 +81,7 @@ class StartupWatchdog:
         if before == -1:
             self._pipe = pipe
             return
-        signal.set_wakeup_fd(before)  # an event loop's
+        signal.set_wakeup_fd(before)  # an event loop uses it
         for end in pipe:
             os.close(end)
 
@@ -98,12 +98,12 @@ class StartupWatchdog:
             if found is not None:
                 status = found
                 deadline = time.monotonic() + (CHILD_GRACE if is_child_process() else GRACE)
-        with self.deferred.lock:  # training cannot start while it is held
+        with self.deferred.lock:  # training cannot start while the lock is held
             if not self.deferred.training_started:
                 self._end(status)
 
     def _end_status(self) -> int | None:
-        """How a process has ended, as in `Popen.returncode`; -15 also if this one has received SIGTERM."""
+        """The status of a process that ended, as in `Popen.returncode`, or minus a signal received here."""
         if self._pipe is not None and select.select([self._pipe[0]], [], [], 0)[0]:
             received = [signum for signum in os.read(self._pipe[0], 4096) if signum in self.deferred.handled]
             if received:
@@ -113,7 +113,7 @@ class StartupWatchdog:
         for process in self.children():
             status = process.poll()  # negative if a signal ended it before it had handlers
             if status is not None:
-                process.returncode = 0  # or Lightning's observer kills this process before it can say why
+                process.returncode = 0  # or Lightning's observer kills this process before it can report
                 return 128 - status if status > 128 else status
         return None
 
@@ -138,4 +138,4 @@ class StartupWatchdog:
                     record_failure(self.folder, error, str(error))
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(code)  # no exception reaches a main thread that waits inside C++
+        os._exit(code)  # no exception can reach a main thread that waits inside C++

@@ -1,4 +1,4 @@
-"""Ends training on a signal, or when the loss or the weights are no longer finite."""
+"""End training on a signal, or when the loss or the weights are no longer finite."""
 
 import io
 import re
@@ -20,20 +20,20 @@ from attention_lab.interruption.signals import DeferredSignals
 from attention_lab.writing import write_atomically
 
 BATCH = "bad_batch"
-"""Name of the files with the batch whose loss is not finite, as tensors and as text."""
+"""Name of the files that hold a batch whose loss is not finite, as tensors and as text."""
 
 PEER_LOST = re.compile(r"gloo.*(by peer|Broken pipe)", re.DOTALL)
 """Matches the error raised when another process has ended in the middle of a step."""
 
 
 class _SentLoss(NamedTuple):
-    """The loss of a batch, on its way to the CPU.
+    """The loss of a batch, being copied to the CPU.
 
     Attributes:
-        value: the loss, once it has arrived.
-        arrived: the event of its arrival; None on a CPU.
+        value: the loss, valid once it has arrived.
+        arrived: an event that signals its arrival; None on the CPU.
         batch: the batch.
-        step: its number.
+        step: the number of its step.
     """
 
     value: Tensor
@@ -52,11 +52,11 @@ class _SentLoss(NamedTuple):
 class TrainingGuard(pl.Callback):
     """Stops all processes of a training run between the same two batches. It must be the first callback.
 
-    A loss that is NaN or infinite ends training before it reaches the weights, and weights that are not
-    finite are not saved, so the last checkpoint stays good. On a GPU a loss is checked one step later, when
-    it has been copied: otherwise every step would wait for the GPU. With several processes all of them end at
-    the next batch; nothing is saved until then. Only the first loss of a step is checked: a line search
-    (LBFGS) may try points that it then discards.
+    A loss that is NaN or infinite ends training before it affects the weights, and weights that are not
+    finite are not saved, so the last checkpoint stays good. On a GPU, a loss is checked one step later, when
+    it has been copied; otherwise every step would wait for the GPU. With several processes, all of them end
+    at the next batch, and nothing is saved until then. Only the first loss of a step is checked, because a
+    line search (LBFGS) may try points that it then discards.
 
     Args:
         deferred: whether a signal has been received.
@@ -79,12 +79,12 @@ class TrainingGuard(pl.Callback):
     def on_train_batch_start(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, batch_idx: int
     ) -> None:
-        """End training here if any process has a reason to."""
+        """End training here if any process has a reason to stop."""
         self._check(trainer, between_batches=batch_idx % trainer.accumulate_grad_batches == 0)
         self.batch, self.unchecked = batch, True
 
     def on_before_backward(self, trainer: pl.Trainer, pl_module: pl.LightningModule, loss: Tensor) -> None:
-        """Check the first loss of each batch, or on a GPU that of the batch before."""
+        """Check the first loss of each batch; on a GPU, that of the previous batch."""
         self.started = True
         if not self.unchecked:
             return
@@ -108,7 +108,7 @@ class TrainingGuard(pl.Callback):
         names = [name for name, one in pl_module.named_parameters() if not bool(one.isfinite().all())]
         if names and self.failure is None:
             self.failure = self._describe(trainer, pl_module, f"the weights {names[0]} are not finite")
-        if any_process(trainer, self.failure is not None):  # a single process may know of a bad loss
+        if any_process(trainer, self.failure is not None):  # perhaps only one process has seen a bad loss
             self._end(trainer)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -119,7 +119,7 @@ class TrainingGuard(pl.Callback):
     def on_exception(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException
     ) -> None:
-        """On a connection lost to a failed process, leave it to that process to say why it failed."""
+        """If the connection to a failed process is lost, let that process say why it failed."""
         if not (isinstance(exception, RuntimeError) and PEER_LOST.search(str(exception))):
             return
         for logger in trainer.loggers:
@@ -130,7 +130,7 @@ class TrainingGuard(pl.Callback):
         sys.exit(1)
 
     def _check_loss(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        """Check the loss that was sent last, once."""
+        """Check the loss that was sent last, unless it has been checked."""
         sent, self.sent = self.sent, None
         if sent is None or sent.is_finite:
             return

@@ -1,4 +1,4 @@
-"""What a logger does besides Lightning's metrics: settings, pictures, final results, one record for a run."""
+"""What a tracker adds to a Lightning logger: settings, pictures, final results and one record per run."""
 
 import re
 from abc import ABC, abstractmethod
@@ -15,15 +15,15 @@ from attention_lab.reading import read_regular
 from attention_lab.writing import write_atomically
 
 Charts = Mapping[str, Mapping[str, Sequence[str]]]
-"""`{category: {title: metrics}}`, the metrics of a chart as its lines."""
-_LONGEST_ID = 100  # bytes of a file with the id of a run
+"""`{category: {title: metrics}}`; each metric is a line of the chart."""
+_LONGEST_ID = 100  # largest size in bytes of a file with a run's id
 
 
 class RunTracker(Logger, ABC):
     """A logger that shows everything about a run: its settings, metrics, pictures and final results.
 
-    Lightning ends a logger after fitting and again after testing; a tracker keeps one record for both and
-    ends it in `close`.
+    Lightning finalizes a logger after fitting and again after testing; a tracker keeps one record for both
+    and ends it in `close`.
     """
 
     @abstractmethod
@@ -35,23 +35,23 @@ class RunTracker(Logger, ABC):
         Args:
             settings: plain values by their dotted path.
             metrics: names of the metrics by which runs are compared.
-            first: settings by which the run is told from others, the most important first.
+            first: settings that distinguish the run from others, the most important first.
         """
 
     @abstractmethod
     def log_picture(self, tag: str, picture: Image, step: int) -> None:
-        """Log a picture under a name that stays the same over the steps."""
+        """Log a picture under a name that is the same at all steps."""
 
     def log_charts(self, charts: Charts) -> None:
-        """Set up charts of several lines; nothing where the tracker's own pages do."""
+        """Set up charts with several lines; does nothing if the tracker's own pages suffice."""
 
     @abstractmethod
     def log_results(self, metrics: Mapping[str, float], step: int) -> None:
-        """Log the final metrics, including those that Lightning does not know."""
+        """Log the final metrics, including those that Lightning does not log."""
 
     @abstractmethod
     def continue_run(self) -> None:
-        """Append to the record that the run in this folder began before it was interrupted."""
+        """Append to the record that the run in this folder started before it was interrupted."""
 
     @abstractmethod
     def close(self) -> None:
@@ -69,12 +69,12 @@ def run_title(folder: Path) -> str:
 
 
 def save_run_id(path: Path, run_id: str) -> None:
-    """Keep the id that a tracker gave to a run, so that a resumed run appends to the same record."""
+    """Save the id that a tracker gave to a run, so that a resumed run appends to the same record."""
     write_atomically(path, f"{run_id}\n")
 
 
 def read_run_id(path: Path, pattern: str) -> str | None:
-    """The id of a run that `save_run_id` has kept; None if the file is missing or holds anything else."""
+    """The run id written by `save_run_id`; None if the file is missing or contains anything else."""
     with suppress(OSError, UnicodeDecodeError):
         found = read_regular(path, _LONGEST_ID).decode("ascii").strip()
         return found if re.fullmatch(pattern, found) else None

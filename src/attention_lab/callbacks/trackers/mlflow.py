@@ -1,4 +1,4 @@
-"""A run on MLflow."""
+"""Log a run to MLflow."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -13,12 +13,12 @@ from attention_lab.callbacks.trackers.base import RunTracker, read_run_id, run_t
 from attention_lab.errors import LabError
 
 RUN_ID = "mlflow_run_id.txt"
-"""In the run's folder: the id of its record."""
+"""The file in the run's folder with the id of its record."""
 DATABASE = "mlflow.db"
-"""In the run's folder, if no other place for the records is given."""
+"""The database in the run's folder, used if no other place for the records is given."""
 NOTE = "mlflow.note.content"
 """The tag that MLflow shows as a run's description."""
-_PROCESS_URI = os.environ.get("MLFLOW_TRACKING_URI")  # MLflow itself sets it for whatever runs later
+_PROCESS_URI = os.environ.get("MLFLOW_TRACKING_URI")  # read here, since MLflow sets it for later runs
 
 
 class MlflowTracker(MLFlowLogger, RunTracker):
@@ -30,7 +30,7 @@ class MlflowTracker(MLFlowLogger, RunTracker):
         tracking_uri: a server or a database that holds the records of many runs, such as
             `http://localhost:5000` or `sqlite:////data/mlflow.db`. None: the environment variable
             `MLFLOW_TRACKING_URI`, else `mlflow.db` in the run's folder.
-        tags: words to find the run by; each is a tag of the value "true".
+        tags: words to find the run by; each becomes a tag with the value "true".
         notes: a description.
 
     Raises:
@@ -68,7 +68,7 @@ class MlflowTracker(MLFlowLogger, RunTracker):
     def log_settings(
         self, settings: Mapping[str, Any], metrics: Sequence[str], first: Sequence[str] = ()
     ) -> None:
-        """Log the hyperparameters, and keep the id of the record."""
+        """Log the hyperparameters, and save the id of the record."""
         self.log_hyperparams(dict(settings))
         save_run_id(self.folder / RUN_ID, str(self.run_id))
 
@@ -87,4 +87,4 @@ class MlflowTracker(MLFlowLogger, RunTracker):
         self._run_id = read_run_id(self.folder / RUN_ID, "[0-9a-f]{32}")
 
     def close(self) -> None:
-        """Nothing: Lightning ends the record after each stage, and MLflow opens it again."""
+        """Do nothing: Lightning ends the record after each stage, and MLflow opens it again."""

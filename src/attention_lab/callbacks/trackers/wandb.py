@@ -1,4 +1,4 @@
-"""A run on Weights & Biases."""
+"""Log a run to Weights & Biases."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ from attention_lab.errors import LabError, first_line
 from attention_lab.writing import remove
 
 RUN_ID = "wandb_run_id.txt"
-"""In the run's folder: the id of its record."""
+"""The file in the run's folder with the id of its record."""
 
 
 class WandbTracker(WandbLogger, RunTracker):
@@ -61,7 +61,7 @@ class WandbTracker(WandbLogger, RunTracker):
             )
         except ModuleNotFoundError:
             raise LabError("logger=wandb needs packages of its own: pip install -e '.[loggers]'") from None
-        self._wandb_init.pop("anonymous", None)  # which wandb no longer knows
+        self._wandb_init.pop("anonymous", None)  # wandb no longer accepts it
         self.folder = Path(folder)
 
     @property
@@ -70,7 +70,7 @@ class WandbTracker(WandbLogger, RunTracker):
         """The `wandb.Run`; started on first use.
 
         Raises:
-            LabError: it cannot be started, for example because nobody is logged in.
+            LabError: it cannot be started, for example because the user is not logged in.
         """
         if self._experiment is not None:
             return self._experiment
@@ -110,7 +110,7 @@ class WandbTracker(WandbLogger, RunTracker):
 
     @rank_zero_only
     def finalize(self, status: str) -> None:
-        """End the record of a run that failed; another one stays open for the test."""
+        """End the record of a failed run; otherwise it stays open for the test."""
         if status == "failed":
             self._finish(1)
 
@@ -120,7 +120,7 @@ class WandbTracker(WandbLogger, RunTracker):
         self._finish(0)
 
     def _remove_links_out(self) -> None:
-        """Remove wandb's link to a log file elsewhere: a folder with such a link is not resumed in."""
+        """Remove wandb's link to a log file elsewhere: a folder with such a link cannot be resumed."""
         for link in self.folder.glob("wandb/*/logs/*.log"):
             if link.is_symlink():
                 remove(link)
@@ -129,4 +129,4 @@ class WandbTracker(WandbLogger, RunTracker):
         if self._experiment is not None:
             self._experiment.finish(exit_code=status)
             self._remove_links_out()
-            self._experiment = None  # the next run of a sweep in this process begins one of its own
+            self._experiment = None  # the next run of a sweep in this process starts its own record
