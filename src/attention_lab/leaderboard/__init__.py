@@ -1,1 +1,1 @@
-"""Settings compared over their seeds: ranking, significance, tables and plots."""
+"""Compare settings over their seeds: ranking, significance, tables and plots."""

@@ -1,4 +1,4 @@
-"""The leaderboard, after a sweep and as a stage that compares any runs. It needs no torch."""
+"""The leaderboard, printed after a sweep or by a stage that compares any runs. It needs no torch."""
 
 import re
 from collections.abc import Sequence
@@ -32,12 +32,12 @@ NAME = "leaderboard"
 
 
 def leaderboard(config: DictConfig) -> None:
-    """The stage: compare all runs in and below `run`, a folder, a pattern, or a list of them.
+    """Compare all runs in and below `run`: a folder, a pattern, or a list of them.
 
-    The files go into that folder, or into this job's own if several are given or `hydra.run.dir` is.
+    The files go into that folder, or into this job's own folder if several are given or `hydra.run.dir` is set.
 
     Raises:
-        LabError: `run` is not a folder, or there are no runs in it.
+        LabError: `run` is not a folder, or it contains no runs.
     """
     check_pictures_format(config)
     folders = given_folders(config)
@@ -63,11 +63,11 @@ def _given(given: Any) -> str:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Runs, compared.
+    """The result of comparing runs.
 
     Attributes:
         done: the runs with results.
-        sections: their tables, one for each data set.
+        sections: their tables, one per data set.
         failed: the runs without results.
     """
 
@@ -76,22 +76,22 @@ class Comparison:
     failed: Sequence[Failure]
 
     def failures(self, noun: str = "run") -> list[str]:
-        """A line for each reason why runs have no results."""
+        """One line for each reason why runs have no results."""
         return describe_failures(self.failed, len(self.done) + len(self.failed), noun)
 
 
 def compare_runs(jobs: Sequence[Job], view: View, folder: Path) -> Comparison:
     """Compare runs; those that differ only in their seed are one setting.
 
-    Runs on different data are not compared, nor runs that differ in `view.x` if it is an option.
+    Runs on different data are not compared. If `view.x` is an option, runs that differ in it are not either.
 
     Args:
         jobs: the runs.
         view: what to show of them.
-        folder: the folder to which the paths of failed runs are relative.
+        folder: the paths of failed runs are given relative to this folder.
 
     Raises:
-        LabError: no run has a metric that `view` names.
+        LabError: `view` names a metric that no run has.
     """
     done = [job for job in jobs if job.error is None]
     _check(done, view)
@@ -107,11 +107,11 @@ def compare_runs(jobs: Sequence[Job], view: View, folder: Path) -> Comparison:
 def write_leaderboard(folder: Path, jobs: Sequence[Job], view: View, kind: Format = "png") -> Comparison:
     """Print the leaderboard of some runs and write `leaderboard.csv`, `.md` and a picture of format `kind`.
 
-    If `view` has both axes, `comparison.png` is drawn too, or a `comparison_<data>.png` for each data set.
+    If `view` has both axes, `comparison.png` is drawn too, or one `comparison_<data>.png` per data set.
     Without any results, nothing is printed or written.
 
     Raises:
-        LabError: no run has a metric that `view` names, or the folder cannot be written to.
+        LabError: `view` names a metric that no run has, or the folder cannot be written to.
     """
     found = compare_runs(jobs, view, folder)
     if not found.done:
@@ -126,11 +126,11 @@ def write_leaderboard(folder: Path, jobs: Sequence[Job], view: View, kind: Forma
 
 
 def _by_data(jobs: Sequence[Job]) -> list[tuple[str, list[Job]]]:
-    """The runs grouped by the data they were tested on, with its name (empty if there is only one)."""
+    """Group the runs by the data they were tested on, with its name (empty if there is only one)."""
     tested = dict.fromkeys(key for job in jobs for key in job.options if key.startswith("data.test"))
     keys = ["data", *(key for key in tested if len({str(job.value(key)) for job in jobs}) > 1)]
     found = group_runs(jobs, keys)
-    # Leave out options that the data of these runs does not have.
+    # Leave out options that these runs' data does not have.
     names = [
         setting.describe(["data", *(key for key in keys if key in setting.jobs[0].options)])
         for setting in found
@@ -142,7 +142,7 @@ def _by_data(jobs: Sequence[Job]) -> list[tuple[str, list[Job]]]:
 
 
 def make_section(name: str, jobs: Sequence[Job], view: View) -> Section:
-    """The table of runs on the same data."""
+    """Make the table of runs on the same data."""
     metrics = _metrics(jobs, view)
     keys = [key for key in (view.group, view.x) if key is not None and key not in metrics]
     keys += [key for key in varied_options(jobs) if key not in keys]
@@ -157,7 +157,7 @@ def make_section(name: str, jobs: Sequence[Job], view: View) -> Section:
 
 
 def _metrics(jobs: Sequence[Job], view: View) -> list[str]:
-    """The metrics of the table, the one that is compared first; without those that no run has."""
+    """The metrics of the table that at least one run has, beginning with the one that is compared."""
     known = _known(jobs)
     if view.y in known:
         x = [view.x] if view.x is not None and ("/" in view.x or view.x in known) else []
@@ -173,7 +173,7 @@ def _known(jobs: Sequence[Job]) -> list[str]:
 
 
 def _check(jobs: Sequence[Job], view: View) -> None:
-    """Raise LabError for a metric that no run has; runs on data without it are compared by another."""
+    """Raise LabError if no run has a metric of the view; data sets without it use another one."""
     known = _known(jobs)
     for name in (view.y, view.x if view.x is not None and "/" in view.x else None):
         if jobs and name is not None and name not in known:
@@ -201,7 +201,7 @@ def _draw(
 
 
 def _plot_names(sections: Sequence[Section], kind: Format) -> list[str]:
-    """A file name for the plot of each section, with its data if there are several."""
+    """A file name for the plot of each section, which names its data if there are several sections."""
     if len(sections) == 1:
         return [f"comparison.{kind}"]
     names: list[str] = []
@@ -213,6 +213,6 @@ def _plot_names(sections: Sequence[Section], kind: Format) -> list[str]:
 
 
 def _short(path: Path, base: Path | None = None) -> str:
-    """The path relative to `base` (or the working directory) if it lies below."""
+    """The path relative to `base` (by default the working directory) if it lies below it."""
     here = (Path.cwd() if base is None else base).resolve()
     return str(path.resolve().relative_to(here) if path.resolve().is_relative_to(here) else path)

@@ -1,16 +1,16 @@
-"""Runs without results: each reason once, with the runs it holds for."""
+"""Runs without results: each reason once, with the runs it applies to."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from attention_lab.text_tables import markdown_code, printable
 
-_NAMED = 3  # most runs that a line names
+_NAMED = 3  # largest number of runs that a line names
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A run without results: how it ended, in a word, and why."""
+    """A run without results: how it ended, in one word, and why."""
 
     kind: str
     label: str
@@ -27,11 +27,11 @@ def _groups(failures: Sequence[Failure]) -> list[list[Failure]]:
 
 
 def describe_failures(failures: Sequence[Failure], total: int, noun: str = "run") -> list[str]:
-    """A line for each reason, such as "2 of 4 runs failed (seed=1, seed=2): no such file".
+    """One line for each reason, such as "2 of 4 runs failed (seed=1, seed=2): no such file".
 
     Args:
         failures: the runs without results.
-        total: the number of all runs.
+        total: the total number of runs.
         noun: what to call a run.
     """
     lines = []
@@ -44,7 +44,7 @@ def describe_failures(failures: Sequence[Failure], total: int, noun: str = "run"
 
 
 def list_failures(failures: Sequence[Failure]) -> str:
-    """The failures as a list in Markdown, with the folders of the runs."""
+    """The failures as a Markdown list, with the folders of the runs."""
     items = []
     for group in _groups(failures):
         items.append(f"- {len(group):,} {group[0].kind}: {markdown_code(group[0].reason)}")

@@ -1,4 +1,4 @@
-"""A line for each job of a sweep, and the leaderboard after all of them."""
+"""Print a line for each job of a sweep, and the leaderboard at the end."""
 
 import math
 import sys
@@ -37,10 +37,10 @@ class LeaderboardCallback(Callback):
 
     Jobs that differ only in their seed are one setting; for tables and pictures see
     `board.write_leaderboard`. A failed job does not stop the others; it is listed with its reason, and the
-    sweep ends with status 1. The reason of a failure is kept in the folder of the run, also outside sweeps.
+    sweep ends with status 1. The reason is also saved in the run's folder, inside and outside sweeps.
 
     Args:
-        view: the columns of the table and the axes of the picture: see `leaderboard.View`.
+        view: the columns of the table and the axes of the picture; see `leaderboard.view.View`.
     """
 
     def __init__(self, **view: Any) -> None:
@@ -53,7 +53,7 @@ class LeaderboardCallback(Callback):
         self.total = 0
 
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
-        """Remember which folders the run makes, for the case that it cannot start."""
+        """Remember which folders the run creates, in case it cannot start."""
         note_new_folders(Path(config.hydra.run.dir))
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
@@ -73,7 +73,7 @@ class LeaderboardCallback(Callback):
         print(f"Sweep: {config.hydra.sweep.dir}", flush=True)
 
     def on_job_start(self, config: DictConfig, *, task_function: TaskFunction, **kwargs: Any) -> None:
-        """Announce a job of a sweep; what an earlier one left in its folder goes."""
+        """Announce a job of a sweep, and remove the results of an earlier job from its folder."""
         if config.hydra.mode != RunMode.MULTIRUN:
             return
         folder = Path(config.hydra.runtime.output_dir)
@@ -85,15 +85,15 @@ class LeaderboardCallback(Callback):
         print(f"{int(config.hydra.job.num) + 1}{count}  {label}", end="  ", flush=True)
 
     def on_job_end(self, config: DictConfig, job_return: JobReturn, **kwargs: Any) -> None:
-        """Finish a job's line; record a failure in its folder and let the sweep continue."""
+        """Complete a job's line; record a failure in its folder and let the sweep continue."""
         folder = Path(config.hydra.runtime.output_dir)
         alone = config.hydra.mode != RunMode.MULTIRUN
         if job_return.status == JobStatus.FAILED:
             error = job_return._return_value
             if not alone:
-                # A sweeper stops at an exception, but takes NaN as the result of one bad job.
+                # A sweeper stops at an exception, but accepts NaN as the result of one bad job.
                 job_return.status, job_return.return_value = JobStatus.COMPLETED, math.nan
-            # A reason written by the job's own process says more than that it failed.
+            # If the job's own process wrote a reason, that one is more informative.
             if not read_failure(folder):
                 record_failure(folder, error, _error_line(error))
             if not alone:
@@ -119,14 +119,14 @@ class LeaderboardCallback(Callback):
 
 
 def _error_line(error: BaseException) -> str:
-    """The line of an expected error; empty for an unexpected one, whose traceback is kept."""
+    """The message of an expected error; empty for an unexpected one, whose traceback is saved."""
     if not isinstance(error, CompactHydraException):
         return ""
     return first_line(error).removeprefix("Error: ")
 
 
 def _counts(config: DictConfig) -> dict[str, int | None]:
-    """The number of values of each option of the sweep: 0 if it is open, None for a single value."""
+    """The number of values of each option of the sweep: 0 if it is unbounded, None if it is not swept."""
     params = OmegaConf.select(config, "hydra.sweeper.params") or {}
     given = [*(f"{key}={value}" for key, value in params.items()), *config.hydra.overrides.task]
     return sweep_sizes(parse_all(given, GlobalHydra.instance().config_loader()))

@@ -20,7 +20,7 @@ VERDICTS: Mapping[str, str] = {
 }
 COLOURS = ("#005EA2", "#569CD6", "#969CA4", "#C88200")
 """Colours of the verdicts."""
-_MOST = 40  # rows of a panel; a picture has at most three times as many
+_MOST = 40  # most rows of a panel; a picture has at most three times as many
 _MOST_TICKS = 12
 
 
@@ -31,7 +31,7 @@ def draw_board(title: str, sections: Sequence[Section], kind: Format = "png") ->
 
 
 def board_panels(sections: Sequence[Section]) -> tuple[list[Dots], str]:
-    """A panel for each block, as many as fit a picture, and the note above them."""
+    """One panel per block, as many as fit in a picture, and the note above them."""
     panels: list[Dots] = []
     left = 3 * _MOST
     blocks = [(section, block) for section in sections for block in section.blocks]
@@ -75,7 +75,7 @@ def draw_axes(
     group: str | None = None,
     kind: Format = "png",
 ) -> bytes:
-    """`comparison.png`, or of another format: y against x."""
+    """`comparison.png`, or the same in another format: y against x."""
     panel, note = axes_panel(settings, x, y, size=size, group=group)
     return plot_file([panel], kind, title=title, note=note)
 
@@ -83,9 +83,9 @@ def draw_axes(
 def axes_panel(
     settings: Sequence[Setting], x: str, y: str, *, size: str | None = None, group: str | None = None
 ) -> tuple[Lines | Bubbles, str]:
-    """Lines over an option or bubbles over a metric, and the note above them.
+    """Lines if x is an option, bubbles if it is a metric; and the note above the plot.
 
-    Bubbles of one group are joined if settings differ in other options too, such as the length.
+    The bubbles of a group are joined if settings also differ in other options, such as the length.
     """
     bubbles = x not in settings[0].options
     joined = bubbles and group in settings[0].options and len(settings[0].options) > 1
@@ -118,7 +118,7 @@ def axes_panel(
 
 
 def _lines(lines: Mapping[str, Sequence[Setting]], x: str, y: str) -> Lines:
-    """Numbers on an axis, logarithmic if they span a factor of ten; other values side by side."""
+    """Lines over an axis of numbers, logarithmic if they span a factor of ten, or of equidistant values."""
     values = {setting.options[x] for setting in chain.from_iterable(lines.values())}
     numeric = all(isinstance(value, Real) and not isinstance(value, bool) for value in values)
     series = []

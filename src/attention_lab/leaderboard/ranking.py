@@ -16,17 +16,17 @@ from attention_lab.runs.test_predictions import TestPredictions, read_test_predi
 from attention_lab.text_tables import metric_name, number
 
 Verdict = Literal["best", "tied", "worse", "open"]
-"""A setting compared with the best: `tied` is not distinguishable from it, `open` cannot be compared."""
-_NAMED = 5  # most seeds that are named
+"""How a setting compares with the best: `tied` if not distinguishable from it, `open` if not comparable."""
+_NAMED = 5  # largest number of seeds that are named
 
 
 class Shared(NamedTuple):
-    """The seeds that a setting and the best have both, where one of them has others too.
+    """The seeds that a setting has in common with the best, if they are not all seeds of both.
 
     Attributes:
         seeds: the shared seeds.
-        mean: the mean of the setting over them.
-        best: the mean of the best over them.
+        mean: the setting's mean over them.
+        best: the best setting's mean over them.
     """
 
     seeds: Sequence[str]
@@ -47,9 +47,9 @@ class Ranked:
     Attributes:
         setting: the setting.
         verdict: the comparison with the best of its block.
-        versus: its difference from the best; None for the best itself, and if they cannot be compared.
+        versus: its difference from the best; None for the best itself, or if they cannot be compared.
         p: p-value of the difference times the number of comparisons; see `rank`.
-        why: why it could not be compared.
+        why: why the two could not be compared.
         shared: the seeds that were compared, if they are not all seeds of both.
     """
 
@@ -63,7 +63,7 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Block:
-    """Settings that are compared with one another: those that share `options`."""
+    """Settings that share `options` and are compared with one another."""
 
     options: Mapping[str, Any]
     metric: str
@@ -72,17 +72,17 @@ class Block:
 
     @cached_property
     def keys(self) -> list[str]:
-        """The options that tell its settings apart."""
+        """The options in which its settings differ."""
         return distinguishing_options([row.setting for row in self.rows])
 
     def name(self, row: Ranked) -> str:
-        """A setting by the options that distinguish it; if that is only one, by its value."""
+        """A short name for a setting: its distinguishing options; if there is only one, just its value."""
         if len(self.keys) == 1:
             return format_value(row.setting.options[self.keys[0]])
         return self.describe(row)
 
     def describe(self, row: Ranked) -> str:
-        """A setting by the options that distinguish it, as on the command line."""
+        """A setting's distinguishing options, as on the command line."""
         return row.setting.describe(self.keys)
 
     def named(self, verdict: Verdict) -> list[Ranked]:
@@ -93,11 +93,11 @@ class Block:
 def rank(settings: Sequence[Setting], metric: str, largest: bool, options: Mapping[str, Any]) -> Block:
     """Order the settings by their mean and compare each with the best one, paired over common seeds.
 
-    The best is the one with the best mean. Each of the other k settings is compared with it by `compare`, and
-    its p is multiplied by k (Bonferroni). Those below 0.05 are worse. The others, including the best, contain
-    the truly best setting with a probability of at least 95%, although the data chose the one that all were
-    compared with: to be excluded, the true best would have to come out worse in one of its k comparisons
-    (multiple comparisons with the best: Hsu 1981, "Simultaneous
+    The best setting is the one with the best mean. Each of the other k settings is compared with it by
+    `compare`, and its p is multiplied by k (Bonferroni). Those with a p below 0.05 are worse. The others,
+    including the best, contain the truly best setting with a probability of at least 95%. This holds although
+    the data chose the setting that all are compared with: to be excluded, the true best would have to come
+    out worse in one of its k comparisons (multiple comparisons with the best: Hsu 1981, "Simultaneous
     confidence intervals for all distances from the 'best'", 1984, "Constrained simultaneous confidence
     intervals for multiple comparisons with the best").
 
@@ -107,8 +107,8 @@ def rank(settings: Sequence[Setting], metric: str, largest: bool, options: Mappi
     Args:
         settings: the settings.
         metric: the metric to compare.
-        largest: whether more is better.
-        options: the options that they share.
+        largest: whether higher is better.
+        options: the options that the settings share.
     """
     means = {id(setting): _mean(setting, metric) for setting in settings}
     ordered = sorted(settings, key=lambda setting: _sort_key(means[id(setting)], largest))
@@ -160,7 +160,7 @@ def _compare_with_best(
 
 
 def _rates(jobs: Sequence[Job], drawn: Mapping[int, Array]) -> Array:
-    """The mean rate of the runs with one seed, on each resample."""
+    """The mean rate of runs with the same seed, on each resample."""
     rates: Array = np.mean([drawn[id(job)] for job in jobs], axis=0)
     return rates
 
@@ -196,7 +196,7 @@ def _sort_key(mean: float, largest: bool) -> float:
 
 
 def summarize(block: Block) -> list[str]:
-    """The result of a block, a line for each statement."""
+    """The result of a block, one line per statement."""
     where = " ".join(f"{key}={format_value(value)}" for key, value in block.options.items())
     return [f"{where}: {line}".removeprefix(": ") for line in _statements(block)]
 

@@ -1,4 +1,4 @@
-"""Group runs into settings: the options that tell them apart, and their metrics over the seeds."""
+"""Group runs into settings: the options in which they differ, and their metrics over the seeds."""
 
 import math
 import re
@@ -12,17 +12,17 @@ from attention_lab.runs.results import is_interval_end
 from attention_lab.runs.run_folder import Job
 
 HEAD = re.compile(r"\bhead[ _]?\d+$")
-"""The end of the name of a metric of a single head."""
+"""How the name of a single head's metric ends."""
 COSTS = ("parameters", "fit/steps_per_second", "fit/peak_memory_mb")
-"""Costs of training, shown next to any result."""
+"""Costs of training, shown beside every result."""
 HIGHER_IS_BETTER = ("accuracy", "mass", "monotonicity", "per_second", "bleu", "chrf")
-"""Endings of the names of metrics for which higher is better; for all others lower is."""
+"""Name endings of metrics for which higher is better; for all others, lower is better."""
 BOUNDS = {
     **dict.fromkeys(("accuracy", "sequence_error_rate"), (0.0, 1.0)),
     **dict.fromkeys(("token_error_rate", "mse", "seconds", "per_second", "memory_mb"), (0.0, math.inf)),
     "perplexity": (1.0, math.inf),
 }
-"""Endings of the names of metrics, and their ranges. Edits can outnumber the symbols of a reference."""
+"""Ranges of metrics, by name ending. Edits can outnumber a reference's symbols, so a rate may exceed 1."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Setting:
         return found
 
     def values(self, metric: str) -> dict[str, float]:
-        """The mean of a metric for each seed: a seed that ran twice counts once."""
+        """The mean of a metric for each seed, so that a seed that ran twice counts once."""
         return {
             seed: math.fsum(job.metrics[metric] for job in jobs) / len(jobs)
             for seed, jobs in self.by_seed(metric).items()
@@ -80,10 +80,10 @@ def bounds(metric: str) -> tuple[float, float]:
 
 
 def varied_options(jobs: Sequence[Job]) -> list[str]:
-    """The options apart from the seed in which the runs differ, as few as tell them all apart.
+    """The options other than the seed that distinguish the runs, no more than needed.
 
-    Options given on the command line come first; then, if runs that share all of these still differ, groups
-    and other options of their configurations.
+    Options given on the command line come first. If runs that agree in all of these still differ, groups and
+    other options of their configurations follow.
     """
     given = dict.fromkeys(key for job in jobs for key in job.overrides)
     keys = [key for key in given if key != SEED and len({_given_value(job, key) for job in jobs}) > 1]
@@ -102,7 +102,7 @@ def format_value(value: Any) -> str:
 
 
 def distinguishing_options(found: Sequence[Setting]) -> list[str]:
-    """All options in which the settings differ: to name fewer would suggest that the others are the same."""
+    """All options in which the settings differ; naming fewer would suggest that the others are the same."""
     options = found[0].options if found else ()
     return [key for key in options if len({format_value(setting.options[key]) for setting in found}) > 1]
 
@@ -123,7 +123,7 @@ def group_runs(jobs: Sequence[Job], keys: Sequence[str]) -> list[Setting]:
 def headlines(jobs: Sequence[Job], most: int = 4) -> list[str]:
     """The test metrics by which jobs are compared, the monitored one first; without a test, any metrics.
 
-    Those of single heads are left out.
+    Metrics of single heads are left out.
     """
     known = sorted({name for job in jobs for name in job.metrics})
     tested = [name for name in known if name.startswith("test/")]

@@ -1,4 +1,4 @@
-"""Intervals of means over seeds, and whether one setting is worse than another. It needs no torch."""
+"""Confidence intervals of means over seeds, and tests whether one setting is worse. It needs no torch."""
 
 import math
 import statistics
@@ -11,7 +11,7 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 RESAMPLES = 10_000
 LEVEL = 0.95
-CHUNK = 2_000_000  # numbers in memory at a time
+CHUNK = 2_000_000  # numbers held in memory at a time
 
 
 class Estimate(NamedTuple):
@@ -28,7 +28,7 @@ class Estimate(NamedTuple):
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """The estimate from at least one value; NaN if one of them is."""
+    """The estimate from one or more values; NaN if any of them is not finite."""
     from scipy.special import stdtrit
 
     if not all(map(math.isfinite, values)):
@@ -46,7 +46,7 @@ class Difference(NamedTuple):
     Attributes:
         n: number of seeds.
         mean: mean difference.
-        low: lower end of its 95% interval; NaN if the data do not suffice for one.
+        low: lower end of its 95% interval; NaN if there is too little data for one.
         high: upper end.
         p: two-sided p-value of no difference; see `compare`.
         examples: whether the test examples were resampled too.
@@ -63,25 +63,26 @@ class Difference(NamedTuple):
 def compare(differences: Sequence[float], resampled: Array | None = None, *, seed: int = 0) -> Difference:
     r"""The mean of paired differences, one for each seed, with its 95% interval and p.
 
-    A seed fixes initial weights, order and dropout as far as two settings share these, so that the common
-    effect of a seed cancels in the difference :math:`d_s`. Let :math:`\bar d` be the mean of the differences
-    over n seeds and :math:`s` their standard deviation.
+    A seed fixes initial weights, order and dropout, as far as two settings share these, so its common effect
+    cancels in the difference :math:`d_s`. Let :math:`\bar d` be the mean of the differences over n seeds and
+    :math:`s` their standard deviation.
 
-    Without `resampled` this is Student's paired t test: :math:`\bar d \pm t_{0.975,\,n-1}\, s / \sqrt n`. It
+    Without `resampled`, this is Student's paired t test: :math:`\bar d \pm t_{0.975,\,n-1}\, s / \sqrt n`. It
     predicts other seeds on the same test examples. A difference that is the same for every seed is taken as
     certain.
 
-    With `resampled`, the values of :math:`\bar d` on other test examples as `resample` draws them (the paired
-    bootstrap of Koehn 2004, "Statistical significance tests for machine translation evaluation", W04-3250),
-    it predicts other seeds *and* other examples. To each resample r, a draw of the effect of other seeds is
-    added:
+    `resampled` holds the values of :math:`\bar d` on other test examples, drawn by `resample` (the paired
+    bootstrap of Koehn 2004, "Statistical significance tests for machine translation evaluation", W04-3250).
+    With it, the result predicts other seeds *and* other examples. A draw of the effect of other seeds is
+    added to each resample r:
 
     .. math:: \theta_r = \bar d_r + t_r\, s / \sqrt n, \qquad t_r \sim \text{Student}_{n-1}
 
     The interval's ends are the quantiles 0.025 and 0.975 of :math:`\theta`, and p is twice the smaller of the
-    shares of resamples on either side of zero. Seeds are not drawn with replacement as the examples are: with
-    three seeds, that would give two thirds of their variance, and normal rather than Student's quantiles.
-    With one seed there is no second term: the result is Koehn's and holds only for these two trained models.
+    shares of resamples on either side of zero. Unlike the examples, seeds are not drawn with replacement:
+    with three seeds, that would give two thirds of their variance, and normal rather than Student's
+    quantiles. With one seed, there is no second term: the result is Koehn's and holds only for these two
+    trained models.
 
     Args:
         differences: one for each seed.
@@ -113,7 +114,7 @@ def compare(differences: Sequence[float], resampled: Array | None = None, *, see
 def resample(
     numerators: npt.NDArray[Any], denominators: npt.NDArray[Any], *, resamples: int = RESAMPLES, seed: int = 0
 ) -> Array:
-    r"""The error rates of several runs on resampled test examples, the same ones for all of them.
+    r"""The error rates of several runs on resampled test examples, which are the same for all runs.
 
     .. math:: r^*_m = \frac{\sum_i c_i a_{mi}}{\sum_i c_i b_{mi}}, \qquad
         c \sim \mathrm{Multinomial}(N; \tfrac1N, \dots, \tfrac1N)
@@ -121,8 +122,8 @@ def resample(
     Because c is shared, the difference of two columns is that of two runs on one test set (Koehn 2004).
 
     Args:
-        numerators: `[runs, N]`, each run's errors on each example, such as its edits.
-        denominators: `[runs, N]`, the possible errors, such as the length of its reference.
+        numerators: `[runs, N]`, each run's errors on each example, such as its number of edits.
+        denominators: `[runs, N]`, what they are divided by, such as the length of the reference.
         resamples: number of times that N examples are drawn with replacement.
         seed: seed of the draws.
 

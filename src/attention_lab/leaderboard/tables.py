@@ -1,4 +1,4 @@
-"""A comparison as a table on the console, in Markdown and in CSV, whatever characters names contain."""
+"""A comparison as a table on the console, in Markdown and in CSV; names may contain any characters."""
 
 import math
 import os
@@ -34,9 +34,9 @@ TWO_SEEDS = "Intervals from two seeds are wide: add seeds, as in seed=1,2,3,4,5.
 COUNTS = ("parameters", "fit/steps")
 """Metrics that are counts."""
 INTERVAL = "95% interval"
-"""The column of the interval of the mean, behind that of the mean."""
+"""The column of the mean's interval, after that of the mean."""
 _WIDEST = 400
-"""Most characters of a line of a table in a file."""
+"""Maximum number of characters in a line of a table in a file."""
 _COMPARED = 5
 """Columns after the options that even the narrowest console shows; a wider one shows more."""
 
@@ -66,12 +66,12 @@ class Section:
 
     @property
     def count(self) -> str:
-        """The number of runs, with the word."""
+        """The number of runs, followed by the word."""
         return count_runs(sum(len(row.setting.jobs) for row in self.rows))
 
     @property
     def summaries(self) -> list[str]:
-        """The result of each block with more than one setting, and a hint where they have few seeds."""
+        """The result of each block with more than one setting, and a hint if there are only two seeds."""
         found = [line for block in self.blocks if len(block.rows) > 1 for line in summarize(block)]
         few = any(row.versus is not None and row.versus.n == 2 for row in self.rows)
         return [*found, TWO_SEEDS] if few else found
@@ -84,12 +84,12 @@ class Section:
 
 
 def count_runs(runs: int) -> str:
-    """A number of runs, with the word."""
+    """A number of runs, followed by the word."""
     return f"{runs:,} run" if runs == 1 else f"{runs:,} runs"
 
 
 def or_nan(found: Estimate | None) -> Estimate:
-    """The estimate, or one from no values if there is none."""
+    """The estimate; if there is none, an estimate from no values."""
     return Estimate(0, math.nan, math.nan, math.nan) if found is None else found
 
 
@@ -146,7 +146,7 @@ def _against(row: Ranked, mean: float) -> tuple[str, str]:
 def print_leaderboard(title: str, sections: Sequence[Section]) -> None:
     """Print the tables with as many columns as fit, the names of the others, and the summaries."""
     terminal = Console()
-    # A file has no width, unless the user gave one.
+    # A file has no width, unless the user sets COLUMNS.
     console = (
         terminal
         if terminal.is_terminal or os.environ.get("COLUMNS", "").isdigit()
@@ -196,16 +196,16 @@ def to_markdown(
         parts.append(section.note)
     if failed:
         parts.append(f"Without results:\n\n{list_failures(failed)}")
-    # Markdown shows no PDF: a link leads to it.
+    # Markdown cannot show a PDF, so link to it.
     shown = ["" if picture.endswith(".pdf") else "!" for picture in pictures]
     parts += [f"{sign}[{markdown_text(title)}]({one})" for sign, one in zip(shown, pictures, strict=True)]
     return "\n\n".join(parts) + "\n"
 
 
 def to_csv(sections: Sequence[Section]) -> str:
-    """A line for each setting: its options, n, and the mean, sd and interval of each metric.
+    """One line per setting: its options, n, and the mean, sd and interval of each metric.
 
-    Then the metric compared, its difference from the best with its interval, p and the verdict.
+    The last columns are the compared metric, the difference from the best with its interval, p and verdict.
     """
     keys = list(dict.fromkeys(key for section in sections for key in section.keys))
     metrics = list(dict.fromkeys(metric for section in sections for metric in section.metrics))

@@ -22,11 +22,11 @@ class View:
 
     Attributes:
         x: the x axis of `comparison.png`: an option or a group for lines, a metric for bubbles.
-        y: the metric to compare; the first headline metric if not given, or if the runs lack it.
-        group: an option or a group with a line or a series of bubbles for each value.
+        y: the metric to compare; by default, or if the runs lack it, the first headline metric.
+        group: an option or a group; each of its values has its own line or series of bubbles.
         size: the metric shown by a bubble's area.
-        also: further metrics for the table.
-        title: title of table and pictures.
+        also: additional metrics for the table.
+        title: title of the table and the pictures.
     """
 
     x: str | None = None
@@ -38,7 +38,7 @@ class View:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Self:
-        """The view that the options of `hydra.callbacks.comparison` describe.
+        """Make the view from the options of `hydra.callbacks.comparison`.
 
         Raises:
             LabError: an option is unknown.
@@ -51,7 +51,7 @@ class View:
 
 
 def choose_view(folders: Sequence[Path]) -> View:
-    """The view of the command line or, if it has none, of the sweep whose folder alone is given."""
+    """The view given on the command line; if there is none and one sweep's folder is given, its view."""
     given = View.of(HydraConfig.get().callbacks.get("comparison") or {})
     if given != View() or len(folders) != 1:
         return given

@@ -1,4 +1,4 @@
-"""Attention where people work: `show` gives a view for notebooks, files and papers."""
+"""Show attention in notebooks, files and papers, with `show`."""
 
 from attention_lab.notebook.showing import show
 from attention_lab.notebook.view import View

@@ -1,4 +1,4 @@
-"""Labels for the rows and columns of any attention: by its size, and by its name if that leaves a choice."""
+"""Match labels to the rows and columns of any attention, by its size and, if that is ambiguous, its name."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -17,9 +17,9 @@ class Labels(NamedTuple):
     """The labels of one example.
 
     Attributes:
-        queries: of what asks: the target of an encoder-decoder, or all positions; None if unknown.
-        keys: of what is read; None for the same as the queries.
-        strict: whether an attention of other sizes is an error; where not, its rows or columns are numbered.
+        queries: labels of the queries: the target of an encoder-decoder, or all positions; None if unknown.
+        keys: labels of the keys; None if they are the same as the queries'.
+        strict: whether an attention of another size is an error; if not, its rows or columns are numbered.
     """
 
     queries: Side | None
@@ -28,7 +28,7 @@ class Labels(NamedTuple):
 
 
 def padded(examples: Sequence[Labels]) -> list[Labels]:
-    """The labels of several examples, all as long as the longest."""
+    """The labels of several examples, padded to the length of the longest."""
 
     def longest(sides: Sequence[Side | None]) -> int:
         return max((len(side) for side in sides if side is not None), default=0)
@@ -42,10 +42,10 @@ def padded(examples: Sequence[Labels]) -> list[Labels]:
 
 
 def as_labels(given: Any, name: str) -> Side | None:
-    """The labels as texts.
+    """Convert labels to texts.
 
     Raises:
-        ValueError: they are no list.
+        ValueError: they are not a list.
     """
     if given is None:
         return None
@@ -59,20 +59,20 @@ def as_labels(given: Any, name: str) -> Side | None:
 
 
 def as_text(labels: Labels) -> str:
-    """What is read, as a text: the signs of subwords stand for what they mean."""
+    """The input as text, with subwords joined and their marks removed."""
     side = labels.keys if labels.keys is not None else labels.queries
     text = " ".join(label for label in side or () if label is not None)
     return re.sub(r" ?[Ġ▁]", " ", text.replace(" ##", "")).strip()
 
 
 def labels_of(module: str, rows: int, columns: int, labels: Labels) -> tuple[Side, Side]:
-    """Labels of the rows and columns of an attention.
+    """Choose labels for the rows and columns of an attention.
 
-    Where the queries' and keys' labels are equally many, the module's name decides: cross attention has both,
-    an encoder the keys twice, anything else that is square the queries.
+    If there are as many labels of queries as of keys, the module's name decides: an encoder gets the keys'
+    labels on both sides, a decoder the queries', and any other module, such as cross attention, both.
 
     Raises:
-        ValueError: a side has another size than any of the labels.
+        ValueError: no labels match the size of a side.
     """
     queries, keys, strict = labels
     both = queries is not None and keys is not None
@@ -100,5 +100,5 @@ def _side(module: str, side: str, size: int, candidates: Sequence[Side | None], 
 
 
 def for_module(given: Any, module: str) -> Any:
-    """What is given for one attention: the module's own where a mapping is given."""
+    """The value for one module, if a mapping by module name is given; otherwise the value itself."""
     return given.get(module) if isinstance(given, Mapping) else given

@@ -1,4 +1,4 @@
-"""The attention of a model on given inputs: run once, in evaluation mode, without gradients."""
+"""Record the attention of a model on given inputs: one run in evaluation mode, without gradients."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,15 +20,15 @@ def record_model(
     heads: Sequence[int] | None = None,
     tokenizer: Any = None,
 ) -> tuple[Recording, list[Labels]]:
-    """The weights of each attention, and the labels of each example.
+    """Run a model and return the weights of each attention and the labels of each example.
 
     Args:
         model: any module.
-        inputs: what it is called with: a mapping of keyword arguments, a tuple of positional ones, or one.
-        labels: of the positions, where inputs do not say them.
-        names: modules to record.
-        heads: heads to record.
-        tokenizer: with `convert_ids_to_tokens`, where inputs have numbers of tokens alone.
+        inputs: its arguments: a mapping of keyword arguments, a tuple of positional ones, or a single one.
+        labels: labels of the positions, if the inputs do not provide them.
+        names: modules to record; all by default.
+        heads: heads to record; all by default.
+        tokenizer: an object with `convert_ids_to_tokens`, needed if the inputs contain only token ids.
 
     Raises:
         ValueError: there are no inputs, or they are texts.
@@ -60,7 +60,7 @@ def record_model(
 
 
 def _tokens(inputs: Any, named: Mapping[str, Any], targets: Sequence[str], tokenizer: Any) -> list[Labels]:
-    """The tokens of each example: the source's, and the target's where there is one."""
+    """The tokens of each example: those of the source and, if there is one, of the target."""
     source, target = _ids(named, _SOURCE), _ids(named, *targets)
     count = len(source or target or [])
     if not count:
@@ -79,21 +79,21 @@ def _tokens(inputs: Any, named: Mapping[str, Any], targets: Sequence[str], token
 
 
 def _ids(named: Mapping[str, Any], *names: str) -> list[list[int]] | None:
-    """The numbers of the tokens `[B, L]` under the first of some names."""
+    """The token ids `[B, L]` under the first of these names that exists."""
     found = (named.get(name) for name in names)
     ids = next((one for one in found if isinstance(one, torch.Tensor) and one.dim() == 2), None)
     return None if ids is None or ids.is_floating_point() else ids.tolist()
 
 
 def _named(inputs: Any, number: int, ids: list[int], tokenizer: Any) -> Side:
-    """The tokens that the tokenizer made, those that it makes of numbers, or the numbers."""
+    """The tokens recorded in the inputs, else the ids converted by the tokenizer, else the ids."""
     if getattr(inputs, "is_fast", False) and callable(getattr(inputs, "tokens", None)):
         return list(inputs.tokens(number))
     return _convert(ids, tokenizer)
 
 
 def _convert(ids: list[int], tokenizer: Any) -> Side:
-    """The tokens of numbers; those below 0, as in labels, are padding."""
+    """Convert ids to tokens; negative ids, as in labels, are padding."""
     tokens = ids if tokenizer is None else tokenizer.convert_ids_to_tokens([max(0, one) for one in ids])
     return [str(token) if number >= 0 else None for token, number in zip(tokens, ids, strict=True)]
 

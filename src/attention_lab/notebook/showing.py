@@ -1,4 +1,4 @@
-"""`show`: from weights, recordings and models to a view."""
+"""`show`: make a view of weights, recordings or models."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -33,9 +33,9 @@ def show(
     theme: Theme = "auto",
     height: int | None = None,
 ) -> View:
-    """Show attention weights: as the last expression of a notebook's cell, or saved as a file.
+    """Show attention weights, as the last expression of a notebook cell or in a file.
 
-    The view is the one of the Attention tab. It runs in a sandbox, and loads nothing.
+    The view is that of the Attention tab. It runs in a sandbox and loads nothing.
 
     Example:
         attention_lab.show(weights, ["the", "cat"], ["die", "Katze"])  # [heads, queries, keys]
@@ -46,28 +46,28 @@ def show(
         attention_lab.show(attention_lab.load("best.ckpt"), ["attention"])
 
     Args:
-        attention: weights `[Q, K]`, `[H, Q, K]` or `[B, H, Q, K]` as tensor, array or list; a recording or
-            mapping of them by module name; a mapping of such mappings by run, to compare; or a model, which
-            is then run.
-        queries: a label for each row, or such a list for each of the B examples, None in place of padding.
-            For a model, its inputs: what its tokenizer returns, a mapping of keyword arguments, a tensor, or
-            the texts that a model of `attention_lab.load` takes.
-        keys: a label for each column; the queries' labels by default. Modules of an encoder-decoder take
-            those of their size, source (keys) or target (queries).
-        mask: bool, broadcastable to the weights, or a mapping of them by module name; True = attended.
-            Recordings bring their own.
-        gold: `[Q]` or `[Q, G]` the right keys of each query, -1 for none; they are outlined.
+        attention: weights `[Q, K]`, `[H, Q, K]` or `[B, H, Q, K]` as a tensor, array or list; a recording or
+            mapping of weights by module name; a mapping of such mappings by run, to compare runs; or a model,
+            which `show` then runs.
+        queries: a label for each row, or one such list for each of the B examples, with None for padding.
+            For a model, its inputs: the output of its tokenizer, a mapping of keyword arguments, a tensor, or
+            texts for a model from `attention_lab.load`.
+        keys: a label for each column; the queries' labels by default. In an encoder-decoder, each module uses
+            the labels that match its size: the source's (keys) or the target's (queries).
+        mask: bool, broadcastable to the weights, or a mapping of masks by module name; True = attended.
+            Recordings contain their own.
+        gold: `[Q]` or `[Q, G]`, the correct keys of each query, -1 for none; they are outlined.
         input: the example as text.
-        output: what the model made of it.
+        output: the model's output for it.
         names: modules to show; all by default.
         heads: heads to show, counted from 0; all by default.
-        tokenizer: of transformers, where the inputs do not say their tokens themselves.
-        title: of the page.
-        theme: "light", "dark", or as the system has it.
-        height: pixels of the view in a notebook; by default as the weights need it.
+        tokenizer: a transformers tokenizer, needed if the inputs do not include their tokens.
+        title: title of the page.
+        theme: "light", "dark", or "auto" to follow the system.
+        height: height of the view in a notebook, in pixels; by default as much as the weights need.
 
     Raises:
-        ValueError: shapes or labels that do not fit each other, or nothing to show.
+        ValueError: shapes or labels do not fit each other, or there is nothing to show.
     """
     options = {"mask": mask, "gold": gold, "input": input, "output": output, "heads": heads}
     if callable(getattr(attention, "observe", None)):
@@ -93,7 +93,7 @@ def _is_model(value: Any) -> bool:
 
 
 def _by_run(attention: Any) -> dict[str, Mapping[str, Any]]:
-    """Weights by module name of each run."""
+    """The weights by module name, for each run."""
     if not isinstance(attention, Mapping):
         return {"": {"": attention}}
     if attention and all(isinstance(value, Mapping) for value in attention.values()):
@@ -102,7 +102,7 @@ def _by_run(attention: Any) -> dict[str, Mapping[str, Any]]:
 
 
 def _examples(queries: Any, keys: Any) -> list[Labels]:
-    """The labels of each example; one entry stands for all."""
+    """The labels of each example; a single entry applies to all."""
     several = [_nested(queries), _nested(keys)]
     if not any(several):
         return [Labels(as_labels(queries, "queries"), as_labels(keys, "keys"))]
@@ -120,7 +120,7 @@ def _examples(queries: Any, keys: Any) -> list[Labels]:
 
 
 def _nested(labels: Any) -> bool:
-    """Whether there is a list of labels for each example."""
+    """Whether the labels are lists, one for each example."""
     return (
         isinstance(labels, Sequence)
         and not isinstance(labels, str)
@@ -141,7 +141,7 @@ def records_of(
     heads: Sequence[int] | None,
     numbers: Sequence[int] | None = None,
 ) -> dict[str, AttentionRecord]:
-    """The records of each example and module, by tag; `numbers` are of heads that were chosen before."""
+    """The records of each example and module, by tag; `numbers` are the heads if they were chosen before."""
     missing = [name for name in names or () if name not in weights]
     if missing:
         known = ", ".join(map(repr, weights)) or "none"
@@ -180,7 +180,7 @@ def _mask(weights: Mapping[str, Any], module: str, mask: Any) -> Any:
 
 
 def _four(given: Any, name: str) -> npt.NDArray[np.float32]:
-    """The weights with dimensions of examples and heads."""
+    """The weights with four dimensions: examples, heads, queries and keys."""
     values = array(given, np.float32, name)
     if values.ndim not in (2, 3, 4) or 0 in values.shape:
         raise ValueError(f"{name} are [Q, K], [H, Q, K] or [B, H, Q, K], not of shape {values.shape}")
@@ -200,7 +200,7 @@ class _Part:
         self.weights, self.mask, self.module, self.heads = weights, mask, module, heads
 
     def chosen(self, heads: Sequence[int] | None) -> "_Part":
-        """Of some heads alone."""
+        """The same for some of the heads."""
         if heads is None:
             return self
         count = len(self.weights)
@@ -213,7 +213,7 @@ class _Part:
         return _Part(self.weights[chosen], mask, self.module, chosen)
 
     def record(self, labels: Labels, *, gold: Any, texts: tuple[str, str]) -> AttentionRecord:
-        """With its labels, and without padding."""
+        """Make the record, with labels and without padding."""
         _, size, width = self.weights.shape
         queries, keys = labels_of(self.module, size, width, labels)
         rows, columns = _kept(queries), _kept(keys)
@@ -240,7 +240,7 @@ def _kept(side: Side) -> npt.NDArray[np.int64]:
 
 
 def _observed(model: Any, inputs: Any) -> dict[str, AttentionRecord]:
-    """The records of a model that observes by itself, as those of `attention_lab.load` do."""
+    """The records of a model that has its own `observe`, such as one from `attention_lab.load`."""
     return {
         f"example {number}/{_tag(readable(record.module))}": record
         for number, observation in enumerate(model.observe(inputs), start=1)

@@ -1,4 +1,4 @@
-"""Attention maps as SVG: text is text, and cells are vectors as long as there are not too many."""
+"""Attention maps as SVG: text stays text, and cells are vectors unless there are too many."""
 
 from base64 import b64encode
 from collections.abc import Sequence
@@ -13,10 +13,10 @@ from attention_lab.viz.canvas import GOLD, INK, PALETTE, SHADES
 from attention_lab.viz.cells import cell_pixels, shades
 
 CELLS = 40_000
-"""Most cells of a map that are drawn as vectors; a map of more is a picture within the file."""
+"""A map with at most this many cells is drawn as vectors; a larger one is an embedded picture."""
 _SIDE = 420  # pixels of a map at most
 _TEXT, _GAP, _LABEL, _TITLE = 11, 30, 7, 26  # size of text, pixels between maps, of a letter, above a map
-_LONGEST = 24  # letters of a label
+_LONGEST = 24  # most letters of a label
 _LEGEND = 74
 
 
@@ -24,8 +24,8 @@ def to_svg(maps: Sequence[Heatmap], title: str = "") -> str:
     """The maps side by side, with labels and one colour bar.
 
     Args:
-        maps: one or more.
-        title: stands above them all.
+        maps: one or more maps.
+        title: the title above all maps.
     """
     top = rounded_top(one.weights[one.attended] for one in maps)
     columns = ceil(sqrt(len(maps)))
@@ -48,7 +48,7 @@ def to_svg(maps: Sequence[Heatmap], title: str = "") -> str:
 
 
 class _Panel:
-    """One map: its size, and how it is drawn."""
+    """One map and its layout."""
 
     def __init__(self, heatmap: Heatmap) -> None:
         self.heatmap = heatmap
@@ -65,7 +65,7 @@ class _Panel:
         self.height = round(_TITLE + rows * self.cell + self.below)
 
     def draw(self, x: float, y: float, top: float) -> str:
-        """The map with its corner at (x, y); `top` is the weight of the darkest colour."""
+        """Draw the map with its upper left corner at (x, y); `top` is the weight of the darkest colour."""
         left, upper = x + self.left, y + _TITLE
         rows, columns = self.heatmap.weights.shape
         frame = (
@@ -84,7 +84,7 @@ class _Panel:
         )
 
     def _cells(self, left: float, upper: float, top: float) -> str:
-        """One path for all cells of a colour."""
+        """Draw all cells of a colour as one path."""
         one, cell = self.heatmap, self.cell
         colours = shades(one.shown, "linear", top)
         drawn = one.attended & ~one.bad
@@ -140,7 +140,7 @@ class _Panel:
 
 
 def _bar(x: float, y: float, top: float) -> str:
-    """The colours from 0 to `top`."""
+    """The colour bar from 0 to `top`."""
     steps, height = 48, 160
     parts = [
         f'<rect x="{x}" y="{y + at * height / steps:.6g}" width="13" height="{height / steps + 0.5:.6g}" '
@@ -156,7 +156,7 @@ def _hex(shade: int) -> str:
 
 
 def _short(label: str) -> str:
-    """A label that is not endless."""
+    """A label cut to a limited length."""
     return label if len(label) <= _LONGEST else label[: _LONGEST - 1] + "…"
 
 
@@ -170,7 +170,7 @@ def _text(
     anchor: str = "start",
     turn: int = 0,
 ) -> str:
-    """An element of text, without the control characters that XML cannot hold."""
+    """A text element, without the control characters that XML does not allow."""
     turned = f' transform="rotate({turn} {x:.6g} {y:.6g})"' if turn else ""
     shown = escape("".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text[:200]))
     return (

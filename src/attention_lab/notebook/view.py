@@ -1,4 +1,4 @@
-"""What `show` returns: a view that notebooks draw, and that can be saved."""
+"""The view that `show` returns, which notebooks display and which can be saved."""
 
 import html
 from collections.abc import Mapping
@@ -15,25 +15,25 @@ from attention_lab.viz import Heatmap, draw_heatmaps, rounded_top, to_png
 from attention_lab.writing import write_atomically
 
 LARGEST = 48 * 2**20
-"""Most bytes of the records of a page, before they are compressed."""
-_SANDBOX = "allow-scripts allow-downloads"  # a page of its own: neither the notebook nor its cookies
-_UNTRUSTED = "The attention is shown once this notebook is trusted."  # where notebooks take frames away
+"""Maximum size of a page's records in bytes, before compression."""
+_SANDBOX = "allow-scripts allow-downloads"  # no access to the notebook or its cookies
+_UNTRUSTED = "The attention is shown once this notebook is trusted."  # if a notebook removes frames
 _ROW, _FRAME, _SHORTEST, _TALLEST = 34, 400, 520, 800  # pixels
 
 
 class View:
-    """Attention in a page of its own.
+    """Attention on a page of its own.
 
-    A notebook shows it as the last expression of a cell.
+    A notebook displays it if it is the last expression of a cell.
 
     Args:
         runs: records by run and by tag, `example 1/module`.
-        title: of the page.
+        title: title of the page.
         theme: "auto", "light" or "dark".
-        height: pixels in a notebook; None for as many as the weights need.
+        height: height in a notebook, in pixels; None for as much as the weights need.
 
     Raises:
-        ValueError: an unknown theme, or more records than a page can hold.
+        ValueError: the theme is unknown; later, when the page is made, there are too many records for it.
     """
 
     def __init__(
@@ -58,13 +58,13 @@ class View:
 
     @property
     def html(self) -> str:
-        """The page: one file that needs and loads nothing else."""
+        """The page as a single HTML file that loads nothing else."""
         if not self._html:
             self._html = self._page()
         return self._html
 
     def _repr_html_(self) -> str:
-        """The page in a frame that can do nothing outside of itself."""
+        """The page in a sandboxed frame."""
         height = f"calc({self.height}px + max(0px, min(220px, 700px - 100vw)))"  # on phones parts are stacked
         style = f"width:100%;height:{height};border:0;resize:vertical;overflow:auto"
         page = html.escape(self.html, quote=True)
@@ -82,7 +82,7 @@ class View:
         """Write the page, or a picture of the first attention if the name ends in `.png` or `.svg`.
 
         Raises:
-            ValueError: the name has another ending.
+            ValueError: the name has a different ending.
         """
         path = Path(path)
         match path.suffix.lower():
@@ -98,13 +98,13 @@ class View:
         return path
 
     def png(self, tag: str | None = None) -> bytes:
-        """A picture of all heads of one attention; `tag` is one of `records`, the first by default."""
+        """A PNG of all heads of one attention; `tag` is a key of `records`, by default the first one."""
         maps, title = self._maps(tag)
         top = rounded_top(one.weights[one.attended] for one in maps)
         return to_png(draw_heatmaps(maps, title=title, maximum=top))
 
     def svg(self, tag: str | None = None) -> str:
-        """The same as SVG: text is text, and cells are vectors as long as there are not too many."""
+        """The same as SVG: text stays text, and cells are vectors unless there are too many."""
         maps, title = self._maps(tag)
         return to_svg(maps, title)
 

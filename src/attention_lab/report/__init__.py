@@ -1,1 +1,1 @@
-"""Runs, and comparisons of runs, as one HTML file."""
+"""Reports of runs, and of comparisons of runs, as single HTML files."""

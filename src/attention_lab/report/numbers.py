@@ -1,4 +1,4 @@
-"""The numbers of runs, and their comparison, as the report writes them."""
+"""The numbers of runs and their comparison, formatted for the report."""
 
 import math
 import re
@@ -16,7 +16,7 @@ _WRITTEN = re.compile(r"(leaderboard|comparison)[A-Za-z0-9_]*\.(csv|md|pdf|png|s
 
 
 def results(metrics: Mapping[str, float], headlines: Sequence[str]) -> list[Result]:
-    """The numbers of a run: the headlines first, tests before others, numbers of single heads last."""
+    """The numbers of a run: headlines first, then tests, then others, and those of single heads last."""
     rest = sorted(
         (name for name in metrics if name not in headlines and not is_interval_end(name, metrics)),
         key=lambda name: (bool(HEAD.search(name)), not name.startswith("test/"), name),
@@ -35,7 +35,7 @@ def _result(name: str, metrics: Mapping[str, float], kind: str) -> Result:
 
 
 def comparison(found: board.Comparison, folder: Path) -> Comparison:
-    """What the report says of compared runs: the leaderboard's tables and words, and links to its files.
+    """The report's comparison of runs: the leaderboard's tables and statements, and links to its files.
 
     Args:
         found: the compared runs.

@@ -40,17 +40,17 @@ from attention_lab.writing import write_atomically
 FILE = "report.html"
 CONFIG = "config.yaml"
 _TIME = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d")
-_LONGEST = 100  # bytes of a line that has the time
+_LONGEST = 100  # most bytes read of the line with the time
 
 
 def report(config: DictConfig) -> None:
-    """Write `report.html` on all runs in and below `run`: a run's or sweep's folder, a pattern, or a list.
+    """Write `report.html` for all runs in and below `run`: a run's or sweep's folder, a pattern, or a list.
 
-    Several runs are compared as by `stage=leaderboard`. The file goes into the folder given, or into this
-    job's own if several are given or `hydra.run.dir` is.
+    Several runs are compared as in `stage=leaderboard`. The file goes into the given folder, or into this
+    job's own folder if several are given or `hydra.run.dir` is set.
 
     Raises:
-        LabError: `run` is not a folder, or there is no run in it.
+        LabError: `run` is not a folder, or it contains no run.
     """
     logging.getLogger("tensorboard").setLevel(logging.WARNING)  # it logs every file that it reads
     given = given_folders(config)
@@ -75,12 +75,12 @@ def _compare(given: Sequence[Path], view: View, target: Path) -> Comparison | No
 
 
 def _heading(given: Sequence[Path], folders: Sequence[Path], title: str = "") -> Heading:
-    """Title, facts and command line: of the run, or of the sweep whose folder is given.
+    """Title, facts and command line of the run, or of the sweep whose folder is given.
 
     Args:
-        given: the folders that were given.
+        given: the given folders.
         folders: the folders of the runs in and below them.
-        title: title of a comparison.
+        title: title of the comparison.
     """
     started = min(filter(None, map(_started, folders)), default="")
     if len(folders) == 1:
@@ -107,7 +107,7 @@ def _runs(folder: Path) -> list[Path]:
 
 
 def _names(jobs: Sequence[Job]) -> list[str]:
-    """The name of each run: what its command line sets apart, or as much of its path as is needed."""
+    """The name of each run: its distinguishing overrides, or as much of its path as is needed."""
     keys = [*varied_options(jobs), SEED]
     labels = [job.label(keys) for job in jobs if any(key in job.overrides for key in keys)]
     if len(jobs) > 1 and len(set(labels)) == len(jobs):
@@ -116,7 +116,7 @@ def _names(jobs: Sequence[Job]) -> list[str]:
 
 
 def _settings(jobs: Sequence[Job]) -> list[str]:
-    """The name of the setting of each run; empty if there is only one setting, or none with two runs."""
+    """The name of each run's setting; empty if there is only one setting, or none has two runs."""
     found = group_runs(jobs, varied_options(jobs))
     if not 1 < len(found) < len(jobs):
         return [""] * len(jobs)
@@ -125,7 +125,7 @@ def _settings(jobs: Sequence[Job]) -> list[str]:
 
 
 def _paths(folders: Sequence[Path]) -> list[str]:
-    """As many of the last parts of each path as are needed to distinguish the folders."""
+    """The last parts of each path, as many as are needed to distinguish the folders."""
     paths = [folder.resolve() for folder in folders]
     longest = max(len(path.parts) for path in paths)
     names = ["/".join(path.parts[-2:]) for path in paths]
@@ -137,7 +137,7 @@ def _paths(folders: Sequence[Path]) -> list[str]:
 
 
 def _read(folder: Path, name: str, order: Sequence[str] = ()) -> Run:
-    """The contents of a run's folder; a run without a log has no curves and no attention.
+    """Read a run's folder; a run without a log has no curves and no attention.
 
     Args:
         folder: the run's folder.
@@ -160,7 +160,7 @@ def _read(folder: Path, name: str, order: Sequence[str] = ()) -> Run:
 
 
 def _started(folder: Path) -> str:
-    """Date and time at which a run started, from its log; empty if it has none."""
+    """The date and time at which a run started, from its log; empty if it has none."""
     try:
         with open_regular(folder / "train.log") as file:
             found = _TIME.match(file.readline(_LONGEST))
@@ -170,7 +170,7 @@ def _started(folder: Path) -> str:
 
 
 def _command(overrides: Any, *options: str) -> str:
-    """The command line with these overrides; empty without a list of them, as the page shows them anyway."""
+    """The command line with these overrides; empty if they are not a list."""
     if not isinstance(overrides, list):
         return ""
     return shlex.join(["python", "train.py", *options, *map(str, overrides)])

@@ -1,1 +1,1 @@
-"""A run's folder: its name, its results and its error analysis."""
+"""A run's folder: its name, its options, its results and its test errors."""

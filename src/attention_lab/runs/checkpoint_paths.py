@@ -15,9 +15,9 @@ Paths = str | Path | Sequence[str | Path]
 
 
 def find_checkpoints(given: Paths) -> list[Path]:
-    """The checkpoints given as a file, a run's folder, a list, or a pattern (`logs/*/best.ckpt`; sorted).
+    """Find checkpoints given as a file, a run's folder, a pattern such as `logs/*/best.ckpt`, or a list.
 
-    A run's folder stands for its best checkpoint.
+    A run's folder stands for its best checkpoint. The matches of a pattern are sorted.
 
     Raises:
         LabError: a file is missing, no file matches a pattern, a folder has no best checkpoint, or the list
@@ -36,10 +36,10 @@ def find_checkpoints(given: Paths) -> list[Path]:
 
 
 def one_checkpoint(given: Paths | None) -> Path | None:
-    """The one checkpoint that `ckpt_path` names to continue from, if any.
+    """The checkpoint to continue from that `ckpt_path` names, if any.
 
     Raises:
-        LabError: see `find_checkpoints`; or there are several.
+        LabError: as for `find_checkpoints`, or there are several.
     """
     if given is None:
         return None
@@ -53,7 +53,7 @@ def needed_checkpoints(given: Paths | None, stage: str) -> list[Path]:
     """The checkpoints that `ckpt_path` names for a stage that needs one.
 
     Raises:
-        LabError: see `find_checkpoints`; or none is given.
+        LabError: as for `find_checkpoints`, or none is given.
     """
     if given is None:
         raise LabError(f"stage={stage} needs ckpt_path=<run folder>, or one of the checkpoints in it")
@@ -61,7 +61,7 @@ def needed_checkpoints(given: Paths | None, stage: str) -> list[Path]:
 
 
 def run_of(checkpoint: Any) -> Path:
-    """The folder of the run that a checkpoint, or a run's folder itself, belongs to."""
+    """The run's folder of a checkpoint; a folder is returned as it is."""
     path = Path(checkpoint)
     return path if path.is_dir() else path.parent.parent
 

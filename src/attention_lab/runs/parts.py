@@ -1,15 +1,15 @@
-"""Lists of a configuration's parts by purpose; no other file repeats them."""
+"""Lists of a configuration's parts, by purpose; no other file repeats them."""
 
 SEED = "seed"
 """The option over whose values results are averaged."""
 MECHANISM = ("scoring", "normalizer", "pooling", "window")
 """The parts of an attention mechanism, in the order of `Mechanism`'s fields."""
 OPTIMIZATION = ("optimizer", "schedule")
-"""How parameters are learned."""
+"""The parts that say how parameters are learned."""
 TRAINED = ("model", *MECHANISM, "data")
 """The parts that a test takes from its checkpoint."""
 REBUILT = ("model", "task", *MECHANISM, "data")
-"""The parts saved in a checkpoint, from which alone its model can be rebuilt, in the order of saving."""
+"""The parts saved in a checkpoint, in this order; they suffice to rebuild its model."""
 DECISIVE = (*TRAINED, "task", *OPTIMIZATION, "trainer", "callbacks", "monitor")
 """The parts that affect the results of a run."""
 DISPLAY_ONLY = (
@@ -28,6 +28,6 @@ HPARAMS_HIDDEN = ("data.kind", "model.needs")
 SETTING = ("model", "data", *MECHANISM, *OPTIMIZATION)
 """The groups of `conf/` that define an experiment; a search writes these for its best trial."""
 COMPARED = (*SETTING, "callbacks")
-"""The groups of `conf/` by which runs with the same command line may differ."""
+"""The groups of `conf/` in which runs with the same command line may differ."""
 GROUPS = (*SETTING, "trainer", "callbacks", "logger")
 """The groups of `conf/` from which every run has exactly one choice."""

@@ -1,4 +1,4 @@
-"""Expand the patterns in an option's files or folders."""
+"""Expand patterns in an option that names files or folders."""
 
 import glob
 import os
@@ -11,7 +11,7 @@ from attention_lab.errors import LabError
 def expand_paths(
     given: Sequence[str | Path], option: str, kind: str, is_one: Callable[[Path], bool]
 ) -> list[Path]:
-    """The given paths without duplicates; the matches of a pattern such as `logs/*/best.ckpt` are sorted.
+    """Expand patterns such as `logs/*/best.ckpt` to their sorted matches; returns paths without duplicates.
 
     Args:
         given: paths and patterns. A path that exists is not treated as a pattern.
@@ -23,7 +23,7 @@ def expand_paths(
         LabError: nothing matches a pattern. A path without a pattern need not exist.
     """
     paths: list[Path] = []
-    for text in (os.path.expanduser(one) for one in map(str, given)):  # noqa: PTH111  # which fails for ~nobody
+    for text in (os.path.expanduser(one) for one in map(str, given)):  # noqa: PTH111  # Path's fails for ~nobody
         if is_one(Path(text)) or not glob.has_magic(text):
             paths.append(Path(text))
             continue

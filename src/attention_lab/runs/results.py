@@ -24,9 +24,9 @@ HEADLINES = (
     "fit/steps",
     "fit/peak_memory_mb",
 )
-"""How the names of the metrics on the console begin, in their order there."""
+"""Prefixes of the metrics that are shown on the console, in that order."""
 INTERVAL_ENDS = ("_low", "_high")
-"""Suffixes of the names of the bounds of a metric's 95% interval."""
+"""Name suffixes for the bounds of a metric's 95% interval."""
 
 
 def write_metrics(folder: Path, metrics: Mapping[str, float]) -> None:
@@ -49,7 +49,7 @@ def flatten_options(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def print_results(metrics: Mapping[str, float], tables: Sequence[ConsoleTable], folder: Path) -> None:
-    """Print the final metrics, the task's tables, and the paths of what the run has written."""
+    """Print the final metrics, the task's tables, and the paths of the files that the run has written."""
     console = Console()
     names = [
         name

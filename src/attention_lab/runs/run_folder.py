@@ -17,17 +17,17 @@ from attention_lab.untrusted.plain_files import one_line, read_json, read_yaml
 from attention_lab.writing import write_atomically
 
 ERROR = "error.txt"
-"""File in the folder of a failed run, with the reason in its first line."""
+"""File in a failed run's folder, with the reason in its first line."""
 METRICS = "metrics.json"
-"""File with the results, written last: a run that has it is finished."""
+"""File with the results; it is written last, so a run that has it is finished."""
 PRUNED = "pruned.txt"
-"""File in the folder of a run that a search has stopped as unpromising, with the reason."""
+"""File with the reason, in the folder of a run that a search has stopped as unpromising."""
 SWEEP = "multirun.yaml"
-"""File in the folder of a sweep with its configuration, which Hydra writes."""
+"""File in a sweep's folder with its configuration, written by Hydra."""
 STAGES = ("fit", "test")
 """The stages that write metrics."""
 _WITHOUT_RUNS = {".hydra", "checkpoints", "tensorboard", "attention", ".git"}
-_LONGEST = 300  # characters of a reason
+_LONGEST = 300  # most bytes of a reason
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,10 @@ class Job:
         folder: the run's folder.
         overrides: the values given on the command line, by option.
         choices: the choice from each group of `conf/`.
-        config: the options as plain values, resolved unless the run failed before that.
+        config: the options as plain values; interpolations are resolved unless the run failed too early.
         metrics: the results.
-        error: why there are no usable results; None if there are.
-        seed: the seed of the training run; for a test, that of the run whose checkpoint it tested.
+        error: why there are no usable results; None if there are some.
+        seed: the seed of the training run; for a test, that of the run whose checkpoint was tested.
     """
 
     folder: Path
@@ -53,7 +53,7 @@ class Job:
     seed: str = ""
 
     def label(self, keys: Collection[str]) -> str:
-        """The overrides whose options are in `keys`, or all if none is; without any, the folder's name."""
+        """The overrides of options in `keys`; else all overrides; else the folder's name."""
         given = {key: value for key, value in self.overrides.items() if key in keys} or self.overrides
         return " ".join(f"{key}={value}" for key, value in given.items()) or self.folder.name
 
@@ -65,7 +65,7 @@ class Job:
         part = lookup(self.config, *key.split("."))
         if not isinstance(part, Mapping):
             return part
-        # For a group whose choice is unknown, the name of the class.
+        # If the choice from a group is unknown, use the name of the class.
         return str(part["_target_"]).rpartition(".")[2] if "_target_" in part else None
 
     @property
@@ -87,7 +87,7 @@ class Job:
 
     @cached_property
     def options(self) -> dict[str, Any]:
-        """The options that affect its results, by dotted path; its own folder is written as a dot."""
+        """The options that affect the results, by dotted path; the run's own folder is replaced by a dot."""
         own = lookup(self.config, "trainer", "default_root_dir")
         chosen = flatten({part: self.config[part] for part in DECISIVE if part in self.config})
         found = {path: _simple(value) for path, value in chosen if not is_hydra_key(path)}
@@ -105,12 +105,12 @@ def tags_of(job: Job) -> list[str]:
 
 
 def record_failure(folder: Path, error: BaseException, reason: str = "") -> str:
-    """Write `error.txt` to a run's folder; returns the reason, its first line.
+    """Write `error.txt` to a run's folder; returns the reason, which is its first line.
 
     Args:
         folder: the run's folder.
         error: the exception; its traceback is written if no reason is given.
-        reason: one line that explains the failure completely.
+        reason: one line that fully explains the failure.
     """
     if reason:
         write_atomically(folder / ERROR, f"{reason}\n")
@@ -127,11 +127,11 @@ def read_failure(folder: Path) -> str | None:
 
 
 def find_runs(folders: Sequence[Path], *, every: bool = False) -> list[Job]:
-    """All fit and test runs in and below some folders, without duplicates, in the order of their numbers.
+    """Find all fit and test runs in and below the folders, without duplicates, sorted by job number.
 
     Args:
         folders: the folders to search.
-        every: include jobs of other stages.
+        every: whether to include jobs of other stages.
     """
     found: dict[Path, Job] = {}
     for folder in folders:
@@ -158,7 +158,7 @@ def _order(folder: Path) -> tuple[str, float, str]:
 
 
 def read_job(folder: Path) -> Job:
-    """Read the folder of a finished or unfinished run; a missing or damaged file becomes its `error`."""
+    """Read the folder of a finished or unfinished run; a missing or damaged file is reported as `error`."""
     hydra = folder / ".hydra"
     given = read_yaml_or_none(hydra / "overrides.yaml")
     parts = [split(str(one)) for one in given] if isinstance(given, list) else []
@@ -169,7 +169,7 @@ def read_job(folder: Path) -> Job:
         error = read_failure(folder)
         if error is None and (folder / PRUNED).is_file():
             error = read_reason(folder / PRUNED)
-        # The run's own file has every value resolved; a job that failed early has only Hydra's file.
+        # The run's own file has all values resolved; a job that failed early has only Hydra's file.
         if (folder / "config.yaml").is_file() or not isinstance(config, Mapping):
             config = read_options(folder / "config.yaml")
         if error is None:
@@ -191,8 +191,8 @@ def read_job(folder: Path) -> Job:
 def _own_choices(folder: Path, config: Mapping[str, Any], given: Collection[str]) -> dict[str, str]:
     """A run's group choices; for a test, those of the run that trained the first checkpoint it tested.
 
-    Hydra records only the defaults for a test, which takes its parts from the checkpoint, except for data
-    chosen on the command line.
+    A test takes its parts from the checkpoint, except for data chosen on the command line, but Hydra records
+    the defaults for it.
     """
     own, tested = read_choices(folder), config.get("ckpt_path")
     if config.get("stage") != "test" or tested is None:
@@ -212,7 +212,7 @@ def read_choices(folder: Path) -> dict[str, str]:
 
 
 def _seed(config: Mapping[str, Any], folder: Path) -> str:
-    """The seed of the training run; if there is none, a text that no other run has."""
+    """The seed of the training run; if unknown, a text that is unique to the run."""
     tested = config.get("ckpt_path")
     if config.get("stage") == "test" and isinstance(tested, str):
         trained = read_yaml_or_none(Path(tested).parent.parent / "config.yaml")
@@ -232,7 +232,7 @@ def read_reason(path: Path) -> str:
 
 
 def read_yaml_or_none(path: Path) -> Any:
-    """The content of a YAML file; None if it cannot be read."""
+    """Read a YAML file; None if it cannot be read."""
     try:
         return read_yaml(path)
     except LabError:
@@ -240,7 +240,7 @@ def read_yaml_or_none(path: Path) -> Any:
 
 
 def read_options(path: Path, label: str | None = None) -> dict[str, Any]:
-    """The options in a `config.yaml`. Raises LabError, naming `label` or the file, if it is damaged."""
+    """Read the options in a `config.yaml`. Raises LabError, naming `label` or the file, if it is damaged."""
     found = read_yaml(path, label)
     if not isinstance(found, Mapping):
         raise LabError(f"{label or path.name} contains no options")
@@ -248,7 +248,7 @@ def read_options(path: Path, label: str | None = None) -> dict[str, Any]:
 
 
 def read_metrics(path: Path, label: str | None = None) -> dict[str, float]:
-    """The numbers in a `metrics.json`. Raises LabError, naming `label` or the file, if it is damaged."""
+    """Read the numbers in a `metrics.json`. Raises LabError, naming `label` or the file, if it is damaged."""
     label = label or path.name
     if not path.exists():
         raise LabError(f"no {label}: the run was stopped or killed, or is still running")

@@ -1,4 +1,4 @@
-"""Names of runs: their folders, also in a sweep, and their HPARAMS columns. It does not import torch."""
+"""Names of run folders and of the jobs in a sweep, and HPARAMS columns. It does not import torch."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -16,8 +16,8 @@ RESOLVER = "run_name"
 """Name of the configuration's resolver: `${run_name:}` becomes the result of `folder_name`."""
 JOB_RESOLVER = "job_name"
 """Name of the resolver of a sweep's job: `${job_name:}` becomes the result of `job_name`."""
-_LONGEST = 60  # characters of a choice in a folder's name
-_LONGEST_JOB = 120  # characters of the name of a job, after its number
+_LONGEST = 60  # most characters of a choice in a folder's name
+_LONGEST_JOB = 120  # most characters of a job's name, after its number
 _EXCLUDED = "hydra.job.config.override_dirname.exclude_keys"
 
 
@@ -39,14 +39,14 @@ def register_resolvers() -> None:
 
 
 def job_name(number: int, options: str) -> str:
-    """The name of a job's folder in a sweep, which needs no quotes in a shell or on Hydra's command line.
+    """The name of a job's folder in a sweep, which needs no quotes in a shell or in a Hydra override.
 
     >>> job_name(3, "data.size=[10,20],scoring=additive")
     '3_data.size-10_20-_scoring-additive'
 
     Args:
-        number: the number of the job, which alone makes its name unique.
-        options: those that differ between jobs, as Hydra's `override_dirname` gives them.
+        number: the job's number, which makes the name unique.
+        options: the options that differ between jobs, as given by Hydra's `override_dirname`.
     """
     plain = re.sub(r"[^A-Za-z0-9_.]+", "-", options.replace(",", "_"))[:_LONGEST_JOB]
     return f"{number}_{plain.strip('-')}"
@@ -55,9 +55,9 @@ def job_name(number: int, options: str) -> str:
 def folder_name(stage: str, choices: Any, given: Iterable[str] = (), checkpoint: Any = None) -> str:
     """The name of a run's folder without the time: `model/data_scoring` for a training run.
 
-    The test of a checkpoint in its run's folder is named like `seq2seq/test_reverse_dot`, after the model and
-    the scoring of that run, and after its data unless other data was `given`. If these are unknown, for an
-    ensemble of several checkpoints, and for all other stages, the name is just the stage.
+    The test of a checkpoint in its run's folder is named like `seq2seq/test_reverse_dot`, after that run's
+    model, data and scoring, or after other data if it was `given`; likewise `predict` and `export`. If these
+    are unknown, for an ensemble of checkpoints, and for all other stages, the name is just the stage.
     """
     if stage == "fit":
         return f"{choices['model']}/{choices['data']}_{choices['scoring']}"
@@ -73,7 +73,7 @@ def folder_name(stage: str, choices: Any, given: Iterable[str] = (), checkpoint:
 
 def hparam_columns(config: Mapping[str, Any], hydra: Any) -> dict[str, Any]:
     """A run's columns in the HPARAMS tab: the choices and options of the parts in `HPARAMS`."""
-    from attention_lab.runs.results import flatten_options  # it would slow --help down
+    from attention_lab.runs.results import flatten_options  # here, so that --help stays fast
 
     choices = {part: hydra.runtime.choices[part] for part in HPARAMS if part in hydra.runtime.choices}
     options = flatten_options({part: config[part] for part in HPARAMS if config.get(part) is not None})
@@ -83,7 +83,7 @@ def hparam_columns(config: Mapping[str, Any], hydra: Any) -> dict[str, Any]:
 
 
 def hparam_order(hydra: Any) -> list[str]:
-    """The order of the HPARAMS columns: what a sweep varies, given options, the main choices, given files."""
+    """The order of the HPARAMS columns: swept options, other given options, main choices, given files."""
     given = keys(hydra.overrides.task)
     constant = set(hydra.job.config.override_dirname.exclude_keys)
     varied = [key for key in given if key not in constant] if hydra.mode == RunMode.MULTIRUN else []
@@ -93,9 +93,9 @@ def hparam_order(hydra: Any) -> list[str]:
 
 
 def exclude_from_names(config: DictConfig, constant: Iterable[str]) -> None:
-    """Leave options that are the same for all jobs of a sweep out of the names of their folders.
+    """Leave options that are the same for all jobs of a sweep out of the names of the jobs' folders.
 
-    Each job's configuration is composed again, and only changes in `hydra.overrides.hydra` reach it.
+    Each job's configuration is composed anew, and only changes in `hydra.overrides.hydra` reach it.
     """
     excluded = [*config.hydra.job.config.override_dirname.exclude_keys, *constant]
     quoted = ",".join(quote(key) for key in dict.fromkeys(excluded))

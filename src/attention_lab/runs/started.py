@@ -1,6 +1,6 @@
-"""Whether a run has started: a command that fails before leaves no folder, and no mark on an older run.
+"""Whether a run has started: a command that fails before that leaves no folder and no trace in an older run.
 
-A run has started when its options and inputs are known to be good and its work is about to begin.
+A run has started when its options and inputs are known to be valid and its work is about to begin.
 """
 
 from pathlib import Path
@@ -10,19 +10,19 @@ from attention_lab.writing import remove
 
 _HYDRA = ".hydra"
 _EARLY = {"train.log", "config.yaml", ERROR}
-"""What is written to a run's folder before the run starts, besides Hydra's own files."""
+"""The files written to a run's folder before the run starts, besides Hydra's own."""
 _started: set[Path] = set()
 _new: list[Path] = []
 
 
 def note_new_folders(folder: Path) -> None:
-    """Remember which of the run's folder and its parents do not exist yet; Hydra is about to make them."""
+    """Remember which of the run's folder and its parents do not exist yet; Hydra is about to create them."""
     _started.clear()
     _new[:] = [path for path in (folder.absolute(), *folder.absolute().parents) if not path.exists()]
 
 
 def mark_started(folder: Path, *, first: bool = True) -> None:
-    """The run in this folder starts now: a failure from here on is recorded there.
+    """Note that the run in this folder starts now: from here on, a failure is recorded there.
 
     Args:
         folder: the run's folder.
@@ -39,9 +39,9 @@ def has_started(folder: Path) -> bool:
 
 
 def discard_new_folder(folder: Path) -> None:
-    """Remove the folder of a run that has not started, and its parents, as far as this command made them.
+    """Remove the folder of a run that has not started, and its parents, if this command created them.
 
-    A folder that holds anything but what is written before the start stays.
+    A folder is kept if it holds anything but the files written before the start.
     """
     if folder.absolute() not in _new or folder.is_symlink():
         return
@@ -53,6 +53,6 @@ def discard_new_folder(folder: Path) -> None:
     for path in (folder / _HYDRA, *_new):
         try:
             path.rmdir()
-        except OSError:  # not empty, or not there
+        except OSError:  # not empty, or missing
             if path.exists():
                 return

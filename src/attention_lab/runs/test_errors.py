@@ -1,4 +1,4 @@
-"""What a test got wrong, from the tables in a run's folder: the commonest errors and the worst outputs."""
+"""Errors of a test, from the tables in a run's folder: the most common errors and the worst outputs."""
 
 from pathlib import Path
 
@@ -6,22 +6,22 @@ from attention_lab.reading import read_regular
 from attention_lab.text_tables import unescape
 
 SHOWN = 20
-"""Most rows."""
-_MOST = 1 << 28  # bytes of a table
+"""Largest number of rows shown."""
+_MOST = 1 << 28  # most bytes of a table
 _PREDICTIONS = ["source", "output", "reference", "edits"]
 _CONFUSIONS = ["expected and written", "times", "example"]
-_LONGEST = 400  # characters of a cell
+_LONGEST = 400  # most characters of a cell
 
 
 def read_confusions(folder: Path) -> list[list[str]]:
-    """What was written for what, how often, and an example, the commonest first; nothing without a table."""
+    """Confusions, their counts and an example of each, the most common first; empty without a table."""
     return [
         [cell[:_LONGEST] for cell in row] for row in _rows(folder / "confusions.tsv", _CONFUSIONS)[:SHOWN]
     ]
 
 
 def read_worst(folder: Path) -> list[list[str]]:
-    """Input, output, reference and edits of the outputs with most edits for each symbol."""
+    """Input, output, reference and edits of the outputs with the most edits per symbol."""
     rows = _rows(folder / "predictions.tsv", _PREDICTIONS)
     wrong = [row for row in rows if row[3].isascii() and row[3].isdigit() and int(row[3][:9])]
     worst = sorted(wrong, key=lambda row: -int(row[3][:9]) / _symbols(row[2]))[:SHOWN]
@@ -29,12 +29,12 @@ def read_worst(folder: Path) -> list[list[str]]:
 
 
 def _symbols(reference: str) -> int:
-    """Words where there are several, else characters."""
+    """The number of words if there are several, otherwise of characters."""
     return max(1, len(reference.split()) if " " in reference else len(reference))
 
 
 def _rows(path: Path, header: list[str]) -> list[list[str]]:
-    """The rows of a table as texts; none if it is missing or damaged."""
+    """The rows of a table as text; none if it is missing or damaged."""
     try:
         lines = read_regular(path, _MOST).decode().removesuffix("\n").split("\n")
     except (OSError, ValueError):

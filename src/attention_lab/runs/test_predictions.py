@@ -11,8 +11,8 @@ from attention_lab.runs.run_folder import Job
 from attention_lab.text_tables import unescape
 
 RATES = ("test/token_error_rate", "test/sequence_error_rate")
-"""The metrics that are ratios of sums over the examples of `predictions.tsv`."""
-_MOST = 1 << 28  # bytes of a table
+"""The metrics that are ratios of sums over the examples in `predictions.tsv`."""
+_MOST = 1 << 28  # most bytes of a table
 _HEADER = ["source", "output", "reference", "edits"]
 
 
@@ -25,10 +25,10 @@ class TestPredictions(NamedTuple):
 
 
 def read_test_predictions(job: Job, metric: str) -> TestPredictions | None:
-    """The examples behind a metric of a run; None unless they reproduce the value in its `metrics.json`.
+    """The examples behind a run's metric; None unless they reproduce its value in `metrics.json`.
 
     The length of a reference depends on whether the data's symbols are words or characters. Both are tried,
-    and the one that reproduces the reported rate is used; so a table from a different test is never used.
+    and the one that reproduces the reported rate is used. So a table from a different test is never used.
     """
     table = _read(job) if metric in RATES and metric in job.metrics else None
     if table is None:

@@ -1,1 +1,1 @@
-"""Optuna searches: the space, the shared study, its trials and the report."""
+"""Optuna searches: the search space, the shared study, its trials and the report."""

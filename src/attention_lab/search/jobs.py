@@ -16,18 +16,18 @@ from attention_lab.writing import write_atomically
 
 
 def mark_pruned(folder: Path, reason: PrunedError) -> None:
-    """Record in a run's folder that the search has pruned it, which is not a failure."""
+    """Record in a run's folder that the search has pruned it; this is not a failure."""
     write_atomically(folder / PRUNED, f"{reason}\n")
 
 
 class SearchJobs(LeaderboardCallback):
-    """Replaces the leaderboard of a sweep: records why a trial failed and prints nothing."""
+    """Replaces the leaderboard of a sweep: records why trials failed and prints nothing."""
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Print nothing."""
 
     def on_job_start(self, config: DictConfig, *, task_function: TaskFunction, **kwargs: Any) -> None:
-        """Remove the record of pruning that an earlier study of the same name left in the folder."""
+        """Remove the results, and the record of pruning, that an earlier study left in the folder."""
         with redirect_stdout(StringIO()):
             super().on_job_start(config, task_function=task_function, **kwargs)
         if config.hydra.mode == RunMode.MULTIRUN:

@@ -1,4 +1,4 @@
-"""The results of a search: a table of its trials, and the best one as an experiment."""
+"""The results of a search: a table of its trials, and the best trial as an experiment."""
 
 import shlex
 import sys
@@ -56,7 +56,7 @@ def report(config: DictConfig, study: SharedStudy, space: Space, folder: Path) -
 
 
 def _last(name: str) -> str:
-    """The last part of the name of an option or a metric."""
+    """The last part of an option's or a metric's name."""
     return name.rpartition("/")[2].rpartition(".")[2]
 
 
@@ -69,7 +69,7 @@ def _rank(trial: FrozenTrial, maximize: bool) -> tuple[int, float, int]:
 
 def _row(trial: FrozenTrial, space: Space) -> list[str]:
     state = state_name(trial)
-    # A pruned trial has a value too: the one at which it was stopped.
+    # A pruned trial has a value too: the last one before it was stopped.
     value = number(float(trial.values[0])) if trial.values else ""
     shown = [short(trial.params.get(key, "")) for key in space.searched]
     reason = "" if state == "complete" else str(trial.user_attrs.get(REASON, ""))
@@ -77,9 +77,9 @@ def _row(trial: FrozenTrial, space: Space) -> list[str]:
 
 
 def as_experiment(config: DictConfig, space: Space, best: FrozenTrial) -> tuple[str, list[str]]:
-    """The best trial as a file of `conf/experiment`, and the arguments that must stay on the command line.
+    """The best trial as a file for `conf/experiment`, and the arguments that must stay on the command line.
 
-    The file has the choices of the groups and the given options, without those that only the search needs.
+    The file holds the group choices and the given options, without those that only the search needs.
     """
     choices = {group: str(config.hydra.runtime.choices[group]) for group in SETTING}
     base = config.hydra.runtime.choices.get("experiment")

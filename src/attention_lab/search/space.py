@@ -1,4 +1,4 @@
-"""The search space: Hydra's sweep syntax as Optuna's distributions, and a trial as overrides."""
+"""The search space: convert Hydra's sweep syntax to Optuna's distributions, and a trial to overrides."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,9 +27,9 @@ class Space:
     """The options of a study.
 
     Attributes:
-        fixed: the options that all trials share, by name.
-        searched: the options that are varied, by name.
-        distributions: the distributions of the varied options.
+        fixed: the options that are the same in all trials, by name.
+        searched: the options that vary, by name.
+        distributions: the distributions of the searched options.
     """
 
     fixed: Mapping[str, Override]
@@ -44,7 +44,7 @@ class Space:
         ]
 
     def describe(self) -> dict[str, str]:
-        """The options on which results depend: all but those of `APART`."""
+        """The options that results depend on: all but those in `APART`."""
         lines = {**self.fixed, **self.searched}
         return {key: str(one.input_line) for key, one in sorted(lines.items()) if part_of(key) not in APART}
 
@@ -55,7 +55,7 @@ def short(value: object) -> str:
 
 
 def read_space(config: DictConfig, given: Sequence[str], loader: ConfigLoader) -> Space:
-    """The model's search space, overridden and extended by the given options.
+    """Read the model's search space, overridden and extended by the given options.
 
     Raises:
         LabError: the space does not exist, nothing is searched, or a range is invalid.

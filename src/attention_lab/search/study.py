@@ -25,12 +25,12 @@ from attention_lab.errors import LabError, first_line
 
 KILLED = "killed"
 REASON = "reason"
-"""Attribute of a trial: why it was pruned or failed. A trial that failed without a reason was killed."""
+"""Attribute of a trial that says why it was pruned or failed. A trial that failed without one was killed."""
 _CLAIMED = "claimed"
 _OPTIONS = "options"
 GRACE = 6
-"""Heartbeats that a process may miss before it counts as killed."""
-PATIENCE = 60  # seconds to wait for a database that another process writes
+"""Number of heartbeats that a process may miss before it counts as killed."""
+PATIENCE = 60  # seconds to wait while another process writes to the database
 
 
 class Result(NamedTuple):
@@ -46,11 +46,14 @@ class _FailedError(Exception):
 
 
 class _AlreadyEndedError(BaseException):
-    """Leaves `Study.optimize` without a result, as the trial already has one; it only handles `Exception`."""
+    """Leaves `Study.optimize` without a result, since the trial already has one.
+
+    It is not an `Exception`, because `Study.optimize` handles those.
+    """
 
 
 def storage_url(storage: str | None, folder: Path) -> str:
-    """The URL of a storage given as None, a file or a URL; that of a file is absolute."""
+    """The URL of a storage given as a file, a URL, or None for `study.db`; a file's path becomes absolute."""
     if storage is None:
         storage = str(folder / "study.db")
     try:
@@ -113,12 +116,12 @@ class SharedStudy:
     """A study that assigns trials under a lock, so that none runs twice and no more run than wanted.
 
     A process that runs a trial sends heartbeats. If they stop, the trial fails, and a copy of it is queued
-    for the next process that asks.
+    for the next process that asks for a trial.
 
     Args:
         name: the study's name.
         url: the URL of its storage.
-        folder: the study's folder, where the lock is.
+        folder: the study's folder, which holds the lock.
         wanted: the number of complete or pruned trials after which the search is over.
         heartbeat: seconds between heartbeats.
         distributions: the searched options.
@@ -146,10 +149,10 @@ class SharedStudy:
             )
 
     def check_options(self, options: Mapping[str, str]) -> None:
-        """Check that the options are those of the study's start; otherwise values could not be compared.
+        """Check that the options are those the study started with; otherwise values are not comparable.
 
         Raises:
-            LabError: an option differs; the message names the first.
+            LabError: an option differs; the message names the first one.
         """
         with self.lock:
             kept = self.study.user_attrs.get(_OPTIONS)
@@ -165,15 +168,16 @@ class SharedStudy:
                 )
 
     def run_one(self, job: Callable[[Trial], Result]) -> Result | None:
-        """Run a queued trial, or else a new one; None if enough have ended or are running.
+        """Run a queued trial, or else a new one; returns None if enough have ended or are running.
 
-        Optuna proposes values and records results under the lock, which is released while the job runs. Its
-        own `MaxTrialsCallback` counts only trials that have ended, so each process could run one too many.
+        Optuna proposes values and records results under the lock, which is released while the job runs.
+        Optuna's `MaxTrialsCallback` counts only trials that have ended, so each process could run one too
+        many.
         """
         result: Result | None = None
 
         def objective(trial: Trial) -> float:
-            """Run the job without the lock; returns the trial's value, or raises how else it ended."""
+            """Run the job without the lock; return the trial's value, or raise if it ended otherwise."""
             nonlocal result
             for name, distribution in self.distributions.items():
                 _suggest(trial, name, distribution)
@@ -211,7 +215,7 @@ class SharedStudy:
         """Mark the trials of dead processes as failed, and queue copies of them."""
         fail_stale_trials(self.study)
         for trial in self.trials(TrialState.RUNNING):
-            # While we hold the lock, a running, unclaimed trial is that of a process that died claiming it.
+            # While we hold the lock, a trial can be running but unclaimed only if its process has died.
             if trial.user_attrs.get(_CLAIMED) != trial.number:
                 self._run_again(trial.number)
 

@@ -1,4 +1,4 @@
-"""A search: run the trials of an Optuna study until there are as many as wanted."""
+"""Run a search: the trials of an Optuna study, until there are as many as wanted."""
 
 import math
 import time
@@ -31,8 +31,8 @@ def search(config: DictConfig, given: Sequence[str], launcher: Launcher, loader:
     Args:
         config: the composed configuration.
         given: the options on the command line.
-        launcher: runs a trial.
-        loader: loads the groups and their choices.
+        launcher: the launcher that runs trials.
+        loader: Hydra's loader of groups and their choices.
 
     Raises:
         LabError: an option is invalid, or trials of this process failed.
@@ -47,7 +47,7 @@ def search(config: DictConfig, given: Sequence[str], launcher: Launcher, loader:
     study = _open(config, space, url, folder)
     OmegaConf.save(config, folder / "multirun.yaml")
     print(f"Search: {folder}", flush=True)
-    # The job may run elsewhere, where these options would have other values.
+    # Pass these on, since the job may run elsewhere, where they would have other values.
     study_options = {"study": config.sweep.study, "storage": url}
     failed = _run_trials(study, partial(_run_trial, space, launcher, study_options), config.sweep.failures)
     report(config, study, space, folder)
@@ -57,7 +57,7 @@ def search(config: DictConfig, given: Sequence[str], launcher: Launcher, loader:
 
 
 def _open(config: DictConfig, space: Space, url: str, folder: Path) -> SharedStudy:
-    # For a model without its own metric, the space or the command line may set one.
+    # If the model has no metric of its own, the space or the command line may set one.
     given = {name: space.fixed.get(f"monitor.{name}") for name in ("metric", "mode")}
     metric, mode = (config.monitor[name] if one is None else one.value() for name, one in given.items())
     if metric is None:
@@ -80,7 +80,7 @@ def _open(config: DictConfig, space: Space, url: str, folder: Path) -> SharedStu
 
 
 def _run_trials(study: SharedStudy, job: Callable[[Trial], Result], most_failures: int) -> list[str]:
-    """Run trials while there are any left to run; returns why trials failed."""
+    """Run trials as long as any are left; returns the reasons of those that failed."""
     failed: list[str] = []
     waited_for: list[int] = []
     while len(failed) < most_failures:

@@ -1,1 +1,1 @@
-"""Checks of checkpoints, configurations and run folders that may come from others, before they are used."""
+"""Check checkpoints, configurations and run folders, which may come from others, before they are used."""

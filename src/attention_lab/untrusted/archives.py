@@ -1,4 +1,4 @@
-"""Load a checkpoint's archive after checking that it is intact and as PyTorch writes it."""
+"""Load a checkpoint's archive after checking that it is intact and in the form that PyTorch writes."""
 
 import os
 import pickle
@@ -21,14 +21,14 @@ _DAMAGED = (
     *(LookupError, TypeError, ValueError, AttributeError, RuntimeError, ArithmeticError, AssertionError),
     *(OSError, EOFError, MemoryError, struct.error, zipfile.BadZipFile),
 )
-_DEEPEST = 100  # levels of nested values
+_DEEPEST = 100  # most levels of nested values
 _END = struct.Struct("<4s4H2LH")
 _LOCATOR = struct.Struct("<4sLQL")
 _END_64 = struct.Struct("<4sQ2H2L4Q")
 
 
 def load_archive(path: Path, name: str | None = None) -> Any:
-    """The content of a checkpoint: plain values and complete tensors, in no more memory than the file's size.
+    """Load a checkpoint: plain values and complete tensors, in no more memory than the file's size.
 
     Args:
         path: the checkpoint's path.
@@ -58,7 +58,7 @@ def check_archive(path: Path) -> int:
     """Check a checkpoint's format, checksums, pickle and sizes before `torch.load` reads it.
 
     PyTorch reads archives with its own library, which ignores checksums and might interpret an unusual
-    archive differently; so anything but a single plain archive is refused.
+    archive differently. So anything but a single plain archive is rejected.
 
     Returns:
         The size of the pickle in bytes.
@@ -82,7 +82,7 @@ def check_archive(path: Path) -> int:
 
 
 def _check_ends(size: int, file: int) -> None:
-    """Refuse data before or after the archive, where two readers might see two different archives."""
+    """Reject data before or after the archive, since two readers might then see two different archives."""
     directory = size - _END.size
     signature, *_, length, start, comment = _END.unpack(os.pread(file, _END.size, max(directory, 0)))
     if signature != b"PK\5\6" or comment:
@@ -119,9 +119,9 @@ def _check_parts(archive: zipfile.ZipFile, size: int) -> int:
 
 
 def _is_plain(content: object, most: int) -> bool:
-    """Whether there are only plain values and complete tensors, at most `most` of them.
+    """Whether the content has only plain values and complete tensors, at most `most` of them.
 
-    A value that appears several times counts each time; since repeats take no space in the file, they could
+    A value that appears several times counts each time. Repeats take no space in the file, so they could
     otherwise be nested without limit.
     """
     pending = [(content, 0)]
@@ -148,7 +148,7 @@ def _is_plain(content: object, most: int) -> bool:
 
 
 def _is_complete(tensor: Tensor) -> bool:
-    """Whether the storage contains every element; a view could repeat one of them without limit."""
+    """Whether the storage contains every element; a view could repeat one element without limit."""
     return (
         type(tensor) in (Tensor, nn.Parameter)
         and tensor.layout == torch.strided

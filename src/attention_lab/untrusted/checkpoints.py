@@ -10,9 +10,9 @@ from attention_lab.untrusted.plain_files import check_checkpoint_exists
 
 
 def read_checkpoint(path: str | Path) -> dict[str, Any]:
-    """The content of a checkpoint of this project, loaded with `weights_only=True`: no code can run.
+    """Load a checkpoint of this project with `weights_only=True`, so that no code can run.
 
-    It consists of plain values and complete tensors, and takes no more memory than the file's size.
+    The content consists of plain values and complete tensors, and takes no more memory than the file's size.
 
     Raises:
         LabError: the file is missing, damaged, contains code, or is from another project.

@@ -1,8 +1,8 @@
 """Check a configuration from a file before any object is built from it.
 
 A checkpoint's recipe and the configuration in a run's folder may come from anybody. They may contain only
-plain values; their classes must belong to this package, to a list, or to packages that the user allows; and
-each option must have the type that its class declares and a reasonable size.
+plain values. Their classes must belong to this package, to a fixed list, or to packages that the user allows.
+Each option must have the type that its class declares, and a reasonable size.
 """
 
 import importlib
@@ -29,7 +29,7 @@ _FILES = {
     "data.recall": ("Recall",),
     "data.sentences": ("Sentences",),
 }
-"""Files that have moved, and their classes, which each room lists under its own name."""
+"""Former modules of classes that are now named by their package: `data.toy.Copy` became `data.Copy`."""
 MOVED = {
     "attention_lab.models.matched.MatchedSeq2Seq": "attention_lab.models.parameter_matched.MatchedSeq2Seq",
     **{
@@ -38,12 +38,12 @@ MOVED = {
         for name in names
     },
 }
-"""Former names of classes in older checkpoints and configurations, and their present names."""
+"""Names of classes in older checkpoints and configurations, and their current names."""
 Known = Callable[[str], bool]
 
 
 def with_moved_classes(node: Any) -> Any:
-    """The configuration with the present name of every class that has moved."""
+    """The configuration with the current name of every class that has moved."""
     if isinstance(node, dict):
         return {
             key: MOVED.get(value, value)
@@ -57,14 +57,14 @@ def with_moved_classes(node: Any) -> Any:
 def check_targets(node: Any, source: str, allow: Sequence[str] = (), listed: Known | None = None) -> None:
     """Reject anything in a configuration that could run code or read other values.
 
-    That is a `_target_` that is not a class of this package, listed or allowed; any other key that is an
-    instruction to Hydra; an interpolation; and any type but the plain ones (Hydra reads tuples as lists).
+    That means a `_target_` that is neither a class of this package nor listed nor allowed, any other
+    instruction to Hydra, interpolations, and values that are not plain (Hydra reads tuples as lists).
 
     Args:
         node: a configuration, or a part of one.
         source: its name in messages.
         allow: packages besides this one whose classes it may name.
-        listed: whether it may name another target; None to allow no others.
+        listed: a function that says whether another target may be named; None to allow no others.
     """
     if type(node) is dict:
         for key, value in node.items():
@@ -92,12 +92,12 @@ def check_targets(node: Any, source: str, allow: Sequence[str] = (), listed: Kno
 
 
 def check_room(part: Any, name: str, room: str, source: str) -> None:
-    """Reject a part that is not built from a class, or from one of this package that has another purpose.
+    """Reject a part that is not built from a class, or from a class of this package with another purpose.
 
     Args:
         part: the options of the part, with its class as `_target_`.
         name: its name in messages.
-        room: the package within this one that defines such classes; a class of another package may be any.
+        room: the subpackage that defines such classes; classes of other packages are not restricted.
         source: the name of the configuration in messages.
     """
     if type(part) is not dict or "_target_" not in part:
@@ -108,9 +108,9 @@ def check_room(part: Any, name: str, room: str, source: str) -> None:
 
 
 def check_values(node: Any, source: str, name: str = "") -> None:
-    """Reject options of a different type or size than their classes take; the targets are already checked.
+    """Reject options whose type or size their classes do not accept; the targets are already checked.
 
-    Numbers must be finite and not booleans; counts must be at most `LARGEST`.
+    Numbers must be finite and must not be booleans; counts must be at most `LARGEST`.
     """
     if isinstance(node, list):
         for item in node:
@@ -136,7 +136,7 @@ def _largest(name: str) -> int:
 
 @cache
 def _hints(target: str) -> Mapping[str, Any]:
-    """The types of the options of a class, including those that it passes on to its base classes."""
+    """The types of a class's options, including those that it passes on to its base classes."""
     module, _, name = target.rpartition(".")
     found = getattr(importlib.import_module(module), name)
     hints: dict[str, Any] = {}
@@ -188,7 +188,7 @@ def is_own_class(target: object) -> bool:
 
 
 def _is_allowed(target: object, allow: Sequence[str]) -> bool:
-    """Whether a target is a class that is defined in a package that the user allows."""
+    """Whether a target is a class defined in a package that the user allows."""
     found = re.fullmatch(r"(\w+(?:\.\w+)*)\.(\w+)", str(target))
     if found is None:
         return False
@@ -197,7 +197,7 @@ def _is_allowed(target: object, allow: Sequence[str]) -> bool:
 
 
 def _is_class(module: str, name: str, package: str) -> bool:
-    """Whether a module has such a class, defined in the package rather than imported, and not abstract."""
+    """Whether a module has a class of this name that is defined in the package and is not abstract."""
     try:
         part = getattr(importlib.import_module(module), name, None)
     except ImportError:
@@ -210,7 +210,7 @@ def _is_class(module: str, name: str, package: str) -> bool:
 
 
 def checked_packages(allow: Any) -> Sequence[str]:
-    """The packages that a user allows. Raises LabError if this is not a list of importable packages."""
+    """The packages that the user allows. Raises LabError if this is not a list of importable packages."""
     if not isinstance(allow, Sequence) or isinstance(allow, str):
         raise LabError(f"allow={allow}: give a list of packages, as in 'allow=[my_package]'")
     for package in allow:

@@ -12,25 +12,25 @@ from torch.nn.modules.module import (
 from attention_lab.errors import LabError
 
 MOST_TENSORS = 100_000
-"""Parameters and buffers of any model."""
-_EXTRA = 16_000_000  # numbers of a model that are not in its file, such as tables of positions
+"""Maximum number of parameters and buffers of any model."""
+_EXTRA = 16_000_000  # numbers in a model that are not in its file, such as tables of positions
 
 
 class TooLargeError(LabError):
-    """The model has far more numbers than its checkpoint."""
+    """The model has far more numbers than its checkpoint, or than fit in memory."""
 
 
 def size_limits(weights: Collection[Tensor]) -> tuple[int, int]:
-    """The most numbers, and the most tensors, that a model with these weights may have."""
+    """The largest number of elements, and of tensors, that a model with these weights may have."""
     return 2 * sum(map(Tensor.numel, weights)) + _EXTRA, 2 * len(weights) + 1_000
 
 
 @contextmanager
 def limit_size(numbers: int, count: int) -> Iterator[None]:
-    """Raise an error as soon as modules register more numbers, or more parameters and buffers, than this."""
+    """Raise TooLargeError as soon as modules register more than `numbers` elements or `count` tensors."""
 
     def count_down(module: nn.Module, name: str, tensor: Tensor | None) -> None:
-        """Subtract a new parameter or buffer from what is left."""
+        """Subtract a new parameter or buffer from what is still allowed."""
         nonlocal numbers, count
         count -= 1
         numbers -= 0 if tensor is None else tensor.numel()

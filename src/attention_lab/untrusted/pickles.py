@@ -2,8 +2,8 @@
 
 `torch.load(weights_only=True)` calls only a fixed list of functions, but some of them allocate any size they
 are given (`bytearray(2**30)`), and it builds views of a storage without checking its length. So the
-instructions are first simulated here, on numbers and strings alone. Any that our checkpoints do not need are
-refused.
+instructions are first simulated here, using only numbers and strings. Instructions that this project's
+checkpoints do not need are rejected.
 """
 
 import pickle
@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 from attention_lab.errors import LabError
 
 MOST = 2_000_000
-"""Most instructions. Each builds at most one small value, so this also bounds the memory."""
+"""Maximum number of instructions. Each builds at most one small value, so this also limits the memory."""
 MOST_CALLS = 200_000
-"""Most tensors and ordered dictionaries, the largest of these values."""
+"""Maximum number of tensors and ordered dictionaries, the largest of these values."""
 LARGEST_KEY = 1 << 20
-"""The largest integer key of a dictionary: larger ones could be chosen so that their hashes collide."""
+"""Limit of a dictionary's integer keys: larger ones could be chosen so that their hashes collide."""
 BYTES = {
     **dict.fromkeys(("Byte", "Char", "Bool"), 1),
     **dict.fromkeys(("Half", "BFloat16", "Short"), 2),
@@ -26,7 +26,7 @@ BYTES = {
     **dict.fromkeys(("Double", "Long", "ComplexFloat"), 8),
     "ComplexDouble": 16,
 }
-"""Bytes of an element, by the kind of the storage."""
+"""Bytes per element, by the kind of storage."""
 NOT_PLAIN = "it contains more than plain values and complete tensors"
 
 
@@ -49,7 +49,7 @@ _TENSOR, _SIZE = _Built("tensor"), _Built("size")
 
 
 def check_pickle(content: bytes, records: Mapping[str, int]) -> None:
-    """Refuse a pickle that builds anything but plain values and tensors that lie within their records.
+    """Reject a pickle that builds anything but plain values and tensors that lie within their records.
 
     Args:
         content: the pickle.
@@ -64,7 +64,7 @@ def check_pickle(content: bytes, records: Mapping[str, int]) -> None:
 
 
 class _Machine:
-    """Simulates the instructions of a pickle of protocol 2."""
+    """Simulates the instructions of a pickle in protocol 2."""
 
     def __init__(self, records: Mapping[str, int]) -> None:
         self.records = records
@@ -121,7 +121,7 @@ class _Machine:
         return values
 
     def _gather(self, name: str, values: Sequence[Any]) -> None:
-        """Make a tuple of the values since a mark, or add them to the list or dictionary below it."""
+        """Make a tuple of the values since a mark, or add them to the list or dictionary below the mark."""
         if name == "TUPLE":
             self.stack.append(tuple(values))
         elif name == "APPENDS":
@@ -165,7 +165,7 @@ def _expect(value: Any, *kinds: _Built) -> None:
 
 
 def _tensor(storage: Any, offset: Any, size: Any, stride: Any, *_: Any) -> _Built:
-    """A view of a storage, which must lie within it and have no more elements."""
+    """A view of a storage, which must lie within it and have no more elements than it."""
     size = _counts(size)
     steps = _counts(stride)
     count, last = 1, _counts((offset,))[0]

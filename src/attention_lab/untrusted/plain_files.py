@@ -1,7 +1,8 @@
 """Read the small files of a run's folder, which may come from anybody, as plain values.
 
 Nothing in them is resolved or run: `${...}` stays text. Anything that could take unbounded memory or time
-(nesting, references, endless numbers), and tags, which our files do not use, is refused before it is built.
+(nesting, references, endless numbers) is rejected before it is built, and so are tags, which our files do not
+use.
 """
 
 import json
@@ -16,9 +17,9 @@ from attention_lab.reading import read_regular
 from attention_lab.text_tables import printable
 
 MAX_BYTES = 4 << 20
-"""Largest size of a file."""
+"""Maximum size of a file in bytes."""
 MAX_DEPTH = 100
-"""Most levels of nested options; at some thousands the parser, written in C, crashes the program."""
+"""Maximum levels of nested options; with a few thousand, the parser, written in C, crashes the program."""
 BAD_VALUE_ERRORS = (
     *(LookupError, TypeError, ValueError, AttributeError, RuntimeError, ArithmeticError, AssertionError),
 )
@@ -28,13 +29,13 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def check_checkpoint_exists(path: Path) -> None:
-    """Raise LabError for a checkpoint that is not a file."""
+    """Raise LabError if a checkpoint is not a file."""
     if not path.is_file():
         raise LabError(f"ckpt_path={path}: no such file; a run's checkpoints are in its folder checkpoints/")
 
 
 def read_small_text(path: Path, name: str | None = None) -> str:
-    """The text of a small file (UTF-8, with or without a byte order mark).
+    """Read the text of a small file (UTF-8, with or without a byte order mark).
 
     Args:
         path: the file's path.
@@ -55,19 +56,19 @@ def read_small_text(path: Path, name: str | None = None) -> str:
 
 
 def read_yaml(path: Path, name: str | None = None) -> Any:
-    """The plain values in a YAML file. Raises LabError if it cannot be read; see `read_small_text`."""
+    """Read the plain values in a YAML file. Raises LabError if it cannot be read; see `read_small_text`."""
     text = read_small_text(path, name)
     name = path.name if name is None else name
     try:
         _check_events(text, name)
-        # This loader builds only plain values and resolves no interpolation: a file cannot run anything.
+        # This loader builds only plain values and resolves no interpolations: a file cannot run anything.
         return yaml.load(text, Loader=_LOADER)
     except (ValueError, TypeError, LookupError, RecursionError, yaml.YAMLError) as error:
         raise LabError(f"{name} cannot be read: {one_line(error)}") from None
 
 
 def read_json(path: Path, name: str | None = None) -> Any:
-    """The content of a JSON file. Raises LabError if it cannot be read; see `read_small_text`."""
+    """Read a JSON file. Raises LabError if it cannot be read; see `read_small_text`."""
     text = read_small_text(path, name)
     try:
         return json.loads(text)
@@ -77,12 +78,12 @@ def read_json(path: Path, name: str | None = None) -> Any:
 
 
 def one_line(error: object) -> str:
-    """A message in one line."""
+    """A message on one line."""
     return printable(" ".join(str(error).split())) or type(error).__name__
 
 
 def _check_events(text: str, name: str) -> None:
-    """Refuse, event by event, what the loader would build without limit."""
+    """Reject, event by event, anything that the loader would build without limit."""
     depth = 0
     for event in yaml.parse(text, Loader=_LOADER):
         if isinstance(event, yaml.CollectionStartEvent):

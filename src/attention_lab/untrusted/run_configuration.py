@@ -22,30 +22,30 @@ LISTED = (
     "pytorch_lightning.callbacks.ModelCheckpoint",
     *(f"attention_lab.tasks.schedules.{name}" for name in ("constant", "cosine", "inverse_sqrt")),
 )
-"""Classes of Lightning and functions of this package that `conf/` names."""
+"""Lightning's classes and this package's functions that `conf/` names."""
 _LISTED = re.compile(r"(torch\.optim|attention_lab\.callbacks)\.[A-Z]\w*")
 WRITING = ("trainer", "callbacks", "logger")
 """The parts of a configuration whose options may say where to write."""
 CHECKPOINTS = "checkpoints"
 FORBIDDEN = ("plugins", "profiler", "logger", "callbacks", "model_registry", "barebones", "fast_dev_run")
-"""Options of the trainer that the program sets itself, or that write elsewhere."""
+"""Trainer options that the program sets itself, or that write elsewhere."""
 MOST_FILES = 100_000
-"""Most files in a run's folder; even thousands are unusual."""
+"""Maximum number of files in a run's folder; even thousands are unusual."""
 MOST_PROCESSES = 256
 
 
 def check_run(found: Any, folder: Path, name: str, allow: Sequence[str] = ()) -> dict[str, Any]:
-    """The resolved configuration of a run, with its paths moved to the run's present folder.
+    """Check the resolved configuration of a run, and move its paths to the run's current folder.
 
     Args:
         found: the content of its `config.yaml`.
-        folder: the present folder of the run.
+        folder: the current folder of the run.
         name: the file's name in messages.
         allow: packages besides this one whose classes it may name.
 
     Raises:
-        LabError: it is not that of a training run, or names code that is not allowed or a path outside the
-            folder.
+        LabError: it does not belong to a training run, or names code that is not allowed or a path outside
+            the folder.
     """
     if not isinstance(found, dict) or not isinstance(found.get("trainer"), dict):
         raise LabError(f"{name} is not the configuration of a training run")
@@ -91,7 +91,7 @@ def _check_trainer(trainer: Mapping[str, Any], name: str) -> None:
 
 
 def _moved(node: Any, path: str, root: Any, folder: Path, name: str) -> Any:
-    """A part of the configuration with the paths in the run's former folder moved to its present one."""
+    """A part of the configuration, with paths in the run's former folder moved to its current one."""
     if isinstance(node, dict):
         return {key: _moved(value, f"{path}.{key}", root, folder, name) for key, value in node.items()}
     if isinstance(node, list):
@@ -109,7 +109,7 @@ def _moved(node: Any, path: str, root: Any, folder: Path, name: str) -> Any:
             f"{name} has {path}={node[:200]!r}, which is not in the run's folder: "
             f"give {path}=... on the command line if you want it"
         )
-    if last == "entity":  # of Weights & Biases: the account that gets what the run logs
+    if last == "entity":  # the Weights & Biases account that the run logs to
         raise LabError(
             f"{name} has {path}={node[:200]!r}: give {path}=... on the command line if you want it"
         )
@@ -119,7 +119,7 @@ def _moved(node: Any, path: str, root: Any, folder: Path, name: str) -> Any:
 
 
 def check_links(folder: Path) -> None:
-    """Refuse a run's folder containing anything through which files outside it could be written.
+    """Reject a run's folder that contains anything through which files outside it could be written.
 
     Raises:
         LabError: a link leads out of it, or it contains a hard link or something that is not a file.

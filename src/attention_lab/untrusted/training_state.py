@@ -1,9 +1,9 @@
 """Check the state in a checkpoint before training resumes from it.
 
-Lightning restores whatever a checkpoint contains: a `ModelCheckpoint` later deletes, recursively, the
-"previous best" that its state names, and progress and schedules accept any attribute. So each part must have
-the same keys, types and shapes as that of the new training run, which has just been built. Errors are
-`ValueError`s, which the caller turns into one line with the checkpoint's name.
+Lightning restores whatever a checkpoint contains. For example, a `ModelCheckpoint` later deletes,
+recursively, the "previous best" that its state names, and progress and schedules accept any attribute. So
+each part must have the same keys, types and shapes as in the new training run, which has just been built.
+Errors are `ValueError`s, which the caller turns into one line with the checkpoint's name.
 """
 
 import math
@@ -24,12 +24,12 @@ KEPT = (
 LEGACY = ("native_amp_scaling_state", "amp_scaling_state", "hparams_name", "hparams_type")
 """Parts that Lightning reads from checkpoints of old versions; ours never have them."""
 MOST = 2**53
-"""The largest count."""
+"""Upper limit of a count."""
 PATHS = ("best_model_path", "kth_best_model_path", "last_model_path")
 """Paths in the state of a `ModelCheckpoint`, which deletes these files when better ones are saved."""
-_WORDS = 624  # in the state of a Mersenne Twister
+_WORDS = 624  # words in the state of a Mersenne Twister
 RATES = ("lr", "initial_lr", "momentum", "betas")
-"""Options of an optimiser that schedules change during training; the others keep the values given now."""
+"""Optimiser options that schedules change during training; the others keep their current values."""
 
 
 def check_parts(checkpoint: Mapping[str, Any]) -> None:
@@ -48,7 +48,7 @@ def check_parts(checkpoint: Mapping[str, Any]) -> None:
 
 
 def initial_state(checkpoint: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """The parts of another run's checkpoint that training starts from: weights, optimiser, schedule, counts.
+    """The parts of another run's checkpoint that training takes: weights, optimiser, schedule and counts.
 
     Args:
         checkpoint: the content of the checkpoint.
@@ -58,10 +58,10 @@ def initial_state(checkpoint: Mapping[str, Any], more: Mapping[str, Any]) -> dic
 
 
 def matching(now: Any, before: Any, name: str) -> Any:
-    """The value from a checkpoint, if its keys, types, lengths and shapes match the present value.
+    """The value from a checkpoint, if its keys, types, lengths and shapes match the current value.
 
-    Counts must not be negative, and numbers must be finite. Keys that are absent now are left out; keys that
-    the checkpoint lacks keep their present value. None matches a number or a tensor with one element.
+    Counts must not be negative, and numbers must be finite. Keys that no longer exist are left out; keys that
+    the checkpoint lacks keep their current value. None matches a number or a tensor with one element.
 
     Raises:
         ValueError: it does not match.
@@ -102,7 +102,7 @@ def _fits(now: Any, before: Any) -> bool:
 
 
 def contains_path(value: Any) -> bool:
-    """Whether a value contains, at any depth, a string that may be a file's path."""
+    """Whether a value contains, at any depth, a string that may be a path."""
     if isinstance(value, Mapping):
         return any(contains_path(part) for pair in value.items() for part in pair)
     if isinstance(value, list | tuple | set):
@@ -125,7 +125,7 @@ def checkpointing_state(state: Any, folder: Path) -> dict[str, Any] | None:
 
     Args:
         state: the state in a checkpoint of this run, which may have been moved since.
-        folder: the run's present checkpoint folder.
+        folder: the run's current checkpoint folder.
     """
     if not isinstance(state, Mapping):
         return None
@@ -145,7 +145,7 @@ def checkpointing_state(state: Any, folder: Path) -> dict[str, Any] | None:
 
 
 def _is_score(value: Any) -> bool:
-    """Whether a value can be a metric's, which may be infinite or missing."""
+    """Whether a value can be that of a metric, which may be infinite or missing."""
     return value is None or type(value) in (int, float) or (isinstance(value, Tensor) and value.numel() == 1)
 
 
@@ -166,7 +166,7 @@ def _moved(path: Any, before: Any, folder: Path) -> str | None:
 
 
 def optimizer_state(optimizer: torch.optim.Optimizer, state: Any) -> dict[str, Any]:
-    """A checkpoint's state for this optimiser, with the optimiser's present options except for the rates.
+    """A checkpoint's state for this optimiser; all options except the rates keep their current values.
 
     Raises:
         ValueError: it does not fit the parameters, or contains anything but numbers and tensors.
@@ -213,7 +213,7 @@ def _check_types(values: Mapping[Any, Any]) -> None:
 
 
 def _check_shapes(values: Mapping[Any, Any], parameters: list[Tensor], index: int, exact: bool) -> None:
-    """Refuse tensors of other shapes than the parameter's; a fused kernel would read beyond their ends."""
+    """Reject tensors whose shape differs from the parameter's; a fused kernel would read past their ends."""
     shape, total = parameters[index].shape, sum(parameter.numel() for parameter in parameters)
     for name, value in values.items():
         for one in value if isinstance(value, list) else [value]:
@@ -230,7 +230,7 @@ def _check_shapes(values: Mapping[Any, Any], parameters: list[Tensor], index: in
 
 
 def interrupted_epoch_state(state: Any) -> dict[str, Any]:
-    """The state that a run saved in the middle of an epoch.
+    """Check and return the state that a run saved in the middle of an epoch.
 
     Raises:
         ValueError: a part of it is invalid.
@@ -278,7 +278,7 @@ def _fits_shape(value: Tensor, now: Tensor) -> bool:
 
 
 def check_random_states(states: Any) -> None:
-    """Check the state of NumPy's generator, which would accept a position beyond the end of its words.
+    """Check the state of NumPy's generator, which would accept a position past the end of its words.
 
     Raises:
         ValueError: the position or the number of words is wrong.
