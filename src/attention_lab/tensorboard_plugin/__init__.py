@@ -1,6 +1,6 @@
-"""The Attention tab of TensorBoard: `add_attention` writes what it shows, and the plugin serves it.
+"""The Attention tab of TensorBoard: `add_attention` writes its data, and the plugin serves them.
 
-TensorBoard imports this package when it starts, so nothing is loaded before it is needed.
+TensorBoard imports this package when it starts, so modules are loaded only when they are needed.
 """
 
 from importlib import import_module
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 __all__ = ["PLUGIN", "STATIC", "AttentionRecord", "Ink", "add_attention", "decode", "encode", "write_record"]
 
 PLUGIN = "attention_lab"
-"""The plugin's name, in the logs and in the addresses of its requests."""
+"""The plugin's name, in the logs and in the URLs of its requests."""
 STATIC = Path(__file__).parent / "static"
-"""The files of its pages."""
+"""The folder with the files of its pages."""
 
 _HOMES = {
     "AttentionRecord": "record",

@@ -1,4 +1,4 @@
-"""What is to be shown, as the arrays of a record."""
+"""Convert tensors, arrays and lists to the arrays of a record."""
 
 from typing import Any
 
@@ -9,12 +9,12 @@ from attention_lab.tensorboard_plugin.record import Ink
 
 
 def array(value: Any, dtype: Any, name: str) -> npt.NDArray[Any]:
-    """A tensor, array or list as an array on the CPU, whatever its float type.
+    """Convert a tensor, array or list of any number type to a NumPy array.
 
     Raises:
-        ValueError: it has not the numbers of an array.
+        ValueError: it is not an array of numbers.
     """
-    if hasattr(value, "detach"):  # NumPy has not all of PyTorch's float types
+    if hasattr(value, "detach"):  # NumPy lacks some of PyTorch's float types
         value = value.detach().cpu()
         value = (value.float() if value.is_floating_point() else value).numpy()
     try:
@@ -28,10 +28,10 @@ def array(value: Any, dtype: Any, name: str) -> npt.NDArray[Any]:
 
 
 def broadcast(mask: npt.NDArray[np.bool_], shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:
-    """A mask of the shape of the weights.
+    """Broadcast a mask to the shape of the weights.
 
     Raises:
-        ValueError: it does not fit.
+        ValueError: its shape does not fit.
     """
     try:
         return np.broadcast_to(mask, shape)
@@ -40,6 +40,6 @@ def broadcast(mask: npt.NDArray[np.bool_], shape: tuple[int, ...]) -> npt.NDArra
 
 
 def make_ink(pixels: Any, cell: int) -> Ink:
-    """A picture from 0 (paper) to 1 (ink), in 8 bits."""
+    """Convert a picture with values from 0 (paper) to 1 (ink) to 8 bits."""
     shades = np.nan_to_num(array(pixels, np.float32, "picture")).clip(0, 1)
     return Ink(np.rint(shades * 255).astype(np.uint8), cell)

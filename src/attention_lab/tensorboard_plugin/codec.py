@@ -1,7 +1,7 @@
-"""Records as bytes: a header (JSON) and a body.
+"""Encode records as bytes: a header (JSON) and a body.
 
-The body of version 1 has every weight, as 16 bits, unsigned, little endian. Version 2 is for long inputs, see
-`tiles.py`.
+In version 1, the body holds every weight as an unsigned 16-bit integer, little endian. Version 2 is for long
+inputs; see `tiles.py`.
 """
 
 import math
@@ -16,23 +16,23 @@ from attention_lab.tensorboard_plugin.tiling import ROOM, encode_tiles
 
 VERSION, TILED = 1, 2
 FULL = 65534
-"""The number in the body that stands for a weight of 1."""
+"""The code of a weight of 1."""
 MASKED = 65535
-"""The number in the body of a cell that is masked, or whose weight is NaN or infinite."""
+"""The code of a cell that is masked, or whose weight is NaN or infinite."""
 WHOLE = 1 << 22
-"""The most weights that a record stores without reducing them to tiles."""
+"""The largest number of weights that a record stores without reducing them to tiles."""
 
 
 def encode(record: AttentionRecord, room: int = ROOM) -> tuple[bytes, bytes]:
-    """The header and the body of a record.
+    """Encode a record as a header and a body.
 
-    Up to `WHOLE` weights, each is kept to within 1/131068. Of more, some heads are kept in tiles, with the
-    largest weights of each query: see `encode_tiles`. Weights outside of [0, 1] are clipped, and the header's
-    `maximum` or `minimum` says how far they went.
+    Up to `WHOLE` weights are stored one by one, to within 1/131068. If there are more, some heads are stored
+    as tiles with the largest weights of each query; see `encode_tiles`. Weights outside [0, 1] are clipped,
+    and the header's `maximum` or `minimum` gives the most extreme one.
 
     Args:
-        record: what is to be kept.
-        room: bytes of a body in tiles, before it is compressed.
+        record: the record.
+        room: maximum size in bytes of a body with tiles, before compression.
     """
     if record.weights.size > WHOLE and record.kind == "sequence":
         return encode_tiles(record, TILED, room)
@@ -46,12 +46,12 @@ def encode(record: AttentionRecord, room: int = ROOM) -> tuple[bytes, bytes]:
 
 
 def decode(header: bytes, body: bytes) -> AttentionRecord | TiledRecord:
-    """The record that was written, from bytes that nobody vouches for.
+    """Decode a record from bytes that may come from anybody.
 
-    A mask that masks nothing comes back as None; masked weights come back as 0.
+    A mask that masks nothing becomes None, and masked weights become 0.
 
     Raises:
-        ValueError: the bytes are no record, or one of a later version.
+        ValueError: the bytes are not a record, or one of a later version.
     """
     fields = read_header(header)
     match fields.get("version"):

@@ -1,4 +1,4 @@
-"""What a series is about: written with its first event, so that it is known before any record is read."""
+"""A short description of a series, written with its first event, so that no record must be read for it."""
 
 import json
 from typing import Any
@@ -6,17 +6,17 @@ from typing import Any
 from attention_lab.tensorboard_plugin.record import AttentionRecord
 
 LONGEST = 200
-"""Most characters of the example's text that are kept."""
-_LARGEST = 4096  # bytes of a description
+"""Maximum number of characters kept of the example's text."""
+_LARGEST = 4096  # most bytes of a description
 
 
 def describe(record: AttentionRecord) -> bytes:
-    """The example as text and the shape of its weights, as JSON."""
+    """The text of the example and the shape of its weights, as JSON."""
     return _encoded(record.input, list(record.weights.shape))
 
 
 def describe_header(header: bytes) -> bytes:
-    """The same of the header of a record that can be decoded."""
+    """The same, from the header of a record that can be decoded."""
     fields = json.loads(header)
     return _encoded(fields["input"], fields["shape"])
 
@@ -26,7 +26,7 @@ def _encoded(text: str, shape: list[int]) -> bytes:
 
 
 def read_description(content: bytes) -> dict[str, Any]:
-    """`{"input": text, "shape": [heads, queries, keys]}`; nothing where the log has none that can be read."""
+    """`{"input": text, "shape": [heads, queries, keys]}`; missing or invalid entries are left out."""
     if not 0 < len(content) <= _LARGEST:
         return {}
     try:
@@ -49,6 +49,6 @@ def read_description(content: bytes) -> dict[str, Any]:
 
 
 def readable(module: str) -> str:
-    """The place of an attention as a person says it: `encoder.layers.0.attention` is `encoder layer 1`."""
+    """A readable name for an attention's place: `encoder.layers.0.attention` becomes `encoder layer 1`."""
     parts = [part for part in module.split(".") if part not in ("attention", "layers")]
     return " ".join(f"layer {int(part) + 1}" if part.isdigit() else part for part in parts) or "attention"

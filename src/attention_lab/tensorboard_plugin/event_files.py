@@ -1,4 +1,4 @@
-"""A run's TensorBoard event files: where they are, and what is in them."""
+"""Find and read a run's TensorBoard event files."""
 
 import re
 from collections.abc import Sequence
@@ -16,15 +16,15 @@ Point = tuple[int, float]
 """A step and a value."""
 
 Sample = tuple[str, ...]
-"""Input, output and what was expected."""
+"""Input, output and expected output."""
 
 SAMPLES = "samples"
 """The tag under which a run writes samples as a Markdown table."""
 _PATTERN = "*tfevents*"
 _EARLIER = "tensorboard"
 _DAMAGED = 10_000  # most damaged events that are skipped
-_MOST = 1 << 32  # bytes of an event file
-_MOST_SAMPLES, _LONGEST = 200, 1 << 20  # of the table in lines and bytes
+_MOST = 1 << 32  # most bytes of an event file
+_MOST_SAMPLES, _LONGEST = 200, 1 << 20  # most lines and bytes of the table of samples
 
 
 def event_files(folder: Path) -> list[Path]:
@@ -33,19 +33,19 @@ def event_files(folder: Path) -> list[Path]:
 
 
 def event_folder(run: Path) -> Path:
-    """The folder of a run's event files: the run's own; of earlier runs `tensorboard` in it."""
+    """The folder of a run's event files: the run's own folder, or for older runs `tensorboard` in it."""
     earlier = run / _EARLIER
     return earlier if event_files(earlier) and not event_files(run) else run
 
 
 @dataclass(frozen=True)
 class Log:
-    """What the event files of a run hold.
+    """The contents of a run's event files.
 
     Attributes:
         curves: numbers over steps, by tag.
         records: header and body of each attention record, by tag and step.
-        samples: of the last step that wrote some.
+        samples: the samples of the last step that wrote any.
     """
 
     curves: dict[str, list[Point]]
@@ -54,12 +54,12 @@ class Log:
 
 
 def read_log(folder: Path) -> Log:
-    """Read the event files of a folder; what is no record is left out.
+    """Read the event files in a folder; invalid records are left out.
 
     Raises:
-        LabError: an event file is no regular file, or too large.
+        LabError: an event file is not a regular file, or too large.
     """
-    for path in event_files(folder):  # which TensorBoard opens, whatever they are
+    for path in event_files(folder):  # TensorBoard would open them, whatever they are
         try:
             check_regular(path, _MOST)
         except OSError as error:

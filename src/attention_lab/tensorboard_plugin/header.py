@@ -1,4 +1,4 @@
-"""The header of a record: JSON in ASCII, which nobody vouches for when it is read."""
+"""The header of a record: JSON in ASCII. A header that is read may come from anybody, so it is checked."""
 
 import base64
 import json
@@ -11,12 +11,12 @@ import numpy.typing as npt
 from attention_lab.tensorboard_plugin.record import AttentionRecord, Ink
 
 LARGEST_HEADER = 1 << 24
-"""Most bytes of a header."""
-_SLACK = 1e-3  # by which sums of low precision leave [0, 1]
+"""Maximum size of a header in bytes."""
+_SLACK = 1e-3  # low precision may move weights outside [0, 1] by this much
 
 
 class Extremes(NamedTuple):
-    """What colours cannot tell of the weights: the least, the largest, and how many are not finite."""
+    """What colours cannot show: the smallest and largest weight, and how many are not finite."""
 
     low: float
     high: float
@@ -26,10 +26,10 @@ class Extremes(NamedTuple):
 def write_header(
     record: AttentionRecord, version: int, shape: tuple[int, ...], found: Extremes, **more: Any
 ) -> bytes:
-    """The header of a record of some version.
+    """Encode the header of a record.
 
     Raises:
-        ValueError: it is too large.
+        ValueError: the header is too large.
     """
     header = {
         "version": version,
@@ -64,10 +64,10 @@ def _picture_header(picture: Ink) -> dict[str, Any]:
 
 
 def read_header(header: bytes) -> dict[str, Any]:
-    """The fields of a header.
+    """Decode the fields of a header.
 
     Raises:
-        ValueError: it is too large, or no JSON object.
+        ValueError: it is too large, or not a JSON object.
     """
     if len(header) > LARGEST_HEADER:
         raise ValueError(f"a header of {len(header)} bytes, more than {LARGEST_HEADER}")
@@ -83,30 +83,30 @@ def read_header(header: bytes) -> dict[str, Any]:
 
 
 def check_kind(fields: Mapping[str, Any], kind: str) -> None:
-    """Raise ValueError if the header says another kind than what it has makes."""
+    """Raise ValueError if the header's kind differs from the kind of its contents."""
     if fields.get("kind") != kind:
         raise ValueError(f"a record of kind {short(fields.get('kind'))} with what makes a {kind}")
 
 
 def no_number(text: str) -> float:
-    """Raise ValueError for NaN and the infinities, which are no JSON."""
+    """Raise ValueError for NaN and infinities, which JSON does not have."""
     raise ValueError(f"{text} in the header is no JSON")
 
 
 def short(value: object) -> str:
-    """A value as a message shows it."""
+    """A value, shortened for a message."""
     return repr(value)[:60]
 
 
 def number(value: object, name: str) -> float:
-    """A finite number."""
+    """Check and return a finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 2**63:
         raise ValueError(f"{name} in the header is not of finite numbers")
     return value
 
 
 def integers(fields: Mapping[str, Any], name: str) -> list[int]:
-    """A field that is a list of integers."""
+    """Check and return a field that is a list of integers."""
     value = fields.get(name)
     if not isinstance(value, list) or not all(type(one) is int and abs(one) < 2**31 for one in value):
         raise ValueError(f"{name} in the header is no list of integers")
@@ -114,12 +114,12 @@ def integers(fields: Mapping[str, Any], name: str) -> list[int]:
 
 
 def heads(fields: Mapping[str, Any]) -> list[int] | None:
-    """The numbers of the heads, if the header has them."""
+    """The numbers of the heads, if the header has any."""
     return integers(fields, "heads") if fields.get("heads") is not None else None
 
 
 def text(fields: Mapping[str, Any], name: str) -> str:
-    """A field that is a text."""
+    """Check and return a field that is text."""
     value = fields.get(name)
     if not isinstance(value, str):
         raise ValueError(f"{name} in the header is no text")
@@ -127,15 +127,15 @@ def text(fields: Mapping[str, Any], name: str) -> str:
 
 
 def texts(fields: Mapping[str, Any], name: str) -> list[str]:
-    """A field that is a list, whose items are still to be checked."""
+    """Check and return a field that is a list; its items are not checked."""
     value = fields.get(name)
-    if not isinstance(value, list):  # the record looks at its items
+    if not isinstance(value, list):  # the record checks the items
         raise ValueError(f"{name} in the header is no list of texts")
     return value
 
 
 def gold(value: object) -> npt.NDArray[np.int64] | None:
-    """The right keys of each query."""
+    """The correct keys of each query."""
     if value is None:
         return None
     if not isinstance(value, list):
@@ -146,7 +146,7 @@ def gold(value: object) -> npt.NDArray[np.int64] | None:
 
 
 def picture(value: object) -> Ink | None:
-    """The picture that the keys are cells of."""
+    """The picture whose cells are the keys."""
     if value is None:
         return None
     if not isinstance(value, dict):

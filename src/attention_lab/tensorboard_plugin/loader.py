@@ -1,4 +1,4 @@
-"""What TensorBoard finds by this package's entry point, and the only module that it needs to start."""
+"""The entry point through which TensorBoard loads the plugin; it needs only this module to start."""
 
 import argparse
 import logging
@@ -12,16 +12,16 @@ _logger = logging.getLogger(__name__)
 
 
 class Loader(base_plugin.TBLoader):  # type: ignore[misc]
-    """Make the plugin, or do without it: TensorBoard itself always starts."""
+    """Makes the plugin; if that fails, TensorBoard starts without it."""
 
     def fix_flags(self, flags: argparse.Namespace) -> None:
-        """Keep every step, unless the command line says otherwise: the default is ten of each tag."""
+        """Keep every step, unless the command line says otherwise; the default is ten steps per tag."""
         samples = getattr(flags, "samples_per_plugin", None)
         if isinstance(samples, dict):
-            samples.setdefault(PLUGIN, 0)  # 0 is all
+            samples.setdefault(PLUGIN, 0)  # 0 means all
 
     def load(self, context: base_plugin.TBContext) -> Any:
-        """The plugin, or None with a warning where something that it needs cannot be imported."""
+        """Return the plugin, or None with a warning if something that it needs cannot be imported."""
         try:
             from attention_lab.tensorboard_plugin.plugin import AttentionPlugin
         except (ImportError, AttributeError) as error:

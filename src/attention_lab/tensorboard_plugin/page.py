@@ -1,7 +1,8 @@
-"""A page in one HTML file that needs nothing else: its data, its records, one script and one style.
+"""A page as a single, self-contained HTML file: its data, its records, one script and one style sheet.
 
-The page allows itself its one script and its one style by their hashes, and nothing from elsewhere. What is
-shown (labels, names, options) is in it as JSON or compressed; its script writes it as text only.
+The page's security policy allows only this script and this style sheet, by their hashes, and nothing from
+elsewhere. Labels, names and options are embedded as JSON or compressed, and the script inserts them only as
+text.
 """
 
 import json
@@ -24,12 +25,12 @@ Blobs = tuple[bytes, bytes]
 
 
 class Page(NamedTuple):
-    """What a page is made of, besides its data.
+    """The parts of a page, besides its data.
 
     Attributes:
-        title: its title.
-        script: the module that it starts; what that imports is bundled with it.
-        styles: names of its style sheets below `STATIC`.
+        title: the title.
+        script: the module that the page runs; its imports are bundled with it.
+        styles: names of the style sheets below `STATIC`.
     """
 
     title: str
@@ -38,12 +39,12 @@ class Page(NamedTuple):
 
 
 def make_html(page: Page, data: Mapping[str, Any], records: Sequence[str]) -> str:
-    """The file.
+    """Make the HTML file.
 
     Args:
-        page: its parts.
-        data: what its script reads from the element `data`, as JSON.
-        records: what it reads from the elements `record-0`, `record-1`, ...; see `pack`.
+        page: the parts of the page.
+        data: the data that the script reads, as JSON, from the element `data`.
+        records: the records that it reads from the elements `record-0`, `record-1`, ...; see `pack`.
     """
     script = bundle(page.script)
     style = "\n".join((STATIC / name).read_text(encoding="utf-8") for name in page.styles)
@@ -70,7 +71,7 @@ def make_html(page: Page, data: Mapping[str, Any], records: Sequence[str]) -> st
 def pack(
     series: Mapping[str, Mapping[str, Mapping[int, Blobs]]],
 ) -> tuple[list[str], dict[str, dict[str, dict[int, int]]]]:
-    """The records as text for elements of the page, and by run, tag and step which of them is meant."""
+    """The records as text for the page's elements, and the element's number for each run, tag and step."""
     elements: list[str] = []
 
     def place(header: bytes, body: bytes) -> int:
@@ -85,29 +86,29 @@ def pack(
 
 
 def bundle(entry: Path, *exported: str) -> str:
-    """A module and all that it imports as one script: each module becomes a function that gives its exports.
+    """Bundle a module and all its imports in one script: each becomes a function that returns its exports.
 
-    Understood are the forms `import { a, b } from "./c.js";`, `import * as a from "./c.js";` and exported
-    functions, classes and constants: what the files of this package use.
+    It understands the forms that this package's files use: `import { a, b } from "./c.js";`,
+    `import * as a from "./c.js";` and exported functions, classes and constants.
 
     Args:
         entry: the module.
-        exported: those of its exports that the script exports, as a module does.
+        exported: the exports of the module that the script itself exports, if it is to be a module too.
 
     Raises:
-        ValueError: an import or export of another form.
+        ValueError: an import or export has another form.
     """
     names: dict[Path, str] = {}
     parts: list[str] = []
 
     def include(path: Path) -> str:
-        """Add a module and its imports to `parts`, unless included before; returns its name."""
+        """Add a module and its imports to `parts`, unless already included; returns its name."""
         if path in names:
             return names[path]
 
         def imported(match: re.Match[str]) -> str:
             some, whole, source = match.groups()
-            module = include((path.parent / source).resolve())  # which stands before this one, then
+            module = include((path.parent / source).resolve())  # adds it before this one
             return f"const {whole} = {module};" if whole else f"const {{{some}}} = {module};"
 
         text = _IMPORT.sub(imported, path.read_text(encoding="utf-8"))
@@ -130,11 +131,11 @@ def _hash(text: str) -> str:
 
 
 def _as_json(data: Any) -> str:
-    """JSON in ASCII in which nothing can end the element that it stands in."""
+    """JSON in ASCII that cannot end the HTML element that contains it."""
     return json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def _as_text(text: str) -> str:
-    """Text for an element of HTML."""
+    """Text escaped for an HTML element."""
     escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace("\0", "\N{REPLACEMENT CHARACTER}")
     return escaped.encode("utf-8", "replace").decode()

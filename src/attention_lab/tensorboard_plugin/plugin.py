@@ -1,4 +1,4 @@
-"""What the Attention tab asks the TensorBoard server for: series, records and its own page."""
+"""The server side of the Attention tab: it serves the series, the records and the tab's own page."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -25,18 +25,18 @@ TYPES = {
     ".png": "image/png",
     ".json": "application/json",
 }
-"""The files of the page that are served, by the end of their names."""
+"""Content types of the page's files, by suffix; no other files are served."""
 
-_ALL = 2**31 - 1  # steps
-_AT_ONCE = 8  # runs that are read: the fast data loader takes 40 ms for each, whatever its size
-_BLOBS = 2  # of a record: header and body
+_ALL = 2**31 - 1  # all steps
+_AT_ONCE = 8  # runs that are read in parallel: the fast data loader takes 40 ms for each, whatever its size
+_BLOBS = 2  # parts of a record: header and body
 _PLACES = 256  # most tags whose keys are kept
-# What TensorBoard raises on a series or an event that is not as it should be.
+# Errors that TensorBoard raises for an invalid series or event.
 _UNREADABLE = (errors.PublicError, ValueError, TypeError, LookupError, ArithmeticError)
 
 
 class RequestError(Exception):
-    """A request that cannot be answered; its text says why."""
+    """A request that cannot be answered; the message says why."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -44,12 +44,12 @@ class RequestError(Exception):
 
 
 class AttentionPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
-    """Serve the tab's page and the records that `add_attention` wrote.
+    """Serves the tab's page and the records that `add_attention` wrote.
 
-    TensorBoard's data provider has the records; only the keys by which it knows them are kept here.
+    TensorBoard's data provider holds the records; the plugin keeps only their keys.
 
     Args:
-        context: what TensorBoard tells its plugins.
+        context: the context that TensorBoard passes to its plugins.
     """
 
     plugin_name = PLUGIN
@@ -60,7 +60,7 @@ class AttentionPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
         self._known: dict[tuple[str, str, str], dict[int, tuple[str, ...]]] = {}
 
     def get_plugin_apps(self) -> dict[str, Any]:
-        """The addresses below `data/plugin/attention_lab`."""
+        """The URLs below `data/plugin/attention_lab` and their handlers."""
         return {
             "/index.js": _app(_script),
             "/static/*": _app(
@@ -71,17 +71,17 @@ class AttentionPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
         }
 
     def is_active(self) -> bool:
-        """Not without data; TensorBoard looks for the plugin's data itself."""
+        """Return False: the tab is active only if TensorBoard itself finds data of the plugin."""
         return False
 
     def frontend_metadata(self) -> base_plugin.FrontendMetadata:
-        """The page is a module; the tab's name is Attention."""
+        """The tab's page is a JavaScript module, and its name is Attention."""
         return base_plugin.FrontendMetadata(es_module_path="/index.js", tab_name="Attention")
 
     def _tags(self, request: Request) -> Response:
-        """What there is of each run: `{"runs": {run: {tag: {"steps", "wall_times", "input", "shape"}}}}`.
+        """The series of each run: `{"runs": {run: {tag: {"steps", "wall_times", "input", "shape"}}}}`.
 
-        Input and shape are missing where the log does not tell them.
+        Input and shape are missing if the log does not contain them.
         """
         runs: dict[str, dict[str, dict[str, Any]]] = {}
         listed = self._listed(request)
@@ -95,16 +95,16 @@ class AttentionPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
         return _respond(request, {"runs": runs}, "application/json")
 
     def _record(self, request: Request) -> Response:
-        """A record: the length of the header in four bytes, little endian, the header, the body."""
+        """A record: the length of the header in four bytes (little endian), the header and the body."""
         header, body = self._blobs(request, self._keys(request))
         return _respond(request, pack("<I", len(header)) + header + body, "application/octet-stream")
 
     def _keys(self, request: Request) -> tuple[str, ...]:
-        """What the data provider calls the blobs of the record that is asked for."""
+        """The data provider's keys for the blobs of the requested record."""
         run, tag, step = _argument(request, "run"), _argument(request, "tag"), _step(request)
         place = plugin_util.experiment_id(request.environ), run, tag
         known = self._known.get(place, {})
-        if len(known.get(step, ())) != _BLOBS:  # a later event, or one that may have been put right
+        if len(known.get(step, ())) != _BLOBS:  # the step is new, or was unreadable before
             if tag not in self._listed(request, run, tag).get(run, ()):
                 raise RequestError(404, f"run {run!r} has no attention under the tag {tag!r}")
             events = self._read(request, run, [tag]).get(tag, ())
@@ -117,9 +117,10 @@ class AttentionPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
         return known[step]
 
     def _listed(self, request: Request, *only: str) -> dict[str, dict[str, dict[str, Any]]]:
-        """The tags of each run, or of one, whose events say that they are as large as a record, described.
+        """The tags of each run, or of a given one, and their descriptions.
 
-        To read the events of any other would have TensorBoard make as many keys as those claim to have blobs.
+        Tags whose events claim more blobs than a record has are left out: for reading such an event,
+        TensorBoard would make a key for each blob that it claims.
         """
         listed = self._ask(request, "list_blob_sequences", *only)
         found = {
@@ -136,7 +137,7 @@ class AttentionPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
         return dict(self._ask(request, "read_blob_sequences", run, *tags, downsample=_ALL).get(run, {}))
 
     def _ask(self, request: Request, question: str, *only: str, **options: Any) -> dict[str, Any]:
-        """What the data provider says of everything, or of one run and some of its tags."""
+        """Query the data provider for everything, or for one run and some of its tags."""
         if self._provider is None:
             return {}
         run_and_tags = provider.RunTagFilter(runs=only[:1], tags=only[1:]) if only else None
@@ -171,7 +172,7 @@ class AttentionPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
 
 
 def _app(answer: Callable[[Request], Response]) -> Any:
-    """A WSGI application: what is wrong with a request is said in JSON, with a status of 4xx."""
+    """A WSGI application that reports errors in a request as JSON with a 4xx status."""
 
     @Request.application
     def app(request: Request) -> Response:
@@ -186,7 +187,7 @@ def _app(answer: Callable[[Request], Response]) -> Any:
 
 
 def _respond(request: Request, content: Any, content_type: str, code: int = 200) -> Response:
-    """An answer; bytes have a tag, by which a browser that has them already is spared them."""
+    """A response; bytes get an ETag, so that a browser that already has them does not load them again."""
     response: Response = http_util.Respond(request, content, content_type, code=code)
     if isinstance(content, bytes):
         response.set_etag(sha256(content).hexdigest())
@@ -210,7 +211,7 @@ def _step(request: Request) -> int:
 
 
 def _script(request: Request) -> Response:
-    """The page's script in one file: requests for its thirty modules would take longer than the record."""
+    """The page's script in one file: requesting its thirty modules would take longer than the record."""
     return _respond(request, bundle(STATIC / "index.js", "render").encode(), TYPES[".js"])
 
 
@@ -222,7 +223,7 @@ def _files() -> Iterator[tuple[str, Path]]:
 
 
 def _file(request: Request, name: str) -> Response:
-    """A file of the page, which is looked up among those that there are: no name leads anywhere else."""
+    """A file of the page; names are looked up in a list of these files, so that none leads anywhere else."""
     path = dict(_files()).get(name)
     if path is None:
         raise RequestError(404, f"there is no file {name[:100]!r}")

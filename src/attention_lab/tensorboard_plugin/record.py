@@ -1,4 +1,4 @@
-"""What is kept of one attention on one example: the source of the tab, of the report and of the pictures."""
+"""The record of one attention on one example, from which the tab, the report and the pictures are made."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ Kind = Literal["sequence", "picture", "regression"]
 
 
 class Ink(NamedTuple):
-    """The picture that the keys are cells of, counted down each column, the left one first.
+    """The picture whose cells are the keys, numbered down each column, starting with the leftmost.
 
     Attributes:
-        pixels: `[height, width]` of 8 bits, 0 is paper and 255 ink.
-        cell: pixels of a side of a cell.
+        pixels: `[height, width]`, 8 bits each; 0 is paper and 255 is ink.
+        cell: side of a cell in pixels.
     """
 
     pixels: npt.NDArray[np.uint8]
@@ -24,23 +24,23 @@ class Ink(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class AttentionRecord:
-    """The weights of one attention module on one example, and what is needed to read them.
+    """The weights of one attention module on one example, with everything needed to read them.
 
     Args:
-        weights: `[H, Q, K]` float, from 0 to 1; NaN and infinite ones can be told from 0.
+        weights: `[H, Q, K]` float, from 0 to 1; NaN and infinite values are marked, not shown as 0.
         queries: label of each of the Q rows.
         keys: label of each of the K columns.
-        module: the place of the attention in the model.
+        module: the name of the attention module in the model.
         input: the example as text.
-        output: what the model made of it.
-        mask: bool `[H, Q, K]`, True = attended; None if all are.
-        gold: `[Q]` or `[Q, G]` the right keys of each query, -1 where there is none; None if unknown.
-        picture: what the keys are cells of, where the input is a picture.
-        x: positions of the queries `[Q]` and of the keys `[K]`, where they are numbers on one axis.
-        heads: the number of each of the H heads in the module, counted from 0; None for all in their order.
+        output: the model's output for it.
+        mask: bool `[H, Q, K]`, True = attended; None if everything is.
+        gold: `[Q]` or `[Q, G]`, the correct keys of each query, -1 for none; None if unknown.
+        picture: the picture whose cells are the keys, if the input is a picture.
+        x: positions of the queries `[Q]` and of the keys `[K]`, if they are numbers on one axis.
+        heads: the number in the module of each of the H heads, counted from 0; None for 0 to H - 1.
 
     Raises:
-        ValueError: shapes that do not fit each other, gold that is no key, positions that are not finite.
+        ValueError: shapes do not fit each other, gold is not a key, or positions are not finite.
     """
 
     weights: npt.NDArray[np.float32]
@@ -77,19 +77,19 @@ class AttentionRecord:
 
     @property
     def kind(self) -> Kind:
-        """How it is best shown: over a picture, over an axis, or as a map of labels."""
+        """How the record is shown: over a picture, over an axis, or as a map with labels."""
         if self.picture is not None:
             return "picture"
         return "sequence" if self.x is None else "regression"
 
     @property
     def attended(self) -> npt.NDArray[np.bool_]:
-        """[H, Q, K] bool: what the mask leaves."""
+        """[H, Q, K] bool: the cells that the mask does not hide."""
         return np.ones(self.weights.shape, bool) if self.mask is None else self.mask
 
 
 def check_gold(gold: npt.NDArray[np.int64], rows: int, columns: int) -> None:
-    """Raise ValueError if it is not of the rows, or has a key beyond the columns."""
+    """Raise ValueError if gold does not have one entry per row, or has a key beyond the columns."""
     if gold.ndim not in (1, 2) or len(gold) != rows:
         raise ValueError(f"gold is [Q] or [Q, G] of {rows} queries, not of shape {gold.shape}")
     if (gold >= columns).any() or (gold < -1).any():

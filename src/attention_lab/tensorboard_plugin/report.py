@@ -1,6 +1,6 @@
-"""Runs as one HTML file that needs nothing else: results, curves, options, and attention in the tab's viewer.
+"""Runs as one self-contained HTML file: results, curves, options, and attention in the tab's viewer.
 
-How such a file is made, and what it allows itself, is in `page.py`.
+`page.py` says how such a file is made and what it is allowed to do.
 """
 
 import math
@@ -14,22 +14,22 @@ from attention_lab.tensorboard_plugin.event_files import Point
 from attention_lab.tensorboard_plugin.page import Blobs, Page, make_html, pack
 
 POINTS = 1000
-"""Most points of a curve."""
+"""Maximum number of points of a curve."""
 STEPS = 25
-"""Most steps of a series of attention."""
+"""Maximum number of steps of an attention series."""
 ROOM = 48 * 2**20
-"""Bytes of records, before they are compressed, beyond which fewer steps are kept."""
+"""Maximum size of the records in bytes, before compression; if they are larger, fewer steps are kept."""
 
 T = TypeVar("T")
 
 
 class Heading(NamedTuple):
-    """What stands at the top of the page.
+    """The top of the page.
 
     Attributes:
         title: the title.
-        facts: the line below.
-        command: the command line that made the runs.
+        facts: the line below the title.
+        command: the command line that produced the runs.
     """
 
     title: str
@@ -38,11 +38,11 @@ class Heading(NamedTuple):
 
 
 class Result(NamedTuple):
-    """A number of a run, as it is read.
+    """A formatted number of a run.
 
     Attributes:
         metric: the name of the metric in files.
-        name: its name in words.
+        name: its readable name.
         value: the number.
         interval: its 95% interval; empty without one.
         kind: `headline`, `more`, or `head` for the metric of a single head.
@@ -59,14 +59,14 @@ class Table(NamedTuple):
     """A table of compared settings.
 
     Attributes:
-        name: what sets it apart from other tables; empty if there is only one.
+        name: what distinguishes it from the other tables; empty if there is only one.
         summaries: its result in words.
         header: the names of the columns.
         rows: the cells.
-        numbers_from: the first of the columns that are numbers.
-        best: the places of the best rows.
-        note: how to read it.
-        below: the place of the column that stands below the one before it, such as its interval; -1: none.
+        numbers_from: index of the first column of numbers.
+        best: indices of the best rows.
+        note: how to read the table.
+        below: index of a column to show below the previous one, such as its interval; -1 for none.
     """
 
     name: str
@@ -83,9 +83,9 @@ class Comparison(NamedTuple):
     """The comparison of runs.
 
     Attributes:
-        tables: a table for each data set.
+        tables: one table per data set.
         failures: why runs have no results.
-        links: the names of files beside the page.
+        links: names of related files in the page's folder.
     """
 
     tables: Sequence[Table]
@@ -95,18 +95,18 @@ class Comparison(NamedTuple):
 
 @dataclass
 class Run:
-    """What the report shows of a run.
+    """A run as the report shows it.
 
     Attributes:
-        name: what it is called.
-        config: its options, each with its value as text.
-        results: its final numbers, those that matter most first.
+        name: the name of the run.
+        config: its options, with their values as text.
+        results: its final numbers, the most important first.
         curves: numbers over steps, by name.
         records: header and body of each attention record, by tag and step.
-        samples: input, output and what was expected of the examples of the records.
-        confusions: the commonest errors of its test: what was written for what, how often, and an example.
-        worst: the worst outputs of its test: input, output, reference, edits.
-        setting: the setting that it shares with runs of other seeds; empty if all settings have one run.
+        samples: input, output and expected output of the examples in the records.
+        confusions: the most common errors of its test: expected and written symbols, count and an example.
+        worst: the worst outputs of its test: input, output, reference and edits.
+        setting: the setting that it shares with runs of other seeds; empty if every setting has one run.
     """
 
     name: str
@@ -121,12 +121,12 @@ class Run:
 
 
 def make_page(heading: Heading, runs: Sequence[Run], comparison: Comparison | None = None) -> str:
-    """The whole file.
+    """Make the HTML file.
 
     Args:
-        heading: what stands at the top.
-        runs: one run, or several.
-        comparison: how several compare.
+        heading: the top of the page.
+        runs: one or more runs.
+        comparison: the comparison of several runs.
     """
     kept, thinned = _within_room(runs)
     series = {run.name: records for run, records in zip(runs, kept, strict=True) if records}
@@ -153,7 +153,7 @@ def _as_plain(comparison: Comparison | None) -> dict[str, Any] | None:
 
 
 def _described(records: Mapping[int, Blobs]) -> dict[str, Any]:
-    """The text and the shape of a series' example."""
+    """The text and the shape of the example of a series."""
     header, _ = next(iter(records.values()))
     return read_description(describe_header(header))
 
@@ -176,7 +176,7 @@ def _facts(run: Run) -> dict[str, Any]:
 
 
 def spread(items: Sequence[T], most: int) -> list[T]:
-    """At most `most` items, evenly apart, the first and the last among them."""
+    """At most `most` evenly spaced items, including the first and the last."""
     if len(items) <= most:
         return list(items)
     if most == 1:
@@ -185,7 +185,7 @@ def spread(items: Sequence[T], most: int) -> list[T]:
 
 
 def _within_room(runs: Sequence[Run]) -> tuple[list[dict[str, dict[int, Blobs]]], str]:
-    """The records that the file holds, and what is left out in words."""
+    """The records to keep in the file, and a sentence about what is left out."""
     most = STEPS
     while True:
         kept = [{tag: _thinned(records, most) for tag, records in run.records.items()} for run in runs]

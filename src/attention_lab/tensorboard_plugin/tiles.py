@@ -1,14 +1,13 @@
-"""Records of long inputs: some heads, in tiles, with the largest weights of each query.
+"""Records of long inputs: some heads, as tiles, with the largest weights of each query.
 
-8 heads of 8,192 queries and keys have 537 million weights. A record of them has, of each head that it keeps,
+8 heads with 8,192 queries and keys have 537 million weights. For each head that it keeps, a record stores
 
-- the mean and the largest weight of each tile of `side` x `side` cells, so that all of the map can be seen;
-- the `kept` largest weights of each query and their keys, so that it can be seen in cells. Of the other cells
-  of a tile the mean is known;
-- the entropy and the sum of each query's weights, and the keys that it attends to, from the first to the
-  last.
+- the mean and the largest weight of each tile of `side` x `side` cells, for a view of the entire map;
+- the `kept` largest weights of each query and their keys, for a view of single cells. For the other cells of
+  a tile, only the mean is known;
+- the entropy and the sum of each query's weights, and the first and last key that it attends to.
 
-Weights are stored as square roots in 16 bits, so that weights from 1e-4 on are known to within 0.2%.
+Weights are stored as square roots in 16 bits, so that weights of 1e-4 and more are known to within 0.2%.
 """
 
 import math
@@ -24,11 +23,11 @@ from attention_lab.tensorboard_plugin import header as parts
 from attention_lab.tensorboard_plugin.record import check_gold
 
 LARGEST_BODY = 64 << 20
-"""Most bytes of a body that is read, before it was compressed."""
+"""Maximum size in bytes of a body that is read, uncompressed."""
 LONGEST = 65535
-"""Most queries, and most keys."""
+"""Maximum number of queries, and of keys."""
 NONE = 65535
-"""In the place of a key: there is no further weight. In the place of a tile's weight: all of it is masked."""
+"""As a key: there are no more weights. As a tile's weight: the tile is masked completely."""
 
 FULL = 65534
 """The code of a weight of 1."""
@@ -42,11 +41,11 @@ class Head:
     """One head of a record.
 
     Attributes:
-        means: `[R, C]` codes of the mean weight of each tile, `NONE` where all of it is masked.
-        tops: `[R, C]` codes of the largest one.
+        means: `[R, C]` codes of the mean weight of each tile, `NONE` if it is masked completely.
+        tops: `[R, C]` codes of the largest weight of each tile.
         measures: `[Q, 2]` entropy in nats and sum of each query's weights.
         spans: `[Q, 2]` the first key that a query attends to, and the one after the last.
-        keys: `[Q, kept]` the keys of its largest weights in their order, then `NONE`.
+        keys: `[Q, kept]` the keys of its largest weights in ascending order, then `NONE`.
         weights: `[Q, kept]` codes of these weights.
     """
 
@@ -58,20 +57,20 @@ class Head:
     weights: Codes
 
     def pack(self) -> bytes:
-        """All arrays, little endian, in their order."""
+        """The bytes of all arrays in order, little endian."""
         arrays = (self.means, self.tops, self.measures, self.spans, self.keys, self.weights)
         return b"".join(one.astype(one.dtype.newbyteorder("<"), copy=False).tobytes() for one in arrays)
 
 
 @dataclass(frozen=True, eq=False)
 class TiledRecord:
-    """A record of a long input as it was written.
+    """A decoded record of a long input.
 
     Attributes:
-        heads: by number, of those that were kept.
-        of: how many there were.
-        shape: of all weights `[heads kept, Q, K]`.
-        side: cells of a side of a tile.
+        heads: the heads that were kept, by number.
+        of: the original number of heads.
+        shape: the shape of the weights, `[heads kept, Q, K]`.
+        side: side of a tile in cells.
         queries: label of each row.
         keys: label of each column.
         texts: module, input and output.
@@ -87,21 +86,21 @@ class TiledRecord:
 
 
 def value(codes: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """The weights that codes stand for."""
+    """The weights that the codes stand for."""
     roots: npt.NDArray[np.float64] = codes / FULL
     return roots * roots
 
 
 def size_of(rows: int, columns: int, side: int, kept: int) -> int:
-    """Bytes of a head before they are compressed."""
+    """Size of a head in bytes, before compression."""
     return 4 * math.ceil(rows / side) * math.ceil(columns / side) + rows * (8 + 4 + 4 * kept)
 
 
 def decode_tiles(fields: Mapping[str, Any], body: bytes) -> TiledRecord:
-    """The record that was written.
+    """Decode a record of a long input.
 
     Raises:
-        ValueError: the bytes are none.
+        ValueError: the bytes are not such a record.
     """
     count, rows, columns = _shape(fields)
     tiles = fields.get("tiles")
@@ -150,7 +149,7 @@ def _shape(fields: Mapping[str, Any]) -> tuple[int, int, int]:
 
 
 def _inflated(body: bytes, size: int) -> bytes:
-    """The body of exactly `size` bytes; no more is ever unpacked."""
+    """Decompress a body of exactly `size` bytes; no more than that is ever unpacked."""
     unpacker = zlib.decompressobj()
     try:
         plain = unpacker.decompress(body, size + 1)

@@ -1,4 +1,4 @@
-"""Long inputs as records in tiles: what is kept of them, see `tiles.py`."""
+"""Encode records of long inputs as tiles; `tiles.py` describes what is kept."""
 
 import math
 import zlib
@@ -12,10 +12,10 @@ from attention_lab.tensorboard_plugin.record import AttentionRecord
 from attention_lab.tensorboard_plugin.tiles import FULL, LONGEST, NONE, Codes, Floats, Head, size_of
 
 ROOM = 8 << 20
-"""Bytes of a body, before it is compressed."""
-_ACROSS = 256  # tiles of a side, at most
-_FEWEST, _MOST = 16, 64  # weights of a query
-_BLOCK = 1 << 22  # weights that are worked on at a time
+"""Maximum size of a body in bytes, before compression."""
+_ACROSS = 256  # most tiles along a side
+_FEWEST, _MOST = 16, 64  # fewest and most weights kept per query
+_BLOCK = 1 << 22  # weights processed at a time
 
 
 def _code(weights: npt.NDArray[Any]) -> Codes:
@@ -24,9 +24,9 @@ def _code(weights: npt.NDArray[Any]) -> Codes:
 
 
 def plan(shape: tuple[int, ...], room: int) -> tuple[int, int, list[int]]:
-    """The side of a tile, the weights kept of each query, and the heads that are kept within `room` bytes.
+    """The side of a tile, the number of weights kept per query, and the heads that fit in `room` bytes.
 
-    Heads are evenly spaced, so that the same ones are kept at every step of a training.
+    The heads are evenly spaced, and the same ones are kept at every step of training.
     """
     count, rows, columns = shape
     side = 1
@@ -40,10 +40,10 @@ def plan(shape: tuple[int, ...], room: int) -> tuple[int, int, list[int]]:
 
 
 def encode_tiles(record: AttentionRecord, version: int, room: int = ROOM) -> tuple[bytes, bytes]:
-    """The header and the body of a record, with as many heads as have room.
+    """Encode a record as a header and a body, with as many heads as there is room for.
 
     Raises:
-        ValueError: more queries or keys than a record can have.
+        ValueError: there are more queries or keys than a record can have.
     """
     count, rows, columns = record.weights.shape
     if max(rows, columns) > LONGEST:
@@ -85,7 +85,7 @@ def _encode_head(
 def _encode_rows(
     given: Floats, mask: npt.NDArray[np.bool_] | None, side: int, kept: int
 ) -> tuple[Head, Extremes]:
-    """Some rows of a head, a multiple of `side`, or the last ones."""
+    """Encode some rows of a head: a multiple of `side`, or the last ones."""
     finite = np.isfinite(given)
     attended = finite if mask is None else mask & finite
     lost = int((~finite if mask is None else mask & ~finite).sum())
@@ -113,7 +113,7 @@ def _encode_rows(
 
 
 def _spans(mask: npt.NDArray[np.bool_] | None, shape: tuple[int, int]) -> Codes:
-    """[Q, 2] the first attended key of each query, and the one after the last; those between them count."""
+    """[Q, 2] the first attended key of each query, and the one after the last, as if all between were too."""
     rows, columns = shape
     if mask is None:
         return np.tile(np.array([0, columns], np.uint16), (rows, 1))
@@ -124,7 +124,7 @@ def _spans(mask: npt.NDArray[np.bool_] | None, shape: tuple[int, int]) -> Codes:
 
 
 def _counts(spans: Codes, side: int, columns: int, down: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """[R, C] cells of each tile that lie within the spans."""
+    """[R, C] the number of each tile's cells that lie within the spans."""
     left = np.arange(0, columns, side)
     right = np.minimum(left + side, columns)
     first, last = spans[:, :1].astype(np.int64), spans[:, 1:].astype(np.int64)
@@ -133,7 +133,7 @@ def _counts(spans: Codes, side: int, columns: int, down: npt.NDArray[np.int64]) 
 
 
 def _largest(weights: Floats, kept: int) -> tuple[Codes, Codes]:
-    """[Q, kept] the keys of the largest weights above 0, in their order, and codes of these."""
+    """[Q, kept] the keys of the largest weights above 0, in ascending order, and the weights' codes."""
     columns = weights.shape[1]
     keys = np.argpartition(weights, columns - kept, axis=1)[:, columns - kept :]
     values = np.take_along_axis(weights, keys, axis=1)

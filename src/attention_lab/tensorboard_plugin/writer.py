@@ -1,4 +1,4 @@
-"""Write attention into TensorBoard's log."""
+"""Write attention to TensorBoard's log."""
 
 import operator
 from collections.abc import Sequence
@@ -35,26 +35,26 @@ def add_attention(
 ) -> None:
     """Write the weights of one attention on one example, for the Attention tab.
 
-    Arrays may be PyTorch tensors of any float type on any device, arrays or lists.
+    Arrays may be PyTorch tensors of any float type on any device, NumPy arrays, or lists.
 
     Args:
-        writer: `torch.utils.tensorboard.SummaryWriter`, or what has its `add_summary(summary, step)`.
-        tag: name of the series of steps, one for each example and module: `example 1/decoder`.
+        writer: `torch.utils.tensorboard.SummaryWriter`, or any object with its `add_summary(summary, step)`.
+        tag: name of a series of steps, one for each example and module: `example 1/decoder`.
         weights: `[H, Q, K]`, a distribution over the keys for each head and query.
         queries: label of each of the Q rows: any text.
         keys: label of each of the K columns.
-        step: step of the training.
-        gold: `[Q]` or `[Q, G]` the right keys of each query, -1 where there is none.
+        step: the training step.
+        gold: `[Q]` or `[Q, G]`, the correct keys of each query, -1 for none.
         mask: bool, broadcastable to `[H, Q, K]`, True = attended.
-        module: the place of the attention in the model.
+        module: the name of the attention module in the model.
         input: the example as text.
-        output: what the model made of it.
-        picture: `[height, width]` from 0 (paper) to 1 (ink) and the pixels of a side of the cells that the
-            keys stand for, counted down each column, the left one first.
-        x: positions of the queries `[Q]` and of the keys `[K]`, where they are numbers on one axis.
+        output: the model's output for it.
+        picture: an image `[height, width]` with values from 0 (paper) to 1 (ink), and the side in pixels of
+            the square cells that are the keys, numbered down each column, starting with the leftmost.
+        x: positions of the queries `[Q]` and of the keys `[K]`, if they are numbers on one axis.
 
     Raises:
-        ValueError: shapes that do not fit each other.
+        ValueError: shapes do not fit each other.
     """
     values = array(weights, np.float32, "weights")
     record = AttentionRecord(
@@ -73,7 +73,7 @@ def add_attention(
 
 
 def write_record(writer: Any, tag: str, record: AttentionRecord, step: int) -> None:
-    """Write a record as an event of the tag's series."""
+    """Write a record as an event of the series `tag`."""
     value = Summary.Value(
         tag=tag.encode("utf-8", "replace").decode(),
         metadata=SummaryMetadata(

@@ -1,4 +1,4 @@
-"""Pictures of attention: numbers and labels in, an image out. matplotlib is imported only to draw."""
+"""Pictures of attention: numbers and labels in, an image out. matplotlib is imported only if needed."""
 
 from attention_lab.viz.cells import Heatmap, Scale
 from attention_lab.viz.formats import FORMATS, Format, to_png

@@ -1,4 +1,4 @@
-"""A picture as an array of palette indices: one byte a pixel, quick to fill and to compress."""
+"""A picture as an array of palette indices: one byte per pixel, fast to fill and to compress."""
 
 import json
 import re
@@ -16,15 +16,15 @@ Pixels = npt.NDArray[np.uint8]
 SHADES = 192
 """Indices 0 .. SHADES - 1 are the colour map, from weight 0 to the largest."""
 PAPER = SHADES
-"""From here up a ramp of greys: white paper at PAPER, full ink at INK."""
+"""The first index of a ramp of greys, from white paper at PAPER to full ink at INK."""
 INK = PAPER + 47
 GOLD = INK + 1
 BAD = GOLD + 1
 
 RAMP = STATIC / "viewer" / "ramp.js"
-"""The colours that these pictures and the Attention tab have in common."""
+"""The file with the colours shared by these pictures and the Attention tab."""
 _BAD_COLOUR = "cc3c96"
-# As far in contrast from white as from TensorBoard's dark grey (#303030): 3.6 to 1.
+# Each has the same contrast with white as with TensorBoard's dark grey (#303030): 3.6 to 1.
 _WEIGHT, _ANY_INK, _ANY_GOLD = "1e88e5", "7f868f", "e0771a"
 
 
@@ -44,7 +44,7 @@ def lightness(colours: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 def _colour_map(ramp: Sequence[str]) -> npt.NDArray[np.float64]:
-    """[SHADES, 3]: through the anchors of the ramp, spaced so that lightness falls in equal steps."""
+    """[SHADES, 3]: colours through the anchors of the ramp, whose lightness falls in equal steps."""
     anchors = np.array([_rgb(anchor) for anchor in ramp], dtype=np.float64)
     along = np.linspace(0, len(anchors) - 1, 4096)
     fine = np.stack([np.interp(along, np.arange(len(anchors)), channel) for channel in anchors.T], axis=1)
@@ -69,23 +69,23 @@ PALETTE = _palette()
 
 
 def _themed_palette() -> Pixels:
-    """[256, 4] sRGB and opacity: paper and weight 0 let the page through, so it may be light or dark."""
+    """[256, 4] sRGB and opacity: paper and weight 0 are transparent, so the page may be light or dark."""
     colours = np.concatenate([_palette(), np.full((256, 1), 255, np.uint8)], axis=1)
     colours[:SHADES] = [*_rgb(_WEIGHT), 0]
     colours[:SHADES, 3] = np.rint(np.linspace(0, 255, SHADES))
     colours[PAPER : INK + 1] = [*_rgb(_ANY_INK), 0]
-    # Grey words on a page of any colour have little contrast, so quiet ones are less pale than on white.
+    # Grey text has less contrast on a page of any colour, so faint text is less pale here than on white.
     colours[PAPER : INK + 1, 3] = np.rint(255 * np.linspace(0, 1, INK + 1 - PAPER) ** 0.7)
     colours[GOLD, :3] = _rgb(_ANY_GOLD)
     return colours
 
 
 THEMED = _themed_palette()
-"""[256, 4] sRGB colours and opacity, for pages whose colours are not known."""
+"""[256, 4] sRGB colours and opacity, for pages of unknown colour."""
 
 
 class Canvas:
-    """White paper of `height` x `width` pixels; `pixels` is there to be written to."""
+    """White paper of `height` x `width` pixels; draw by writing to `pixels`."""
 
     def __init__(self, width: int, height: int) -> None:
         self.pixels: Pixels = np.full((height, width), PAPER, dtype=np.uint8)
@@ -101,9 +101,9 @@ class Canvas:
         strength: float = 1.0,
         turned: bool = False,
     ) -> int:
-        """Write on white at (x, y) and return the width taken.
+        """Write text on white at (x, y) and return its width.
 
-        `anchor` says which point of the text's box lies there, as fractions of its width and height;
+        `anchor` is the point of the text's box that lies at (x, y), as fractions of its width and height.
         `turned` text reads upwards; `strength` < 1 is grey.
         """
         mask = label_mask(text, size, limit)
@@ -126,7 +126,7 @@ class Canvas:
         self.pixels[top - 1 : top + height + 1, left + width] = shade
 
     def image(self, *, themed: bool = False) -> Image.Image:
-        """The picture, in Pillow's palette mode; `themed` is transparent where the paper is."""
+        """The picture in Pillow's palette mode; if `themed`, the paper is transparent."""
         image = Image.fromarray(self.pixels)
         if themed:
             image.putpalette(THEMED.tobytes(), "RGBA")

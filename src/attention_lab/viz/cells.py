@@ -1,4 +1,4 @@
-"""One attention map and its pixels: colour, hatching, separators and the outline of the gold cells."""
+"""One attention map and its pixels: colours, hatching, separators and outlines of gold cells."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,26 +15,26 @@ Scale = Literal["linear", "sqrt"]
 Flags = npt.NDArray[np.bool_]
 T = TypeVar("T", bound=np.generic)
 Sides = tuple[int, int]
-"""Down and across: the pixels of a cell, or the weights that share one."""
+"""Down and across: the size of a cell in pixels, or the number of weights that share a cell."""
 
 OUTLINE = 2
-"""Pixels by which the outline of a gold cell reaches beyond the cell."""
+"""Width in pixels of the outline around a gold cell."""
 
 
 @dataclass(frozen=True, eq=False)
 class Heatmap:
-    """Attention weights [Q, K] of one head, with what is needed to read them.
+    """Attention weights [Q, K] of one head, with everything needed to read them.
 
     Args:
         weights: [Q, K], of any float type.
-        title: what stands above the map.
+        title: the title above the map.
         queries: label of each row.
         keys: label of each column.
         mask: bool, broadcastable to [Q, K]; True = attended.
-        gold: [Q] the right key of each query, -1 where there is none.
+        gold: [Q] the correct key of each query, -1 for none.
 
     Raises:
-        ValueError: shapes that do not fit `weights`, or a gold key beyond its last column.
+        ValueError: a shape does not fit `weights`, or a gold key is beyond its last column.
     """
 
     weights: npt.NDArray[Any]
@@ -58,7 +58,7 @@ class Heatmap:
 
     @property
     def attended(self) -> Flags:
-        """[Q, K] bool: cells that the mask leaves."""
+        """[Q, K] bool: the cells that the mask does not hide."""
         shape = self.weights.shape
         return np.broadcast_to(np.True_ if self.mask is None else self.mask, shape)
 
@@ -83,7 +83,7 @@ class Heatmap:
         return golden
 
     def summary(self) -> str:
-        """The largest weight, and whatever the colours cannot tell."""
+        """The largest weight, and whatever colours cannot show."""
         usable = self.shown[self.attended & ~self.bad]
         parts = []
         if count := int(self.bad.sum()):
@@ -107,20 +107,20 @@ def shades(weights: npt.NDArray[np.float64], scale: Scale, maximum: float) -> Pi
 
 
 def hatching(height: int, width: int) -> Pixels:
-    """Grey diagonals on light grey."""
+    """A pattern of grey diagonals on light grey."""
     stripes = np.resize(_DIAGONALS, height + width)
-    return sliding_window_view(stripes, width)[:height]  # each row one pixel on from the row above
+    return sliding_window_view(stripes, width)[:height]  # each row is shifted by one pixel
 
 
 _DIAGONALS = np.array([20, 8, 4, 4, 4, 8], dtype=np.uint8) + np.uint8(PAPER)
 
 
 def cell_pixels(heatmap: Heatmap, cell: Sides, block: Sides, scale: Scale, maximum: float) -> Pixels:
-    """Paint a map, `cell` pixels a cell, where a cell is the largest of a block of weights.
+    """Paint a map with cells of `cell` pixels, each showing the largest weight of a block.
 
     Shape: [ceil(Q / block[0]) * cell[0], ceil(K / block[1]) * cell[1]].
     """
-    attended = _pool(heatmap.attended, block)  # so a block is hatched only if all of it is masked
+    attended = _pool(heatmap.attended, block)  # a block is hatched only if it is masked completely
     pixels = _grow(shades(_pool(heatmap.shown, block), scale, maximum), cell)
     if min(cell) >= 10:
         down, across = cell
@@ -133,9 +133,9 @@ def cell_pixels(heatmap: Heatmap, cell: Sides, block: Sides, scale: Scale, maxim
 
 
 def outline_gold(place: Pixels, heatmap: Heatmap, cell: Sides, block: Sides) -> None:
-    """Outline the gold cells in `place`, which is the map's pixels and a border of OUTLINE more.
+    """Outline the gold cells in `place`, the map's pixels plus a border of OUTLINE pixels.
 
-    The line runs outside the cells, so it hides no gold weight, however small the cell.
+    The line runs outside the cells, so it never hides a gold weight, however small the cell.
     """
     inside = np.pad(_grow(_pool(heatmap.golden, block), cell), OUTLINE)
     reach = OUTLINE if min(cell) >= 6 else 1

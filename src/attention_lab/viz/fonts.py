@@ -1,4 +1,4 @@
-"""Labels as small grey images, each in the first well-known font that has all its characters."""
+"""Draw labels as small grey images, each in the first well-known font that has all its characters."""
 
 import unicodedata
 from bisect import bisect_right
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
 Mask = npt.NDArray[np.uint8]
-"""[height, width] coverage of each pixel by ink: 0 none, 255 full."""
+"""[height, width] ink coverage of each pixel: 0 is none, 255 is full."""
 
 FONTS = (
     "DejaVuSans.ttf",
@@ -31,20 +31,20 @@ FONTS = (
     "NotoEmoji-Regular.ttf",
     "seguisym.ttf",
 )
-"""In order of preference. Pillow finds them by name in the font folders of Linux, macOS and Windows."""
+"""Fonts in order of preference. Pillow finds them by name in the font folders of Linux, macOS and Windows."""
 
 BUILT_IN = ""
-LONGEST = 200  # characters: no label that fits a picture has more
-MISSING = "\U0010ffff"  # never a character, so every font draws its box for it
+LONGEST = 200  # characters; no longer label fits in a picture
+MISSING = "\U0010ffff"  # never a character, so every font draws its box for missing ones
 
 
 def label_mask(text: str, size: int, limit: int = 2400) -> Mask:
-    """Draw `text` at `size` pixels, ended by an ellipsis where it is wider than `limit` pixels.
+    """Draw `text` at `size` pixels, cut off with an ellipsis if it is wider than `limit` pixels.
 
-    All masks of one size have one height, and the middle of a capital letter is the middle of the
-    mask. The array is shared between calls and read-only.
+    All masks of the same size have the same height, and capital letters are centred vertically. The
+    array is shared between calls and read-only.
     """
-    # Cut before the cache is asked, lest it keep and hash labels of any length.
+    # Cut before the cache lookup, so that the cache does not hash and keep labels of any length.
     return _draw(text if len(text) <= LONGEST else text[:LONGEST] + "…", size, limit)
 
 
@@ -64,26 +64,26 @@ def _draw(text: str, size: int, limit: int) -> Mask:
 
 
 def shorten(text: str, size: int, limit: int) -> str:
-    """Make a text visible, and end it by an ellipsis where it is wider than `limit` at `size` pixels."""
+    """Make a text visible, and cut it off with an ellipsis if it is wider than `limit` at `size` pixels."""
     text = visible(text if len(text) <= LONGEST else text[:LONGEST] + "…")
     return _shorten(text, _load(font_for(text), size), limit)
 
 
 def visible(text: str) -> str:
-    """Replace what has no shape of its own: control and format characters, lone surrogates, blank labels."""
+    """Replace invisible characters: controls, format characters, lone surrogates, and labels of spaces."""
     if text and text.isspace() and text.isprintable():
         return "␣" * len(text)
     return "".join(map(_visible_character, text))
 
 
 def _visible_character(character: str) -> str:
-    joiner = character in "\u200c\u200d"  # ordinary spelling in Persian and Hindi
+    joiner = character in "\u200c\u200d"  # part of normal spelling in Persian and Hindi
     hidden = unicodedata.category(character) in {"Cc", "Cf", "Cs", "Zl", "Zp"} and not joiner
     return "\ufffd" if hidden else character
 
 
 def font_for(text: str) -> str:
-    """Name of the first installed font with every character of `text`, or else of the one with most."""
+    """Name of the first installed font that has every character of `text`, else of the one with the most."""
     best, most = BUILT_IN, -1
     for name in _installed():
         covered = sum(_covers(name, character) for character in text)
@@ -95,7 +95,7 @@ def font_for(text: str) -> str:
 
 
 def _installed() -> Iterator[str]:
-    # Lazily: most labels are covered by the first, and a search walks the font folders.
+    # Lazily, because the first font covers most labels, and each search walks the font folders.
     yield from filter(_exists, FONTS)
     yield BUILT_IN
 
@@ -118,7 +118,7 @@ def _load(name: str, size: int) -> ImageFont.FreeTypeFont:
 
 @lru_cache(maxsize=65536)
 def _covers(name: str, character: str) -> bool:
-    """Whether the font draws anything else than its box for missing characters."""
+    """Whether the font draws anything other than its box for missing characters."""
     return character.isspace() or _shape(name, character) != _shape(name, MISSING)
 
 
@@ -128,7 +128,7 @@ def _shape(name: str, character: str) -> tuple[tuple[int, int], bytes]:
 
 
 def _extent(text: str, font: ImageFont.FreeTypeFont) -> tuple[int, int]:
-    """Where the ink begins, if before 0, and ends."""
+    """The left end of the ink (at most 0) and its right end."""
     left, _, right, _ = font.getbbox(text, anchor="ls")
     return floor(min(0, left)), ceil(right)
 

@@ -1,4 +1,4 @@
-"""The files of a picture: PNG, or with vectors and real text SVG and PDF."""
+"""File formats of pictures: PNG, or SVG and PDF with vectors and real text."""
 
 import warnings
 from io import BytesIO
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Format = Literal["png", "svg", "pdf"]
-"""The ending of a picture's file."""
+"""The suffix of a picture's file name."""
 FORMATS: tuple[Format, ...] = ("png", "svg", "pdf")
 
 _TEXT: Any = {"svg.fonttype": "none", "svg.hashsalt": "attention-lab", "pdf.fonttype": 42}
-"""Letters as text and not as shapes; the same names in each file."""
+"""Write letters as text, not as shapes, and use the same element names in every file."""
 
 
 def to_png(image: Image.Image) -> bytes:
@@ -29,9 +29,9 @@ def to_vectors(figure: "Figure", kind: Format) -> bytes:
     from matplotlib import rc_context
 
     buffer = BytesIO()
-    # No time of creation.
+    # Leave out the time of creation.
     metadata = {"Date": None} if kind == "svg" else {"CreationDate": None}
     with rc_context(_TEXT), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph")  # that no font has
+        warnings.filterwarnings("ignore", message="Glyph")  # a glyph that no font has
         figure.savefig(buffer, format=kind, metadata=metadata)
     return buffer.getvalue()

@@ -1,4 +1,4 @@
-"""Attention maps side by side on one fixed colour scale, so that heads, steps and runs compare."""
+"""Attention maps side by side on one fixed colour scale, so that heads, steps and runs can be compared."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ from attention_lab.viz.legend import QUIET, SAMPLES, SWATCH, draw_heading, draw_
 __all__ = ["Heatmap", "draw_heatmaps"]
 
 LEAST_SUMMARY = 60
-"""Pixels below which the largest weight of a map is not said, where it would have to be cut."""
+"""With less space in pixels, the largest weight of a map is left out if it would have to be cut."""
 
 
 def draw_heatmaps(
@@ -29,23 +29,23 @@ def draw_heatmaps(
     """Draw attention maps as a grid of panels with one colour bar.
 
     Light is 0 and dark is `maximum`, the same in every panel. Masked cells are hatched, NaN and
-    infinite ones magenta, gold cells outlined. Labels too many to be legible are thinned. A map of
-    more cells than pixels shows the largest weight of each block and says so. At most 64 maps are
-    drawn and no side is longer than 2400 pixels.
+    infinite ones are magenta, and gold cells are outlined. If there are too many labels, only some
+    are shown. A map with more cells than pixels shows the largest weight of each block and says so.
+    At most 64 maps are drawn, and no side is longer than 2400 pixels.
 
     Args:
         maps: the panels, row by row.
-        title: stands above them all.
-        subtitle: stands below it, smaller.
-        columns: panels in a row; by default about as many as rows.
-        scale: "sqrt" sets weights near 0 apart, for maps of many small weights.
-        maximum: the weight of the darkest colour; larger ones are drawn alike.
+        title: the title above all panels.
+        subtitle: a smaller line below the title.
+        columns: panels per row; by default about as many as rows.
+        scale: "sqrt" makes small weights easier to tell apart.
+        maximum: the weight of the darkest colour; larger weights have the same colour.
 
     Returns:
         A picture in palette mode ("P").
 
     Raises:
-        ValueError: no maps, or `maximum` not positive.
+        ValueError: there are no maps, or `maximum` is not positive.
     """
     if not maps:
         raise ValueError("no heatmaps to draw")
@@ -107,7 +107,7 @@ def _panel(
 
 
 def summary(heatmap: Heatmap, layout: Layout) -> str:
-    """What stands beside the title of a map."""
+    """The text beside the title of a map."""
     pooled = " · largest of {} x {} a cell".format(*layout.block) if max(layout.block) > 1 else ""
     return heatmap.summary() + pooled
 
@@ -138,7 +138,7 @@ def _key_labels(canvas: Canvas, heatmap: Heatmap, layout: Layout, left: int, bot
 
 
 def legend_entries(maps: Sequence[Heatmap]) -> list[str]:
-    """What besides colours the maps show."""
+    """What the maps show besides colours."""
     present = {
         "masked": any(not heatmap.attended.all() for heatmap in maps),
         "gold": any(heatmap.golden.any() for heatmap in maps),

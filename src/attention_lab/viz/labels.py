@@ -1,4 +1,4 @@
-"""The words of a plot: title and legend above it, names at the ends of lines and beside bubbles."""
+"""The text of a plot: title and legend above it, names at the ends of lines and beside bubbles."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from matplotlib.transforms import Bbox
 
 _MARGIN = 9.0  # points left of the title
-_NAME = 0.062  # height of a name at the end of a line, as a share of the axes
-_LONGEST = 190  # points of a name
-_ROWS = 4  # of a legend
+_NAME = 0.062  # height of a name at the end of a line, as a fraction of the axes
+_LONGEST = 190  # most points of a name
+_ROWS = 4  # most rows of a legend
 _BOLD = 1.15  # how much wider bold letters are
 
 
 class End(NamedTuple):
-    """The end of a line in the units of the axes, and its name."""
+    """The end of a line in data coordinates, and its name."""
 
     x: float
     y: float
@@ -35,7 +35,7 @@ class End(NamedTuple):
 
 
 class Bubble(NamedTuple):
-    """What stands beside a bubble at (x, y), whose radius is in points."""
+    """A bubble at (x, y) and the text beside it; the radius is in points."""
 
     text: str
     x: float
@@ -46,7 +46,7 @@ class Bubble(NamedTuple):
 
 @cache
 def families() -> list[str]:
-    """The installed ones of `FONTS`, by matplotlib's names; the first, DejaVu Sans, is its own."""
+    """The fonts in `FONTS` that are installed, by matplotlib's names; it brings the first, DejaVu Sans."""
     from matplotlib.font_manager import fontManager
 
     names = {Path(font.fname).name: font.name for font in fontManager.ttflist}
@@ -54,12 +54,12 @@ def families() -> list[str]:
 
 
 def fitted(text: str, size: float, limit: float = _LONGEST) -> str:
-    """A text for matplotlib, ended by an ellipsis where it is wider than `limit` points; no mathematics."""
+    """A text for matplotlib, cut off with an ellipsis at `limit` points; `$` does not start mathematics."""
     return shorten(text, round(4 * size), round(4 * limit)).replace("$", r"\$")
 
 
 def write_heading(figure: "Figure", title: str, note: str, key: Mapping[str, "Artist"]) -> None:
-    """Title, note and legend at the top of the figure, and the axes below them."""
+    """Write title, note and legend at the top of the figure, and put the axes below them."""
     from matplotlib.transforms import offset_copy
 
     width, height = (72 * inches for inches in figure.get_size_inches())
@@ -91,7 +91,7 @@ def write_heading(figure: "Figure", title: str, note: str, key: Mapping[str, "Ar
 
 
 def name_ends(axes: "Axes", ends: Sequence[End], away: float) -> "list[tuple[End, Annotation]]":
-    """Names at the right, each at the height of the end of its line and apart from one another."""
+    """Write names at the right, each at the height of its line's end, without overlaps."""
     axes.autoscale_view()
     share = axes.transScale + axes.transLimits
     ordered = sorted((float(share.transform((end.x, end.y))[1]), end) for end in ends)
@@ -114,9 +114,9 @@ def name_ends(axes: "Axes", ends: Sequence[End], away: float) -> "list[tuple[End
 
 
 def move_to_ends(axes: "Axes", named: "Sequence[tuple[End, Annotation]]") -> None:
-    """Names of lines that end before the right edge stand beside their ends, where there is room for them.
+    """Move the names of lines that end before the right edge to these ends, if there is room for them.
 
-    Where there is none, a thin line leads from the end to the name. The figure must have been laid out.
+    If there is none, draw a thin line from the end to the name. The figure must already be laid out.
     """
     from matplotlib.transforms import Bbox
 
@@ -152,7 +152,7 @@ def move_to_ends(axes: "Axes", named: "Sequence[tuple[End, Annotation]]") -> Non
 
 
 def _traced(axes: "Axes") -> "list[npt.NDArray[np.float64]]":
-    """Points along all lines of the axes, in pixels, close to one another."""
+    """Closely spaced points along all lines of the axes, in pixels."""
     found: list[npt.NDArray[np.float64]] = []
     for line in axes.lines:
         corners = line.get_transform().transform(line.get_xydata())
@@ -166,11 +166,11 @@ def _traced(axes: "Axes") -> "list[npt.NDArray[np.float64]]":
 
 
 def spread_out(heights: Sequence[float], gap: float) -> list[float]:
-    """Ascending heights moved as little as need be, so that neighbours are at least `gap` apart.
+    """Move ascending heights as little as possible, so that neighbours are at least `gap` apart.
 
     Heights that touch form a block around their mean (pool adjacent violators, least squares).
     """
-    blocks: list[tuple[float, int]] = []  # sum of the heights less their place in line, and their number
+    blocks: list[tuple[float, int]] = []  # sum of the heights minus their offsets in line, and their number
     for place, height in enumerate(heights):
         blocks.append((height - place * gap, 1))
         while len(blocks) > 1 and blocks[-2][0] / blocks[-2][1] > blocks[-1][0] / blocks[-1][1]:
@@ -181,7 +181,7 @@ def spread_out(heights: Sequence[float], gap: float) -> list[float]:
 
 
 def name_bubbles(axes: "Axes", bubbles: Sequence[Bubble]) -> None:
-    """Names beside the bubbles, where they cover nothing; the figure must have been laid out."""
+    """Write names beside the bubbles where they cover nothing; the figure must already be laid out."""
     from matplotlib.transforms import Bbox
 
     point = axes.figure.dpi / 72
@@ -198,7 +198,7 @@ def name_bubbles(axes: "Axes", bubbles: Sequence[Bubble]) -> None:
             textcoords="offset points",
             color=one.colour,
             fontsize=9.5,
-            # Not an outline in white: with that, a file of vectors would have shapes in the place of letters.
+            # Not a white outline: with that, a vector file would contain shapes instead of letters.
             bbox={"boxstyle": "square,pad=0.05", "facecolor": "white", "alpha": 0.75, "linewidth": 0},
         )
         for one in bubbles
@@ -212,7 +212,7 @@ def name_bubbles(axes: "Axes", bubbles: Sequence[Bubble]) -> None:
 
 
 class _Wanted(NamedTuple):
-    """A text that is to stand beside a point, all in pixels, and how far from it it may, in points."""
+    """A text to place beside a point: position and size in pixels, and possible distances in points."""
 
     at: npt.NDArray[np.float64]
     size: "Bbox"
@@ -220,7 +220,7 @@ class _Wanted(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """Where a text stands: points from its mark, its alignment, its box in pixels, and what it covers."""
+    """A place for a text: offset from its mark in points, alignment, box in pixels, and area covered."""
 
     across: float
     up: float
@@ -236,7 +236,7 @@ _SHIFTS = {"left": 0.0, "center": -0.5, "right": -1.0, "bottom": 0.0, "top": -1.
 def _arranged(
     wanted: Sequence[_Wanted], taken: "Sequence[Bbox]", paper: "Bbox", point: float
 ) -> list[_Place]:
-    """Places of texts: of a few orders in which they may choose, that with least covered, and nearest."""
+    """Place texts greedily in several orders, and return the result that covers least, then is nearest."""
     numbers = range(len(wanted))
     across = sorted(numbers, key=lambda number: float(wanted[number].at[0]))
     orders = [list(numbers), list(reversed(numbers)), across, across[::-1]]
@@ -253,7 +253,7 @@ def _arranged(
 
 
 def _nearest_place(wanted: _Wanted, taken: "Sequence[Bbox]", paper: "Bbox", point: float) -> _Place:
-    """The nearest place where a text covers nothing, or else the one where it covers least."""
+    """The nearest place where a text covers nothing, else the one where it covers least."""
     from matplotlib.transforms import Bbox
 
     size, best = wanted.size, None
@@ -271,7 +271,7 @@ def _nearest_place(wanted: _Wanted, taken: "Sequence[Bbox]", paper: "Bbox", poin
 
 
 def _around(away: float) -> list[tuple[float, float, str, str]]:
-    """Points from a mark to a text beside it, with the text's alignment; the best first."""
+    """Offsets in points from a mark to a text beside it, with the text's alignment; the best first."""
     near = 0.75 * away
     return [
         *((away, 0.0, "left", "center"), (-away, 0.0, "right", "center")),

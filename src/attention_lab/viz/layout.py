@@ -1,4 +1,4 @@
-"""Where the panels of a picture go, how large a cell is and which labels there is room for."""
+"""The layout of a picture: where panels go, how large cells are, and which labels there is room for."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from math import ceil, isqrt
 from attention_lab.viz.cells import Heatmap, Sides
 from attention_lab.viz.fonts import label_mask
 
-LARGEST = 2400  # pixels, a side of a picture
-MOST_ACROSS = 8  # panels in a row or column: more would leave none legible
+LARGEST = 2400  # longest side of a picture in pixels
+MOST_ACROSS = 8  # most panels in a row or column; with more, none would be legible
 MARGIN, GAP = 16, 26
 HEADING = 34  # the picture's title
 SUBHEADING = 24  # the line below it
@@ -16,21 +16,21 @@ CAPTION = 26  # a panel's title
 AXIS = 20  # an axis name
 LEGEND = 96  # width of the colour bar and its ticks
 SPACE = 6  # between labels and map
-BODY, CELL = 480, 30  # aims: pixels of a map and, at most, of a cell
-LABELLED = 800  # pixels that a map may take for all of its labels to be legible
-THIN = 16  # pixels of a cell that is long in the other direction
-NARROWEST = 170  # a panel's title and largest weight need that much
+BODY, CELL = 480, 30  # targets: pixels of a map, and most pixels of a cell
+LABELLED = 800  # pixels that a map may take if that makes all its labels legible
+THIN = 16  # pixels up to which a cell may be longer than twice its other side
+NARROWEST = 170  # pixels that a panel's title and largest weight need
 TITLE = 13  # size of a panel's title
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The measures that all panels of a picture share, in pixels.
+    """The dimensions that all panels of a picture share, in pixels.
 
-    `cell` is its height and width. `block` weights down and across share a cell where there are more of them
-    than pixels. One query in `step[0]` and one key in `step[1]` has room for its label, of at most
-    `query_room` or `key_room` pixels. Key labels of several characters read upwards where they are wider than
-    `slot`, or where most are (`turned`); they take `depth` pixels below the map.
+    `cell` is the height and width of a cell. If there are more weights than pixels, a block of `block`
+    weights down and across shares a cell. One query in `step[0]` and one key in `step[1]` has room for its
+    label, of at most `query_room` or `key_room` pixels. Key labels of several characters read upwards if they
+    are wider than `slot`, or if most are (`turned`); they take `depth` pixels below the map.
     """
 
     columns: int
@@ -54,27 +54,27 @@ class Layout:
 
     @property
     def left(self) -> int:
-        """From a panel's left edge to its map."""
+        """Distance from a panel's left edge to its map."""
         return AXIS + self.query_room + SPACE
 
     @property
     def below(self) -> int:
-        """From a map's lower edge to the panel's."""
+        """Distance from a map's lower edge to the panel's."""
         return SPACE + self.depth + AXIS
 
     @property
     def across(self) -> int:
-        """From one panel to the next on its right."""
+        """Distance from one panel to the next on its right."""
         return self.left + self.width + GAP
 
     @property
     def down(self) -> int:
-        """From one panel to the next below."""
+        """Distance from one panel to the next below."""
         return CAPTION + self.height + self.below + GAP
 
 
 def arrange(maps: Sequence[Heatmap], columns: int | None) -> Layout:
-    """Lay out at most MOST_ACROSS^2 maps in a picture of at most LARGEST pixels a side."""
+    """Lay out at most MOST_ACROSS^2 maps in a picture whose sides are at most LARGEST pixels long."""
     columns = _columns(len(maps)) if columns is None else columns
     columns = min(max(columns, ceil(len(maps) / MOST_ACROSS), 1), MOST_ACROSS, len(maps))
     rows = ceil(len(maps) / columns)
@@ -132,7 +132,7 @@ def _cell(counts: Sides, rooms: Sides, labels: Sequence[int]) -> Sides:
 
 
 def _columns(panels: int) -> int:
-    """About square, without a gap in the last row where some nearby number allows it."""
+    """The number of columns for a roughly square grid, if possible without a gap in the last row."""
     square = isqrt(panels - 1) + 1
     return next((n for n in range(square, isqrt(4 * panels) + 1) if panels % n == 0), square)
 
@@ -142,7 +142,7 @@ def _widths(labels: Sequence[str], size: int, limit: int) -> list[int]:
 
 
 def _some(labels: Sequence[str]) -> Sequence[str]:
-    """The labels, or some evenly spread where there are hundreds."""
+    """The labels, or an evenly spaced selection if there are hundreds."""
     return labels[:: max(1, len(labels) // 64)]
 
 

@@ -1,4 +1,4 @@
-"""What stands around attention maps: the title above them, and the legend beside them."""
+"""The surroundings of attention maps: the title above them, and the legend beside them."""
 
 from collections.abc import Sequence
 
@@ -10,12 +10,12 @@ from attention_lab.viz.layout import CAPTION, HEADING, MARGIN, SUBHEADING
 
 BAR_HEIGHT = 200
 SWATCH = 16
-"""Pixels of a side of a legend's sample."""
+"""Side of a legend's sample in pixels."""
 QUIET = 0.62
-"""Strength of what is not a label."""
+"""Strength of text that is not a label."""
 
 SAMPLES = BAR_HEIGHT + 24
-"""From the upper edge of the colour bar to that of the first sample."""
+"""Distance from the upper edge of the colour bar to that of the first sample."""
 
 _BAR_WIDTH = 16
 TICKS: dict[Scale, tuple[float, ...]] = {
@@ -25,12 +25,12 @@ TICKS: dict[Scale, tuple[float, ...]] = {
 
 
 def heading_height(title: str, subtitle: str = "") -> int:
-    """Pixels that `draw_heading` needs."""
+    """Height in pixels that `draw_heading` needs."""
     return (HEADING if title else 0) + (SUBHEADING if subtitle else 0)
 
 
 def draw_heading(canvas: Canvas, title: str, subtitle: str = "") -> None:
-    """Write the title of the whole picture and the smaller line below it, where there are such."""
+    """Write the picture's title and the smaller line below it, if there are any."""
     room = canvas.pixels.shape[1] - 2 * MARGIN
     if title:
         canvas.text(title, (MARGIN, MARGIN + 10), size=17, limit=room)
@@ -52,13 +52,13 @@ def draw_legend(
     """Draw the colour bar, and below it a sample of whatever else the maps show.
 
     Args:
-        canvas: what is drawn on.
-        left: of the bar and the samples.
-        top: of the bar; its name stands above.
+        canvas: the canvas to draw on.
+        left: left edge of the bar and the samples.
+        top: upper edge of the bar; its name is written above.
         entries: some of "masked", "gold" and "not finite".
-        scale: of the weights.
+        scale: the scale of the weights.
         maximum: the weight at the upper end of the bar.
-        deepest: the part of the colour map that weights are drawn with.
+        deepest: the part of the colour map that is used, from 0 to 1.
     """
     _colour_bar(canvas, left, top, scale, maximum, deepest)
     for number, name in enumerate(entries):
@@ -79,7 +79,7 @@ def _sample(canvas: Canvas, left: int, top: int, name: str) -> None:
 
 
 def _colour_bar(canvas: Canvas, left: int, top: int, scale: Scale, maximum: float, deepest: float) -> None:
-    """Draw the colours from 0 to `maximum`, the part `deepest` of the map, with ticks and their weights."""
+    """Draw the bar of colours from 0 to `maximum`, with ticks and their weights."""
     name = "weight" if scale == "linear" else "weight (√)"
     canvas.text(name, (left - 1, top - CAPTION // 2 - 2), strength=QUIET)
     bar = np.rint(np.linspace((SHADES - 1) * deepest, 0, BAR_HEIGHT)).astype(np.uint8)

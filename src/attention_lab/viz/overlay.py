@@ -1,4 +1,4 @@
-"""Attention over the picture that was attended to, a panel for each output symbol (1502.03044, figure 2)."""
+"""Attention drawn over the input picture, one panel per output symbol (1502.03044, figure 2)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,10 +24,10 @@ from attention_lab.viz.legend import (
 )
 from attention_lab.viz.overlay_cells import DEEPEST, enlarged, paint, paint_themed
 
-_MOST = 40  # panels
-_WIDEST, _HIGHEST, _ZOOM = 440, 320, 10.0  # aims: pixels of a panel, and of a pixel of the picture
-_LOWEST = 8  # pixels of a panel, below which it is made no smaller
-_SHAPE = 1.5  # aim: width over height of the whole
+_MOST = 40  # most panels
+_WIDEST, _HIGHEST, _ZOOM = 440, 320, 10.0  # targets: pixels of a panel, and per pixel of the input picture
+_LOWEST = 8  # least height of a panel in pixels
+_SHAPE = 1.5  # target ratio of width to height of the entire picture
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,14 +35,14 @@ class Overlay:
     """Attention over the cells of a picture.
 
     Args:
-        ink: [H, W] the picture, 0 (paper) to 1.
-        cell: pixels of a side of a cell; H and W are multiples of it.
-        weights: [Q, K] over the K cells, counted down each column, the left one first.
+        ink: [H, W] the picture, from 0 (paper) to 1 (ink).
+        cell: side of a cell in pixels; H and W are multiples of it.
+        weights: [Q, K] over the K cells, numbered down each column, starting with the leftmost.
         titles: label of each of the Q panels.
-        gold: [Q] or [Q, G] the right cells of each query, -1 where there is none.
+        gold: [Q] or [Q, G] the correct cells of each query, -1 for none.
 
     Raises:
-        ValueError: shapes that do not fit each other, or a gold cell beyond the last.
+        ValueError: shapes do not fit each other, or a gold cell is beyond the last one.
     """
 
     ink: npt.NDArray[Any]
@@ -68,7 +68,7 @@ class Overlay:
         return height // self.cell, width // self.cell
 
     def on_grid(self, of_cells: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """[K] as [rows, columns]."""
+        """Reshape values of the cells [K] to [rows, columns]."""
         return of_cells.reshape(self.grid[::-1]).T
 
     def golden(self, query: int) -> Flags:
@@ -87,21 +87,21 @@ def draw_overlays(
     maximum: float = 1.0,
     themed: bool = False,
 ) -> Image.Image:
-    """Draw the picture alone, and once for each query with its weights as the colours of its paper.
+    """Draw the picture alone, then once per query with the weights as the colours of the paper.
 
-    Light is 0 and blue is `maximum`, the same in every panel; where there is little weight, the ink is faded
-    too. Gold cells are outlined, NaN and infinite ones magenta. At most 39 queries are drawn.
+    Light is 0 and blue is `maximum`, the same in every panel. Where weights are small, the ink is faded too.
+    Gold cells are outlined, and NaN and infinite ones are magenta. At most 39 queries are drawn.
 
     Args:
         overlay: picture, weights and titles.
-        title: stands above them all.
-        subtitle: stands below it, smaller.
-        scale: "sqrt" sets weights near 0 apart, for maps of many small weights.
-        maximum: the weight of the darkest colour; larger ones are drawn alike.
+        title: the title above all panels.
+        subtitle: a smaller line below the title.
+        scale: "sqrt" makes small weights easier to tell apart.
+        maximum: the weight of the darkest colour; larger weights have the same colour.
         themed: whether the paper is transparent, for pages that may be light or dark.
 
     Returns:
-        A picture in mode "RGB"; "RGBA" if it is themed.
+        A picture in mode "RGB", or "RGBA" if `themed`.
 
     Raises:
         ValueError: `maximum` is not positive.
@@ -127,7 +127,7 @@ def draw_overlays(
 
 @dataclass(frozen=True)
 class Plan:
-    """Panels of `height` x `width` pixels in rows of `columns`; `top` is left for margin and title."""
+    """Panels of `height` x `width` pixels in rows of `columns`; the margin and title take `top` pixels."""
 
     panels: int
     columns: int
@@ -139,23 +139,23 @@ class Plan:
 
     @property
     def full_height(self) -> int:
-        """Of the picture."""
+        """Height of the entire picture."""
         beside = self.top + CAPTION + (SAMPLES + SWATCH if self.legend else BAR_HEIGHT + 12)
         return max(self.bottom, beside) + MARGIN
 
     @property
     def rows(self) -> int:
-        """So many that all panels have a place."""
+        """The number of rows needed for all panels."""
         return ceil(self.panels / self.columns)
 
     @property
     def across(self) -> int:
-        """From one panel to the next on its right."""
+        """Distance from one panel to the next on its right."""
         return self.width + GAP
 
     @property
     def down(self) -> int:
-        """Likewise downwards."""
+        """Distance from one panel to the next below."""
         return CAPTION + self.height + GAP
 
     @property
@@ -178,7 +178,7 @@ class Plan:
 
 
 def arrange_overlays(overlay: Overlay, title: str, subtitle: str) -> Plan:
-    """Where panels stand, the title with what is left out, and what the legend has."""
+    """Lay out the panels, and determine the title (with what is left out) and the legend's entries."""
     queries = min(len(overlay.weights), _MOST - 1)
     if left_out := len(overlay.weights) - queries:
         title = f"{title}   (first {queries} symbols, {left_out} left out)".strip()
@@ -188,10 +188,10 @@ def arrange_overlays(overlay: Overlay, title: str, subtitle: str) -> Plan:
 
 
 def _arrange(overlay: Overlay, panels: int, top: int) -> Plan:
-    """The largest panels that are wanted, or smaller ones where the picture would be too high."""
+    """Lay out panels of the target size, or smaller ones if the picture would be too high."""
     height, width = overlay.ink.shape
     zoom = min(_ZOOM, _WIDEST / width, _HIGHEST / height)
-    zoom = max(zoom, min(1.0, (LARGEST - MARGIN - LEGEND - GAP) / width))  # as it is, where there is room
+    zoom = max(zoom, min(1.0, (LARGEST - MARGIN - LEGEND - GAP) / width))  # original size if there is room
     while True:
         size = max(1, round(height * zoom)), max(1, round(width * zoom))
         columns = _columns(panels, size[1] + GAP, CAPTION + size[0] + GAP)
@@ -202,7 +202,7 @@ def _arrange(overlay: Overlay, panels: int, top: int) -> Plan:
 
 
 def _columns(panels: int, across: int, down: int) -> int:
-    """Panels in a row, so that the whole is about as wide as high times _SHAPE, and no row nearly empty."""
+    """Panels per row, so that the picture's ratio is about _SHAPE and no row is nearly empty."""
 
     def badness(columns: int) -> float:
         rows = ceil(panels / columns)
@@ -214,13 +214,13 @@ def _columns(panels: int, across: int, down: int) -> int:
 
 
 def largest_weight(overlay: Overlay, query: int) -> str:
-    """What is said of a query's weights."""
+    """The text that describes a query's weights."""
     weights = overlay.weights[query]
     return f"max {weights.max():.2f}" if np.isfinite(weights).all() else "not finite"
 
 
 def _caption(canvas: Canvas, overlay: Overlay, query: int, left: int, line: int, width: int) -> None:
-    """The symbol, and its largest weight on the right."""
+    """Write the symbol, and its largest weight on the right."""
     if query < 0:
         canvas.text("input", (left - 1, line), size=13, limit=width, strength=QUIET)
         return

@@ -1,4 +1,4 @@
-"""The pixels of attention over a picture: ink on paper whose colour is the weight."""
+"""The pixels of attention over a picture: ink on paper whose colour shows the weight."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from attention_lab.viz.overlay import Overlay
 
 Colours = npt.NDArray[np.float64]
-"""[..] of ink, 0 to 1, or [.., 3] of sRGB, 0 to 255, or [.., 4] with opacity."""
+"""Ink [..] from 0 to 1, or sRGB [.., 3] from 0 to 255, or sRGB and opacity [.., 4]."""
 Indices = npt.NDArray[np.int64]
 
 DEEPEST = 0.6
-"""The part of the colour map that is used: the picture's own ink must stay darker than any paper."""
+"""The part of the colour map that is used; the picture's own ink must stay darker than any paper."""
 _OUTLINE = 2
-_ROOM = 6  # pixels of a cell from which on lines part them
-_FADED = 0.6  # how far ink where no weight is fades into the paper
+_ROOM = 6  # least pixels of a cell for lines between cells
+_FADED = 0.6  # how much ink fades where the weight is 0
 _COLOURS = PALETTE.astype(np.float64)
 
 
@@ -32,7 +32,7 @@ def _depth(overlay: "Overlay", query: int, scale: Scale, maximum: float) -> tupl
 
 
 def paint(overlay: "Overlay", query: int, ink: Colours, scale: Scale, maximum: float) -> Colours:
-    """[height, width, 3]: the picture with this much ink, on paper of the colours of a query's weights."""
+    """[height, width, 3]: the picture's ink on paper whose colours show a query's weights."""
     if query < 0:
         return _blend(_COLOURS[PAPER], _COLOURS[INK], ink)
     depth, bad = _depth(overlay, query, scale, maximum)
@@ -47,7 +47,7 @@ def paint(overlay: "Overlay", query: int, ink: Colours, scale: Scale, maximum: f
 
 
 def paint_themed(overlay: "Overlay", query: int, ink: Colours, scale: Scale, maximum: float) -> Colours:
-    """[height, width, 4]: likewise with opacity, for a page of any colour."""
+    """[height, width, 4]: the same with opacity, for a page of any colour."""
     cells = _cells(overlay.grid, *ink.shape)
     if query < 0:
         alone: Colours = THEMED[INK] * np.where(np.arange(4) < 3, 1.0, ink[..., None])
@@ -65,7 +65,7 @@ def paint_themed(overlay: "Overlay", query: int, ink: Colours, scale: Scale, max
 
 
 def enlarged(ink: npt.NDArray[Any], height: int, width: int) -> Colours:
-    """The picture at the size of a panel, smooth."""
+    """The picture at the size of a panel, smoothly interpolated."""
     image = Image.fromarray(np.rint(np.clip(ink, 0, 1) * 255).astype(np.uint8))
     larger = image.resize((width, height), Image.Resampling.BICUBIC)
     return np.asarray(larger, np.float64) / 255
@@ -78,13 +78,13 @@ def _cells(grid: tuple[int, int], height: int, width: int) -> tuple[Indices, Ind
 
 
 def _blend(paper: Colours, pen: Colours, ink: Colours) -> Colours:
-    """[.., 3]: so much `ink` [..] of the colour `pen` on `paper`."""
+    """[.., 3]: an amount `ink` [..] of the colour `pen` on `paper`."""
     blended: Colours = paper + ink[..., None] * (pen - paper)
     return blended
 
 
 def _rule(paper: Colours, cells: tuple[Indices, Indices]) -> None:
-    """Thin lines between the cells, where there is room, faint enough not to compete with the picture."""
+    """Draw thin lines between the cells if there is room, faint enough not to compete with the picture."""
     rows, columns = cells
     if columns.shape[1] < _ROOM * (1 + columns.max()):
         return
@@ -95,7 +95,7 @@ def _rule(paper: Colours, cells: tuple[Indices, Indices]) -> None:
 
 
 def _outline(golden: Flags) -> Flags:
-    """The edge, within it, of the region that is True."""
+    """The inner edge of the region that is True."""
     height, width = golden.shape
     around, inside = np.pad(golden, _OUTLINE), golden.copy()
     for y in (0, _OUTLINE, 2 * _OUTLINE):

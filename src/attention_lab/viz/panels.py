@@ -1,4 +1,4 @@
-"""What plots are made of: their style, and panels of lines, dots in rows, bubbles or shaded cells."""
+"""The parts of plots: their style, and panels of lines, dots in rows, bubbles or shaded cells."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy.typing as npt
 
-# Okabe & Ito (2008), dark enough on white: apart for colour-blind eyes too.
+# Okabe & Ito (2008), made dark enough for white paper; colour-blind readers can tell them apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56719C", "#A6761D", "#666666")
 MARKERS = ("o", "s", "D", "^", "v", "P", "X")
 INK, QUIET, GRID = "#1B222C", "#626A75", "#E5E8EC"
@@ -42,8 +42,8 @@ STYLE: dict[str, Any] = {
     "ytick.color": QUIET,
     "ytick.labelsize": 9.5,
 }
-"""Of all plots, over matplotlib's defaults."""
-_ANY = "#7F868F"  # as far in contrast from white as from dark grey
+"""The style of all plots, applied over matplotlib's defaults."""
+_ANY = "#7F868F"  # has the same contrast with white as with dark grey
 THEMED_STYLE: dict[str, Any] = {
     **dict.fromkeys(("axes.edgecolor", "axes.labelcolor", "axes.titlecolor", "legend.labelcolor"), _ANY),
     **dict.fromkeys(("text.color", "xtick.color", "ytick.color"), _ANY),
@@ -51,7 +51,7 @@ THEMED_STYLE: dict[str, Any] = {
     "grid.alpha": 0.3,
     "grid.color": _ANY,
 }
-"""Over `STYLE`: transparent, for pages that may be light or dark."""
+"""A transparent style, applied over `STYLE`, for pages that may be light or dark."""
 
 Interval = tuple[float, float]
 NO_INTERVAL: Interval = (nan, nan)
@@ -62,16 +62,16 @@ class Series:
     """A named row of points.
 
     Args:
-        name: what stands in the legend or beside it; nothing for no entry.
-        x: numbers, or anything else as categories.
+        name: the name in the legend or beside the series; empty for no entry.
+        x: numbers; anything else is treated as categories.
         y: as many numbers; one that is not finite breaks the line.
-        intervals: the lower and upper end of the interval of each y; NaN: none.
-        x_intervals: likewise of x.
-        style: a `line` with markers, a `plain` line, `dashed` as for theory, `dots` alone, grey `samples`,
-            `gold` ones (held out), `truth` (a dotted line), or a `band` between the ends of the intervals.
-        colour: number of the colour; by default the place among the series of the panel.
-        areas: what the area of each bubble is in proportion to.
-        texts: what stands beside each bubble in place of the name; the bubbles are then joined by a line.
+        intervals: the lower and upper end of each y's interval; NaN for none.
+        x_intervals: the same for x.
+        style: a `line` with markers, a `plain` line, a `dashed` one (theory), only `dots`, grey `samples`,
+            `gold` samples (held out), `truth` (a dotted line), or a `band` between the ends of the intervals.
+        colour: index of the colour; by default the position of the series in the panel.
+        areas: values that the bubbles' areas are proportional to.
+        texts: text beside each bubble instead of the name; a line then joins the bubbles.
 
     Raises:
         ValueError: x and y differ in number.
@@ -97,17 +97,17 @@ class Lines:
     """A panel of lines.
 
     Args:
-        series: what is drawn.
-        title: of the panel.
-        x_label: of the horizontal axis.
-        y_label: of the vertical axis.
-        log_x: whether x is on a logarithmic axis.
-        log_y: whether y is.
-        ticks: where x is marked; by default matplotlib's own choice.
-        within: the least and the largest y there can be: the range of the axis, which no interval leaves.
-        names: where they stand: in a legend `inside` or `above`, or at the `ends` of the lines.
-        apart: points between the markers of two series at one x, so that their intervals are apart too.
-        written: how y is written at its ticks.
+        series: the series to draw.
+        title: title of the panel.
+        x_label: label of the horizontal axis.
+        y_label: label of the vertical axis.
+        log_x: whether the x axis is logarithmic.
+        log_y: whether the y axis is logarithmic.
+        ticks: tick positions on the x axis; by default matplotlib's own.
+        within: the smallest and largest possible y, to which the axis and the intervals are limited.
+        names: where to write names: in a legend `inside` or `above`, or at the `ends` of the lines.
+        apart: points between the markers of two series at the same x, so that their intervals do not overlap.
+        written: a function that formats the tick labels of y.
     """
 
     series: Sequence[Series]
@@ -128,11 +128,11 @@ class Dot:
     """A named value.
 
     Args:
-        name: what is written beside it.
-        value: NaN where there is none.
-        interval: its ends; NaN: none.
-        points: what it is the mean of, drawn as rings.
-        group: number of its colour and marker.
+        name: the name written beside the value.
+        value: the value; NaN if there is none.
+        interval: the ends of its interval; NaN for none.
+        points: the values it is the mean of, drawn as rings.
+        group: index of its colour and marker.
     """
 
     name: str
@@ -144,16 +144,16 @@ class Dot:
 
 @dataclass(frozen=True)
 class Dots:
-    """A panel with a row for each value, from top to bottom.
+    """A panel with one row per value, from top to bottom.
 
     Args:
         rows: the values.
-        title: of the panel.
-        x_label: of the values.
-        log: whether the values are on a logarithmic axis.
-        reference: a value that a vertical line marks.
+        title: title of the panel.
+        x_label: label of the axis of values.
+        log: whether that axis is logarithmic.
+        reference: a value to mark with a vertical line.
         groups: names of the groups for the legend.
-        colours: of the groups.
+        colours: colours of the groups.
     """
 
     rows: Sequence[Dot]
@@ -167,16 +167,16 @@ class Dots:
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """A panel of shaded cells, light for 0 and dark for the largest.
+    """A panel of shaded cells, light for 0 and dark for the largest value.
 
     Args:
-        values: `[rows, columns]`, at least 0.
-        title: of the panel.
-        x_label: of the columns.
-        y_label: of the rows.
-        rows: what stands beside the rows; by default nothing.
-        mark: a row and a column, both from 0, that a ring marks.
-        maximum: what is darkest; by default the largest value.
+        values: `[rows, columns]`, not negative.
+        title: title of the panel.
+        x_label: label of the columns.
+        y_label: label of the rows.
+        rows: text beside each row; by default none.
+        mark: row and column of a cell to mark with a ring, counted from 0.
+        maximum: the value of the darkest colour; by default the largest value.
     """
 
     values: npt.NDArray[Any]
@@ -190,13 +190,13 @@ class Cells:
 
 @dataclass(frozen=True)
 class Bubbles:
-    """A panel with a bubble for each point, its name beside it; x over a factor of ten is logarithmic.
+    """A panel with a bubble and a name for each point; if x spans a factor of ten, its axis is logarithmic.
 
     Args:
-        series: what is drawn; names stand in a legend where the bubbles have texts of their own.
-        title: of the panel.
-        x_label: of the horizontal axis.
-        y_label: of the vertical axis.
+        series: the series to draw; if their bubbles have texts, the names are in a legend.
+        title: title of the panel.
+        x_label: label of the horizontal axis.
+        y_label: label of the vertical axis.
     """
 
     series: Sequence[Series]

@@ -1,7 +1,7 @@
-"""Attention maps to be seen small, on a light page and on a dark one: TensorBoard's Images tab.
+"""Small attention maps for light and dark pages, such as TensorBoard's Images tab.
 
-TensorBoard shows a picture 200 to 350 pixels wide on a page of either colour. So these have few and large
-words and are transparent: a weight is the opacity of one colour, which stands out from white and dark grey.
+TensorBoard shows pictures 200 to 350 pixels wide, on a light or a dark page. So these have little, large text
+and are transparent: a weight is the opacity of one colour, which stands out from white and from dark grey.
 """
 
 from collections.abc import Sequence
@@ -18,22 +18,22 @@ from attention_lab.viz.fonts import label_mask
 from attention_lab.viz.layout import is_turned
 
 WIDTH, HEIGHT = 800, 460
-"""Pixels at most, about twice those that TensorBoard shows."""
+"""Maximum size in pixels, about twice the size at which TensorBoard shows it."""
 _MARGIN, _GAP, _SPACE = 14, 30, 8
 _HEADING, _CAPTION = 50, 36
 _TITLE, _TEXT = 28, 24
 _LINE = round(1.4 * _TEXT)
-_PITCH = _TEXT  # from one label to the next: capital letters take three quarters of that
-_LARGEST = 72  # pixels of a cell
+_PITCH = _TEXT  # pixels from one label to the next; capital letters take three quarters of that
+_LARGEST = 72  # most pixels of a cell
 _BAR = (130, 18)
-_ROOM = 130  # pixels of a label
+_ROOM = 130  # most pixels of a label
 _QUIET = 0.8
-_MOST = 36  # panels
+_MOST = 36  # most panels
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """Pixels of cells and maps, and of the labels that stand once, at the left and below all maps."""
+    """Sizes in pixels of cells, maps and the labels, which are written once, left of and below all maps."""
 
     columns: int
     rows: int
@@ -46,34 +46,34 @@ class _Plan:
 
     @property
     def step(self) -> Sides:
-        """One label in so many, down and across, has room for its line."""
+        """Down and across, one label out of this many has room."""
         down, across = (
             ceil(_PITCH * block / cell) for block, cell in zip(self.block, self.cell, strict=True)
         )
         return down, across
 
     def corner(self, number: int) -> tuple[int, int]:
-        """Left and top of a map."""
+        """The left and upper edge of a map."""
         row, column = divmod(number, self.columns)
         left = _MARGIN + self.left + column * (self.width + _GAP)
         return left, _MARGIN + _HEADING + _CAPTION + row * (_CAPTION + self.height + _GAP)
 
 
 def draw_thumbnail(maps: Sequence[Heatmap], *, title: str = "", maximum: float = 1.0) -> Image.Image:
-    """Draw maps as one transparent picture whose words are legible at half its size.
+    """Draw maps as one transparent picture whose text is legible at half its size.
 
-    The maps have the same labels, as the heads of an attention do: those of the first are written.
+    The maps must have the same labels, as the heads of an attention do; those of the outer maps are written.
 
     Args:
         maps: the panels, row by row; at most 36 are drawn.
-        title: stands above them, beside the colour bar.
-        maximum: the weight of the fullest colour.
+        title: the title above the maps, beside the colour bar.
+        maximum: the weight of the strongest colour.
 
     Returns:
         A picture in palette mode ("P") with transparency.
 
     Raises:
-        ValueError: no maps.
+        ValueError: there are no maps.
     """
     if not maps:
         raise ValueError("no heatmaps to draw")
@@ -96,7 +96,7 @@ def draw_thumbnail(maps: Sequence[Heatmap], *, title: str = "", maximum: float =
 
 
 def _best_plan(maps: Sequence[Heatmap]) -> _Plan:
-    """The number of columns with which cells are largest."""
+    """The plan with the number of columns for which cells are largest."""
     plans = [_plan(maps, columns) for columns in range(1, len(maps) + 1)]
     return max(plans, key=lambda plan: (*sorted(map(truediv, plan.cell, plan.block)), -plan.columns))
 
@@ -123,7 +123,7 @@ def _plan(maps: Sequence[Heatmap], columns: int) -> _Plan:
 
 
 def _cell(down: int, across: int) -> Sides:
-    """Height and width of a cell that is at most twice as long as wide, unless it would be a thread."""
+    """Height and width of a cell, at most two to one unless its short side is very small."""
     down, across = (max(1, min(_LARGEST, side)) for side in (down, across))
     return min(down, max(_PITCH, 2 * across)), min(across, max(_PITCH, 2 * down))
 
@@ -133,7 +133,7 @@ def _width(label: str) -> int:
 
 
 def _slot(pitch: float) -> float:
-    """Pixels from one written label to the next."""
+    """The space in pixels for one written label."""
     return pitch * max(1, ceil(_PITCH / pitch)) - 4
 
 
@@ -175,7 +175,7 @@ def _key_labels(canvas: Canvas, heatmap: Heatmap, plan: _Plan, left: int, top: i
 
 
 def _colour_bar(canvas: Canvas, right: int, line: int, maximum: float) -> None:
-    """The colours from 0 to `maximum`, with these two numbers."""
+    """Draw the bar of colours from 0 to `maximum`, with these two numbers."""
     width, height = _BAR
     taken = canvas.text(f"{maximum:.3g}", (right, line), anchor=(1.0, 0.5), size=_TEXT, strength=_QUIET)
     start, top = right - taken - 10 - width, line - height // 2

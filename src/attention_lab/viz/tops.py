@@ -1,4 +1,4 @@
-"""The weight of the darkest colour, for maps that are compared with one another."""
+"""Choose the weight of the darkest colour for maps that are compared with one another."""
 
 from collections.abc import Iterable
 from math import floor, log10
@@ -8,16 +8,16 @@ import numpy as np
 import numpy.typing as npt
 
 _STEPS = (1, 1.2, 1.6, 2, 3, 4, 6, 8, 10)
-"""Round numbers of whose quarters, which a colour bar shows, none has more than three digits."""
+"""Round numbers whose quarters, which a colour bar shows, have at most three digits."""
 _LOW = 0.5
-"""Up to here a largest weight is pale on a scale that ends at 1."""
+"""If no weight is larger than this, all are pale on a scale that ends at 1."""
 
 
 def rounded_top(maps: Iterable[npt.NDArray[Any]]) -> float:
     """The largest finite weight of all maps, rounded up; 1 if it is above 0.5, or no weight is above 0.
 
-    Maps that are compared, as the heads of an attention or one attention at several steps, are given here
-    together; so weights of 0.15 at most, as in kernel regression, are seen and not nearly white.
+    Pass all maps that are compared together, such as the heads of an attention or its maps at several steps.
+    So weights of at most 0.15, as in kernel regression, are visible instead of nearly white.
     """
     largest = max((float(one[np.isfinite(one)].max(initial=0.0)) for one in maps), default=0.0)
     if not 0 < largest <= _LOW:

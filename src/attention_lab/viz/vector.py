@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST_CELLS = 20_000
-"""Cells of a map beyond which it is an image: as vectors it would be slow to show and megabytes large."""
-_INCH = 100  # pixels
-_POINT = 72 / _INCH  # points of a pixel
+"""A map with more cells is an image: as vectors it would be slow to display and several megabytes large."""
+_INCH = 100  # pixels per inch
+_POINT = 72 / _INCH  # points per pixel
 _COLOURS = PALETTE / 255
 _FRAME = tuple(_COLOURS[PAPER + 22])
 
@@ -42,9 +42,9 @@ def heatmaps_file(
     Args:
         maps: the panels, row by row; at most 64 are drawn.
         kind: `svg` or `pdf`.
-        title: stands above them all.
-        subtitle: stands below it, smaller.
-        scale: "sqrt" sets weights near 0 apart.
+        title: the title above all panels.
+        subtitle: a smaller line below the title.
+        scale: "sqrt" makes small weights easier to tell apart.
         maximum: the weight of the darkest colour.
     """
     drawn = maps[: measure.MOST_ACROSS**2]
@@ -76,9 +76,9 @@ def overlays_file(
     Args:
         overlay: picture, weights and titles.
         kind: `svg` or `pdf`.
-        title: stands above them all.
-        subtitle: stands below it, smaller.
-        scale: "sqrt" sets weights near 0 apart.
+        title: the title above all panels.
+        subtitle: a smaller line below the title.
+        scale: "sqrt" makes small weights easier to tell apart.
         maximum: the weight of the darkest colour.
     """
     plan = arrange_overlays(overlay, title, subtitle)
@@ -104,7 +104,7 @@ def overlays_file(
 
 
 class _Paper:
-    """A figure that is drawn on in pixels from its upper left corner, as `Canvas` is."""
+    """A figure with pixel coordinates from its upper left corner, like `Canvas`."""
 
     def __init__(self, width: int, height: int) -> None:
         from matplotlib import rc_context
@@ -150,22 +150,22 @@ class _Paper:
     def cells(
         self, places: npt.NDArray[Any], left: float, top: float, cell: Sides, colours: Any, **look: Any
     ) -> None:
-        """Draw cells [N, 2] (row, column) in one or N colours."""
+        """Draw the cells at `places` [N, 2] (row, column) in one or N colours."""
         from matplotlib.collections import PolyCollection
 
         corners = np.array([[0, 0], [1, 0], [1, 1], [0, 1]])
         polygons = np.array([left, top]) + np.array(cell[::-1]) * (places[:, None, ::-1] + corners)
-        # An edge of the cell's own colour closes the gap that viewers show between two cells.
+        # An edge in the cell's own colour closes the gap that viewers show between two cells.
         style: dict[str, Any] = {"edgecolors": "face", "linewidths": 0.15} | look
         self.axes.add_collection(PolyCollection(polygons, facecolors=colours, **style), autolim=False)
 
     def image(self, pixels: Pixels, left: float, top: float, width: float, height: float) -> None:
-        """Put an image into a box."""
+        """Draw an image in a box."""
         extent = (left, left + width, top + height, top)
         self.axes.imshow(pixels, extent=extent, interpolation="none", aspect="auto")
 
     def heading(self, title: str, subtitle: str) -> None:
-        """The title of the whole picture and the line below it."""
+        """Write the picture's title and the line below it."""
         room = self.width - 2 * MARGIN
         if title:
             self.text(title, MARGIN, MARGIN + 10, size=17, limit=room)
@@ -182,14 +182,14 @@ class _Paper:
         maximum: float,
         deepest: float = 1.0,
     ) -> None:
-        """The colour bar, and a sample of whatever else the maps show."""
+        """Draw the colour bar, and a sample of whatever else the maps show."""
         name = "weight" if scale == "linear" else "weight (√)"
         self.text(name, left, top - CAPTION // 2 - 2, strength=QUIET)
         bars = SHADES // 2
         step = BAR_HEIGHT / bars
         for number in range(bars):  # from the top
             colour = _COLOURS[round((1 - number / (bars - 1)) * deepest * (SHADES - 1))]
-            # Each reaches below the next, so that no gap is seen between them.
+            # Each extends below the next, so that no gap is visible between them.
             reach = min(2 * step, BAR_HEIGHT - number * step)
             self.box(left, top + number * step, 16, reach, fill=True, facecolor=colour, linewidth=0)
         self.box(left, top, 16, BAR_HEIGHT, edgecolor=_FRAME)
@@ -251,7 +251,7 @@ def _panel(
 def _vector_cells(
     paper: _Paper, heatmap: Heatmap, cell: Sides, left: int, top: int, scale: Scale, maximum: float
 ) -> None:
-    """Cells of one colour each; light ones of weight 0 are one rectangle."""
+    """Draw each cell in one colour; the light cells of weight 0 are a single rectangle."""
     index = shades(heatmap.shown, scale, maximum)
     (queries, keys), (down, across) = index.shape, cell
     paper.box(left, top, keys * across, queries * down, fill=True, facecolor=_COLOURS[0], linewidth=0)

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from matplotlib.image import AxesImage
 
 LABEL_POINTS, TITLE_POINTS = 9, 10
-LINE = 1.45 * LABEL_POINTS / 72  # inches from one label to the next, at least
+LINE = 1.45 * LABEL_POINTS / 72  # least inches from one label to the next
 SMALLEST, LARGEST = 1.7, 5.2  # inches of a panel's longer side
-SLIMMEST = 0.9  # inches of the shorter one, where the other allows it
-DOTS = 110  # an inch
+SLIMMEST = 0.9  # least inches of each side of a panel that is very long or wide
+DOTS = 110  # per inch
 GREY = "#5b6470"
 
 
@@ -42,34 +42,34 @@ def show_heatmaps(
     scale: Scale = "linear",
     shared: bool = True,
 ) -> "Figure":
-    """Draw rows and columns of matrices, with a colour bar; the last expression of a notebook cell shows it.
+    """Draw rows and columns of matrices with a colour bar; a notebook shows the result of a cell's last line.
 
-    Colours go from 0 (or the least value, if that is negative) to the largest value. Cells that are NaN or
-    infinite are magenta. Labels too many to be legible are thinned. pyplot is not touched.
+    Colours go from 0 (or the smallest value, if it is negative) to the largest value. NaN and infinite cells
+    are magenta. If there are too many labels, only some are shown. pyplot is not used.
 
     Example:
         show_heatmaps(weights, "Keys", "Queries", titles=["Head 1", "Head 2"], figsize=(5, 2.5), cmap="Reds")
 
     Args:
-        matrices: an array `[rows, columns, Q, K]`, `[N, Q, K]` or `[Q, K]`, a list of matrices, which may be
-            of different sizes, or a list of rows of them. NumPy arrays, or whatever NumPy makes an array of;
-            PyTorch tensors of any type, device and with or without gradient.
+        matrices: an array `[rows, columns, Q, K]`, `[N, Q, K]` or `[Q, K]`, a list of matrices, which may
+            have different sizes, or a list of rows of matrices. NumPy arrays, anything that NumPy can convert
+            to an array, or PyTorch tensors of any type, on any device, with or without gradient.
         xlabel: name of the K axis.
         ylabel: name of the Q axis.
-        titles: one for each matrix, or one for each column.
-        figsize: width and height in inches; by default as the matrices need it.
-        cmap: name of a matplotlib colour map, or one; by default that of the other pictures, light = 0.
-        queries: a label for each row of a matrix, or such a list for each matrix.
-        keys: a label for each column of a matrix, or such a list for each matrix.
-        columns: panels in a row; by default as the array or the rows have it, or else about as many as rows.
-        scale: "sqrt" sets values near 0 apart.
-        shared: one colour scale and one bar for all matrices, so that they compare; False: one for each.
+        titles: one title per matrix, or one per column.
+        figsize: width and height in inches; by default as large as the matrices need.
+        cmap: a matplotlib colour map or its name; by default that of the other pictures, where light is 0.
+        queries: a label for each row of a matrix, or one such list per matrix.
+        keys: a label for each column of a matrix, or one such list per matrix.
+        columns: panels per row; by default as in the array or the rows, else about as many as rows.
+        scale: "sqrt" makes small values easier to tell apart.
+        shared: whether all matrices share one colour scale and one bar, so that they can be compared.
 
     Returns:
-        The figure: `figure.savefig("heads.pdf")` writes it to a file, `figure.axes` leads to its parts.
+        The figure: `figure.savefig("heads.pdf")` writes it to a file, and `figure.axes` gives its parts.
 
     Raises:
-        ValueError: there are no matrices, or titles or labels are not as many.
+        ValueError: there are no matrices, or the number of titles or labels does not fit.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -92,7 +92,7 @@ def show_heatmaps(
         if number == 0 or not shared:
             bars.append(_bar(figure, image))
     place(figure, maps, bars, _sizes(plan.panels), plan.columns, figsize)
-    # A notebook shows what has this method; matplotlib's own hook needs pyplot.
+    # Notebooks display objects with this method; matplotlib's own hook needs pyplot.
     figure.__dict__["_repr_png_"] = partial(_png, figure)
     return figure
 
@@ -109,12 +109,12 @@ class _Plan:
 
     @property
     def rows(self) -> int:
-        """Number of rows that all panels need."""
+        """The number of rows needed for all panels."""
         return ceil(len(self.panels) / self.columns)
 
     @cached_property
     def alike(self) -> bool:
-        """Whether all are of one size with the same labels, which are then written once for all."""
+        """Whether all have the same size and labels, which are then written only once."""
         sides = self.queries, self.keys
         return len({panel.shape for panel in self.panels}) == 1 and all(
             side.count(side[0]) == len(side) for side in sides
@@ -144,7 +144,7 @@ def _png(figure: "Figure") -> bytes:
 
 
 def _sizes(panels: Sequence[Matrix]) -> list[Size]:
-    """Inches of each map, with square cells of one size, as large as a line of text or so."""
+    """The size of each map in inches, with square cells of one size, about as large as a line of text."""
     longest = max(max(panel.shape) for panel in panels)
     cell = min(max(LINE * 1.35, SMALLEST / longest), LARGEST / longest)
     least = [0.0 if _even(panel) else SLIMMEST for panel in panels]
@@ -155,7 +155,7 @@ def _sizes(panels: Sequence[Matrix]) -> list[Size]:
 
 
 def _even(panel: Matrix) -> bool:
-    """Whether square cells leave it wide and high enough."""
+    """Whether a panel with square cells is wide and high enough."""
     rows, columns = panel.shape
     return bool(6 * rows >= columns and 6 * columns >= rows)
 
@@ -221,7 +221,7 @@ def _bar(figure: "Figure", image: "AxesImage") -> "Axes":
     from matplotlib.ticker import FixedLocator, Locator, MaxNLocator
 
     norm, ticks = image.norm, cast("Locator", MaxNLocator(5))
-    if isinstance(norm, PowerNorm):  # round values would crowd at the top
+    if isinstance(norm, PowerNorm):  # evenly spaced values would crowd at the top
         ticks = FixedLocator(norm.inverse(np.linspace(0, 1, 5)).tolist())
     bar = figure.colorbar(image, cax=figure.add_axes((0, 0, 0.1, 1)), ticks=ticks, format="%.2g")
     bar.outline.set_visible(False)

@@ -1,4 +1,4 @@
-"""Matrices, titles and labels as people give them, in one form."""
+"""Convert matrices, titles and labels from the forms that users pass to one form."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,11 +12,11 @@ Matrix = npt.NDArray[np.float64]
 Labels = Sequence[str] | Sequence[Sequence[str]]
 
 LONGEST = 14
-"""Characters of a label."""
+"""Maximum number of characters of a label."""
 
 
 def as_panels(matrices: Any) -> tuple[list[Matrix], int | None]:
-    """The matrices in reading order, and how many stand in a row if that is given."""
+    """The matrices in reading order, and the number per row if it is given."""
     across = None
     match _depth(matrices):
         case 2:
@@ -38,14 +38,14 @@ def as_panels(matrices: Any) -> tuple[list[Matrix], int | None]:
 
 
 def _depth(values: Any) -> int:
-    """Number of dimensions, of nested lists too."""
+    """The number of dimensions, counting nested lists."""
     if isinstance(values, list | tuple):
         return 1 + (_depth(values[0]) if values else 2)
     return len(values.shape) if hasattr(values, "shape") else np.ndim(values)
 
 
 def _matrix(values: Any) -> Matrix:
-    """Numbers in float64; a tensor is detached, brought to the CPU and to a type that NumPy knows."""
+    """Convert to float64; a tensor is detached, moved to the CPU and converted to a type that NumPy knows."""
     for method in ("detach", "cpu", "float"):
         if hasattr(values, method):
             values = getattr(values, method)()
@@ -56,7 +56,7 @@ def _matrix(values: Any) -> Matrix:
 
 
 def as_captions(titles: Sequence[str] | None, count: int, columns: int) -> list[str]:
-    """A title for each matrix; one for each column stands above its first."""
+    """A title for each matrix; titles of columns are those of the first row."""
     if titles is None:
         return [""] * count
     if len(titles) not in (count, columns):
@@ -65,7 +65,7 @@ def as_captions(titles: Sequence[str] | None, count: int, columns: int) -> list[
 
 
 def as_labels(labels: Labels | None, panels: Sequence[Matrix], axis: int) -> list[list[str]]:
-    """For each panel its labels, ready to be drawn, or none."""
+    """The labels of each panel, ready to be drawn; empty if there are none."""
     if labels is None or len(labels) == 0:
         return [[] for _ in panels]
     each = [labels] * len(panels) if isinstance(labels[0], str) else labels

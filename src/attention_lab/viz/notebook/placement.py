@@ -1,4 +1,4 @@
-"""Where the maps of a figure stand: labels and titles are measured, so that none reaches into a neighbour."""
+"""Place the maps of a figure: labels and titles are measured, so that none overlaps a neighbour."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 EDGE = 0.09  # inches of empty paper around everything
-GAP = 0.2  # between the labels of one map and the next map's
-PAD, BAR = 0.12, 0.11  # from a map to its colour bar, and the bar's width
-HIGHEST = 4.5  # of a bar that stands beside several rows
-_ROUNDS = 3  # a title may reach beyond its map, and by how much depends on the size that is sought
+GAP = 0.2  # inches between the labels of one map and those of the next
+PAD, BAR = 0.12, 0.11  # inches from a map to its colour bar, and the bar's width
+HIGHEST = 4.5  # most inches of a bar beside several rows
+_ROUNDS = 3  # titles may be wider than their maps, by an amount that depends on the size being sought
 
 Size = tuple[float, float]
 """Width and height in inches."""
@@ -39,15 +39,15 @@ def place(
 ) -> None:
     """Set the positions of maps and colour bars, and the size of the figure if it is not given.
 
-    The tops of a row are level, and so are the left edges of a column.
+    The tops of the maps in a row are aligned, and so are the left edges of those in a column.
 
     Args:
-        figure: what they stand in.
+        figure: the figure.
         maps: the axes of the maps, row by row.
-        bars: those of the colour bars: one for all maps, or one for each.
-        sizes: of each map, as large as it is wanted; with `figsize` only their proportions count.
-        columns: maps in a row.
-        figsize: of the figure; None for what all of it needs.
+        bars: the axes of the colour bars: one for all maps, or one for each.
+        sizes: the desired size of each map; if `figsize` is given, only their proportions count.
+        columns: maps per row.
+        figsize: the size of the figure; None for as large as needed.
     """
     for _ in range(_ROUNDS):
         plan = _measure(figure, maps, bars, sizes, columns)
@@ -62,7 +62,7 @@ def place(
 
 
 class _Line(NamedTuple):
-    """A column or a row: what its maps take, and what is needed before and after them."""
+    """A column or a row: inches that its maps take, and that are needed before and after them."""
 
     before: float
     size: float
@@ -75,7 +75,7 @@ class _Line(NamedTuple):
 
 @dataclass(frozen=True)
 class _Plan:
-    """The columns from the left, the rows from the top, and inches that a common colour bar takes."""
+    """The columns from the left, the rows from the top, and the inches that a shared colour bar takes."""
 
     across: Sequence[_Line]
     down: Sequence[_Line]
@@ -93,10 +93,10 @@ class _Plan:
 def _measure(
     figure: "Figure", maps: "Sequence[Axes]", bars: "Sequence[Axes]", sizes: Sequence[Size], columns: int
 ) -> _Plan:
-    """What columns and rows need when the maps have these sizes."""
+    """Measure what columns and rows need if the maps have these sizes."""
     own = len(bars) == len(maps)
     for number, (axes, (width, height)) in enumerate(zip(maps, sizes, strict=True)):
-        _put(figure, axes, 0, 0, width, height)  # anywhere: labels go with their map
+        _put(figure, axes, 0, 0, width, height)  # the position does not matter: labels move with their map
         if number < len(bars):
             _put(figure, bars[number], width + PAD, 0, BAR, height)
     around = [_around(axes, bars[n : n + 1] if own else ()) for n, axes in enumerate(maps)]
@@ -117,14 +117,14 @@ def _measure(
 
 
 def _line(maps: Sequence[tuple[float, float, float]]) -> _Line:
-    """A column or row of maps; each is given by its size and the room before and after it."""
+    """A column or row of maps, each given by its size and the room before and after it."""
     size = max(size for size, _, _ in maps)
     before = max(before for _, before, _ in maps)
     return _Line(before, size, max(0.0, *(one + after - size for one, _, after in maps)))
 
 
 def _around(axes: "Axes", others: "Sequence[Axes]" = ()) -> Around:
-    """What is drawn beyond the box of an axes, of others too."""
+    """The space taken outside the box of an axes by its labels and by the other axes."""
     box, dots = axes.get_window_extent(), axes.figure.dpi
     drawn = [found for one in (axes, *others) if (found := one.get_tightbbox()) is not None]
     beyond = (
@@ -139,7 +139,7 @@ def _around(axes: "Axes", others: "Sequence[Axes]" = ()) -> Around:
 def _set_positions(
     figure: "Figure", maps: "Sequence[Axes]", bars: "Sequence[Axes]", sizes: Sequence[Size], plan: _Plan
 ) -> None:
-    """Put everything where it belongs, in the middle of a figure that has more room than is needed."""
+    """Set all positions; if the figure has more room than needed, centre everything in it."""
     wide, high = figure.get_size_inches()
     x = _starts(plan.across, max(EDGE, (wide - plan.width) / 2))
     y = _starts(plan.down, max(EDGE, (high - plan.height) / 2))
@@ -156,7 +156,7 @@ def _set_positions(
 
 
 def _starts(lines: Sequence[_Line], first: float) -> list[float]:
-    """Where the maps of each column or row begin."""
+    """The positions at which the maps of each column or row begin."""
     edges = accumulate((line.all + GAP for line in lines), initial=first)
     return [edge + line.before for edge, line in zip(edges, lines, strict=False)]
 

@@ -1,6 +1,6 @@
-"""Every plot that is not a heatmap, by matplotlib and in one style.
+"""All plots other than heatmaps, drawn with matplotlib in one style.
 
-matplotlib is imported when a plot is drawn and not before: it takes a third of a second.
+matplotlib is imported only when a plot is drawn, because that takes a third of a second.
 """
 
 import warnings
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_THUMBNAIL = (5.0, 3.3)  # inches: words are legible at half the size
+_THUMBNAIL = (5.0, 3.3)  # inches; text is legible at half that size
 
 
 def draw_panels(
@@ -33,7 +33,7 @@ def draw_panels(
 ) -> Image.Image:
     """Draw panels side by side, or below one another if `stacked`, under a common title and a note.
 
-    A `thumbnail` is smaller with the same words, and transparent, for pages that may be light or dark.
+    A `thumbnail` is smaller, with text of the same size, and transparent, for light and dark pages.
     """
     figure = make_figure(panels, title=title, note=note, stacked=stacked, thumbnail=thumbnail)
     pixels = np.asarray(figure.canvas.buffer_rgba())  # type: ignore[attr-defined]
@@ -43,7 +43,7 @@ def draw_panels(
 def plot_file(
     panels: Sequence[Panel], kind: Format = "png", *, title: str = "", note: str = "", stacked: bool = False
 ) -> bytes:
-    """The file of the picture that `draw_panels` draws."""
+    """The picture that `draw_panels` draws, as the content of a file."""
     if kind == "png":
         return to_png(draw_panels(panels, title=title, note=note, stacked=stacked))
     return to_vectors(make_figure(panels, title=title, note=note, stacked=stacked), kind)
@@ -57,7 +57,7 @@ def make_figure(
     stacked: bool = False,
     thumbnail: bool = False,
 ) -> "Figure":
-    """The figure that `draw_panels` makes a picture of, with one axes for each panel."""
+    """Make the figure that `draw_panels` turns into a picture, with one axes per panel."""
     from matplotlib import style
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -67,9 +67,9 @@ def make_figure(
         STYLE | {"font.family": families()},
         THEMED_STYLE if thumbnail else {},
     ]
-    # The same everywhere, whatever a matplotlibrc says.
+    # The same everywhere, regardless of any matplotlibrc.
     with style.context(looks), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph")  # that no font has: it is drawn as a box
+        warnings.filterwarnings("ignore", message="Glyph")  # a glyph that no font has is drawn as a box
         figure = Figure(figsize=_THUMBNAIL if thumbnail else _inches(panels, stacked))
         FigureCanvasAgg(figure)
         key: Key = {}
@@ -91,7 +91,7 @@ def make_figure(
                     names, beside[axes] = draw_bubbles(axes, panel)
                     key |= names
         write_heading(figure, title, note, key)
-        figure.canvas.draw()  # only now it is known where everything is
+        figure.canvas.draw()  # only now are all positions known
         for axes, named in ends.items():
             move_to_ends(axes, named)
         for axes, bubbles in beside.items():

@@ -1,4 +1,4 @@
-"""Each kind of panel, drawn on the axes of a figure."""
+"""Draw each kind of panel on the axes of a figure."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -42,13 +42,13 @@ _BARS: dict[str, Any] = {"elinewidth": 1.3, "capsize": 2.5}
 _HUGE = 1e100  # beyond it, the arithmetic of axes overflows
 
 Named = tuple[End, Any]
-"""The end of a line, and its name as matplotlib's annotation."""
+"""The end of a line, and its name as a matplotlib annotation."""
 Key = dict[str, Any]
-"""The names in a legend, with what matplotlib draws beside each."""
+"""The names in a legend, and the matplotlib artist drawn beside each."""
 
 
 def draw_lines(axes: "Axes", panel: Lines) -> tuple[Key, list[Named]]:
-    """Draw a panel of lines; returns what its legend above the figure has, and names at the ends of lines."""
+    """Draw a panel of lines; returns its entries for the figure's legend, and the names at line ends."""
     axes.grid(axis="y")
     axes.set_ylabel(fitted(panel.y_label, 10.5, 250))
     categories = _categories(panel.series)
@@ -88,14 +88,14 @@ def draw_lines(axes: "Axes", panel: Lines) -> tuple[Key, list[Named]]:
 
 
 def _categories(series: Sequence[Series]) -> list[Any]:
-    """The values of x in order of appearance if they are not all numbers, else none."""
+    """The values of x in order of appearance, unless they are all numbers; then none."""
     values = list(dict.fromkeys(chain.from_iterable(one.x for one in series)))
     numeric = all(isinstance(value, Real) and not isinstance(value, bool) for value in values)
     return [] if numeric else values
 
 
 def _scale(axes: "Axes", panel: Lines, categories: Sequence[Any]) -> None:
-    """Ticks and logarithmic axes, of y with plain numbers where it spans little and else powers of ten."""
+    """Set ticks and scales; a logarithmic y axis has plain numbers if its range is small."""
     from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
     if panel.log_x:
@@ -113,7 +113,7 @@ def _scale(axes: "Axes", panel: Lines, categories: Sequence[Any]) -> None:
         axes.yaxis.set_major_formatter(lambda value, _: written(value))
     if panel.within is not None:
         low, high = panel.within
-        axes.set_ylim(low, high + 0.03 * (high - low))  # room for the markers of the largest
+        axes.set_ylim(low, high + 0.03 * (high - low))  # room for the markers of the largest values
     if categories:
         axes.set_xticks(range(len(categories)), [fitted(str(one), 9.5, 120) for one in categories])
         axes.set_xlim(-0.5, len(categories) - 0.5)
@@ -125,7 +125,7 @@ def _scale(axes: "Axes", panel: Lines, categories: Sequence[Any]) -> None:
 
 
 def _shift(axes: "Axes", artists: Sequence[Any], points: float) -> None:
-    """Move what is drawn already, so that the limits of the axes stay those of the data."""
+    """Shift artists after they are drawn, so that the limits of the axes remain those of the data."""
     from matplotlib.transforms import ScaledTranslation
 
     for artist in artists:
@@ -133,7 +133,7 @@ def _shift(axes: "Axes", artists: Sequence[Any], points: float) -> None:
 
 
 def _usable(values: Any) -> npt.NDArray[np.float64]:
-    """The values, NaN where they cannot be drawn."""
+    """The values, with NaN for those that cannot be drawn."""
     numbers = np.asarray(values, dtype=np.float64)
     return np.where(np.abs(numbers) < _HUGE, numbers, np.nan)
 
@@ -141,7 +141,7 @@ def _usable(values: Any) -> npt.NDArray[np.float64]:
 def _lengths(
     middle: npt.NDArray[np.float64], intervals: Sequence[Interval], within: Interval | None = None
 ) -> npt.NDArray[np.float64] | None:
-    """How far intervals reach below and above the middle, `[2, N]`; None if there are none."""
+    """How far the intervals reach below and above the middle, `[2, N]`; None if there are none."""
     if not len(intervals):
         return None
     ends = _usable(intervals).clip(*(within or (-_HUGE, _HUGE)))
@@ -150,7 +150,7 @@ def _lengths(
 
 
 def draw_dots(axes: "Axes", panel: Dots, *, named: bool) -> Key:
-    """Draw a panel with a row for each value; returns what its legend has."""
+    """Draw a panel with one row per value; returns the entries of its legend."""
     from matplotlib.lines import Line2D
 
     axes.grid(axis="x")
@@ -198,7 +198,7 @@ def draw_cells(axes: "Axes", panel: Cells) -> None:
 
 
 def draw_bubbles(axes: "Axes", panel: Bubbles) -> tuple[Key, list[Bubble]]:
-    """Draw a panel of bubbles; returns what its legend has, and the bubbles to be named."""
+    """Draw a panel of bubbles; returns the entries of its legend, and the bubbles to be named."""
     from matplotlib.lines import Line2D
     from matplotlib.ticker import LogLocator, NullLocator
 
