@@ -1,1 +1,1 @@
-"""Speed, memory and error of our parts beside textbook code and peers: `python -m benchmarks --help`."""
+"""Compare speed, memory and error with textbook code and peers: `python -m benchmarks --help`."""

@@ -1,7 +1,7 @@
-"""Measure speed, memory and error of our parts beside textbook code and peers, as a Markdown file.
+"""Compare speed, memory and error of our parts with textbook code and peers, and write a Markdown file.
 
-One command runs all topics, each in a process of its own, and writes benchmarks/RESULTS.md (on a GPU
-RESULTS.<its name>.md). A run of some topics replaces their sections only.
+One command runs all topics, each in a separate process, and writes benchmarks/RESULTS.md (on a GPU,
+RESULTS.<its name>.md). If only some topics are run, only their sections are replaced.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from benchmarks.topics import HERE, topics
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run what the command line asks for; the exit status."""
+    """Run the topics that the command line names; returns the exit status."""
     found = topics()
     options = _parser(found).parse_args(arguments)
     chosen = options.topics or list(found)
@@ -27,10 +27,10 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if len(chosen) > 1:
             return _each_by_itself(chosen, options)
-        # As train.py has it, read when torch is imported: threads that wait in a busy loop for one that
-        # another program has pushed aside would make a sample a hundred times longer.
+        # As in train.py, read when torch is imported: if threads wait in a busy loop for one that another
+        # program has pushed aside, a sample takes a hundred times longer.
         os.environ.setdefault("GOMP_SPINCOUNT", "1000")
-        from benchmarks.topic_run import run  # torch is imported no sooner than it is needed
+        from benchmarks.topic_run import run  # here, so that torch is imported only if needed
 
         run(
             chosen[0],
@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _each_by_itself(chosen: list[str], options: argparse.Namespace) -> int:
-    """A process for each topic: none disturbs the memory of the next, and a crash ends only its own."""
+    """Run each topic in its own process: none affects the memory of the next, and a crash ends only one."""
     given = ["--repeats", str(options.repeats), "--device", options.device]
     given += ["--quick"] if options.quick else []
     given += ["--threads", str(options.threads)] if options.threads else []

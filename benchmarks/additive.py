@@ -15,7 +15,7 @@ Score = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
-    """Sizes from a decoder's step to long sequences; hidden size 256."""
+    """Sizes from a single step of a decoder to long sequences."""
     sizes = [
         ("A step of a decoder, one query of B 64, K = 10", 64, 1, 10),
         ("Letters to phones, B 64, Q = K = 10", 64, 10, 10),
@@ -81,7 +81,7 @@ def _compiled_textbook() -> Score:
 
 
 def _by_example(inputs: Sequence[Tensor]) -> list[Tensor]:
-    """The textbook's results in float64, an example at a time for its memory."""
+    """The textbook's results in float64, one example at a time to limit the memory."""
     query, keys, weight, gradient = (x.double() for x in inputs)
     parts = [
         forward_backward(_textbook, [query[i : i + 1], keys[i : i + 1], weight, gradient[i : i + 1]])

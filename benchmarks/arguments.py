@@ -4,7 +4,7 @@ import argparse
 
 
 def positive(text: str) -> int:
-    """A whole number from 1 on."""
+    """Parse a whole number of at least 1."""
     value = int(text) if text.isdecimal() else 0
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text} is not a whole number from 1 on")

@@ -15,7 +15,7 @@ from benchmarks.harness import Contest, Least, Way, Work
 
 FEATURES = 64
 SIZES = {"cpu": ((2, 4, 512), (1, 4, 2048)), "cuda": ((32, 16, 512), (8, 16, 2048), (2, 16, 8192))}
-"""Sequences, heads and length, by the device."""
+"""Number of sequences, heads and length, by device."""
 BACKENDS = {
     "cpu": {"flash": SDPBackend.FLASH_ATTENTION},
     "cuda": {
@@ -28,7 +28,7 @@ Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
-    """Scaled dot products, plain and causal; then a Gaussian score, which no kernel has. bf16 on a GPU."""
+    """Scaled dot products, plain and causal, then a Gaussian score, which no kernel offers; bf16 on a GPU."""
     gpu = device.type == "cuda"
     dtype = torch.bfloat16 if gpu else torch.float32
     for size in ((1, 2, 64),) if quick else SIZES[device.type]:
@@ -62,7 +62,7 @@ def _inputs(size: Sequence[int], device: torch.device, dtype: torch.dtype) -> li
 
 
 def _least(size: Sequence[int], dtype: torch.dtype, causal: bool) -> Least:
-    """Two products forward, five backward (one computes again); each tensor read or written once."""
+    """Two products forward and five backward (one is a recomputation); each tensor read or written once."""
     batch, heads, length = size
     products = 7 * 2 * batch * heads * length**2 * FEATURES / (2 if causal else 1)
     moved = 8 * batch * heads * length * FEATURES * dtype.itemsize
@@ -97,7 +97,7 @@ def _gaussian(inputs: Sequence[Tensor], *, compiled: bool) -> list[Way]:
 
 
 def _exact(attend: Attend, inputs: Sequence[Tensor]) -> list[Tensor]:
-    """The results in float64, a sequence at a time for its memory."""
+    """The results in float64, one sequence at a time to limit the memory."""
     one_by_one = zip(*(torch.split(x.double(), 1) for x in inputs), strict=True)
     parts = [forward_backward(attend, one) for one in one_by_one]
     return [torch.cat(part) for part in zip(*parts, strict=True)]

@@ -20,10 +20,10 @@ from benchmarks.encoder_peers import (
 from benchmarks.harness import Contest, Least, Way, Work
 
 SIZES = {"cpu": ((16, 128), (8, 512), (2, 2048)), "cuda": ((64, 512), (16, 2048), (4, 8192))}
-"""Sequences in a batch, and the length that they are padded to, by the device."""
+"""Number of sequences in a batch, and the length they are padded to, by device."""
 SIZE, HEADS, DROPOUT = 256, 8, 0.1
 MIXED, BUCKETED = 1 / 4, 9 / 10
-"""The shortest sequence against the longest: in batches as they come, and in batches of like lengths."""
+"""Ratio of the shortest to the longest sequence: in random batches, and in batches of similar lengths."""
 Forward = Callable[[Tensor], Tensor]
 
 
@@ -33,8 +33,8 @@ class Batch:
 
     Args:
         x: `[B, L, d]`.
-        visible: `[B, L]`, True = real.
-        weight: what is multiplied with the output before it is summed, zero in the padding.
+        visible: `[B, L]`, True = not padding.
+        weight: factors for the output before it is summed; zero in the padding.
     """
 
     x: Tensor
@@ -43,16 +43,16 @@ class Batch:
 
     @property
     def lengths(self) -> Tensor:
-        """`[B]`."""
+        """The lengths of the sequences, `[B]`."""
         return self.visible.sum(-1)
 
     def double(self) -> "Batch":
-        """The same in float64, on the CPU."""
+        """The same batch in float64 on the CPU."""
         return Batch(self.x.double().cpu(), self.visible.cpu(), self.weight.double().cpu())
 
 
 def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
-    """Attention, then the layer, at each size; dropout; what checkpointing saves; on a GPU, bf16 training."""
+    """At each size, attention, then the layer; dropout; savings by checkpointing; on a GPU, bf16 training."""
     sizes = ((3, 24),) if quick else SIZES[device.type]
     for batch, length in sizes:
         yield _attention(_batch(batch, length, MIXED, device))
@@ -66,7 +66,7 @@ def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
 
 
 def _batch(count: int, length: int, shortest: float, device: torch.device) -> Batch:
-    """Lengths spread evenly from a share of the longest to the longest, in any order."""
+    """A batch with lengths spread evenly from a fraction of the longest to the longest, in random order."""
     generator = torch.Generator().manual_seed(1)
     lengths = torch.linspace(length * shortest, length, count).round().long()
     visible = lengths_mask(lengths[torch.randperm(count, generator=generator)], length).squeeze(1)
@@ -81,7 +81,7 @@ def _title(what: str, batch: Batch) -> str:
 
 
 def _work(batch: Batch, module: nn.Module, forward: Forward) -> Work:
-    """Forward and backward; the output, and the gradients of the input and of the first projection."""
+    """Forward and backward; gives the output, and the gradients of the input and the first projection."""
     parameters = dict(module.named_parameters())
     compared = [parameters[name] for name in parameters if name in FIRST]
 
@@ -103,7 +103,7 @@ FIRST = (
     "in_proj_weight",
     "layers.0.self_attn.in_proj_weight",
 )
-"""What the projection to query, key and value is called in each of them."""
+"""The name of the projection to query, key and value in each of them."""
 
 
 def _attention(batch: Batch) -> Contest:
@@ -194,7 +194,7 @@ def _layer(batch: Batch) -> Contest:
 
 
 def _dropout(batch: Batch) -> Contest:
-    """In training as it is usual, but without dropout of weights, which has no fused kernel on the CPU."""
+    """Training with the usual dropout, except of attention weights, which no fused CPU kernel supports."""
     visible, lengths = batch.visible, batch.lengths
 
     def theirs() -> Work:
@@ -228,10 +228,10 @@ def _checkpointing(batch: Batch, layers: int) -> Contest:
 
 
 def _training(device: torch.device, quick: bool) -> Contest:
-    """Whole training steps in bf16, with the share of the GPU's peak that the model's own products reach."""
+    """Complete training steps in bf16, with the fraction of the GPU's peak that their products reach."""
     count, length, size, heads, layers = (2, 64, 64, 2, 2) if quick else (8, 2048, 1024, 16, 12)
     x = torch.randn(count, length, size, device=device)
-    # 2 for a multiplication with its addition; 3 for forward, gradient of the input, gradient of the weight
+    # 2 for a multiplication and an addition; 3 for forward, gradient of the input, gradient of the weight
     work = 3 * layers * count * length * (2 * 12 * size**2 + 2 * 2 * length * size)
 
     def step(model: nn.Module, *, compiled: bool = False) -> Work:

@@ -1,4 +1,4 @@
-"""Multi-head attention and the encoder layer by others, with the parameters of ours."""
+"""Other implementations of multi-head attention and the encoder layer, with the parameters of ours."""
 
 import math
 from typing import Any
@@ -19,7 +19,7 @@ def torch_multihead(own: MultiHead) -> nn.MultiheadAttention:
 
 
 def torch_encoder(own: Encoder, dropout: float = 0.0) -> nn.TransformerEncoder:
-    """PyTorch's encoder of one layer; no dropout of weights."""
+    """PyTorch's encoder with one layer; no dropout of attention weights."""
     mine: Any = own.layers[0]
     size, feedforward = mine.feedforward.expand.in_features, mine.feedforward.expand.out_features
     heads = mine.attention.heads
@@ -41,7 +41,7 @@ def _copy(own: MultiHead, theirs: nn.MultiheadAttention) -> None:
 
 
 def x_encoder(size: int, heads: int, layers: int) -> nn.Module:
-    """x-transformers' encoder, which has fewer biases and so parameters of its own."""
+    """x-transformers' encoder, which has fewer biases and thus its own parameters."""
     from x_transformers import Encoder as XEncoder
 
     parts = {"dim": size, "depth": layers, "heads": heads, "attn_dim_head": size // heads, "attn_flash": True}
@@ -50,7 +50,7 @@ def x_encoder(size: int, heads: int, layers: int) -> nn.Module:
 
 
 def textbook_encoder(own: Encoder, x: Tensor, visible: Tensor) -> Tensor:
-    """The output of an encoder of one layer, as it is written down."""
+    """The output of an encoder with one layer, computed as in the definition."""
     layer: Any = own.layers[0]
     x = x + textbook_multihead(layer.attention, layer.attention_norm(x), visible)
     hidden = F.relu(layer.feedforward.expand(layer.feedforward_norm(x)))

@@ -1,4 +1,4 @@
-"""A function's value and gradients at random inputs: a piece of work of most contests about attention."""
+"""Compute a function's value and gradients at random inputs, the work of most contests about attention."""
 
 from collections.abc import Callable, Sequence
 
@@ -13,7 +13,7 @@ def random_inputs(*shapes: Sequence[int], device: torch.device) -> list[Tensor]:
 
 
 def attention_inputs(shape: Sequence[int], device: torch.device) -> list[Tensor]:
-    """Query, key and value of one shape, and what is multiplied with the context before it is summed."""
+    """Query, key and value of one shape, and factors for the context before it is summed."""
     return random_inputs(*[shape] * 4, device=device)
 
 
@@ -21,8 +21,8 @@ def forward_backward(function: Callable[..., Tensor], inputs: Sequence[Tensor]) 
     """A function's value, and the gradient of each of its inputs.
 
     Args:
-        function: what is measured: a context of query, key and value, say.
-        inputs: the function's, then what is multiplied with its value before that is summed.
+        function: the function to measure, for example from query, key and value to the context.
+        inputs: the function's inputs, then factors for its value before it is summed.
     """
     *given, weight = inputs
     leaves = [x.detach().requires_grad_() for x in given]

@@ -1,12 +1,12 @@
-"""Everything that needs a GPU, in one command on a machine without a network.
+"""Run everything that needs a GPU, with one command, on a machine without a network.
 
-    python -m benchmarks.gpu_session wheels            here: packages that the other lacks, into .wheels
-    python -m benchmarks.gpu_session run --output OUT  there: the tests marked gpu, then all benchmarks
+    python -m benchmarks.gpu_session wheels            here: download packages for that machine to .wheels
+    python -m benchmarks.gpu_session run --output OUT  there: run the tests marked gpu, then all benchmarks
 
-`run` installs the wheels into a folder of its own if there are any, and writes OUT/gpu-tests.txt,
-OUT/benchmarks.txt, OUT/RESULTS.*.md and OUT/pictures.tar.gz. `run tests` and `run linear additive` do only
-that, `run cmudict` trains experiment=g2p_cmudict (OUT/cmudict.txt); whatever has not been done when the time
-is over is named. `--device cpu --quick` tries the command without a GPU.
+`run` installs the wheels, if there are any, to a separate folder, and writes OUT/gpu-tests.txt,
+OUT/benchmarks.txt, OUT/RESULTS.*.md and OUT/pictures.tar.gz. `run tests` and `run linear additive` run only
+these parts, and `run cmudict` trains experiment=g2p_cmudict (OUT/cmudict.txt). Parts that are not finished
+when the time is up are listed. `--device cpu --quick` tries the command without a GPU.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from benchmarks.topics import results_name, topics
 ROOT = Path(__file__).parents[1]
 WHEELS = ROOT / ".wheels"
 MOST = 60 * 2**20
-"""Bytes of wheels that a machine is given."""
+"""Maximum size in bytes of the wheels."""
 PYTHON = "3.12"
 PLATFORMS = (
     "manylinux_2_28_x86_64",
@@ -56,9 +56,9 @@ PACKAGES = (
         "keopscore==2.3",
     ),
 )
-"""What is needed besides PyTorch and Lightning; versions are those of constraints.txt."""
+"""Packages needed besides PyTorch and Lightning; their versions are those of constraints.txt."""
 FROM_SOURCE = {"antlr4-python3-runtime", "pykeops", "keopscore"}
-"""Published without a wheel; they are pure Python."""
+"""Packages published without a wheel; they are pure Python."""
 ON_CPU = ("start_up", "kernel_estimators", "viewer")
 """Topics that use no GPU."""
 TESTS, CMUDICT = "tests", "cmudict"
@@ -72,7 +72,7 @@ print(torch.cuda.get_device_name() if there else "no GPU")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run what the command line asks for; the exit status."""
+    """Run the parts that the command line names; returns the exit status."""
     options = _parser().parse_args(arguments)
     if options.command == "wheels":
         return download(options.folder)
@@ -114,7 +114,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def download(folder: Path) -> int:
-    """Fill a folder with the wheels; the exit status."""
+    """Download the wheels to a folder; returns the exit status."""
     folder.mkdir(parents=True, exist_ok=True)
     wanted = [_pinned(package, _versions()) for package in PACKAGES]
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
@@ -142,7 +142,7 @@ def _pinned(package: str, versions: Mapping[str, str]) -> str:
 
 
 def run(parts: Sequence[str], options: argparse.Namespace) -> int:
-    """Do the parts one after the other until the time is over; the exit status."""
+    """Do the parts one after another until the time is up; returns the exit status."""
     options.output.mkdir(parents=True, exist_ok=True)
     end = time.monotonic() + 60 * options.minutes
     failed: list[str] = []
@@ -175,7 +175,7 @@ def _environment(wheels: Path) -> Iterator[dict[str, str]]:
             pip = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--no-compile"]
             subprocess.run([*pip, "--no-cache-dir", "--upgrade", "--target", site, *found], check=True)
         paths = [site, str(ROOT / "src"), str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
-        # Plugins of pytest that happen to be installed there are not ours.
+        # Do not load pytest plugins that happen to be installed there.
         own = {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         yield os.environ | own | {"PYTHONUNBUFFERED": "1"}
 
@@ -198,7 +198,7 @@ def _command(part: str, options: argparse.Namespace, results: Path) -> list[str]
 
 
 def _training(options: argparse.Namespace, results: Path) -> list[str]:
-    """CMUdict by the recipe of the experiment, beside the results."""
+    """The command that trains on CMUdict as in the experiment, with its run beside the results."""
     command = [sys.executable, "train.py", "experiment=g2p_cmudict", f"hydra.run.dir={results.parent}/run"]
     command += [
         f"trainer.accelerator={'gpu' if options.device == 'cuda' else 'cpu'}",
@@ -225,7 +225,7 @@ def _benchmark(topic: str, options: argparse.Namespace, results: Path) -> list[s
 def _follow(
     command: list[str], log: Path, about: str, environment: Mapping[str, str], seconds: float
 ) -> int | None:
-    """Run a command, its output on the console and at the end of a file; None if its time was over."""
+    """Run a command, and append its output to the console and a file; None if the time ran out."""
     if seconds <= 0:
         return None
     shown = " ".join(command).replace(sys.executable, "python")
@@ -242,13 +242,13 @@ def _follow(
                 file.write(line)
                 file.flush()
         except KeyboardInterrupt:
-            process.terminate()  # `timeout` has a process group of its own, which Ctrl-C does not reach
+            process.terminate()  # Ctrl-C does not reach `timeout`, which has its own process group
             raise
     return None if process.returncode in (124, 137) else process.returncode
 
 
 def _collect(folder: Path, output: Path) -> None:
-    """The tables, and one archive of their pictures: only a few files come back from a lent machine."""
+    """Collect the tables, and their pictures in one archive, since few files come back from the machine."""
     for table in folder.glob("*.md"):
         (output / table.name).write_bytes(table.read_bytes())
     pictures = sorted(folder.glob("*.png"))

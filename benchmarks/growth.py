@@ -1,4 +1,4 @@
-"""How ways grow with a size: each is followed until it would need too much, and drawn."""
+"""Measure how the cost of each way grows with size, until it would need too much time or memory."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -11,14 +11,14 @@ from benchmarks.harness import CALM, SAMPLE, Contest, Growth, Row, Say, measure
 
 @dataclass(frozen=True)
 class Limits:
-    """A way is followed no further than where a piece of work would need more."""
+    """A way is measured only up to the size at which a piece of work would exceed these limits."""
 
     seconds: float = 5.0
     memory: float = 6.0 * 2**30
 
     @classmethod
     def of(cls, device: torch.device) -> "Limits":
-        """The usual limits; on a GPU less time and most of its memory."""
+        """The usual limits; on a GPU, less time and most of its memory."""
         if device.type != "cuda":
             return cls()
         return cls(1.0, 0.8 * torch.cuda.get_device_properties(device).total_memory)
@@ -36,8 +36,8 @@ def grow(
 ) -> Iterator[tuple[int, list[Row]]]:
     """Measure the ways of a growth at each size, as `measure` does.
 
-    What a way will need at the next size is foretold from its last two, and a way that would pass a limit
-    stops there, with a row that says so.
+    A way's cost at the next size is predicted from its last two. A way that would exceed a limit stops there,
+    with a row that says so.
     """
     limits = limits or Limits.of(device or torch.device("cpu"))
     past: dict[str, list[tuple[int, Row]]] = {}
@@ -72,7 +72,7 @@ def _too_much(past: Sequence[tuple[int, Row]], size: int, limits: Limits) -> str
 
 
 def foretell(points: Sequence[tuple[int, float]], size: int) -> float:
-    """The power law through the last two points; of power 2 through a single one."""
+    """Extrapolate the power law through the last two points, or through a single one with power 2."""
     n, value = points[-1]
     power = 2.0
     if len(points) > 1 and value > 0 and points[-2][1] > 0:

@@ -1,4 +1,4 @@
-"""Ways to do the same work, measured in turn: time, extra peak memory, error."""
+"""Measure ways to do the same work, in turn: time, extra peak memory and error."""
 
 import gc
 import math
@@ -16,11 +16,11 @@ from benchmarks.machine import Others, Stopwatch, extra_peak, own_seconds
 Work = Callable[[], Sequence[Tensor]]
 Say = Callable[[str], None]
 
-SAMPLE = 0.15  # seconds at least, for others' share is counted in ticks of 10 ms: shorter work is repeated
-CALM = 0.1  # of the machine: a sample during which others used more is taken again
+SAMPLE = 0.15  # least seconds; shorter work is repeated, since others' CPU use is counted in ticks of 10 ms
+CALM = 0.1  # fraction of the machine; if others use more during a sample, it is repeated
 QUIET_AFTER = 0.2  # seconds to wait before a sample is taken again
 WARM = {"cpu": 2, "cuda": 5}
-"""Pieces of work before any is timed; on a GPU the first ones load, tune and compile kernels."""
+"""Pieces of work done before any is timed; on a GPU, the first ones load, tune and compile kernels."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,11 @@ class Way:
     """One way to do the work of a contest.
 
     Args:
-        name: what stands in the table: "textbook", "ours, compiled", "x-transformers 2.x".
-        make: prepares, not timed, and returns one piece of work, timed; the results of a piece of
-            work (values, gradients) are compared with the reference's.
-        needs: a module that must be importable, else the row says "not installed".
-        exact: False: other parameters than the reference, so no error can be stated.
+        name: the name in the table: "textbook", "ours, compiled", "x-transformers 2.x".
+        make: a function that prepares (not timed) and returns one piece of work (timed), whose results
+            (values, gradients) are compared with the reference's.
+        needs: a module that must be importable; otherwise the row says "not installed".
+        exact: False if the parameters differ from the reference's, so that no error can be stated.
     """
 
     name: str
@@ -43,12 +43,12 @@ class Way:
 
 @dataclass(frozen=True)
 class Least:
-    """The least that one piece of work takes, whoever does it.
+    """The minimum that one piece of work requires of any implementation.
 
     Args:
         products: floating-point operations in matrix products.
-        moved: bytes read or written, each input and result once.
-        gemm: the rate of `ceiling` that bounds the products.
+        moved: bytes read or written, counting each input and result once.
+        gemm: the rate in `ceiling` that limits the products.
     """
 
     products: float
@@ -62,12 +62,12 @@ class Contest:
 
     Args:
         title: the sizes: "B 32, Q = K = 256, h 256".
-        ways: the first is ratio 1.
-        reference: the same results in float64.
-        note: one sentence under the table.
-        work: how much one piece of work does, and of what by the second: (3200, "tokens/s"); adds a column.
-        children: the work is done by processes of its own: their CPU seconds are given, no memory.
-        least: what the work takes at least; adds its rate, and the share of what the machine can do.
+        ways: the ways; the first one has ratio 1.
+        reference: computes the same results in float64.
+        note: one sentence below the table.
+        work: the amount and unit of a piece of work, such as (3200, "tokens/s"); adds a column with the rate.
+        children: whether other processes do the work; their CPU seconds are given, but no memory.
+        least: the minimum that the work requires; adds its rate, and the fraction of the machine's best.
     """
 
     title: str
@@ -81,14 +81,14 @@ class Contest:
 
 @dataclass(frozen=True)
 class Growth:
-    """How ways grow with a size.
+    """Ways whose cost is measured at growing sizes.
 
     Args:
         title: what is measured.
         x: name of the size: "n", "length".
-        sizes: ascending.
-        ways: the ways at a size, with the same names at each; one may be missing at some.
-        note: one sentence under the table.
+        sizes: the sizes, ascending.
+        ways: a function that gives the ways at a size, under the same names; some sizes may lack some ways.
+        note: one sentence below the table.
     """
 
     title: str
@@ -100,18 +100,18 @@ class Growth:
 
 @dataclass(frozen=True)
 class Row:
-    """What was measured of a way; NaN or None: not measured, or there is no such thing.
+    """The measurements of a way; NaN or None if not measured or not applicable.
 
     Args:
-        name: of the way.
-        seconds: median of the time of one piece of work.
-        ratio: how many times faster than the first way: median over the rounds.
-        spread: the quartiles of that.
+        name: name of the way.
+        seconds: median time of one piece of work.
+        ratio: how many times faster it is than the first way: median over the rounds.
+        spread: the quartiles of the ratio.
         memory: extra bytes at the peak.
         error: largest relative error of the results.
-        cpu: median of the CPU seconds of one piece of work, over all threads and children.
-        others: the largest share of the machine that others used during a sample.
-        disturbed: how many samples stayed above `CALM`, though taken again.
+        cpu: median CPU seconds of one piece of work, over all threads and children.
+        others: the largest fraction of the machine that others used during a sample.
+        disturbed: how many samples remained above `CALM` even after being repeated.
         trouble: why nothing was measured.
     """
 
@@ -129,7 +129,7 @@ class Row:
 
 @dataclass
 class _Runner:
-    """A way that has been prepared, and the samples taken of it."""
+    """A prepared way, and the samples taken of it."""
 
     row: Row
     work: Work
@@ -141,7 +141,7 @@ class _Runner:
     again: int = 0
 
     def once(self, device: torch.device) -> Sequence[Tensor]:
-        """Do one piece of work, and note how long it took."""
+        """Do one piece of work, and record how long it took."""
         watch = Stopwatch(device)
         results = self.work()
         self.last = watch.seconds()
@@ -157,22 +157,22 @@ def measure(
     calm: float = CALM,
     say: Say = lambda _: None,
 ) -> list[Row]:
-    """Measure the ways of a contest in turn: A, B, C, A, B, C, so that a slow minute of the machine hits all.
+    """Measure the ways of a contest in turn (A, B, C, A, B, C), so that a slow minute affects all of them.
 
-    Each way first runs without being timed, once for its results and once for its memory. A sample during
-    which others used more than `calm` of the machine is taken again, each way at most `repeats` times in
-    all; of what is still disturbed then, the calmest counts.
+    Each way first runs untimed, once for its results and once for its memory. If others use more than `calm`
+    of the machine during a sample, it is repeated, at most `repeats` times in total for each way. Of samples
+    that are still disturbed, the calmest counts.
 
     Args:
         contest: what to measure.
-        repeats: samples of each way; what is reported are medians.
-        device: where the work is done, a CPU by default.
-        sample: least seconds of a sample: shorter work is repeated within it.
-        calm: largest share of the machine that others may use.
-        say: is told one line for each way.
+        repeats: samples of each way; medians are reported.
+        device: where the work is done; by default on the CPU.
+        sample: minimum seconds of a sample; shorter work is repeated within it.
+        calm: largest fraction of the machine that others may use.
+        say: called with one line for each way.
 
     Returns:
-        A row for each way, in their order.
+        A row for each way, in the same order.
     """
     device = device or torch.device("cpu")
     expected = None if contest.reference is None else [_plain(one) for one in contest.reference()]
@@ -194,7 +194,7 @@ def measure(
 def _prepare(
     way: Way, contest: Contest, expected: list[Tensor] | None, device: torch.device
 ) -> "_Runner | Row":
-    """Run a way for its results, until it is warm, and for its memory."""
+    """Run a way for its results, then until it is warm, then for its memory."""
     row = Row(way.name)
     if way.needs and find_spec(way.needs.partition(".")[0]) is None:
         return replace(row, trouble="not installed")
@@ -204,7 +204,7 @@ def _prepare(
         for _ in range(WARM[device.type] - 2):
             runner.once(device)
         memory = None if contest.children else extra_peak(lambda: runner.once(device), device)
-    except (RuntimeError, MemoryError, ImportError) as error:  # the other ways can be measured
+    except (RuntimeError, MemoryError, ImportError) as error:  # the other ways can still be measured
         return replace(row, trouble=_first_line(error))
     off = relative_error(found, expected) if expected is not None and way.exact else None
     runner.row = replace(row, memory=memory, error=off)
@@ -222,7 +222,7 @@ def _plain(one: Tensor) -> Tensor:
 
 
 def relative_error(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
-    """The largest `max |a - b| / max |b|` of the tensors; infinite where a value is not finite."""
+    """The largest `max |a - b| / max |b|` over the tensors; infinite if a value is not finite."""
     if len(found) != len(expected):
         raise ValueError(f"a way gives {len(found)} results, the reference {len(expected)}")
     worst = 0.0
@@ -236,8 +236,8 @@ def relative_error(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float
 
 
 def _take(runner: _Runner, device: torch.device) -> tuple[float, float, float]:
-    """Seconds and CPU seconds of one piece of work, and the share that others used meanwhile."""
-    gc.collect(1)  # what the last sample left; all there is would take longer than the sample
+    """Seconds and CPU seconds of one piece of work, and the fraction of the machine that others used."""
+    gc.collect(1)  # what the last sample left; a full collection would take longer than the sample
     others, cpu, watch = Others(), own_seconds(), Stopwatch(device)
     for _ in range(runner.number):
         runner.work()

@@ -1,6 +1,6 @@
-"""JoeyNMT's own training of a recurrent model: its data, batches, model, loss and step, unchanged.
+"""Train a recurrent model with JoeyNMT's own code: its data, batches, model, loss and step, unchanged.
 
-Its requirements pin old versions of others, of which training needs none:
+Its requirements pin old versions of packages that training does not need, so install it with
 `pip install --no-deps joeynmt sentencepiece subword-nmt sacrebleu portalocker regex tabulate colorama lxml`.
 """
 
@@ -26,10 +26,10 @@ class Recipe:
 
     Args:
         attention: `bahdanau` (additive) or `luong` (general); both with input feeding, JoeyNMT's default.
-        size: of the embeddings.
-        hidden: size of the states, half of it for each direction of the encoder.
+        size: size of the embeddings.
+        hidden: size of the states; each direction of the encoder has half of it.
         batch: pairs in a batch; they are drawn at random, as is JoeyNMT's default.
-        dropout: where ours has it.
+        dropout: dropout, in the same places as in our model.
     """
 
     attention: str
@@ -40,12 +40,12 @@ class Recipe:
 
 
 def joeynmt_epoch(pairs: Sequence[Pair], recipe: Recipe, device: torch.device) -> Work:
-    """A piece of work is an epoch as in its `TrainManager.train_and_validate`, without the logging.
+    """The work is an epoch as in JoeyNMT's `TrainManager.train_and_validate`, without the logging.
 
     Args:
         pairs: symbols of each source and target.
-        recipe: what is trained.
-        device: where.
+        recipe: the model and how to train it.
+        device: the device.
     """
     with TemporaryDirectory() as name, _silence():
         folder = Path(name)
@@ -72,7 +72,7 @@ def joeynmt_epoch(pairs: Sequence[Pair], recipe: Recipe, device: torch.device) -
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """JoeyNMT tells a page of what it reads and builds."""
+    """Hide the page of output that JoeyNMT prints about what it reads and builds."""
     logging.disable(logging.WARNING)
     try:
         yield
@@ -81,14 +81,14 @@ def _silence() -> Iterator[None]:
 
 
 def _write(pairs: Sequence[Pair], folder: Path) -> None:
-    """The two files that it reads, a line for each pair."""
+    """Write the two files that JoeyNMT reads, with a line for each pair."""
     for side, name in enumerate(("src", "trg")):
         lines = (f"{' '.join(pair[side])}\n" for pair in pairs)
         (folder / f"train.{name}").write_text("".join(lines), encoding="utf-8")
 
 
 def _build(config: dict[str, Any], folder: Path, device: torch.device) -> tuple[Any, Any]:
-    """Its training manager with the model, and its data."""
+    """JoeyNMT's training manager with the model, and its data."""
     from joeynmt.config import parse_global_args
     from joeynmt.data import load_data
     from joeynmt.model import build_model
@@ -102,13 +102,13 @@ def _build(config: dict[str, Any], folder: Path, device: torch.device) -> tuple[
         rank=0, model=model, model_dir=folder, device=device, autocast=parts.autocast, train_args=parts.train
     )
     manager.tb_writer.close()
-    # Its own builder knows no fused one, which ours has.
+    # Its own builder does not offer the fused optimiser that ours uses.
     manager.optimizer = torch.optim.Adam(model.parameters(), lr=2e-3, fused=True)
     return manager, data
 
 
 def _config(recipe: Recipe, folder: Path) -> dict[str, Any]:
-    """The configuration of a run that JoeyNMT would read from YAML, with the data in the folder."""
+    """The configuration that JoeyNMT would read from YAML, with the data in the folder."""
     sides = {
         name: {"lang": name, "level": "word", "lowercase": False, "max_length": 1000}
         for name in ("src", "trg")
@@ -122,14 +122,14 @@ def _config(recipe: Recipe, folder: Path) -> dict[str, Any]:
     return {
         "name": "benchmark",
         "model_dir": str(folder),
-        "use_cuda": False,  # it is given the device
+        "use_cuda": False,  # it gets the device from us
         "data": {"train": str(folder / "train"), "dataset_type": "plain", **sides},
         "training": {
             "batch_size": recipe.batch,
             "batch_type": "sentence",
             "normalization": "tokens",
             "clip_grad_norm": 1.0,
-            "scheduling": "decaying",  # by epochs; it has to have one
+            "scheduling": "decaying",  # by epochs; a schedule is required
         },
         "testing": {},
         "model": {

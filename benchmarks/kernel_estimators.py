@@ -15,10 +15,10 @@ from benchmarks.harness import Contest, Way, Work
 
 Array = NDArray[np.float64]
 Data = tuple[Array, Array, float]
-"""Inputs `[n, 1]` and targets `[n]` in no order, and a bandwidth."""
+"""Inputs `[n, 1]` and targets `[n]` in random order, and a bandwidth."""
 Predict = Callable[[], Array]
 SHOWN = 300
-"""Predictions that are compared with the formula in float64."""
+"""Number of predictions that are compared with the formula in float64."""
 LARGEST = {
     "statsmodels": 10_000,
     "scikit-learn": 10_000,
@@ -27,9 +27,9 @@ LARGEST = {
     "pyfigtree": 10**6,
     "fastlpr": 10**7,
 }
-"""The most samples that a library is asked to predict at; above, it takes minutes or all memory."""
+"""Most samples at which each library predicts; with more, it takes minutes or all memory."""
 LARGEST_SEARCH = {"statsmodels": 1000, "kernelsmooth": 10_000, "fastlpr": 10**5}
-"""The same for the choice of a bandwidth."""
+"""The same for choosing a bandwidth."""
 
 PREDICTIONS = (
     "Libraries that approximate are asked for errors of at most 1e-6; fastlpr has no setting for that, and "
@@ -44,7 +44,7 @@ SEARCHES = (
 
 
 def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
-    """From a thousand samples to ten million, with about the best bandwidth for each number; on the CPU."""
+    """From a thousand to ten million samples, each with roughly the best bandwidth; on the CPU."""
     sizes = (60,) if quick else (1000, 10_000, 10**5, 10**6, 10**7)
     for n in sizes:
         data = _data(n)
@@ -77,7 +77,7 @@ def _shown(n: int) -> slice:
 
 
 def _formula(data: Data) -> list[Tensor]:
-    """The formula for some of the samples, a chunk at a time."""
+    """The formula for some of the samples, one chunk at a time."""
     x, y, bandwidth = data
     rows = []
     for query in x[_shown(len(x))]:
@@ -110,7 +110,7 @@ def _predictions(data: Data, n: int) -> list[Way]:
 
 
 def _way(name: str, prepare: Callable[[], Predict], needs: str = "") -> Way:
-    """A way of which some predictions are compared."""
+    """A way whose predictions are compared at some of the samples."""
 
     def make() -> Work:
         predict = prepare()
@@ -137,12 +137,12 @@ def _kernel_reg(data: Data, bandwidth: str | list[float]) -> Any:
     from statsmodels.nonparametric.kernel_regression import KernelReg
 
     with warnings.catch_warnings(), np.errstate(invalid="ignore", divide="ignore"):
-        warnings.simplefilter("ignore", FutureWarning)  # of its random numbers
+        warnings.simplefilter("ignore", FutureWarning)  # about its random numbers
         return KernelReg(data[1], data[0], "c", reg_type="lc", bw=bandwidth)
 
 
 def _scikit_learn(data: Data) -> Predict:
-    """Neighbours within six bandwidths, weighted by the kernel: what is left out is below 1e-7."""
+    """Neighbours within six bandwidths, weighted by the kernel; weights left out are below 1e-7."""
     from sklearn.neighbors import RadiusNeighborsRegressor
 
     def weights(distances: Array) -> Array:
@@ -166,7 +166,7 @@ def _kernelsmooth(data: Data) -> Predict:
 
 
 def _pyfigtree(data: Data) -> Predict:
-    """Its kernel is exp(-u^2), its error relative to the sum of all weights."""
+    """Its kernel is exp(-u^2), and its error is relative to the sum of all weights."""
     from pyfigtree import figtree
 
     x, y, bandwidth = data
@@ -175,7 +175,7 @@ def _pyfigtree(data: Data) -> Predict:
 
 
 def _fastlpr(data: Data) -> Predict:
-    """Its kernel is exp(-u^2); it interpolates between as many points of a grid as there are samples."""
+    """Its kernel is exp(-u^2); it interpolates on a grid with as many points as there are samples."""
     from fastlpr import cv_fastlpr
 
     x, y, bandwidth = data

@@ -18,12 +18,12 @@ LARGEST = {
     "cpu": {"textbook": 10_000, "compile": 10_000, "chunks": 10_000, "exact": 30_000, "peers": 10_000},
     "cuda": {"textbook": 30_000, "compile": 30_000, "chunks": 100_000, "exact": 100_000, "peers": 100_000},
 }
-"""The most samples that a method is asked to do on a device; above, it takes minutes or all memory."""
+"""The largest number of samples for each method on a device; with more, it takes minutes or all memory."""
 STATSMODELS = 10_000
 
 
 def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
-    """From a thousand samples to a million, on a GPU ten; w times the range of x is 50, then 5 and 5000."""
+    """From a thousand to a million samples, on a GPU ten million; w times the range of x is 50, 5 or 5000."""
     sizes = [1000, 10_000, 10**5, 10**6, *([10**7] if device.type == "cuda" else [])]
     for n, width in [(60, 10.0)] if quick else [*((n, 10.0) for n in sizes), (10_000, 1.0), (10_000, 1e3)]:
         data = _data(n, width, device)
@@ -48,7 +48,7 @@ def growth(device: torch.device, quick: bool) -> Iterator[Growth]:
 
 
 def _data(n: int, width: float, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """Inputs in no order, targets, and w."""
+    """Inputs in random order, targets, and w."""
     generator = torch.Generator().manual_seed(0)
     x = 5 * torch.rand(n, 1, generator=generator)
     y = 2 * x.sin() + x**0.8 + 0.5 * torch.randn(n, 1, generator=generator)
@@ -56,7 +56,7 @@ def _data(n: int, width: float, device: torch.device) -> tuple[Tensor, Tensor, T
 
 
 def _ways(data: tuple[Tensor, Tensor, Tensor], n: int, *, compiled: bool) -> list[Way]:
-    """All that can do n samples."""
+    """All ways that can handle n samples."""
     way, most = partial(_way, data), LARGEST[data[0].device.type]
     ways = []
     if n <= most["textbook"]:
@@ -85,7 +85,7 @@ def _way(data: tuple[Tensor, Tensor, Tensor], name: str, make: Callable[[], Loss
 
 
 def _predict_and_derive(predict: Loss, x: Tensor, y: Tensor, width: Tensor) -> list[Tensor]:
-    """The predictions, and the gradient of their mean squared error by w."""
+    """The predictions, and the gradient of their mean squared error with respect to w."""
     width = width.clone().requires_grad_()
     predicted = predict(x, y, width)
     (gradient,) = torch.autograd.grad((predicted - y).square().mean(), width)
@@ -101,7 +101,7 @@ def _own(x: Tensor) -> Tensor:
 
 
 def _textbook(x: Tensor, y: Tensor, width: Tensor) -> Tensor:
-    """All pairs at once, as for a single feature it is written everywhere."""
+    """All pairs at once, as it is usually written for a single feature."""
     return _rows(x, x, y, width, _own(x))
 
 
@@ -116,7 +116,7 @@ def _ours(x: Tensor, y: Tensor, width: Tensor, tolerance: float | None) -> Tenso
 
 
 def _chunks(x: Tensor, y: Tensor, width: Tensor) -> Tensor:
-    """The textbook's code for some rows at a time, the backward pass computing them again."""
+    """The textbook's code for some rows at a time, which the backward pass recomputes."""
     rows = max(pairs.CHUNK // len(x), 1)
     parts = [
         checkpoint(_rows, q, x, y, width, i, use_reentrant=False)
@@ -126,7 +126,7 @@ def _chunks(x: Tensor, y: Tensor, width: Tensor) -> Tensor:
 
 
 def _keops() -> Loss:
-    """Reductions over symbolic matrices; the sample's own term is subtracted."""
+    """Reductions over symbolic matrices; each sample's own term is subtracted."""
     from pykeops.torch import LazyTensor
 
     def predict(x: Tensor, y: Tensor, width: Tensor) -> Tensor:
@@ -141,7 +141,7 @@ def _keops() -> Loss:
 
 
 def _statsmodels(data: tuple[Tensor, Tensor, Tensor]) -> Callable[[], Sequence[Tensor]]:
-    """Its local constant estimator; it predicts from all samples and derives nothing by the bandwidth."""
+    """Its local constant estimator; it predicts from all samples and has no gradient of the bandwidth."""
     from statsmodels.nonparametric.kernel_regression import KernelReg
 
     x, y, width = (part.cpu().double().numpy() for part in data)

@@ -13,7 +13,7 @@ from benchmarks.harness import Contest, Growth, Way, Work
 
 HEADS, FEATURES = 4, 64
 GPU_BATCH = 32
-"""Sequences on a GPU, which one would not fill."""
+"""Number of sequences on a GPU; a single one would not keep it busy."""
 Attend = Callable[..., Tensor]
 
 
@@ -69,14 +69,14 @@ def _ways(inputs: Sequence[Tensor], causal: bool) -> list[Way]:
 
 
 def _exact(inputs: Sequence[Tensor], causal: bool) -> list[Tensor]:
-    """The definition in float64, a sequence at a time for its memory."""
+    """The definition in float64, one sequence at a time to limit the memory."""
     one_by_one = zip(*(torch.split(x.double(), 1) for x in inputs), strict=True)
     parts = [_work(_pairs, one, causal)() for one in one_by_one]
     return [torch.cat(part) for part in zip(*parts, strict=True)]
 
 
 def _peer() -> Attend:
-    """The chunked kernels of flash-linear-attention, which want the heads behind the positions."""
+    """The chunked kernels of flash-linear-attention, which expect heads after positions."""
     from fla.ops.linear_attn import chunk_linear_attn
 
     def attend(query: Tensor, key: Tensor, value: Tensor, causal: bool) -> Tensor:

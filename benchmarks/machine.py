@@ -1,4 +1,4 @@
-"""What a machine is doing and what it can do: others' share of it, peak memory, ceilings, its name."""
+"""The machine's state and abilities: CPU use by others, peak memory, best possible rates, and its name."""
 
 import ctypes
 import gc
@@ -20,13 +20,13 @@ _STATUS, _STAT, _CLEAR = Path("/proc/self/status"), Path("/proc/stat"), Path("/p
 
 
 def synchronize(device: torch.device) -> None:
-    """Wait until the device has done what it was given."""
+    """Wait until the device has finished its work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
 class Stopwatch:
-    """Seconds of work on a device since it was made: by events on a GPU, by the clock elsewhere."""
+    """Measures the time of work on a device since its creation: by events on a GPU, else by the clock."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -37,7 +37,7 @@ class Stopwatch:
         self.begin = perf_counter()
 
     def seconds(self) -> float:
-        """Until now, once the device has done what it was given."""
+        """Wait until the device has finished, and return the seconds until then."""
         if self.device.type != "cuda":
             return perf_counter() - self.begin
         self.events[1].record(torch.cuda.current_stream(self.device))
@@ -46,12 +46,12 @@ class Stopwatch:
 
 
 def own_seconds() -> float:
-    """CPU seconds of this process, its children and those they have waited for; NaN where it is not known.
+    """CPU seconds of this process, its children and those they have waited for; NaN if unknown.
 
-    The system adds those of a child only when it has ended; of one of `multiprocessing` that still lives
-    they are read, in steps of 10 ms.
+    The system adds a child's seconds only after it has ended. For a running child of `multiprocessing`, they
+    are read from /proc, in steps of 10 ms.
     """
-    living = [_child_seconds(child.pid) for child in active_children()]  # first: it waits for the ended
+    living = [_child_seconds(child.pid) for child in active_children()]  # first: this waits for ended ones
     times = os.times()
     return process_time() + times.children_user + times.children_system + sum(living)
 
@@ -61,13 +61,13 @@ def _child_seconds(pid: int | None) -> float:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return math.nan
-    # After the name, which may hold anything: user, system, and both of its own children.
+    # After the name, which may contain anything: user and system time, and both for its own children.
     ticks = text.rpartition(")")[2].split()[11:15]
     return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
 
 def busy_seconds() -> float:
-    """CPU seconds that all processes, and other guests of the host, have used; NaN where it is not known."""
+    """CPU seconds used by all processes and by other guests of the host; NaN if unknown."""
     try:
         fields = [int(field) for field in _STAT.read_text().split("\n", 1)[0].split()[1:9]]
     except OSError:
@@ -77,15 +77,15 @@ def busy_seconds() -> float:
 
 
 class Others:
-    """Measures how much of the machine others have used since it was made."""
+    """Measures how much of the machine others have used since this object was created."""
 
     def __init__(self) -> None:
         self._start = perf_counter(), busy_seconds(), own_seconds()
 
     def share(self) -> float:
-        """0 (none) to 1 (every core all the time); NaN where the machine does not tell.
+        """From 0 (none) to 1 (every core all the time); NaN if unknown.
 
-        The clock of /proc/stat ticks every 10 ms: a share of a shorter time means little.
+        The clock of /proc/stat ticks every 10 ms, so the share of a shorter time means little.
         """
         begin, busy, own = self._start
         seconds = (perf_counter() - begin) * (os.cpu_count() or 1)
@@ -94,10 +94,10 @@ class Others:
 
 
 def extra_peak(work: Callable[[], object], device: torch.device) -> float | None:
-    """Bytes that a piece of work needs at its peak beyond what was in use before; None: not known here.
+    """Bytes that a piece of work needs at its peak beyond what was in use before; None if unknown.
 
-    On a CPU the high-water mark of the resident pages is reset first, and pages that the allocator has
-    kept since earlier work are given back: else work that finds them there would look as if it needed none.
+    On a CPU, the high-water mark of the resident pages is reset first, and pages that the allocator has kept
+    since earlier work are returned. Otherwise work that reuses them would appear to need no memory.
     """
     gc.collect()
     if device.type == "cuda":
@@ -116,7 +116,7 @@ def extra_peak(work: Callable[[], object], device: torch.device) -> float | None
     except OSError:
         return None
     resident = _status("VmRSS")
-    result = work()  # alive until the mark is read
+    result = work()  # kept alive until the mark is read
     peak = _status("VmHWM") - resident
     del result
     return float(max(0, peak))
@@ -128,7 +128,7 @@ def _status(name: str) -> int:
 
 
 def ceiling(device: torch.device) -> dict[str, float]:
-    """What the machine can do at best right now, by the unit of each number."""
+    """The best rates that the machine can reach right now, by unit."""
     size = 8192 if device.type == "cuda" else 1024
     left, right = (torch.rand(size, size, device=device) for _ in range(2))
     out = torch.empty_like(left)
@@ -155,7 +155,7 @@ def ceiling(device: torch.device) -> dict[str, float]:
 
 
 def _least(work: Callable[[], Tensor], device: torch.device, repeats: int = 7) -> float:
-    """Seconds of the fastest run: a ceiling is what was possible, not what was usual."""
+    """Seconds of the fastest run, since a ceiling is what was possible, not what was typical."""
     work()
     seconds = []
     for _ in range(repeats):
@@ -166,7 +166,7 @@ def _least(work: Callable[[], Tensor], device: torch.device, repeats: int = 7) -
 
 
 def device_name(device: torch.device) -> str:
-    """What the maker calls the processor that is measured."""
+    """The manufacturer's name for the processor that is measured."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     with suppress(OSError, StopIteration):
@@ -176,7 +176,7 @@ def device_name(device: torch.device) -> str:
 
 
 def driver_version() -> str:
-    """The version of NVIDIA's driver; "unknown" where it does not tell."""
+    """The version of NVIDIA's driver, or "unknown"."""
     command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     try:
         said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout

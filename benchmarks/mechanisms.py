@@ -20,7 +20,7 @@ DATA = ("data.train_size=1", "data.validation_size=1", "data.test_size=1", "data
 
 
 def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
-    """One sequence a step: forward, backward and the optimiser."""
+    """One sequence per step: forward, backward and the optimiser."""
     for length in (24,) if quick else LENGTHS:
         yield Contest(
             f"experiment=efficiency, one sequence of {length:,}",
@@ -31,7 +31,7 @@ def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
 
 
 def growth(device: torch.device, quick: bool) -> Iterator[Growth]:
-    """The same, over the length."""
+    """The same at growing lengths."""
     lengths = (24, 48) if quick else (500, *LENGTHS)
     yield Growth("Training step, one sequence", "length", lengths, partial(ways, device=device))
 
@@ -42,7 +42,7 @@ def ways(length: int, device: torch.device) -> Sequence[Way]:
 
 
 def _step(mechanism: str, length: int, device: torch.device) -> Work:
-    """Prepares model, batch and optimiser of the experiment; the work is a step, its result the loss."""
+    """Prepare model, batch and optimiser of the experiment; the work is a step, and its result the loss."""
     torch.manual_seed(0)
     options = ("experiment=efficiency", f"mechanism={mechanism}", f"data.length={length}", *DATA)
     with TemporaryDirectory() as name:

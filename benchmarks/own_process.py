@@ -1,8 +1,8 @@
-"""Work in a process of its own, which waits, blocked, while others do theirs.
+"""Work in a separate process, which blocks while others do their work.
 
-Trainings in threads of one process slow each other though they take turns: each thread that computes opens
-an OpenMP team, and where all teams have more threads than there are cores libgomp hardly spins any more.
-A step that is parallel in hundreds of places then takes 40% longer than in a run.
+Training runs in threads of one process slow each other down even though they take turns: each thread that
+computes opens an OpenMP team, and if all teams together have more threads than there are cores, libgomp
+hardly spins any more. A step with hundreds of parallel regions then takes 40% longer than in a normal run.
 """
 
 import atexit
@@ -18,39 +18,39 @@ from weakref import finalize
 import torch
 from torch import Tensor
 
-ENDS_WITHIN = 20.0  # seconds, for a piece of work that is under way
+ENDS_WITHIN = 20.0  # seconds that a piece of work in progress has to finish
 Another = Callable[[], bool]
-"""Says that the last piece of work is done, and waits; true: there is another to do, false: end."""
+"""Reports that the last piece of work is done, and waits; true if there is another, false to end."""
 Job = Callable[[Another], None]
-"""Prepares, then does a piece of work as long as there is another."""
+"""Prepares, then does pieces of work as long as there is another one."""
 _Told = tuple[str, str]
-"""An error in one line, and its traceback."""
+"""An error on one line, and its traceback."""
 
 
 class OwnProcess:
-    """Work that another process does: it ends with this object, or with the process that made it.
+    """Work done by another process, which ends with this object or with the process that created it.
 
     Args:
-        job: what that process does; it is imported there, so it is a function of a module, or a `partial`.
+        job: the work; it is imported there, so it must be a function in a module, or a `partial` of one.
 
     Raises:
-        RuntimeError: the process has failed, in its preparation or, when called, in a piece of work.
+        RuntimeError: the process has failed, while preparing or, when called, in a piece of work.
     """
 
     def __init__(self, job: Job) -> None:
-        context = get_context("spawn")  # a fork would begin with the threads, and their count, of this one
+        context = get_context("spawn")  # a fork would inherit the threads, and their count, of this one
         self._connection, theirs = context.Pipe()
         self._process = context.Process(
             target=_serve, args=(job, theirs, torch.get_num_threads()), daemon=True
         )
         self._process.start()
-        theirs.close()  # the child has it alone, so that its end is told
-        # Before multiprocessing waits for its processes at exit, as it was imported earlier.
+        theirs.close()  # only the child keeps it open, so that its end is noticed
+        # Runs before multiprocessing waits for its processes at exit, since that was imported earlier.
         atexit.register(finalize(self, _end, self._process, self._connection))
         self._wait()
 
     def __call__(self) -> Sequence[Tensor]:
-        """Do a piece of work; of its results nothing is known here."""
+        """Do a piece of work; its results are not returned."""
         try:
             self._connection.send(None)
         except BrokenPipeError:
@@ -86,8 +86,8 @@ def _end(process: SpawnProcess, connection: Connection) -> None:
 
 
 def _serve(job: Job, connection: Connection, threads: int) -> None:
-    """The life of the other process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the first one, with which this one ends
+    """Run the other process from start to end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the first process; this one ends with it
     if torch.get_num_threads() != threads:
         torch.set_num_threads(threads)
     try:
@@ -111,7 +111,7 @@ def _another(connection: Connection) -> bool:
 
 
 def _tell(connection: Connection, told: _Told | None) -> bool:
-    """Whether there was someone to be told."""
+    """Send a message; returns whether there was anyone to receive it."""
     try:
         connection.send(told)
     except (BrokenPipeError, ConnectionResetError):

@@ -1,8 +1,8 @@
-"""Put a trained model of English letters to phones into the package, with a card that says how good it is.
+"""Put a trained English letter-to-phone model into the package, with a card that reports its error rates.
 
     python -m benchmarks.package_model logs/.../checkpoints/best.ckpt
 
-The card's error rates are measured on the test words, with the weights as they are stored (float16).
+The error rates are measured on the test words, with the weights as they are stored (float16).
 """
 
 import argparse
@@ -67,7 +67,7 @@ The model is part of attention-lab (Apache-2.0). The licence of the CMU Pronounc
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write the model and its card; the exit status."""
+    """Write the model and its card; returns the exit status."""
     options = _parser().parse_args(arguments)
     try:
         print(package(options.checkpoint, options.output, options.command, options.beams))
@@ -82,9 +82,9 @@ def package(checkpoint: Path, folder: Path, command: str | None = None, beams: i
 
     Args:
         checkpoint: the checkpoint, or its run's folder.
-        folder: for the model.
-        command: that trained it; None for the one in the folder of the run.
-        beams: of the search; None for those that it was trained with.
+        folder: the folder for the model.
+        command: the command that trained it; None for the one in the run's folder.
+        beams: beam size of the search; None for that of the task.
 
     Returns:
         The card.
@@ -121,7 +121,7 @@ def package(checkpoint: Path, folder: Path, command: str | None = None, beams: i
 
 
 def _measured(saved: TrainedModel[SequencePredictor], options: Mapping[str, Any]) -> dict[str, Any]:
-    """The numbers of words of the parts, and the error rates on the test part."""
+    """The number of words in each part, and the error rates on the test part."""
     judged = {}
     for references in ("all", "first"):
         data = CMUDict(**options, references=references)

@@ -1,4 +1,4 @@
-"""Growth curves as a picture: time and memory against the size, on logarithmic axes."""
+"""Draw growth curves: time and memory against size, on logarithmic axes."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -10,13 +10,13 @@ from attention_lab.viz.plots import draw_panels
 from benchmarks.harness import Growth, Row
 
 _MOST_TICKS = 6
-_LEAST = 1.0  # MiB: what is below is drawn there, for pages are counted rather than bytes
+_LEAST = 1.0  # MiB; smaller values are drawn at this height, since pages are counted rather than bytes
 
 Measured = Sequence[tuple[int, Sequence[Row]]]
 
 
 def draw_growth(growth: Growth, measured: Measured) -> bytes:
-    """A PNG: time at the left, extra memory at the right where it was measured, a line for each way."""
+    """A PNG with a line for each way: time on the left and, if it was measured, extra memory on the right."""
     sizes = [n for n, _ in measured]
     panel = partial(
         Lines,

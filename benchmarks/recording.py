@@ -1,6 +1,6 @@
 """Recording the attention of any model, beside eager attention, attnread and attnview.
 
-attnread asks for a newer PyTorch than the tests run with: `pip install --no-deps attnread attnview nnsight`.
+attnread requires a newer PyTorch than the tests use: `pip install --no-deps attnread attnview nnsight`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ LAYERS, HEADS = 4, 8
 
 
 def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
-    """All weights, one head, one example of many, a long input, and a page of them."""
+    """All weights, one head, one example of many, a long input, and an HTML page of weights."""
     length = 32 if quick else 512
     model, tokens = _language_model(device), torch.randint(3, 900, (1, length), device=device)
     yield _weights(model, tokens)
@@ -33,7 +33,7 @@ def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
 
 
 class Layer(nn.Module):
-    """A causal layer of somebody else's Transformer, on the fused kernel."""
+    """A causal layer of a third-party Transformer, with the fused kernel."""
 
     def __init__(self, size: int = 256) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Layer(nn.Module):
         self.norms = nn.ModuleList(nn.LayerNorm(size) for _ in range(2))
 
     def forward(self, x: Tensor) -> Tensor:
-        """`[B, L, size]`."""
+        """The output `[B, L, size]` for an input of the same shape."""
         batch, length, size = x.shape
         parts = self.projections(self.norms[0](x)).view(batch, length, 3, HEADS, -1)
         query, key, value = parts.permute(2, 0, 3, 1, 4)
@@ -52,7 +52,7 @@ class Layer(nn.Module):
 
 
 def _language_model(device: torch.device, implementation: str = "sdpa") -> nn.Module | None:
-    """A small random Llama of transformers; None if transformers is not installed."""
+    """A small random Llama from transformers; None if transformers is not installed."""
     if find_spec("transformers") is None:
         return None
     transformers = import_module("transformers")
@@ -73,7 +73,7 @@ def _recorded(model: nn.Module, inputs: Any, **options: Any) -> list[Tensor]:
 
 
 def _eager(model: nn.Module, tokens: Tensor) -> Work:
-    """The way without a recorder: load the model with eager attention, and ask for its weights."""
+    """The way without a recorder: load the model with eager attention, and request its weights."""
     other = _language_model(tokens.device, "eager")
     assert other is not None
     other.load_state_dict(model.state_dict())
@@ -87,7 +87,7 @@ def _eager(model: nn.Module, tokens: Tensor) -> Work:
 
 def _attnread(model: nn.Module, tokens: Tensor, heads: Sequence[tuple[int, int]] | None) -> Work:
     extract_attention = import_module("attnread").extract_attention
-    copied = deepcopy(model)  # its hooks stay
+    copied = deepcopy(model)  # attnread's hooks remain on the model
 
     def run() -> list[Tensor]:
         found: Mapping[Any, Tensor] = extract_attention(copied, {"input_ids": tokens}, heads=heads)
@@ -142,7 +142,7 @@ def _one_head(model: nn.Module | None, tokens: Tensor) -> Contest:
 
 
 def _one_of_many(device: torch.device, quick: bool) -> Contest:
-    """What it costs to record one example of a batch of 32."""
+    """The cost of recording one example of a batch of 32."""
     batch, length = (4, 16) if quick else (32, 128)
     torch.manual_seed(0)
     model = nn.Sequential(*(Layer() for _ in range(LAYERS))).eval().to(device)

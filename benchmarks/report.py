@@ -1,4 +1,4 @@
-"""What was measured, as Markdown: a section for each topic, of which a run replaces its own."""
+"""Write measurements as Markdown: one section per topic; each run replaces the sections of its topics."""
 
 import math
 import re
@@ -14,13 +14,13 @@ NOTHING = "-"
 
 @dataclass(frozen=True)
 class Table:
-    """What a topic has measured in its own way.
+    """Measurements of a topic that makes its own table.
 
     Args:
         title: the sizes.
-        columns: the first is of names, the others are of numbers.
-        rows: as texts.
-        note: under the table.
+        columns: the names of the columns; the first column has names, the others have numbers.
+        rows: the cells of each row, as text.
+        note: the note below the table.
     """
 
     title: str
@@ -42,13 +42,13 @@ stands what the machine could do at that moment: compare the times of two machin
 
 
 def section(topic: str, heading: str, setting: str, tables: Sequence[str]) -> str:
-    """A topic's part of the file, with marks by which the next run finds it."""
+    """A topic's section of the file, with marks by which the next run finds it."""
     body = "\n\n".join([f"## {heading.rstrip('.')}", setting, *tables])
     return f"{_start(topic)}\n{body}\n{_end(topic)}"
 
 
 def merge(text: str, topic: str, new: str) -> str:
-    """Put a section in the place of the topic's old one, or where it belongs by its name."""
+    """Replace the topic's old section, or insert a new one where it belongs alphabetically."""
     sections = re.findall(r"^(?=<!-- topic: (\w+) -->\n)(.*?^<!-- end: \1 -->)$", text, re.M | re.S)
     found = dict(sections) | {topic: new}
     return "\n\n".join([INTRODUCTION.rstrip(), *(found[name] for name in sorted(found))]) + "\n"
@@ -63,7 +63,7 @@ def _end(topic: str) -> str:
 
 
 def contest_table(contest: Contest, rows: Sequence[Row], ceiling: Mapping[str, float]) -> str:
-    """A contest's heading, table, note, and the machine's ceiling."""
+    """A contest's heading, table and note, and the machine's ceiling."""
     columns = ["way", "times faster", "time"]
     columns += ["CPU time"] if contest.children else ["extra memory"]
     columns += ["error"] if contest.reference else []
@@ -98,9 +98,9 @@ UNITS = {"G": 1e9, "T": 1e12}
 
 
 def share(least: Least, seconds: float, ceiling: Mapping[str, float]) -> str:
-    """How much of the rate that bounds the work it reaches: "43% of GEMM" or "80% of copying"."""
+    """The fraction of the limiting rate that the work reaches: "43% of GEMM" or "80% of copying"."""
     products = least.products / (ceiling[least.gemm] * UNITS[least.gemm[0]])
-    # A copy reads and writes each byte that is counted.
+    # A copy reads and writes each byte that it counts.
     moved = least.moved / (2 * ceiling["GB/s copied"] * UNITS["G"])
     return f"{max(products, moved) / seconds:.0%} of {'GEMM' if products >= moved else 'copying'}"
 
@@ -152,12 +152,12 @@ def _with_remarks(
 
 
 def number(value: float) -> str:
-    """Two digits, or all of a larger whole number: 0.85, 4.5, 31, 443."""
+    """Two digits, or all digits of a larger whole number: 0.85, 4.5, 31, 443."""
     return f"{value:.0f}" if abs(value) >= 10 else f"{value:.2g}" if abs(value) < 1 else f"{value:.1f}"
 
 
 def duration(seconds: float) -> str:
-    """Three digits with the unit that suits: 12.3 ms."""
+    """Three digits with a suitable unit: 12.3 ms."""
     if math.isnan(seconds):
         return NOTHING
     for factor, unit in ((1.0, "s"), (1e3, "ms")):
@@ -177,5 +177,5 @@ def size(count: float | None) -> str:
 
 
 def read(path: Path) -> str:
-    """What the file holds, or nothing if there is none yet."""
+    """The content of the file; empty if it does not exist yet."""
     return path.read_text(encoding="utf-8") if path.exists() else ""

@@ -1,4 +1,4 @@
-"""What data-parallel training on several GPUs would reach, computed from figures of one; see docs/scaling.md.
+"""Estimate data-parallel training on several GPUs from the measurements of one; see docs/scaling.md.
 
 python -m benchmarks.scaling --parameters 1106987 --forward-ms 4 --backward-ms 6
 """
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from attention_lab.text_tables import markdown_table
 
 BUCKET = 25 * 2**20
-"""Bytes of gradients that DistributedDataParallel sends at once."""
+"""Size in bytes of the buckets of gradients that DistributedDataParallel sends."""
 FLOAT = 4
-"""Bytes of a gradient."""
+"""Bytes per gradient."""
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,10 @@ class Step:
     """A training step on one device.
 
     Args:
-        parameters: trained numbers of the model.
-        forward: seconds of everything but the backward pass: forward, clipping, optimiser.
-        backward: seconds of the backward pass, during which gradients are sent.
-        spread: standard deviation of a step's time over its mean, between devices at the same step.
+        parameters: number of trained parameters of the model.
+        forward: seconds for everything but the backward pass: forward, clipping, optimiser.
+        backward: seconds for the backward pass, during which gradients are sent.
+        spread: standard deviation of a step's time between devices, divided by its mean.
     """
 
     parameters: int
@@ -36,10 +36,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Link:
-    """What connects the devices.
+    """The connection between devices.
 
     Args:
-        bandwidth: bytes a second that a device sends, while it receives as many.
+        bandwidth: bytes per second that a device can send while it receives as many.
         latency: seconds until a message arrives at a neighbour.
     """
 
@@ -53,26 +53,26 @@ IN_A_NODE = 8
 
 
 def sent(parameters: int, devices: int, width: int = FLOAT) -> float:
-    """Bytes that each device sends in a step by a ring, `2 (n - 1) / n * parameters * width`."""
+    """Bytes that each device sends per step in a ring, `2 (n - 1) / n * parameters * width`."""
     return 2 * (devices - 1) / devices * parameters * width
 
 
 def buckets(parameters: int) -> int:
-    """How many pieces the gradients are sent in."""
+    """The number of pieces in which the gradients are sent."""
     return max(1, math.ceil(parameters * FLOAT / BUCKET))
 
 
 def communication(parameters: int, devices: int, link: Link) -> float:
-    """Seconds of sending alone: the bytes, and for each bucket the latency along a tree and back."""
+    """Seconds of communication alone: for the bytes, and for each bucket's latency along a tree and back."""
     latency = buckets(parameters) * 2 * math.ceil(math.log2(devices)) * link.latency
     return sent(parameters, devices) / link.bandwidth + latency
 
 
 def exposed(step: Step, devices: int, link: Link) -> float:
-    """Seconds of sending that the backward pass does not hide.
+    """Seconds of communication that the backward pass does not hide.
 
-    Of k equal buckets each is sent once it is complete and the one before it is sent. The last is complete
-    when the backward pass ends, the first after a k-th of it: `max(c / k, c - (k - 1) / k * backward)`.
+    Each of k equal buckets is sent once it is complete and the previous one is sent. The first is complete
+    after a k-th of the backward pass, the last at its end: `max(c / k, c - (k - 1) / k * backward)`.
     """
     pieces = buckets(step.parameters)
     seconds = communication(step.parameters, devices, link)
@@ -80,9 +80,9 @@ def exposed(step: Step, devices: int, link: Link) -> float:
 
 
 def efficiency(step: Step, devices: int, link: Link) -> float:
-    """The speed-up over one device, divided by their number; each has a batch as large as before.
+    """The speed-up over one device, divided by the number of devices; the batch per device is the same.
 
-    A step waits for the slowest of n devices: `mean (1 + spread sqrt(2 ln n))` for normal times.
+    A step waits for the slowest of n devices: `mean (1 + spread sqrt(2 ln n))` if times are normal.
     """
     if devices == 1:
         return 1.0
@@ -92,12 +92,12 @@ def efficiency(step: Step, devices: int, link: Link) -> float:
 
 
 def link_of(devices: int) -> Link:
-    """The slowest link that so many devices need."""
+    """The slowest link that this many devices need."""
     return NODE if devices <= IN_A_NODE else NETWORK
 
 
 def table(steps: dict[str, Step], devices: Sequence[int] = (2, 8, 64), link: Link | None = None) -> str:
-    """Bytes sent, exposed seconds and efficiency, as Markdown; over the assumed links unless one is given."""
+    """Bytes sent, exposed seconds and efficiency as Markdown; with the assumed links unless one is given."""
     columns = ["training step", "parameters", "step"]
     columns += [f"{n} GPUs: sent, exposed, efficiency" for n in devices]
     rows = []
@@ -120,11 +120,11 @@ ASSUMED = {
     "`experiment=g2p_cmudict`": Step(2_245_547, 8e-3, 12e-3),
     "encoder, 12 layers, d 1,024, 8 x 2,048 tokens": Step(151_156_736, 21e-3, 42e-3),
 }
-"""Numbers of parameters as counted; the seconds are assumed until a GPU has been timed."""
+"""The numbers of parameters are counted; the seconds are assumed until a GPU has been timed."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the table, of the assumed steps or of one that is given."""
+    """Print the table for the assumed steps, or for a given one."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scaling", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--parameters", type=int, help="of the model; else the steps of docs/scaling.md")

@@ -18,7 +18,7 @@ WORDS, BATCH, DROPOUT = 3600, 64, 0.2
 
 
 def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
-    """An epoch of the same pairs with each of the two attentions that JoeyNMT has."""
+    """An epoch on the same pairs with each of JoeyNMT's two attentions."""
     data: TransductionData = CMUDict(size=WORDS, batch_size=BATCH)
     if quick:
         data = Reverse(train_size=8, validation_size=1, test_size=1, max_length=4, batch_size=4)
@@ -59,7 +59,7 @@ def _contest(
 def _epoch(
     data: TransductionData, score: type[Score], size: int, hidden: int, device: torch.device, feeding: bool
 ) -> Work:
-    """An epoch as a plain PyTorch loop; for what Lightning adds see `training`."""
+    """An epoch as a plain PyTorch loop; for the overhead of Lightning see `training`."""
     data.setup()
     torch.manual_seed(1)
     options = {"embedding_size": size, "hidden_size": hidden, "wiring": "luong", "dropout": DROPOUT}

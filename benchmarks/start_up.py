@@ -1,6 +1,6 @@
 """Start-up: the command line, and the time to the first training step, beside the import of Lightning alone.
 
-What imports what: `python -X importtime train.py ... 2>&1 | sort -t'|' -k2n`.
+To see which imports take long: `python -X importtime train.py ... 2>&1 | sort -t'|' -k2n`.
 """
 
 import os
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
-    """Each piece of work is a fresh process, from start to end."""
+    """Each piece of work is a new process, from start to end."""
     config = Way("`train.py --cfg job`", _python("train.py", "--cfg", "job"))
     ways = [
         Way("`import pytorch_lightning`", _python("-c", "import pytorch_lightning")),

@@ -1,4 +1,4 @@
-"""One topic: its contests and growths measured, and its section of the results written."""
+"""Run one topic: measure its contests and growths, and write its section of the results."""
 
 from datetime import date
 from functools import partial
@@ -27,10 +27,10 @@ def run(
     threads: int | None = None,
     output: Path | None = None,
 ) -> None:
-    """Measure a topic, and write its section into the results; a quick run without `output` shows it only.
+    """Measure a topic and write its section to the results; a quick run without `output` only prints it.
 
     Raises:
-        LabError: no such device, or the results cannot be written.
+        LabError: the device does not exist, or the results cannot be written.
     """
     if threads:
         torch.set_num_threads(threads)

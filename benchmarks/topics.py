@@ -1,4 +1,4 @@
-"""The topics: files here that define `contests`, `growth` or `tables`; found without importing them."""
+"""The topics: the files here that define `contests`, `growth` or `tables`, found without importing them."""
 
 import ast
 import re
@@ -21,7 +21,7 @@ def topics() -> dict[str, str]:
 
 
 def results_name(device: str) -> str:
-    """The file for results of a device: RESULTS.md for "cpu", else RESULTS.nvidia-h200.md, say."""
+    """The file for the results of a device: RESULTS.md for "cpu", else for example RESULTS.nvidia-h200.md."""
     return (
         "RESULTS.md"
         if device == "cpu"
@@ -30,5 +30,5 @@ def results_name(device: str) -> str:
 
 
 def load(topic: str) -> ModuleType:
-    """The topic's module."""
+    """Import the topic's module."""
     return import_module(f"benchmarks.{topic}")

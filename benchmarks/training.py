@@ -31,13 +31,13 @@ from benchmarks.plain_step import plain_step
 ROOT = Path(__file__).parents[1]
 BATCH = 64
 EPOCH = 469
-"""Steps of an epoch at the default configuration."""
+"""Steps per epoch in the default configuration."""
 FORKS = {
     "_target_": "pytorch_lightning.strategies.DDPStrategy",
     "start_method": "fork",
     "gradient_as_bucket_view": True,
 }
-"""As `trainer.devices=2` has it, but for how processes start; no thread has written a log before that."""
+"""As with `trainer.devices=2`, except for how processes start; no thread writes a log before that."""
 TINY = (
     *("data=reverse", "data.train_size=8", "data.validation_size=4", "data.test_size=1", "data.batch_size=4"),
     *("data.max_length=4", "model.hidden_size=8", "model.embedding_size=4"),
@@ -45,7 +45,7 @@ TINY = (
 
 
 def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
-    """All at the default configuration, with fewer words: an epoch is a piece of work."""
+    """All with the default configuration and fewer words; an epoch is a piece of work."""
     silence_libraries()
     steps = 2 if quick else 40
     size = TINY if quick else (f"data.size={steps * BATCH}", "data.validation_size=500")
@@ -68,12 +68,12 @@ def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
         children=True,
     )
     yield _heatmaps(options, steps)
-    if device.type == "cpu" and not quick:  # forks
+    if device.type == "cpu" and not quick:  # it forks
         yield _processes()
 
 
 def way(name: str, job: Job) -> Way:
-    """A way whose work another process does, so that no error is known."""
+    """A way whose work is done by another process, so that its error is unknown."""
     return Way(name, partial(OwnProcess, job), exact=False)
 
 
@@ -107,7 +107,7 @@ def _processes() -> Contest:
 
 
 def configured(options: Sequence[str], folder: Path) -> dict[str, Any]:
-    """The configuration that `python train.py` would have with these options, in plain values."""
+    """The configuration that `python train.py` would have with these options, as plain values."""
     with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
         text = OmegaConf.to_yaml(compose("config", list(options)))
     known = OmegaConf.create(text.replace("${hydra:runtime.output_dir}", str(folder)))
@@ -117,7 +117,7 @@ def configured(options: Sequence[str], folder: Path) -> dict[str, Any]:
 
 
 class _InTurn(pl.Callback):
-    """Holds a fit at the start of every epoch until there is another to train."""
+    """Pauses a fit at the start of every epoch until the next one is requested."""
 
     def __init__(self, another: Another) -> None:
         self.another = another
@@ -128,7 +128,7 @@ class _InTurn(pl.Callback):
 
 
 class _Drawing(_InTurn):
-    """Draws, and trains nothing."""
+    """Draws instead of training."""
 
     def on_train_epoch_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Wait and draw."""
@@ -139,7 +139,7 @@ class _Drawing(_InTurn):
 
 
 class _Bar(Progress):
-    """The bar of a terminal, written to nobody."""
+    """The progress bar of a terminal, written to nowhere."""
 
     def init_train_tqdm(self) -> Tqdm:
         """A bar that is not disabled."""
@@ -147,19 +147,19 @@ class _Bar(Progress):
 
 
 def fit(options: Sequence[str], another: Another, *, bare: bool = False) -> None:
-    """A job: an epoch is a piece of work."""
+    """A job whose pieces of work are epochs."""
     _train(options, _InTurn(another), bare=bare)
 
 
 def _draw(options: Sequence[str], another: Another) -> None:
-    """A job: the pictures of a validation are a piece of work."""
+    """A job whose pieces of work are the pictures of a validation."""
     _train(options, _Drawing(another))
 
 
 def _train(options: Sequence[str], in_turn: _InTurn, *, bare: bool = False) -> None:
-    """Train by our trainer, task and data as a run has them, until it is stopped."""
+    """Train with our trainer, task and data as in a run, until it is stopped."""
     silence_libraries()
-    # The clock of the checkpoints would run on while others work.
+    # The timer for checkpoints would keep running while others work.
     parts = ["callbacks.resumable.every_seconds=null"]
     if bare:
         parts = ["callbacks=none", "logger=none", "trainer.enable_progress_bar=false"]
@@ -169,7 +169,7 @@ def _train(options: Sequence[str], in_turn: _InTurn, *, bare: bool = False) -> N
         plain = configured(endless, folder)
         data = make_data(plain)
         task = make_task(plain, data.sizes, data.codec, trainable=True)
-        for one in ("progress_bar", "checkpoint"):  # the latter acts, and complains, at validation only
+        for one in ("progress_bar", "checkpoint"):  # the latter acts, and complains, only at validation
             plain["callbacks"].pop(one, None)
         more: list[pl.Callback] = [] if bare else [TrainingGuard(DeferredSignals(), folder), Cost(), _Bar()]
         more += compile_callbacks(plain["compile"])
@@ -179,7 +179,7 @@ def _train(options: Sequence[str], in_turn: _InTurn, *, bare: bool = False) -> N
 def _plain_loop(
     options: Sequence[str], device: torch.device, another: Another, *, resident: bool = False
 ) -> None:
-    """A job: an epoch is a piece of work; `resident`, on batches that are on the device already."""
+    """A job whose pieces of work are epochs; if `resident`, on batches that are already on the device."""
     with TemporaryDirectory() as name:
         plain = configured(options, Path(name))
     data = make_data(plain)
@@ -201,7 +201,7 @@ def _plain_loop(
 
 
 def _forked(options: Sequence[str], processes: int) -> Work:
-    """A whole fit by processes that are forks of this one."""
+    """A complete fit by processes that are forks of this one."""
     launched = (f"trainer.devices={processes}", "trainer.max_epochs=1")
     data = make_data(configured(options, ROOT))
 
@@ -212,7 +212,7 @@ def _forked(options: Sequence[str], processes: int) -> Work:
             task = make_task(plain, data.sizes, data.codec, trainable=True)
             plain["trainer"]["enable_progress_bar"] = False
             plain["trainer"]["strategy"] = FORKS
-            del plain["callbacks"]["checkpoint"]  # acts, and complains, at validation only
+            del plain["callbacks"]["checkpoint"]  # acts, and complains, only at validation
             trainer = make_trainer(plain, TrainingGuard(DeferredSignals(), folder), Cost())
             trainer.fit(task, datamodule=data)
         return ()
@@ -222,7 +222,7 @@ def _forked(options: Sequence[str], processes: int) -> Work:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """One CPU thread in this process and in its forks, for which Lightning else takes a share of all."""
+    """Use one CPU thread in this process and its forks; otherwise Lightning divides all among the forks."""
     threads, before = torch.get_num_threads(), os.environ.get("OMP_NUM_THREADS")
     torch.set_num_threads(1)
     os.environ["OMP_NUM_THREADS"] = "1"

@@ -18,10 +18,10 @@ class Run(NamedTuple):
     """A training run.
 
     Args:
-        options: those that say what is trained.
-        size: the option that sets the size of its training set, and how many examples a step takes.
-        layers: whether it has layers to be compiled.
-        most: steps of an epoch at most, as it has no more data.
+        options: the options that say what is trained.
+        size: the option that sets the size of its training set, and the number of examples per step.
+        layers: whether it has layers to compile.
+        most: largest number of steps per epoch for which it has data.
     """
 
     options: str
@@ -44,7 +44,7 @@ ON_CPU = RUNS[:2]
 
 
 def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
-    """An epoch is a piece of work, as `python train.py` trains it; on a CPU nothing is compiled."""
+    """Each piece of work is an epoch as `python train.py` trains it; on a CPU, nothing is compiled."""
     silence_libraries()
     gpu = device.type == "cuda"
     for run in RUNS[:1] if quick else RUNS if gpu else ON_CPU:

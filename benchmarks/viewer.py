@@ -1,6 +1,6 @@
 """The Attention tab on long inputs: time to the first view, and from what a reader does to its picture.
 
-Needs Chromium, which the tests' driver starts without a window, and `aiohttp`, of the extra `dev`.
+It needs Chromium, which the tests' driver starts without a window, and `aiohttp` from the extra `dev`.
 """
 
 import re
@@ -28,9 +28,9 @@ from benchmarks.report import Table, duration
 
 HEADS, TIMES = 8, 10
 PAUSE = 200
-"""Milliseconds before a reader presses the next key."""
+"""Milliseconds before the reader presses the next key."""
 PATIENCE = 120.0
-"""Seconds that TensorBoard has to start and to read the logs."""
+"""Seconds that TensorBoard has to start and read the logs."""
 WORDS = "the quick brown fox jumps over the lazy dog , and it runs from a slow turtle un ##believ ##ably"
 
 _DRIVER = Path(__file__).parents[1] / "tests" / "support"
@@ -78,15 +78,15 @@ ACTIONS = {
   search.dispatchEvent(new Event('input'));
 })()""",
 }
-"""What a reader does, as a script in which `at` counts the times."""
+"""A reader's actions, as scripts in which `at` counts the repetitions."""
 CONTINUOUS = {"wheel in and out", "hover"}
-"""What follows at once on the last."""
+"""Actions that are repeated without a pause."""
 SCROLLED = {"pin a token of the text": f"{_QUERIES}.scrollIntoView()"}
-"""What a reader does before."""
+"""Scripts to run before an action."""
 
 
 def tables(device: torch.device, quick: bool) -> Iterator[Table]:
-    """One table: a row for each action, columns for each length."""
+    """One table with a row for each action and columns for each length."""
     lengths, times = ((48, 64), 2) if quick else ((2048, 8192), TIMES)
     found = [_measured(length, times) for length in lengths]
     rows = [
@@ -141,10 +141,10 @@ def _each(browser: Any, page: str, times: int) -> dict[str, list[float]]:
 
 
 def _driver() -> Any:
-    """The tests' driver of Chromium.
+    """The tests' driver for Chromium.
 
     Raises:
-        LabError: it, or Chromium, is missing.
+        LabError: the driver or Chromium is missing.
     """
     if find_spec("aiohttp") is None:
         raise LabError("the topic viewer needs aiohttp: pip install -e '.[dev]'")
@@ -157,7 +157,7 @@ def _driver() -> Any:
 
 
 def _write(folder: Path, length: int) -> None:
-    """Log causal attention to what is near and to the first token, the same array for every head."""
+    """Log causal attention to nearby tokens and to the first one, the same array for every head."""
     rng = np.random.default_rng(0)
     at = np.arange(length)
     weights = np.zeros((length, length), np.float32)
@@ -180,7 +180,7 @@ def _write(folder: Path, length: int) -> None:
 
 @contextmanager
 def _tensorboard(logs: Path) -> Iterator[str]:
-    """The address of a TensorBoard that has read the logs."""
+    """Start TensorBoard, and give its address once it has read the logs."""
     output = logs.with_name("tensorboard.txt")
     command: Sequence[str] = [sys.executable, "-m", "tensorboard.main", "--logdir", str(logs), "--port", "0"]
     with output.open("wb") as log:

@@ -29,7 +29,7 @@ LOOKED_AT = 4
 
 
 def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
-    """Forward and backward at one length, with the error; then a model in evaluation, recorded or not."""
+    """Forward and backward at one length, with the error; then evaluation with and without recording."""
     width = 8 if quick else WIDTH
     for causal, padded in ((False, False), (True, False), (False, True)):
         batch, length = (4 if padded else 1), 200 if quick else 1024 if padded else 4096
@@ -82,7 +82,7 @@ def _ways(inputs: Sequence[Tensor], width: int, causal: bool, mask: Tensor | Non
     ]
     if mask is None and inputs[0].is_cuda:
         ways.append(Way("FlexAttention, block mask", partial(_flex, inputs, width, causal)))
-    if mask is None:  # under one, its rows without a key are not zero
+    if mask is None:  # with a mask, its rows without a key are not zero
         ways.append(Way("local-attention", partial(_peer, inputs, width, causal), needs="local_attention"))
     return ways
 
@@ -90,7 +90,7 @@ def _ways(inputs: Sequence[Tensor], width: int, causal: bool, mask: Tensor | Non
 def _pairs(
     length: int, width: int, causal: bool, mask: Tensor | None, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """Who sees whom, with a row that sees nothing seeing all, and which rows see something."""
+    """Which key each query sees (all keys if it would see none), and which queries see any."""
     inside = band_mask(length, length, width, device)
     inside = inside & causal_mask(length, length, device) if causal else inside
     inside = inside if mask is None else inside & mask
@@ -110,7 +110,7 @@ def _textbook(inputs: Sequence[Tensor], width: int, causal: bool, mask: Tensor |
 
 
 def _reference(inputs: Sequence[Tensor], width: int, causal: bool, mask: Tensor | None) -> list[Tensor]:
-    """The textbook in float64, a head at a time: all at once would take gigabytes."""
+    """The textbook's code in float64, one head at a time, since all at once would take gigabytes."""
     heads = [
         _textbook([x[:, head : head + 1] for x in inputs], width, causal, mask)() for head in range(HEADS)
     ]
@@ -143,7 +143,7 @@ def _ours(
 
 
 def _by_weights(inputs: Sequence[Tensor], width: int, normalizer: Normalizer) -> Work:
-    """All weights of our own attention, most of which the window makes zero."""
+    """Our attention computing all weights, most of which the window makes zero."""
     attention = Attention(ScaledDot(FEATURES, FEATURES), normalizer, window=Band(FEATURES, width=width))
 
     def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -168,7 +168,7 @@ def _peer(inputs: Sequence[Tensor], width: int, causal: bool) -> Work:
 
 
 def _flex(inputs: Sequence[Tensor], width: int, causal: bool) -> Work:
-    """FlexAttention (2412.05496), compiled, which skips blocks of pairs outside the band."""
+    """Compiled FlexAttention (2412.05496), which skips blocks of pairs outside the band."""
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
     def inside(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
@@ -180,7 +180,7 @@ def _flex(inputs: Sequence[Tensor], width: int, causal: bool) -> Work:
 
 
 def _sparse(device: torch.device, quick: bool) -> Contest:
-    """A normaliser that no fused kernel computes."""
+    """A normalizer that no fused kernel computes."""
     length, width = (200, 8) if quick else (1024, WIDTH)
     inputs = attention_inputs((1, HEADS, length, FEATURES), device)
     exact = [x.double() for x in inputs]
@@ -195,7 +195,7 @@ def _sparse(device: torch.device, quick: bool) -> Contest:
 
 
 def _recorded(device: torch.device, quick: bool) -> Contest:
-    """A forward pass of a whole batch of which a few examples are looked at."""
+    """A forward pass of a batch of which only a few examples are recorded."""
     batch, length, size = (6, 40, 16) if quick else (64, 512, 64)
     torch.manual_seed(0)
     encoder = (

@@ -1,1 +1,1 @@
-"""Published tables of character transduction, with our columns: `python -m benchmarks.accuracy --help`."""
+"""Published tables of character transduction, with our results: `python -m benchmarks.accuracy --help`."""

@@ -1,7 +1,7 @@
-"""Repeat a published table of character transduction: train on each language of a folder and compare.
+"""Reproduce a published table of character transduction: train on each language in a folder and compare.
 
-The folder has the official layout of the shared task. Each run is a process with one thread. What is finished
-is not done again, and what was stopped continues: repeat the same command.
+The folder has the official layout of the shared task. Each run is a process with one thread. Repeating the
+same command continues what was stopped, and skips what is finished.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from benchmarks.arguments import positive
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run what the command line asks for; the exit status."""
+    """Run the task that the command line names; returns the exit status."""
     options = _parser().parse_intermixed_args(arguments)
     task = TASKS[options.task]
     output = options.output or ROOT / "logs" / "accuracy" / options.task

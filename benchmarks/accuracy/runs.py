@@ -1,4 +1,4 @@
-"""Train, test and combine: each run is a process of its own with one thread, and none is done twice."""
+"""Train, test and combine models: each run is a separate process with one thread, and none is done twice."""
 
 import json
 import os
@@ -19,24 +19,24 @@ from benchmarks.accuracy.tasks import Language, SharedTask
 
 ROOT = Path(__file__).parents[2]
 DONE = "done.json"
-"""In the folder of a finished run: its arguments, so that a run with others is another run."""
+"""File in a finished run's folder with its arguments; a run with other arguments is a different run."""
 ENSEMBLE = "ensemble"
-"""The folder of the models of a language decoded as one."""
+"""The folder of a language's ensemble."""
 
 
 class Member(NamedTuple):
-    """A model of each language.
+    """A model that is trained for each language.
 
     Attributes:
-        options: of `train.py`, separated by spaces; empty for the experiment as it is.
-        seed: of the model.
+        options: options of `train.py`, separated by spaces; empty for the unchanged experiment.
+        seed: the seed of the model.
     """
 
     options: str
     seed: int
 
     def __str__(self) -> str:
-        """The name of its folder."""
+        """The name of the model's folder."""
         kind = re.sub(r"[^\w.=-]+", "_", self.options)
         return f"{kind}_{self.seed}" if kind else str(self.seed)
 
@@ -47,10 +47,10 @@ class Runs:
 
     Args:
         task: the shared task.
-        output: the folder in which each run gets a folder.
-        seeds: a run for each, of each kind.
-        kinds: the options of `train.py` in which models differ.
-        overrides: its options for all models.
+        output: the folder that contains the folders of the runs.
+        seeds: the seeds; each kind of model is trained once with each.
+        kinds: for each kind of model, its options of `train.py`.
+        overrides: options of `train.py` for all models.
     """
 
     task: SharedTask
@@ -64,7 +64,7 @@ class Runs:
 
     @property
     def members(self) -> list[Member]:
-        """The models of a language, which together are its ensemble if there are several."""
+        """The models of a language; if there are several, they form its ensemble."""
         return [Member(kind, seed) for kind in self.kinds for seed in self.seeds]
 
     def folder(self, language: Language, name: Member | str) -> Path:
@@ -72,9 +72,9 @@ class Runs:
         return self.output / language.name / str(name)
 
     def run(self, languages: Sequence[Language], jobs: int) -> list[str]:
-        """Do what is left to do, `jobs` processes at a time; a line for each run that failed.
+        """Do all unfinished runs, `jobs` at a time; returns a line for each run that failed.
 
-        A run that was stopped continues where it was. On Ctrl-C or SIGTERM the processes save and end.
+        A run that was stopped continues where it stopped. On Ctrl-C or SIGTERM, the processes save and end.
 
         Raises:
             LabError: two models would have the same folder.
@@ -107,7 +107,7 @@ class Runs:
         return sorted(failed)
 
     def results(self, language: Language, name: Member | str) -> dict[str, float] | None:
-        """The metrics of a run, if it is finished."""
+        """The metrics of a run; None if it is not finished."""
         folder = self.folder(language, name)
         if not (folder / DONE).is_file():
             return None
@@ -121,20 +121,20 @@ class Runs:
         return self._once(language, member, [f"seed={member.seed}", *member.options.split(), "resume=auto"])
 
     def _combine(self, language: Language) -> str | None:
-        """Test the averaged weights after the last epoch of all models as one: nothing is chosen on dev."""
+        """Test the ensemble of averaged weights after the last epoch, so that nothing is chosen on dev."""
         return self._once(language, ENSEMBLE, ["stage=test", self._checkpoints(language)])
 
     def is_combined(self, language: Language) -> bool:
-        """Whether the ensemble's result is that of these models."""
+        """Whether the ensemble's result was computed with these models."""
         return self._checkpoints(language) in (_arguments(self.folder(language, ENSEMBLE)) or [])
 
     def _checkpoints(self, language: Language) -> str:
-        """The option that names the models of an ensemble."""
+        """The option that names the models of the ensemble."""
         paths = [self.folder(language, one) / "checkpoints" / "last.ckpt" for one in self.members]
         return f"ckpt_path=[{','.join(_quoted(path) for path in paths)}]"
 
     def _once(self, language: Language, name: Member | str, options: list[str]) -> str | None:
-        """Do a run unless it is done; if it fails, a line that says so."""
+        """Do a run unless it is finished; returns a line about its failure, if it fails."""
         folder = self.folder(language, name)
         parts = zip(("train", "validation", "test"), ("train", "dev", "test"), strict=True)
         files = [f"data.{part}_file={_quoted(language.files[key])}" for part, key in parts]
@@ -161,7 +161,7 @@ class Runs:
             with self._lock:
                 if self._stopped:
                     return 130
-                # A session of its own: a Ctrl-C reaches it through us alone, once.
+                # In a session of its own, so that Ctrl-C reaches it only once, through this process.
                 process = subprocess.Popen(
                     command,
                     cwd=ROOT,
@@ -200,6 +200,6 @@ def _arguments(folder: Path) -> list[str] | None:
 
 
 def _quoted(path: Path) -> str:
-    """A path as Hydra reads it on the command line."""
+    """A path quoted for Hydra's command line."""
     escaped = str(path).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'

@@ -1,4 +1,4 @@
-"""The published table with columns of ours."""
+"""The published table, with columns for our results."""
 
 from collections.abc import Sequence
 from statistics import mean, stdev
@@ -10,18 +10,18 @@ from benchmarks.accuracy.tasks import Language
 
 RATE = "test/sequence_error_rate"
 NORMAL = 1.96
-"""Standard errors on each side of a 95% interval."""
+"""Number of standard errors on each side of the mean in a 95% interval."""
 
 
 class Row(NamedTuple):
     """The results of a language, in percent.
 
     Attributes:
-        language: its name.
-        tested: the part that its words are of.
-        published: those of others, by the name of the system.
-        single: for each kind of model, one for each seed.
-        ensemble: that of the ensemble with the ends of its interval, if there is one.
+        language: the name of the language.
+        tested: the part that the tested words come from.
+        published: the results of others, by the name of their system.
+        single: for each kind of model, the results of all seeds.
+        ensemble: the result of the ensemble and the ends of its interval, if there is one.
     """
 
     language: str
@@ -32,12 +32,11 @@ class Row(NamedTuple):
 
 
 def table(runs: Runs, languages: Sequence[Language]) -> str:
-    """Markdown: a row for each language with a finished run, and their mean, all in percent.
+    """A Markdown table with a row for each language that has a finished run, and their mean, in percent.
 
-    One model: the mean of the seeds, with their standard deviation; below it the mean over the languages,
-    with the standard error of this mean that the seeds have; a column for each kind of model. Ensemble: all
-    decoded as one, with a 95% bootstrap interval over the words; below it the interval of the mean, as the
-    languages are independent.
+    Each kind of model has a column with the mean and standard deviation over the seeds. Below it is the mean
+    over the languages, with its standard error due to the seeds. The column of the ensemble has a 95%
+    bootstrap interval, resampling words. Below it is the interval of the mean; languages are independent.
     """
     systems, published = runs.task.published()
     found = [_row(runs, language, published.get(language.name, {})) for language in languages]
@@ -64,7 +63,7 @@ def table(runs: Runs, languages: Sequence[Language]) -> str:
 
 
 def _titles(kinds: Sequence[str]) -> list[str]:
-    """What the kinds of models are called: their first options, if these tell them apart."""
+    """The names of the kinds of models: their first options, if these are all different."""
     first = [kind.split()[0] if kind else "one model" for kind in kinds]
     return first if len(set(first)) == len(first) else list(kinds)
 
@@ -92,14 +91,14 @@ def _interval(centre: float, low: float, high: float) -> str:
 
 
 def _spread(rates: Sequence[float]) -> str:
-    """The mean of the seeds with their standard deviation."""
+    """The mean over the seeds and their standard deviation."""
     if not rates:
         return ""
     return f"{mean(rates):.1f}" + (f" ± {stdev(rates):.1f}" if len(rates) > 1 else "")
 
 
 def _mean_of(languages: Sequence[Sequence[float]]) -> str:
-    """The mean over the languages, if each has a result, with the standard error that the seeds give it."""
+    """The mean over the languages, if each has a result, and its standard error due to the seeds."""
     if not all(languages):
         return ""
     centre = f"{mean(map(mean, languages)):.1f}"
@@ -110,7 +109,7 @@ def _mean_of(languages: Sequence[Sequence[float]]) -> str:
 
 
 def _mean_interval(rows: Sequence[Row]) -> str:
-    """The mean of the ensembles, if each language has one."""
+    """The mean of the ensembles and its interval, if every language has an ensemble."""
     ensembles = [row.ensemble for row in rows if row.ensemble]
     if len(ensembles) < len(rows):
         return ""

@@ -1,4 +1,4 @@
-"""The shared tasks: how their files are named, which experiment learns them, what others have published."""
+"""The shared tasks: the names of their files, the experiments that learn them, and published results."""
 
 import re
 from collections.abc import Mapping
@@ -18,10 +18,10 @@ class SharedTask:
 
     Attributes:
         experiment: the experiment of `conf/experiment`.
-        file: a pattern of the names of its files, with the groups `language`, `part` and, where there are
+        file: a pattern for the names of its files, with the groups `language`, `part` and, if there are
             training sets of several sizes, `size`.
-        kinds: the kinds of models that are decoded as one, by the options in which they differ.
-        accuracy: whether its table has accuracies; otherwise error rates.
+        kinds: the kinds of models in the ensemble, each given by its options.
+        accuracy: whether its table has accuracies rather than error rates.
         note: the line below its table.
     """
 
@@ -32,7 +32,7 @@ class SharedTask:
     note: str
 
     def published(self) -> tuple[list[str], dict[str, dict[str, float]]]:
-        """The names of published systems, and their results in percent for each language that they have."""
+        """The names of published systems, and their results in percent for each language."""
         lines = read_small_text(HERE / f"{self.experiment}.tsv").strip().split("\n")
         _, *systems = lines[0].split("\t")
         rows = [line.split("\t") for line in lines[1:]]
@@ -73,9 +73,9 @@ class Language:
     """The files of a language.
 
     Attributes:
-        name: as its files have it.
-        files: those of the parts `train`, `dev` and `test`; where there is no test file, dev takes its place.
-        tested: the part that `files["test"]` is.
+        name: the language's name in file names.
+        files: the files of the parts `train`, `dev` and `test`; without a test file, dev takes its place.
+        tested: the part whose file is `files["test"]`.
     """
 
     name: str
@@ -84,15 +84,15 @@ class Language:
 
 
 def languages(task: SharedTask, folder: Path, size: str) -> list[Language]:
-    """The languages of a folder in the official layout, sorted by name.
+    """Find the languages in a folder with the official layout, sorted by name.
 
     Args:
         task: the shared task.
         folder: the folder with its files.
-        size: which training set to take, if there are several.
+        size: which training set to use, if there are several.
 
     Raises:
-        LabError: the folder cannot be read, or has no language with a training and a development file.
+        LabError: the folder cannot be read, or has no language with both a training and a development file.
     """
     found: dict[str, dict[str, Path]] = {}
     try:
