@@ -1,18 +1,18 @@
-/** The tab in TensorBoard: the viewer with the server's records, TensorBoard's colours, its reload and its address. */
+/** The tab in TensorBoard: the viewer with the server's records, and TensorBoard's colours, reload button and URL. */
 
 import { serverSource } from "./viewer/source.js";
 import { createViewer } from "./viewer/viewer.js";
 
 const PLUGIN = "attention_lab";
-const PART = `p.${PLUGIN}.view`; // the part of the address that is the viewer's
+const PART = `p.${PLUGIN}.view`; // the part of the URL that belongs to the viewer
 
-/** Called by TensorBoard in the frame of the tab. */
+/** TensorBoard calls this in the tab's frame. */
 export async function render() {
   const style = document.createElement("link");
-  // The page's base is the plugin's address, whatever TensorBoard's own path is.
+  // The page's base is the plugin's URL, whatever TensorBoard's own path is.
   [style.rel, style.href] = ["stylesheet", new URL("static/viewer/viewer.css", document.baseURI).href];
   const styled = new Promise((resolve) => {
-    style.onload = style.onerror = resolve; // before it, nothing has its size
+    style.onload = style.onerror = resolve; // until then, nothing has its final size
   });
   document.head.append(style);
   document.body.style.margin = "0";
@@ -25,12 +25,12 @@ export async function render() {
   await viewer;
 }
 
-/** TensorBoard's page, which this frame is part of; this page itself where it is opened alone. */
+/** The window of TensorBoard's page, which contains this frame; this window if the page was opened alone. */
 function outside() {
   try {
     return window.parent.document ? window.parent : window;
   } catch {
-    return window; // a page of another origin holds this frame
+    return window; // a page of another origin contains this frame
   }
 }
 
@@ -43,7 +43,7 @@ function theme() {
   };
 }
 
-/** The view as one part of TensorBoard's hash, which keeps the parts that it does not know. */
+/** Stores the view as one part of TensorBoard's hash; TensorBoard keeps parts that it does not know. */
 function link() {
   const { location, history } = outside();
   const parts = () => location.hash.replace(/^#/, "").split("&").filter(Boolean);
@@ -51,7 +51,7 @@ function link() {
     const others = parts().filter((part) => !part.startsWith(`${PART}=`));
     return `#${[...(others.length ? others : [PLUGIN]), ...(view ? [`${PART}=${encodeURIComponent(view)}`] : [])].join("&")}`;
   };
-  // The whole address: a hash alone would be taken as one of the page's base.
+  // The full URL: a hash alone would be resolved against the page's base.
   const address = (view) => new URL(hash(view), location.href).href;
   return {
     read: () => {
@@ -59,7 +59,7 @@ function link() {
       try {
         return found ? decodeURIComponent(found.slice(PART.length + 1)) : "";
       } catch {
-        return ""; // an address that was cut
+        return ""; // a truncated URL
       }
     },
     write: (view) => {
@@ -69,7 +69,7 @@ function link() {
   };
 }
 
-/** TensorBoard tells through a port when its data are new; every message that asks is answered. */
+/** TensorBoard reports new data through a port; every message that expects an answer gets one. */
 function onReload(reload) {
   const { port1, port2 } = new MessageChannel();
   port1.onmessage = ({ data }) => {

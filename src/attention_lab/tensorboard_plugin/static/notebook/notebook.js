@@ -1,4 +1,4 @@
-/** The viewer alone on a page of its own, such as a notebook shows in a frame. */
+/** The viewer alone on a page, which a notebook shows in a frame. */
 
 import { make } from "../viewer/dom.js";
 import { followSystem, pageLink, pageSource } from "../viewer/page.js";
@@ -13,5 +13,5 @@ createViewer(root, pageSource(page), {
   theme: followSystem(chosen),
   link: pageLink(),
   title: page.title,
-  plain: true, // no steps of a training
+  plain: true, // there are no training steps
 });

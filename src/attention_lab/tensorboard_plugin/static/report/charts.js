@@ -1,4 +1,4 @@
-/** Curves of a run's numbers over its steps: one chart for a metric, whatever runs and parts of the data it is of. */
+/** Curves of numbers over training steps: one chart per metric, for all runs and all parts of the data. */
 
 import { make } from "../viewer/dom.js";
 import { number, plain, visible } from "../viewer/labels.js";
@@ -6,7 +6,7 @@ import { breakable } from "./words.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const [WIDTH, HEIGHT, LEFT, TOP, BELOW] = [330, 204, 52, 12, 38];
-const NAMED = 8; // names below the chart
+const NAMED = 8; // most names below the chart
 
 function draw(name, attributes, text = null) {
   const element = document.createElementNS(SVG, name);
@@ -15,7 +15,7 @@ function draw(name, attributes, text = null) {
   return element;
 }
 
-/** Round numbers within a range, from three on to about `most`, as numbers and as texts that differ. */
+/** Round numbers within a range, at least three and about `most`, as numbers and as distinct texts. */
 export function ticks(low, high, most, least = 0) {
   const power = 10 ** Math.floor(Math.log10((high - low) / most));
   const steps = [10, 5, 2.5, 2, 1, 0.5, 0.25, 0.2].map((factor) => factor * power);
@@ -40,7 +40,7 @@ function range(values, margin) {
 /**
  * @param {string} name of the number
  * @param {{name: string, of: string, setting: string, hue: number, again: boolean, dashed: boolean, points: [number, number][]}[]} series
- *   its lines: `of` a run, with a `setting` that those of the same name and hue share
+ *   its lines: each is `of` a run; runs with the same setting share its name and hue
  * @returns {HTMLElement}
  */
 export function chart(name, series) {

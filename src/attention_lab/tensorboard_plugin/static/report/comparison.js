@@ -1,9 +1,9 @@
-/** How settings compare: the verdict in words, the leaderboard's tables, what failed, and the files beside the page. */
+/** How settings compare: the verdict in words, the leaderboard's tables, failed runs, and files beside the page. */
 
 import { make } from "../viewer/dom.js";
 import { visible } from "../viewer/labels.js";
 
-/** @returns {HTMLElement[]} what the section of the comparison holds */
+/** @returns {HTMLElement[]} the content of the comparison's section */
 export function comparison(found) {
   if (!found) return [];
   const { tables, failures, links } = found;
@@ -17,14 +17,14 @@ export function comparison(found) {
 
 const SPREAD = /^([+-]?\d\S*) (± .+|\(.+)$/u; // a number, then its deviation or its interval in brackets
 
-/** A number above its deviation or interval, which keeps the column narrow. */
+/** A number with its deviation or interval below, which keeps the column narrow. */
 function numberCell(text, below) {
   const [value, rest] = below === undefined ? (SPREAD.exec(text)?.slice(1) ?? [text, ""]) : [text, below];
   const second = rest ? [make("span.quiet", { textContent: visible(rest.replace(/[()]/gu, ""), 200) })] : [];
   return make("td.value", {}, make("span", { textContent: visible(value, 200) }), ...second);
 }
 
-/** The name of a column in at most two lines. */
+/** The name of a column on at most two lines. */
 function columnName(text) {
   const shown = visible(text, 200);
   const spaces = [...shown.matchAll(/ /gu)].map(({ index }) => index);

@@ -1,12 +1,12 @@
-/** The curves of runs: those of one metric together, training dashed beside validation, and the heads of an attention. */
+/** The curves of runs: those of a metric in one chart, with training dashed, and the heads of an attention. */
 
 import { make } from "../viewer/dom.js";
 import { visible } from "../viewer/labels.js";
 import { chart } from "./charts.js";
 import { colours, shortNames, spelled } from "./words.js";
 
-const PARTS = ["validation", "val", "valid", "test", "train"]; // in training and elsewhere: one metric
-const KEYS = 24; // settings that the key names
+const PARTS = ["validation", "val", "valid", "test", "train"]; // prefixes under which the same metric is logged
+const KEYS = 24; // most settings that the key names
 const HEAD = /^(.*)[ /]head[ _]?(\d+)$/u;
 
 /** Charts by group: `{group: {title: series}}`. */
@@ -23,7 +23,7 @@ function grouped(runs, names) {
     const { hue, again, name: setting } = looks[run];
     const one = { of, hue, again, setting: several ? setting : "", dashed: false };
     for (const [tag, points] of Object.entries(curves)) {
-      if (points.length < 2) continue; // one point is a result, and stands there
+      if (points.length < 2) continue; // a single point is shown among the results
       const [part, name] = tag.includes("/") ? split(tag) : ["", tag];
       const head = HEAD.exec(tag);
       if (head) {
@@ -53,7 +53,7 @@ function splitMeasure(tag) {
   return [measure ? `${measure} of each head` : "heads", tag.slice(at + 1)];
 }
 
-/** @returns {HTMLElement[]} what the section of curves holds */
+/** @returns {HTMLElement[]} the content of the section of curves */
 export function curves(runs, headlines) {
   const names = shortNames(runs.map(({ name }) => name));
   const groups = grouped(runs, names);

@@ -1,4 +1,4 @@
-/** What runs made of examples: samples with their attention, the commonest errors, and the worst outputs. */
+/** The runs' outputs for examples: samples with their attention, the most common errors, and the worst outputs. */
 
 import { THEMES } from "../viewer/colours.js";
 import { make } from "../viewer/dom.js";
@@ -13,20 +13,20 @@ import { breakable, colours, shortNames } from "./words.js";
 
 const EXAMPLE = /^(.*?)\/(.+)$/u;
 const MOST_HEADS = 4;
-const SHOWN = 10; // rows of a table
-const MOST_RUNS = 6; // of which an example is shown
-const CELL = 26; // pixels that a row of a small map takes at most
-const [LEAST, MOST] = [130, 640]; // pixels of the width of a small map
-const GAP = 8; // between two of them
+const SHOWN = 10; // most rows of a table
+const MOST_RUNS = 6; // most runs shown for an example
+const CELL = 26; // most pixels of a row of a small map
+const [LEAST, MOST] = [130, 640]; // least and most pixels of the width of a small map
+const GAP = 8; // pixels between two maps
 
-/** The attention of a run that shows an example best: from the output to the input, in the last layer. */
+/** The attention of a run that shows an example best: from output to input, in the last layer. */
 function chosenModule(tags, example) {
   const modules = tags.map((tag) => EXAMPLE.exec(tag)).filter((found) => found && found[1] === example);
   const score = ([, , module]) => (module.includes("cross") ? 4 : 0) + (/decoder(?! layer \d+ self)/u.test(module) ? 2 : 0);
   return modules.sort((a, b) => score(b) - score(a) || b[2].localeCompare(a[2]))[0]?.[2];
 }
 
-/** @returns {HTMLElement[]} a card for each example, below one line on what its maps are */
+/** @returns {HTMLElement[]} a line about the maps, then a card for each example */
 export function samples(page, source, theme) {
   const names = shortNames(page.runs.map(({ name }) => name));
   const examples = [
@@ -63,13 +63,13 @@ export function samples(page, source, theme) {
   return cards.length ? [make("p.quiet", { textContent: about }), make(page.runs.length > 1 ? "div.samples.compared" : "div.samples", {}, ...cards)] : [];
 }
 
-/** The places of the runs that are shown: the first of each setting, which is a colour, then the second of each. */
+/** The indices of the runs to show: the first run of each setting (which has its colour), then the second of each. */
 function chosenRuns(looks) {
   const rank = looks.map(({ hue }, at) => looks.slice(0, at).filter((other) => other.hue === hue).length);
   return [...looks.keys()].sort((a, b) => rank[a] - rank[b] || a - b).slice(0, MOST_RUNS);
 }
 
-/** A text of an example behind its name. */
+/** A text of an example after its name. */
 const said = (name, tag, text) =>
   make("p", {}, make("span.quiet", { textContent: name }), make(tag, { textContent: token(visible(text, 300)) }));
 
@@ -95,7 +95,7 @@ function oneRun(page, source, theme, { run, example, module, number, name, hue }
   return make("div", {}, ...called, ...output, maps);
 }
 
-/** The heads of a record as the viewer draws them, without captions and as wide as their `room` allows. */
+/** The heads of a record as the viewer draws them, without captions, as wide as `room` allows. */
 function smallMaps(record, theme, room) {
   const heads = Array.from({ length: Math.min(record.heads, MOST_HEADS) }, (_, head) => head);
   const beside = heads.length > 1 && room >= 2 * LEAST + GAP ? 2 : 1;
@@ -119,7 +119,7 @@ function smallMaps(record, theme, room) {
   });
 }
 
-/** @returns {HTMLElement[]} the commonest errors and the worst outputs of each run that has them; folded if they are several */
+/** @returns {HTMLElement[]} the most common errors and worst outputs of each run; folded if there are several runs */
 export function errors(runs) {
   const names = shortNames(runs.map(({ name }) => name));
   const wrong = runs.map((run, at) => ({ ...run, called: names[at] })).filter(({ worst }) => worst.length);

@@ -1,4 +1,4 @@
-/** The report of runs: results, curves, attention and options, all from the page itself. */
+/** The report of runs: results, curves, attention and options, all from data in the page. */
 
 import { make } from "../viewer/dom.js";
 import { visible } from "../viewer/labels.js";
@@ -16,7 +16,7 @@ const several = page.runs.length > 1;
 const theme = followSystem();
 const source = pageSource(page);
 
-/** A section, where there is something in it. */
+/** A section; nothing if it would be empty. */
 function section(title, content) {
   return content.length ? make("section", {}, make("h2", { textContent: title }), ...content) : null;
 }
@@ -49,7 +49,7 @@ function attention(theme) {
   const root = make("div");
   const thinned = page.thinned ? [make("p.quiet", { textContent: page.thinned })] : [];
   const box = section("Attention", [...thinned, make("div.viewer", {}, root)]);
-  queueMicrotask(() => createViewer(root, source, { theme, link: pageLink() })); // once it has its place and so its width
+  queueMicrotask(() => createViewer(root, source, { theme, link: pageLink() })); // once it is in the page and has a width
   return box;
 }
 

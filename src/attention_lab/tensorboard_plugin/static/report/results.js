@@ -1,13 +1,13 @@
-/** The numbers of runs: headline metrics first, one row for each of several runs, the rest folded. */
+/** The numbers of runs: first the headline metrics, with one row per run if there are several; the rest is folded. */
 
 import { make } from "../viewer/dom.js";
 import { visible } from "../viewer/labels.js";
 import { breakable, colours, shortNames } from "./words.js";
 
 const CARDS = 4;
-const TOLD = 6; // options in a row
+const TOLD = 6; // most options in a row
 
-/** The results of a kind that any run has: `{metric, name}` in the order of the runs. */
+/** The results of a kind that any run has: `{metric, name}`, in the order of the runs. */
 function metricsOf(runs, kind) {
   const found = new Map();
   for (const { results } of runs)
@@ -21,7 +21,7 @@ const resultOf = (run, { metric }) => run.results.find((one) => one.metric === m
 /** The metrics by which runs are compared, as files name them. */
 export const headlines = (runs) => metricsOf(runs, "headline").map(({ metric }) => metric);
 
-/** @returns {HTMLElement[]} what the section of results holds */
+/** @returns {HTMLElement[]} the content of the section of results */
 export function results(runs) {
   const [main, rest, heads] = ["headline", "more", "head"].map((kind) => metricsOf(runs, kind));
   if (!main.length && !rest.length && !heads.length) {
@@ -48,7 +48,7 @@ export function results(runs) {
   ];
 }
 
-/** Whether an option only says where the run's files lie. */
+/** Whether an option only says where the run's files are. */
 export const isPlace = (option) => /(dir|path|folder)$/u.test(option);
 
 function cards(run, metrics) {
@@ -65,19 +65,19 @@ function cards(run, metrics) {
   return make("div.cards", {}, ...made);
 }
 
-/** The options in which runs differ, but for those that their names say or that follow from another. */
+/** The options in which runs differ, except those that their names contain or that follow from another option. */
 function toldOptions(runs, names) {
   const options = [...new Set(runs.flatMap(({ config }) => Object.keys(config)))].filter(
     (option) => new Set(runs.map(({ config }) => config[option] ?? "")).size > 1,
   );
-  const part = (option) => option.slice(0, Math.max(0, option.indexOf("."))); // said by the choice of its group
+  const part = (option) => option.slice(0, Math.max(0, option.indexOf("."))); // the choice of its group says it
   const seeds = (option) => option !== "seed" && runs.every(({ config }) => config[option] === config.seed);
   const named = (option) => runs.every(({ config }, at) => ` ${names[at]} `.includes(` ${option}=${config[option]} `));
   const known = (option) => isPlace(option) || options.includes(part(option)) || named(option) || seeds(option);
   return options.filter((option) => !known(option)).slice(0, TOLD);
 }
 
-/** One table: a row for each run, with the options in which the runs differ and their metrics. */
+/** A table with a row for each run: the options in which the runs differ, and their metrics. */
 function table(runs, metrics) {
   const names = shortNames(runs.map(({ name }) => name));
   const told = toldOptions(runs, names);
@@ -112,7 +112,7 @@ function everyNumber(runs, metrics) {
   return plainTable(["metric", ...shortNames(runs.map(({ name }) => name))], rows, runs.length > 1);
 }
 
-/** Rows of texts, the first of each its name. */
+/** A table of texts; the first of each row is its name. */
 export function plainTable(head, rows, headed, kind = "value") {
   const cells = (tag, all) => all.map((text, at) => make(at && kind ? `${tag}.${kind}` : tag, {}, ...breakable(text, 400)));
   const top = headed ? [make("thead", {}, make("tr", {}, ...cells("th", head)))] : [];

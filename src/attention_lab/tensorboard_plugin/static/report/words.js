@@ -1,20 +1,20 @@
-/** Names that may break where a person would break them. */
+/** Names with sensible line breaks, and names and colours of runs. */
 
 import { make } from "../viewer/dom.js";
 import { visible } from "../viewer/labels.js";
 
-/** @returns {Node[]} a name in which a line may end behind each `/`, `_`, `.`, `=` and `-` */
+/** @returns {Node[]} a name that may break after each `/`, `_`, `.`, `=` and `-` */
 export function breakable(name, longest = 200) {
   const parts = visible(name, longest).split(/(?<=[/_.=-])/u);
   return parts.flatMap((part, at) => (at ? [make("wbr"), part] : [part]));
 }
 
-/** The name of a number in words. */
+/** The readable name of a metric. */
 export const spelled = (name) => name.replaceAll("_", " ");
 
 /**
- * The colour of each run, which is that of its setting, and whether it repeats a setting with another seed.
- * Runs without a setting have a colour each.
+ * The colour of each run, which is that of its setting, and whether it repeats the setting with another seed.
+ * Each run without a setting has its own colour.
  * @returns {{hue: number, again: boolean, name: string}[]} with the name of the setting
  */
 export function colours(runs) {
@@ -24,7 +24,7 @@ export function colours(runs) {
   return names.map((name, run) => ({ hue: distinct.indexOf(name), again: names.indexOf(name) < run, name }));
 }
 
-/** Which runs differ in what: their shortest distinct names. */
+/** The shortest names that distinguish the runs. */
 export function shortNames(names) {
   const parts = names.map((name) => name.split("/"));
   const least = Math.min(...parts.map((one) => one.length));

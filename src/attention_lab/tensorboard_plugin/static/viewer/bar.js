@@ -1,4 +1,4 @@
-/** The colour bar, and the key to hatching and outlines. */
+/** The colour bar, and the key that explains hatching and outlines. */
 
 import { colourOf, css, partOf } from "./colours.js";
 import { short } from "./labels.js";
@@ -6,15 +6,15 @@ import { barColour } from "./picture.js";
 
 const HEIGHT = 190;
 const WIDTH = 14;
-const APART = 38; // from one bar to the next
+const APART = 38; // pixels from one bar to the next
 const PARTS = { linear: [0, 0.25, 0.5, 0.75, 1], root: [0, 0.01, 0.05, 0.1, 0.25, 0.5, 1] };
 
-/** Pixels that bars and key take on the right. */
+/** Pixels that the bars and the key take on the right. */
 export const ROOM = 92;
 
-const FLAT = { height: 12, apart: 62, longest: 320, swatch: 90 }; // below a narrow figure
+const FLAT = { height: 12, apart: 62, longest: 320, swatch: 90 }; // for bars below a narrow figure
 
-/** The bars of a scene: for weights, for differences; a curve has none, as its heights are the weights. */
+/** The bars of a scene, for weights and for differences; a curve has none, since its heights are the weights. */
 function barsOf({ panels, view, scale, difference }) {
   if (view === "curve") return [];
   const bars = [];
@@ -25,19 +25,19 @@ function barsOf({ panels, view, scale, difference }) {
   return bars;
 }
 
-/** Pixels that bars and key take below the panels. */
+/** Pixels that the bars and the key take below the panels. */
 export function flatHeight(scene) {
   return barsOf(scene).length * FLAT.apart + (key(null, scene).length ? 24 : 0);
 }
 
-/** Pixels down to the end of bars and key. */
+/** Pixels from the top to the end of the bars and the key. */
 export function barsHeight(scene, y) {
   return barsOf(scene).reduce((sum, { height }) => sum + height + APART, y) + 22 * key(null, scene).length;
 }
 
 /**
  * Draw the bars, then the key.
- * @param {{x: number, y: number, flat: number}} place the corner; pixels across, where the bars lie below the panels
+ * @param {{x: number, y: number, flat: number}} place the corner; `flat` is the width if the bars are below the panels
  */
 export function drawBars(pen, scene, { x, y, flat }) {
   let top = y;
@@ -52,7 +52,7 @@ export function drawBars(pen, scene, { x, y, flat }) {
   });
 }
 
-/** What besides colours the maps show: a name and a function that draws a sample. */
+/** What the maps show besides colours: each a name and a function that draws a sample. */
 function key(pen, { theme, panels, view }) {
   const gold = (x, y) =>
     pen.rect(x + 1, y, 13, 13, { fill: css(colourOf(theme, 0)), stroke: theme.gold, line: 2 });
@@ -84,7 +84,7 @@ function key(pen, { theme, panels, view }) {
   return entries;
 }
 
-/** One bar, upright with its numbers on the right, or flat with them below. */
+/** One bar: upright with its numbers on the right, or flat with its numbers below. */
 function bar(pen, scene, { x, y, name, scale, diverging, height, flat = 0 }) {
   const { theme } = scene;
   const length = flat || height;

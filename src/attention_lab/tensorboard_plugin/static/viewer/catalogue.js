@@ -1,11 +1,11 @@
-/** What there is to see: runs, their examples, the modules of each, and the steps. */
+/** Everything there is to see: runs, their examples, modules and steps. */
 
 import { distinct } from "./labels.js";
 import { isPicture } from "./pixels.js";
 
 const natural = new Intl.Collator("en", { numeric: true }).compare;
 
-/** A tag is `example/module`; what stands before the first stroke names the example. */
+/** A tag is `example/module`; everything before the first slash names the example. */
 function split(tag) {
   const at = tag.indexOf("/");
   return at < 0 ? [tag, ""] : [tag.slice(0, at), tag.slice(at + 1)];
@@ -31,7 +31,7 @@ export class Catalogue {
     return [...this.tree].filter(([, examples]) => examples.size).map(([run]) => run);
   }
 
-  /** @returns {Map<string, string>} what stands for each run, see `distinct` */
+  /** @returns {Map<string, string>} a short name for each run; see `distinct` */
   names() {
     this.short ??= distinct(this.runs());
     return this.short;
@@ -45,14 +45,14 @@ export class Catalogue {
     return [...(this.tree.get(run)?.get(example)?.keys() ?? [])];
   }
 
-  /** What an example is as text, where the log tells it and it is one. */
+  /** The text of an example, if the log contains it and it is text. */
   text(run, example) {
     const modules = [...(this.tree.get(run)?.get(example)?.values() ?? [])];
     const text = modules.find(({ input }) => input)?.input ?? "";
     return isPicture(text) ? "" : text;
   }
 
-  /** The example to begin with: of middle length among those with several rows and columns. */
+  /** The example to show first: one of medium length among those with several rows and columns. */
   telling(run) {
     const sized = this.examples(run).map((example) => {
       const shapes = [...this.tree.get(run).get(example).values()].map(({ shape }) => shape ?? [1, 1, 1]);
@@ -73,7 +73,7 @@ export class Catalogue {
   }
 
   /**
-   * The record of a module that is nearest to a step.
+   * The place of the module's record that is nearest to a step.
    * @returns {{run: string, tag: string, step: number, time: number}|null}
    */
   nearest(run, example, module, wanted) {

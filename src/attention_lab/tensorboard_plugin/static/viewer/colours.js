@@ -1,4 +1,4 @@
-/** Colours of the maps and of what is drawn around them, for a light and a dark page. */
+/** Colours of the maps and of everything around them, for light and dark pages. */
 
 import { ANCHORS, GOLD, INK } from "./ramp.js";
 
@@ -15,7 +15,7 @@ const DIVERGING = {
 };
 const SHADES = 256;
 
-/** What is not a weight: ink, paper, lines, gold. */
+/** Colours of everything but weights: ink, paper, lines, gold. */
 export const THEMES = {
   light: {
     dark: false,
@@ -45,7 +45,7 @@ export const THEMES = {
 
 const rgb = (hex) => [0, 2, 4].map((at) => parseInt(hex.slice(at, at + 2), 16));
 
-/** CIE 1976 L* of an sRGB colour in 0..255: equal steps of it look equal. */
+/** CIE 1976 L* of an sRGB colour in 0..255; equal steps of it look equal. */
 function lightness(colour) {
   const [r, g, b] = colour.map((c) =>
     c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4,
@@ -84,9 +84,9 @@ function cachedRamp(key, anchors) {
 }
 
 /**
- * The colour of a part of the scale.
+ * The colour at a position on the scale.
  * @param {{dark: boolean}} theme
- * @param {number} part 0..1 of the scale; -1..1 where it diverges
+ * @param {number} part position on the scale, 0..1, or -1..1 if it diverges
  * @param {boolean} [diverging]
  * @returns {number[]} red, green, blue
  */
@@ -99,7 +99,7 @@ export function colourOf(theme, part, diverging = false) {
 }
 
 /**
- * Where a weight stands on the scale, 0..1 (-1..1 where it diverges).
+ * The position of a weight on the scale, 0..1, or -1..1 if it diverges.
  * @param {number} weight
  * @param {{root: boolean, maximum: number}} scale
  */
@@ -112,7 +112,7 @@ export function partOf(weight, scale) {
 export const css = ([r, g, b], alpha = 1) =>
   alpha === 1 ? `rgb(${r},${g},${b})` : `rgba(${r},${g},${b},${alpha})`;
 
-/** @returns {boolean} whether white reads better on a colour than black */
+/** @returns {boolean} whether white is more legible than black on a colour */
 export const isDeep = (colour) => lightness(colour) < 56;
 
 /** A css colour as one little-endian pixel of ImageData. */
@@ -124,10 +124,10 @@ export function pixelOf(colour) {
 const tables = new Map();
 
 /**
- * The pixel of every stored value, so that painting a cell is one look-up.
+ * The pixel for every stored value, so that painting a cell takes one look-up.
  * @param {object} theme
  * @param {{root: boolean, maximum: number}} scale
- * @param {{diverging: boolean, value: function(number): number}} kind how stored numbers are weights
+ * @param {{diverging: boolean, value: function(number): number}} kind how stored numbers encode weights
  * @returns {Uint32Array} of 65536
  */
 export function lookUp(theme, scale, kind) {

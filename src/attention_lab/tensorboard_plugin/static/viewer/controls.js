@@ -1,4 +1,4 @@
-/** The bar of controls: what is looked at, and how. */
+/** The bar of controls, to choose what is shown and how. */
 
 import { Choice, Picker, make } from "./dom.js";
 import { visible } from "./labels.js";
@@ -9,12 +9,12 @@ const VIEWS = {
   picture: ["picture", "Picture", "the weights over the picture"],
   curve: ["curve", "Curve", "the weights over the x-axis"],
 };
-const LONG = 40; // queries or keys from which on one can move around
-const TEXT = 44; // characters of an example in the list of examples
+const LONG = 40; // with more queries or keys, the reader can zoom and move
+const TEXT = 44; // most characters of an example in the list of examples
 
 export class Controls {
   /**
-   * @param {function(object): void} change is told the parts of the state that change
+   * @param {function(object): void} change called with the parts of the state that change
    * @param {Object<string, function(): void>} actions play, png, svg, link, theme, help
    * @param {object} host see `createViewer`
    */
@@ -183,7 +183,7 @@ export class Controls {
   }
 
   /**
-   * What there is to move around in a long input.
+   * Show the part of a long input that is visible.
    * @param {object|null} scene
    * @param {string} tile
    */
@@ -205,13 +205,13 @@ export class Controls {
     );
   }
 
-  /** The step of the slider; none in particular at its end, so that the view goes on with the training. */
+  /** The step of the slider; null at its end, so that the view follows training. */
   #chosenStep() {
     const at = this.slider.valueAsNumber;
     return at === this.all.length - 1 ? null : this.all[at];
   }
 
-  /** Say something for a while. */
+  /** Show a message for a while. */
   say(text) {
     this.note.textContent = text;
     clearTimeout(this.silence);
@@ -221,7 +221,7 @@ export class Controls {
   }
 }
 
-/** An example by its number and its text: for the list, and in full. */
+/** An example's number and text: shortened for the list, and in full. */
 function exampleName(example, text) {
   const name = visible(example, 40);
   if (!text) return [name, visible(example)];
@@ -229,7 +229,7 @@ function exampleName(example, text) {
   return [`${number} · ${visible(text, TEXT)}`, `${name}: ${visible(text)}`];
 }
 
-/** The place of the number nearest to another. */
+/** The index of the number nearest to another. */
 export function nearest(numbers, wanted) {
   return numbers.reduce(
     (best, one, at) => (Math.abs(one - wanted) < Math.abs(numbers[best] - wanted) ? at : best),

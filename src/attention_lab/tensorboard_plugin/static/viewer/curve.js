@@ -5,7 +5,7 @@ import { fitted, plain, short } from "./labels.js";
 import { widthOf } from "./pen.js";
 
 const [CAPTION, LEFT, BELOW] = [34, 56, 46];
-const FAINT = 24; // other queries drawn behind the chosen one
+const FAINT = 24; // most other queries drawn behind the chosen one
 
 /** Positions of queries and of keys on the x-axis. */
 function positions(record) {
@@ -14,7 +14,7 @@ function positions(record) {
   return { queries, keys };
 }
 
-/** Round steps over a range. */
+/** Round numbers in a range. */
 function ticks(low, high, most) {
   const rough = (high - low) / most || 1;
   const power = 10 ** Math.floor(Math.log10(rough));
@@ -24,7 +24,7 @@ function ticks(low, high, most) {
   return found;
 }
 
-/** Where everything of one panel stands. */
+/** Lay out one panel. */
 export function arrange(scene, panel, box) {
   const x = positions(panel.record);
   const all = [...x.queries, ...x.keys];
@@ -51,7 +51,7 @@ export function arrange(scene, panel, box) {
 const placeX = (part, value) => part.x + ((value - part.low) / (part.high - part.low)) * part.innerWidth;
 const placeY = (part, scale, weight) => part.y + part.innerHeight * (1 - partOf(weight, scale));
 
-/** Draw a panel as it is without a cursor: axes, and some queries in faint lines. */
+/** Draw a panel without the cursor: axes, and some queries in faint lines. */
 export function draw(pen, scene, part) {
   const { panel, x, y, innerWidth, innerHeight } = part;
   const { theme, scale } = scene;
@@ -109,7 +109,7 @@ export function draw(pen, scene, part) {
   });
 }
 
-/** Draw the cursor: the weights of its query as stems on the keys, and where the query stands. */
+/** Draw the cursor: the weights of its query as stems on the keys, and the position of the query. */
 export function mark(pen, scene, part, { query, key }) {
   const { panel, y, innerHeight, at } = part;
   const { theme, scale } = scene;
@@ -161,7 +161,7 @@ export function mark(pen, scene, part, { query, key }) {
   }
 }
 
-/** @returns {{query: number, key: number}|null} the query nearest in x; the nearest key too in the lower third */
+/** @returns {{query: number, key: number}|null} the query nearest in x and, in the lower third, the nearest key */
 export function point(part, x, y, current) {
   if (x < part.x || x > part.x + part.innerWidth || y < part.y || y > part.y + part.innerHeight + BELOW)
     return null;
@@ -175,7 +175,7 @@ export function point(part, x, y, current) {
   return { query: Math.max(0, current.query), key: nearest(part.at.keys) };
 }
 
-/** The weights of a query through its keys in their order, broken where masked. */
+/** The line of a query's weights through its keys in order of x, interrupted at masked keys. */
 function pieces(part, scale, query) {
   const weights = part.panel.record.row(part.panel.head, query);
   const found = [[]];

@@ -1,8 +1,8 @@
-/** Elements without markup: every text is a text node. */
+/** Make elements without parsing markup: all text becomes text nodes. */
 
 /**
  * @param {string} name tag, with classes: "div.al-bar"
- * @param {Object} [properties] of the element; "on..." are listeners, "data-..." and "aria-..." attributes
+ * @param {Object} [properties] its properties; "on..." are listeners, "data-..." and "aria-..." are attributes
  * @param {...(Node|string)} children
  */
 export function make(name, properties = {}, ...children) {
@@ -18,11 +18,11 @@ export function make(name, properties = {}, ...children) {
   return element;
 }
 
-/** A row of buttons of which one is chosen. */
+/** A row of buttons, one of which is chosen. */
 export class Choice {
   /**
    * @param {string} label for screen readers
-   * @param {function(string): void} choose is told the value of the button pressed
+   * @param {function(string): void} choose called with the value of the pressed button
    */
   constructor(label, choose) {
     this.element = make("div.al-choice", { role: "group", "aria-label": label });
@@ -30,7 +30,7 @@ export class Choice {
     this.shape = "";
   }
 
-  /** @param {[string, string, string][]} options value, text, what it does */
+  /** @param {[string, string, string][]} options value, text, and description */
   update(options, chosen) {
     const shape = options.map(([value]) => value).join();
     if (shape !== this.shape) {
@@ -63,7 +63,7 @@ export class Picker {
     this.shape = "";
   }
 
-  /** @param {[string, string, string][]} options value, text, and the text in full where it is cut */
+  /** @param {[string, string, string][]} options value, text, and the full text if it is shortened */
   update(options, chosen) {
     const shape = JSON.stringify(options);
     if (shape !== this.shape) {

@@ -1,4 +1,4 @@
-/** The current view as a file. */
+/** Export the current view as a file. */
 
 import { colourOf, css, partOf } from "./colours.js";
 import { arrange, drawCursor, drawFigure } from "./figure.js";
@@ -9,10 +9,10 @@ import { MASKED } from "./record.js";
 const MARGIN = 18;
 const HEADING = 34;
 const RATIO = 2;
-const MOST_CELLS = 10000; // of a map in vectors: a file with more would be large and slow, and has an image in its place
+const MOST_CELLS = 10000; // of a map drawn as vectors; a larger map is an image, as its file would be large and slow
 const STRIPES = 6; // pixels from one stripe of a masked cell to the next
 
-/** A pen that draws moved by a margin and a heading. */
+/** A pen whose strokes are shifted by a margin and a heading. */
 function moved(pen, right, down) {
   const shift =
     (method) =>
@@ -45,7 +45,7 @@ function compose(scene, cursor, title, width, makePen) {
   return pen;
 }
 
-/** @returns {HTMLCanvasElement} the view at twice the size of the screen */
+/** @returns {HTMLCanvasElement} the view at twice its size on the screen */
 export function toCanvas(scene, cursor, title, width) {
   const canvas = document.createElement("canvas");
   compose(scene, cursor, title, width, (wide, high) => {
@@ -55,14 +55,14 @@ export function toCanvas(scene, cursor, title, width) {
   return canvas;
 }
 
-/** @returns {string} the view as SVG; the cells of a map that is not too large are vectors */
+/** @returns {string} the view as SVG; cells are vectors unless the map is too large */
 export function toSvg(scene, cursor, title, width) {
   const maps = scene.view === "map" ? [...arrange(scene, width, scene.height).parts] : [];
   return compose(scene, cursor, title, width, (wide, high) => {
     const pen = new SvgPen(wide, high);
     const image = pen.image.bind(pen);
     pen.image = (canvas, x, y, ...size) => {
-      // A map is the image where its part of the figure is.
+      // The image at the position of a map is that map.
       const at = maps.findIndex((part) => near(part.x + MARGIN, x) && near(part.y + MARGIN + HEADING, y));
       const [part] = at < 0 ? [] : maps.splice(at, 1);
       if (!part || !drawCells(pen, scene, part, x, y)) image(canvas, x, y, ...size);
@@ -73,7 +73,7 @@ export function toSvg(scene, cursor, title, width) {
 
 const near = (one, other) => Math.abs(one - other) < 0.5;
 
-/** Draw the cells of a map one by one; says whether they are few enough. */
+/** Draw the cells of a map one by one; returns whether they are few enough for that. */
 function drawCells(pen, scene, { panel, grid, part }, left, top) {
   const { record, head } = panel;
   const columns = Math.ceil((part.columns[1] - part.columns[0]) / grid.across);
@@ -95,7 +95,7 @@ function drawCells(pen, scene, { panel, grid, part }, left, top) {
       if (stored === MASKED) hatch(pen, theme, x, y, wide, high);
       else {
         const fill = colour(stored);
-        // Its own colour as the line around closes the gap that viewers show between two cells.
+        // An outline in the cell's own colour closes the gap that viewers show between two cells.
         if (fill !== nothing) pen.rect(x, y, wide, high, { fill, stroke: line ? "none" : fill, line: 0.2 });
       }
     }
@@ -107,7 +107,7 @@ function drawCells(pen, scene, { panel, grid, part }, left, top) {
   return true;
 }
 
-/** A masked cell: diagonals that go on from one cell to the next. */
+/** Hatch a masked cell with diagonals that continue from one cell to the next. */
 function hatch(pen, theme, x, y, wide, high) {
   const [ground, stripe] = theme.hatch;
   pen.rect(x, y, wide, high, { fill: ground, stroke: ground, line: 0.2 });
@@ -119,7 +119,7 @@ function hatch(pen, theme, x, y, wide, high) {
   }
 }
 
-/** A name that every file system takes. */
+/** A file name that every file system accepts. */
 export function fileName(parts, ending) {
   const name = parts
     .map((part) =>
@@ -132,7 +132,7 @@ export function fileName(parts, ending) {
   return `${Array.from(name).slice(0, 80).join("") || "attention"}.${ending}`;
 }
 
-/** Hand a file to the browser's downloads. */
+/** Download a file with the browser. */
 export function save(blob, name) {
   const address = URL.createObjectURL(blob);
   const anchor = document.createElement("a");

@@ -10,20 +10,20 @@ import * as picture from "./picture.js";
 
 const VIEWS = { map, lines, picture, curve };
 const GAP = 26;
-const LEAST = 190; // pixels of a panel beside another
-const ROOMY = 260; // pixels of a panel beside two others
-const EDGE = 3; // so that no frame is cut at the left
-const LONG = 40; // queries or keys from which on one can move around
-const BARS = 46; // from the top to the first colour bar
-const LEISURE = 8; // milliseconds, in which most maps are computed
-const NARROW = 480; // pixels of a figure whose colour bar lies below it
-const [INDENT, BELOW] = [12, 40]; // of that bar: from the left, and from the panels
+const LEAST = 190; // least width in pixels of a panel beside another one
+const ROOMY = 260; // least width in pixels of a panel beside two others
+const EDGE = 3; // pixels on the left, so that no frame is cut off
+const LONG = 40; // with more queries or keys, the reader can zoom and move
+const BARS = 46; // pixels from the top to the first colour bar
+const LEISURE = 8; // milliseconds, enough to compute most maps
+const NARROW = 480; // in a narrower figure, in pixels, the colour bar is below the panels
+const [INDENT, BELOW] = [12, 40]; // pixels of that bar from the left, and from the panels
 
 /**
- * Where the panels of a scene stand.
+ * Lay out the panels of a scene.
  * @param {object} scene what is shown: panels, view, theme, scales
  * @param {number} width pixels
- * @param {number} height aim
+ * @param {number} height target height in pixels
  */
 export function arrange(scene, width, height) {
   const count = scene.panels.length;
@@ -33,7 +33,7 @@ export function arrange(scene, width, height) {
   while (columns > 1 && shareOf(columns) < (columns > 2 ? ROOMY : LEAST)) columns -= 1;
   const share = shareOf(columns);
   const parts = [];
-  let [top, bottom] = [0, 0]; // of a row of panels
+  let [top, bottom] = [0, 0]; // edges of the current row of panels
   scene.panels.forEach((panel, number) => {
     if (number > 0 && number % columns === 0) top = bottom + GAP;
     const x = EDGE + (number % columns) * (share + GAP);
@@ -56,7 +56,7 @@ export function arrange(scene, width, height) {
   };
 }
 
-/** Draw the whole figure with either pen. */
+/** Draw the entire figure with either pen. */
 export function drawFigure(pen, scene, layout) {
   for (const part of layout.parts) VIEWS[scene.view].draw(pen, scene, part);
   drawBars(pen, scene, layout.bars);
@@ -75,9 +75,9 @@ function clear(context) {
 /** The figure on the page. */
 export class Figure {
   /**
-   * @param {function(object|null): void} hover is told the cell under the pointer, or null
-   * @param {function(object): void} press is told the cell that was pressed
-   * @param {{zoom: function(number, object), pan: function(number, number)}} move is told to look at another part
+   * @param {function(object|null): void} hover called with the cell under the pointer, or null
+   * @param {function(object): void} press called with the cell that was pressed
+   * @param {{zoom: function(number, object), pan: function(number, number)}} move called to show another part
    */
   constructor(hover, press, move) {
     this.base = make("canvas.al-base");
@@ -86,14 +86,14 @@ export class Figure {
     this.scene = null;
     this.move = move;
     this.drag = null;
-    this.width = 0; // of the element when it was drawn
+    this.width = 0; // width of the element when it was drawn
     const find = (event) => this.#find(event);
     let asked = 0;
     this.over.addEventListener("pointermove", (event) => {
       if (this.#dragged(event)) return;
       const found = find(event);
       if (!this.#isLong()) return hover(found);
-      cancelAnimationFrame(asked); // one a frame: a row of thousands takes milliseconds
+      cancelAnimationFrame(asked); // once per frame: a row of thousands takes milliseconds
       asked = requestAnimationFrame(() => hover(found));
       return undefined;
     });
@@ -132,7 +132,7 @@ export class Figure {
     );
   }
 
-  /** Whether there is more to see than what can be told apart. */
+  /** Whether the input is long enough to zoom and move. */
   #isLong() {
     const record = this.scene?.panels[0].record;
     return Boolean(record) && Math.max(record.queries, record.keys) >= LONG;
@@ -145,7 +145,7 @@ export class Figure {
     return rows[1] - rows[0] < record.queries || columns[1] - columns[0] < record.keys;
   }
 
-  /** Move the part that is looked at with the pointer. */
+  /** Move the visible part by dragging. */
   #dragged(event) {
     if (!this.drag) return false;
     const { grid } = this.drag.part;
@@ -178,7 +178,7 @@ export class Figure {
     this.mark(cursor);
   }
 
-  /** Compute the map of the next head and of the one before, as long as nothing else is to be done. */
+  /** Compute the maps of the next and the previous head while nothing else needs to be done. */
   prepare() {
     const part = this.layout?.parts[0];
     if (!part?.grid) return;
@@ -194,7 +194,7 @@ export class Figure {
     window.requestIdleCallback?.(next);
   }
 
-  /** Draw the cursor alone. */
+  /** Draw only the cursor. */
   mark(cursor) {
     if (!this.scene) return;
     this.cursor = cursor;

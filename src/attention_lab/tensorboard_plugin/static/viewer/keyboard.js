@@ -1,8 +1,8 @@
-/** Keys, and the page of help that lists them. */
+/** Keyboard shortcuts, and the help page that lists them. */
 
 import { make } from "./dom.js";
 
-/** Keys, what they do in words, and the name of the action. */
+/** Keys, a description of what they do, and the names of the actions. */
 const KEYS = [
   [["ArrowLeft"], "step back", "stepBack"],
   [["ArrowRight"], "step on", "stepOn"],
@@ -53,7 +53,7 @@ export function listen(page, actions) {
     const { target } = event;
     const own = { select: true, textarea: true, input: true, summary: true }[target.localName];
     const pressed = target.localName === "button" && (event.key === " " || event.key === "Enter");
-    if (own || pressed || page.querySelector("dialog[open]")) return; // they have these keys themselves
+    if (own || pressed || page.querySelector("dialog[open]")) return; // these elements handle the keys themselves
     const name = event.shiftKey && event.key.startsWith("Arrow") ? `Shift+${event.key}` : event.key;
     const action = actionOf.get(name);
     if (!action) return;
@@ -62,7 +62,7 @@ export function listen(page, actions) {
   });
 }
 
-/** The page of help. */
+/** The help page. */
 export function helpDialog() {
   const rows = KEYS.map(([keys, what]) =>
     make(

@@ -1,11 +1,11 @@
-/** Labels as they can be shown: any text at all, made to fit one line of a given width. */
+/** Make any text fit on one line of a given width, to be shown as a label. */
 
-const LONGEST = 300; // characters that are looked at; none is drawn wider than a panel
-const PLAIN = /^[ -~]*$/; // what most labels are: to be shown as they are
+const LONGEST = 300; // characters that are considered; no label is wider than a panel
+const PLAIN = /^[ -~]*$/; // most labels, which are shown unchanged
 
 /**
- * A label on one line: control characters as pictures of themselves, those that turn the direction of text around
- * left out, since they would reach into the text beside it.
+ * A label on one line. Control characters are replaced by visible symbols. Characters that reverse the direction
+ * of text are left out, since they would affect the text beside the label.
  * @param {*} label
  * @param {number} [longest] characters kept
  * @returns {string}
@@ -13,7 +13,7 @@ const PLAIN = /^[ -~]*$/; // what most labels are: to be shown as they are
 export function visible(label, longest = LONGEST) {
   const text = String(label ?? "");
   if (text.length <= longest && PLAIN.test(text)) return text;
-  const start = text.slice(0, longest + 2); // two units more: no emoji is cut in half
+  const start = text.slice(0, longest + 2); // two units more, so that no emoji is cut in half
   const points = Array.from(start).slice(0, longest);
   const cut = text.length > points.join("").length;
   const shown = points.map((character) => {
@@ -28,7 +28,7 @@ export function visible(label, longest = LONGEST) {
   return shown.join("") + (cut ? "…" : "");
 }
 
-/** A label that is only space, or nothing, by a sign that can be seen. */
+/** A label, with a visible sign in place of one that is empty or only spaces. */
 export function token(label) {
   const text = visible(label);
   if (text === "") return "∅";
@@ -53,14 +53,14 @@ export function fitted(measure, label, room) {
   return low === 0 ? "" : `${points.slice(0, low).join("")}…`;
 }
 
-/** Every how many cells a label stands, so that labels are at least `least` pixels apart. */
+/** The number of cells from one label to the next, so that labels are at least `least` pixels apart. */
 export function every(cell, least) {
   const needed = least / cell;
   for (const step of [1, 2, 5, 10, 20, 25, 50, 100, 200, 500]) if (step >= needed) return step;
   return Math.ceil(needed);
 }
 
-/** A weight as people read it. */
+/** A weight, rounded for reading. */
 export function short(weight) {
   const size = Math.abs(weight);
   if (weight === 0) return "0";
@@ -68,7 +68,7 @@ export function short(weight) {
   return size >= 0.001 ? weight.toFixed(3) : weight.toExponential(0);
 }
 
-/** A result, as the console, the leaderboard and the report write it: four digits, or all before the point. */
+/** A result as on the console, in the leaderboard and in the report: four digits, or all before the decimal point. */
 export function number(value) {
   const size = Math.abs(value);
   if (!Number.isFinite(value)) return String(value);
@@ -98,16 +98,16 @@ export function pixelRow(label) {
   return points.map((point) => SHADES.indexOf(point) / (SHADES.length - 1));
 }
 
-const KEPT = 40; // characters of a name
+const KEPT = 40; // most characters of a name
 
 /**
- * Long names without what all of them share, so that what tells them apart can be read.
+ * Shorten long names by the parts they all share, so that the differences can be read.
  * @param {string[]} names
- * @returns {Map<string, string>} of each name what stands for it; no two are the same
+ * @returns {Map<string, string>} the short form of each name; no two are the same
  */
 export function distinct(names) {
   const texts = new Map(names.map((name) => [name, visible(name.replace(/\/tensorboard$/, ""), 200)]));
-  const groups = new Map(); // of names that begin alike
+  const groups = new Map(); // of names with the same beginning
   for (const [name, text] of texts) {
     const own = text.split(/(?<=[/,_ ])/u);
     groups.set(own[0], [...(groups.get(own[0]) ?? []), { name, text, own }]);
@@ -118,7 +118,7 @@ export function distinct(names) {
   return new Set(shown.values()).size === names.length ? shown : texts;
 }
 
-/** The names of a group without the parts that all of them have, but for the first. */
+/** The names of a group without the parts that all of them share, except the first part. */
 function brief(group) {
   const whole = group.map(({ name, text }) => [name, text]);
   if (group.length < 2 || group.every(({ text }) => text.length <= KEPT)) return whole;

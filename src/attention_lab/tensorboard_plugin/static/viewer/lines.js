@@ -8,14 +8,14 @@ import { drawPicture, pictureOf } from "./pixels.js";
 const CAPTION = 52;
 const SIZE = 12;
 const LEAST = 13;
-const LONGEST_SIDE = 160; // queries or keys that are drawn
-const MOST = 20000; // lines: more could not be told apart
-const EDGE = 20; // from the labels to the lines, and the room of a label's frame
-const TALLEST = 40; // pixels from one label to the next
-const LONGEST = 900; // pixels of a line
+const LONGEST_SIDE = 160; // most queries or keys that are drawn
+const MOST = 20000; // most lines; more would be indistinguishable
+const EDGE = 20; // pixels from the labels to the lines, where a label's frame is
+const TALLEST = 40; // most pixels from one label to the next
+const LONGEST = 900; // most pixels of a line
 const STRIP = 110; // pixels of a label that is a row of pixels
 
-/** Where everything of one panel stands. */
+/** Lay out one panel. */
 export function arrange(scene, panel, box) {
   const { record } = panel;
   const shown = ([from, to], size) => {
@@ -70,7 +70,7 @@ const queryAt = (part, query) =>
 const keyAt = (part, key) =>
   offset(part, part.counts.keys) + (key - part.part.columns[0] + 0.5) * part.pitch;
 
-/** Draw a panel as it is without a cursor. */
+/** Draw a panel without the cursor. */
 export function draw(pen, scene, part) {
   const { panel, left, right } = part;
   const { record } = panel;
@@ -94,7 +94,7 @@ export function draw(pen, scene, part) {
   pen.text(fits, (left + right) / 2, part.y - 17, { size: 11, fill: theme.quiet, align: "center" });
 }
 
-/** Draw the lines of the cursor's query, or else of its key, over a veil that fades the others. */
+/** Draw the lines of the cursor's query, or of its key, over a veil that fades the others. */
 export function mark(pen, scene, part, { query, key }) {
   const { record } = part.panel;
   const { theme } = scene;
@@ -122,7 +122,7 @@ export function mark(pen, scene, part, { query, key }) {
   }
 }
 
-/** @returns {{query: number, key: number}|null} the label at a point: of a query (key -1) or a key (query -1) */
+/** @returns {{query: number, key: number}|null} the label at a point: a query (key: -1) or a key (query: -1) */
 export function point(part, x, y) {
   const middle = (part.left + part.right) / 2;
   const count = x < middle ? part.counts.queries : part.counts.keys;
@@ -133,9 +133,9 @@ export function point(part, x, y) {
     : { query: -1, key: part.part.columns[0] + number };
 }
 
-const kept = new WeakMap(); // of records: the last lines found, since every move of the cursor asks for them again
+const kept = new WeakMap(); // the last lines found in a record, since every move of the cursor needs them again
 
-/** The weights above the threshold, the smallest first, so that the largest are drawn over them. */
+/** The weights above the threshold, the smallest first, so that the largest are drawn on top. */
 function linesAbove({ record, head }, part, threshold) {
   const name = [head, threshold, ...part.rows, ...part.columns].join(" ");
   const last = kept.get(record);
@@ -162,7 +162,7 @@ function stroke(pen, scene, part, { query, key, weight }, strength) {
   });
 }
 
-/** Labels that are rows of pixels, one below the other: the picture itself. */
+/** Draw labels that are rows of pixels one below another, so that they form the picture. */
 function drawRows(pen, part, theme) {
   const [queries, keys] = part.pictures;
   const high = (count) => ({ y: offset(part, count), width: STRIP, height: count * part.pitch });

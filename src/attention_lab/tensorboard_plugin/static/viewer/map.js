@@ -6,18 +6,18 @@ import { gridFor, paint } from "./paint.js";
 import { widthOf } from "./pen.js";
 import { drawPicture, pictureOf } from "./pixels.js";
 
-const CAPTION = [30, 48]; // pixels above the cells, for what the map is in one line or two
-const EDGE = 8; // where there is no caption
-const AXIS = 20; // for the name of an axis
-const SPACE = 7; // between a label and the cells
+const CAPTION = [30, 48]; // pixels above the cells for a caption of one or two lines
+const EDGE = 8; // the same without a caption
+const AXIS = 20; // pixels for the name of an axis
+const SPACE = 7; // pixels between a label and the cells
 const SIZE = 12;
-const MOST_ROOM = 132; // for a label
-const LEAST = 12; // between two labels
-const THUMB = 46; // pixels of a side of a picture of which a label is a row
-const NUMBERS = [40, 24]; // width and height of a cell in which its weight is written
-const NARROW = 420; // pixels of a panel whose caption needs two lines
+const MOST_ROOM = 132; // most pixels for a label
+const LEAST = 12; // least pixels between two labels
+const THUMB = 46; // side in pixels of the picture that a label is a row of
+const NUMBERS = [40, 24]; // least width and height of a cell that shows its weight as a number
+const NARROW = 420; // in a narrower panel, in pixels, the caption takes two lines
 
-/** Whether labels are given; where not, cells are numbered. */
+/** Pixels needed for the labels of a side, up to `most`. */
 function roomFor(labels, count, most) {
   const step = Math.max(1, Math.floor(count / 150));
   let room = 12;
@@ -26,18 +26,18 @@ function roomFor(labels, count, most) {
   return Math.min(room, most);
 }
 
-/** Pixels that a key's label has on one line. */
+/** Pixels available for a key's label on one line. */
 const slotOf = ({ cellWidth, across }) => (cellWidth / across) * every(cellWidth / across, LEAST) - 4;
 
-/** Whether a label reads upwards; a single letter never does. */
+/** Whether a label is turned to read upwards; a single letter never is. */
 function turnedIn(slot, label) {
   const text = token(label);
   return Array.from(text).length > 1 && widthOf(text, SIZE) > slot;
 }
 
 /**
- * Where everything of one panel stands.
- * @param {object} scene what is shown; a bare one has no captions
+ * Lay out one panel.
+ * @param {object} scene what is shown; a bare scene has no captions
  * @param {object} panel {record, head, ...}
  * @param {{x: number, y: number, width: number, height: number}} box
  */
@@ -67,7 +67,7 @@ export function arrange(scene, panel, box) {
     below = keyRoom + SPACE + AXIS;
     grid = inside(below);
   }
-  // A cell that stands for several weights begins where it does on the whole map.
+  // A cell for several weights begins at the same place as on the entire map.
   const start = ([from, to], by) => [Math.floor(from / by) * by, to];
   const rows = start(wanted.rows, grid.down);
   const columns = start(wanted.columns, grid.across);
@@ -93,7 +93,7 @@ export function arrange(scene, panel, box) {
   };
 }
 
-/** The weights as numbers, where cells have room for them. */
+/** Write the weights as numbers, if cells have room for them. */
 function numbers(pen, scene, { panel, grid, part, x, y }, scale) {
   if (grid.cellWidth < NUMBERS[0] || grid.cellHeight < NUMBERS[1] || grid.down * grid.across > 1) return;
   const { record, head, difference } = panel;
@@ -113,7 +113,7 @@ function numbers(pen, scene, { panel, grid, part, x, y }, scale) {
   }
 }
 
-/** What a caption says: title and facts. */
+/** The parts of a caption: title and facts. */
 function captionOf({ panels, mean }, { record, head, difference, title, step }, grid) {
   const { largest, entropy } = record.measure(head);
   const facts = [`${difference ? "largest change" : "max"} ${short(largest)}`];
@@ -129,7 +129,7 @@ function captionWidth(scene, panel, grid, two) {
   return (two ? Math.max(first, second) : first + second + 10) + 4;
 }
 
-/** Draw a panel as it is without a cursor. */
+/** Draw a panel without the cursor. */
 export function draw(pen, scene, part) {
   const { panel, grid, x, y } = part;
   const { record, head } = panel;
@@ -152,7 +152,7 @@ export function draw(pen, scene, part) {
   pen.text("key", x + grid.width / 2, y + grid.height + part.below - AXIS / 2 + 2, axis);
 }
 
-/** Draw the cursor: its row, its column, and both labels in full. */
+/** Draw the cursor: its row, its column, and both labels unabridged. */
 export function mark(pen, scene, part, { query, key }) {
   const { grid, x, y, panel } = part;
   const { theme } = scene;
@@ -186,7 +186,7 @@ function caption(pen, scene, { panel, grid, above, x, y, room, queryRoom }) {
   const { theme } = scene;
   const { title: full, facts } = captionOf(scene, panel, grid);
   const two = above === CAPTION[1];
-  const left = two ? x - AXIS - queryRoom - SPACE : x - 1; // two lines begin at the panel's edge
+  const left = two ? x - AXIS - queryRoom - SPACE : x - 1; // a caption of two lines begins at the panel's edge
   const most = two ? room : room - (queryRoom + AXIS + SPACE);
   const beside = two ? most : Math.max(most * 0.5, most - widthOf(facts, 11) - 10);
   const title = fitted((text) => widthOf(text, 13, 600), full, beside);
@@ -208,7 +208,7 @@ function outlineGold(pen, part, theme) {
     for (const key of panel.record.gold[query]) {
       if (key < columns[0] || key >= columns[1]) continue;
       const [left, top] = [leftOf(part, key), topOf(part, query)];
-      const over = line / 2; // outside of the cell, so that no weight is hidden
+      const over = line / 2; // outside the cell, so that no weight is hidden
       pen.rect(left - over, top - over, grid.cellWidth + line, grid.cellHeight + line, {
         stroke: theme.gold,
         line,
@@ -224,7 +224,7 @@ const leftOf = ({ part, grid, x }, key) =>
 const middleOf = (part, query) => topOf(part, query) + part.grid.cellHeight / 2;
 const centreOf = (part, key) => leftOf(part, key) + part.grid.cellWidth / 2;
 
-/** The picture of which a label is a row, that row marked. */
+/** The picture that a label is a row of, with this row marked. */
 function thumbnail(pen, rows, at, { x, y, room }, theme) {
   const side = Math.min(THUMB, room - 3);
   drawPicture(pen, rows, { x: x - side / 2, y: y - side / 2, width: side, height: side }, theme, at);
@@ -256,7 +256,7 @@ function keyLabel(pen, part, key, theme, room) {
 }
 
 function queryTag(pen, part, query, theme) {
-  if (part.queryPicture?.[query]) return; // the picture marks it
+  if (part.queryPicture?.[query]) return; // it is marked in the picture
   const text = fitted(
     (label) => widthOf(label, SIZE, 600),
     part.panel.record.query(query),

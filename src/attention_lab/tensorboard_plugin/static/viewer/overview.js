@@ -1,20 +1,20 @@
-/** All heads of all modules of an example, each a small map that can be chosen. */
+/** All heads of all modules of an example, each as a small map that can be chosen. */
 
 import { make } from "./dom.js";
 import { short, visible } from "./labels.js";
 import { miniature, paint } from "./paint.js";
 
-const MOST_ACROSS = 8; // maps in a row
+const MOST_ACROSS = 8; // most maps in a row
 const [SMALLEST, LARGEST] = [32, 104]; // pixels of a side of a map
 const APART = 6; // pixels from one map to the next
-const STRIP = 160; // pixels of the narrowest list: a single map, and what it is
-const [SHARE, WIDEST] = [0.28, 380]; // of the page's width, and pixels, that the list takes at most
-const NARROW = 820; // pixels of a page on which the list stands above the figure
-const PADDING = 50; // pixels beside the maps, with a bar to scroll
-const [HEADING, CAPTION] = [38, 24]; // pixels of a layer's name, and of the words below a map
+const STRIP = 160; // pixels of the narrowest list: a single map and its description
+const [SHARE, WIDEST] = [0.28, 380]; // maximum width of the list: share of the page's width, and pixels
+const NARROW = 820; // on a narrower page, in pixels, the list is above the figure
+const PADDING = 50; // pixels beside the maps, including a scroll bar
+const [HEADING, CAPTION] = [38, 24]; // pixels of a layer's name, and of the text below a map
 
 export class Overview {
-  /** @param {function(string, number): void} choose is told the module and the head */
+  /** @param {function(string, number): void} choose called with the module and the head */
   constructor(choose) {
     this.element = make("div.al-overview");
     this.choose = choose;
@@ -47,7 +47,7 @@ export class Overview {
     this.select(state);
   }
 
-  /** Mark the tile of the chosen head. */
+  /** Mark the map of the chosen head. */
   select({ module, head }) {
     for (const tile of this.tiles) {
       const chosen = tile.module === module && tile.head === head;
@@ -110,8 +110,8 @@ export class Overview {
 }
 
 /**
- * Pixels of a side of the maps, and of the list: the largest maps with which all layers are seen at once; else the
- * heads of a layer in as few rows as fit.
+ * Pixels of a side of the maps, and of the list's width: the largest maps with which all layers are visible at once,
+ * or else those with which the heads of a layer take the fewest rows.
  * @param {{room: number, tall: number}} page pixels of its width, and of the list's height
  */
 function sizeFor(modules, { room: page, tall }) {

@@ -1,9 +1,9 @@
-/** What a page in one file gives the viewer: its records, its colours and its address. */
+/** What a single-file page provides to the viewer: its records, its colours and its URL. */
 
 import { inflated, unpack } from "./source.js";
 
 /**
- * Records lie in the page, each compressed in an element of its own, and are read when they are looked at.
+ * The page contains the records, each compressed in an element of its own; they are read when they are shown.
  * @param {{tags: object, records: object}} page
  */
 export function pageSource(page) {
@@ -17,7 +17,7 @@ export function pageSource(page) {
   };
 }
 
-/** Light or dark as the system says, until the reader says otherwise. */
+/** Light or dark like the system, until the reader chooses otherwise. */
 export function followSystem(first = null) {
   const system = matchMedia("(prefers-color-scheme: dark)");
   const watchers = [];
@@ -39,7 +39,7 @@ export function followSystem(first = null) {
   };
 }
 
-/** The view in the page's address; a page within another has none. */
+/** Stores the view in the page's URL; a page within another page has none. */
 export function pageLink() {
   const inside = location.protocol === "about:";
   return {

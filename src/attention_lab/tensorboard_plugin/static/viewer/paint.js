@@ -1,21 +1,21 @@
-/** A map as pixels: one look-up a pixel into an ImageData, whatever the number of cells. */
+/** Paint a map into an ImageData with one look-up per pixel, whatever the number of cells. */
 
 import { MASKED } from "./record.js";
 import { lookUp, pixelOf } from "./colours.js";
 
 const PERIOD = 6; // pixels from one stripe of the hatching to the next
-const LARGEST = 96; // pixels of a side of a cell
+const LARGEST = 96; // most pixels of a side of a cell
 
-const MANY = 40; // rows and columns from which on cells are square
-const FINE = 6; // pixels of a cell from which on it has whole pixels
+const MANY = 40; // with more rows and columns, cells are square
+const FINE = 6; // larger cells have a whole number of pixels
 
 /**
- * How many pixels a cell takes and how many weights a cell stands for, so that a map fits a box.
+ * The size of a cell in pixels and the number of weights that it stands for, so that a map fits in a box.
  * @param {number} queries
  * @param {number} keys
  * @param {number} width pixels
  * @param {number} height pixels
- * @param {function(number): number} [step] of the weights that must stand in a cell, how many do
+ * @param {function(number): number} [step] from the least number of weights in a cell to the actual number
  * @returns {{width: number, height: number, down: number, across: number, cellWidth: number, cellHeight: number}}
  */
 export function gridFor(queries, keys, width, height, step = (least) => least) {
@@ -27,12 +27,12 @@ export function gridFor(queries, keys, width, height, step = (least) => least) {
   const fit = (room) => Math.min(LARGEST, room < FINE ? room : Math.floor(room));
   let [cellWidth, cellHeight] = [fit(width / columns), fit(height / rows)];
   if (rows > MANY && columns > MANY) cellWidth = cellHeight = Math.min(cellWidth, cellHeight);
-  cellWidth = Math.min(cellWidth, Math.max(14, Math.round(cellHeight * 1.6))); // nearly square, but no flat map a thread
+  cellWidth = Math.min(cellWidth, Math.max(14, Math.round(cellHeight * 1.6))); // nearly square, but a flat map is no thread
   cellHeight = Math.min(cellHeight, Math.max(14, Math.round(cellWidth * 1.4)));
   return { width: columns * cellWidth, height: rows * cellHeight, down, across, cellWidth, cellHeight };
 }
 
-/** A small map: cells of whole pixels, which the page then shows at exactly `size` on the longer side. */
+/** A small map with cells of whole pixels, which the page scales to exactly `size` on the longer side. */
 export function miniature(queries, keys, size, step = (least) => least) {
   const [across, down] = [step(Math.ceil(keys / (2 * size))), step(Math.ceil(queries / (2 * size)))];
   const [columns, rows] = [Math.ceil(keys / across), Math.ceil(queries / down)];
@@ -46,8 +46,8 @@ export function miniature(queries, keys, size, step = (least) => least) {
 export const allOf = ({ queries, keys }) => ({ rows: [0, queries], columns: [0, keys] });
 
 /**
- * Paint one head, or a part of it, at `ratio` device pixels a pixel.
- * @param {{rows: number[], columns: number[], mean: boolean}} [part] from and to, and whether a cell is the mean
+ * Paint one head, or a part of it, at `ratio` device pixels per pixel.
+ * @param {{rows: number[], columns: number[], mean: boolean}} [part] from and to, and whether cells show the mean
  * @returns {HTMLCanvasElement}
  */
 export function paint(record, head, grid, theme, scale, ratio = 1, part = allOf(record)) {
@@ -92,14 +92,14 @@ export function paint(record, head, grid, theme, scale, ratio = 1, part = allOf(
   return canvas;
 }
 
-let room = new Uint32Array(0); // for the pixels of the map that is painted: used again for the next one
+let room = new Uint32Array(0); // memory for the pixels of a map, reused for the next one
 
 function scratch(count) {
   if (room.length < count) room = new Uint32Array(count);
   return room.subarray(0, count);
 }
 
-/** A line of the hatching: line y of a map is the part of it from y modulo the period on. */
+/** A line of the hatching; line y of a map is its part that begins at y modulo the period. */
 function hatchLine(theme, width, period, thick) {
   const [ground, stripe] = theme.hatch.map(pixelOf);
   const pixels = new Uint32Array(width + period);
@@ -107,7 +107,7 @@ function hatchLine(theme, width, period, thick) {
   return { pixels, period };
 }
 
-/** Hatch the masked cells of a row of cells, which mostly stand side by side. */
+/** Hatch the masked cells in a row; they are mostly side by side. */
 function hatchRow(pixels, cells, row, hatching, { columns, width, cellWidth, cellHeight }) {
   const first = row * columns;
   for (let from = 0, to; from < columns; from = to + 1) {

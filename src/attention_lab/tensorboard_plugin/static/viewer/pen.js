@@ -1,4 +1,4 @@
-/** Two pens with one set of strokes: one draws on a canvas, the other writes SVG. So an export is the view itself. */
+/** Two pens with the same methods: one draws on a canvas, the other writes SVG. So an export looks like the view. */
 
 import { visible } from "./labels.js";
 
@@ -6,8 +6,8 @@ export const FONT =
   '"Inter", system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "DejaVu Sans", sans-serif';
 const SVG = "http://www.w3.org/2000/svg";
 
-const MOST = 5000; // widths that are kept
-const widths = new Map(); // of fonts: of texts; the same labels are measured at every move
+const MOST = 5000; // most widths that are kept
+const widths = new Map(); // widths of texts by font, since the same labels are measured at every move
 let ruler = null;
 
 /** Width of a text in pixels. */
@@ -28,7 +28,7 @@ export function widthOf(text, size = 12, weight = 400) {
 export class CanvasPen {
   /**
    * @param {CanvasRenderingContext2D} context
-   * @param {number} ratio device pixels a pixel
+   * @param {number} ratio device pixels per pixel
    */
   constructor(context, ratio) {
     this.context = context;
@@ -97,7 +97,7 @@ export class CanvasPen {
   }
 }
 
-/** Writes an SVG element; every text is a text node, so no label can be markup. */
+/** Writes an SVG element; all text becomes text nodes, so no label can be markup. */
 export class SvgPen {
   constructor(width, height) {
     this.ratio = 2;
@@ -131,7 +131,7 @@ export class SvgPen {
       "text-anchor": { left: "start", center: "middle", right: "end" }[align],
       transform: `translate(${round(x)} ${round(y)})${turn ? ` rotate(${turn})` : ""}`,
     });
-    element.textContent = visible(text); // XML cannot hold control characters
+    element.textContent = visible(text); // XML does not allow control characters
   }
 
   image(canvas, x, y, width, height, smooth = false) {

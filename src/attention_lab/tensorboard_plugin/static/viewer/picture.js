@@ -1,4 +1,4 @@
-/** Attention over the picture that was attended to, a panel for each query (1502.03044, figure 2). */
+/** Attention drawn over the input picture, one panel per query (1502.03044, figure 2). */
 
 import { colourOf, css, pixelOf, partOf } from "./colours.js";
 import { fitted, short } from "./labels.js";
@@ -7,10 +7,10 @@ import { widthOf } from "./pen.js";
 const CAPTION = 24;
 const HEADING = 26;
 const GAP = 16;
-const DEEPEST = 0.6; // of the colour map: the picture's own ink must stay darker than any paper
-const MOST = 60; // panels
-const LARGEST = 24; // pixels of a side of a pixel of the picture
-const COARSE = 3; // pixels of a side from which on pixels are drawn with their edges
+const DEEPEST = 0.6; // part of the colour map that is used: the picture's ink must stay darker than any paper
+const MOST = 60; // most panels
+const LARGEST = 24; // most screen pixels per side of a pixel of the picture
+const COARSE = 3; // if they are larger than this, the picture's pixels are drawn with sharp edges
 
 const inks = new WeakMap();
 
@@ -26,7 +26,7 @@ function inkOf(record) {
   return inks.get(record);
 }
 
-/** Where everything of one panel stands: a tile for each query. */
+/** Lay out one panel: a tile for each query. */
 export function arrange(scene, panel, box) {
   const picture = inkOf(panel.record);
   const count = Math.min(panel.record.queries, MOST);
@@ -38,7 +38,7 @@ export function arrange(scene, panel, box) {
     const zoom = Math.min(wide / picture.width, high / picture.height, LARGEST);
     if (!best || zoom > best.zoom) best = { across, zoom, down };
   }
-  const zoom = Math.max(best.zoom, Math.min(1, 90 / picture.width)); // legible rather than all at once: the page scrolls
+  const zoom = Math.max(best.zoom, Math.min(1, 90 / picture.width)); // legible even if the page must scroll
   const [width, height] = [picture.width * zoom, picture.height * zoom];
   const across = Math.max(1, Math.min(count, Math.floor((box.width + GAP) / (width + GAP))));
   const tiles = Array.from({ length: count }, (_, query) => ({
@@ -61,7 +61,7 @@ export function arrange(scene, panel, box) {
   };
 }
 
-/** Draw a panel as it is without a cursor. */
+/** Draw a panel without the cursor. */
 export function draw(pen, scene, part) {
   const { panel, tiles, tileWidth, tileHeight, picture } = part;
   const { theme } = scene;
@@ -117,7 +117,7 @@ export function point(part, x, y) {
   if (!tile) return null;
   const column = Math.floor(((x - tile.x) / tileWidth) * picture.columns);
   const row = Math.floor(((y - tile.y) / tileHeight) * picture.rows);
-  return { query: tile.query, key: column * picture.rows + row }; // cells are counted down each column
+  return { query: tile.query, key: column * picture.rows + row }; // cells are numbered down each column
 }
 
 function cellBox(pen, { picture, tileWidth, tileHeight }, { x, y }, key, style) {
@@ -126,7 +126,7 @@ function cellBox(pen, { picture, tileWidth, tileHeight }, { x, y }, key, style) 
   pen.rect(x + column * wide + 1, y + row * high + 1, wide - 2, high - 2, style);
 }
 
-/** The picture with the weights as the colours of its paper, two pixels a pixel. */
+/** The picture with the weights as the colours of its paper, at twice the resolution. */
 function overlay({ record, head }, query, { height, width, cell, bytes, rows }, theme, scale) {
   const canvas = document.createElement("canvas");
   [canvas.width, canvas.height] = [width, height];
@@ -138,7 +138,7 @@ function overlay({ record, head }, query, { height, width, cell, bytes, rows }, 
   const papers = weights.map((weight) => {
     const part = weight === null ? 0 : partOf(weight, scale);
     const paper = colourOf(theme, part * DEEPEST, record.kind.diverging);
-    const share = 0.4 + 0.6 * Math.sqrt(Math.abs(part)); // ink fades where little weight is
+    const share = 0.4 + 0.6 * Math.sqrt(Math.abs(part)); // ink fades where weights are small
     return { paper, ink: pen.map((channel, at) => paper[at] + share * (channel - paper[at])) };
   });
   for (let y = 0, at = 0; y < height; y += 1) {

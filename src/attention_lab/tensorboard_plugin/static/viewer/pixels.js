@@ -1,19 +1,19 @@
-/** Labels that are rows of pixels, drawn as the picture that they are rows of. */
+/** Labels that are rows of pixels, drawn as the picture that they form. */
 
 import { pixelRow } from "./labels.js";
 
-const MOST = 128; // rows of a picture
+const MOST = 128; // most rows of a picture
 
 /**
  * The picture whose rows are the labels.
  * @param {number} count
  * @param {function(number): string} label
- * @returns {number[][]|null} from 0 (paper) to 1 (ink), all rows of one length; null if the labels are anything else
+ * @returns {number[][]|null} from 0 (paper) to 1 (ink), in rows of equal length; null if the labels are anything else
  */
 export function pictureOf(count, label) {
   if (count < 2 || count > MOST) return null;
   const rows = Array.from({ length: count }, (_, at) => pixelRow(label(at)));
-  // Beside the rows there may be tokens of the model's own, such as [readout]: those are no rows.
+  // Besides the rows, there may be the model's own tokens, such as [readout], which are not rows.
   const width = rows.find(Boolean)?.length ?? 0;
   return width > 0 && rows.filter((row) => row?.length === width).length > count / 2
     ? rows.map((row) => (row?.length === width ? row : null))
@@ -27,12 +27,12 @@ export function isPicture(text) {
 }
 
 /**
- * Draw rows of pixels, one below the other.
+ * Draw rows of pixels, one below another.
  * @param {object} pen
  * @param {(number[]|null)[]} rows
  * @param {{x: number, y: number, width: number, height: number}} box
  * @param {object} theme
- * @param {number} [chosen] the row that is meant: the others are faint
+ * @param {number} [chosen] the chosen row; if there is one, the others are faint
  */
 export function drawPicture(pen, rows, { x, y, width, height }, theme, chosen = -1) {
   const high = height / rows.length;

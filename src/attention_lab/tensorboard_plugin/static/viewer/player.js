@@ -1,22 +1,22 @@
-/** Playing: one step after the other, each when the one before is on screen. */
+/** Play one step after another, each once the previous one is on screen. */
 
-const FRAME = 650; // milliseconds of a step
+const FRAME = 650; // milliseconds per step
 
 export class Player {
   /**
    * @param {{atEnd: function(): boolean, first: function(): Promise, next: function(): Promise}} steps
-   * @param {function(): void} stopped is called at the end
+   * @param {function(): void} stopped called when playing ends
    */
   constructor(steps, stopped) {
     Object.assign(this, { steps, stopped, timer: null });
   }
 
-  /** @returns {boolean} whether it plays */
+  /** @returns {boolean} whether it is playing */
   get on() {
     return this.timer !== null;
   }
 
-  /** Play from where one is, from the beginning if that is the end; or stop. */
+  /** Stop if it is playing; otherwise play from the current step, or from the first if the current one is the last. */
   toggle() {
     if (this.on) this.#stop();
     else this.timer = setTimeout(() => this.#show(this.steps.atEnd() ? this.steps.first : this.steps.next));
@@ -24,7 +24,7 @@ export class Player {
 
   async #show(step) {
     await step();
-    if (!this.on) return; // stopped meanwhile
+    if (!this.on) return; // stopped in the meantime
     if (this.steps.atEnd()) this.#stop();
     else this.timer = setTimeout(() => this.#show(this.steps.next), FRAME);
   }

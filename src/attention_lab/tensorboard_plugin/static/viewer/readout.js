@@ -1,9 +1,9 @@
-/** The line that says in numbers what the cursor is on. */
+/** The line with the numbers of the cell under the cursor. */
 
 import { make } from "./dom.js";
 import { token, visible } from "./labels.js";
 
-/** @param {number|null} weight null where masked */
+/** @param {number|null} weight null if masked */
 const number = (weight) => {
   if (weight === null) return "masked";
   const size = Math.abs(weight);
@@ -29,7 +29,7 @@ export class Readout {
         ),
       );
     const [{ record }] = panels;
-    this.element.toggleAttribute("data-panels", panels.length > 1); // room for both lines, so that nothing below jumps
+    this.element.toggleAttribute("data-panels", panels.length > 1); // room for both lines, so that nothing below moves
     const label = (text, at) => `${token(visible(text, 60))} (${at + 1})`;
     const has = { query: query >= 0 && query < record.queries, key: key >= 0 && key < record.keys };
     if (has.query) say("query", label(record.query(query), query), "query");

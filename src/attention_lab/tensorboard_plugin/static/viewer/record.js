@@ -1,12 +1,12 @@
-/** Attention of one module at one step: [heads, queries, keys] of stored 16-bit numbers, and what they mean. */
+/** The attention of one module at one step: 16-bit numbers [heads, queries, keys], and the weights they encode. */
 
 export const MASKED = 65535;
 export const UNIT = 65534;
 
-const logs = new Float64Array(UNIT + 1); // p ln p of every stored weight: a logarithm a cell would cost 10 times more
+const logs = new Float64Array(UNIT + 1); // p ln p of every stored weight; a logarithm per cell would take 10 times longer
 for (let stored = 1; stored <= UNIT; stored += 1) logs[stored] = (stored / UNIT) * Math.log(stored / UNIT);
 
-/** How stored numbers are weights, for colours. */
+/** How stored numbers encode weights, for colours. */
 const WEIGHTS = { name: "weights", diverging: false, top: UNIT, value: (stored) => stored / UNIT };
 const DIFFERENCES = {
   name: "differences",
@@ -15,11 +15,11 @@ const DIFFERENCES = {
   value: (stored) => (stored - UNIT / 2) / (UNIT / 2),
 };
 
-/** One record, as the server or the report gives it. */
+/** A record from the server or the report. */
 export class Attention {
   /**
    * @param {object} header the record's header
-   * @param {Uint16Array|null} weights [heads, queries, keys]; null for a record that keeps them in another way
+   * @param {Uint16Array|null} weights [heads, queries, keys]; null for a record that stores them in another way
    */
   constructor(header, weights) {
     [this.heads, this.queries, this.keys] = header.shape;
@@ -32,8 +32,8 @@ export class Attention {
     this.cells = this.queries * this.keys;
     this.gold = goldCells(header.gold, this.queries);
     this.measured = new Map();
-    this.pools = new Map(); // of heads: the maps drawn last
-    this.lowered = {}; // labels of a side, for `find`
+    this.pools = new Map(); // the maps of heads that were drawn last
+    this.lowered = {}; // lower-case labels of each side, for `find`
   }
 
   /** Whether anything is masked. */
@@ -42,24 +42,24 @@ export class Attention {
     return this.hatched;
   }
 
-  /** The number of a head, as people count. */
+  /** The number of a head, counted from one. */
   headNumber(head) {
     return (this.header.heads?.[head] ?? head) + 1;
   }
 
-  /** Whether a weight is known by itself, and not as one of several. */
+  /** Whether a weight is known exactly, not only as part of a mean. */
   exact() {
     return true;
   }
 
-  /** How many cells stand in one, where at least so many must. */
+  /** How many weights to show in one cell if it must be at least this many. */
   step(least) {
     return least;
   }
 
   /**
    * A part of a head as a map of stored numbers, each of which stands for `down` x `across` weights: the largest
-   * (in size) or the mean. A cell is masked only if all of it is.
+   * (in absolute value) or the mean. A cell is masked only if all its weights are.
    * @param {number} head
    * @param {{rows: number[], columns: number[]}} part from and to
    * @returns {Uint16Array}
@@ -103,7 +103,7 @@ export class Attention {
     return result;
   }
 
-  /** The weights from a threshold on, within a part of a head. */
+  /** The weights that reach a threshold, within a part of a head. */
   *entries(head, { rows: [from, to], columns: [first, last] }, threshold) {
     for (let query = from; query < to; query += 1) {
       for (let key = first; key < last; key += 1) {
@@ -113,7 +113,7 @@ export class Attention {
     }
   }
 
-  /** Bytes that it takes, about. */
+  /** Approximate size in bytes. */
   get size() {
     return this.stored.byteLength + 20000;
   }
@@ -126,7 +126,7 @@ export class Attention {
     return this.header.keys?.[number] ?? String(number + 1);
   }
 
-  /** @returns {number[]} the queries, or keys, whose labels have a text in them, whatever the case of its letters */
+  /** @returns {number[]} the queries or keys whose labels contain a text, ignoring case */
   find(side, text) {
     if (!text) return [];
     this.lowered[side] ??= Array.from({ length: side === "query" ? this.queries : this.keys }, (_, at) =>
@@ -136,13 +136,13 @@ export class Attention {
     return this.lowered[side].flatMap((label, at) => (label.includes(wanted) ? [at] : []));
   }
 
-  /** @returns {number|null} the weight, null where masked */
+  /** @returns {number|null} the weight; null if masked */
   at(head, query, key) {
     const stored = this.stored[head * this.cells + query * this.keys + key];
     return stored === MASKED ? null : this.kind.value(stored);
   }
 
-  /** @returns {(number|null)[]} the weights of one query, null where masked */
+  /** @returns {(number|null)[]} the weights of one query; null if masked */
   row(head, query) {
     const start = head * this.cells + query * this.keys;
     const stored = this.stored.subarray(start, start + this.keys);
@@ -162,7 +162,7 @@ export class Attention {
     return { sum, entropy, attended };
   }
 
-  /** @returns {{sum: number, largest: number, from: number}} of one key: what all queries give it, and which gives most */
+  /** @returns {{sum: number, largest: number, from: number}} of one key: its total weight, and which query gives most */
   column(head, key) {
     let [sum, largest, from] = [0, 0, -1];
     for (let query = 0; query < this.queries; query += 1) {
@@ -174,7 +174,7 @@ export class Attention {
     return { sum, largest, from };
   }
 
-  /** @returns {{largest: number, entropy: number}} largest weight (in size), mean entropy of the rows in nats */
+  /** @returns {{largest: number, entropy: number}} largest absolute weight, and mean entropy of the rows in nats */
   measure(head) {
     if (!this.measured.has(head)) this.measured.set(head, this.#measure(head));
     return this.measured.get(head);
@@ -205,7 +205,7 @@ export class Attention {
   }
 }
 
-/** What B gives more than A, cell by cell. */
+/** The difference B − A, cell by cell. */
 export class Difference extends Attention {
   constructor(a, b) {
     const stored = new Uint16Array(a.stored.length);
@@ -224,7 +224,7 @@ export class Difference extends Attention {
   }
 }
 
-/** What B gives more than A where records are in tiles: of what is drawn, tile by tile. */
+/** The difference B − A of records in tiles: that of their maps, tile by tile. */
 class TiledDifference extends Attention {
   constructor(a, b) {
     super(a.header, null);
@@ -302,8 +302,8 @@ function subtract(a, b, queries, keys) {
 }
 
 /**
- * What two records can be compared on: the first queries and keys whose labels are the same in both.
- * @returns {{queries: number, keys: number, whole: boolean, difference: Difference|null}} null where that is nothing
+ * The part on which two records can be compared: the first queries and keys, whose labels are the same in both.
+ * @returns {{queries: number, keys: number, whole: boolean, difference: Difference|null}} null if there is none
  */
 export function compare(a, b) {
   const same = (side) => {
@@ -328,7 +328,7 @@ export function compare(a, b) {
   };
 }
 
-/** [queries] lists of the right keys, from [Q] or [Q, G] with -1 for none. */
+/** [queries] lists of the correct keys, from [Q] or [Q, G] with -1 for none. */
 function goldCells(gold, queries) {
   return Array.from({ length: queries }, (_, query) =>
     [gold?.[query] ?? -1].flat().filter((key) => key >= 0),

@@ -1,11 +1,11 @@
-/** From the records that are loaded and the state to what is drawn. */
+/** Make a scene, which can be drawn, from the loaded records and the state. */
 
 import { visible } from "./labels.js";
 import { compare } from "./record.js";
 
-const pairs = new WeakMap(); // of pairs of records: a subtraction of millions of cells is not done twice
+const pairs = new WeakMap(); // comparisons of records, since subtracting millions of cells should be done only once
 
-/** What two records can be compared on; nothing where one is missing. */
+/** The comparison of two records; nothing if one is missing. */
 function comparison(a, b) {
   if (!a.record || !b.record) return { queries: 0, keys: 0, whole: false, difference: null };
   if (!pairs.has(a.record)) pairs.set(a.record, new WeakMap());
@@ -14,7 +14,7 @@ function comparison(a, b) {
   return of.get(b.record);
 }
 
-/** How far two records that differ in length or labels can be compared, in words. */
+/** A sentence on how far two records that differ in length or labels can be compared. */
 function partial(a, b, { queries, keys, difference }) {
   const shapes = [a, b].map(({ record }) => record.header.shape.slice(1).join(" × "));
   const apart =
@@ -33,9 +33,9 @@ function viewsOf({ header }) {
   return header.kind === "regression" ? ["curve", "map", "lines"] : ["map", "lines"];
 }
 
-const LEAST = 4; // rows or columns of a part
+const LEAST = 4; // least rows or columns of a part
 
-/** The part of a side that is looked at, within what there is: from, and to. */
+/** The visible part of a side, limited to its size: from and to. */
 function rangeIn(text, size) {
   const [from, to] = text ? text.split("-").map(Number) : [0, size];
   const count = Math.max(Math.min(LEAST, size), Math.min(size, to) - Math.max(0, from));
@@ -43,7 +43,7 @@ function rangeIn(text, size) {
   return [start, start + count];
 }
 
-/** What colours cannot tell of a record. */
+/** What colours cannot show of a record. */
 function remarks({ header }) {
   const said = [];
   if (header.maximum > 1) said.push(`weights up to ${header.maximum.toFixed(2)}, drawn as 1`);
@@ -59,7 +59,7 @@ function remarks({ header }) {
 }
 
 /**
- * @param {{module: string, a: object, b: object}[]} loaded of each module, of both runs: {record, problem, place}
+ * @param {{module: string, a: object, b: object}[]} loaded {record, problem, place} for each module in both runs
  * @param {object} state
  * @param {{theme: object, height: number, ratio: number}} page
  * @returns {{scene: object|null, tiles: object[], views: string[], problem: string, quiet: boolean}} quiet: no problem
@@ -96,7 +96,7 @@ export function buildScene(loaded, state, page) {
     });
   const pair = comparison(a, b);
   const subtracted = pair.difference !== null && ["map", "picture"].includes(view);
-  const each = side !== "difference" || !subtracted; // both, where their difference cannot be shown
+  const each = side !== "difference" || !subtracted; // both, if their difference cannot be shown
   if (a.record && side !== "b" && each) add("A", a, a.record);
   if (b.record && side !== "a" && each) add("B", b, b.record);
   if (state.other && side !== "a" && !b.record) problems.push(`run B: ${b.problem || "not logged"}`);
@@ -133,7 +133,7 @@ function titleOf(name, slot, other, module, head, names) {
   return `${name} · head ${head} · ${names.get(slot.place.run) ?? visible(slot.place.run, 60)}`;
 }
 
-/** The record that stands for a module among the small maps. */
+/** The record that represents a module among the small maps. */
 function tileOf({ module, a, b }, side) {
   if (side === "b") return { module, record: b.record, problem: b.problem };
   const { difference } = side === "difference" ? comparison(a, b) : {};
@@ -141,21 +141,21 @@ function tileOf({ module, a, b }, side) {
   return { module, record: a.record, problem: a.problem };
 }
 
-const MANY = 100; // keys, of which none has a weight near 1
-export const VERY_MANY = 400; // keys: few of so many have a weight that a linear scale shows
+const MANY = 100; // with this many keys, no weight is near 1
+export const VERY_MANY = 400; // with this many keys, a linear scale shows few of the weights
 
-/** Whether the scale ends at 1 or at the largest weight: as was chosen, or as suits the number of keys. */
+/** Whether the scale ends at 1 or at the largest weight: as chosen, or as suits the number of keys. */
 function rangeOf(state, records) {
   const many = records.some(({ header, keys }) => header.kind !== "sequence" || keys >= MANY);
   return state.range || (many ? "shared" : "fixed");
 }
 
-/** Whether colours go with weights or with their square roots: as was chosen, or as suits the number of keys. */
+/** Whether colours show weights or their square roots: as chosen, or as suits the number of keys. */
 function scaleOf(state, records) {
   return state.scale || (records.some(({ keys }) => keys >= VERY_MANY) ? "root" : "linear");
 }
 
-/** One scale for all maps: up to 1, or up to the largest weight of all that is loaded. */
+/** One scale for all maps: up to 1, or up to the largest of all loaded weights. */
 function scalesOf(loaded, state) {
   const records = loaded.flatMap(({ a, b }) => [a.record, b.record]).filter(Boolean);
   const [range, root] = [rangeOf(state, records), scaleOf(state, records) === "root"];

@@ -1,10 +1,10 @@
-/** Records, fetched when they are looked at and kept while there is room. */
+/** Records, fetched when they are needed and kept while there is room. */
 
 import { makeRecord } from "./tiles.js";
 
 const ROOM = 96 * 2 ** 20; // bytes
 
-/** Keeps the records seen last; asks for none twice at a time. */
+/** Keeps the records that were used last, and never fetches one twice at the same time. */
 export class Shelf {
   /** @param {{record: function(string, string, number): Promise}} source */
   constructor(source) {
@@ -32,12 +32,12 @@ export class Shelf {
       if (found) this.#make(found, record.size);
       return record;
     } catch (error) {
-      this.kept.delete(name); // so that it is asked for again
+      this.kept.delete(name); // so that it is fetched again
       throw error;
     }
   }
 
-  /** Note the size of a new record, and let the oldest go where there is no room for it. */
+  /** Add the size of a new record, and drop the oldest ones if there is no room for it. */
   #make(found, size) {
     found.size = size;
     this.bytes += size;
@@ -51,7 +51,7 @@ export class Shelf {
 
 /**
  * The records of a server.
- * @param {string|URL} base address that `tags` and `record` are under
+ * @param {string|URL} base the URL below which `tags` and `record` are
  */
 export function serverSource(base) {
   const ask = async (path) => {
@@ -69,7 +69,7 @@ export function serverSource(base) {
   };
 }
 
-/** A record's header and weights, or tiles: the header's length in four bytes, the header, the body. */
+/** Unpack a record, which consists of the header's length in four bytes, the header, and a body of weights or tiles. */
 export async function unpack(buffer) {
   const length = new DataView(buffer).getUint32(0, true);
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
@@ -78,7 +78,7 @@ export async function unpack(buffer) {
   return { header, weights: new Uint16Array(body) };
 }
 
-/** Bytes as they were before they were compressed. */
+/** Decompress bytes. */
 export async function inflated(bytes) {
   const plain = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new Response(plain).arrayBuffer();

@@ -1,6 +1,6 @@
-/** What is looked at, and its form in a link. */
+/** The state: what is shown, and how a link encodes it. */
 
-/** Every part of the state, its first value, and how it is named in a link. */
+/** Every part of the state, its initial value, and its name in a link. */
 const PARTS = {
   run: ["run", ""],
   other: ["with", ""],
@@ -28,7 +28,7 @@ const CHOICES = {
   order: ["layer", "entropy"],
   tile: ["largest", "mean"],
 };
-const RANGES = new Set(["rows", "columns"]); // as in 128-256
+const RANGES = new Set(["rows", "columns"]); // such as 128-256
 const NUMBERS = {
   head: [0, 1e6],
   step: [-1e15, 1e15],
@@ -49,7 +49,7 @@ export function toLink(state) {
   return link.toString();
 }
 
-/** @returns {Object} the state that a link tells; what it says wrongly is as if not said */
+/** @returns {Object} the state that a link encodes; invalid parts are ignored */
 export function fromLink(text) {
   const link = new URLSearchParams(text);
   const state = initial();
@@ -67,7 +67,7 @@ export function fromLink(text) {
   return state;
 }
 
-/** Make the state one of what there is: an unknown run or module becomes the first, an unknown example a telling one. */
+/** Make the state valid: an unknown run or module is replaced by the first, an unknown example by a telling one. */
 export function settle(state, catalogue) {
   const one = (value, all) => (all.includes(value) ? value : (all[0] ?? ""));
   const run = one(state.run, catalogue.runs());

@@ -1,4 +1,4 @@
-/** The example as text: its keys shaded by the weights of the chosen query, its queries to choose from. */
+/** The example as text: its keys shaded by the weights of the chosen query, and its queries, which can be chosen. */
 
 import { colourOf, css, isDeep, partOf } from "./colours.js";
 import { make } from "./dom.js";
@@ -6,15 +6,15 @@ import { pixelRow, token, visible } from "./labels.js";
 import { isPicture } from "./pixels.js";
 
 const MOST = 20000; // tokens; more are left out
-const LEVELS = 64; // colours of tokens
-const PARAGRAPH = 250; // tokens of a running text
-const RUNNING = 400; // tokens from which on they are a running text
-const LONGEST = 40; // characters of a token
+const LEVELS = 64; // number of colours of tokens
+const PARAGRAPH = 250; // tokens in a paragraph of running text
+const RUNNING = 400; // with more tokens, they are shown as running text
+const LONGEST = 40; // most characters of a token
 
-const [CHOSEN, MASKED, FOUND, DARK] = [128, 256, 512, 1024]; // of a token's look, beside its level
+const [CHOSEN, MASKED, FOUND, DARK] = [128, 256, 512, 1024]; // bits of a token's look, added to its level
 
 export class TextView {
-  /** @param {function({query?: number, key?: number}): void} choose is told the token pressed */
+  /** @param {function({query?: number, key?: number}): void} choose called with the pressed token */
   constructor(choose) {
     this.element = make("section.al-text");
     this.choose = choose;
@@ -23,7 +23,7 @@ export class TextView {
     this.seen = ""; // the tokens that were brought into view last
   }
 
-  /** Show the texts of the panels' records; those of a picture or an axis have queries only, or nothing. */
+  /** Show the texts of the panels' records; for a picture there are only queries, for an axis nothing. */
   update(panels) {
     const shape = panels.map(({ record }) => record);
     if (shape.length === this.shape.length && shape.every((record, at) => record === this.shape[at])) return;
@@ -55,9 +55,9 @@ export class TextView {
   }
 
   /**
-   * Shade the keys by the query's weights and the queries by their weight on the key, if one is chosen.
-   * @param {boolean} [seen] whether those newly chosen are brought into view, and with one of a side that of the other
-   *   which has the largest weight
+   * Shade the keys by the query's weights, and the queries by their weight on the key, if one is chosen.
+   * @param {boolean} [seen] whether to bring newly chosen tokens into view; if only one side has one, also the token of
+   *   the other side with the largest weight
    */
   mark(scene, head, { query, key }, seen = true) {
     for (const { record, keys, queries } of this.rows) {
@@ -74,12 +74,12 @@ export class TextView {
       const at = Math.min(head, record.heads - 1);
       const to = key < 0 && query >= 0 && query < record.queries ? largest(record.row(at, query)) : key;
       const from = query < 0 && key >= 0 && key < record.keys ? record.column(at, key).from : query;
-      keys.reveal(to); // last: it asks where they stand
+      keys.reveal(to); // last, because it reads the layout
       queries.reveal(from);
     }
   }
 
-  /** Mark the tokens that have a text. */
+  /** Mark the tokens that contain a text. */
   find(wanted) {
     for (const { record, keys, queries } of this.rows) {
       keys.find(record.find("key", wanted));
@@ -88,7 +88,7 @@ export class TextView {
   }
 }
 
-/** The tokens of a side. Of thousands, those that the browser lays out are shaded, the others when they come into view. */
+/** The tokens of a side. If there are thousands, they are shaded only when the browser lays them out. */
 class Tokens {
   constructor(record, side, count, choose) {
     this.long = count > RUNNING;
@@ -99,7 +99,7 @@ class Tokens {
     this.looks = new Uint16Array(this.tokens.length);
     this.found = new Uint8Array(this.tokens.length);
     this.lookOf = null;
-    this.wanted = -1; // the token that is to be brought into view
+    this.wanted = -1; // the token to bring into view
     const every = this.long ? PARAGRAPH : Math.max(1, this.tokens.length);
     this.parts = [];
     for (let from = 0; from < this.tokens.length; from += every)
@@ -107,7 +107,7 @@ class Tokens {
     this.element = this.long ? this.#running(side, choose) : make("div.al-tokens", { dir: "auto" }, ...this.tokens);
   }
 
-  /** Paragraphs; the browser lays out those in view and reports which they are. */
+  /** Make paragraphs; the browser lays out those in view and reports which they are. */
   #running(side, choose) {
     const paragraphs = this.parts.map(({ from, to }) => make("p", { dir: "auto" }, ...this.tokens.slice(from, to)));
     const press = ({ target }) => {
@@ -128,7 +128,7 @@ class Tokens {
     );
   }
 
-  /** @param {function(number): number|null} weightOf of a token; null where masked */
+  /** @param {function(number): number|null} weightOf the weight of a token; null if masked */
   shade({ theme, scale }, weightOf, chosen) {
     this.lookOf = (at) => {
       const weight = weightOf(at);
@@ -140,14 +140,14 @@ class Tokens {
     this.#paint(this.parts);
   }
 
-  /** @param {number[]} tokens those that are marked as found; no others are */
+  /** @param {number[]} tokens the tokens to mark as found; all others are unmarked */
   find(tokens) {
     this.found.fill(0);
     for (const at of tokens) this.found[at] = 1;
     this.#paint(this.parts);
   }
 
-  /** Bring a token into the part of the list that is seen, and move nothing else on the page. */
+  /** Scroll a token into the visible part of the list, without moving anything else on the page. */
   reveal(at) {
     const part = this.parts.find(({ from, to }) => at >= from && at < to);
     this.wanted = part ? at : -1;
@@ -156,7 +156,7 @@ class Tokens {
     if (this.long) requestAnimationFrame(() => requestAnimationFrame(() => this.#settle(part)));
   }
 
-  /** Scroll again to the wanted token once its paragraph is laid out: until then its height is a guess. */
+  /** Scroll to the wanted token again once its paragraph is laid out; until then, its height is a guess. */
   #settle({ from, to, skipped }) {
     if (skipped || this.wanted < from || this.wanted >= to) return;
     this.#scroll();
@@ -175,7 +175,7 @@ class Tokens {
     if (top < frame.top || bottom > frame.bottom) list.scrollTop += top - frame.top - list.clientHeight / 2;
   }
 
-  /** Give the tokens in view the look that they should have, where they have another: of thousands, few change. */
+  /** Update the look of the tokens in view that has changed; of thousands, few do. */
   #paint(parts) {
     if (!this.lookOf) return;
     for (const { from, to, skipped } of parts)
@@ -224,7 +224,7 @@ function pixel(ink) {
   return element;
 }
 
-/** A token within a running text: the signs of subwords stand for what they mean. */
+/** A token in running text, with the marks of subwords replaced by spaces or nothing. */
 function running(label) {
   const text = visible(label, LONGEST);
   if (/^##(?=.)/u.test(text)) return text.slice(2);
@@ -232,7 +232,7 @@ function running(label) {
   return text === "" ? "∅" : /^[\p{P}\s]/u.test(text) ? text : ` ${text}`;
 }
 
-/** The place of the largest weight, -1 if there is none. */
+/** The index of the largest weight; -1 if there is none. */
 function largest(weights) {
   return weights.reduce((best, weight, at) => (weight > (weights[best] ?? 0) ? at : best), -1);
 }

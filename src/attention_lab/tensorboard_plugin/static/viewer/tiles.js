@@ -1,20 +1,20 @@
-/** Long inputs: heads in tiles, with the largest weights of each query; see `tiles.py`. */
+/** Long inputs: heads as tiles, with the largest weights of each query; see `tiles.py`. */
 
 import { Attention, MASKED, UNIT } from "./record.js";
 
-const NONE = 65535; // in the place of a key: there is no further weight
+const NONE = 65535; // as a key: there are no more weights
 
 const unit = (code) => (code / UNIT) * (code / UNIT);
 const codeOf = (weight) => Math.round(Math.sqrt(Math.min(1, Math.max(0, weight))) * UNIT);
 
-/** How stored numbers are weights: as their square roots. */
+/** How stored numbers encode weights: as their square roots. */
 const ROOTS = { name: "roots", diverging: false, top: UNIT, value: unit };
 
-/** One record of a long input. */
+/** A record of a long input. */
 export class Tiled extends Attention {
   /**
    * @param {object} header the record's header, with `tiles`
-   * @param {ArrayBuffer} body unpacked
+   * @param {ArrayBuffer} body the decompressed body
    */
   constructor(header, body) {
     super(header, null);
@@ -60,7 +60,7 @@ export class Tiled extends Attention {
     return (this.header.heads ?? this.numbers)[head] + 1;
   }
 
-  /** The number of a query's weights that lie before a key, which is where the key's own would be. */
+  /** The number of a query's stored weights before a key, which is the index of the key's own if it is stored. */
   #place({ keys }, query, key) {
     let [low, high] = [query * this.kept, (query + 1) * this.kept];
     while (low < high) {
@@ -86,7 +86,7 @@ export class Tiled extends Attention {
   }
 
   /**
-   * Of each tile the number of its cells, and the mean of those weights that are not among the largest of their
+   * For each tile, the number of its cells, and the mean of the weights that are not among the largest of their
    * queries, also as a code.
    */
   #rest(part) {
@@ -160,7 +160,7 @@ export class Tiled extends Attention {
     return this.measured.get(head);
   }
 
-  /** Tiles are halved and doubled, so that no cell of a map is of parts of them. */
+  /** Tiles are halved and doubled, so that no cell of a map consists of parts of several tiles. */
   step(least) {
     return 2 ** Math.ceil(Math.log2(least));
   }
@@ -171,7 +171,7 @@ export class Tiled extends Attention {
       : this.#ofCells(head, part, down, across, mean);
   }
 
-  /** A map of which each cell is several whole tiles. */
+  /** A map in which each cell consists of whole tiles. */
   #ofTiles(head, { rows, columns }, down, across, mean) {
     const { side } = this;
     const { means, tops } = this.parts[head];
@@ -199,7 +199,7 @@ export class Tiled extends Attention {
     return result;
   }
 
-  /** A map of which each cell is a part of a tile: the weights that are known, and of the others their mean. */
+  /** A map in which each cell is part of a tile: made from the known weights, and the mean of the others. */
   #ofCells(head, { rows, columns: [left, right] }, down, across, mean) {
     const part = this.parts[head];
     const { keys, weights, spans } = part;
@@ -241,11 +241,11 @@ export class Tiled extends Attention {
   }
 }
 
-/** Counts the cells of some queries in each block of keys, in a time that does not depend on how many they are. */
+/** Counts the cells of some queries in each block of keys, in a time that does not depend on their number. */
 class CellCounter {
   /**
    * @param {number[]} columns the first key, and the one after the last
-   * @param {number} across keys of a block
+   * @param {number} across keys per block
    */
   constructor([left, right], across) {
     const blocks = Math.ceil((right - left) / across);
@@ -253,8 +253,8 @@ class CellCounter {
   }
 
   /**
-   * A query's cells in a block are those before its last key less those before its first: of each of the two ends
-   * a remainder counts in the block where it lies, and whole blocks in all blocks before that.
+   * A query's cells in a block are those before its last key minus those before its first key. Each of these two ends
+   * adds a remainder to its own block, and complete blocks before it.
    * @returns {Int32Array} the cells of each block, until the next call
    */
   count(spans, from, to) {
@@ -279,7 +279,7 @@ class CellCounter {
   }
 }
 
-/** A record of either kind from what a server or a page has of it. */
+/** Make a record of either kind from the data of a server or a page. */
 export function makeRecord({ header, weights, body }) {
   return body ? new Tiled(header, body) : new Attention(header, weights);
 }

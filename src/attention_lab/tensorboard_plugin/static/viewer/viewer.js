@@ -1,4 +1,4 @@
-/** The viewer: state, records and parts of the page, put together. It knows neither TensorBoard nor the report. */
+/** The viewer: combines state, records and parts of the page. It knows neither TensorBoard nor the report. */
 
 import { Catalogue } from "./catalogue.js";
 import { Controls, nearest } from "./controls.js";
@@ -23,8 +23,8 @@ import { TextView } from "./text.js";
  * @param {{theme: object, link: object}} host
  *   theme: {dark(): boolean, watch(function): void, toggle?: function};
  *   link: {read(): string, write(string), address: null|function(string): string, watch?: function};
- *   title, above it; plain, where there are no steps to go through
- * @returns {Promise<{reload: function(): Promise<void>}>} once the first view is there
+ *   title, above the viewer; plain, if there are no steps to go through
+ * @returns {Promise<{reload: function(): Promise<void>}>} once the first view is shown
  */
 export async function createViewer(root, source, host) {
   const viewer = new Viewer(root, source, host);
@@ -32,17 +32,17 @@ export async function createViewer(root, source, host) {
   return viewer;
 }
 
-const LONG = 40; // queries whose map has the height of the window, and not the text below it
-const REST = 150; // milliseconds without a change before the address says what is looked at
+const LONG = 40; // with more queries, the map takes the window's height, leaving no room for the text below
+const REST = 150; // milliseconds without a change before the view is written to the URL
 const CLOSEST = 6; // rows or columns of the smallest part
 
-/** A part of a side as the state has it; all of it is "". */
+/** A part of a side, as written in the state; "" is the entire side. */
 function rangeText(start, count, size) {
   const from = Math.max(0, Math.min(start, size - count));
   return count >= size ? "" : `${from}-${from + count}`;
 }
 
-/** The view, scale and range of what is on screen: those chosen, or those that suit it. */
+/** The view, scale and range on screen: those chosen, or those that suit the scene. */
 function chosen(scene, { view, scale, range }) {
   if (!scene) return { view, scale: scale || "linear", range: range || "fixed" };
   return { view: scene.view, scale: scene.scale.root ? "root" : "linear", range: scene.range };
@@ -98,7 +98,7 @@ class Viewer {
     });
   }
 
-  /** Ask again what there is; what is on screen stays until the answer is there. */
+  /** Load the list of series again; the screen does not change until the answer arrives. */
   async reload() {
     try {
       this.catalogue = new Catalogue((await this.source.tags()).runs);
@@ -109,7 +109,7 @@ class Viewer {
     await this.change({});
   }
 
-  /** Change parts of the state and show them; resolves when all of it is on screen. */
+  /** Change parts of the state and show the result; resolves when everything is on screen. */
   async change(parts) {
     this.state = settle({ ...this.state, ...parts }, this.catalogue);
     if (!this.state.run) {
@@ -133,7 +133,7 @@ class Viewer {
     return this.state.step === null ? steps.at(-1) : steps[nearest(steps, this.state.step)];
   }
 
-  /** Put the view into the address, once it has stayed: browsers allow only so many changes in a time. */
+  /** Write the view to the URL once it has stopped changing, since browsers limit the rate of such changes. */
   #link() {
     clearTimeout(this.linking);
     this.linking = setTimeout(() => this.host.link.write(toLink(this.state)), REST);
@@ -175,8 +175,8 @@ class Viewer {
     await Promise.all(ready);
     await new Promise((resolve) => {
       setTimeout(resolve);
-    }); // for those that are at hand, so that all are drawn at once
-    if (turn !== this.turn) return; // something else has been chosen meanwhile
+    }); // so that all records that are available at once are drawn together
+    if (turn !== this.turn) return; // something else has been chosen in the meantime
     this.loaded = modules.map((module) => slots.get(module));
     if (this.loaded.some(({ a, b }) => a.open || b.open)) this.#draw();
     await Promise.all(this.loaded.flatMap(({ a, b }) => [a.done, b.done]));
@@ -186,7 +186,7 @@ class Viewer {
     this.figure.prepare();
   }
 
-  /** Draw everything anew from what is loaded. */
+  /** Draw everything again from the loaded records. */
   #draw() {
     const theme = this.host.theme.dark() ? THEMES.dark : THEMES.light;
     this.root.dataset.theme = theme.dark ? "dark" : "light";
@@ -222,12 +222,12 @@ class Viewer {
     this.#mark();
   }
 
-  /** Pixels of the height that the list of heads has; see `.al-overview` of the style. */
+  /** The height in pixels available to the list of heads; see `.al-overview` in the style sheet. */
   #tall() {
     return this.root.ownerDocument.documentElement.clientHeight - 150;
   }
 
-  /** Show where the cursor is, in the figure and in all that is linked with it. */
+  /** Show the cursor in the figure and in everything linked with it. */
   #mark() {
     if (!this.scene) return;
     const cursor = this.#cursor();
@@ -250,7 +250,7 @@ class Viewer {
     this.#choose({ query: same ? -1 : query, key: same ? -1 : key });
   }
 
-  /** Choose a query, a key or both: the map itself stays as it is drawn. */
+  /** Choose a query, a key or both; the map is not drawn again. */
   #choose(cell) {
     this.state = { ...this.state, ...cell };
     this.#link();
@@ -316,7 +316,7 @@ class Viewer {
     };
   }
 
-  /** Look at a part that is larger or smaller by a factor, about a cell, or else the chosen one, or the middle. */
+  /** Zoom by a factor around a cell; by default around the chosen one, or else the middle. */
   #zoom(factor, cell = null) {
     if (!this.scene) return;
     const { part, panels } = this.scene;
@@ -338,7 +338,7 @@ class Viewer {
     this.change({ rows: side(part.rows, queries, rows), columns: side(part.columns, keys, columns) });
   }
 
-  /** Choose the next query or key whose label has a text, and bring it into view; say how many there are. */
+  /** Choose the next query or key whose label contains a text, bring it into view, and say how many there are. */
   #seek(text, by, wantsKeys) {
     if (!this.scene) return;
     const { record } = this.scene.panels[0];
@@ -358,7 +358,7 @@ class Viewer {
     this.change({ [side]: next, ...this.#around(side, next) });
   }
 
-  /** The part that has a query or a key in it, of the size of the part that is looked at. */
+  /** The part of the current size that contains a query or a key. */
   #around(side, at) {
     const { part, panels } = this.scene;
     const [name, size] = side === "query" ? ["rows", panels[0].record.queries] : ["columns", panels[0].record.keys];
@@ -370,7 +370,7 @@ class Viewer {
   async #stepBy(by) {
     const { steps } = this;
     const at = Math.max(0, Math.min(steps.length - 1, steps.indexOf(this.step) + by));
-    await this.change({ step: at === steps.length - 1 ? null : steps[at] }); // the last one goes on with the training
+    await this.change({ step: at === steps.length - 1 ? null : steps[at] }); // the last one follows training
   }
 
   #export(ending) {
@@ -391,12 +391,12 @@ class Viewer {
   }
 
   async #copyLink() {
-    const address = this.host.link.address(toLink({ ...this.state, step: this.step })); // this step, whatever comes after
+    const address = this.host.link.address(toLink({ ...this.state, step: this.step })); // this step, whatever is logged later
     try {
       await navigator.clipboard.writeText(address);
       this.controls.say("link copied");
     } catch {
-      window.prompt("The link to this view:", address); // where the page may not write to the clipboard
+      window.prompt("The link to this view:", address); // if the page may not write to the clipboard
     }
   }
 }
