@@ -23,7 +23,7 @@ def main(arguments: list[str] | None = None) -> int:
     if unknown := [topic for topic in chosen if topic not in found]:
         return _refuse(f"no such topic: {', '.join(unknown)}; there are {', '.join(found)}")
     if options.output and not os.access(options.output.absolute().parent, os.W_OK):
-        return _refuse(f"--output: nothing can be written into {options.output.absolute().parent}")
+        return _refuse(f"--output: cannot write to {options.output.absolute().parent}")
     try:
         if len(chosen) > 1:
             return _each_by_itself(chosen, options)
@@ -76,14 +76,22 @@ def _parser(found: dict[str, str]) -> argparse.ArgumentParser:
     )
     parser.add_argument("topics", nargs="*", metavar="topic", help="what to measure; everything by default")
     parser.add_argument(
-        "--quick", action="store_true", help="tiny sizes, to see that all works; the tables are only shown"
+        "--quick",
+        action="store_true",
+        help="tiny sizes, to check that everything works; the tables are only shown",
     )
-    parser.add_argument("--repeats", type=positive, default=7, metavar="N", help="samples of each way (7)")
-    parser.add_argument("--threads", type=positive, metavar="N", help="of PyTorch; else every core")
+    parser.add_argument(
+        "--repeats", type=positive, default=7, metavar="N", help="samples per way (default: 7)"
+    )
+    parser.add_argument(
+        "--threads", type=positive, metavar="N", help="threads of PyTorch (default: all cores)"
+    )
     parser.add_argument(
         "--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: the GPU if there is one"
     )
-    parser.add_argument("--output", type=Path, metavar="FILE", help=f"else {_relative(HERE)}/RESULTS.md")
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE", help=f"results file (default: {_relative(HERE)}/RESULTS.md)"
+    )
     return parser
 
 

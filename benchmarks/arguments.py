@@ -7,5 +7,5 @@ def positive(text: str) -> int:
     """Parse a whole number of at least 1."""
     value = int(text) if text.isdecimal() else 0
     if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a whole number from 1 on")
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number of at least 1")
     return value

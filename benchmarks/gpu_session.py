@@ -99,14 +99,20 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True)
     wheels = commands.add_parser("wheels", help="download what the other machine lacks")
-    wheels.add_argument("--folder", type=Path, default=WHEELS, metavar="FOLDER", help="where to (.wheels)")
+    wheels.add_argument(
+        "--folder", type=Path, default=WHEELS, metavar="FOLDER", help="target folder (.wheels)"
+    )
     there = commands.add_parser("run", help="run the tests and the benchmarks")
-    there.add_argument("parts", nargs="*", metavar="part", help="tests, a topic, cmudict; else all")
-    there.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="where the files go")
+    there.add_argument("parts", nargs="*", metavar="part", help="tests, a topic or cmudict (default: all)")
+    there.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="folder for the results")
     there.add_argument("--minutes", type=float, default=9.5, metavar="M", help="end after this time (9.5)")
-    there.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: to try the command")
+    there.add_argument(
+        "--device", choices=("cuda", "cpu"), default="cuda", help="cpu only to try the command"
+    )
     there.add_argument("--quick", action="store_true", help="tiny sizes and few tests")
-    there.add_argument("--repeats", type=positive, default=5, metavar="N", help="samples of each way (5)")
+    there.add_argument(
+        "--repeats", type=positive, default=5, metavar="N", help="samples per way (default: 5)"
+    )
     there.add_argument(
         "--wheels", type=Path, default=WHEELS, metavar="FOLDER", help="wheels to install (.wheels)"
     )
@@ -160,7 +166,7 @@ def run(parts: Sequence[str], options: argparse.Namespace) -> int:
             status = _follow(command, log, about, environment, end - time.monotonic())
             (late if status is None else failed if status else []).append(part)
         _collect(Path(name), options.output)
-    for what, which in (("failed", failed), ("did not end in time, or did not begin", late)):
+    for what, which in (("failed", failed), ("did not finish in time, or did not start", late)):
         if which:
             print(f"{what}: {', '.join(which)}")
     return 1 if failed or late else 0

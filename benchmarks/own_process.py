@@ -68,7 +68,7 @@ class OwnProcess:
 
     def _ended(self) -> RuntimeError:
         self._process.join()
-        return RuntimeError(f"its process has ended before its time, with status {self._process.exitcode}")
+        return RuntimeError(f"its process ended too early, with status {self._process.exitcode}")
 
 
 def _failure(line: str, trace: str) -> RuntimeError:

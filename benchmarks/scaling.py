@@ -127,15 +127,17 @@ def main(arguments: list[str] | None = None) -> int:
     """Print the table for the assumed steps, or for a given one."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scaling", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--parameters", type=int, help="of the model; else the steps of docs/scaling.md")
-    parser.add_argument("--forward-ms", type=float, default=4.0, help="of a step, without its backward pass")
-    parser.add_argument("--backward-ms", type=float, default=6.0, help="of its backward pass")
-    parser.add_argument("--spread", type=float, default=0.0, help="of the time of a step, between devices")
-    parser.add_argument("--devices", type=int, nargs="+", default=[2, 8, 64], metavar="N")
-    parser.add_argument("--gb-per-second", type=float, help="that a device sends; else the assumed links")
+    parser.add_argument("--parameters", type=int, help="of the model (default: the steps of docs/scaling.md)")
     parser.add_argument(
-        "--latency-us", type=float, default=5.0, help="of such a link, until a message arrives"
+        "--forward-ms", type=float, default=4.0, help="time of a step without its backward pass"
     )
+    parser.add_argument("--backward-ms", type=float, default=6.0, help="time of its backward pass")
+    parser.add_argument(
+        "--spread", type=float, default=0.0, help="relative deviation of a step's time between devices"
+    )
+    parser.add_argument("--devices", type=int, nargs="+", default=[2, 8, 64], metavar="N")
+    parser.add_argument("--gb-per-second", type=float, help="sent by a device (default: the assumed links)")
+    parser.add_argument("--latency-us", type=float, default=5.0, help="latency of such a link")
     given = parser.parse_args(arguments)
     steps = ASSUMED
     if given.parameters:

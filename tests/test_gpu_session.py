@@ -47,7 +47,7 @@ def test_what_fails_and_what_is_late_is_named_and_all_is_kept(
     assert _run(tmp_path, "tests", "linear", "windows", "--device", "cpu", "--minutes", "0.05") == 1
     said = capfd.readouterr().out
     assert "failed: tests\n" in said
-    assert "did not end in time, or did not begin: linear, windows\n" in said
+    assert "did not finish in time, or did not start: linear, windows\n" in said
     assert (tmp_path / "gpu-tests.txt").read_text().startswith(f"{CPU}\n$ sh -c ")
     assert (tmp_path / "gpu-tests.txt").read_text().endswith("tested\n")
     assert (tmp_path / "benchmarks.txt").read_text().endswith("slow\n")

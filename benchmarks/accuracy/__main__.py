@@ -60,31 +60,41 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("task", choices=TASKS)
-    parser.add_argument("overrides", nargs="*", help="further options of train.py, as trainer.max_epochs=5")
-    parser.add_argument("--data", type=Path, required=True, metavar="FOLDER", help="the files of the task")
     parser.add_argument(
-        "--size", choices=("low", "medium", "high"), default="medium", help="of training sets"
+        "overrides", nargs="*", help="further options of train.py, such as trainer.max_epochs=5"
     )
-    parser.add_argument("--languages", nargs="+", metavar="NAME", help="only these; else all of the folder")
     parser.add_argument(
-        "--seeds", type=int, nargs="+", default=[1, 2], metavar="N", help="of each kind (1 2)"
+        "--data", type=Path, required=True, metavar="FOLDER", help="folder with the task's files"
+    )
+    parser.add_argument(
+        "--size", choices=("low", "medium", "high"), default="medium", help="size of the training sets"
+    )
+    parser.add_argument(
+        "--languages", nargs="+", metavar="NAME", help="only these (default: all in the folder)"
+    )
+    parser.add_argument(
+        "--seeds", type=int, nargs="+", default=[1, 2], metavar="N", help="seeds of each kind (default: 1 2)"
     )
     parser.add_argument(
         "--kind",
         action="append",
         metavar="OPTIONS",
-        help="a kind of model of the ensemble, by its options, as 'pooling=monotonic model.dropout=0.3'; "
-        "give it once for each kind; else those of the task",
+        help="options of a kind of model in the ensemble, as 'pooling=monotonic model.dropout=0.3'; "
+        "repeat it for each kind (default: the kinds of the task)",
     )
     parser.add_argument(
         "--jobs",
         type=positive,
         default=os.cpu_count() or 1,
         metavar="N",
-        help="processes; else as many as cores",
+        help="number of processes (default: one per core)",
     )
-    parser.add_argument("--output", type=Path, metavar="FOLDER", help="for the runs; else logs/accuracy/TASK")
-    parser.add_argument("--table", action="store_true", help="train nothing: the table of what is finished")
+    parser.add_argument(
+        "--output", type=Path, metavar="FOLDER", help="for the runs (default: logs/accuracy/TASK)"
+    )
+    parser.add_argument(
+        "--table", action="store_true", help="train nothing, only print the table of finished runs"
+    )
     return parser
 
 

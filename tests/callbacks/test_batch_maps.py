@@ -116,8 +116,12 @@ def test_what_cannot_be_logged(tmp_path: Path) -> None:
     logger = TensorBoardLogger(str(tmp_path))
     for maps, given, message in [
         (AttentionMaps(_batch()), CSVLogger(str(tmp_path)), "TensorBoardLogger"),
-        (AttentionMaps(_batch(), forward=lambda *_: None), logger, "no attention of the module ran"),
-        (AttentionMaps(_batch(), labels=LABELS[:1]), logger, "labels for 1 examples, and 2 in the batch"),
+        (AttentionMaps(_batch(), forward=lambda *_: None), logger, "no attention in the module ran"),
+        (
+            AttentionMaps(_batch(), labels=LABELS[:1]),
+            logger,
+            "labels for 1 examples, but 2 examples in the batch",
+        ),
     ]:
         with pytest.raises(LabError, match=message):
             _fit([maps], given)

@@ -104,12 +104,12 @@ def test_a_custom_class(command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     [
         (
             {"devices": 8},
-            "trainer.devices=8 starts 8 processes, and this machine has 2 cores for them: "
+            "trainer.devices=8 starts 8 processes, but this machine has 2 cores for them: "
             "trainer.devices=2 is faster",
         ),
         (
             {"devices": 3, "accelerator": "cpu"},
-            "trainer.devices=3 starts 3 processes, and this machine has 2",
+            "trainer.devices=3 starts 3 processes, but this machine has 2",
         ),
         ({"devices": 2}, ""),
         ({"devices": 8, "accelerator": "gpu"}, ""),

@@ -66,9 +66,9 @@ def test_tags_and_notes_are_kept_and_filter_the_leaderboard(command, tmp_path) -
     ("given", "said"),
     [
         ("tags=a", "tags=a: give a list, as in 'tags=[a]'"),
-        ("tags=['a,b']", "tags: 'a,b' is no tag"),
-        (f"tags=[{'x' * 70}]", "is no tag"),
-        ("notes=[a]", "notes must be a text"),
+        ("tags=['a,b']", "tags: 'a,b' is not a tag"),
+        (f"tags=[{'x' * 70}]", "is not a tag"),
+        ("notes=[a]", "notes must be text"),
     ],
 )
 def test_what_is_no_tag_is_told_in_one_line(given: str, said: str, command) -> None:

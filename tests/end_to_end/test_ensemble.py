@@ -144,14 +144,14 @@ def test_what_cannot_be_one_is_refused(command, tmp_path: Path) -> None:
     assert refused.status == 1
     assert refused.err == (
         f"Error: ckpt_path: {a} and {other} have different vocabularies: "
-        "only models of the same symbols can be combined\n"
+        "only models with the same symbols can be combined\n"
     )
     refused = command("stage=test", f"ckpt_path=[{a},{digits}]")
     assert refused.err == (
         f"Error: ckpt_path: {digits} does not write sequences; only models that do can be combined\n"
     )
     refused = command(*SEQ2SEQ, f"ckpt_path=[{a},{other}]")
-    assert refused.err == "Error: stage=fit continues from one checkpoint, and ckpt_path names 2\n"
+    assert refused.err == "Error: stage=fit continues from one checkpoint, but ckpt_path names 2\n"
     refused = command("stage=predict", f'ckpt_path="{tmp_path}/none/*.ckpt"', "inputs=[a]")
     assert refused.err == f"Error: ckpt_path={tmp_path}/none/*.ckpt: no file matches\n"
     with pytest.raises(LabError, match="names no checkpoint"):

@@ -11,12 +11,12 @@ def test_empty_inputs_have_empty_outputs(command, tmp_path: Path) -> None:
     words.write_text("abc\n\n \nzzz\n")
     some_empty = command("stage=predict", f"ckpt_path={fitted.folder}", f"inputs={words}", "task.n_best=1")
     assert some_empty.out.splitlines() == [lines[0], "\t", " \t", lines[1]]
-    assert f"Warning: 2 of 4 lines in {words} are empty, first line 2: their outputs are empty too\n" in (
+    assert f"Warning: 2 of 4 lines in {words} are empty (first: line 2), and so are their outputs\n" in (
         some_empty.err
     )
     assert f" in {words} never occurs in training" in some_empty.err and "first in line 4)" in some_empty.err
     several = command("stage=predict", f"ckpt_path={fitted.folder}", "inputs=[abc,'']", "task.n_best=2")
     assert several.out.splitlines()[2:] == ["\t\t\t"]
-    assert "Warning: 1 of 2 inputs is empty, first input 2: its output is empty too\n" in several.err
+    assert "Warning: 1 of 2 inputs is empty (input 2), and so is its output\n" in several.err
     none = command("stage=predict", f"ckpt_path={fitted.folder}", "inputs=['']")
     assert none.err == "Error: inputs: there is nothing to predict for\n"

@@ -172,7 +172,7 @@ def test_the_command_line_wins_over_the_checkpoint(command) -> None:
     assert refused.err == "Error: stage=test takes scoring from the checkpoint: leave out scoring=...\n"
     refused = command("stage=test", checkpoint, "data=digits")
     assert refused.err.startswith(
-        "Error: data=digits is classification data, and the checkpoint needs transd"
+        "Error: data=digits is classification data, but the checkpoint needs transd"
     )
 
 

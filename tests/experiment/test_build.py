@@ -63,7 +63,7 @@ def test_a_program_with_threads_is_not_forked(strategy: str) -> None:
         make_trainer({"trainer": {"strategy": strategy}})
 
 
-ONE_GPU = "and this machine has 1 GPU: choose trainer.devices=1, or trainer.accelerator=cpu to use its cores"
+ONE_GPU = "but this machine has 1 GPU: choose trainer.devices=1, or trainer.accelerator=cpu to use its cores"
 
 
 @pytest.mark.parametrize(

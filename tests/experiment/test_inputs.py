@@ -46,6 +46,6 @@ def test_errors_name_the_input_by_its_own_number(inputs: Any, said: str) -> None
 
 def test_a_missing_file_may_be_meant_as_an_input() -> None:
     with pytest.raises(
-        LabError, match=r"No such file .*; a single input is written 'inputs=\[twenty-one\]'$"
+        LabError, match=r"No such file .*; to predict for a single input, write 'inputs=\[twenty-one\]'$"
     ):
         read_inputs("twenty-one")

@@ -88,7 +88,7 @@ def test_sharding_needs_gpus(command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     done = command("model=multihead", "trainer=fsdp")
     assert done.status == 1
-    assert done.err == "Error: trainer=fsdp needs GPUs, and this machine has none: choose trainer=ddp\n"
+    assert done.err == "Error: trainer=fsdp needs GPUs, but this machine has none: choose trainer=ddp\n"
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,9 @@ def test_only_common_seeds_are_paired_and_a_seed_that_ran_twice_is_one() -> None
     assert other.versus == compare([0.7 - 0.90, 0.7 - 0.92, 0.75 - 0.91])
     assert other.shared == (["1", "2", "3"], pytest.approx(0.71667, abs=1e-5), pytest.approx(0.91))
     # the means of the table are over other seeds than the difference: both places say so
-    both_have = "scoring=twice compared over seeds 1, 2, 3, which both have: 0.7167, the best 0.9100"
+    both_have = (
+        "scoring=twice compared over seeds 1, 2, 3, which both have: 0.7167, against 0.9100 for the best"
+    )
     assert both_have in summarize(block)
     _, lines = tabulate(Section("", ["scoring"], [METRIC], [block]))
     assert lines[1][4].startswith("-0.1933 (") and lines[1][4].endswith(") on seeds 1, 2, 3")
@@ -137,7 +139,7 @@ def test_predictions_let_one_seed_be_compared(tmp_path: Path) -> None:
 def test_other_test_examples_are_not_compared(tmp_path: Path) -> None:
     jobs = _jobs(tmp_path, {"good": [[0, 1, 0, 0]], "bad": [[1, 2, 1, 1, 1]]})
     block = rank(group_runs(jobs, varied_options(jobs)), RATE, False, {})
-    assert block.rows[1].why == "tested on other examples than the best"
+    assert block.rows[1].why == "tested on different examples than the best"
 
 
 def test_a_seed_without_predictions_leaves_the_comparison_to_the_seeds(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_it_can_be_saved(view: Any, tmp_path: Path) -> None:
     assert view.save(tmp_path / "a.html").read_text(encoding="utf-8") == view.html
     assert view.save(str(tmp_path / "a.png")).read_bytes() == view.png()
     assert view.save(tmp_path / "a.svg").read_text(encoding="utf-8") == view.svg()
-    with pytest.raises(ValueError, match=r"a\.pdf: the name ends in \.html, \.png or \.svg"):
+    with pytest.raises(ValueError, match=r"a\.pdf: the name must end in \.html, \.png or \.svg"):
         view.save(tmp_path / "a.pdf")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "a.png", "a.svg"]
 
@@ -90,5 +90,7 @@ def test_it_says_what_it_is(view: Any) -> None:
 def test_a_page_has_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LARGEST", 1 << 20)
     view = attention_lab.show({str(number): np.zeros((8, 200, 200)) for number in range(2)})
-    with pytest.raises(ValueError, match=r"1 MiB of weights, more than the 1 MiB of a page: choose some"):
+    with pytest.raises(
+        ValueError, match=r"the weights take 1 MiB, more than the 1 MiB that a page can hold: choose some"
+    ):
         _ = view.html

@@ -32,7 +32,8 @@ def test_a_folder_without_a_best_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(LabError) as found:
         find_checkpoints(stopped)
     assert str(found.value) == (
-        f"ckpt_path={stopped}: this run has no best.ckpt: choose {stopped}/checkpoints/last.ckpt, say"
+        f"ckpt_path={stopped}: this run has no best.ckpt: choose another checkpoint, such as "
+        f"{stopped}/checkpoints/last.ckpt"
     )
     with pytest.raises(LabError) as found:
         find_checkpoints(tmp_path)

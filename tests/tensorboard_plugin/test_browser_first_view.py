@@ -127,7 +127,7 @@ def test_outputs_of_different_lengths_are_compared_on_their_common_prefix(show: 
     browser = show(_view(run="a", **{"with": "b"}, example="example 2", side="difference"))
     assert browser.run(PANELS) == ["B − A"]
     said = browser.run("document.querySelector('.al-message').textContent")
-    assert said == "A is 7 × 9 and B is 6 × 9: B − A is of the first 4 queries, which are the same in both"
+    assert said == "A is 7 × 9 and B is 6 × 9: B − A covers the first 4 queries, which are the same in both"
     browser.press("c")  # all three
     assert browser.run(PANELS) == ["A", "B", "B − A"]
 

@@ -44,7 +44,7 @@ def test_a_plugin_that_cannot_be_imported_is_left_out_with_a_warning(
 ) -> None:
     monkeypatch.setitem(sys.modules, "attention_lab.tensorboard_plugin.plugin", None)
     assert Loader().load(TBContext()) is None
-    assert "There is no Attention tab" in caplog.text
+    assert "The Attention tab is not available" in caplog.text
 
 
 def test_the_plugin_is_made() -> None:

@@ -88,7 +88,7 @@ def test_events_that_claim_to_be_huge_are_not_read() -> None:
 def test_events_that_are_no_records(blobs: tuple[Any, ...]) -> None:
     answer = _ask(Provider({0: blobs}), **ASKED)
     assert answer.status_code == 400
-    assert answer.json is not None and answer.json["error"].startswith("this is no record of attention")
+    assert answer.json is not None and answer.json["error"].startswith("this is not an attention record")
 
 
 def test_without_a_data_provider_there_is_nothing() -> None:

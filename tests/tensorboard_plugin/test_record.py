@@ -140,17 +140,17 @@ def test_a_masked_cell_may_hold_anything() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"weights": np.ones((3, 2), np.float32)}, r"\[heads, queries, keys\], not of shape \(3, 2\)"),
-        ({"weights": np.ones((0, 3, 2), np.float32)}, r"not of shape \(0, 3, 2\)"),
+        ({"weights": np.ones((3, 2), np.float32)}, r"\[heads, queries, keys\], not \(3, 2\)"),
+        ({"weights": np.ones((0, 3, 2), np.float32)}, r"not \(0, 3, 2\)"),
         ({"queries": ["x"]}, "need 3 query labels"),
         ({"keys": ["a", 5]}, "need 2 key labels"),
         ({"mask": np.ones((3, 2), bool)}, "mask"),
-        ({"gold": np.array([0, 1])}, "of 3 queries"),
+        ({"gold": np.array([0, 1])}, "for 3 queries"),
         ({"gold": np.array([0, 1, 2])}, "to 1, the last key"),
         ({"gold": np.array([[0], [1], [-2]])}, "from -1"),
         ({"picture": Ink(np.zeros((2, 3), np.uint8), 2)}, "whole cells of 2 pixels"),
         ({"picture": Ink(np.zeros((2, 2), np.uint8), 0)}, "whole cells of 0 pixels"),
-        ({"picture": Ink(np.zeros((2, 2), np.uint8), 1)}, "has not the 2 cells"),
+        ({"picture": Ink(np.zeros((2, 2), np.uint8), 1)}, "does not have 2 cells"),
         ({"x": (np.zeros(2), np.zeros(2))}, "3 query and 2 key positions"),
         ({"heads": [0, 1]}, r"1 heads with the numbers \[0, 1\]"),
         ({"heads": [-1]}, "1 heads with the numbers"),
@@ -164,42 +164,42 @@ def test_parts_that_do_not_fit(options: dict[str, Any], message: str) -> None:
 
 
 def test_a_header_has_a_limit() -> None:
-    with pytest.raises(ValueError, match="labels and texts of"):
+    with pytest.raises(ValueError, match="labels and texts take"):
         encode(_record(input="日" * (LARGEST_HEADER // 6 + 1)))
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"version": 3}, "version 3 of the record, this reads 1 and 2"),
-        ({"version": 2}, "tiles in the header is no JSON object"),
+        ({"version": 3}, "the record has version 3, but this program reads 1 and 2"),
+        ({"version": 2}, "tiles in the header is not a JSON object"),
         ({"version": None}, "version None"),
         ({"shape": [1, 3]}, "shape"),
-        ({"shape": [1, 3, 2**40]}, "no list of integers"),
+        ({"shape": [1, 3, 2**40]}, "not a list of integers"),
         ({"shape": [1, 30, 2]}, "does not fit 12 bytes"),
         ({"shape": [-1, -3, 2]}, "does not fit 12 bytes"),
         ({"shape": [0, 3, 2]}, "does not fit 12 bytes"),
-        ({"shape": [True, 3, 2]}, "no list of integers"),
-        ({"queries": "xyz"}, "queries in the header is no list"),
+        ({"shape": [True, 3, 2]}, "not a list of integers"),
+        ({"queries": "xyz"}, "queries in the header is not a list"),
         ({"queries": ["x", "y", None]}, "query labels"),
-        ({"keys": {}}, "keys in the header is no list"),
-        ({"input": None}, "input in the header is no text"),
-        ({"gold": [0, 1]}, "of 3 queries"),
+        ({"keys": {}}, "keys in the header is not a list"),
+        ({"input": None}, "input in the header is not text"),
+        ({"gold": [0, 1]}, "for 3 queries"),
         ({"gold": [[0], [1, 0], [0]]}, "inhomogeneous"),
         ({"gold": [[0], 1, [0]]}, "gold in the header"),
-        ({"gold": 3}, "no list of keys"),
-        ({"gold": [0.5, 0, 0]}, "no list of integers"),
-        ({"kind": "picture"}, "of kind 'picture'"),
-        ({"picture": [1]}, "no JSON object"),
+        ({"gold": 3}, "not a list of keys"),
+        ({"gold": [0.5, 0, 0]}, "not a list of integers"),
+        ({"kind": "picture"}, "the header says kind 'picture'"),
+        ({"picture": [1]}, "not a JSON object"),
         ({"picture": {"height": 10**6, "width": 10**6, "cell": 1, "ink": ""}}, "with 0 pixels"),
         ({"picture": {"height": -1, "width": -2, "cell": 1, "ink": "AP8="}}, "with 2 pixels"),
         ({"picture": {"height": 1, "width": 2, "cell": 1, "ink": "ä"}}, "ASCII"),
         ({"x": {"queries": [0, 1, 2]}}, "no positions of queries and keys"),
-        ({"x": {"queries": [0, 1, "2"], "keys": [0, 1]}}, "finite numbers"),
-        ({"x": {"queries": [0, 1, 10**400], "keys": [0, 1]}}, "finite numbers"),
+        ({"x": {"queries": [0, 1, "2"], "keys": [0, 1]}}, "finite number"),
+        ({"x": {"queries": [0, 1, 10**400], "keys": [0, 1]}}, "finite number"),
         ({"maximum": "big"}, "maximum"),
         ({"heads": [0, 1]}, "1 heads with the numbers"),
-        ({"heads": "ab"}, "heads in the header is no list of integers"),
+        ({"heads": "ab"}, "heads in the header is not a list of integers"),
     ],
 )
 def test_a_header_that_is_none(change: dict[str, Any], message: str) -> None:

@@ -144,23 +144,23 @@ def _decode(fields: dict[str, Any], plain: bytes) -> Any:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"tiles": None}, "tiles in the header is no JSON object"),
-        ({"tiles": {}}, "tiles in the header is no list of integers"),
+        ({"tiles": None}, "tiles in the header is not a JSON object"),
+        ({"tiles": {}}, "tiles in the header is not a list of integers"),
         ({"tiles": {"side": 1, "kept": 7, "of": 2, "heads": [0]}}, "where there are 2"),
         ({"tiles": {"side": 1, "kept": 7, "of": 2, "heads": [1, 0]}}, "where there are 2"),
         ({"tiles": {"side": 1, "kept": 7, "of": 2, "heads": [0, 2]}}, "of 2, where"),
         ({"tiles": {"side": 0, "kept": 7, "of": 2, "heads": [0, 1]}}, "tiles of 0 cells"),
         ({"tiles": {"side": 1, "kept": 8, "of": 2, "heads": [0, 1]}}, "8 weights of 7 keys"),
-        ({"tiles": {"side": 2, "kept": 7, "of": 2, "heads": [0, 1]}}, "tiles of other than"),
+        ({"tiles": {"side": 2, "kept": 7, "of": 2, "heads": [0, 1]}}, "the tiles do not have"),
         ({"shape": [2, 65535, 65535]}, "more than 67108864"),
         ({"shape": [2, 6, 65536]}, "up to 65535"),
         ({"shape": [0, 6, 7]}, "up to 65535"),
         ({"queries": ["a"]}, "6 query labels"),
         ({"keys": [1] * 7}, "7 key labels"),
         ({"gold": [9] * 6}, "the last key"),
-        ({"kind": "picture"}, "of kind 'picture'"),
-        ({"picture": {}}, "a picture or an axis in tiles"),
-        ({"module": 5}, "module in the header is no text"),
+        ({"kind": "picture"}, "the header says kind 'picture'"),
+        ({"picture": {}}, "a record in tiles cannot have a picture or an axis"),
+        ({"module": 5}, "module in the header is not text"),
         ({"heads": [1]}, "2 heads with the numbers"),
     ],
 )
@@ -172,7 +172,7 @@ def test_a_header_that_does_not_fit(change: dict[str, Any], message: str) -> Non
 
 def test_a_body_that_would_fill_the_memory_is_not_unpacked() -> None:
     fields, plain = _parts()
-    with pytest.raises(ValueError, match=f"tiles of other than {len(plain)} bytes"):
+    with pytest.raises(ValueError, match=f"the tiles do not have {len(plain)} bytes"):
         _decode(fields, plain + bytes(10**8))
     for body in (b"", b"abc", zlib.compress(plain)[:-5], zlib.compress(plain) + b"more"):
         with pytest.raises(ValueError, match="tiles"):

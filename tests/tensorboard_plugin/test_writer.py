@@ -78,16 +78,16 @@ def test_a_picture_and_an_axis(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("weights", "options", "message"),
     [
-        (torch.ones(3, 2), {}, "weights are"),
-        (torch.ones(1, 1, 3, 2), {}, "weights are"),
-        (torch.ones(1, 3, 2, dtype=torch.complex64), {}, "weights is no array of numbers: complex64"),
-        ([[[1, 2], [3]]], {}, "weights is no array"),
-        ("abc", {}, "weights is no array"),
+        (torch.ones(3, 2), {}, "weights must have"),
+        (torch.ones(1, 1, 3, 2), {}, "weights must have"),
+        (torch.ones(1, 3, 2, dtype=torch.complex64), {}, "weights is not an array of numbers: complex64"),
+        ([[[1, 2], [3]]], {}, "weights is not an array"),
+        ("abc", {}, "weights is not an array"),
         (WEIGHTS, {"mask": torch.ones(2, 3, 2)}, "mask .* does not fit"),
         (WEIGHTS, {"gold": [0, 1]}, "gold"),
-        (WEIGHTS, {"gold": ["a", "b", "c"]}, "gold is no array"),
+        (WEIGHTS, {"gold": ["a", "b", "c"]}, "gold is not an array"),
         (WEIGHTS, {"picture": (torch.zeros(3, 3), 1)}, "picture"),
-        (WEIGHTS, {"x": ([0], [1])}, "x is"),
+        (WEIGHTS, {"x": ([0], [1])}, "x must be"),
     ],
 )
 def test_what_does_not_fit_is_one_line(

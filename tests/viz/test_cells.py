@@ -108,11 +108,11 @@ def test_summary_leaves_out_what_is_masked() -> None:
 
 
 def test_shapes_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"weights are \[queries, keys\], not of shape \(3,\)"):
+    with pytest.raises(ValueError, match=r"weights must have the shape \[queries, keys\], not \(3,\)"):
         Heatmap(np.zeros(3))
     with pytest.raises(ValueError, match="could not be broadcast"):
         Heatmap(np.zeros((2, 3)), mask=np.ones((2, 4), bool))
-    with pytest.raises(ValueError, match=r"gold has shape \(3,\), the map 2 queries"):
+    with pytest.raises(ValueError, match=r"gold has shape \(3,\), but the map has 2 queries"):
         Heatmap(np.zeros((2, 3)), gold=np.zeros(3, int))
     with pytest.raises(ValueError, match="gold key 3 in a map of 3 keys"):
         Heatmap(np.zeros((2, 3)), gold=np.array([0, 3]))

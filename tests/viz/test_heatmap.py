@@ -243,5 +243,5 @@ def test_what_cannot_be_drawn_is_refused() -> None:
     with pytest.raises(ValueError, match="no heatmaps"):
         draw_heatmaps([])
     for maximum in (0.0, -1.0, float("nan")):
-        with pytest.raises(ValueError, match="is positive"):
+        with pytest.raises(ValueError, match="must be positive"):
             draw_heatmaps([random_map(1, 1)], maximum=maximum)

@@ -104,8 +104,8 @@ def test_weights_that_are_not_numbers_are_seen() -> None:
 @pytest.mark.parametrize(
     ("ink", "weights", "gold", "expected"),
     [
-        (np.zeros((4, 7)), EVEN, None, "not of whole cells of 2"),
-        (np.zeros((0, 8)), EVEN, None, "not of whole cells of 2"),
+        (np.zeros((4, 7)), EVEN, None, "not consist of whole cells of 2"),
+        (np.zeros((0, 8)), EVEN, None, "not consist of whole cells of 2"),
         (INK, EVEN[:, :7], None, "do not fit 2 x 4 cells"),
         (INK, EVEN, np.array([8]), "gold .* does not fit"),
         (INK, EVEN, np.array([0, 0]), "gold .* does not fit"),

@@ -38,12 +38,14 @@ def observe_batch(
         (call_module if forward is None else forward)(module, batch)
     if not weights:
         raise LabError(
-            "AttentionMaps: no attention of the module ran on the batch; forward=lambda module, batch: ... "
-            "says how the module is called"
+            "AttentionMaps: no attention in the module ran on the batch; to call the module differently, "
+            "pass forward=lambda module, batch: ..."
         )
     number = min(examples, *(len(one) for one in weights.values()))
     if labels is not None and len(labels) < number:
-        raise LabError(f"AttentionMaps: labels for {len(labels)} examples, and {number} in the batch")
+        raise LabError(
+            f"AttentionMaps: there are labels for {len(labels)} examples, but {number} examples in the batch"
+        )
     return [_observation(weights, example, labels) for example in range(number)]
 
 

@@ -80,7 +80,7 @@ class Restoring(pl.Callback):
         if not trainer.strategy.restore_checkpoint_after_setup:
             if len(states) != len(trainer.optimizers):
                 raise ValueError(
-                    f"it has {len(states)} optimisers, and training has {len(trainer.optimizers)}"
+                    f"it has {len(states)} optimisers, but training has {len(trainer.optimizers)}"
                 )
             pairs = zip(trainer.optimizers, states, strict=True)
             checkpoint["optimizer_states"] = [optimizer_state(*pair) for pair in pairs]
@@ -113,7 +113,7 @@ def _callback_states(trainer: pl.Trainer, states: Mapping[str, Any]) -> dict[str
                 kept[key] = found
             elif trainer.is_global_zero:
                 sys.stderr.write(
-                    "Resume: the best checkpoint so far is not in the run's folder: a new one counts\n"
+                    "Resume: the best checkpoint is not in the run's folder; a new best one will be chosen\n"
                 )
         elif isinstance(callback, EarlyStopping) or type(callback).__module__.startswith("attention_lab."):
             kept[key] = matching(callback.state_dict(), states[key], key)

@@ -116,7 +116,7 @@ def check_combination(config: DictConfig) -> None:
     if config.stage == "fit" and needs != kind:
         fitting = ", ".join(_choices_with("data", "kind", needs))
         model, data = _chosen("model"), _chosen("data")
-        raise LabError(f"{model} needs {needs} data, and {data} is {kind} data: choose data={fitting}")
+        raise LabError(f"{model} needs {needs} data, but {data} is {kind} data: choose data={fitting}")
     _check_mechanism(config)
 
 
@@ -139,10 +139,10 @@ def check_labels(config: DictConfig) -> None:
     for tag in tags or ():
         if not re.fullmatch(_TAG, str(tag)):
             raise LabError(
-                f"tags: {str(tag)[:80]!r} is no tag: give at most 64 letters, digits, spaces and _./:-"
+                f"tags: {str(tag)[:80]!r} is not a tag: use at most 64 letters, digits, spaces and _./:-"
             )
     if notes is not None and not isinstance(notes, str | int | float):
-        raise LabError("notes must be a text, as in 'notes=\"with the old tokenizer\"'")
+        raise LabError("notes must be text, as in 'notes=\"with the old tokenizer\"'")
 
 
 def check_theorem(config: DictConfig) -> None:
@@ -179,7 +179,7 @@ def warning_of_few_cores(config: DictConfig) -> str:
     if not on_cpu or not isinstance(devices, int) or devices <= cores:
         return ""
     return (
-        f"trainer.devices={devices} starts {devices} processes, and this machine has {cores} "
+        f"trainer.devices={devices} starts {devices} processes, but this machine has {cores} "
         f"{'core' if cores == 1 else 'cores'} for them: trainer.devices={cores} is faster"
     )
 

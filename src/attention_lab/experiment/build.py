@@ -114,7 +114,7 @@ def rebuild(recipe: Config, config: Config) -> Task:
         later = {name: value for name, value in known.items() if name not in recipe["sizes"]}
         sizes = replace(sizes, **later)  # fields that older versions did not save
         if any(value is not None and vars(sizes)[name] != value for name, value in known.items()):
-            raise LabError("the checkpoint's recipe cannot be read: its sizes are not those of its symbols")
+            raise LabError("the checkpoint's recipe cannot be read: its sizes do not match its symbols")
         return make_task(config, sizes, codec, trainable=False)
     except (*BAD_VALUE_ERRORS, MemoryError, InstantiationException) as error:
         cause = error.__cause__ if isinstance(error, InstantiationException) and error.__cause__ else error
@@ -163,7 +163,7 @@ def check_devices(options: Mapping[str, Any]) -> None:
     """
     if not torch.cuda.is_available():
         if "fsdp" in str(options.get("strategy")):
-            raise LabError("trainer=fsdp needs GPUs, and this machine has none: choose trainer=ddp")
+            raise LabError("trainer=fsdp needs GPUs, but this machine has none: choose trainer=ddp")
         return
     devices, there = options.get("devices"), torch.cuda.device_count()
     if options.get("accelerator", "auto") not in ("auto", "gpu", "cuda"):
@@ -174,7 +174,7 @@ def check_devices(options: Mapping[str, Any]) -> None:
     if isinstance(needed, int) and needed > there:
         gpus = f"{there} GPU{'s' * (there != 1)}"
         raise LabError(
-            f"trainer.devices={devices} needs {needed} GPUs, and this machine has {gpus}: choose "
+            f"trainer.devices={devices} needs {needed} GPUs, but this machine has {gpus}: choose "
             f"trainer.devices={there}, or trainer.accelerator=cpu to use its cores"
         )
 
@@ -211,7 +211,9 @@ def _is_useful(callback: pl.Callback, options: Config, logged: bool) -> bool:
         LabError: early stopping is requested without a metric to watch.
     """
     if isinstance(callback, EarlyStopping) and callback.monitor is None:
-        raise LabError("callbacks=early_stopping needs a metric: add monitor.metric=validation/mse, say")
+        raise LabError(
+            "callbacks=early_stopping needs a metric: for example, add monitor.metric=validation/mse"
+        )
     if isinstance(callback, LearningRateMonitor):
         return logged
     return bool(options.get("enable_progress_bar", True)) or not isinstance(callback, ProgressBar)

@@ -136,7 +136,7 @@ def _ensemble(paths: Sequence[Path], tasks: Sequence[Task]) -> Task:
         if _symbols(task.codec) != _symbols(first.codec):
             raise LabError(
                 f"ckpt_path: {paths[place]} and {path} have different vocabularies: "
-                "only models of the same symbols can be combined"
+                "only models with the same symbols can be combined"
             )
         writers.append(task)
     assert isinstance(first, Transduction)
@@ -178,8 +178,8 @@ def check_same_model(path: Path | None, kept: Config, new: Config) -> None:
     for part in parts:
         if not same[part]:
             raise LabError(
-                f"ckpt_path={path}: the checkpoint has another {part}; "
-                "to continue, give the options it was made with"
+                f"ckpt_path={path}: the checkpoint has a different {part}; "
+                "to continue from it, give the options it was trained with"
             )
 
 

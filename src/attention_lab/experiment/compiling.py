@@ -73,7 +73,7 @@ def large_modules(model: nn.Module) -> list[nn.Module]:
     """
     if isinstance(model, Seq2Seq | ImageToSequence):
         raise LabError(
-            "compile=true is for models of a few large steps, and a recurrent decoder has many small ones: "
+            "compile=true helps models with a few large steps, but a recurrent decoder has many small ones: "
             "leave it out, or choose model=transformer"
         )
     return [one for one in model.modules() if isinstance(one, Encoder | TransformerDecoder)] or [model]

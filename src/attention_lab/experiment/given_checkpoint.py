@@ -36,7 +36,7 @@ def _with_overrides(kept: Config, plain: Config) -> Config:
         elif part == "data" and plain["data"]["_target_"] != kept["data"]["_target_"]:
             given, needed = plain["data"]["kind"], kept["data"]["kind"]
             if given != needed:
-                raise LabError(f"data={override.value()} is {given} data, and the checkpoint needs {needed}")
+                raise LabError(f"data={override.value()} is {given} data, but the checkpoint needs {needed}")
             merged.data = plain["data"]
         elif override.key_or_group == "model" and plain["model"]["_target_"] == kept["model"]["_target_"]:
             continue  # the same model may be given, to make the options of its task known

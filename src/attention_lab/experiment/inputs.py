@@ -55,8 +55,9 @@ class Places(NamedTuple):
         one = len(empty) == 1
         where = f" in {self.source}" if self.source else ""
         return (
-            f"{len(empty):,} of {total:,} {self.unit}s{where} {'is' if one else 'are'} empty, "
-            f"first {self.unit} {empty[0]:,}: {'its output is' if one else 'their outputs are'} empty too"
+            f"{len(empty):,} of {total:,} {self.unit}s{where} {'is' if one else 'are'} empty "
+            f"({'' if one else 'first: '}{self.unit} {empty[0]:,}), "
+            f"and so {'is its output' if one else 'are their outputs'}"
         )
 
 
@@ -102,7 +103,7 @@ def _read_file(path: str) -> str:
     except LabError as error:
         if Path(path).exists():
             raise
-        raise LabError(f"{error}; a single input is written 'inputs=[{path}]'") from None
+        raise LabError(f"{error}; to predict for a single input, write 'inputs=[{path}]'") from None
 
 
 def _read_stream(name: str, stream: re.Match[str]) -> str:

@@ -67,4 +67,4 @@ def _memory(config: Mapping[str, Any], text: str) -> str:
     size = config["data"].get("batch_size")
     device = "GPU" if "CUDA" in text else "machine"
     lower = "choose a smaller model, or" if size is None else f"lower data.batch_size (now {size}), or"
-    return f"the {device} is out of memory: {lower} use a machine with more"
+    return f"the {device} is out of memory: {lower} use a machine with more memory"

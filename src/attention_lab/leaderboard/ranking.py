@@ -143,7 +143,7 @@ def _compare_with_best(
     pairs = [(setting.by_seed(metric)[seed], best.by_seed(metric)[seed]) for seed in seeds]
     for pair in pairs:
         if len({outcomes[id(job)].sources for jobs in pair for job in jobs if id(job) in outcomes}) > 1:
-            return Ranked(setting, "open", why="tested on other examples than the best")
+            return Ranked(setting, "open", why="tested on different examples than the best")
     resampled = None
     if all(id(job) in drawn for pair in pairs for jobs in pair for job in jobs):
         resampled = np.mean([_rates(jobs, drawn) - _rates(its, drawn) for jobs, its in pairs], axis=0)
@@ -222,7 +222,7 @@ def _statements(block: Block) -> list[str]:
         if row.shared is not None:
             parts.append(
                 f"{block.describe(row)} compared over {row.shared.named}, which both have: "
-                f"{number(row.shared.mean)}, the best {number(row.shared.best)}"
+                f"{number(row.shared.mean)}, against {number(row.shared.best)} for the best"
             )
     if any(row.versus is not None and row.versus.n == 1 for row in (*tied, *worse)):
         parts.append("with one seed, this holds only for these trained models")

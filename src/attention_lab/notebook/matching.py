@@ -53,7 +53,7 @@ def as_labels(given: Any, name: str) -> Side | None:
         given = given.tolist()
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise ValueError(
-            f"{name} are labels, a list of texts such as ['a', 'cat'], not {type(given).__name__}"
+            f"{name} must be labels, a list of texts such as ['a', 'cat'], not {type(given).__name__}"
         )
     return [label if label is None or isinstance(label, str) else str(label) for label in given]
 
@@ -96,7 +96,7 @@ def _side(module: str, side: str, size: int, candidates: Sequence[Side | None], 
     if not given or not strict:
         return [str(number) for number in range(1, size + 1)]
     counts = " and ".join(str(len(labels)) for labels in given)
-    raise ValueError(f"{module or 'the attention'} has {size} {side}, and there are {counts} labels")
+    raise ValueError(f"{module or 'the attention'} has {size} {side}, but there are {counts} labels")
 
 
 def for_module(given: Any, module: str) -> Any:

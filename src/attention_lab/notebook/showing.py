@@ -112,7 +112,9 @@ def _examples(queries: Any, keys: Any) -> list[Labels]:
         for side, nested in zip((queries, keys), several, strict=True)
     ]
     if len(sides[0]) != len(sides[1]):
-        raise ValueError(f"queries are labels of {len(sides[0])} examples, keys of {len(sides[1])}")
+        raise ValueError(
+            f"there are labels of queries for {len(sides[0])} examples, but of keys for {len(sides[1])}"
+        )
     named = (
         [as_labels(one, name) for one in side] for side, name in zip(sides, ("queries", "keys"), strict=True)
     )
@@ -145,14 +147,14 @@ def records_of(
     missing = [name for name in names or () if name not in weights]
     if missing:
         known = ", ".join(map(repr, weights)) or "none"
-        raise ValueError(f"there is no attention {missing[0]!r} among {known}")
+        raise ValueError(f"there is no attention {missing[0]!r}; choose from {known}")
     records: dict[str, AttentionRecord] = {}
     for module in weights if names is None else names:
         values = _four(weights[module], f"weights of {module}" if module else "weights")
         given = _mask(weights, module, mask)
         attended = None if given is None else broadcast(array(given, np.bool_, "mask"), values.shape)
         if 1 < len(examples) != len(values):
-            raise ValueError(f"labels of {len(examples)} examples, and weights of {len(values)}")
+            raise ValueError(f"there are labels for {len(examples)} examples, but weights for {len(values)}")
         for number in range(len(values)):
             labels = examples[number] if len(examples) > 1 else examples[0]
             part = _Part(values[number], None if attended is None else attended[number], module, numbers)
@@ -183,7 +185,7 @@ def _four(given: Any, name: str) -> npt.NDArray[np.float32]:
     """The weights with four dimensions: examples, heads, queries and keys."""
     values = array(given, np.float32, name)
     if values.ndim not in (2, 3, 4) or 0 in values.shape:
-        raise ValueError(f"{name} are [Q, K], [H, Q, K] or [B, H, Q, K], not of shape {values.shape}")
+        raise ValueError(f"{name} must have the shape [Q, K], [H, Q, K] or [B, H, Q, K], not {values.shape}")
     return values[(None,) * (4 - values.ndim)]
 
 

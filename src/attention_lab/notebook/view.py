@@ -93,7 +93,7 @@ class View:
             case ".svg":
                 content = self.svg()
             case _:
-                raise ValueError(f"{path}: the name ends in .html, .png or .svg")
+                raise ValueError(f"{path}: the name must end in .html, .png or .svg")
         write_atomically(path, content)
         return path
 
@@ -148,7 +148,7 @@ class View:
         )
         if size > LARGEST:
             raise ValueError(
-                f"{size >> 20} MiB of weights, more than the {LARGEST >> 20} MiB of a page: "
+                f"the weights take {size >> 20} MiB, more than the {LARGEST >> 20} MiB that a page can hold: "
                 "choose some with names=[...] and heads=[...]"
             )
         elements, places = pack(encoded)

@@ -45,7 +45,7 @@ def one_checkpoint(given: Paths | None) -> Path | None:
         return None
     paths = find_checkpoints(given)
     if len(paths) > 1:
-        raise LabError(f"stage=fit continues from one checkpoint, and ckpt_path names {len(paths)}")
+        raise LabError(f"stage=fit continues from one checkpoint, but ckpt_path names {len(paths)}")
     return paths[0]
 
 
@@ -74,7 +74,8 @@ def _best(folder: Path) -> Path:
     others = sorted(path.name for path in (folder / CHECKPOINTS).glob("*.ckpt"))
     if others:
         raise LabError(
-            f"ckpt_path={folder}: this run has no {BEST}: choose {folder}/{CHECKPOINTS}/{others[0]}, say"
+            f"ckpt_path={folder}: this run has no {BEST}: choose another checkpoint, such as "
+            f"{folder}/{CHECKPOINTS}/{others[0]}"
         )
     raise LabError(
         f"ckpt_path={folder} has no {CHECKPOINTS}/{BEST}: give the folder of a trained run, or a checkpoint"

@@ -20,11 +20,11 @@ def array(value: Any, dtype: Any, name: str) -> npt.NDArray[Any]:
     try:
         found = np.asarray(value)
         if found.dtype.kind in "cOSUmM":
-            raise ValueError(f"{found.dtype} is no real number")
+            raise ValueError(f"{found.dtype} is not a real number")
         with np.errstate(over="ignore", invalid="ignore"):
             return found.astype(dtype, copy=False)
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{name} is no array of numbers: {error}") from None
+        raise ValueError(f"{name} is not an array of numbers: {error}") from None
 
 
 def broadcast(mask: npt.NDArray[np.bool_], shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:

@@ -60,7 +60,9 @@ def decode(header: bytes, body: bytes) -> AttentionRecord | TiledRecord:
         case 2:
             return decode_tiles(fields, body)
         case other:
-            raise ValueError(f"version {parts.short(other)} of the record, this reads {VERSION} and {TILED}")
+            raise ValueError(
+                f"the record has version {parts.short(other)}, but this program reads {VERSION} and {TILED}"
+            )
     shape = parts.integers(fields, "shape")
     if len(shape) != 3 or min(shape) < 1 or 2 * math.prod(shape) != len(body):
         raise ValueError(f"shape {parts.short(shape)} does not fit {len(body)} bytes of weights")

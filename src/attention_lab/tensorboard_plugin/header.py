@@ -53,7 +53,7 @@ def write_header(
     header |= {"not_finite": found.lost} if found.lost else {}
     encoded = json.dumps(header, separators=(",", ":"), allow_nan=False).encode("ascii")
     if len(encoded) > LARGEST_HEADER:
-        raise ValueError(f"labels and texts of {len(encoded)} bytes, more than {LARGEST_HEADER}")
+        raise ValueError(f"labels and texts take {len(encoded)} bytes, more than {LARGEST_HEADER}")
     return encoded
 
 
@@ -70,13 +70,13 @@ def read_header(header: bytes) -> dict[str, Any]:
         ValueError: it is too large, or not a JSON object.
     """
     if len(header) > LARGEST_HEADER:
-        raise ValueError(f"a header of {len(header)} bytes, more than {LARGEST_HEADER}")
+        raise ValueError(f"the header has {len(header)} bytes, more than {LARGEST_HEADER}")
     try:
         fields = json.loads(header, parse_constant=no_number)
     except RecursionError:
         raise ValueError("the header is nested too deeply") from None
     if not isinstance(fields, dict):
-        raise ValueError("the header is no JSON object")
+        raise ValueError("the header is not a JSON object")
     for name in ("maximum", "minimum", "not_finite"):
         number(fields.get(name, 0.0), name)
     return fields
@@ -85,12 +85,14 @@ def read_header(header: bytes) -> dict[str, Any]:
 def check_kind(fields: Mapping[str, Any], kind: str) -> None:
     """Raise ValueError if the header's kind differs from the kind of its contents."""
     if fields.get("kind") != kind:
-        raise ValueError(f"a record of kind {short(fields.get('kind'))} with what makes a {kind}")
+        raise ValueError(
+            f"the header says kind {short(fields.get('kind'))}, but the record is of kind {kind}"
+        )
 
 
 def no_number(text: str) -> float:
     """Raise ValueError for NaN and infinities, which JSON does not have."""
-    raise ValueError(f"{text} in the header is no JSON")
+    raise ValueError(f"{text} in the header is not JSON")
 
 
 def short(value: object) -> str:
@@ -101,7 +103,7 @@ def short(value: object) -> str:
 def number(value: object, name: str) -> float:
     """Check and return a finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 2**63:
-        raise ValueError(f"{name} in the header is not of finite numbers")
+        raise ValueError(f"{name} in the header is not a finite number")
     return value
 
 
@@ -109,7 +111,7 @@ def integers(fields: Mapping[str, Any], name: str) -> list[int]:
     """Check and return a field that is a list of integers."""
     value = fields.get(name)
     if not isinstance(value, list) or not all(type(one) is int and abs(one) < 2**31 for one in value):
-        raise ValueError(f"{name} in the header is no list of integers")
+        raise ValueError(f"{name} in the header is not a list of integers")
     return value
 
 
@@ -122,7 +124,7 @@ def text(fields: Mapping[str, Any], name: str) -> str:
     """Check and return a field that is text."""
     value = fields.get(name)
     if not isinstance(value, str):
-        raise ValueError(f"{name} in the header is no text")
+        raise ValueError(f"{name} in the header is not text")
     return value
 
 
@@ -130,7 +132,7 @@ def texts(fields: Mapping[str, Any], name: str) -> list[str]:
     """Check and return a field that is a list; its items are not checked."""
     value = fields.get(name)
     if not isinstance(value, list):  # the record checks the items
-        raise ValueError(f"{name} in the header is no list of texts")
+        raise ValueError(f"{name} in the header is not a list of texts")
     return value
 
 
@@ -139,7 +141,7 @@ def gold(value: object) -> npt.NDArray[np.int64] | None:
     if value is None:
         return None
     if not isinstance(value, list):
-        raise ValueError("gold in the header is no list of keys")
+        raise ValueError("gold in the header is not a list of keys")
     rows = value if any(isinstance(row, list) for row in value) else [value]
     checked = [integers({"gold": row}, "gold") for row in rows]
     return np.array(checked if rows is value else checked[0], np.int64)
@@ -150,7 +152,7 @@ def picture(value: object) -> Ink | None:
     if value is None:
         return None
     if not isinstance(value, dict):
-        raise ValueError("picture in the header is no JSON object")
+        raise ValueError("picture in the header is not a JSON object")
     height, width, cell = integers(
         {"picture": [value.get(key) for key in ("height", "width", "cell")]}, "picture"
     )

@@ -25,6 +25,6 @@ class Loader(base_plugin.TBLoader):  # type: ignore[misc]
         try:
             from attention_lab.tensorboard_plugin.plugin import AttentionPlugin
         except (ImportError, AttributeError) as error:
-            _logger.warning("There is no Attention tab: %s", error)
+            _logger.warning("The Attention tab is not available: %s", error)
             return None
         return AttentionPlugin(context)

@@ -164,10 +164,10 @@ class AttentionPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
             ) as pool:  # the fast data loader takes 40 ms to answer, whatever the size
                 header, body = pool.map(lambda key: self._provider.read_blob(context, blob_key=key), keys)
             if not isinstance(header, bytes) or not isinstance(body, bytes):
-                raise ValueError("its parts are no bytes")
+                raise ValueError("its parts are not bytes")
             decode(header, body)
         except _UNREADABLE as error:
-            raise RequestError(400, f"this is no record of attention: {error}") from None
+            raise RequestError(400, f"this is not an attention record: {error}") from None
         return header, body
 
 
@@ -178,7 +178,7 @@ def _app(answer: Callable[[Request], Response]) -> Any:
     def app(request: Request) -> Response:
         try:
             if request.method not in ("GET", "HEAD"):
-                raise RequestError(405, f"{request.method} is not answered, GET is")
+                raise RequestError(405, f"{request.method} is not supported, use GET")
             return answer(request)
         except RequestError as refused:
             return _respond(request, {"error": str(refused)}, "application/json", code=refused.code)
@@ -207,7 +207,7 @@ def _step(request: Request) -> int:
     try:
         return int(text)
     except ValueError:
-        raise RequestError(400, f"step={text[:40]!r} is no whole number") from None
+        raise RequestError(400, f"step={text[:40]!r} is not a whole number") from None
 
 
 def _script(request: Request) -> Response:

@@ -57,7 +57,7 @@ class AttentionRecord:
 
     def __post_init__(self) -> None:
         if self.weights.ndim != 3 or 0 in self.weights.shape:
-            raise ValueError(f"weights are [heads, queries, keys], not of shape {self.weights.shape}")
+            raise ValueError(f"weights must have the shape [heads, queries, keys], not {self.weights.shape}")
         _, rows, columns = self.weights.shape
         for name, labels, size in (("query", self.queries, rows), ("key", self.keys, columns)):
             if len(labels) != size or not all(isinstance(label, str) for label in labels):
@@ -73,7 +73,9 @@ class AttentionRecord:
         if self.x is not None:
             shapes = tuple(part.shape for part in self.x)
             if shapes != ((rows,), (columns,)) or not all(np.isfinite(part).all() for part in self.x):
-                raise ValueError(f"x is {rows} query and {columns} key positions, all finite, not {shapes}")
+                raise ValueError(
+                    f"x must be {rows} query and {columns} key positions, all finite, not {shapes}"
+                )
 
     @property
     def kind(self) -> Kind:
@@ -91,14 +93,16 @@ class AttentionRecord:
 def check_gold(gold: npt.NDArray[np.int64], rows: int, columns: int) -> None:
     """Raise ValueError if gold does not have one entry per row, or has a key beyond the columns."""
     if gold.ndim not in (1, 2) or len(gold) != rows:
-        raise ValueError(f"gold is [Q] or [Q, G] of {rows} queries, not of shape {gold.shape}")
+        raise ValueError(f"gold must have the shape [Q] or [Q, G] for {rows} queries, not {gold.shape}")
     if (gold >= columns).any() or (gold < -1).any():
-        raise ValueError(f"gold is from -1 (none) to {columns - 1}, the last key")
+        raise ValueError(f"gold must be from -1 (none) to {columns - 1}, the last key")
 
 
 def _check_picture(picture: Ink, cells: int) -> None:
     shape, side = picture.pixels.shape, picture.cell
     if side < 1 or len(shape) != 2 or any(size % side for size in shape):
-        raise ValueError(f"a picture {shape} is not of whole cells of {side} pixels")
+        raise ValueError(f"a picture {shape} does not consist of whole cells of {side} pixels")
     if (shape[0] // side) * (shape[1] // side) != cells:
-        raise ValueError(f"a picture {shape} of cells of {side} pixels has not the {cells} cells of the keys")
+        raise ValueError(
+            f"a picture {shape} with cells of {side} pixels does not have {cells} cells, one for each key"
+        )

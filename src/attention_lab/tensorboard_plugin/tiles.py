@@ -105,7 +105,7 @@ def decode_tiles(fields: Mapping[str, Any], body: bytes) -> TiledRecord:
     count, rows, columns = _shape(fields)
     tiles = fields.get("tiles")
     if not isinstance(tiles, dict):
-        raise ValueError("tiles in the header is no JSON object")
+        raise ValueError("tiles in the header is not a JSON object")
     side, kept, of = parts.integers({"tiles": [tiles.get(name) for name in ("side", "kept", "of")]}, "tiles")
     numbers = parts.integers(tiles, "heads")
     if len(numbers) != count or numbers != sorted(set(numbers)) or not 0 <= numbers[0] <= numbers[-1] < of:
@@ -128,7 +128,7 @@ def decode_tiles(fields: Mapping[str, Any], body: bytes) -> TiledRecord:
     if named is not None and (len(named) != count or min(named) < 0):
         raise ValueError(f"{count} heads with the numbers {parts.short(named)}")
     if fields.get("picture") is not None or fields.get("x") is not None:
-        raise ValueError("a picture or an axis in tiles")
+        raise ValueError("a record in tiles cannot have a picture or an axis")
     parts.check_kind(fields, "sequence")
     return TiledRecord(
         heads=dict(zip(numbers, heads, strict=True)),
@@ -156,7 +156,7 @@ def _inflated(body: bytes, size: int) -> bytes:
     except zlib.error as error:
         raise ValueError(f"the tiles cannot be unpacked: {error}") from None
     if len(plain) != size or not unpacker.eof or unpacker.unused_data:
-        raise ValueError(f"tiles of other than {size} bytes")
+        raise ValueError(f"the tiles do not have {size} bytes")
     return plain
 
 
@@ -179,8 +179,8 @@ def _unpacked(plain: bytes, rows: int, columns: int, side: int, kept: int) -> He
     keys = head.keys.astype(np.int64)
     rising = (np.diff(keys, axis=1) > 0) | (keys[:, 1:] == NONE)
     if not rising.all() or (keys[keys != NONE] >= columns).any():
-        raise ValueError("keys of weights that are not in order")
+        raise ValueError("the keys of the largest weights are not in order")
     first, last = head.spans.astype(np.int64).T
     if (first > last).any() or (last > columns).any() or not np.isfinite(head.measures).all():
-        raise ValueError("queries with measures or keys that cannot be")
+        raise ValueError("queries have impossible measures or keys")
     return head

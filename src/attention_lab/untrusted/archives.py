@@ -75,7 +75,7 @@ def check_archive(path: Path) -> int:
         size = os.fstat(file.fileno()).st_size
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         if size > memory:
-            raise LabError(f"it has {size >> 30} GiB, and this machine has {memory >> 30} GiB of memory")
+            raise LabError(f"it has {size >> 30} GiB, but this machine has {memory >> 30} GiB of memory")
         _check_ends(file.seek(0, os.SEEK_END), file.fileno())
         with zipfile.ZipFile(file) as archive:
             return _check_parts(archive, size)

@@ -51,7 +51,7 @@ def check_run(found: Any, folder: Path, name: str, allow: Sequence[str] = ()) ->
         raise LabError(f"{name} is not the configuration of a training run")
     if found.get("stage") != "fit":
         stage = str(found.get("stage"))[:40]
-        raise LabError(f"{name} is of stage={stage}, which cannot be resumed: run its command again")
+        raise LabError(f"{name} has stage={stage}, which cannot be resumed: run its command again")
     if isinstance(found.get("callbacks"), dict) and "pruning" in found["callbacks"]:
         raise LabError(f"{name} belongs to a trial of a search: run the command of the search again")
     found = with_moved_classes(found)

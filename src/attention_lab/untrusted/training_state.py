@@ -176,13 +176,13 @@ def optimizer_state(optimizer: torch.optim.Optimizer, state: Any) -> dict[str, A
         raise ValueError("the optimiser's state is missing or invalid")
     groups = state.get("param_groups")
     if not isinstance(groups, list) or len(groups) != len(now["param_groups"]):
-        raise ValueError("the optimiser has other groups of parameters")
+        raise ValueError("the optimiser has different groups of parameters")
     new_groups = [_group_state(*pair) for pair in zip(now["param_groups"], groups, strict=True)]
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     kept = {}
     for index, values in state["state"].items():
         if not is_count(index) or index >= len(parameters) or not isinstance(values, Mapping):
-            raise ValueError("the optimiser has other parameters")
+            raise ValueError("the optimiser has different parameters")
         if type(optimizer).__module__.startswith("torch.optim.") and not isinstance(
             optimizer, torch.optim.LBFGS
         ):
@@ -194,7 +194,7 @@ def optimizer_state(optimizer: torch.optim.Optimizer, state: Any) -> dict[str, A
 
 def _group_state(now: Mapping[str, Any], before: Any) -> dict[str, Any]:
     if not isinstance(before, Mapping) or before.get("params") != now["params"]:
-        raise ValueError("the optimiser has other parameters")
+        raise ValueError("the optimiser has different parameters")
     rates = {key: (as_floats(now[key]), before[key]) for key in RATES if key in now and key in before}
     return {**now} | {key: matching(*pair, f"the optimiser's {key}") for key, pair in rates.items()}
 
@@ -259,7 +259,7 @@ def metric_states(states: Any, defaults: Mapping[str, Any], name: str) -> dict[s
         ValueError: they do not match.
     """
     if not isinstance(states, Mapping) or not states.keys() <= {*defaults, "_update_count"}:
-        raise ValueError(f"{name} has other states")
+        raise ValueError(f"{name} has different states")
     for key, value in states.items():
         now = defaults.get(key)
         if key == "_update_count":

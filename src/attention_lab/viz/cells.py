@@ -46,15 +46,15 @@ class Heatmap:
 
     def __post_init__(self) -> None:
         if self.weights.ndim != 2:
-            raise ValueError(f"weights are [queries, keys], not of shape {self.weights.shape}")
+            raise ValueError(f"weights must have the shape [queries, keys], not {self.weights.shape}")
         if self.mask is not None:
             np.broadcast_to(self.mask, self.weights.shape)
         if self.gold is not None:
             queries, keys = self.weights.shape
             if self.gold.shape != (queries,):
-                raise ValueError(f"gold has shape {self.gold.shape}, the map {queries} queries")
+                raise ValueError(f"gold has shape {self.gold.shape}, but the map has {queries} queries")
             if (self.gold >= keys).any():
-                raise ValueError(f"gold key {self.gold.max()} in a map of {keys} keys")
+                raise ValueError(f"there is no gold key {self.gold.max()} in a map of {keys} keys")
 
     @property
     def attended(self) -> Flags:

@@ -50,7 +50,7 @@ def draw_heatmaps(
     if not maps:
         raise ValueError("no heatmaps to draw")
     if not maximum > 0:
-        raise ValueError(f"the largest weight of a scale is positive, not {maximum}")
+        raise ValueError(f"the largest weight of a scale must be positive, not {maximum}")
     drawn = maps[: measure.MOST_ACROSS**2]
     if left_out := len(maps) - len(drawn):
         title = f"{title}   (first {len(drawn)} maps, {left_out} left out)".strip()
@@ -108,7 +108,7 @@ def _panel(
 
 def summary(heatmap: Heatmap, layout: Layout) -> str:
     """The text beside the title of a map."""
-    pooled = " · largest of {} x {} a cell".format(*layout.block) if max(layout.block) > 1 else ""
+    pooled = " · largest of {} x {} per cell".format(*layout.block) if max(layout.block) > 1 else ""
     return heatmap.summary() + pooled
 
 

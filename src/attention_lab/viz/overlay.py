@@ -53,7 +53,9 @@ class Overlay:
 
     def __post_init__(self) -> None:
         if self.ink.ndim != 2 or any(size == 0 or size % self.cell for size in self.ink.shape):
-            raise ValueError(f"a picture {self.ink.shape} is not of whole cells of {self.cell} pixels")
+            raise ValueError(
+                f"a picture {self.ink.shape} does not consist of whole cells of {self.cell} pixels"
+            )
         rows, columns = self.grid
         if self.weights.ndim != 2 or self.weights.shape[1] != rows * columns:
             raise ValueError(f"weights {self.weights.shape} do not fit {rows} x {columns} cells")
@@ -107,7 +109,7 @@ def draw_overlays(
         ValueError: `maximum` is not positive.
     """
     if not maximum > 0:
-        raise ValueError(f"the largest weight of a scale is positive, not {maximum}")
+        raise ValueError(f"the largest weight of a scale must be positive, not {maximum}")
     plan = arrange_overlays(overlay, title, subtitle)
     canvas = Canvas(plan.right + LEGEND, plan.full_height)
     draw_heading(canvas, plan.title, subtitle)

@@ -60,7 +60,7 @@ class WandbTracker(WandbLogger, RunTracker):
                 settings={"console": "off", "quiet": True, "silent": offline},
             )
         except ModuleNotFoundError:
-            raise LabError("logger=wandb needs packages of its own: pip install -e '.[loggers]'") from None
+            raise LabError("logger=wandb needs additional packages: pip install -e '.[loggers]'") from None
         self._wandb_init.pop("anonymous", None)  # wandb no longer accepts it
         self.folder = Path(folder)
 

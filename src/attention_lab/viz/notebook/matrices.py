@@ -27,7 +27,9 @@ def as_panels(matrices: Any) -> tuple[list[Matrix], int | None]:
             rows = [[_matrix(one) for one in row] for row in matrices]
             found, across = [one for row in rows for one in row], max(map(len, rows), default=0)
             if len(found) != len(rows) * across:
-                raise ValueError(f"rows of {[len(row) for row in rows]} matrices: give as many in each")
+                raise ValueError(
+                    f"rows of {[len(row) for row in rows]} matrices: give the same number in each"
+                )
         case depth:
             raise ValueError(
                 f"matrices of {depth} dimensions; give [rows, columns, Q, K], [N, Q, K] or [Q, K]"
@@ -51,7 +53,7 @@ def _matrix(values: Any) -> Matrix:
             values = getattr(values, method)()
     matrix = np.asarray(values, dtype=np.float64)
     if matrix.ndim != 2 or matrix.size == 0:
-        raise ValueError(f"a matrix of shape {matrix.shape}; give [Q, K], neither of them 0")
+        raise ValueError(f"a matrix of shape {matrix.shape}; give [Q, K] with at least one query and key")
     return matrix
 
 

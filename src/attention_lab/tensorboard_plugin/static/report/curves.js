@@ -81,7 +81,7 @@ export function curves(runs, headlines) {
     {},
     ...firsts.slice(0, KEYS).map(({ name, hue }) => make(`span.run-${hue % 6}`, { textContent: visible(name, 100) })),
     ...(firsts.length > KEYS ? [make("b", { textContent: `and ${firsts.length - KEYS} more` })] : []),
-    ...(firsts.length < runs.length ? [make("b", { textContent: "thin: further seeds" })] : []),
+    ...(firsts.length < runs.length ? [make("b", { textContent: "thin lines: further seeds" })] : []),
     ...(dashed ? [make("b", { textContent: "┄ training" })] : []),
   );
   return [...(runs.length > 1 && (main.size || folded.length) ? [key] : []), ...(main.size ? [drawn(main, byName)] : []), ...folded];

@@ -57,7 +57,7 @@ export function samples(page, source, theme) {
     );
   });
   const left = page.runs.length - MOST_RUNS;
-  const more = left > 0 ? ` Of ${MOST_RUNS} runs, one of each setting first; those of all are under Attention.` : "";
+  const more = left > 0 ? ` Only ${MOST_RUNS} runs are shown, one of each setting first; all runs are under Attention.` : "";
   const shown = [...modules].map((module) => visible(module, 60)).join(" and ");
   const about = `Attention of ${shown}, at the last step: a row for each query, a column for each key.${more}`;
   return cards.length ? [make("p.quiet", { textContent: about }), make(page.runs.length > 1 ? "div.samples.compared" : "div.samples", {}, ...cards)] : [];
@@ -79,7 +79,7 @@ function oneRun(page, source, theme, { run, example, module, number, name, hue }
   const right = sample && sample[2] && sample[1] === sample[2];
   const maps = make("a.maps", {
     href: `#${toLink({ ...initial(), run: run.name, example, module })}`,
-    title: `show ${visible(module, 60)} of this example below`,
+    title: `show ${visible(module, 60)} for this example below`,
     onclick: () => document.querySelector(".viewer")?.scrollIntoView({ behavior: "smooth" }),
   });
   source.record(run.name, tag, page.tags[run.name][tag].steps.at(-1)).then((found) => {
@@ -143,7 +143,7 @@ function errorsOf({ confusions, worst }) {
   const rest = worst.slice(SHOWN);
   const summary = make("summary", { textContent: `${rest.length} more` });
   const most = [
-    make("h4", { textContent: "Worst outputs, by edits for each symbol" }),
+    make("h4", { textContent: "Worst outputs, by edits per symbol" }),
     plainTable(columns, worst.slice(0, SHOWN), true, ""),
     ...(rest.length ? [make("details", {}, summary, plainTable(columns, rest, true, ""))] : []),
   ];

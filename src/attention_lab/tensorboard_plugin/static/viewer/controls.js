@@ -59,7 +59,7 @@ export class Controls {
       type: "search",
       placeholder: "find a token  /",
       "aria-label": "find a token",
-      title: "Enter: the next query that says so; Shift + Enter: the next key",
+      title: "Enter: next matching query; Shift + Enter: next matching key",
       oninput: () => actions.seek(this.search.value, 0, false),
       onkeydown: (event) => {
         if (event.key === "Enter") actions.seek(this.search.value, 1, event.shiftKey);
@@ -73,7 +73,7 @@ export class Controls {
       { role: "group", "aria-label": "zoom" },
       button("−", "zoom out (-)", actions.zoomOut, "out"),
       button("+", "zoom in (+)", actions.zoomIn, "in"),
-      button("all", "all of it (0)", actions.zoomAll, "all"),
+      button("all", "show everything (0)", actions.zoomAll, "all"),
       this.shown,
     );
     this.long = make(
@@ -149,7 +149,7 @@ export class Controls {
     this.scale.update(
       [
         ["linear", "linear", "colours in proportion to weights"],
-        ["root", "√", "square root: sets weights near 0 apart"],
+        ["root", "√", "square root: makes small weights easier to tell apart"],
       ],
       state.scale,
     );
@@ -198,8 +198,8 @@ export class Controls {
     this.shown.textContent = part ? `queries ${side(rows)} · keys ${side(columns)}` : "all queries and keys";
     this.tile.update(
       [
-        ["largest", "largest", "where a cell stands for several weights, the largest of them"],
-        ["mean", "mean", "where a cell stands for several weights, their mean"],
+        ["largest", "largest", "if a cell stands for several weights, the largest of them"],
+        ["mean", "mean", "if a cell stands for several weights, their mean"],
       ],
       tile,
     );

@@ -5,26 +5,26 @@ import { make } from "./dom.js";
 /** Keys, a description of what they do, and the names of the actions. */
 const KEYS = [
   [["ArrowLeft"], "step back", "stepBack"],
-  [["ArrowRight"], "step on", "stepOn"],
+  [["ArrowRight"], "step forward", "stepOn"],
   [[" "], "play, stop", "play"],
   [["ArrowUp"], "query above", "queryUp"],
   [["ArrowDown"], "query below", "queryDown"],
   [["Shift+ArrowLeft"], "key to the left", "keyLeft"],
   [["Shift+ArrowRight"], "key to the right", "keyRight"],
-  [["[", "]"], "head before, head after", ["headBack", "headOn"]],
-  [["{", "}"], "module before, module after", ["moduleBack", "moduleOn"]],
-  [["e", "E"], "next example, example before", ["exampleOn", "exampleBack"]],
+  [["[", "]"], "previous head, next head", ["headBack", "headOn"]],
+  [["{", "}"], "previous module, next module", ["moduleBack", "moduleOn"]],
+  [["e", "E"], "next example, previous example", ["exampleOn", "exampleBack"]],
   [["v"], "next view: map, lines, …", "view"],
-  [["c"], "of two runs: both, A, B, difference", "side"],
+  [["c"], "two runs: both, A, B, difference", "side"],
   [["s"], "scale: linear, square root", "scale"],
   [["m"], "scale: up to 1, up to the largest weight", "range"],
-  [["+", "-", "0"], "zoom in, out, to all", ["zoomIn", "zoomOut", "zoomAll"]],
+  [["+", "-", "0"], "zoom in, zoom out, show everything", ["zoomIn", "zoomOut", "zoomAll"]],
   [["t"], "several weights in a cell: largest, mean", "tile"],
   [["/"], "find a token", "find"],
   [["o"], "heads by layer, by entropy", "order"],
   [["p", "g"], "save as PNG, as SVG", ["png", "svg"]],
   [["l"], "copy a link to this view", "link"],
-  [["Escape"], "let go of the chosen cell", "clear"],
+  [["Escape"], "release the chosen cell", "clear"],
   [["?"], "this help", "help"],
 ];
 const SIGNS = {
@@ -74,10 +74,10 @@ export function helpDialog() {
   );
   const dialog = make("dialog.al-help", { "aria-label": "help" });
   const about = [
-    "Each small map is a head; press it to see it large. Rows are queries, columns are keys, and the colours are the same in all maps, steps and runs.",
-    "Hatched cells are masked. Outlined cells are the right ones, where they are known. Press a cell to keep it chosen; the text below shows the weights of its query.",
-    "A long input is drawn with several weights in a cell. Turn the wheel over the map, or double-click, to zoom in as far as single weights; drag to move.",
-    "Entropy is in nats: 0 where one key has all the weight, ln K where K keys have the same.",
+    "Each small map is a head; press it to enlarge it. Rows are queries, columns are keys, and the colours are the same in all maps, steps and runs.",
+    "Hatched cells are masked. Outlined cells are the correct ones, if they are known. Press a cell to keep it chosen; the text below shows the weights of its query.",
+    "A long input is drawn with several weights in a cell. Scroll over the map or double-click to zoom in, down to single weights; drag to move.",
+    "Entropy is in nats: 0 if one key has all the weight, ln K if K keys share it equally.",
   ];
   dialog.append(
     make("h2", { textContent: "Reading attention" }),

@@ -119,7 +119,7 @@ function captionOf({ panels, mean }, { record, head, difference, title, step }, 
   const facts = [`${difference ? "largest change" : "max"} ${short(largest)}`];
   if (!difference && panels.length > 1) facts.unshift(`step ${step.toLocaleString("en")}`);
   if (!difference) facts.push(`entropy ${entropy.toFixed(2)}`);
-  if (grid.down > 1 || grid.across > 1) facts.push(`${mean ? "mean" : "largest"} of ${grid.down} × ${grid.across} a cell`);
+  if (grid.down > 1 || grid.across > 1) facts.push(`${mean ? "mean" : "largest"} of ${grid.down} × ${grid.across} per cell`);
   return { title, facts: facts.join(" · ") };
 }
 

@@ -20,7 +20,7 @@ function inkOf(record) {
     const { height, width, cell, ink } = record.header.picture;
     const bytes = Uint8Array.from(atob(ink), (character) => character.charCodeAt(0));
     if (bytes.length !== height * width || height % cell || width % cell)
-      throw new Error("a picture that is not of whole cells");
+      throw new Error("a picture that does not consist of whole cells");
     inks.set(record, { height, width, cell, bytes, rows: height / cell, columns: width / cell });
   }
   return inks.get(record);

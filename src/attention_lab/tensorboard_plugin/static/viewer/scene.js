@@ -18,13 +18,13 @@ function comparison(a, b) {
 function partial(a, b, { queries, keys, difference }) {
   const shapes = [a, b].map(({ record }) => record.header.shape.slice(1).join(" × "));
   const apart =
-    shapes[0] === shapes[1] ? "A and B have other labels" : `A is ${shapes[0]} and B is ${shapes[1]}`;
+    shapes[0] === shapes[1] ? "A and B have different labels" : `A is ${shapes[0]} and B is ${shapes[1]}`;
   if (!difference) return `${apart}: no difference can be taken, so both are shown, on one scale`;
   const same = [
     ...(queries < Math.max(a.record.queries, b.record.queries) ? [`${queries} queries`] : []),
     ...(keys < Math.max(a.record.keys, b.record.keys) ? [`${keys} keys`] : []),
   ];
-  return `${apart}: B − A is of the first ${same.join(" and ")}, which are the same in both`;
+  return `${apart}: B − A covers the first ${same.join(" and ")}, which are the same in both`;
 }
 
 /** The views that a record can be shown in, the best first. */
@@ -102,7 +102,7 @@ export function buildScene(loaded, state, page) {
   if (state.other && side !== "a" && !b.record) problems.push(`run B: ${b.problem || "not logged"}`);
   if (a.record && b.record && ["all", "difference"].includes(side)) {
     if (!pair.whole) problems.push(partial(a, b, pair));
-    else if (!subtracted && side === "difference") problems.push("B − A is shown as a map: here are both");
+    else if (!subtracted && side === "difference") problems.push("B − A can only be shown as a map, so both runs are shown");
     if (subtracted) {
       const part = pair.whole ? "" : ` · first ${pair.queries} × ${pair.keys}`;
       add("B − A", a, pair.difference, { difference: true, title: `B − A · head ${a.record.headNumber(head)}${part}` });

@@ -103,7 +103,7 @@ class Viewer {
     try {
       this.catalogue = new Catalogue((await this.source.tags()).runs);
     } catch (error) {
-      this.#tell(`What was logged cannot be read: ${error.message}`);
+      this.#tell(`The log cannot be read: ${error.message}`);
       return;
     }
     await this.change({});
@@ -114,7 +114,7 @@ class Viewer {
     this.state = settle({ ...this.state, ...parts }, this.catalogue);
     if (!this.state.run) {
       this.#tell(
-        "No attention has been logged here yet. Training writes it by itself; elsewhere, attention_lab.tensorboard_plugin.add_attention does.",
+        "No attention has been logged here yet. Training logs it by itself; in other programs, call attention_lab.tensorboard_plugin.add_attention.",
       );
       return;
     }
