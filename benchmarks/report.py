@@ -32,12 +32,12 @@ class Table:
 INTRODUCTION = """\
 # Benchmarks
 
-Made by `python -m benchmarks`, which replaces the sections of the topics that it is asked for. The ways of
-a table take turns (A, B, C, A, B, C) and the medians are given; they share one process, or have processes
-of their own where a table gives *CPU time*. *Times faster* is against the first row, with the quartiles of
-the rounds; *extra memory* is the peak of one piece of work beyond what was in use before it; *error* is the
-largest max|a - b| / max|b| of its results, gradients too, against the same in float64. Under each table
-stands what the machine could do at that moment: compare the times of two machines, or days, only beside it.
+Written by `python -m benchmarks`, which replaces the sections of the topics that it runs. The ways in a table
+take turns (A, B, C, A, B, C), and the medians are given. They share one process, or have separate processes
+if the table gives *CPU time*. *Times faster* is relative to the first row, with the quartiles of the rounds.
+*Extra memory* is the peak of one piece of work beyond what was in use before it. *Error* is the largest
+max|a - b| / max|b| of its results, including gradients, against the same in float64. The line below a table
+says what the machine could do at that moment: times from two machines or days are comparable only with it.
 """
 
 

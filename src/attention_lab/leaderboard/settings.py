@@ -97,7 +97,7 @@ def varied_options(jobs: Sequence[Job]) -> list[str]:
 
 
 def format_value(value: Any) -> str:
-    """A value as it is written on the command line."""
+    """A value as written on the command line."""
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -27,7 +27,7 @@ class AttentionRecord:
     """The weights of one attention module on one example, with everything needed to read them.
 
     Args:
-        weights: `[H, Q, K]` float, from 0 to 1; NaN and infinite values are marked, not shown as 0.
+        weights: `[H, Q, K]` float, from 0 to 1; NaN and infinite values are not confused with 0.
         queries: label of each of the Q rows.
         keys: label of each of the K columns.
         module: the name of the attention module in the model.

@@ -113,7 +113,7 @@ def _encode_rows(
 
 
 def _spans(mask: npt.NDArray[np.bool_] | None, shape: tuple[int, int]) -> Codes:
-    """[Q, 2] the first attended key of each query, and the one after the last, as if all between were too."""
+    """[Q, 2] the first attended key of each query, and the one after the last; all between them count."""
     rows, columns = shape
     if mask is None:
         return np.tile(np.array([0, columns], np.uint16), (rows, 1))

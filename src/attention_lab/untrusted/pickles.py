@@ -165,7 +165,7 @@ def _expect(value: Any, *kinds: _Built) -> None:
 
 
 def _tensor(storage: Any, offset: Any, size: Any, stride: Any, *_: Any) -> _Built:
-    """A view of a storage, which must lie within it and have no more elements than it."""
+    """A view of a storage, which must lie within it and not have more elements."""
     size = _counts(size)
     steps = _counts(stride)
     count, last = 1, _counts((offset,))[0]
