@@ -37,7 +37,7 @@ def section(name: str, count: int) -> Section:
 def test_every_setting_has_its_mean_interval_seeds_and_verdict() -> None:
     (panel,), note = board_panels([section("a section", 3)])
     assert panel.title == "a section · data=a|b"
-    assert panel.x_label == "mse (less is better)"
+    assert panel.x_label == "mse (lower is better)"
     first, *others = panel.rows
     assert first.value == pytest.approx(0.2) and first.points == pytest.approx([0.1, 0.2, 0.3])
     assert first.interval[0] < 0.2 < first.interval[1]

@@ -48,7 +48,7 @@ def board_panels(sections: Sequence[Section]) -> tuple[list[Dots], str]:
 
 def _panel(section: Section, block: Block, rows: Sequence[Dot]) -> Dots:
     where = [section.name, *(f"{key}={format_value(value)}" for key, value in block.options.items())]
-    axis = f"{metric_name(block.metric)} ({'more' if block.largest else 'less'} is better)"
+    axis = f"{metric_name(block.metric)} ({'higher' if block.largest else 'lower'} is better)"
     return Dots(
         rows,
         " · ".join(filter(None, where)),
