@@ -178,7 +178,7 @@ def check_same_model(path: Path | None, kept: Config, new: Config) -> None:
     for part in parts:
         if not same[part]:
             raise LabError(
-                f"ckpt_path={path}: the checkpoint has a different {part}; "
+                f"ckpt_path={path}: the checkpoint differs in its {part}; "
                 "to continue from it, give the options it was trained with"
             )
 
