@@ -106,6 +106,7 @@ def test_what_is_printed_moves_no_cursor_and_hides_nothing(hidden: str) -> None:
 
 def test_what_is_printed_keeps_spaces_and_is_cut() -> None:
     assert printable("汉\u3000字 é") == "汉\u3000字 é"
+    assert printable("walk\tV;PST") == "walk V;PST"
     assert printable("abcdef", 4) == "abc…"
 
 

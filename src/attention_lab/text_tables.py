@@ -24,8 +24,9 @@ _QUOTES = "\"'`"
 
 
 def printable(text: str, most: int = 300) -> str:
-    """A text on one line, without characters that would move the cursor or hide something."""
-    shown = "".join(one if _is_visible(one) else "\N{REPLACEMENT CHARACTER}" for one in text)
+    """A text on one line: a space for each tab, no characters that move the cursor or hide others."""
+    spaced = text.replace("\t", " ")
+    shown = "".join(one if _is_visible(one) else "\N{REPLACEMENT CHARACTER}" for one in spaced)
     return shown if len(shown) <= most else shown[: most - 1] + "…"
 
 

@@ -195,7 +195,7 @@ def test_every_example_is_written_down_with_its_edits(command) -> None:
     text = (done.folder / "errors.md").read_text()
     assert f"{sum(map(bool, edits))} of 12 outputs are wrong" in text
     assert f"differ from their references by {sum(edits)} edits" in text
-    assert "Commonest errors" in done.out
+    assert "Most common errors" in done.out
     ranked = sorted(range(12), key=lambda row: (-edits[row] / lengths[row], row))
     worst = sorted(path.name.split("_")[:2] for path in (done.folder / "attention" / "worst").iterdir())
     assert worst == [[f"{n:02d}", rows[row]["source"]] for n, row in enumerate(ranked[:3], start=1)]

@@ -34,7 +34,7 @@ def test_a_transduction_leaves_its_predictions_its_errors_and_heatmaps(pictures:
     rows = [line.split("\t") for line in lines]
     assert rows[0] == ["source", "output", "reference", "edits"]
     assert [row[0] for row in rows[1:]] == task._source_texts(split[torch.arange(4)])
-    assert [table.title for table in tables] == [*["Samples"] * bool(pictures), "Commonest errors"]
+    assert [table.title for table in tables] == [*["Samples"] * bool(pictures), "Most common errors"]
     assert f"{len(rows) - 1} outputs are wrong. They differ" in (tmp_path / "errors.md").read_text()
     drawn = [len(list((tmp_path / "attention" / part).glob("*.png"))) for part in ("", "worst")]
     assert drawn == [3 * pictures, 3 * pictures]  # encoder, self and cross attention

@@ -101,7 +101,7 @@ def test_the_report_of_a_run_tells_what_matters_first(browser: Browser, tmp_path
     heading = Heading("logs/run", "2026-01-31 12:00", "python train.py scoring=dot")
     text = _open(browser, tmp_path / "report.html", make_page(heading, _runs(["dot"])), 2)
     assert text.startswith("logs/run\n\n2026-01-31 12:00\n\npython train.py scoring=dot\n")
-    assert [text.count(word) for word in ("Commonest", "A → B", "2 more", "decoder, at")] == [1] * 4
+    assert [text.count(word) for word in ("Most common", "A → B", "2 more", "decoder, at")] == [1] * 4
     assert "Comparison" not in text and "hit rate" not in text  # the latter is folded
     assert browser.run(f"{CHARTS}.map((one) => one.querySelectorAll('path').length)") == [2, 1, 2, 2]
     titles = browser.run(f"{CHARTS}.map((one) => one.querySelector('figcaption span').textContent)")
@@ -124,7 +124,7 @@ def test_the_report_of_a_sweep_begins_with_its_verdict(browser: Browser, tmp_pat
     head = browser.run("[...document.querySelectorAll('.runs thead th')].map((one) => one.innerText)")
     assert head == ["run", "scoring", "error rate"]
     # errors are folded, with the commonest of each run told
-    assert "Commonest" not in text and text.count("most often A → B, 6 times") == 2
+    assert "Most common" not in text and text.count("most often A → B, 6 times") == 2
     assert browser.run(f"{CHARTS}.map((one) => one.querySelectorAll('path').length)") == [4, 2, 4, 4]
     _check_widths(browser)
     _resize(browser, 390)

@@ -18,6 +18,7 @@ from attention_lab.viz.fonts import BUILT_IN, font_for, label_mask, visible
         ("oʊ</s>日本é", "oʊ</s>日本é"),
         (" ", "␣"),
         ("a b", "a b"),
+        ("walk\tV;PST", "walk V;PST"),
         ("a\0b\n", "a\ufffdb\ufffd"),
         ("\u202etxt", "\ufffdtxt"),
         ("\ud800", "\ufffd"),

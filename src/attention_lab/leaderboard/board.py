@@ -34,7 +34,7 @@ NAME = "leaderboard"
 def leaderboard(config: DictConfig) -> None:
     """Compare all runs in and below `run`: a folder, a pattern, or a list of them.
 
-    The files go into that folder, or into this job's own folder if several are given or `hydra.run.dir` is set.
+    The files go into that folder, or into this job's own if several are given or `hydra.run.dir` is set.
 
     Raises:
         LabError: `run` is not a folder, or it contains no runs.

@@ -172,7 +172,11 @@ def _text(
 ) -> str:
     """A text element, without the control characters that XML does not allow."""
     turned = f' transform="rotate({turn} {x:.6g} {y:.6g})"' if turn else ""
-    shown = escape("".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text[:200]))
+    shown = escape(
+        "".join(
+            one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text[:200].replace("\t", " ")
+        )
+    )
     return (
         f'<text x="{x:.6g}" y="{y:.6g}" font-size="{size}" font-weight="{weight}" text-anchor="{anchor}" '
         f'fill="{_hex(INK)}"{turned}>{shown}</text>\n'

@@ -77,7 +77,7 @@ def write_error_analysis(
     worst = sorted(wrong, key=lambda row: (-wrong[row].rate, row))
     shown = [_texts(codec, wrong[row]) for row in worst[:WORST]]
     write_atomically(folder / "errors.md", _markdown(judged, found, rows, shown, unseen))
-    return ErrorAnalysis(ConsoleTable("Commonest errors", COLUMNS, rows[:CONSOLE], right=(1,)), worst)
+    return ErrorAnalysis(ConsoleTable("Most common errors", COLUMNS, rows[:CONSOLE], right=(1,)), worst)
 
 
 def _write_table(path: Path, rows: Iterable[Sequence[str]]) -> None:
@@ -138,7 +138,7 @@ def _markdown(
     if unseen:
         parts.append(f"{markdown_text(unseen, LONGEST)}.")
     if rows:
-        parts += ["## The commonest", _table(COLUMNS, rows[:LISTED])]
+        parts += ["## The most common", _table(COLUMNS, rows[:LISTED])]
         if len(rows) > LISTED:
             parts.append(f"And {len(rows) - LISTED:,} more.")
         parts += [

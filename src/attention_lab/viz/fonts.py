@@ -70,7 +70,8 @@ def shorten(text: str, size: int, limit: int) -> str:
 
 
 def visible(text: str) -> str:
-    """Replace invisible characters: controls, format characters, lone surrogates, and labels of spaces."""
+    """Replace invisible characters: tabs, controls, format characters, surrogates, and labels of spaces."""
+    text = text.replace("\t", " ")
     if text and text.isspace() and text.isprintable():
         return "␣" * len(text)
     return "".join(map(_visible_character, text))

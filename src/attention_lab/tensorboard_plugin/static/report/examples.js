@@ -135,7 +135,7 @@ export function errors(runs) {
 function errorsOf({ confusions, worst }) {
   const common = confusions.length
     ? [
-        make("h4", { textContent: "Commonest" }),
+        make("h4", { textContent: "Most common" }),
         plainTable(["expected → written", "times", "example"], confusions.slice(0, SHOWN), true, ""),
       ]
     : [];

@@ -4,7 +4,7 @@ const LONGEST = 300; // characters that are considered; no label is wider than a
 const PLAIN = /^[ -~]*$/; // most labels, which are shown unchanged
 
 /**
- * A label on one line. Control characters are replaced by visible symbols. Characters that reverse the direction
+ * A label on one line. A tab becomes a space, and other control characters become visible symbols. Characters that reverse the direction
  * of text are left out, since they would affect the text beside the label.
  * @param {*} label
  * @param {number} [longest] characters kept
@@ -18,6 +18,7 @@ export function visible(label, longest = LONGEST) {
   const cut = text.length > points.join("").length;
   const shown = points.map((character) => {
     const code = character.codePointAt(0);
+    if (code === 0x09) return " ";
     if (code < 0x20) return String.fromCodePoint(0x2400 + code);
     if (code === 0x7f) return "␡";
     if (code >= 0x80 && code < 0xa0) return "�";
