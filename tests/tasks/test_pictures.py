@@ -51,6 +51,9 @@ def _drawn(observation: Observation) -> list[tuple[str, Image.Image]]:
         ("encoder.layers.11.attention.attention", "encoder layer 12"),
         ("decoder.attention", "decoder"),
         ("attention", "attention"),
+        ("bert.encoder.layer.0.attention.self", "bert encoder layer 1 self"),
+        ("transformer.h.2.attn", "transformer layer 3 attn"),
+        ("graph.h.attention", "graph h"),
     ],
 )
 def test_places_have_readable_names(module: str, place: str) -> None:

@@ -1,6 +1,7 @@
 """A short description of a series, written with its first event, so that no record must be read for it."""
 
 import json
+import re
 from typing import Any
 
 from attention_lab.tensorboard_plugin.record import AttentionRecord
@@ -50,5 +51,7 @@ def read_description(content: bytes) -> dict[str, Any]:
 
 def readable(module: str) -> str:
     """A readable name for an attention's place: `encoder.layers.0.attention` becomes `encoder layer 1`."""
-    parts = [part for part in module.split(".") if part not in ("attention", "layers")]
+    # The list that a layer is in says no more than its number.
+    named = re.sub(r"(?<![^.])(layer|layers|block|blocks|h)\.(?=\d+(\.|$))", "", module)
+    parts = [part for part in named.split(".") if part not in ("attention", "layers")]
     return " ".join(f"layer {int(part) + 1}" if part.isdigit() else part for part in parts) or "attention"
