@@ -26,7 +26,7 @@ from attention_lab.inference.pretrained import PACKAGED, WEIGHTS
 from attention_lab.inference.trained_model import BATCH, TrainedModel
 from attention_lab.runs.checkpoint_paths import run_of
 from attention_lab.tasks import Transduction
-from attention_lab.tasks.scored_examples import ScoredExample, error_rate_intervals, score_examples
+from attention_lab.tasks.errors.scored_examples import ScoredExample, error_rate_intervals, score_examples
 from attention_lab.tasks.sequence_writing import SequencePredictor
 from attention_lab.untrusted.plain_files import read_yaml
 from attention_lab.writing import write_atomically

@@ -12,7 +12,7 @@ from attention_lab.data.regression import CSVRegression, Sine
 from attention_lab.models import KernelRegression, Transformer
 from attention_lab.sizes import EOS, PAD, UNK
 from attention_lab.tasks import Regression, Transduction
-from attention_lab.tasks.scored_examples import score_examples
+from attention_lab.tasks.errors.scored_examples import score_examples
 from attention_lab.viz import Format
 
 SMALL = {"d_model": 8, "heads": 2, "layers": 1, "decoder_layers": 1, "feedforward": 8}

@@ -102,3 +102,8 @@ def test_several_answers_count_one_by_one() -> None:
     assert torch.allclose(task.training_step(gold, 0), -smooth.mean())
     task.test_step(gold, 0)
     assert task.accuracy["test"].compute() == 0.75  # type: ignore[operator]
+    logged: dict[str, float] = {}
+    task.log_dict = lambda values, **_: logged.update(values)  # type: ignore[method-assign,assignment]
+    task.on_test_epoch_end()
+    assert [(one.text, one.wrong) for one in task.judged] == [("abcab", 1), ("abc", 0)]
+    assert logged["test/accuracy_low"] <= 0.75 <= logged["test/accuracy_high"]

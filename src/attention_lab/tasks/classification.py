@@ -1,6 +1,7 @@
 """Classification of sequences, and the base class of all classification tasks."""
 
 from abc import abstractmethod
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,10 +12,18 @@ from torchmetrics.classification import MulticlassAccuracy
 from attention_lab.attention import recording
 from attention_lab.data.reading.batches import ClassificationBatch
 from attention_lab.data.reading.codecs import ClassificationCodec
+from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.node_codec import NodeCodec
 from attention_lab.models import SequenceClassifier
+from attention_lab.tasks.errors.error_analysis import by_row
+from attention_lab.tasks.errors.label_errors import ClassifiedExample, accuracy_interval, write_label_errors
+from attention_lab.tasks.errors.scored_examples import gather_examples
 from attention_lab.tasks.observation import Observation, Sides, make_observation
 from attention_lab.tasks.task import Part, Task, check_label_smoothing
+from attention_lab.text_tables import ConsoleTable
+
+LONGEST = 200
+"""Tokens of an example in the tables of a test."""
 
 
 class LabelPrediction(Task):
@@ -45,9 +54,16 @@ class LabelPrediction(Task):
             {part: MulticlassAccuracy(len(codec.labels), average="micro") for part in ("validation", "test")}
         )
 
+        self.judged: list[ClassifiedExample] = []
+        self._batches: list[list[ClassifiedExample]] = []
+
     @abstractmethod
     def logits(self, batch: Any) -> Tensor:
         """The logits [B, C] of each example, or [B, A, C] of its last positions."""
+
+    @abstractmethod
+    def source_texts(self, batch: Any) -> list[str]:
+        """The text of each example [B], empty if it has none."""
 
     def training_step(self, batch: Any, batch_idx: int) -> Tensor:
         """Cross entropy of the labels."""
@@ -61,15 +77,33 @@ class LabelPrediction(Task):
 
     def test_step(self, batch: Any, batch_idx: int) -> None:
         """Loss and accuracy."""
-        self._evaluate(batch, "test")
+        classes = self._evaluate(batch, "test").argmax(-1).view(len(batch.labels), -1).tolist()
+        rows = zip(
+            self.source_texts(batch), classes, batch.labels.view(len(classes), -1).tolist(), strict=True
+        )
+        self._batches.append([ClassifiedExample(*fields) for fields in rows])
 
-    def _evaluate(self, batch: Any, part: Part) -> None:
+    def on_test_epoch_end(self) -> None:
+        """Log the interval of the accuracy."""
+        self.judged, self._batches = gather_examples(self._batches), []
+        ends = accuracy_interval(self.judged)
+        self.log_dict({f"test/{name}": value for name, value in ends.items()}, sync_dist=True)
+
+    def write_artifacts(self, folder: Path, data: DataModule, pictures: int) -> list[ConsoleTable]:
+        """Write heatmaps, `predictions.tsv`, `confusions.tsv` and `errors.md`."""
+        tables = super().write_artifacts(folder, data, pictures)
+        commonest = write_label_errors(by_row(self.judged, data.parts.test), self.codec.decode, folder)
+        return [*tables, commonest] if commonest.rows else tables
+
+    def _evaluate(self, batch: Any, part: Part) -> Tensor:
+        """Log loss and accuracy; returns the logits."""
         logits = self.logits(batch)
         loss = _cross_entropy(logits, batch.labels)
         metric = self.accuracy[part]
         metric.update(logits.flatten(0, -2), batch.labels.flatten())  # type: ignore[operator]
         self.log(f"{part}/loss", loss, batch_size=len(batch.labels), sync_dist=True)
         self.log(f"{part}/accuracy", metric, prog_bar=part == "validation")  # type: ignore[arg-type]
+        return logits
 
     @torch.no_grad()
     def answer(self, batch: Any) -> list[str]:
@@ -94,6 +128,13 @@ class Classification(LabelPrediction):
         """See `LabelPrediction`."""
         logits: Tensor = self.model(batch.inputs, batch.lengths)
         return logits
+
+    def source_texts(self, batch: ClassificationBatch) -> list[str]:
+        """The text, or the first `LONGEST` tokens of one without; empty for vectors."""
+        if batch.texts or self.codec.tokenizer is None:
+            return list(batch.texts) or [""] * len(batch.labels)
+        rows = zip(batch.inputs.cpu(), batch.lengths.clamp(max=LONGEST).tolist(), strict=True)
+        return [" ".join(self.codec.token_labels(ids, length)) for ids, length in rows]
 
     @torch.no_grad()
     def observe(self, batch: ClassificationBatch) -> list[Observation]:

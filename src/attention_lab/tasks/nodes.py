@@ -30,6 +30,10 @@ class NodeClassification(LabelPrediction):
         logits: Tensor = self.model(batch.features, batch.edges)[batch.nodes]
         return logits
 
+    def source_texts(self, batch: NodeBatch) -> list[str]:
+        """The names of the nodes."""
+        return [self.codec.names[node] for node in batch.nodes.tolist()]
+
     @torch.no_grad()
     def observe(self, batch: NodeBatch) -> list[Observation]:
         """The graph as one example: which node attends to which, and the labels of the nodes in the batch."""

@@ -19,13 +19,8 @@ from attention_lab.models.decoding.rescoring import check_has_tagger
 from attention_lab.models.ensemble import Ensemble, Writer, aligning, alignments
 from attention_lab.models.seq2seq import EncoderDecoder
 from attention_lab.sizes import PAD
-from attention_lab.tasks.error_analysis import write_error_analysis
-from attention_lab.tasks.losses.guidance import guidance_loss
-from attention_lab.tasks.losses.latent import enumerated_loss, monte_carlo_loss
-from attention_lab.tasks.losses.r_drop import divergence, duplicate
-from attention_lab.tasks.losses.weights import check_weights
-from attention_lab.tasks.pictures import save_pictures
-from attention_lab.tasks.scored_examples import (
+from attention_lab.tasks.errors.error_analysis import write_error_analysis
+from attention_lab.tasks.errors.scored_examples import (
     ScoredExample,
     decoded_texts,
     error_rate_intervals,
@@ -33,6 +28,11 @@ from attention_lab.tasks.scored_examples import (
     score_examples,
     told_apart,
 )
+from attention_lab.tasks.losses.guidance import guidance_loss
+from attention_lab.tasks.losses.latent import enumerated_loss, monte_carlo_loss
+from attention_lab.tasks.losses.r_drop import divergence, duplicate
+from attention_lab.tasks.losses.weights import check_weights
+from attention_lab.tasks.pictures import save_pictures
 from attention_lab.tasks.sequence_writing import SequenceWriting, check_beams, check_rescoring
 from attention_lab.tasks.task import Part, Task, check_label_smoothing
 from attention_lab.text_tables import ConsoleTable

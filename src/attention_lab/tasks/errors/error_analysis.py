@@ -3,14 +3,14 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.data.reading.splits import Split
 from attention_lab.data.reading.vocabulary import Vocabulary
 from attention_lab.metrics import Confusion, confusions
-from attention_lab.tasks.scored_examples import ScoredExample, with_unseen
+from attention_lab.tasks.errors.scored_examples import ScoredExample, with_unseen
 from attention_lab.text_tables import ESCAPES, ConsoleTable, markdown_table, markdown_text
 from attention_lab.writing import write_atomically
 
@@ -20,6 +20,9 @@ COLUMNS = ("expected → written", "times", "example: output (reference)")
 CONFUSIONS = ("expected and written", "times", "example")
 """The columns of `confusions.tsv`."""
 
+PREDICTIONS = ("source", "output", "reference", "edits")
+"""The columns of `predictions.tsv`."""
+
 CONSOLE, LISTED, WORST = 10, 100, 20
 """The most confusions on the console, the most in `errors.md`, and the most examples listed there."""
 LONGEST = 3000
@@ -27,6 +30,7 @@ LONGEST = 3000
 NOT_IN_TRAINING = " (not in training)"
 """Marks a symbol that the model can only copy, if at all."""
 Row = tuple[str, str, str]
+T = TypeVar("T")
 
 
 Codec = TransductionCodec | ImageCodec
@@ -56,9 +60,8 @@ def write_error_analysis(
         folder: the run's folder.
         unseen: a line about symbols of this part that never occur in training; empty if there are none.
     """
-    judged = _by_row(examples, split)
-    table = [("source", "output", "reference", "edits"), *(_texts(codec, one) for one in judged.values())]
-    _write_table(folder / "predictions.tsv", table)
+    judged = by_row(examples, split)
+    write_table(folder / "predictions.tsv", [PREDICTIONS, *(_texts(codec, one) for one in judged.values())])
 
     wrong = {row: one for row, one in judged.items() if one.edits}
     mistaken = list(wrong.values())
@@ -73,20 +76,20 @@ def write_error_analysis(
     rows = [
         (_name(codec, one, extended), str(one.times), _example(codec, mistaken[one.example])) for one in found
     ]
-    _write_table(folder / "confusions.tsv", [CONFUSIONS, *rows[:LISTED]])
+    write_table(folder / "confusions.tsv", [CONFUSIONS, *rows[:LISTED]])
     worst = sorted(wrong, key=lambda row: (-wrong[row].rate, row))
     shown = [_texts(codec, wrong[row]) for row in worst[:WORST]]
     write_atomically(folder / "errors.md", _markdown(judged, found, rows, shown, unseen))
     return ErrorAnalysis(ConsoleTable("Most common errors", COLUMNS, rows[:CONSOLE], right=(1,)), worst)
 
 
-def _write_table(path: Path, rows: Iterable[Sequence[str]]) -> None:
+def write_table(path: Path, rows: Iterable[Sequence[str]]) -> None:
     """Write rows as lines of tab-separated cells."""
     lines = ["\t".join(text.translate(ESCAPES) for text in row) for row in rows]
     write_atomically(path, "\n".join(lines) + "\n")
 
 
-def _by_row(judged: Sequence[ScoredExample], split: Split) -> dict[int, ScoredExample]:
+def by_row(judged: Sequence[T], split: Split) -> dict[int, T]:
     """The examples by their row in the data; a test goes through them by length."""
     rows = split.lengths.argsort(stable=True)[: len(judged)].tolist()
     return dict(sorted(zip(rows, judged, strict=True)))
@@ -131,20 +134,29 @@ def _markdown(
         for kind in ("substitution", "deletion", "insertion")
     )
     parts = [
-        "# Errors",
         f"{mistaken:,} of {len(judged):,} outputs are wrong. They differ from their references by "
         f"{kinds.total():,} edits: {named}. The references of all {len(judged):,} have {symbols:,} symbols.",
     ]
     if unseen:
         parts.append(f"{markdown_text(unseen, LONGEST)}.")
+    return error_tables(parts, rows, "The worst, by edits for each symbol of the reference", worst)
+
+
+def error_tables(said: Sequence[str], rows: Sequence[Row], title: str, worst: Sequence[Sequence[str]]) -> str:
+    """The errors of a test as Markdown: paragraphs, the most common errors, and the worst examples.
+
+    Args:
+        said: the paragraphs.
+        rows: the cells of `COLUMNS`, the most common error first.
+        title: the heading of the worst examples.
+        worst: their cells of `PREDICTIONS`.
+    """
+    parts = ["# Errors", *said]
     if rows:
         parts += ["## The most common", _table(COLUMNS, rows[:LISTED])]
         if len(rows) > LISTED:
             parts.append(f"And {len(rows) - LISTED:,} more.")
-        parts += [
-            "## The worst, by edits for each symbol of the reference",
-            _table(("source", "output", "reference", "edits"), worst),
-        ]
+        parts += [f"## {title}", _table(PREDICTIONS, worst)]
     return "\n\n".join(parts) + "\n"
 
 

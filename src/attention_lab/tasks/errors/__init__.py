@@ -1,0 +1,1 @@
+"""The errors of a test: scored examples, their tables, and intervals of error rates."""
