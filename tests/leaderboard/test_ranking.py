@@ -166,6 +166,19 @@ def test_a_table_is_used_only_if_it_gives_the_rate_that_was_reported(tmp_path: P
 
 
 @pytest.mark.parametrize(
+    ("edits", "accuracy", "right", "classes"),
+    [([1, 0, 1, 1], 1 / 4, [0, 1, 0, 0], 1), ([1, 0, 4, 1], 10 / 16, [3, 4, 0, 3], 4)],
+)
+def test_the_examples_behind_an_accuracy(
+    edits: list[int], accuracy: float, right: list[int], classes: int, tmp_path: Path
+) -> None:
+    job = read_job(make_run(tmp_path / "run", {"test/accuracy": accuracy}, edits=edits))
+    found = read_test_predictions(job, "test/accuracy")
+    assert found is not None
+    assert found.numerators.tolist() == right and found.denominators.tolist() == [classes] * 4
+
+
+@pytest.mark.parametrize(
     "text",
     ["", "source\toutput\n", "source\toutput\treference\tedits\n", "\x00\n\n"]
     + [f"source\toutput\treference\tedits\na\tb\tc\t{edits}\n" for edits in ("many", "9" * 40, "1\t2")],

@@ -10,14 +10,18 @@ from attention_lab.reading import read_regular
 from attention_lab.runs.run_folder import Job
 from attention_lab.text_tables import unescape
 
-RATES = ("test/token_error_rate", "test/sequence_error_rate")
+TOKENS, SEQUENCES, ACCURACY = RATES = (
+    "test/token_error_rate",
+    "test/sequence_error_rate",
+    "test/accuracy",
+)
 """The metrics that are ratios of sums over the examples in `predictions.tsv`."""
 _MOST = 1 << 28  # most bytes of a table
 _HEADER = ["source", "output", "reference", "edits"]
 
 
 class TestPredictions(NamedTuple):
-    """The numerator and denominator of an error rate for each example, in the order of the data."""
+    """The numerator and denominator of a rate for each example, in the order of the data."""
 
     sources: tuple[str, ...]
     numerators: npt.NDArray[np.int64]
@@ -27,22 +31,39 @@ class TestPredictions(NamedTuple):
 def read_test_predictions(job: Job, metric: str) -> TestPredictions | None:
     """The examples behind a run's metric; None unless they reproduce its value in `metrics.json`.
 
-    The length of a reference depends on whether the data's symbols are words or characters. Both are tried,
-    and the one that reproduces the reported rate is used. So a table from a different test is never used.
+    The length of a reference depends on whether the data's symbols are words or characters, and for classes
+    on whether an example has one or several. Both are tried, and the one that reproduces the reported rate
+    is used. So a table from a different test is never used.
     """
     table = _read(job) if metric in RATES and metric in job.metrics else None
     if table is None:
         return None
     sources, references, edits = table
-    units: list[Callable[[str], int]] = [lambda text: len(text.split()), len]
-    if metric == RATES[1]:
-        edits, units = (edits > 0).astype(np.int64), [lambda _: 1]
-    for length in units:
+    if metric == SEQUENCES:
+        edits = (edits > 0).astype(np.int64)
+    for length in _UNITS[metric]:
         lengths = np.array([length(reference) for reference in references], np.int64)
+        counted = lengths - edits if metric == ACCURACY else edits
         # the reported value is a float32
-        if lengths.sum() and abs(edits.sum() / lengths.sum() - job.metrics[metric]) <= 1e-6:
-            return TestPredictions(sources, edits, lengths)
+        if lengths.sum() and abs(counted.sum() / lengths.sum() - job.metrics[metric]) <= 1e-6:
+            return TestPredictions(sources, counted, lengths)
     return None
+
+
+def _words(text: str) -> int:
+    return len(text.split())
+
+
+def _one(text: str) -> int:
+    return 1
+
+
+_UNITS: dict[str, tuple[Callable[[str], int], ...]] = {
+    TOKENS: (_words, len),
+    SEQUENCES: (_one,),
+    ACCURACY: (_one, _words),
+}
+"""The possible lengths of a reference."""
 
 
 def _read(job: Job) -> tuple[tuple[str, ...], Sequence[str], npt.NDArray[Any]] | None:
