@@ -21,6 +21,14 @@ _SEPARATES = ",;|\t\r\n"
 _NOT_SEEN = "\u115f\u1160\u2800\u3164\uffa0\ufffd"
 """Blank letters and symbols, and the replacement for characters that are not shown."""
 _QUOTES = "\"'`"
+_IN_WORDS = (
+    "\u200c\u200d\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
+)
+"""Format characters of ordinary text: joiners inside words, and the signs that Arabic, Syriac and Kaithi
+write around or below numbers."""
+_BIDIRECTIONAL = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+"""Characters that change the direction, and so the order, of the text that follows."""
+_LONGEST_MESSAGE = 4000
 
 
 def printable(text: str, most: int = 300) -> str:
@@ -31,7 +39,36 @@ def printable(text: str, most: int = 300) -> str:
 
 
 def _is_visible(character: str) -> bool:
-    return character.isprintable() or unicodedata.category(character) == "Zs"  # a space, such as U+3000
+    if character.isprintable() or character in _IN_WORDS:
+        return True
+    return unicodedata.category(character) == "Zs"  # a space, such as U+3000
+
+
+def without_controls(text: str) -> str:
+    """A text that cannot control a terminal, otherwise unchanged; tabs stay too.
+
+    Unlike `printable`, it keeps every character of a language, whether or not it is visible.
+    """
+    return "".join("\N{REPLACEMENT CHARACTER}" if _is_control(one) else one for one in text)
+
+
+def _is_control(character: str) -> bool:
+    kind = unicodedata.category(character)
+    return (kind in ("Cc", "Cs", "Zl", "Zp") and character != "\t") or character in _BIDIRECTIONAL
+
+
+def console_message(kind: str, text: object) -> str:
+    """One line for the console, such as `Error: there is no such file`; `text` may contain any characters."""
+    return f"{kind}: {printable(' '.join(str(text).splitlines()), _LONGEST_MESSAGE)}"
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things in words.
+
+    >>> [counted(count, "tab") for count in (0, 1, 2)]
+    ['no tabs', '1 tab', '2 tabs']
+    """
+    return f"1 {noun}" if count == 1 else f"{f'{count:,}' if count else 'no'} {noun}s"
 
 
 def console_width() -> int:

@@ -15,6 +15,7 @@ from attention_lab.errors import LabError
 from attention_lab.sizes import EOS, UNK, ClassificationSizes, TransductionSizes
 
 NUMBERS = RegressionCodec(["x", "z"], "y", mean=[1.0, 0.0, 10.0], deviation=[2.0, 1.0, 5.0])
+ONE_NUMBER = RegressionCodec(["x"], "y", mean=[1.0, 10.0], deviation=[2.0, 5.0])
 LETTERS = Tokenizer(Notation("characters", "NFD", lowercase=True), Vocabulary(["a", "b", "é"]))
 PHONES = Tokenizer(Notation("spaces"), Vocabulary(["AH", "B"]))
 TRANSDUCTION = TransductionCodec(LETTERS, PHONES)
@@ -108,17 +109,20 @@ def test_lines_of_vectors() -> None:
 @pytest.mark.parametrize(
     ("codec", "line", "expected"),
     [
-        (NUMBERS, "1", "line 2: 1 numbers where 2 are needed: x, z"),
+        (NUMBERS, "1", "line 2: 1 number where 2 are needed: x, z"),
+        (ONE_NUMBER, "1 2", "line 2: 2 numbers where 1 is needed: x"),
+        (ONE_NUMBER, "", "line 2: no numbers where 1 is needed: x"),
         (NUMBERS, "1,two", "line 2: 'two' should be a finite number, such as 1.5"),
         (TRANSDUCTION, "\n", "line 2: the line is empty; at least one symbol is needed"),
         (TEXTS, "", "line 2: the line is empty; at least one symbol is needed"),
         (TEXTS, "ababa", "line 2: 5 characters; at most 4 fit (option data.max_length)"),
         (VECTORS, "1 2 3", "line 2: 3 numbers where 2 x 3 are needed"),
+        (VECTORS, "1", "line 2: 1 number where 2 x 3 are needed"),
     ],
 )
 def test_bad_lines(codec: Codec, line: str, expected: str) -> None:
-    good = {NUMBERS.state()["kind"]: "1 2", "transduction": "a", "classification": "a"}[codec.state()["kind"]]
-    first = "1 2 3 4 5 6" if codec is VECTORS else good
+    numbers = {id(VECTORS): "1 2 3 4 5 6", id(NUMBERS): "1 2", id(ONE_NUMBER): "1"}
+    first = numbers.get(id(codec), "a")
     with pytest.raises(LabError) as caught:
         codec.encode([first, line])
     assert str(caught.value) == expected

@@ -55,7 +55,7 @@ def test_unusual_characters_end_no_line(file: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (b"a\tb\nc d\n", ":2: 0 tabs where one is needed: source<TAB>target"),
+        (b"a\tb\nc d\n", ":2: no tabs where one is needed: source<TAB>target"),
         (b"a\tb\n\nc\td\n", ":2: the line is empty; remove it, or write source<TAB>target"),
         (b"a\tb\tc\n", ":1: 2 tabs where one is needed: source<TAB>target"),
         (b"a\tb\n \tb\n", ":2: the source is empty; a line is source<TAB>target"),

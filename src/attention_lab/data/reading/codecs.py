@@ -28,6 +28,7 @@ from attention_lab.data.reading.standardizing import check_sizes, check_spreads,
 from attention_lab.data.reading.vocabulary import TAG, Ids, Tokenizer, is_tag
 from attention_lab.errors import LabError
 from attention_lab.sizes import EOS, ClassificationSizes, TransductionSizes
+from attention_lab.text_tables import counted
 
 
 @dataclass(frozen=True)
@@ -86,8 +87,9 @@ class RegressionCodec:
         for place, line in _numbered(lines, first):
             fields = line.replace(",", " ").split()
             if len(fields) != len(self.inputs):
+                needed = f"{len(self.inputs)} {'is' if len(self.inputs) == 1 else 'are'} needed"
                 names = ", ".join(self.inputs)
-                raise LabError(f"{place}: {len(fields)} numbers where {len(self.inputs)} are needed: {names}")
+                raise LabError(f"{place}: {counted(len(fields), 'number')} where {needed}: {names}")
             rows.append([parse_number(field, place) for field in fields] + self.mean[-1:])
         inputs, targets = self.standardize(torch.tensor(rows, dtype=torch.float64))
         return RegressionBatch(inputs, targets, torch.full([len(rows)], -1))
@@ -259,7 +261,8 @@ class ClassificationCodec:
         width = self.features or 0
         numbers = [parse_number(field, place) for field in line.replace(",", " ").split()]
         if len(numbers) != self.length * width:
-            raise LabError(f"{place}: {len(numbers)} numbers where {self.length} x {width} are needed")
+            found = counted(len(numbers), "number")
+            raise LabError(f"{place}: {found} where {self.length} x {width} are needed")
         return [numbers[start : start + width] for start in range(0, len(numbers), width)]
 
 

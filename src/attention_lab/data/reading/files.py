@@ -14,6 +14,7 @@ from attention_lab.data.reading.overlaps import part_names
 from attention_lab.data.reading.parts import Parts, check_fractions, partition
 from attention_lab.errors import LabError
 from attention_lab.reading import read_regular
+from attention_lab.text_tables import counted
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -119,14 +120,13 @@ def read_columns(path: str, names: Sequence[str]) -> list[Row]:
         LabError: `read_text` fails, or a line has too many or too few fields, or an empty field.
     """
     rows = []
-    layout, needed = "<TAB>".join(names), "one" if len(names) == 2 else "two"
+    layout, needed = "<TAB>".join(names), "one is" if len(names) == 2 else "two are"
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         place, fields = f"{path}:{number}", line.split("\t")
         if not line.strip():
             raise LabError(f"{place}: the line is empty; remove it, or write {layout}")
         if len(fields) != len(names):
-            verb = "is" if len(names) == 2 else "are"
-            raise LabError(f"{place}: {len(fields) - 1} tabs where {needed} {verb} needed: {layout}")
+            raise LabError(f"{place}: {counted(len(fields) - 1, 'tab')} where {needed} needed: {layout}")
         for name, field in zip(names, fields, strict=True):
             if not field.strip():
                 raise LabError(f"{place}: the {name} is empty; a line is {layout}")
