@@ -4,12 +4,16 @@ import csv
 import io
 import re
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import attention_lab
 from attention_lab.text_tables import (
+    console_message,
+    counted,
     csv_text,
     markdown_code,
     markdown_table,
@@ -20,8 +24,12 @@ from attention_lab.text_tables import (
     printable,
     safe_cell,
     with_interval,
+    without_controls,
 )
 
+ORDINARY = "می\u200cخواهم क्\u200dष e\u0301 \u06dd١ 汉字 👩\u200d🔬 नमस्ते"
+"""Text with joiners, combining marks and an Arabic sign that encloses a number."""
+BIDIRECTIONAL = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 HIDDEN = "\t\r\n\x00\ufeff\u200b\u00a0\u2060\u00ad\u034f\ufe0f\u2028 \u3000\u3164\u2800\ufffd\"'"
 SIGNS = "=+-@|＝＋－＠｜﹦﹢﹣﹫⁼⁺⁻₌₊₋−⩵"
 SEPARATORS = ",;|\t；，"
@@ -99,15 +107,49 @@ def test_a_file_has_the_same_cells_for_who_reads_commas(rows: list[list[str]]) -
     assert read == [[safe_cell(re.sub("[\r\n]", " ", cell)) for cell in row] for row in rows]
 
 
-@pytest.mark.parametrize("hidden", ["\n", "\x1b", "\u200b", "\u2028", "\ue000", "\ud800"])
+@pytest.mark.parametrize(
+    "hidden", ["\n", "\x1b", "\x9b", "\x7f", "\u200b", "\u2028", "\ue000", "\ud800", *BIDIRECTIONAL]
+)
 def test_what_is_printed_moves_no_cursor_and_hides_nothing(hidden: str) -> None:
     assert printable(f"a{hidden}b") == "a\ufffdb"
+
+
+@pytest.mark.parametrize("control", ["\r", "\x1b", "\x9b", "\x7f", "\0", "\u2028", "\ud800", *BIDIRECTIONAL])
+def test_a_predicted_text_controls_no_terminal(control: str) -> None:
+    assert without_controls(f"a{control}b\tc") == "a\ufffdb\tc"
+
+
+def test_ordinary_text_stays() -> None:
+    assert printable(ORDINARY) == without_controls(ORDINARY) == ORDINARY
+    assert without_controls("ក\u200bខ \ue000 \u200e") == "ក\u200bខ \ue000 \u200e"  # in Khmer, private, a mark
+
+
+def test_a_message_is_one_short_line() -> None:
+    assert (
+        console_message("Error", "a.tsv:2: \x1b]0;x\x07\n there") == "Error: a.tsv:2: \ufffd]0;x\ufffd  there"
+    )
+    assert console_message("Hint", ValueError("é")) == "Hint: é"
+    assert len(console_message("Warning", "a" * 100_000)) < 10_000
+
+
+def test_every_message_on_the_console_is_made_by_one_function() -> None:
+    source = Path(attention_lab.__file__).parent
+    files = [*source.rglob("*.py"), *(source.parent / "hydra_plugins").rglob("*.py")]
+    spelled = re.compile(r"""f["'](Error|Warning|Hint|Resume): """)
+    assert [path.name for path in files if spelled.search(path.read_text())] == []
 
 
 def test_what_is_printed_keeps_spaces_and_is_cut() -> None:
     assert printable("汉\u3000字 é") == "汉\u3000字 é"
     assert printable("walk\tV;PST") == "walk V;PST"
     assert printable("abcdef", 4) == "abc…"
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"), [(0, "no tabs"), (1, "1 tab"), (2, "2 tabs"), (1234, "1,234 tabs")]
+)
+def test_counted_things(count: int, shown: str) -> None:
+    assert counted(count, "tab") == shown
 
 
 def test_a_text_stays_in_its_cell() -> None:

@@ -35,6 +35,7 @@ class OptunaSweeper(Sweeper):
         """Run trials until the study has as many as wanted; an error ends the program with one line."""
         from attention_lab.commandline.choice_checks import check_installed
         from attention_lab.errors import LabError
+        from attention_lab.text_tables import console_message
 
         assert self.launcher is not None
         assert self.config is not None
@@ -46,4 +47,4 @@ class OptunaSweeper(Sweeper):
 
             search(self.config, given, self.launcher, self.hydra_context.config_loader)
         except LabError as error:
-            sys.exit(f"Error: {error}")
+            sys.exit(console_message("Error", error))

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from attention_lab.errors import LabError
-from attention_lab.experiment.inputs import Places, read_inputs
+from attention_lab.experiment.inputs import Places, read_inputs, with_tabs
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,15 @@ def test_items_are_texts(typed: str, lines: list[str]) -> None:
 def test_a_list_that_is_not_typed_has_its_words_too() -> None:
     given: list[Any] = [None, True, 7, "a"]
     assert read_inputs(given) == ["null", "true", "7", "a"]
+
+
+def test_a_tab_may_be_written_out_in_a_list() -> None:
+    assert with_tabs([r"perav\tV;PST", "a\tN", r"a\b" "\t" r"N\t", "b"]) == [
+        "perav\tV;PST",
+        "a\tN",
+        r"a\b" "\t" r"N\t",
+        "b",
+    ]
 
 
 @pytest.mark.parametrize("inputs", [None, []])

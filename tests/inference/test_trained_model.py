@@ -47,6 +47,28 @@ def test_a_list_of_texts_is_needed(trained: TrainedModel, method: str) -> None:
             call(given)
 
 
+@pytest.mark.parametrize("method", ["predict", "observe", "unseen_symbols"])
+def test_a_line_of_source_and_target_is_refused(trained: TrainedModel, method: str) -> None:
+    with pytest.raises(LabError, match=r"^line 2: has a tab; give sources alone, one per line$"):
+        getattr(trained, method)(["cab", "a\tb"])
+
+
+def test_unless_sources_may_have_tabs() -> None:
+    with_tab = Tokenizer.of(Notation("characters"), ["ab\t"])
+    tagged = Tokenizer.of(Notation("lemma_tags"), ["ab"])
+    for source in (with_tab, tagged):
+        trained = TrainedModel(Echo(nn.Identity(), TransductionCodec(source, with_tab)))
+        assert trained.predict(["a\tb"]) == ["1"]
+        assert trained.reads_columns == (source is tagged)
+
+
+def test_a_line_that_cannot_be_read_is_named_before_symbols_are() -> None:
+    tagged = Tokenizer.of(Notation("lemma_tags"), ["ab"])
+    trained = TrainedModel(Echo(nn.Identity(), TransductionCodec(tagged, tagged)))
+    with pytest.raises(LabError, match=r"^line 3: a line is lemma<TAB>tags; known forms may follow"):
+        trained.unseen_symbols(["a\tN", "", "b"])
+
+
 def test_a_model_and_an_observation_print_what_they_are() -> None:
     long = Tokenizer.of(Notation("characters"), ["abcdefghijklmnop\x1b"])
     short = Tokenizer.of(Notation("spaces"), [["AH", "B"]])

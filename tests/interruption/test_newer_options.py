@@ -25,3 +25,11 @@ def test_options_newer_than_a_run_may_be_off(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(json.dumps(old))
     with pytest.raises(LabError, match=r"has data.right_to_left=None, not False"):
         check_same_options(tmp_path, new)
+
+
+def test_long_options_are_cut_in_the_message(tmp_path: Path) -> None:
+    kept = {"data": {"\x1b" + "a" * 900: "b" * 10_000}, "trainer": {}}
+    (tmp_path / "config.yaml").write_text(json.dumps(kept))
+    with pytest.raises(LabError, match=r"has data\.\ufffda+…=b+…, not None: leave that") as raised:
+        check_same_options(tmp_path, {})
+    assert len(str(raised.value)) < 600

@@ -17,7 +17,9 @@ from optuna.distributions import FloatDistribution  # noqa: E402
 from optuna.trial import Trial, TrialState  # noqa: E402
 
 from attention_lab.errors import LabError, Stopped  # noqa: E402
-from attention_lab.search.study import Result, SharedStudy, state_name, storage_url  # noqa: E402
+from attention_lab.search.report import table_row  # noqa: E402
+from attention_lab.search.space import Space  # noqa: E402
+from attention_lab.search.study import REASON, Result, SharedStudy, state_name, storage_url  # noqa: E402
 
 
 def test_storages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,6 +44,25 @@ def _join(folder: Path, wanted: int = 3) -> SharedStudy:
         sampler=optuna.samplers.RandomSampler(),
         pruner=optuna.pruners.NopPruner(),
     )
+
+
+def test_options_of_another_study_are_cut_in_the_message(tmp_path: Path) -> None:
+    study = _join(tmp_path)
+    study.check_options({"a": "b\x1b" * 10_000})
+    with pytest.raises(LabError, match=r"was started with b\ufffdb.*…: use the same") as raised:
+        study.check_options({})
+    assert len(str(raised.value)) < 500
+
+
+def test_trials_of_another_study_control_no_terminal(tmp_path: Path) -> None:
+    trial = optuna.trial.create_trial(
+        state=TrialState.FAIL,
+        params={"x": "\x1b]0;x\x07"},
+        distributions={"x": optuna.distributions.CategoricalDistribution(["\x1b]0;x\x07"])},
+        user_attrs={REASON: "no \x1b[2Jfile"},
+    )
+    space = Space({}, {"x": None}, {})  # type: ignore[dict-item]
+    assert table_row(trial, space) == ["-1", "failed", "", "\ufffd]0;x\ufffd", "no \ufffd[2Jfile"]
 
 
 def _states(study: SharedStudy) -> list[str]:
@@ -163,7 +184,9 @@ import sys, time
 from pathlib import Path
 import optuna
 from optuna.distributions import FloatDistribution
-from attention_lab.search.study import Result, SharedStudy, storage_url
+from attention_lab.search.report import table_row  # noqa: E402
+from attention_lab.search.space import Space  # noqa: E402
+from attention_lab.search.study import REASON, Result, SharedStudy, storage_url
 
 folder = Path(sys.argv[1])
 study = SharedStudy(

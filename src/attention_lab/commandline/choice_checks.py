@@ -16,6 +16,7 @@ from attention_lab.commandline.option_checks import check_arguments
 from attention_lab.commandline.option_ranges import LARGEST_SEED, check_ranges
 from attention_lab.commandline.overrides import listed_texts, parse, split
 from attention_lab.errors import LabError
+from attention_lab.text_tables import console_message
 
 REQUIRED_EXTRAS = {
     "sweep=optuna": ("optuna", "search"),
@@ -50,7 +51,7 @@ def check_choices(folder: str, arguments: Sequence[str] | None = None) -> None:
         check_arguments(arguments, root)
         _check_single_values(arguments, root)
     except LabError as error:
-        sys.exit(f"Error: {error}")
+        sys.exit(console_message("Error", error))
 
 
 def _check_single_values(arguments: Sequence[str], root: Path) -> None:

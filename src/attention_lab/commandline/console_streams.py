@@ -10,6 +10,8 @@ import os
 import sys
 from typing import Any, TextIO
 
+from attention_lab.text_tables import console_message
+
 _STANDARD = (0, 1, 2)
 _LONGEST_LINE = 1000  # most bytes of an unfinished line that are remembered
 
@@ -37,7 +39,8 @@ def prepare() -> None:
     sys.stderr = _opened_output("stderr", Output(2, "wb", closefd=False, above=stdout), sys.stderr)
     for text in (*sys.argv, os.getcwd()):  # noqa: PTH109  # only the text is needed
         if not _is_utf8(text):
-            sys.exit(f"Error: {text} is not UTF-8: choose another name")
+            shown = text.encode(errors="backslashreplace").decode()
+            sys.exit(console_message("Error", f"{shown} is not UTF-8: choose another name"))
 
 
 def _opened_input(given: TextIO | None) -> TextIO:

@@ -15,6 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from attention_lab.errors import LabError, PrunedError, Stopped, first_line
+from attention_lab.text_tables import console_message
 
 Stage = Callable[[DictConfig], Any]
 STAGES = {
@@ -88,9 +89,9 @@ def _run(config: DictConfig) -> Any:
                     started.discard_new_folder(folder)
                 elif config.stage in run_folder.STAGES:
                     run_folder.record_failure(folder, error, reason)
-            sys.exit(f"Error: {reason}")
+            sys.exit(console_message("Error", reason))
         # A sweep continues after this exception, but not after SystemExit.
-        raise CompactHydraException(f"Error: {reason}") from None
+        raise CompactHydraException(console_message("Error", reason)) from None
 
 
 def choose_stage(config: DictConfig) -> Stage:
@@ -118,7 +119,7 @@ def choose_stage(config: DictConfig) -> Stage:
                 return lambda _: own_process.run_in_own_process()
         _check_early(config)
         if config.stage in ("fit", "test") and is_rank_zero() and (warning := warning_of_few_cores(config)):
-            print(f"Warning: {warning}", file=sys.stderr)
+            print(console_message("Warning", warning), file=sys.stderr)
         if config.stage == "fit":
             resume.save_configuration(Path(HydraConfig.get().runtime.output_dir), config)
         import_lightning()

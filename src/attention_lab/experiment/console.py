@@ -11,6 +11,7 @@ from omegaconf import OmegaConf
 
 from attention_lab.commandline.overrides import keys
 from attention_lab.interruption.signals import is_rank_zero
+from attention_lab.text_tables import console_message
 
 if TYPE_CHECKING:  # it would import torch
     from attention_lab.data.reading.datamodule import DataModule
@@ -61,8 +62,8 @@ def warn_of_data(data: "DataModule", stage: str) -> None:
     unseen = (data.unseen.test,) if stage == "test" else (data.unseen.validation, data.unseen.test)
     given = keys(HydraConfig.get().overrides.task)
     lines = [
-        *(f"Warning: {line}" for line in dict.fromkeys((data.shared, *unseen)) if line),
-        *(f"Hint: {hint}" for option, hint in data.hints.items() if option not in given),
+        *(console_message("Warning", line) for line in dict.fromkeys((data.shared, *unseen)) if line),
+        *(console_message("Hint", hint) for option, hint in data.hints.items() if option not in given),
     ]
     if lines:  # in a single write, which in a sweep appears above the job's line
         sys.stderr.write("".join(f"{line}\n" for line in lines))

@@ -91,6 +91,11 @@ def read_inputs(inputs: Any, given: Iterable[str] = ()) -> list[str]:
     return lines
 
 
+def with_tabs(lines: Iterable[str]) -> list[str]:
+    r"""The items of a list with a tab for each `\t` that is written out, unless an item has tabs already."""
+    return [line if "\t" in line else line.replace("\\t", "\t") for line in lines]
+
+
 def check_inputs(inputs: Any, given: Iterable[str] = ()) -> None:
     """Raise the LabError of `read_inputs` early, except for a stream, which can be read only once."""
     if not (isinstance(inputs, str) and STREAM.fullmatch(inputs)):

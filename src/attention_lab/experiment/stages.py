@@ -36,7 +36,7 @@ from attention_lab.experiment.fitting import (
     write_settings,
 )
 from attention_lab.experiment.given_checkpoint import load_trained_model
-from attention_lab.experiment.inputs import Places, read_inputs
+from attention_lab.experiment.inputs import Places, read_inputs, with_tabs
 from attention_lab.experiment.machine_failures import blame_checkpoint
 from attention_lab.experiment.monitored_metric import MonitoredMetric
 from attention_lab.inference.trained_model import TrainedModel
@@ -49,7 +49,7 @@ from attention_lab.runs import results
 from attention_lab.runs.started import mark_started
 from attention_lab.tasks import Task, Transduction
 from attention_lab.tasks.pictures import save_pictures
-from attention_lab.text_tables import ESCAPES
+from attention_lab.text_tables import ESCAPES, console_message, counted, without_controls
 from attention_lab.writing import write_atomically
 
 PICTURES = 20
@@ -126,24 +126,34 @@ def predict(config: DictConfig) -> None:
     trained, _ = load_trained_model(plain)
     inputs, places = plain["inputs"], Places.of(plain["inputs"])
     lines = read_inputs(inputs, HydraConfig.get().overrides.task)
+    if trained.reads_columns and isinstance(inputs, list):
+        lines = with_tabs(lines)
+    readable = readable_lines(trained, lines, places)
+    with places.naming(list(readable)):
+        table = prediction_table(trained, lines, readable)
+    print(table, end="", flush=True)
+    write_atomically(folder / "predictions.tsv", table)
+    drawn = list(readable.values())[:PICTURES]
+    paths = save_pictures(trained.observe(drawn), folder / "attention", plain["pictures_format"])
+    print(f"Heatmaps of {counted(len(drawn), 'input')}: {paths[0].parent}", file=sys.stderr)
+
+
+def readable_lines(trained: TrainedModel[Task], lines: list[str], places: Places) -> dict[int, str]:
+    """The lines to predict for, by number, with warnings about empty ones and about unseen symbols.
+
+    Raises:
+        LabError: there are none, or one of them cannot be read.
+    """
     continued = isinstance(trained.codec, LanguageCodec)
     readable = {number: line for number, line in enumerate(lines, start=1) if continued or line.strip()}
     if not readable:
         raise LabError(f"{places.source or 'inputs'}: there is nothing to predict for")
     empty = [number for number in range(1, len(lines) + 1) if number not in readable]
-    warnings = (
-        places.empty_warning(empty, len(lines)) if empty else "",
-        trained.unseen_symbols(lines, *places),
-    )
-    for warning in filter(None, warnings):
-        print(f"Warning: {warning}", file=sys.stderr)
-    with places.naming(list(readable)):
-        table = _prediction_table(trained, lines, readable)
-    print(table, end="", flush=True)
-    write_atomically(folder / "predictions.tsv", table)
-    drawn = list(readable.values())[:PICTURES]
-    paths = save_pictures(trained.observe(drawn), folder / "attention", plain["pictures_format"])
-    print(f"Heatmaps of {len(drawn)} inputs: {paths[0].parent}", file=sys.stderr)
+    with places.naming(range(1, len(lines) + 1)):
+        unseen = trained.unseen_symbols(lines, *places)
+    for warning in filter(None, (places.empty_warning(empty, len(lines)) if empty else "", unseen)):
+        print(console_message("Warning", warning), file=sys.stderr)
+    return readable
 
 
 def export(config: DictConfig) -> None:
@@ -155,10 +165,10 @@ def export(config: DictConfig) -> None:
         print(f"Exported: {path}")
 
 
-def _prediction_table(trained: TrainedModel[Task], lines: list[str], readable: dict[int, str]) -> str:
+def prediction_table(trained: TrainedModel[Task], lines: list[str], readable: dict[int, str]) -> str:
     """`input<TAB>output`; with `task.n_best`, `input<TAB>rank<TAB>score<TAB>output` for each output.
 
-    Lines that are not in `readable` have empty cells.
+    Lines that are not in `readable` have empty cells. No text in the table controls a terminal.
     """
     n = trained.task.n_best if isinstance(trained.task, Transduction) else 1
     texts = list(readable.values())
@@ -174,9 +184,10 @@ def _prediction_table(trained: TrainedModel[Task], lines: list[str], readable: d
         )
     cells = dict(zip(readable, found, strict=True))
     empty = [""] if n == 1 else ["\t\t"]
-    return "".join(
-        f"{line}\t{cell}\n" for number, line in enumerate(lines, start=1) for cell in cells.get(number, empty)
-    )
+    rows = [
+        f"{line}\t{cell}" for number, line in enumerate(lines, start=1) for cell in cells.get(number, empty)
+    ]
+    return "".join(f"{without_controls(row)}\n" for row in rows)
 
 
 def _prepare(config: DictConfig) -> tuple[dict[str, Any], Path]:

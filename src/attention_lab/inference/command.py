@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from attention_lab.errors import LabError
-from attention_lab.text_tables import printable
+from attention_lab.text_tables import console_message, printable
 
 if TYPE_CHECKING:
     from attention_lab.inference.pronunciation import Pronouncer
@@ -32,9 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _g2p(options)
     except LabError as error:
-        print(f"Error: {error}", file=sys.stderr)
+        print(console_message("Error", error), file=sys.stderr)
     except OSError as error:  # from the output, for example because the disk is full
-        print(f"Error: standard output: {error.strerror}", file=sys.stderr)
+        print(console_message("Error", f"standard output: {error.strerror}"), file=sys.stderr)
     return 1
 
 
@@ -87,11 +87,13 @@ def _g2p(options: argparse.Namespace) -> int:
         for word in (one for words in found for one in words if one.trouble):
             troubles += 1
             if troubles <= _REPORTED:
-                print(f"Error: {word.place}{printable(word.text, _SHOWN)}: {word.trouble}", file=sys.stderr)
+                message = f"{word.place}{printable(word.text, _SHOWN)}: {word.trouble}"
+                print(console_message("Error", message), file=sys.stderr)
         if undecodable is not None:
             raise LabError(f"{_place(undecodable)}not UTF-8; convert the text to UTF-8 first")
     if troubles > _REPORTED:
-        print(f"Error: {troubles - _REPORTED} more words could not be read", file=sys.stderr)
+        message = f"{troubles - _REPORTED} more words could not be read"
+        print(console_message("Error", message), file=sys.stderr)
     return 1 if troubles else 0
 
 

@@ -63,6 +63,11 @@ class TrainedModel(Generic[TaskT]):
         self.model = task.model
         self.codec: Codec = task.codec
 
+    @property
+    def reads_columns(self) -> bool:
+        """Whether an input has columns separated by tabs: `lemma<TAB>tags`."""
+        return isinstance(self.codec, TransductionCodec) and self.codec.source.notation.split == "lemma_tags"
+
     def __repr__(self) -> str:
         """What the model is, what it reads and writes, how good it was, and where it comes from."""
         count = sum(parameter.numel() for parameter in self.model.parameters())
@@ -87,7 +92,7 @@ class TrainedModel(Generic[TaskT]):
         Raises:
             LabError: `lines` is not a list of strings, or the model cannot read one of them.
         """
-        _check_texts(lines, "predict")
+        self._check_lines(lines, "predict")
         batches = (self.codec.encode(lines[n : n + BATCH], n + 1) for n in range(0, len(lines), BATCH))
         return [output for batch in batches for output in self.task.answer(batch)]
 
@@ -101,7 +106,7 @@ class TrainedModel(Generic[TaskT]):
         Raises:
             LabError: the model does not write sequences, n is below 1, or an input cannot be read.
         """
-        _check_texts(lines, "predict_n_best")
+        self._check_lines(lines, "predict_n_best")
         task: object = self.task
         if not isinstance(task, SequenceWriting):
             raise LabError("several outputs for an input need a model that writes sequences")
@@ -120,17 +125,21 @@ class TrainedModel(Generic[TaskT]):
             lines: the inputs; empty ones have no symbols.
             source: the file that the inputs are from, if any.
             unit: what one input is called.
+
+        Raises:
+            LabError: an input that is not empty cannot be read.
         """
+        self._check_lines(lines, "unseen_symbols")
         tokenizer = _input_tokenizer(self.codec)
         if tokenizer is None:
             return ""
-        sequences = (tokenizer.tokens(line) if line.strip() else () for line in lines)
+        sequences = (_tokens(tokenizer, line, number) for number, line in enumerate(lines, start=1))
         terms = Terms(examples=f"{unit}s")
         return unseen_symbols(sequences, tokenizer.vocabulary, source or "the inputs", terms, unit)
 
     def observe(self, lines: Sequence[str]) -> list[Observation]:
         """The outputs and the weights of every attention that produced them; for `lines` see `predict`."""
-        _check_texts(lines, "observe")
+        self._check_lines(lines, "observe")
         return self.task.observe(self.codec.encode(lines))
 
     def export(self, path: str | Path) -> list[Path]:
@@ -161,6 +170,25 @@ class TrainedModel(Generic[TaskT]):
         from attention_lab.inference.exporting import export  # slow to import, and seldom needed
 
         return export(self.model, self.codec, path)
+
+    def _check_lines(self, lines: Sequence[str], method: str) -> None:
+        """Raise LabError unless `lines` is a list of texts, with tabs only if sources may have them."""
+        _check_texts(lines, method)
+        if not isinstance(self.codec, TransductionCodec) or self.reads_columns:
+            return
+        if "\t" in self.codec.source.vocabulary.symbols:
+            return
+        for number, line in enumerate(lines, start=1):
+            if "\t" in line and line.strip():
+                raise LabError(f"line {number}: has a tab; give sources alone, one per line")
+
+
+def _tokens(tokenizer: Tokenizer, line: str, number: int) -> Sequence[str]:
+    """The symbols of a line; none if it is empty. Raises LabError, naming the line."""
+    try:
+        return tokenizer.tokens(line) if line.strip() else ()
+    except LabError as error:
+        raise LabError(f"line {number}: {error}") from None
 
 
 def _input_tokenizer(codec: Codec) -> Tokenizer | None:

@@ -26,6 +26,7 @@ from attention_lab.errors import LabError
 from attention_lab.interruption.signals import is_rank_zero
 from attention_lab.runs.parts import GROUPS, MAY_CHANGE, RESUMED
 from attention_lab.runs.run_folder import METRICS, read_choices, read_metrics
+from attention_lab.text_tables import console_message, printable
 from attention_lab.untrusted.plain_files import read_yaml
 from attention_lab.untrusted.run_configuration import CHECKPOINTS, check_links, check_run
 from attention_lab.writing import PART, remove
@@ -137,7 +138,7 @@ def resume_from_command_line() -> None:
         sys.argv[1:] = expand_resume(sys.argv[1:])
         _check_writable(sys.argv[1:])
     except LabError as error:
-        sys.exit(f"Error: {error}")
+        sys.exit(console_message("Error", error))
 
 
 def _check_writable(arguments: Sequence[str]) -> None:
@@ -196,9 +197,10 @@ def check_same_options(folder: Path, plain: Mapping[str, Any], given: Collection
             newer = key.startswith("data.") and key not in before and key not in given
             if newer and not now[key] and str(before.get("data._target_")).startswith("attention_lab."):
                 continue
+            option, old, new = (printable(str(one), 200) for one in (key, before.get(key), now.get(key)))
             raise LabError(
-                f"resume: the run in {display_path(folder)} has {key}={before.get(key)}, not {now.get(key)}: "
-                "leave that option as it was, or start another run from its weights with ckpt_path=..."
+                f"resume: the run in {display_path(folder)} has {option}={old}, not {new}: leave that option "
+                "as it was, or start another run from its weights with ckpt_path=..."
             )
 
 
@@ -246,7 +248,7 @@ def find_last_checkpoint(folder: Path) -> tuple[Path, dict[str, Any]] | None:
 
 def _report(message: str) -> None:
     if is_rank_zero():
-        print(f"Resume: {message}", file=sys.stderr)
+        print(console_message("Resume", message), file=sys.stderr)
 
 
 def remove_partial_files(folder: Path) -> None:

@@ -27,6 +27,7 @@ from attention_lab.interruption.signals import (
     is_orphan,
 )
 from attention_lab.runs.run_folder import record_failure
+from attention_lab.text_tables import console_message
 
 TICK = 0.1
 GRACE = 0.8
@@ -133,7 +134,7 @@ class StartupWatchdog:
         elif is_main_process():
             error = exit_messages.lost_process_error(self.folder, self.created)
             if error is not None:
-                print(f"Error: {error}", file=sys.stderr)
+                print(console_message("Error", error), file=sys.stderr)
                 with suppress(LabError):  # the disk may be full
                     record_failure(self.folder, error, str(error))
         sys.stdout.flush()

@@ -29,7 +29,7 @@ from attention_lab.runs.run_folder import (
 )
 from attention_lab.runs.run_names import exclude_from_names
 from attention_lab.runs.started import note_new_folders
-from attention_lab.text_tables import console_width, metric_name, number, printable
+from attention_lab.text_tables import console_message, console_width, metric_name, number, printable
 
 
 class LeaderboardCallback(Callback):
@@ -47,7 +47,7 @@ class LeaderboardCallback(Callback):
         try:
             self.view = View.of(view)
         except LabError as error:
-            sys.exit(f"Error: {error}")
+            sys.exit(console_message("Error", error))
         self.start = 0.0
         self.swept: list[str] = []
         self.total = 0
@@ -59,11 +59,11 @@ class LeaderboardCallback(Callback):
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Print the sweep's folder; reject unknown columns now rather than after hours of work."""
         if self.view.x is not None and self.view.y is None:
-            sys.exit(f"Error: {OPTIONS}: x needs y, the metric to draw over it")
+            sys.exit(console_message("Error", f"{OPTIONS}: x needs y, the metric to draw over it"))
         for key in (self.view.x, self.view.group):
             known = key is None or "/" in key or key in config.hydra.runtime.choices
             if not known and OmegaConf.select(config, key or "", default="?") == "?":
-                sys.exit(f"Error: {OPTIONS}: {key} is not an option, a group or a metric")
+                sys.exit(console_message("Error", f"{OPTIONS}: {key} is not an option, a group or a metric"))
         counts = _counts(config)
         swept = [key for key, count in counts.items() if count is not None]
         self.swept = [*swept, SEED]
@@ -113,9 +113,9 @@ class LeaderboardCallback(Callback):
         try:
             found = write_leaderboard(folder, measured, self.view, config.pictures_format)
         except LabError as error:
-            sys.exit(f"Error: {error}")
+            sys.exit(console_message("Error", error))
         if found.failed:
-            sys.exit("\n".join(f"Error: {line}" for line in found.failures("job")))
+            sys.exit("\n".join(console_message("Error", line) for line in found.failures("job")))
 
 
 def _error_line(error: BaseException) -> str:

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from attention_lab.commandline.option_paths import flatten, is_hydra_key
 from attention_lab.runs.run_folder import METRICS
-from attention_lab.text_tables import ConsoleTable, metric_name, number, with_interval
+from attention_lab.text_tables import ESCAPES, ConsoleTable, metric_name, number, printable, with_interval
 from attention_lab.writing import write_atomically
 
 HEADLINES = (
@@ -65,7 +65,7 @@ def print_results(metrics: Mapping[str, float], tables: Sequence[ConsoleTable], 
         for column in one.right:
             table.columns[column].justify = "right"
         for row in one.rows:
-            table.add_row(*(escape(_cut(text)) for text in row))
+            table.add_row(*(_cell(text) for text in row))
         console.print(table)
     paths = {
         "Heatmaps": folder / "attention",
@@ -98,5 +98,5 @@ def _value(name: str, metrics: Mapping[str, float]) -> str:
     return with_interval(metrics[name], low, high)
 
 
-def _cut(text: str, limit: int = 70) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+def _cell(text: str) -> str:
+    return escape(printable(text.translate(ESCAPES), 70))

@@ -16,7 +16,7 @@ from attention_lab.commandline.overrides import part_of, read_value, split, writ
 from attention_lab.runs.parts import SETTING
 from attention_lab.search.space import APART, Space, short
 from attention_lab.search.study import REASON, SharedStudy, state_name
-from attention_lab.text_tables import csv_text, number
+from attention_lab.text_tables import csv_text, number, printable
 from attention_lab.writing import write_atomically
 
 ORDER = ("complete", "pruned", "failed", "killed", "running", "waiting")
@@ -28,7 +28,7 @@ def report(config: DictConfig, study: SharedStudy, space: Space, folder: Path) -
     maximize = study.study.direction == StudyDirection.MAXIMIZE
     trials = sorted(study.trials(), key=lambda trial: _rank(trial, maximize))
     metric = split(study.study.user_attrs["options"]["monitor.metric"]).value
-    rows = [_row(trial, space) for trial in trials]
+    rows = [table_row(trial, space) for trial in trials]
     counts = Counter(row[1] for row in rows)
     title = ", ".join(f"{counts[state]} {state}" for state in ORDER if counts[state])
     header = ["trial", "state", metric, *space.searched]
@@ -67,12 +67,13 @@ def _rank(trial: FrozenTrial, maximize: bool) -> tuple[int, float, int]:
     return ORDER.index(state), -value if maximize else value, trial.number
 
 
-def _row(trial: FrozenTrial, space: Space) -> list[str]:
+def table_row(trial: FrozenTrial, space: Space) -> list[str]:
+    """The number, state and value of a trial, its searched options, and why it has no result."""
     state = state_name(trial)
     # A pruned trial has a value too: the last one before it was stopped.
     value = number(float(trial.values[0])) if trial.values else ""
-    shown = [short(trial.params.get(key, "")) for key in space.searched]
-    reason = "" if state == "complete" else str(trial.user_attrs.get(REASON, ""))
+    shown = [printable(short(trial.params.get(key, ""))) for key in space.searched]
+    reason = "" if state == "complete" else printable(str(trial.user_attrs.get(REASON, "")), 1000)
     return [str(trial.number), state, value, *shown, reason]
 
 

@@ -22,6 +22,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 
 from attention_lab.errors import LabError, first_line
+from attention_lab.text_tables import printable
 
 KILLED = "killed"
 REASON = "reason"
@@ -161,7 +162,7 @@ class SharedStudy:
                 return
         for key in sorted({*kept, *options}):
             if kept.get(key) != options.get(key):
-                before = kept.get(key) or f"no {key}"
+                before = printable(str(kept.get(key) or f"no {key}"))
                 raise LabError(
                     f"the study {self.study.study_name} was started with {before}: use the same options "
                     "again, or start another study with sweep.study=NAME"

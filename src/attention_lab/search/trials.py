@@ -19,7 +19,7 @@ from attention_lab.runs.run_folder import ERROR, PRUNED, read_reason
 from attention_lab.search.report import report
 from attention_lab.search.space import Space, read_space, short
 from attention_lab.search.study import Result, SharedStudy, storage_url, without_warnings
-from attention_lab.text_tables import number
+from attention_lab.text_tables import number, printable
 
 POLL = 2.0
 """Seconds between checks on the trials of other processes."""
@@ -97,14 +97,14 @@ def _run_trials(study: SharedStudy, job: Callable[[Trial], Result], most_failure
             continue
         shown = {"complete": number(result.value or 0.0), "pruned": f"pruned {result.reason}"}
         line = shown.get(result.state, f"{result.state}: {result.reason}")
-        print(f"{line}  {time.perf_counter() - started:.1f} s", flush=True)
+        print(f"{printable(line, 1000)}  {time.perf_counter() - started:.1f} s", flush=True)
         if result.state == "failed":
             failed.append(str(result.reason))
     return failed
 
 
 def _run_trial(space: Space, launcher: Launcher, study_options: dict[str, str], trial: Trial) -> Result:
-    shown = " ".join(f"{key}={short(value)}" for key, value in trial.params.items())
+    shown = printable(" ".join(f"{key}={short(value)}" for key, value in trial.params.items()), 1000)
     print(f"{trial.number}  {shown}", end="  ", flush=True)
     options = {**study_options, "trial": trial.number}
     overrides = [f"sweep.{key}={quote(value)}" for key, value in options.items()]

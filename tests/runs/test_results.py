@@ -1,0 +1,19 @@
+"""The results on the console."""
+
+from pathlib import Path
+
+import pytest
+
+from attention_lab.runs.results import print_results
+from attention_lab.text_tables import ConsoleTable
+
+
+def test_no_cell_controls_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [("perav\tV;PST\x1b]0;x\x07", "\u202e[bold]a" + "b" * 100)]
+    print_results({"test/\x1b[2J": 0.5}, [ConsoleTable("Samples", ("input", "output"), rows)], tmp_path)
+    shown = capsys.readouterr().out
+    assert "perav\\tV;PST\ufffd]0;x\ufffd" in shown
+    assert "\ufffd[bold]ab" in shown
+    assert "b…" in shown
+    assert "\ufffd[2J" in shown
+    assert not set("\x1b\x07\u202e\t") & set(shown)
