@@ -105,6 +105,25 @@ def _options(target: str) -> set[str]:
     return names
 
 
+def check_typed_option(part: str, option: str, target: str) -> None:
+    """Raise LabError if an option on the command line is not one of the class of a part.
+
+    A class that cannot be found is left to the code that builds the part.
+    """
+    try:
+        known = _options(target)
+    except BUILD_ERRORS:
+        return
+    if option not in known:
+        raise LabError(_not_an_option(part, option, target))
+
+
+def _not_an_option(part: str, option: str, target: str) -> str:
+    near = closest(option, _options(target))
+    hint = f"did you mean {part}.{near}? Or " if near else ""
+    return f"{part}.{option} is not an option of {target.rpartition('.')[2]}: {hint}leave it out"
+
+
 def _raised_in_user_code(error: BaseException, target: str) -> bool:
     """Whether an error was raised in the user's own package, so that its traceback is useful."""
     package = target.partition(".")[0]
@@ -118,12 +137,7 @@ def _message(error: BaseException, part: str, config: Mapping[str, Any], target:
         return f"{part}._target_={target}: there is no such class"
     unknown = _unknown_option(text)
     if unknown:
-        option = f"{part}.{unknown}"
-        near = closest(unknown, _options(target))
-        hint = f"did you mean {part}.{near}? Or " if near else ""
-        name = target.rpartition(".")[2]
-        remedy = f"{hint}leave it out, or remove the one in conf/ with ~{option}"
-        return f"{option} is not an option of {name}: {remedy}"
+        return f"{_not_an_option(part, unknown, target)}, or remove the one in conf/ with ~{part}.{unknown}"
     words = re.split(r"[^\w.+-]+|[.]$|[.] ", text)
     named = [
         f"{part}.{path}={'null' if value is None else value}"

@@ -8,6 +8,7 @@ from omegaconf import OmegaConf
 from attention_lab.commandline.overrides import parse_all
 from attention_lab.errors import LabError
 from attention_lab.experiment.build import Config, to_plain
+from attention_lab.experiment.build_errors import check_typed_option
 from attention_lab.experiment.checkpoints import load
 from attention_lab.inference.trained_model import TrainedModel
 from attention_lab.runs.checkpoint_paths import needed_checkpoints
@@ -21,16 +22,22 @@ def load_trained_model(plain: Config) -> tuple[TrainedModel[Task], dict[str, Any
     Options of `data` and `task` given on the command line override the checkpoint's.
     """
     paths = [str(path) for path in needed_checkpoints(plain["ckpt_path"], plain["stage"])]
-    trained = load(paths, lambda kept: _with_overrides(kept, plain), plain["allow"])
+    trained = load(paths, lambda kept: with_overrides(kept, plain), plain["allow"])
     given = {"ckpt_path": paths if len(paths) > 1 else paths[0]}
     return trained, {**plain, **given, **trained.task.recipe["config"]}
 
 
-def _with_overrides(kept: Config, plain: Config) -> Config:
-    """A checkpoint's configuration with the command line's options of `data` and `task`."""
+def with_overrides(kept: Config, plain: Config) -> Config:
+    """A checkpoint's configuration with the command line's options of `data` and `task`.
+
+    Raises:
+        LabError: an option does not exist in the checkpoint's task, or a part cannot be changed.
+    """
     merged = OmegaConf.create(dict(kept))
     for override in parse_all(HydraConfig.get().overrides.task):
         part, _, option = override.key_or_group.partition(".")
+        if part == "task" and option and (name := option.partition(".")[0]) not in kept["task"]:
+            check_typed_option(part, name, kept["task"]["_target_"])
         if part in ("data", "task") and option:
             OmegaConf.update(merged, override.key_or_group, override.value())
         elif part == "data" and plain["data"]["_target_"] != kept["data"]["_target_"]:
