@@ -77,6 +77,6 @@ def test_own_pictures_are_learnt_from(command) -> None:
 def test_pictures_and_other_models_do_not_mix(command) -> None:
     refused = command("model=seq2seq", "data=digit_strips")
     assert refused.status == 1
-    assert "seq2seq needs transduction data, and data=digit_strips is image_transduction data" in refused.err
+    assert "seq2seq needs transduction data, but data=digit_strips is image_transduction data" in refused.err
     refused = command("model=image2seq", "data=copy")
     assert "choose data=digit_strips, image_files" in refused.err
