@@ -269,3 +269,20 @@ def test_predict_needs_inputs(command, checkpoint: Path, tmp_path: Path) -> None
     predict = ["stage=predict", f"ckpt_path={checkpoint}"]
     _check_refused(command(*predict), "stage=predict needs inputs")
     _check_refused(command(*predict, "inputs=missing.txt"), "missing.txt", "No such file")
+
+
+@pytest.mark.slow
+def test_sizes_of_data_from_a_file_are_limited_but_not_those_that_are_typed(command) -> None:
+    done = command(*TOY, *SMALL, "pictures=0")
+    path = done.folder / "checkpoints" / "best.ckpt"
+    content = torch.load(path, weights_only=True)
+    content["attention_lab"]["config"]["data"].update(test_size=10**7, max_length=10**7)
+    torch.save(content, path)
+    test = ["stage=test", f"ckpt_path={path}", "pictures=0"]
+    _check_refused(command(*test), f"{path}: data.test_size=10000000 and data.max_length=10000000 would")
+    _check_refused(command(*test, "data.test_size=4"), f"{path}: data.max_length=10000000 would")
+    assert command(*test, "data=reverse", "data.test_size=4", "data.max_length=10").status == 0
+    (done.folder / "metrics.json").unlink()
+    saved = done.folder / "config.yaml"
+    saved.write_text(saved.read_text().replace("train_size: 32", "train_size: 10000000"))
+    _check_refused(command(f"resume={done.folder}"), "config.yaml: data.train_size=10000000 would make")

@@ -120,6 +120,15 @@ def listed_texts(override: Override) -> list[str]:
     return [split(str(override.input_line)).value]
 
 
+def options_given(overrides: Iterable[Override], part: str) -> set[str]:
+    """The options within a part of the configuration that a command line gives, without its name."""
+    return {
+        one.key_or_group.removeprefix(f"{part}.")
+        for one in overrides
+        if one.key_or_group.startswith(f"{part}.")
+    }
+
+
 def sweep_sizes(overrides: Iterable[Override]) -> dict[str, int | None]:
     """The number of values of each option: None if it is not swept, 0 if unbounded, like an interval."""
     return {override.key_or_group: _sweep_size(override) for override in overrides}

@@ -5,7 +5,8 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 
-from attention_lab.commandline.overrides import parse_all
+from attention_lab.commandline.overrides import options_given, parse_all
+from attention_lab.data.specs import check_sampled_size
 from attention_lab.errors import LabError
 from attention_lab.experiment.build import Config, to_plain
 from attention_lab.experiment.build_errors import check_typed_option
@@ -25,6 +26,21 @@ def load_trained_model(plain: Config) -> tuple[TrainedModel[Task], dict[str, Any
     trained = load(paths, lambda kept: with_overrides(kept, plain), plain["allow"])
     given = {"ckpt_path": paths if len(paths) > 1 else paths[0]}
     return trained, {**plain, **given, **trained.task.recipe["config"]}
+
+
+def check_data_size(given: Config, config: Config) -> None:
+    """Reject data that the checkpoint's options make too large to sample.
+
+    Args:
+        given: the configuration of the command line alone.
+        config: the same with the parts from the checkpoint.
+
+    Raises:
+        LabError: see `check_sampled_size`.
+    """
+    if config["data"] != given["data"]:
+        typed = options_given(parse_all(HydraConfig.get().overrides.task), "data")
+        check_sampled_size(config["data"], typed, f"ckpt_path={config['ckpt_path']}")
 
 
 def with_overrides(kept: Config, plain: Config) -> Config:

@@ -35,7 +35,7 @@ from attention_lab.experiment.fitting import (
     previous_results,
     write_settings,
 )
-from attention_lab.experiment.given_checkpoint import load_trained_model
+from attention_lab.experiment.given_checkpoint import check_data_size, load_trained_model
 from attention_lab.experiment.inputs import Places, read_inputs, with_tabs
 from attention_lab.experiment.machine_failures import blame_checkpoint
 from attention_lab.experiment.monitored_metric import MonitoredMetric
@@ -104,7 +104,9 @@ def fit(config: DictConfig) -> float | None:
 def test(config: DictConfig) -> None:
     """Test a checkpoint, or an ensemble of several, on its own data or on data given on the command line."""
     plain, folder = _prepare(config)
-    trained, plain = load_trained_model(plain)
+    trained, tested = load_trained_model(plain)
+    check_data_size(plain, tested)
+    plain = tested
     with blame_option(plain):
         data = make_data(plain, trained.codec)
         warn_of_data(data, plain["stage"])

@@ -21,7 +21,8 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.commandline.option_paths import flatten, without_run_folder
-from attention_lab.commandline.overrides import keys, parse_all, paths_given, quote, split
+from attention_lab.commandline.overrides import keys, options_given, parse_all, paths_given, quote, split
+from attention_lab.data.specs import check_sampled_size
 from attention_lab.errors import LabError
 from attention_lab.interruption.signals import is_rank_zero
 from attention_lab.runs.parts import GROUPS, MAY_CHANGE, RESUMED
@@ -105,7 +106,8 @@ def resumed_configuration(config: DictConfig) -> DictConfig:
     allow: Any = OmegaConf.to_container(config)["allow"]  # type: ignore[index, call-overload]
     found = OmegaConf.create(saved_configuration(folder, given, allow))
     choices = read_choices(folder)
-    for override in parse_all(HydraConfig.get().overrides.task):
+    overrides = parse_all(HydraConfig.get().overrides.task)
+    for override in overrides:
         key = override.key_or_group
         if key == "resume" or (key in GROUPS and choices.get(key) == override.value()):
             continue
@@ -113,6 +115,7 @@ def resumed_configuration(config: DictConfig) -> DictConfig:
             _delete(found, key)
         else:
             OmegaConf.update(found, key, OmegaConf.select(config, key), merge=False, force_add=True)
+    check_sampled_size(found.data, options_given(overrides, "data"), f"{given}/config.yaml")
     found.resume, found.allow = AUTO, config.allow
     return found
 

@@ -7,6 +7,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from attention_lab.errors import LabError
 
+_OVERHEAD = 16  # an example costs as much as so many symbols, however short it is
 T = TypeVar("T")
 U = TypeVar("U")
 
@@ -125,6 +126,16 @@ class SampledSpec:
     def counts(self) -> Parts[int]:
         """Number of examples in each part."""
         return Parts(self.train_size, self.validation_size, self.test_size)
+
+    @property
+    def longest(self) -> int:
+        """Number of symbols, or numbers, in the longest examples."""
+        return 1
+
+    @property
+    def cost(self) -> int:
+        """About how many symbols are sampled; time and memory grow with this number."""
+        return sum(self.counts) * (_OVERHEAD + self.longest)
 
     def check_held_out(self, distinct: int, options: str) -> None:
         """Check that validation and test leave enough of all `distinct` examples for training.

@@ -5,12 +5,14 @@ and checks the files.
 """
 
 from collections.abc import Collection, Mapping
+from dataclasses import fields
 from typing import Any
 
 from attention_lab.constructor_options import find_spec
 from attention_lab.data.reading.files import FileSpec, read_ahead
 from attention_lab.data.reading.parts import check_batch_size
 from attention_lab.data.specs import files, graph, packaged, sampled
+from attention_lab.errors import LabError
 
 SPECS: Mapping[str, type[Any]] = {
     "CMUDict": packaged.CMUDictSpec,
@@ -38,6 +40,8 @@ SPECS: Mapping[str, type[Any]] = {
     "Words": packaged.WordsSpec,
 }
 """The spec of each data set."""
+MOST_SAMPLED = 1 << 25
+"""Limit of `SampledSpec.cost` for a configuration from a file: about a minute, and 2 GB."""
 
 
 def check_data(part: Mapping[str, Any]) -> None:
@@ -77,3 +81,37 @@ def check_given_data(part: Mapping[str, Any], given: Collection[str]) -> None:
             path = getattr(spec, name)
             if name in given and path is not None:
                 spec.check_file(str(path))
+
+
+def check_sampled_size(part: Mapping[str, Any], given: Collection[str], source: str) -> None:
+    """Reject sampled data that is too large because of options from a file, before anything is sampled.
+
+    Options given on the command line may be as large as the user likes.
+
+    Args:
+        part: the options, with the data set as `_target_`.
+        given: the names of the options given on the command line.
+        source: where the others come from, for the message.
+
+    Raises:
+        LabError: it is too large; the message names the options.
+    """
+    most = MOST_SAMPLED
+    try:
+        spec = find_spec(SPECS, "attention_lab.data", part)
+        chosen = {name: part[name] for name in ("_target_", *given) if name in part}
+        most = max(most, getattr(find_spec(SPECS, "attention_lab.data", chosen), "cost", 0))
+    except LabError:
+        return  # constructing the data set reports it
+    if getattr(spec, "cost", 0) <= most:
+        return
+    numbers = {field.name: (getattr(spec, field.name), field.default) for field in fields(spec)}
+    large = [
+        f"data.{name}={value}"
+        for name, (value, usual) in numbers.items()
+        if type(value) is int and type(usual) is int and value > usual and name not in {*given, "seed"}
+    ]
+    raise LabError(
+        f"{source}: {' and '.join(large)} would make too much data: give smaller ones on the command line, "
+        "or the same ones if you want as much"
+    )

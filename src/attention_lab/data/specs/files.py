@@ -193,6 +193,11 @@ class InflectionSpec(TextParts):
         check_at_least(0, known_forms=self.known_forms, hallucinate=self.hallucinate)
 
     @property
+    def cost(self) -> int:
+        """The cost of the synthetic examples; see `SampledSpec`."""
+        return 64 * self.hallucinate
+
+    @property
     def target(self) -> Notation:
         """How forms are split into letters."""
         return Notation("characters", self.normalization, right_to_left=self.right_to_left)

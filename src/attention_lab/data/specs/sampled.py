@@ -1,6 +1,7 @@
 """The options of data sets that are sampled with a seed, without torch."""
 
 from dataclasses import KW_ONLY, dataclass, fields
+from math import log
 from string import ascii_lowercase
 from typing import Literal, get_args
 
@@ -9,6 +10,8 @@ from attention_lab.errors import LabError
 
 Lengths = Literal["uniform", "grown"]
 
+BLOCK = 4096
+"""Candidates for `Motifs` and `FarPairs` sampled at once, so that a larger set starts with a smaller one."""
 MOST_SYMBOLS = 256
 """Every pair of a key and a value is a separate token, so the vocabulary grows with the square of this."""
 
@@ -31,6 +34,16 @@ class ToySpec(SampledSpec):
         super().__post_init__()
         check_at_least(1, min_length=self.min_length, vocabulary=self.vocabulary)
         check_at_least(self.min_length, max_length=self.max_length)
+
+    @property
+    def longest(self) -> int:
+        """See `SampledSpec`; a target is as long as its source."""
+        return 2 * self.max_length
+
+    @property
+    def cost(self) -> int:
+        """See `SampledSpec`."""
+        return super().cost + self.vocabulary
 
 
 @dataclass(frozen=True)
@@ -71,6 +84,17 @@ class ListOpsSpec(SampledSpec):
         check_at_least(self.min_length, max_length=self.max_length)
         check_at_least(2, max_depth=self.max_depth, max_args=self.max_args)
         check_choice(get_args(Lengths), lengths=self.lengths)
+
+    @property
+    def longest(self) -> int:
+        """See `SampledSpec`."""
+        return self.max_length
+
+    @property
+    def cost(self) -> int:
+        """See `SampledSpec`; the grammar's probabilities take a convolution per level and argument."""
+        levels = min(self.max_depth, self.max_length // 3 + 1)
+        return super().cost + levels * self.max_args * self.max_length * (1 + self.max_length // 4096)
 
 
 @dataclass(frozen=True)
@@ -118,6 +142,20 @@ class RecallSpec(SampledSpec):
                     f"{self.queries} queries leave {filler} tokens of filler"
                 )
 
+    @property
+    def longest(self) -> int:
+        """See `SampledSpec`; examples are stored without their filler."""
+        return 2 * self.pairs + self.queries
+
+    @property
+    def cost(self) -> int:
+        """See `SampledSpec`; batches have the filler, and the first epochs have sequences of their own."""
+        ratio = self.length / (self.pairs + self.queries)
+        more = self.short_epochs * ((ratio - 1) / log(ratio) if ratio > 1 else 1)
+        examples = sum(self.counts)
+        batch = min(self.batch_size or examples, examples) * self.length
+        return super().cost + int(more * self.train_size) * self.longest + batch
+
 
 @dataclass(frozen=True)
 class SyntheticSpec(SampledSpec):
@@ -146,6 +184,16 @@ class SyntheticSpec(SampledSpec):
             raise LabError(
                 f"data.vocabulary={self.vocabulary}: there are {len(ascii_lowercase)} letters to choose from"
             )
+
+    @property
+    def longest(self) -> int:
+        """See `SampledSpec`."""
+        return self.length
+
+    @property
+    def cost(self) -> int:
+        """See `SampledSpec`; sequences are sampled in blocks."""
+        return super().cost + BLOCK * self.length
 
 
 @dataclass(frozen=True)
@@ -185,6 +233,11 @@ class FarPairsSpec(SyntheticSpec):
             )
         super().__post_init__()
 
+    @property
+    def cost(self) -> int:
+        """See `SampledSpec`; all pairs of positions are listed."""
+        return super().cost + self.length**2
+
 
 @dataclass(frozen=True)
 class DigitStripsSpec(SampledSpec):
@@ -210,6 +263,11 @@ class DigitStripsSpec(SampledSpec):
         check_at_least(1, min_digits=self.min_digits)
         check_at_least(self.min_digits, max_digits=self.max_digits)
         check_at_least(0, gap=self.gap)
+
+    @property
+    def longest(self) -> int:
+        """See `SampledSpec`; a pixel takes far less memory than a symbol."""
+        return self.height * (8 * self.max_digits + self.gap * (self.max_digits + 1)) // 16
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,9 @@ from attention_lab.data.reading.parts import Parts
 from attention_lab.data.reading.ragged import Ragged
 from attention_lab.data.reading.splits import ClassificationSplit, Split
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
-from attention_lab.data.specs.sampled import FarPairsSpec, MotifsSpec, SyntheticSpec
+from attention_lab.data.specs.sampled import BLOCK, FarPairsSpec, MotifsSpec, SyntheticSpec
 from attention_lab.errors import LabError
 
-BLOCK = 4096
-"""Candidates sampled at once; constant, so that a larger set starts with the sequences of a smaller one."""
 TRIES = 50
 """Consecutive blocks without a new sequence after which we assume that none are left."""
 
