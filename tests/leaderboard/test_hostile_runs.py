@@ -1,6 +1,7 @@
 """A leaderboard of run folders that are damaged, or whose names are chosen to harm."""
 
 import csv
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,9 @@ from typing import Any
 import pytest
 from folders import RATE, make_run, read_table
 
+from attention_lab.leaderboard.board import compare_runs
 from attention_lab.leaderboard.settings import varied_options
+from attention_lab.leaderboard.view import View
 from attention_lab.runs.run_folder import ERROR, read_job
 
 Command = Callable[..., Any]
@@ -34,6 +37,23 @@ def test_damaged_metrics_are_a_listed_failure(metrics: str, said: str, tmp_path:
     (run / "metrics.json").write_bytes(metrics.encode("utf-8", "surrogatepass"))
     error = read_job(run).error
     assert error is not None and said in error and "\n" not in error
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_an_enormous_metric_counts_as_not_finite(sign: int, tmp_path: Path) -> None:
+    rates = [sign * 1.7e308, sign * 1.7e308, 0.5, 0.5, 0.5]
+    seeds, scores = [0, 0, 0, 1, 2], ["dot", "dot", "additive", "additive", "additive"]
+    jobs = [
+        read_job(make_run(tmp_path / str(place), {RATE: rate}, seed=seed, choices={"scoring": score}))
+        for place, (rate, seed, score) in enumerate(zip(rates, seeds, scores, strict=True))
+    ]
+    assert [job.metrics[RATE] for job in jobs] == [sign * math.inf] * 2 + [0.5] * 3
+    jobs.append(read_job(make_run(tmp_path / "6", {RATE: -sign * math.inf}, choices={"scoring": "dot"})))
+    (section,) = compare_runs(jobs, View(), tmp_path).sections
+    assert [(row.setting.options["scoring"], row.verdict) for row in section.rows] == [
+        ("additive", "best"),
+        ("dot", "open"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from attention_lab.leaderboard.significance import Estimate, estimate
+from attention_lab.leaderboard.significance import Estimate, estimate, mean
 from attention_lab.runs.parts import COMPARED, SEED
 from attention_lab.runs.results import is_interval_end
 from attention_lab.runs.run_folder import Job
@@ -53,8 +53,7 @@ class Setting:
     def values(self, metric: str) -> dict[str, float]:
         """The mean of a metric for each seed, so that a seed that ran twice counts once."""
         return {
-            seed: math.fsum(job.metrics[metric] for job in jobs) / len(jobs)
-            for seed, jobs in self.by_seed(metric).items()
+            seed: mean([job.metrics[metric] for job in jobs]) for seed, jobs in self.by_seed(metric).items()
         }
 
     def estimate(self, metric: str) -> Estimate | None:

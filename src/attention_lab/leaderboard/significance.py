@@ -27,17 +27,20 @@ class Estimate(NamedTuple):
     half: float
 
 
+def mean(values: Sequence[float]) -> float:
+    """The mean of one or more values; NaN if any of them is not finite."""
+    return math.fsum(values) / len(values) if all(map(math.isfinite, values)) else math.nan
+
+
 def estimate(values: Sequence[float]) -> Estimate:
     """The estimate from one or more values; NaN if any of them is not finite."""
     from scipy.special import stdtrit
 
-    if not all(map(math.isfinite, values)):
-        return Estimate(len(values), math.nan, math.nan, math.nan)
-    n, mean = len(values), math.fsum(values) / len(values)
-    if n == 1:
-        return Estimate(n, mean, math.nan, math.nan)
+    n, middle = len(values), mean(values)
+    if n == 1 or not math.isfinite(middle):
+        return Estimate(n, middle, math.nan, math.nan)
     sd = statistics.stdev(values)
-    return Estimate(n, mean, sd, float(stdtrit(n - 1, (1 + LEVEL) / 2)) * sd / math.sqrt(n))
+    return Estimate(n, middle, sd, float(stdtrit(n - 1, (1 + LEVEL) / 2)) * sd / math.sqrt(n))
 
 
 class Difference(NamedTuple):
@@ -91,15 +94,15 @@ def compare(differences: Sequence[float], resampled: Array | None = None, *, see
     """
     from scipy.special import stdtr, stdtrit
 
-    n, mean = len(differences), math.fsum(differences) / len(differences)
-    nothing = Difference(n, mean, math.nan, math.nan, math.nan, resampled is not None)
-    if not math.isfinite(mean) or (n == 1 and resampled is None):
+    n, middle = len(differences), mean(differences)
+    nothing = Difference(n, middle, math.nan, math.nan, math.nan, resampled is not None)
+    if not math.isfinite(middle) or (n == 1 and resampled is None):
         return nothing
     error = statistics.stdev(differences) / math.sqrt(n) if n > 1 else 0.0
     if resampled is None:
         half = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * error
-        p = 2 * float(stdtr(n - 1, -abs(mean) / error)) if error else float(mean == 0)
-        return Difference(n, mean, mean - half, mean + half, p, False)
+        p = 2 * float(stdtr(n - 1, -abs(middle) / error)) if error else float(middle == 0)
+        return Difference(n, middle, middle - half, middle + half, p, False)
     drawn = resampled[np.isfinite(resampled)]
     if not len(drawn):
         return nothing
@@ -108,7 +111,7 @@ def compare(differences: Sequence[float], resampled: Array | None = None, *, see
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     side = min(int((drawn <= 0).sum()), int((drawn >= 0).sum()))
     p = min(1.0, 2 * (side + 1) / (len(drawn) + 1))
-    return Difference(n, mean, float(low), float(high), p, True)
+    return Difference(n, middle, float(low), float(high), p, True)
 
 
 def resample(

@@ -1,5 +1,6 @@
 """Find run folders and read them, whatever state they are in."""
 
+import math
 import os
 import traceback
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -24,6 +25,8 @@ PRUNED = "pruned.txt"
 """File with the reason, in the folder of a run that a search has stopped as unpromising."""
 SWEEP = "multirun.yaml"
 """File in a sweep's folder with its configuration, written by Hydra."""
+LARGEST_METRIC = 1e100
+"""Metrics further from zero than this are read as infinite."""
 STAGES = ("fit", "test")
 """The stages that write metrics."""
 _WITHOUT_RUNS = {".hydra", "checkpoints", "tensorboard", "attention", ".git"}
@@ -259,9 +262,14 @@ def read_metrics(path: Path, label: str | None = None) -> dict[str, float]:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise LabError(f"{label}: {one_line(name)} is {str(value)[:40]!r}, not a number")
     try:
-        return {name: float(value) for name, value in metrics.items()}
+        return {name: _metric(float(value)) for name, value in metrics.items()}
     except OverflowError:
         raise LabError(f"{label} contains a number that is too large") from None
+
+
+def _metric(value: float) -> float:
+    """The value of a metric; a diverged one is infinite, as the sum of squares of such numbers would be."""
+    return math.copysign(math.inf, value) if abs(value) > LARGEST_METRIC else value
 
 
 def _simple(value: Any) -> Any:
