@@ -1,5 +1,7 @@
 """The exceptions that the command line reports in one line, and how any error is cut to one line."""
 
+_OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "failed to allocate")
+
 
 def first_line(error: object) -> str:
     """The first line of an error's message, or the name of its class if the message is empty."""
@@ -11,6 +13,11 @@ def named_line(error: object) -> str:
     """The name of an error's class and the first line of its message."""
     name, line = type(error).__name__, first_line(error)
     return name if line == name else f"{name}: {line}"
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error, Python's or PyTorch's, means that memory ran out."""
+    return isinstance(error, MemoryError) or any(text in str(error) for text in _OUT_OF_MEMORY)
 
 
 class LabError(Exception):

@@ -144,6 +144,28 @@ def test_wrong_options_and_closed_streams_are_one_line(g2p: Run, monkeypatch: py
     assert (status, err) == (1, "Error: standard input or output is closed\n")
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to."),
+    ],
+)
+def test_running_out_of_memory_is_one_line(
+    error: Exception, g2p: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> str:
+        raise error
+
+    monkeypatch.setattr(command, "_answers", fail)
+    status, _, err = g2p("a")
+    assert (status, err.count("\n")) == (1, 1)
+    assert err.startswith("Error: the machine is out of memory: ") and "beam_size" in err
+    monkeypatch.setattr(command, "_answers", lambda *_: [].pop())
+    with pytest.raises(IndexError):
+        g2p("a")
+
+
 def test_it_needs_neither_lightning_nor_hydra_nor_a_compiler(folder: Path) -> None:
     heavy = [
         "pytorch_lightning",

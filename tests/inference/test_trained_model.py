@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from saved_models import transduction
 from torch import nn
 
 from attention_lab.data.reading.codecs import TransductionCodec
@@ -109,3 +110,24 @@ def test_symbols_that_training_had_none_of_are_named(trained: TrainedModel) -> N
         "(in 7 of 8 inputs, first in input 2)"
     )
     assert len(trained.unseen_symbols(["\x1b" + "".join(map(chr, range(1000, 9000)))])) < 250
+
+
+@pytest.mark.parametrize(("beams", "largest"), [(1, 256), (8, 256), (20, 102), (1000, 2)])
+def test_batches_are_smaller_with_more_beams(
+    beams: int, largest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = transduction(beam_size=beams)
+    sizes: list[int] = []
+
+    def outputs(batch: Any, *_: Any) -> list[Any]:
+        sizes.append(len(batch.source))
+        return [""] * len(batch.source)
+
+    monkeypatch.setattr(task, "answer", outputs)
+    monkeypatch.setattr(task, "n_best_answers", outputs)
+    lines = ["ab"] * 300
+    assert len(TrainedModel(task).predict(lines)) == 300
+    assert sizes[0] == largest and sum(sizes) == 300
+    sizes.clear()
+    assert len(TrainedModel(task).predict_n_best(lines, 20)) == 300
+    assert sizes[0] == min(largest, 102) and sum(sizes) == 300

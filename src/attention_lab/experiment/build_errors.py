@@ -13,8 +13,7 @@ from lightning_fabric.utilities.exceptions import MisconfigurationException
 
 from attention_lab.commandline.option_paths import flatten, is_hydra_key, lookup
 from attention_lab.constructor_options import closest
-from attention_lab.errors import LabError, first_line
-from attention_lab.experiment.machine_failures import is_out_of_memory
+from attention_lab.errors import LabError, first_line, is_out_of_memory
 from attention_lab.untrusted.plain_files import BAD_VALUE_ERRORS, one_line
 
 CONSTRUCTORS = ("__init__", "__post_init__")

@@ -7,12 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from attention_lab.errors import LabError
+from attention_lab.errors import LabError, is_out_of_memory
 from attention_lab.untrusted.plain_files import BAD_VALUE_ERRORS, one_line
 from attention_lab.writing import cannot_write
 
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EFBIG, errno.EIO)
-_OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "failed to allocate")
 
 
 @contextmanager
@@ -35,11 +34,6 @@ def _is_of_optimizer(error: BaseException) -> bool:
     while place is not None and place.tb_next is not None:
         place = place.tb_next
     return place is not None and str(place.tb_frame.f_globals.get("__name__")).startswith("torch.optim.")
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error means that memory ran out."""
-    return isinstance(error, MemoryError) or any(text in str(error) for text in _OUT_OF_MEMORY)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from attention_lab.errors import LabError
+from attention_lab.errors import LabError, is_out_of_memory
 from attention_lab.text_tables import console_message, printable
 
 if TYPE_CHECKING:
@@ -33,6 +33,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _g2p(options)
     except LabError as error:
         print(console_message("Error", error), file=sys.stderr)
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        why = "the machine is out of memory: give shorter words, a smaller --n-best, or a model with fewer beams"
+        print(console_message("Error", f"{why} (beam_size)"), file=sys.stderr)
     except OSError as error:  # from the output, for example because the disk is full
         print(console_message("Error", f"standard output: {error.strerror}"), file=sys.stderr)
     return 1

@@ -1,6 +1,6 @@
 """A trained model in Python: the return value of `attention_lab.load` and `attention_lab.pretrained`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
@@ -18,7 +18,8 @@ from attention_lab.tasks.sequence_writing import SequenceWriting
 from attention_lab.untrusted.plain_files import one_line
 
 BATCH = 256
-"""Number of inputs in a batch of predictions."""
+"""Number of inputs in a batch of predictions; fewer if there are more than 8 beams."""
+_HYPOTHESES = 8 * BATCH  # in a batch
 _SHOWN = 60
 """The largest number of characters of an input that an error message repeats."""
 _LISTED = 12  # symbols that `repr` lists
@@ -93,7 +94,7 @@ class TrainedModel(Generic[TaskT]):
             LabError: `lines` is not a list of strings, or the model cannot read one of them.
         """
         self._check_lines(lines, "predict")
-        batches = (self.codec.encode(lines[n : n + BATCH], n + 1) for n in range(0, len(lines), BATCH))
+        batches = self._batches(self.codec, lines)
         return [output for batch in batches for output in self.task.answer(batch)]
 
     def predict_n_best(self, lines: Sequence[str], n: int = 5) -> list[list[tuple[str, float]]]:
@@ -112,9 +113,15 @@ class TrainedModel(Generic[TaskT]):
             raise LabError("several outputs for an input need a model that writes sequences")
         if n < 1:
             raise LabError(f"predict_n_best: n must be at least 1, got {n}")
-        starts = range(0, len(lines), BATCH)
-        batches = (task.codec.encode(lines[start : start + BATCH], start + 1) for start in starts)
+        batches = self._batches(task.codec, lines, n)
         return [found for batch in batches for found in task.n_best_answers(batch, n)]
+
+    def _batches(self, codec: Codec, lines: Sequence[str], n: int = 1) -> Iterator[Any]:
+        """The inputs in batches of limited memory, for n outputs each."""
+        task: object = self.task
+        beams = max(n, task.beam_size) if isinstance(task, SequenceWriting) else 1
+        size = max(1, min(BATCH, _HYPOTHESES // beams))
+        return (codec.encode(lines[start : start + size], start + 1) for start in range(0, len(lines), size))
 
     def unseen_symbols(self, lines: Sequence[str], source: str = "", unit: str = "input") -> str:
         """One line that names the symbols in `lines` that never occur in training; empty if there are none.
