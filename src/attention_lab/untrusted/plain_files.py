@@ -15,6 +15,7 @@ import yaml  # type: ignore[import-untyped]
 from attention_lab.errors import LabError
 from attention_lab.reading import read_regular
 from attention_lab.text_tables import printable
+from attention_lab.untrusted.pickles import LARGEST_KEY
 
 MAX_BYTES = 4 << 20
 """Maximum size of a file in bytes."""
@@ -25,6 +26,7 @@ BAD_VALUE_ERRORS = (
 )
 """Exceptions raised by values of the wrong type, shape or size."""
 _NUMBER = re.compile(r"[-+]?[0-9][0-9a-zA-Z_:.+-]{99,}")  # 1:1:1:... takes forever, 0xfff... cannot print
+_TAG = "tag:yaml.org,2002:"
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -62,7 +64,13 @@ def read_yaml(path: Path, name: str | None = None) -> Any:
     try:
         _check_events(text, name)
         # This loader builds only plain values and resolves no interpolations: a file cannot run anything.
-        return yaml.load(text, Loader=_LOADER)
+        loader = _LOADER(text)
+        try:
+            node = loader.get_single_node()
+            _check_keys(node)
+            return None if node is None else loader.construct_document(node)
+        finally:
+            loader.dispose()
     except (ValueError, TypeError, LookupError, RecursionError, yaml.YAMLError) as error:
         raise LabError(f"{name} cannot be read: {one_line(error)}") from None
 
@@ -98,3 +106,28 @@ def _check_events(text: str, name: str) -> None:
             raise LabError(f"{name} cannot be read: it has tags ({event.tag[:40]})")
         if isinstance(event, yaml.ScalarEvent) and event.implicit[0] and _NUMBER.fullmatch(event.value):
             raise LabError(f"{name} cannot be read: it has a number of {len(event.value)} characters")
+
+
+def _check_keys(root: yaml.Node | None) -> None:
+    """Reject keys with which a mapping would take quadratic time to build: see `LARGEST_KEY`, and merges."""
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, yaml.SequenceNode):
+            pending += node.value
+        elif isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                pending += [key, value]
+                if key.tag == f"{_TAG}merge" or (key.tag == f"{_TAG}int" and not _is_small(key.value)):
+                    raise ValueError(
+                        f"the key {key.value[:40]}: keys must be text, or whole numbers "
+                        f"of at most {LARGEST_KEY - 1}"
+                    )
+
+
+def _is_small(number: str) -> bool:
+    """Whether an integer, as written in YAML, is small; some other ways to write one count as large."""
+    try:
+        return abs(int(number, 0)) < LARGEST_KEY
+    except ValueError:  # 007 or 1:30
+        return len(number) < len(str(LARGEST_KEY))

@@ -1,0 +1,63 @@
+"""Keys in YAML files that would take quadratic time to build are rejected before anything is built."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from attention_lab.errors import LabError
+from attention_lab.untrusted.plain_files import read_yaml
+
+PRIME = 2**61 - 1  # integers hash to their remainder by this number
+
+
+def _keys(keys: list[str]) -> str:
+    return "a:\n  b: {" + ",".join(f"{key}: 1" for key in keys) + "}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (_keys([str(PRIME * n) for n in range(1, 5_000)]), f"the key {PRIME}"),
+        (_keys([hex(PRIME * n) for n in range(1, 5_000)]), f"the key {hex(PRIME)}"),
+        (_keys([f"-{PRIME}"]), f"the key -{PRIME}"),
+        ("- [{x: {1048576: 1}}]", "the key 1048576"),
+        ("a: {1" + "0" * 50 + ": 1}", "the key 1000"),
+        ("{? [{9999999999: 1}] : 1}", "the key 9999999999"),
+        ("a: {" + "<<: {}," * 5_000 + "}", "the key <<"),
+    ],
+)
+def test_keys_that_could_collide_are_rejected_quickly(text: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    start = time.process_time()
+    with pytest.raises(LabError) as error:
+        read_yaml(path)
+    assert time.process_time() - start < 2
+    assert str(error.value).startswith(f"config.yaml cannot be read: {said}")
+    assert str(error.value).endswith("keys must be text, or whole numbers of at most 1048575")
+
+
+def test_other_keys_are_read_as_before(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(
+        "a: {3: x, -1: y, '9999999999': z, 1048575: v, 0x10: w, true: t, null: n, '<<': m, 0.5: f}\n"
+    )
+    assert read_yaml(path) == {
+        "a": {
+            3: "x",
+            -1: "y",
+            "9999999999": "z",
+            1048575: "v",
+            16: "w",
+            True: "t",
+            None: "n",
+            "<<": "m",
+            0.5: "f",
+        }
+    }
+    path.write_text("")
+    assert read_yaml(path) is None
+    path.write_text("a: 1\n---\nb: 2\n")
+    with pytest.raises(LabError, match="expected a single document"):
+        read_yaml(path)
