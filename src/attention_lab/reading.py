@@ -3,6 +3,7 @@
 import errno
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -40,6 +41,28 @@ def read_regular(path: str | Path, most: int) -> bytes:
     """Read a regular file of at most `most` bytes. Raises OSError as `open_regular` does."""
     with open_regular(path, most) as file:
         return read_up_to(file, most, path)
+
+
+def read_lines(path: str | Path, most: int, longest: int) -> Iterator[bytes]:
+    """Yield the lines of a regular file one by one, without the line feeds at their ends.
+
+    Args:
+        path: path of the file.
+        most: largest size allowed, in bytes.
+        longest: largest length of a line allowed, in bytes.
+
+    Raises:
+        OSError: see `open_regular`; or a line is too long.
+    """
+    with open_regular(path, most) as file:
+        left = most
+        while line := file.readline(longest + 1):
+            left -= len(line)
+            if left < 0:  # some system files report size 0 but never end
+                raise _too_large(most, path)
+            if len(line) > longest:
+                raise OSError(errno.EINVAL, f"a line has more than {longest} bytes", str(path))
+            yield line.removesuffix(b"\n")
 
 
 def read_up_to(file: BinaryIO, most: int, path: str | Path) -> bytes:

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from attention_lab.reading import read_regular
 from attention_lab.runs.run_folder import Job
+from attention_lab.runs.test_tables import PREDICTIONS, read_rows
 from attention_lab.text_tables import unescape
 
 TOKENS, SEQUENCES, ACCURACY = RATES = (
@@ -16,8 +16,6 @@ TOKENS, SEQUENCES, ACCURACY = RATES = (
     "test/accuracy",
 )
 """The metrics that are ratios of sums over the examples in `predictions.tsv`."""
-_MOST = 1 << 28  # most bytes of a table
-_HEADER = ["source", "output", "reference", "edits"]
 
 
 class TestPredictions(NamedTuple):
@@ -68,12 +66,12 @@ _UNITS: dict[str, tuple[Callable[[str], int], ...]] = {
 
 def _read(job: Job) -> tuple[tuple[str, ...], Sequence[str], npt.NDArray[Any]] | None:
     """Sources, references and edits; None if the table is missing or damaged."""
+    sources, references, edits = [], [], []
     try:
-        lines = read_regular(job.folder / "predictions.tsv", _MOST).decode().removesuffix("\n").split("\n")
-        header, *rows = (line.split("\t") for line in lines)
-        if header != _HEADER or not rows or any(len(row) != len(_HEADER) for row in rows):
-            return None
-        edits = np.array([int(row[3]) for row in rows], np.int64)
+        for source, _, reference, count in read_rows(job.folder / "predictions.tsv", PREDICTIONS):
+            sources.append(source)
+            references.append(unescape(reference))
+            edits.append(int(count))
+        return (tuple(sources), references, np.array(edits, np.int64)) if edits else None
     except (OSError, ValueError, OverflowError):
         return None
-    return tuple(row[0] for row in rows), [unescape(row[2]) for row in rows], edits

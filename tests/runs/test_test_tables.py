@@ -1,0 +1,92 @@
+"""The tables of a test, read row by row: the worst outputs, the most common confusions."""
+
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from attention_lab.runs import test_tables
+from attention_lab.runs.run_folder import read_job
+from attention_lab.runs.test_errors import read_confusions, read_worst
+from attention_lab.runs.test_predictions import read_test_predictions
+
+PREDICTIONS = "source\toutput\treference\tedits\n"
+CONFUSIONS = "expected and written\ttimes\texample\n"
+RATE = "test/token_error_rate"
+
+
+def _of_predictions(folder: Path) -> object:
+    return read_worst(folder)
+
+
+def _of_confusions(folder: Path) -> object:
+    return read_confusions(folder)
+
+
+def _of_examples(folder: Path) -> object:
+    (folder / "metrics.json").write_text(f'{{"{RATE}": 0.25}}')
+    (folder / "config.yaml").write_text("seed: 1\n")
+    return read_test_predictions(read_job(folder), RATE)
+
+
+@pytest.mark.parametrize(
+    ("name", "start", "row", "read"),
+    [
+        ("predictions", PREDICTIONS, "\t\t\t\n", _of_predictions),
+        ("predictions", PREDICTIONS, "\t\t\t1\n", _of_predictions),
+        ("predictions", PREDICTIONS, "\t\t\tx\n", _of_examples),
+        ("predictions", PREDICTIONS, "\t\t\t", _of_predictions),
+        ("confusions", CONFUSIONS, "\t\t\n", _of_confusions),
+    ],
+)
+def test_a_large_table_is_not_held_in_memory(
+    name: str, start: str, row: str, read: Callable[[Path], object], tmp_path: Path
+) -> None:
+    (tmp_path / f"{name}.tsv").write_text(start + 20_000 * row)
+    read(tmp_path)  # whatever is cached
+    tracemalloc.start()
+    read(tmp_path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 3_000_000
+
+
+def test_the_worst_outputs_are_those_with_the_most_edits_per_symbol(tmp_path: Path) -> None:
+    rows = [(f"s{n}", "x", "abcd" if n % 2 else "a b", str(n % 7)) for n in range(100)]
+    (tmp_path / "predictions.tsv").write_text(PREDICTIONS + "".join("\t".join(row) + "\n" for row in rows))
+    worst = read_worst(tmp_path)
+    assert len(worst) == 20
+    assert worst[:3] == [["s6", "x", "a b", "6"], ["s20", "x", "a b", "6"], ["s34", "x", "a b", "6"]]
+    assert all(row[3] != "0" for row in worst)
+    (tmp_path / "confusions.tsv").write_text(CONFUSIONS + "a → b\t2\tab\\tc\n" * 30)
+    assert read_confusions(tmp_path) == [["a → b", "2", "ab\tc"]] * 20
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "other\n",
+        PREDICTIONS + "a\tb\tc\n",
+        PREDICTIONS + "a\tb\tc\t1\n\n",
+        PREDICTIONS + "a\tb\tc\t1\t2\n",
+    ],
+)
+def test_a_damaged_table_is_not_used(text: str, tmp_path: Path) -> None:
+    assert read_worst(tmp_path) == read_confusions(tmp_path) == []
+    (tmp_path / "predictions.tsv").write_text(text)
+    assert read_worst(tmp_path) == []
+    assert _of_examples(tmp_path) is None
+    (tmp_path / "confusions.tsv").write_text(CONFUSIONS + "a\t1\tb\n" * 50 + "a\n")
+    assert read_confusions(tmp_path) == []
+
+
+def test_a_table_of_more_rows_than_any_test_has_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(test_tables, "MOST_ROWS", 3)
+    (tmp_path / "predictions.tsv").write_text(PREDICTIONS + "a\tb\tc\t1\n" * 3)
+    assert len(read_worst(tmp_path)) == 3
+    (tmp_path / "predictions.tsv").write_text(PREDICTIONS + "a\tb\tc\t1\n" * 4)
+    assert read_worst(tmp_path) == []
