@@ -119,7 +119,10 @@ def test_an_unpromising_run_is_pruned(command, tmp_path: Path) -> None:
         (["sweep.space=nowhere"], ["sweep.space=nowhere is unknown", "seq2seq"]),
         (["sweep.storage=sqlite://"], ["sweep.storage=sqlite://", "study.db"]),
         (["sweep.storage=nosuch://x/y"], ["sweep.storage=nosuch://x/y"]),
-        (["monitor.metric=validation/losss"], ["monitor.metric=validation/losss: there is no such metric; choose validation/loss"]),
+        (
+            ["monitor.metric=validation/losss"],
+            ["monitor.metric=validation/losss: there is no such metric; choose validation/loss"],
+        ),
         (["monitor.metric=null"], ["needs a metric", "monitor.metric="]),
         (["scoring=gaussian", "scoring.width=1"], ["nothing is searched", "interval("]),
     ],

@@ -1,5 +1,7 @@
 """A study shared by several processes: which of them runs each trial, and what happens when one dies."""
 
+import contextlib
+import sqlite3
 import subprocess
 import sys
 import warnings
@@ -177,6 +179,38 @@ def test_a_process_that_dies_while_it_claims_a_trial_loses_nothing(tmp_path: Pat
 
     assert study.run_one(job) == Result("complete", 0.5)
     assert values == [dead.params["x"]]
+
+
+@pytest.mark.parametrize("value", [[1], 5, {"a": 5}])
+def test_options_of_a_study_that_are_not_texts_are_rejected(value: object, tmp_path: Path) -> None:
+    study = _join(tmp_path)
+    study.study.set_user_attr("options", value)
+    with pytest.raises(LabError) as error:
+        study.check_options({"b": "b=1"})
+    assert str(error.value).startswith(
+        f"sweep.storage=sqlite:///{tmp_path}/study.db: the study study is damaged"
+    )
+    assert str(error.value).endswith("start another with sweep.study=NAME")
+
+
+def _use(study: SharedStudy) -> None:
+    study.check_options({"b": "b=1"})
+    study.trials()
+
+
+@pytest.mark.parametrize("table", ["study_user_attributes", "trial_user_attributes"])
+def test_a_study_with_broken_json_is_rejected_in_one_line(table: str, tmp_path: Path) -> None:
+    study = _join(tmp_path)
+    study.check_options({"b": "b=1"})
+    study.run_one(lambda _: Result("failed", reason="no"))
+    with contextlib.closing(sqlite3.connect(tmp_path / "study.db")) as database, database:
+        database.execute(f"update {table} set value_json='{{bad\n\x1b[0m'")
+    study = _join(tmp_path)
+    with pytest.raises(
+        LabError, match=r"^sweep\.storage=sqlite:///.*: the study study is damaged \(Expect"
+    ) as error:
+        _use(study)
+    assert str(error.value).isprintable()
 
 
 WORKER = """

@@ -141,7 +141,7 @@ class SharedStudy:
         **options: Any,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.lock = FileLock(folder / "study.lock")
+        self.lock, self._url = FileLock(folder / "study.lock"), make_url(url)
         self.wanted, self.distributions = wanted, distributions
         with self.lock:
             self.storage = connect(url, heartbeat)
@@ -156,7 +156,10 @@ class SharedStudy:
             LabError: an option differs; the message names the first one.
         """
         with self.lock:
-            kept = self.study.user_attrs.get(_OPTIONS)
+            with self._blame_storage():
+                kept = self.study.user_attrs.get(_OPTIONS)
+                if not isinstance(kept, dict | None) or not all(map(_is_text, (kept or {}).values())):
+                    raise TypeError("its options are not texts by name")
             if kept is None:
                 self.study.set_user_attr(_OPTIONS, dict(options))
                 return
@@ -230,8 +233,24 @@ class SharedStudy:
 
     def trials(self, *states: TrialState) -> list[FrozenTrial]:
         """The study's trials by number, or only those in the given states."""
-        found: list[FrozenTrial] = self.study.get_trials(deepcopy=False, states=states or None)
+        with self._blame_storage():
+            found: list[FrozenTrial] = self.study.get_trials(deepcopy=False, states=states or None)
         return found
+
+    @contextmanager
+    def _blame_storage(self) -> Iterator[None]:
+        """Turn errors in what the storage contains, such as broken JSON, into a LabError that names it."""
+        try:
+            yield
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
+            raise LabError(
+                f"sweep.storage={self._url!r}: the study {self.study.study_name} is damaged "
+                f"({printable(first_line(error), 200)}): start another with sweep.study=NAME"
+            ) from None
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
 
 
 def _suggest(trial: Trial, name: str, source: BaseDistribution) -> None:
