@@ -38,6 +38,7 @@ from attention_lab.data import (
     Text,
 )
 from attention_lab.data.reading.image_codec import read_picture
+from attention_lab.errors import LabError
 from attention_lab.interruption import resume
 from attention_lab.leaderboard import board
 from attention_lab.report import report_page
@@ -235,6 +236,19 @@ def test_events_around_a_damaged_one_are_not_lost(log: Path) -> None:
     log.write_bytes(b"".join(map(_framed, [*events[:3], b"\xff\xff\x01", b"\xff", *events[3:]])))
     found = read_log(log.parent)
     assert len(found.curves["loss"]) == len(found.records["example"]) == 3
+
+
+@pytest.mark.parametrize("length", [2**33, 2**40, 2**62, 2**64 - 1])
+def test_an_event_that_claims_to_be_enormous_is_not_allocated(length: int, log: Path) -> None:
+    claimed = pack("<Q", length)
+    intact = log.read_bytes()
+    log.write_bytes(intact + claimed + pack("<I", masked_crc32c(claimed)) + b"x" * 100)
+    with pytest.raises(
+        LabError, match=rf"{log.name} cannot be read: it claims to have an event of {length} by"
+    ):
+        read_log(log.parent)
+    log.write_bytes(intact + claimed + b"damaged")  # as by a fault of the disk
+    assert len(read_log(log.parent).curves["loss"]) == 3
 
 
 @pytest.mark.parametrize("count", COUNTS)

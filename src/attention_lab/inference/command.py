@@ -36,8 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
-        why = "the machine is out of memory: give shorter words, a smaller --n-best, or a model with fewer beams"
-        print(console_message("Error", f"{why} (beam_size)"), file=sys.stderr)
+        lower = "give shorter words, a smaller --n-best, or a model with a smaller beam_size"
+        print(console_message("Error", f"the machine is out of memory: {lower}"), file=sys.stderr)
     except OSError as error:  # from the output, for example because the disk is full
         print(console_message("Error", f"standard output: {error.strerror}"), file=sys.stderr)
     return 1

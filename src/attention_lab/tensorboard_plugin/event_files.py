@@ -1,13 +1,16 @@
 """Find and read a run's TensorBoard event files."""
 
+import errno
+import os
 import re
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from attention_lab.errors import LabError
-from attention_lab.reading import check_regular
+from attention_lab.reading import check_regular, open_regular
 from attention_lab.tensorboard_plugin import PLUGIN
 from attention_lab.tensorboard_plugin.codec import decode
 from attention_lab.tensorboard_plugin.page import Blobs
@@ -24,6 +27,9 @@ _PATTERN = "*tfevents*"
 _EARLIER = "tensorboard"
 _DAMAGED = 10_000  # most damaged events that are skipped
 _MOST = 1 << 32  # most bytes of an event file
+_LARGEST_EVENT = 1 << 31  # bytes; the limit of protocol buffers
+_HEADER = struct.Struct("<QI")  # of an event: its length, and the checksum of the length
+_CHECKSUM = 4  # bytes after an event
 _MOST_SAMPLES, _LONGEST = 200, 1 << 20  # most lines and bytes of the table of samples
 
 
@@ -57,11 +63,12 @@ def read_log(folder: Path) -> Log:
     """Read the event files in a folder; invalid records are left out.
 
     Raises:
-        LabError: an event file is not a regular file, or too large.
+        LabError: an event file is not a regular file, too large, or claims to have an enormous event.
     """
     for path in event_files(folder):  # TensorBoard would open them, whatever they are
         try:
             check_regular(path, _MOST)
+            _check_lengths(path)
         except OSError as error:
             raise LabError(f"{path} cannot be read: {error.strerror}; move it out of the folder") from None
     # Slow to import, and not needed to find the files.
@@ -90,6 +97,23 @@ def read_log(folder: Path) -> Log:
             if _is_record(blobs):
                 records.setdefault(tag, {})[event.step] = (blobs[0], blobs[1])
     return Log(curves, records, _samples(accumulator))
+
+
+def _check_lengths(path: Path) -> None:
+    """Raise OSError if an event claims more bytes than any has, all of which TensorBoard would allocate.
+
+    It reads the lengths as TensorBoard does: up to the first whose checksum is wrong.
+    """
+    from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
+
+    with open_regular(path) as file:
+        while len(header := file.read(_HEADER.size)) == _HEADER.size:
+            length, checksum = _HEADER.unpack(header)
+            if checksum != masked_crc32c(header[:8]):
+                return
+            if length > _LARGEST_EVENT:
+                raise OSError(errno.EINVAL, f"it claims to have an event of {length} bytes", str(path))
+            file.seek(length + _CHECKSUM, os.SEEK_CUR)
 
 
 def _samples(accumulator: Any) -> list[Sample]:
