@@ -2,6 +2,7 @@
 
 import csv
 import math
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,32 @@ def test_a_damaged_configuration_is_a_listed_failure(
     make_run(tmp_path / "other", {RATE: 0.1})
     done = command("stage=leaderboard", f"run={tmp_path}")
     assert done.status == 0 and said in done.out
+
+
+def test_runs_with_too_many_options_are_listed_failures(tmp_path: Path) -> None:
+    many = {f"o{number}": 0 for number in range(2_001)}
+    wide = read_job(make_run(tmp_path / "wide", {RATE: 0.1}, options={"model": many}))
+    assert wide.error == "config.yaml has more than 2,000 options, more than any run has"
+    typed = read_job(make_run(tmp_path / "typed", {RATE: 0.1}, overrides=[f"a.{key}=1" for key in many]))
+    assert typed.error == "overrides.yaml has more than 2,000 options, more than any run has"
+    assert (typed.options, typed.overrides, typed.metrics) == ({}, {}, {})
+    crowded = read_job(make_run(tmp_path / "crowded", {str(number): 0.1 for number in range(10_001)}))
+    assert crowded.error == "metrics.json has more than 10,000 metrics, more than any run has"
+    stopped = read_job(make_run(tmp_path / "stopped", options={"model": {"layers": 3}}))
+    assert stopped.error is not None and stopped.value("model.layers") == 3
+
+
+def test_options_that_vary_are_found_in_linear_time(tmp_path: Path) -> None:
+    jobs = []
+    for seed in (1, 2):
+        overrides = [f"a.o{number}={seed}" for number in range(1_000)]
+        options = {"model": {f"o{number}": 0 for number in range(1_500)}}
+        jobs.append(
+            read_job(make_run(tmp_path / str(seed), {RATE: 0.1}, overrides=overrides, options=options))
+        )
+    start = time.process_time()
+    assert varied_options(jobs) == [f"a.o{number}" for number in range(1_000)]
+    assert time.process_time() - start < 1
 
 
 def test_strange_files_read_as_plain_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

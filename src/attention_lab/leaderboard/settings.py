@@ -87,10 +87,13 @@ def varied_options(jobs: Sequence[Job]) -> list[str]:
     given = dict.fromkeys(key for job in jobs for key in job.overrides)
     keys = [key for key in given if key != SEED and len({_given_value(job, key) for job in jobs}) > 1]
     leaves = dict.fromkeys(key for job in jobs for key in job.options)
+    groups, known = [setting.jobs for setting in group_runs(jobs, keys)], set(keys)
     for key in (*COMPARED, *leaves):
-        if key in keys or all(str(job.value(key)) == job.seed for job in jobs):
+        if key in known or all(str(job.value(key)) == job.seed for job in jobs):
             continue  # as in data.seed=${seed}
-        if any(len({str(job.value(key)) for job in setting.jobs}) > 1 for setting in group_runs(jobs, keys)):
+        split = [setting.jobs for group in groups for setting in group_runs(group, [key])]
+        if len(split) > len(groups):  # so at most once for each run
+            groups = split
             keys.append(key)
     return keys
 

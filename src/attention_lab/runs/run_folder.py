@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,10 @@ SWEEP = "multirun.yaml"
 """File in a sweep's folder with its configuration, written by Hydra."""
 LARGEST_METRIC = 1e100
 """Metrics further from zero than this are read as infinite."""
+MOST_OPTIONS = 2_000
+"""Maximum number of options of a run, and of those given on its command line; hundreds are usual."""
+MOST_METRICS = 10_000
+"""Maximum number of metrics of a run."""
 STAGES = ("fit", "test")
 """The stages that write metrics."""
 _WITHOUT_RUNS = {".hydra", "checkpoints", "tensorboard", "attention", ".git"}
@@ -180,6 +185,10 @@ def read_job(folder: Path) -> Job:
     except LabError as damaged:
         error = str(damaged) if error is None else error
     config = config if isinstance(config, Mapping) else {}
+    crowded = [name for name, all_of in _options(config, given) if len(all_of) > MOST_OPTIONS]
+    if crowded:
+        error = error or f"{crowded[0]} has more than {MOST_OPTIONS:,} options, more than any run has"
+        config, metrics, parts = {}, {}, []
     return Job(
         folder=folder,
         overrides={one.key: one.value for one in parts if not (one.removes or one.key.startswith("hydra"))},
@@ -189,6 +198,14 @@ def read_job(folder: Path) -> Job:
         error=error,
         seed=_seed(config, folder),
     )
+
+
+def _options(config: Mapping[str, Any], given: Any) -> list[tuple[str, list[Any]]]:
+    """All options of a run, and those given on its command line, with the file that has them."""
+    return [
+        ("config.yaml", list(islice(flatten(config), MOST_OPTIONS + 1))),
+        ("overrides.yaml", given if isinstance(given, list) else []),
+    ]
 
 
 def _own_choices(folder: Path, config: Mapping[str, Any], given: Collection[str]) -> dict[str, str]:
@@ -258,6 +275,8 @@ def read_metrics(path: Path, label: str | None = None) -> dict[str, float]:
     metrics = read_json(path, label)
     if not isinstance(metrics, dict) or not metrics:
         raise LabError(f"{label} contains no metrics")
+    if len(metrics) > MOST_METRICS:
+        raise LabError(f"{label} has more than {MOST_METRICS:,} metrics, more than any run has")
     for name, value in metrics.items():
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise LabError(f"{label}: {one_line(name)} is {str(value)[:40]!r}, not a number")
