@@ -63,12 +63,31 @@ def test_paths_are_moved_to_the_present_folder() -> None:
         ("callbacks.checkpoint.filename", "../../etc/x", "not in the run's folder"),
         ("callbacks.checkpoint.filename", "/etc/x", "not in the run's folder"),
         ("callbacks.checkpoint.filename", "a/b", "not a file name"),
+        *(
+            ("callbacks.checkpoint.filename", name, "not a file name")
+            for name in (
+                *("{epoch:c}tmp{epoch:c}x", "{x:/>2}", "{/etc/x}", "{epoch:2000000000}", "{epoch:.999f}"),
+                *(
+                    "{epoch:q}",
+                    "{epoch!r}",
+                    "{0}",
+                    "{}",
+                    "a}b",
+                    "{a",
+                    "{a{b}}",
+                    "{validation/mse:02d}",
+                    "a\nb",
+                ),
+                *("{a[0]}", "", "a" * 300),
+            )
+        ),
         ("callbacks.resumable.dirpath", "~/x", "not in the run's folder"),
         ("logger.csv.save_dir", "/tmp/x", "not in the run's folder"),
         ("logger.csv.version", "../x", "not in the run's folder"),
         ("logger.wandb.entity", "somebody", "give logger.wandb.entity=... on the command line"),
         ("logger.mlflow.tracking_uri", "https://example.org", "not in the run's folder"),
         ("logger.csv.name", "/tmp", "not in the run's folder"),
+        ("logger.csv.version", "{a/b}", "not a file name"),
         ("trainer.profiler", "simple", "give that option on the command line"),
         ("trainer.plugins", [], "give that option on the command line"),
         ("trainer.devices", 10**6, "at most"),
@@ -92,6 +111,18 @@ def test_refused(path: str, value: Any, message: str) -> None:
     with pytest.raises(LabError, match=message) as caught:
         check_run(_with(path, value), Path("/new/place"), "x/config.yaml")
     assert str(caught.value).startswith("x/config.yaml") and len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("best", "{epoch}-{step}", "best-{validation/mse:.2f}", "{epoch:02d} {step:d}", "{lr-Adam/pg1:.1e}"),
+        None,
+    ],
+)
+def test_names_of_checkpoints(name: str | None) -> None:
+    found = check_run(_with("callbacks.checkpoint.filename", name), Path("/new/place"), "x/config.yaml")
+    assert found["callbacks"]["checkpoint"]["filename"] == name
 
 
 @pytest.mark.parametrize("text", ["${oc.env:SECRET}", "${model.scan}", "${oc.create:{_target_:os.mkdir}}"])

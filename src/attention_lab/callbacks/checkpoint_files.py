@@ -9,6 +9,7 @@ import torch
 from lightning_fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning_fabric.utilities.types import _PATH
 
+from attention_lab.errors import LabError
 from attention_lab.untrusted.archives import load_archive
 from attention_lab.writing import remove, write_atomically
 
@@ -26,18 +27,29 @@ class CheckpointFiles(TorchCheckpointIO):
 
     Args:
         folder: the run's folder.
+        others: other folders in which checkpoints may be written.
     """
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, *others: str) -> None:
         super().__init__()
         self.folder = folder
+        self.others = others
         self.written: set[str] = set()
 
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: _PATH, storage_options: Any | None = None
     ) -> None:
-        """Write a checkpoint. Raises LabError, and leaves any existing file intact, if that fails."""
+        """Write a checkpoint.
+
+        Raises:
+            LabError: it cannot be written, or is not in one of the folders; any existing file stays intact.
+        """
         target = Path(path)
+        if not any(_is_within(target, folder) for folder in (self.folder, *self.others)):
+            raise LabError(
+                f"the checkpoint {target} would not be in the run's folder {self.folder}: choose another "
+                "callbacks.checkpoint.filename, or set callbacks.checkpoint.dirpath=..."
+            )
         content = io.BytesIO()
         torch.save(checkpoint, content)
         previous = target.with_name(PREVIOUS) if target.name == LAST else None
@@ -57,7 +69,11 @@ class CheckpointFiles(TorchCheckpointIO):
     def remove_checkpoint(self, path: _PATH) -> None:
         """Remove a checkpoint of this run. Anything else (a folder, a URL) is left alone."""
         real = os.path.realpath(path)
-        if real in self.written or Path(real).is_relative_to(os.path.realpath(self.folder)):
+        if real in self.written or _is_within(path, self.folder):
             if os.path.isfile(path):  # noqa: PTH113
                 remove(Path(path))
             self.written.discard(real)
+
+
+def _is_within(path: _PATH, folder: str) -> bool:
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))

@@ -142,10 +142,9 @@ def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
         loggers = [_make(node)() for node in config["logger"].values()]
         callbacks = [_make(node)() for node in config["callbacks"].values()]
         callbacks = [one for one in callbacks if _is_useful(one, options, bool(loggers))]
-        options["plugins"] = [
-            *(options.get("plugins") or []),
-            CheckpointFiles(str(options.get("default_root_dir") or ".")),
-        ]
+        folders = [str(node["dirpath"]) for node in config["callbacks"].values() if node.get("dirpath")]
+        files = CheckpointFiles(str(options.get("default_root_dir") or "."), *folders)
+        options["plugins"] = [*(options.get("plugins") or []), files]
         trainer: pl.Trainer = _make(options)(
             callbacks=[*more, RankRandomness(), *callbacks], logger=loggers or False
         )

@@ -29,6 +29,13 @@ WRITING = ("trainer", "callbacks", "logger")
 CHECKPOINTS = "checkpoints"
 FORBIDDEN = ("plugins", "profiler", "logger", "callbacks", "model_registry", "barebones", "fast_dev_run")
 """Trainer options that the program sets itself, or that write elsewhere."""
+_METRIC = r"[^\W\d][\w.-]*(?:/[\w.-]+)*"
+_CHECKPOINT_NAME = re.compile(rf"(?:[^{{}}/]|{{{_METRIC}(?::\.\d[efg])?}}|{{(?:epoch|step):\d?\d?d}})+")
+"""A file name in which Lightning inserts values: `{metric}`, `{metric:.2f}`, `{epoch:02d}`.
+
+Other formats can insert any character, also `/`, or very many characters.
+"""
+LONGEST_NAME = 200
 MOST_FILES = 100_000
 """Maximum number of files in a run's folder; even thousands are unusual."""
 MOST_PROCESSES = 256
@@ -113,9 +120,19 @@ def _moved(node: Any, path: str, root: Any, folder: Path, name: str) -> Any:
         raise LabError(
             f"{name} has {path}={node[:200]!r}: give {path}=... on the command line if you want it"
         )
-    if last in ("name", "version", "filename") and "/" in re.sub(r"{[^{}]*}", "", node):
+    if last == "filename" and not _is_checkpoint_name(node):
+        raise LabError(
+            f"{name} has {path}={node[:200]!r}, which is not a file name: "
+            "use plain text and values such as {validation/loss:.2f} or {epoch:02d}"
+        )
+    if last in ("name", "version") and "/" in node:
         raise LabError(f"{name} has {path}={node[:200]!r}, which is not a file name")
     return node
+
+
+def _is_checkpoint_name(text: str) -> bool:
+    """Whether a text names a file in the folder of the checkpoints, whatever the values of the metrics."""
+    return len(text) <= LONGEST_NAME and text.isprintable() and bool(_CHECKPOINT_NAME.fullmatch(text))
 
 
 def check_links(folder: Path) -> None:
