@@ -1,6 +1,7 @@
 """Write files atomically: completely or not at all."""
 
 import os
+import secrets
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,10 +22,17 @@ def write_atomically(path: Path, content: str | bytes | memoryview, previous: Pa
     Raises:
         LabError: the file cannot be written, for example because the disk is full; no partial file is left.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}{PART}")
+    # The folder may come from others: a random name, and O_EXCL, which follows no link and opens no file there.
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PART}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as file:
+        number = os.open(
+            temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666
+        )
+    except OSError as error:
+        raise cannot_write(path, error) from None
+    try:
+        with os.fdopen(number, "wb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())

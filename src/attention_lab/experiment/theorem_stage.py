@@ -68,7 +68,7 @@ def _draw(finding: Finding, folder: Path) -> None:
     """Write a PNG of each figure."""
     for figure in finding.figures:
         path = folder / f"{figure.name}.png"
-        path.write_bytes(to_png(figure.draw()))
+        write_atomically(path, to_png(figure.draw()))
         print(f"{'Figure':<12} {path}")
 
 

@@ -1,0 +1,48 @@
+"""Writing a file follows no link that waits in its folder, and leaves nothing partial behind."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from attention_lab import writing
+from attention_lab.errors import LabError
+from attention_lab.interruption.resume import remove_partial_files
+
+
+def test_a_link_in_place_of_the_partial_file_is_not_followed(tmp_path: Path) -> None:
+    run, outside = tmp_path / "run", tmp_path / "outside"
+    run.mkdir()
+    outside.write_text("precious")
+    (run / f".report.html.{os.getpid()}.part").symlink_to(outside)
+    (run / "report.html").symlink_to(outside)
+    writing.write_atomically(run / "report.html", "new")
+    assert outside.read_text() == "precious"
+    assert not (run / "report.html").is_symlink() and (run / "report.html").read_text() == "new"
+
+
+def test_the_partial_file_must_be_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing.secrets, "token_hex", lambda _: "guessed")
+    (tmp_path / ".x.guessed.part").symlink_to(tmp_path / "outside")
+    with pytest.raises(LabError, match="cannot write .*x: File exists"):
+        writing.write_atomically(tmp_path / "x", "new")
+    assert not (tmp_path / "outside").exists() and not (tmp_path / "x").exists()
+
+
+def test_permissions_and_partial_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = os.umask(0o027)
+    try:
+        writing.write_atomically(tmp_path / "x", "new")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "x").stat().st_mode & 0o777 == 0o640
+
+    def killed(_: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(writing.os, "fsync", killed)
+    with pytest.raises(KeyboardInterrupt):
+        writing.write_atomically(tmp_path / "x", "newer")
+    assert len(list(tmp_path.iterdir())) == 2
+    remove_partial_files(tmp_path)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("x", "new")]
