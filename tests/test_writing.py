@@ -24,7 +24,7 @@ def test_a_link_in_place_of_the_partial_file_is_not_followed(tmp_path: Path) -> 
 def test_the_partial_file_must_be_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing.secrets, "token_hex", lambda _: "guessed")
     (tmp_path / ".x.guessed.part").symlink_to(tmp_path / "outside")
-    with pytest.raises(LabError, match="cannot write .*x: File exists"):
+    with pytest.raises(LabError, match=r"cannot write .*x: File exists"):
         writing.write_atomically(tmp_path / "x", "new")
     assert not (tmp_path / "outside").exists() and not (tmp_path / "x").exists()
 

@@ -22,7 +22,7 @@ def write_atomically(path: Path, content: str | bytes | memoryview, previous: Pa
     Raises:
         LabError: the file cannot be written, for example because the disk is full; no partial file is left.
     """
-    # The folder may come from others: a random name, and O_EXCL, which follows no link and opens no file there.
+    # The folder may come from others: a random name, and O_EXCL, which follows no link there.
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PART}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

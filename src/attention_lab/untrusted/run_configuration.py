@@ -4,6 +4,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -135,31 +136,44 @@ def _is_checkpoint_name(text: str) -> bool:
     return len(text) <= LONGEST_NAME and text.isprintable() and bool(_CHECKPOINT_NAME.fullmatch(text))
 
 
-def check_links(folder: Path) -> None:
+def check_links(folder: Path, most: int = MOST_FILES) -> None:
     """Reject a run's folder that contains anything through which files outside it could be written.
 
+    Args:
+        folder: the folder of a run, or of a sweep with its jobs.
+        most: the largest number of files.
+
     Raises:
-        LabError: a link leads out of it, or it contains a hard link or something that is not a file.
+        LabError: a link leads out of it, or it contains a hard link or something that is not a file, or it
+            cannot be read.
     """
     real = Path(os.path.realpath(folder))
-    for number, entry in enumerate(_entries(folder)):
-        if number > MOST_FILES:
-            raise LabError(f"{folder} has more than {MOST_FILES} files, more than any run has")
-        if entry.is_symlink():
-            if not Path(os.path.realpath(entry.path)).is_relative_to(real):
-                raise LabError(f"{entry.path} links out of the run's folder: replace it with a copy")
-            continue
-        mode = entry.stat(follow_symlinks=False)
-        if not (stat.S_ISREG(mode.st_mode) or stat.S_ISDIR(mode.st_mode)):
-            raise LabError(f"{entry.path} is neither a file nor a folder: remove it")
-        if stat.S_ISREG(mode.st_mode) and mode.st_nlink > 1:
-            raise LabError(f"{entry.path} has a second hard link: resume in a copy of the folder (cp -r)")
+    try:
+        for number, entry in enumerate(_entries(folder)):
+            if number > most:
+                raise LabError(f"{folder} has more than {most} files, more than any run has")
+            with suppress(FileNotFoundError):  # another process of the run or sweep has removed it
+                _check_entry(entry, real)
+    except OSError as error:
+        raise LabError(f"{error.filename or folder} cannot be read: {error.strerror}") from None
+
+
+def _check_entry(entry: os.DirEntry[str], real: Path) -> None:
+    if entry.is_symlink():
+        if not Path(os.path.realpath(entry.path)).is_relative_to(real):
+            raise LabError(f"{entry.path} links out of the run's folder: replace it with a copy")
+        return
+    mode = entry.stat(follow_symlinks=False)
+    if not (stat.S_ISREG(mode.st_mode) or stat.S_ISDIR(mode.st_mode)):
+        raise LabError(f"{entry.path} is neither a file nor a folder: remove it")
+    if stat.S_ISREG(mode.st_mode) and mode.st_nlink > 1:
+        raise LabError(f"{entry.path} has a second hard link: resume in a copy of the folder (cp -r)")
 
 
 def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
     pending = [str(folder)]
     while pending:
-        with os.scandir(pending.pop()) as entries:
+        with suppress(FileNotFoundError), os.scandir(pending.pop()) as entries:
             for entry in entries:
                 yield entry
                 if entry.is_dir(follow_symlinks=False):

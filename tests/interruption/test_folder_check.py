@@ -1,0 +1,52 @@
+"""The folder of a run or sweep that continues is checked before anything is written to it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from omegaconf import OmegaConf
+
+from attention_lab.interruption.folder_check import FolderCheck
+
+
+@pytest.mark.parametrize(
+    ("mode", "options", "rejected"),
+    [
+        ("run", {"resume": "auto"}, True),
+        ("run", {"resume": None}, False),  # a new run: it replaces what is there
+        ("multirun", {"resume": "auto"}, True),
+        ("multirun", {"sweep": {"trials": 1}}, True),  # a search always continues
+        ("multirun", {}, False),
+    ],
+)
+def test_links_out_of_the_folder(
+    mode: str, options: dict[str, Any], rejected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = {"run": {"dir": str(tmp_path / "run")}, "sweep": {"dir": str(tmp_path / "multirun")}}
+    config = OmegaConf.create({**options, "hydra": names})
+    check = getattr(FolderCheck(), f"on_{mode}_start")
+    check(config)  # there is no such folder yet
+    (tmp_path / mode / "job").mkdir(parents=True)
+    (tmp_path / mode / "job" / "train.log").write_text("")
+    (tmp_path / mode / "latest").symlink_to("job")
+    check(config)
+    (tmp_path / mode / "job" / "checkpoints").symlink_to(tmp_path)
+    if rejected:
+        with pytest.raises(SystemExit, match=r"^Error: .*job/checkpoints links out of the run's folder"):
+            check(config)
+    else:
+        check(config)
+
+
+@pytest.mark.parametrize("options", [["seed=1"], ["-m", "seed=1,2"]])
+def test_the_command_leaves_such_a_folder_alone(command: Any, tmp_path: Path, options: list[str]) -> None:
+    folder, outside = tmp_path / "given", tmp_path / "outside"
+    folder.mkdir()
+    outside.mkdir()
+    for name in ("train.log", "multirun.yaml"):
+        (folder / name).symlink_to(outside / name)
+    for name in (".hydra", "checkpoints"):
+        (folder / name).symlink_to(outside)
+    done = command(*options, "model=nw", "resume=auto", folder=folder)
+    assert done.status == 1 and "links out of the run's folder" in done.err
+    assert len(done.err.splitlines()) == 1 and not list(outside.iterdir())
