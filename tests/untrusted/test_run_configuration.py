@@ -85,7 +85,15 @@ def test_paths_are_moved_to_the_present_folder() -> None:
         ("logger.csv.save_dir", "/tmp/x", "not in the run's folder"),
         ("logger.csv.version", "../x", "not in the run's folder"),
         ("logger.wandb.entity", "somebody", "give logger.wandb.entity=... on the command line"),
-        ("logger.mlflow.tracking_uri", "https://example.org", "not in the run's folder"),
+        *(
+            ("logger.mlflow.tracking_uri", place, "give logger.mlflow.tracking_uri=... on the command line")
+            for place in ("https://example.org", "file:/tmp/x", "relative", "databricks", "http:evil", 5)
+        ),
+        (
+            "callbacks.checkpoint.dirpath",
+            ["/old/run"],
+            "give callbacks.checkpoint.dirpath=... on the command",
+        ),
         ("logger.csv.name", "/tmp", "not in the run's folder"),
         ("logger.csv.version", "{a/b}", "not a file name"),
         ("trainer.profiler", "simple", "give that option on the command line"),
@@ -111,6 +119,32 @@ def test_refused(path: str, value: Any, message: str) -> None:
     with pytest.raises(LabError, match=message) as caught:
         check_run(_with(path, value), Path("/new/place"), "x/config.yaml")
     assert str(caught.value).startswith("x/config.yaml") and len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("root", [None, 5, "", "/somewhere/else"])
+def test_a_run_writes_to_its_folder_even_if_none_is_named(root: Any) -> None:
+    found = _with("trainer.default_root_dir", root)
+    found["callbacks"] = {"checkpoint": {"_target_": "pytorch_lightning.callbacks.ModelCheckpoint"}}
+    found["logger"] = {}
+    assert check_run(found, Path("/new"), "x")["trainer"]["default_root_dir"] == "/new"
+    del found["trainer"]["default_root_dir"]
+    assert check_run(found, Path("/new"), "x")["trainer"]["default_root_dir"] == "/new"
+
+
+@pytest.mark.parametrize(
+    ("path", "given"),
+    [
+        ("callbacks.checkpoint.dirpath", ["callbacks.checkpoint.dirpath"]),
+        ("callbacks.checkpoint.dirpath", ["callbacks"]),
+        ("logger.mlflow.tracking_uri", ["logger.mlflow.tracking_uri"]),
+        ("logger.mlflow.entity", ["model", "logger"]),
+    ],
+)
+def test_options_given_on_the_command_line_replace_those_in_the_file(path: str, given: list[str]) -> None:
+    found = check_run(_with(path, "/elsewhere"), Path("/new"), "x", given=["seed", "model.x.y", *given])
+    assert "/elsewhere" not in str(found) and found["trainer"]["default_root_dir"] == "/new"
+    with pytest.raises(LabError, match=path):
+        check_run(_with(path, "/elsewhere"), Path("/new"), "x", given=[f"{path}.x", "trainer"])
 
 
 @pytest.mark.parametrize(

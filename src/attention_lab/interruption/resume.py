@@ -78,14 +78,18 @@ def _is_choice(folder: Path, choice: str) -> bool:
     return re.fullmatch(r"[\w-]{1,60}", choice) is not None and (folder / f"{choice}.yaml").is_file()
 
 
-def saved_configuration(folder: Path, name: str, allow: Sequence[str] = ()) -> dict[str, Any]:
+def saved_configuration(
+    folder: Path, name: str, allow: Sequence[str] = (), given: Collection[str] = ()
+) -> dict[str, Any]:
     """Read and check the configuration that a run saved, and adapt its paths if the folder has moved.
+
+    Options that are given on the command line are not checked, since they will replace those in the file.
 
     Raises:
         LabError: it is damaged, or names code that is not allowed or a path outside the folder.
     """
     file = f"{name}/config.yaml"
-    return check_run(read_yaml(folder / "config.yaml", file), folder, file, allow)
+    return check_run(read_yaml(folder / "config.yaml", file), folder, file, allow, given)
 
 
 def resumed_configuration(config: DictConfig) -> DictConfig:
@@ -104,18 +108,20 @@ def resumed_configuration(config: DictConfig) -> DictConfig:
 
     import_lightning()  # needed to look up the classes
     allow: Any = OmegaConf.to_container(config)["allow"]  # type: ignore[index, call-overload]
-    found = OmegaConf.create(saved_configuration(folder, given, allow))
     choices = read_choices(folder)
-    overrides = parse_all(HydraConfig.get().overrides.task)
-    for override in overrides:
-        key = override.key_or_group
-        if key == "resume" or (key in GROUPS and choices.get(key) == override.value()):
-            continue
+    overrides = {
+        one.key_or_group: one
+        for one in parse_all(HydraConfig.get().overrides.task)
+        if one.key_or_group not in GROUPS or choices.get(one.key_or_group) != one.value()
+    }
+    overrides.pop("resume", None)
+    found = OmegaConf.create(saved_configuration(folder, given, allow, overrides))
+    for key, override in overrides.items():
         if override.is_delete():
             _delete(found, key)
         else:
             OmegaConf.update(found, key, OmegaConf.select(config, key), merge=False, force_add=True)
-    check_sampled_size(found.data, options_given(overrides, "data"), f"{given}/config.yaml")
+    check_sampled_size(found.data, options_given(list(overrides.values()), "data"), f"{given}/config.yaml")
     found.resume, found.allow = AUTO, config.allow
     return found
 

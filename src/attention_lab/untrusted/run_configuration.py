@@ -3,7 +3,7 @@
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,10 @@ LISTED = (
 _LISTED = re.compile(r"(torch\.optim|attention_lab\.callbacks)\.[A-Z]\w*")
 WRITING = ("trainer", "callbacks", "logger")
 """The parts of a configuration whose options may say where to write."""
+PATHS = ("dirpath", "folder", "save_dir", "default_root_dir")
+"""Options within them that are always a path."""
+ACCOUNTS = ("entity", "tracking_uri")
+"""Options within them that name the account or the server that a run logs to."""
 CHECKPOINTS = "checkpoints"
 FORBIDDEN = ("plugins", "profiler", "logger", "callbacks", "model_registry", "barebones", "fast_dev_run")
 """Trainer options that the program sets itself, or that write elsewhere."""
@@ -42,7 +46,9 @@ MOST_FILES = 100_000
 MOST_PROCESSES = 256
 
 
-def check_run(found: Any, folder: Path, name: str, allow: Sequence[str] = ()) -> dict[str, Any]:
+def check_run(
+    found: Any, folder: Path, name: str, allow: Sequence[str] = (), given: Collection[str] = ()
+) -> dict[str, Any]:
     """Check the resolved configuration of a run, and move its paths to the run's current folder.
 
     Args:
@@ -50,6 +56,7 @@ def check_run(found: Any, folder: Path, name: str, allow: Sequence[str] = ()) ->
         folder: the current folder of the run.
         name: the file's name in messages.
         allow: packages besides this one whose classes it may name.
+        given: options on the command line, which will replace those in the file.
 
     Raises:
         LabError: it does not belong to a training run, or names code that is not allowed or a path outside
@@ -66,12 +73,13 @@ def check_run(found: Any, folder: Path, name: str, allow: Sequence[str] = ()) ->
     check_targets(found, name, checked_packages(allow), _is_listed)
     check_values(found, name)
     _check_trainer(found["trainer"], name)
-    root = found["trainer"].get("default_root_dir")
-    kept = {part: found.get(part) for part in WRITING}
+    root = str(found["trainer"].get("default_root_dir"))
+    kept = {part: _without(found.get(part), part, given) for part in WRITING}
     for part in WRITING:
         if not isinstance(kept[part], dict):
             raise LabError(f"{name} has no {part}")
         kept[part] = _moved(kept[part], part, root, folder, name)
+    kept["trainer"]["default_root_dir"] = str(folder)  # by default, it is the working directory
     return {**found, **kept, **dict.fromkeys(("run", "inputs", "theorem"))}
 
 
@@ -98,29 +106,40 @@ def _check_trainer(trainer: Mapping[str, Any], name: str) -> None:
         raise LabError(f"{name} has trainer.num_nodes={trainer['num_nodes']}: start it with torchrun or srun")
 
 
-def _moved(node: Any, path: str, root: Any, folder: Path, name: str) -> Any:
+def _without(node: Any, path: str, given: Collection[str]) -> Any:
+    """A part of the configuration without the options that are given on the command line."""
+    if path in given and path != "trainer":
+        return {}
+    if not isinstance(node, dict):
+        return node
+    left = {key: value for key, value in node.items() if key == "_target_" or f"{path}.{key}" not in given}
+    return {key: _without(value, f"{path}.{key}", given) for key, value in left.items()}
+
+
+def _moved(node: Any, path: str, root: str, folder: Path, name: str) -> Any:
     """A part of the configuration, with paths in the run's former folder moved to its current one."""
+    last = path.rpartition(".")[2]
+    if last in ACCOUNTS and node is not None:
+        raise LabError(
+            f"{name} has {path}={str(node)[:200]!r}: give {path}=... on the command line if you want it"
+        )
     if isinstance(node, dict):
         return {key: _moved(value, f"{path}.{key}", root, folder, name) for key, value in node.items()}
-    if isinstance(node, list):
+    if isinstance(node, list) and last not in PATHS:
         return [_moved(value, path, root, folder, name) for value in node]
-    if not isinstance(node, str):
-        return node
-    if node == root:
+    if path == "trainer.default_root_dir" or node == root:
         return str(folder)
     if node == f"{root}/{CHECKPOINTS}":
         return str(folder / CHECKPOINTS)
-    last = path.rpartition(".")[2]
-    is_path = last in ("dirpath", "folder", "save_dir", "default_root_dir") or node.startswith(("/", "~"))
-    if is_path or any(text in node for text in ("..", "\\", "://", "\0")):
+    text = node if isinstance(node, str) else ""
+    is_path = (last in PATHS and node is not None) or text.startswith(("/", "~"))
+    if is_path or any(one in text for one in ("..", "\\", "://", "\0")):
         raise LabError(
-            f"{name} has {path}={node[:200]!r}, which is not in the run's folder: "
+            f"{name} has {path}={str(node)[:200]!r}, which is not in the run's folder: "
             f"give {path}=... on the command line if you want it"
         )
-    if last == "entity":  # the Weights & Biases account that the run logs to
-        raise LabError(
-            f"{name} has {path}={node[:200]!r}: give {path}=... on the command line if you want it"
-        )
+    if not isinstance(node, str):
+        return node
     if last == "filename" and not _is_checkpoint_name(node):
         raise LabError(
             f"{name} has {path}={node[:200]!r}, which is not a file name: "
