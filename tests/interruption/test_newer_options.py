@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from attention_lab.errors import LabError
 from attention_lab.interruption.resume import check_same_options
@@ -33,3 +34,16 @@ def test_long_options_are_cut_in_the_message(tmp_path: Path) -> None:
     with pytest.raises(LabError, match=r"has data\.\ufffda+…=b+…, not None: leave that") as raised:
         check_same_options(tmp_path, {})
     assert len(str(raised.value)) < 600
+
+
+@pytest.mark.slow
+def test_a_run_without_newer_options_resumes(command) -> None:
+    done = command("model=nw", "data.train_size=10", "pictures=0", "trainer.max_epochs=1")
+    file = done.folder / "config.yaml"
+    kept = yaml.safe_load(file.read_text())
+    for option in ("ckpt_path", "pictures", "pictures_format", "compile", "threads", "tags", "notes"):
+        del kept[option]
+    file.write_text(yaml.safe_dump(kept))
+    (done.folder / "metrics.json").unlink()
+    again = command(f"resume={done.folder}")
+    assert again.status == 0 and (done.folder / "metrics.json").is_file(), again.err

@@ -148,7 +148,7 @@ def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
         trainer: pl.Trainer = _make(options)(
             callbacks=[*more, RankRandomness(), *callbacks], logger=loggers or False
         )
-    except (MisconfigurationException, ValueError, TypeError) as error:
+    except (MisconfigurationException, ValueError, TypeError, ModuleNotFoundError) as error:
         # Lightning's messages may have several lines; the first says what is wrong.
         raise LabError(f"trainer: {first_line(error)}") from None
     _check_optimizer(config["optimizer"] or {}, trainer)

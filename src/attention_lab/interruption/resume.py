@@ -121,7 +121,10 @@ def resumed_configuration(config: DictConfig) -> DictConfig:
             _delete(found, key)
         else:
             OmegaConf.update(found, key, OmegaConf.select(config, key), merge=False, force_add=True)
-    check_sampled_size(found.data, options_given(list(overrides.values()), "data"), f"{given}/config.yaml")
+    check_sampled_size(found.data, options_given(overrides.values(), "data"), f"{given}/config.yaml")
+    for newer in config:
+        if newer not in found and newer not in GROUPS:
+            found[newer] = config[newer]
     found.resume, found.allow = AUTO, config.allow
     return found
 

@@ -119,14 +119,22 @@ def check_values(node: Any, source: str, name: str = "") -> None:
         hints = _hints(str(node["_target_"])) if "_target_" in node else {}
         for key, value in node.items():
             path = f"{name}.{key}" if name else str(key)
-            if key in hints and not _matches(hints[key], value):
-                shown = (str(value).lower() if isinstance(value, bool) else str(value))[:60]
-                raise LabError(f"{source} has {path}={shown}: it must be {_describe(hints[key])}")
+            if key in hints:
+                check_option(hints[key], value, path, source)
             check_values(value, source, path)
     elif type(node) is int and not -LARGEST <= node <= _largest(name):
         raise LabError(f"{source} has {name}={str(node)[:30]}: choose at most {_largest(name)}")
     elif type(node) is float and not math.isfinite(node):
         raise LabError(f"{source} has {name}={node}: it must be a finite number")
+
+
+def check_option(hint: Any, value: Any, path: str, source: str) -> None:
+    """Reject a value whose type is not the one that is annotated."""
+    if not _matches(hint, value):
+        shown = (str(value).lower() if isinstance(value, bool) else "null" if value is None else str(value))[
+            :60
+        ]
+        raise LabError(f"{source} has {path}={shown}: it must be {_describe(hint)}")
 
 
 def _largest(name: str) -> int:
@@ -176,7 +184,16 @@ def _matches(hint: Any, value: Any) -> bool:
 def _describe(hint: Any) -> str:
     names = {int: "a whole number", float: "a finite number", bool: "true or false", str: "a string"}
     parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    return " or ".join("null" if part is NoneType else names.get(part, str(part)) for part in parts)
+    return " or ".join(
+        "null"
+        if part is NoneType
+        else " or ".join(map(str, get_args(part)))
+        if get_origin(part) is Literal
+        else "a list of strings"
+        if part == list[str]
+        else names.get(part, str(part))
+        for part in parts
+    )
 
 
 def is_own_class(target: object) -> bool:
@@ -184,7 +201,7 @@ def is_own_class(target: object) -> bool:
     found = re.fullmatch(
         r"(attention_lab\.(?:attention|data|models|tasks)(?:\.\w+)*)\.([A-Z]\w*)", str(target)
     )
-    return found is not None and _is_class(found[1], found[2], "attention_lab")
+    return found is not None and is_class(found[1], found[2], "attention_lab")
 
 
 def _is_allowed(target: object, allow: Sequence[str]) -> bool:
@@ -193,10 +210,10 @@ def _is_allowed(target: object, allow: Sequence[str]) -> bool:
     if found is None:
         return False
     package = next((name for name in allow if f"{found[1]}.".startswith(f"{name}.")), None)
-    return package is not None and _is_class(found[1], found[2], package)
+    return package is not None and is_class(found[1], found[2], package)
 
 
-def _is_class(module: str, name: str, package: str) -> bool:
+def is_class(module: str, name: str, package: str) -> bool:
     """Whether a module has a class of this name that is defined in the package and is not abstract."""
     try:
         part = getattr(importlib.import_module(module), name, None)

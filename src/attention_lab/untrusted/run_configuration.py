@@ -15,16 +15,8 @@ from attention_lab.untrusted.configuration import (
     checked_packages,
     with_moved_classes,
 )
+from attention_lab.untrusted.run_parts import check_parts_of_run, is_listed
 
-LISTED = (
-    *("pytorch_lightning.Trainer", "pytorch_lightning.loggers.CSVLogger"),
-    "pytorch_lightning.callbacks.EarlyStopping",
-    "pytorch_lightning.callbacks.LearningRateMonitor",
-    "pytorch_lightning.callbacks.ModelCheckpoint",
-    *(f"attention_lab.tasks.schedules.{name}" for name in ("constant", "cosine", "inverse_sqrt")),
-)
-"""Lightning's classes and this package's functions that `conf/` names."""
-_LISTED = re.compile(r"(torch\.optim|attention_lab\.callbacks)\.[A-Z]\w*")
 WRITING = ("trainer", "callbacks", "logger")
 """The parts of a configuration whose options may say where to write."""
 PATHS = ("dirpath", "folder", "save_dir", "default_root_dir")
@@ -69,22 +61,15 @@ def check_run(
         raise LabError(f"{name} has stage={stage}, which cannot be resumed: run its command again")
     if isinstance(found.get("callbacks"), dict) and "pruning" in found["callbacks"]:
         raise LabError(f"{name} belongs to a trial of a search: run the command of the search again")
-    found = with_moved_classes(found)
-    check_targets(found, name, checked_packages(allow), _is_listed)
-    check_values(found, name)
+    found, packages = with_moved_classes(found), checked_packages(allow)
+    check_targets(found, name, packages, is_listed)
     _check_trainer(found["trainer"], name)
+    check_parts_of_run(found, name, packages)
+    check_values(found, name)
     root = str(found["trainer"].get("default_root_dir"))
-    kept = {part: _without(found.get(part), part, given) for part in WRITING}
-    for part in WRITING:
-        if not isinstance(kept[part], dict):
-            raise LabError(f"{name} has no {part}")
-        kept[part] = _moved(kept[part], part, root, folder, name)
+    kept = {part: _moved(_without(found[part], part, given), part, root, folder, name) for part in WRITING}
     kept["trainer"]["default_root_dir"] = str(folder)  # by default, it is the working directory
     return {**found, **kept, **dict.fromkeys(("run", "inputs", "theorem"))}
-
-
-def _is_listed(target: str) -> bool:
-    return target in LISTED or _LISTED.fullmatch(target) is not None
 
 
 def _check_trainer(trainer: Mapping[str, Any], name: str) -> None:

@@ -1,0 +1,93 @@
+"""Check that each part of a run's saved configuration is there and of its kind."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from attention_lab.errors import LabError
+from attention_lab.untrusted.configuration import check_option, is_class
+
+OPTIONS: Mapping[str, Any] = {
+    "seed": int | None,
+    "ckpt_path": str | list[str] | None,
+    "pictures": int,
+    "pictures_format": str,
+    "compile": bool,
+    "threads": int | None,
+}
+"""The type of each option outside the parts; one that is newer than the run may be missing."""
+MONITOR: Mapping[str, Any] = {"metric": str | None, "mode": Literal["min", "max"]}
+OPTIONAL = ("optimizer", "schedule")
+"""The parts that may be null."""
+SEVERAL = ("callbacks", "logger")
+"""The parts with any number of objects, each with a class."""
+_LISTED = {
+    "trainer": r"pytorch_lightning\.Trainer",
+    "callbacks": r"pytorch_lightning\.callbacks\.(?:EarlyStopping|LearningRateMonitor|ModelCheckpoint)"
+    r"|attention_lab\.callbacks\.(?!RunLogger|MlflowTracker|WandbTracker|Pruning)[A-Z]\w*",
+    "logger": r"pytorch_lightning\.loggers\.CSVLogger"
+    r"|attention_lab\.callbacks\.(?:RunLogger|MlflowTracker|WandbTracker)",
+    "optimizer": r"torch\.optim\.(?!Optimizer$)[A-Z]\w*",
+    "schedule": r"attention_lab\.tasks\.schedules\.(?:constant|cosine|inverse_sqrt)",
+}
+"""Lightning's and PyTorch's classes, and this package's functions and callbacks, that `conf/` names."""
+_CLASSES = {
+    **_LISTED,
+    "model": r"attention_lab\.models\.(?:\w+\.)*[A-Z]\w*",
+    "task": r"attention_lab\.tasks\.(?:\w+\.)*[A-Z]\w*",
+    "data": r"attention_lab\.data\.(?:\w+\.)*[A-Z]\w*",
+    **dict.fromkeys(
+        ("scoring", "normalizer", "window", "pooling"), r"attention_lab\.attention\.(?:\w+\.)*[A-Z]\w*"
+    ),
+}
+"""The classes of this package and of libraries that each part may name."""
+
+
+def is_listed(target: str) -> bool:
+    """Whether a configuration may name a target that is not one of this package's models, data or tasks."""
+    if not any(re.fullmatch(pattern, target) for pattern in _LISTED.values()):
+        return False
+    module, _, name = target.rpartition(".")
+    return not name[0].isupper() or is_class(module, name, module.partition(".")[0])
+
+
+def check_parts_of_run(found: Mapping[str, Any], source: str, allow: Sequence[str] = ()) -> None:
+    """Reject a configuration of which a part is missing or of another kind.
+
+    Args:
+        found: the configuration, whose targets are already checked.
+        source: its name in messages.
+        allow: packages besides this one whose classes it may name.
+
+    Raises:
+        LabError: a part is missing, has no class or one for another part, or an option has the wrong type.
+    """
+    for part, classes in _CLASSES.items():
+        node = found.get(part)
+        if part not in found or (part in SEVERAL and not isinstance(node, dict)):
+            raise LabError(f"{source} has no {part}, which a run's configuration must have")
+        if part in SEVERAL:
+            for key, one in found[part].items():
+                _check_class(one, f"{part}.{key}", classes, source, allow)
+        elif part not in OPTIONAL or node is not None:
+            _check_class(node, part, classes, source, allow)
+    check_option(str, found["data"].get("kind"), "data.kind", source)
+    for name, hint in OPTIONS.items():
+        if name in found:
+            check_option(hint, found[name], name, source)
+    monitor = found.get("monitor")
+    if not isinstance(monitor, dict):
+        raise LabError(f"{source} has no monitor with metric and mode, which a run's configuration must have")
+    for name, hint in MONITOR.items():
+        check_option(hint, monitor.get(name), f"monitor.{name}", source)
+
+
+def _check_class(node: Any, path: str, classes: str, source: str, allow: Sequence[str]) -> None:
+    target = node.get("_target_") if isinstance(node, dict) else None
+    if target is None:
+        raise LabError(f"{source} has no class for {path}: it needs {path}._target_")
+    allowed = any(f"{target}.".startswith(f"{package}.") for package in allow)
+    if not allowed and not re.fullmatch(classes, str(target)):
+        raise LabError(
+            f"{source} has {path}._target_={str(target)[:200]}, which is not for {path.split('.')[0]}"
+        )
