@@ -7,7 +7,6 @@ import pytest
 
 from attention_lab import writing
 from attention_lab.errors import LabError
-from attention_lab.interruption.resume import remove_partial_files
 
 
 def test_a_link_in_place_of_the_partial_file_is_not_followed(tmp_path: Path) -> None:
@@ -44,5 +43,5 @@ def test_permissions_and_partial_files(tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.raises(KeyboardInterrupt):
         writing.write_atomically(tmp_path / "x", "newer")
     assert len(list(tmp_path.iterdir())) == 2
-    remove_partial_files(tmp_path)
+    writing.remove_partial_files(tmp_path)
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("x", "new")]

@@ -50,6 +50,13 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def remove_partial_files(*folders: Path) -> None:
+    """Remove the partly written files that a killed run left in these folders."""
+    for folder in folders:
+        for path in folder.glob(f".*{PART}"):
+            remove(path)
+
+
 def cannot_write(path: Path | str, error: OSError) -> LabError:
     """The error for a file that could not be written, saying what the user can do about it."""
     return LabError(

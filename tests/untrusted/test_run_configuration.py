@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from fit_configuration import FIT
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
@@ -17,36 +18,6 @@ from attention_lab.untrusted.configuration import check_targets, check_values
 from attention_lab.untrusted.run_configuration import check_links, check_run
 
 CONF = Path(__file__).parents[2] / "conf"
-FIT: dict[str, Any] = {
-    "stage": "fit",
-    "trainer": {"_target_": "pytorch_lightning.Trainer", "default_root_dir": "/old/run", "devices": 1},
-    "callbacks": {
-        "resumable": {"_target_": "attention_lab.callbacks.Resumable", "dirpath": "/old/run/checkpoints"},
-        "checkpoint": {
-            "_target_": "pytorch_lightning.callbacks.ModelCheckpoint",
-            "dirpath": "/old/run/checkpoints",
-            "filename": "best-{validation/mse:.2f}",
-            "monitor": "validation/mse",
-        },
-    },
-    "logger": {
-        "csv": {"_target_": "pytorch_lightning.loggers.CSVLogger", "save_dir": "/old/run", "name": ""},
-        "mlflow": {"_target_": "attention_lab.callbacks.MlflowTracker", "tracking_uri": None},
-        "wandb": {"_target_": "attention_lab.callbacks.WandbTracker", "entity": None},
-    },
-    "optimizer": {"_target_": "torch.optim.RMSprop", "_partial_": True, "lr": 0.1},
-    "schedule": {"_target_": "attention_lab.tasks.schedules.constant", "_partial_": True},
-    "scoring": {"_target_": "attention_lab.attention.Gaussian", "_partial_": True},
-    "normalizer": {"_target_": "attention_lab.attention.Softmax", "_partial_": True},
-    "window": {"_target_": "attention_lab.attention.Global", "_partial_": True},
-    "pooling": {"_target_": "attention_lab.attention.Soft", "_partial_": True},
-    "task": {"_target_": "attention_lab.tasks.Regression"},
-    "monitor": {"metric": None, "mode": "min"},
-    "seed": 1,
-    "ckpt_path": None,
-    "model": {"_target_": "attention_lab.models.KernelRegression", "scan": True},
-    "data": {"kind": "regression", "_target_": "attention_lab.data.CSVRegression", "path": "/data/mine.csv"},
-}
 
 
 def _with(path: str, value: Any) -> dict[str, Any]:
@@ -130,85 +101,6 @@ def test_refused(path: str, value: Any, message: str) -> None:
     with pytest.raises(LabError, match=message) as caught:
         check_run(_with(path, value), Path("/new/place"), "x/config.yaml")
     assert str(caught.value).startswith("x/config.yaml") and len(str(caught.value).splitlines()) == 1
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "message"),
-    [
-        *(
-            (part, value, f"has no class for {part}: it needs {part}._target_")
-            for part in ("data", "model", "task", "scoring", "optimizer", "schedule")
-            for value in (5, "x", [], {}, {"a": 1})
-        ),
-        *(
-            (part, value, f"has no {part}")
-            for part in ("callbacks", "logger", "monitor")
-            for value in (5, None)
-        ),
-        *((f"{part}.x", 5, f"has no class for {part}.x") for part in ("callbacks", "logger")),
-        ("task", None, "has no class for task"),
-        ("monitor", {}, r"has monitor.mode=null: it must be min or max"),
-        ("monitor", {"mode": "min", "metric": 3}, r"has monitor.metric=3: it must be a string or null"),
-        ("seed", "x", r"has seed=x: it must be a whole number or null"),
-        ("seed", [1], r"has seed=\[1\]: it must be a whole number"),
-        ("ckpt_path", 5, r"has ckpt_path=5: it must be a string or a list of strings or null"),
-        ("ckpt_path", [{"a": 1}], r"it must be a string or a list of strings or null"),
-        ("pictures", "x", r"has pictures=x: it must be a whole number"),
-        ("data.kind", None, r"has data.kind=null: it must be a string"),
-        *(
-            (
-                f"{path}._target_",
-                target,
-                f"has {path}._target_={target}, which is not for {path.split('.')[0]}",
-            )
-            for path, target in (
-                ("callbacks.checkpoint", "pytorch_lightning.Trainer"),
-                ("callbacks.checkpoint", "attention_lab.data.Sine"),
-                ("callbacks.checkpoint", "attention_lab.tasks.schedules.constant"),
-                ("callbacks.checkpoint", "attention_lab.callbacks.RunLogger"),
-                ("logger.csv", "attention_lab.callbacks.Progress"),
-                ("model", "attention_lab.tasks.Regression"),
-                ("task", "torch.optim.Adam"),
-                ("optimizer", "attention_lab.models.KernelRegression"),
-            )
-        ),
-        (
-            "callbacks.checkpoint._target_",
-            "attention_lab.callbacks.Pruning",
-            "names 'attention_lab.callbacks.P",
-        ),
-        (
-            "callbacks.checkpoint._target_",
-            "attention_lab.callbacks.Nothing",
-            "names 'attention_lab.callbacks.N",
-        ),
-        ("optimizer._target_", "torch.optim.Nothing", "names 'torch.optim.Nothing'"),
-        ("optimizer._target_", "torch.optim.Optimizer", "names 'torch.optim.Optimizer'"),
-    ],
-)
-def test_parts_of_another_kind(path: str, value: Any, message: str) -> None:
-    found: Any = OmegaConf.to_container(OmegaConf.create(FIT))
-    *parents, last = path.split(".")
-    node = found
-    for parent in parents:
-        node = node[parent]
-    node[last] = value
-    with pytest.raises(LabError, match=message) as caught:
-        check_run(found, Path("/new/place"), "x/config.yaml")
-    assert str(caught.value).startswith("x/config.yaml ") and len(str(caught.value).splitlines()) == 1
-
-
-def test_parts_that_a_configuration_must_have() -> None:
-    newer = {"seed", "ckpt_path"}  # resuming takes them from conf/, as all options that are newer than a run
-    for part in FIT.keys() - {"stage", "trainer"}:
-        found = {key: value for key, value in FIT.items() if key != part}
-        if part in newer:
-            check_run(found, Path("/new"), "x")
-        else:
-            with pytest.raises(LabError, match=rf"^x has no {part}\b.* must have$"):
-                check_run(found, Path("/new"), "x")
-    for part in ("optimizer", "schedule"):
-        check_run({**FIT, part: None}, Path("/new"), "x")
 
 
 @pytest.mark.parametrize("root", [None, 5, "", "/somewhere/else"])

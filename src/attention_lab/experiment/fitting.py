@@ -23,7 +23,9 @@ from attention_lab.runs.checkpoint_paths import one_checkpoint
 from attention_lab.runs.run_names import hparam_columns, hparam_order
 from attention_lab.tasks import RECIPE, Task
 from attention_lab.untrusted.checkpoints import read_checkpoint
+from attention_lab.untrusted.run_configuration import CHECKPOINTS
 from attention_lab.untrusted.training_state import check_parts, interrupted_epoch_state
+from attention_lab.writing import remove_partial_files
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ def write_settings(trainer: pl.Trainer, plain: Config, task: Task, folder: Path,
     """Write the configuration to the folder and the trackers, and rewind the logs to the last checkpoint."""
     results.write_config(folder, plain)
     if plain["resume"] == resume.AUTO:
-        resume.remove_partial_files(folder)
+        remove_partial_files(folder, folder / CHECKPOINTS, folder / "attention")
         own = start.own or {}
         rewind(trainer.loggers, interrupted_epoch_state(own[STATE])["logs"] if STATE in own else {})
     hydra = HydraConfig.get()

@@ -30,7 +30,6 @@ from attention_lab.runs.run_folder import METRICS, read_choices, read_metrics
 from attention_lab.text_tables import console_message, printable
 from attention_lab.untrusted.plain_files import read_yaml
 from attention_lab.untrusted.run_configuration import CHECKPOINTS, check_links, check_run
-from attention_lab.writing import PART, remove
 
 AUTO = "auto"
 
@@ -261,13 +260,6 @@ def find_last_checkpoint(folder: Path) -> tuple[Path, dict[str, Any]] | None:
 def _report(message: str) -> None:
     if is_rank_zero():
         print(console_message("Resume", message), file=sys.stderr)
-
-
-def remove_partial_files(folder: Path) -> None:
-    """Remove the partly written files of a killed run."""
-    for parent in (folder, folder / CHECKPOINTS, folder / "attention"):
-        for path in parent.glob(f".*{PART}"):
-            remove(path)
 
 
 @contextmanager
