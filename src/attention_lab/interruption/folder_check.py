@@ -9,6 +9,7 @@ from omegaconf import DictConfig
 
 from attention_lab.errors import LabError
 from attention_lab.interruption.resume import AUTO
+from attention_lab.text_tables import console_message
 from attention_lab.untrusted.run_configuration import MOST_FILES, check_links
 
 MOST_JOBS = 100
@@ -39,4 +40,4 @@ def _check(folder: Path, most: int) -> None:
     try:
         check_links(folder, most)
     except LabError as error:
-        sys.exit(f"Error: {error}")  # Hydra turns any other exception into a warning
+        sys.exit(console_message("Error", error))  # Hydra turns any other exception into a warning
