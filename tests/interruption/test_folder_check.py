@@ -50,3 +50,16 @@ def test_the_command_leaves_such_a_folder_alone(command: Any, tmp_path: Path, op
     done = command(*options, "model=nw", "resume=auto", folder=folder)
     assert done.status == 1 and "links out of the run's folder" in done.err
     assert len(done.err.splitlines()) == 1 and not list(outside.iterdir())
+
+
+def test_a_new_run_does_not_replace_the_checkpoints_of_another(command: Any, tmp_path: Path) -> None:
+    small = ("model=nw", "data.train_size=5", "trainer.max_epochs=1", "pictures=0")
+    run = tmp_path / "run"
+    assert command(*small, folder=run).status == 0
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    done = command(*small, "seed=2", folder=run)
+    assert (done.status, done.err) == (
+        1, f"Error: {run} has checkpoints of a run: continue it with resume=auto, or choose another folder\n",
+    )  # fmt: skip
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+    assert command(*small, "resume=auto", folder=run).status == 0

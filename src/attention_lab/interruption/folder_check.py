@@ -1,4 +1,4 @@
-"""Check the folder of a run or sweep that is about to continue, before Hydra writes to it."""
+"""Check the folder of a run or sweep before Hydra writes to it."""
 
 import sys
 from pathlib import Path
@@ -8,7 +8,8 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
 
 from attention_lab.errors import LabError
-from attention_lab.interruption.resume import AUTO
+from attention_lab.interruption.resume import AUTO, has_checkpoint
+from attention_lab.interruption.signals import is_rank_zero
 from attention_lab.text_tables import console_message
 from attention_lab.untrusted.run_configuration import MOST_FILES, check_links
 
@@ -17,21 +18,31 @@ MOST_JOBS = 100
 
 
 class FolderCheck(Callback):
-    """A Hydra callback that rejects a folder with links that lead out of it; see `check_links`.
+    """A Hydra callback that rejects a folder in which files could be lost.
 
-    The folder may come from others, and Hydra is about to write its log and options to it.
-    `resume=<folder>` runs the same check when it is expanded.
+    A run or sweep that continues may have its folder from others: no link may lead out of it, see
+    `check_links`. (`resume=<folder>` runs the same check when it is expanded.) A new run must not replace
+    the checkpoints of an older one.
     """
 
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
-        """Check the run's folder if `resume=auto` continues a run."""
+        """Check the run's folder if `resume=auto` continues a run, or a new one is trained in it."""
+        folder = Path(config.hydra.run.dir)
         if config.get("resume") == AUTO:
-            _check(Path(config.hydra.run.dir), MOST_FILES)
+            _check(folder, MOST_FILES)
+        elif config.get("stage") == "fit" and config.get("resume") is None and is_rank_zero():
+            _check_new(folder)
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Check the sweep's folder, with those of its jobs, if a sweep or a search continues."""
         if config.get("resume") == AUTO or config.get("sweep") is not None:
             _check(Path(config.hydra.sweep.dir), MOST_FILES * MOST_JOBS)
+
+
+def _check_new(folder: Path) -> None:
+    if has_checkpoint(folder):
+        reason = f"{folder} has checkpoints of a run: continue it with resume=auto, or choose another folder"
+        sys.exit(console_message("Error", reason))
 
 
 def _check(folder: Path, most: int) -> None:
