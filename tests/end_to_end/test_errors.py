@@ -97,7 +97,10 @@ def _check_refused(done, *parts: str) -> None:
             ["not an option of Seq2Seq", "did you mean model.input_feeding?"],
         ),
         ([*TOY, *SMALL, "+optimizer.eps=-1"], ["optimizer.eps=-1: ValueError: Invalid epsilon value"]),
-        ([*TOY, "model._target_=missing.Model"], ["model._target_=missing.Model: there is no such class"]),
+        (
+            [*TOY, "model._target_=missing.Model"],
+            ["missing.Model: there is no module missing"],
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value[0], str) and "=" in value[0] else "",
 )

@@ -20,6 +20,7 @@ from attention_lab.data.plain_values import fits
 from attention_lab.data.reading.codecs import Codec, codec_from_state
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.errors import LabError, first_line, named_line
+from attention_lab.experiment.target_errors import explain_target, missing_target
 from attention_lab.runs.parts import MECHANISM, OPTIMIZATION, REBUILT
 from attention_lab.sizes import Sizes
 from attention_lab.tasks import Task
@@ -117,6 +118,8 @@ def rebuild(recipe: Config, config: Config) -> Task:
             raise LabError("the checkpoint's recipe cannot be read: its sizes do not match its symbols")
         return make_task(config, sizes, codec, trainable=False)
     except (*BAD_VALUE_ERRORS, MemoryError, InstantiationException) as error:
+        if target := missing_target(error):
+            raise LabError(f"the checkpoint needs {target}: {explain_target(error, target)}") from None
         cause = error.__cause__ if isinstance(error, InstantiationException) and error.__cause__ else error
         raise LabError(f"the checkpoint's recipe cannot be read: {named_line(cause)}") from None
 

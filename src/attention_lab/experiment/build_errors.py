@@ -14,6 +14,7 @@ from lightning_fabric.utilities.exceptions import MisconfigurationException
 from attention_lab.commandline.option_paths import flatten, is_hydra_key, lookup
 from attention_lab.constructor_options import closest
 from attention_lab.errors import LabError, first_line, is_out_of_memory
+from attention_lab.experiment.target_errors import explain_target, missing_target
 from attention_lab.untrusted.plain_files import BAD_VALUE_ERRORS, one_line
 
 CONSTRUCTORS = ("__init__", "__post_init__")
@@ -39,14 +40,19 @@ def blame_option(config: Mapping[str, Any]) -> Iterator[None]:
             raise LabError(metric) from None
         if is_out_of_memory(error):
             raise
-        cause = error
-        while isinstance(cause, InstantiationException) and isinstance(cause.__cause__, BUILD_ERRORS):
-            cause = cause.__cause__
+        cause: BaseException = error
+        while not missing_target(cause) and _has_cause(cause):
+            cause = cause.__cause__ or cause
         targets = {path.rpartition(".")[0]: str(value) for path, value in flatten(config) if _is_class(path)}
         part = _part(error, cause, targets, config)
         if part is None or _raised_in_user_code(cause, targets[part]):
             raise
         raise LabError(_message(cause, part, config, targets[part])) from cause
+
+
+def _has_cause(error: BaseException) -> bool:
+    """Whether Hydra has wrapped another error in this one."""
+    return isinstance(error, InstantiationException) and error.__cause__ is not None
 
 
 def _is_class(path: str) -> bool:
@@ -132,8 +138,10 @@ def _raised_in_user_code(error: BaseException, target: str) -> bool:
 
 def _message(error: BaseException, part: str, config: Mapping[str, Any], target: str) -> str:
     text = one_line(error)[:300]
+    if missing_target(error):
+        return f"{part}._target_={target}: {explain_target(error, target)}"
     if isinstance(error, InstantiationException):
-        return f"{part}._target_={target}: there is no such class"
+        return f"{part}._target_={target}: {text}"
     unknown = _unknown_option(text)
     if unknown:
         return f"{_not_an_option(part, unknown, target)}, or remove the one in conf/ with ~{part}.{unknown}"

@@ -1,0 +1,77 @@
+"""Tests of messages about classes that cannot be imported."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from hydra.errors import InstantiationException
+from hydra.utils import instantiate
+
+from attention_lab.errors import LabError
+from attention_lab.experiment.build_errors import blame_option
+from attention_lab.experiment.target_errors import explain_target, missing_target
+
+FILES = {
+    "__init__.py": "",
+    "scores.py": "class SquaredDot:\n    class Inner: ...\n",
+    "needs.py": '"""Doc."""\nimport nonexistent_thing\n',
+    "syntax.py": "x = 1\nclass SquaredDot\n",
+    "raises.py": "def f():\n    raise RuntimeError('two\\nlines')\nf()\n",
+    "inside.py": "import fractions\nfractions.Fraction('x')\n",
+}
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user's own package in the current folder."""
+    folder = tmp_path / "own_package"
+    folder.mkdir()
+    for name, content in FILES.items():
+        (folder / name).write_text(content)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in [name for name in sys.modules if name.startswith("own_package")]:
+        monkeypatch.delitem(sys.modules, name)
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("needs.X", "own_package/needs.py, line 2: ModuleNotFoundError: No module named 'nonexistent_thing'"),
+        ("syntax.SquaredDot", "own_package/syntax.py, line 2: SyntaxError: expected ':'"),
+        ("raises.X", "own_package/raises.py, line 2: RuntimeError: two"),
+        (
+            "inside.X",
+            "own_package/inside.py, line 2: ValueError: Invalid literal for Fraction: 'x'",
+        ),
+        ("scores.SquareDot", "own_package.scores has no SquareDot (did you mean SquaredDot?)"),
+        ("scores.Else", "own_package.scores has no Else"),
+        ("scores.SquaredDot.Iner", "own_package.scores.SquaredDot has no Iner (did you mean Inner?)"),
+        ("scors.SquaredDot", "there is no module own_package.scors (did you mean own_package.scores?)"),
+        ("scors", "own_package has no scors (did you mean scores?)"),
+    ],
+)
+def test_the_message_says_what_is_wrong(package: None, target: str, message: str) -> None:
+    target = f"own_package.{target}"
+    with pytest.raises(InstantiationException) as raised:
+        instantiate({"_target_": target})
+    assert missing_target(raised.value) == target
+    assert explain_target(raised.value, target) == message
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("own_pakage.scores.X", "there is no module own_pakage (did you mean own_package?)"),
+        ("own_pakage", "there is no module own_pakage (did you mean own_package?)"),
+        ("attention_lab.models.Seq2Sec", "attention_lab.models has no Seq2Sec (did you mean Seq2Seq?)"),
+        ("own_package.needs.X", "own_package/needs.py, line 2: ModuleNotFoundError: "),
+        ("own_package.scores", "Expected a callable target, got "),
+    ],
+)
+def test_the_option_is_named(package: None, target: str, message: str) -> None:
+    config = {"model": {"_target_": target}}
+    with pytest.raises(LabError) as raised, blame_option(config):
+        instantiate(config["model"])
+    assert str(raised.value).startswith(f"model._target_={target}: {message}")
+    assert "\n" not in str(raised.value)
