@@ -5,6 +5,7 @@ from typing import Any
 import hydra
 from omegaconf import DictConfig
 
+from attention_lab.commandline.checkpoint_data import accept_test_files
 from attention_lab.commandline.choice_checks import check_choices
 from attention_lab.commandline.completion import offer_choices
 from attention_lab.commandline.config_store import share_config_store
@@ -32,6 +33,7 @@ if __name__ == "__main__":
     print_version()
     expand_home_folders()
     resume_from_command_line()
+    accept_test_files()
     check_choices("conf")
     offer_choices(CHOICES)
     main()

@@ -44,3 +44,31 @@ def test_sentences_in_subwords_are_trained_tested_and_predicted(command, tmp_pat
     assert all(one[0][1] >= one[1][1] >= one[2][1] for one in found)
     with pytest.raises(LabError, match="n must be at least 1"):
         model.predict_n_best(["low"], 0)
+
+
+@pytest.mark.slow
+def test_a_trained_model_is_tested_on_a_new_file(command, tmp_path) -> None:
+    lines = [f"{one}{other}\t{other}{one}\n" for one in WORDS for other in WORDS]
+    training, new = tmp_path / "training.tsv", tmp_path / "new.tsv"
+    training.write_text("".join(lines[:26]))
+    new.write_text("".join(lines[26:]))
+    small = (
+        "model.embedding_size=8",
+        "model.hidden_size=8",
+        "trainer.max_epochs=1",
+        "pictures=1",
+        "logger=none",
+    )
+    trained = command("data=pairs", f"data.file={training}", *small)
+    assert trained.status == 0, trained.err
+    training.unlink()
+    given = ("stage=test", f"ckpt_path={trained.folder}")
+    for chosen in ((), ("data=pairs",)):
+        tested = command(*given, *chosen, f"data.test_file={new}")
+        assert (tested.status, tested.err) == (0, "")
+        assert len((tested.folder / "predictions.tsv").read_text().splitlines()) == 11
+    split = command(*given, f"data.file={new}")
+    assert (split.status, split.err.count("\n")) == (0, 1)
+    assert (
+        "only its test part is tested (examples: 1); to test on all of it, give data.test_file=" in split.err
+    )

@@ -65,6 +65,7 @@ def command(
                 train.print_version()
                 train.expand_home_folders()
                 train.resume_from_command_line()
+                train.accept_test_files()
                 train.check_choices("conf")
                 train.main()
         except SystemExit as error:

@@ -109,7 +109,7 @@ class Text(LanguageData):
         """The codec of all symbols that are frequent enough in training."""
         counts = Counter(chain.from_iterable(sequences.train))
         kept = sorted(symbol for symbol, count in counts.items() if count >= self.min_count)
-        if not kept:
+        if not kept and not self.files.test_only:
             file = self.files.train_file or self.files.file
             raise LabError(
                 f"{file}: no symbol occurs at least data.min_count={self.min_count} times in training"

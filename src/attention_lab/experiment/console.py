@@ -48,7 +48,7 @@ def silence_libraries() -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
-def warn_of_data(data: "DataModule", stage: str) -> None:
+def warn_of_data(data: "DataModule", stage: str, split: str | None = None) -> None:
     """Warn of examples shared by parts of the data and of symbols unseen in training; once per sweep.
 
     Hints about options follow, except for options given on the command line.
@@ -56,13 +56,18 @@ def warn_of_data(data: "DataModule", stage: str) -> None:
     Args:
         data: the data, after `setup`.
         stage: the stage; "test" leaves out the symbols of the validation part, which it does not use.
+        split: a file of which the test part is tested, if the model was not trained on the rest of it.
     """
     if (in_sweep() and HydraConfig.get().job.num > 0) or not is_rank_zero():
         return
     unseen = (data.unseen.test,) if stage == "test" else (data.unseen.validation, data.unseen.test)
     given = keys(HydraConfig.get().overrides.task)
+    part = split and (
+        f"{split} is split, and only its test part is tested (examples: {len(data.parts.test):,}); "
+        f"to test on all of it, give data.test_file={split} instead"
+    )
     lines = [
-        *(console_message("Warning", line) for line in dict.fromkeys((data.shared, *unseen)) if line),
+        *(console_message("Warning", line) for line in dict.fromkeys((part, data.shared, *unseen)) if line),
         *(console_message("Hint", hint) for option, hint in data.hints.items() if option not in given),
     ]
     if lines:  # in a single write, which in a sweep appears above the job's line

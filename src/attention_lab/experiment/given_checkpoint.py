@@ -1,9 +1,10 @@
 """Load the checkpoints given by `ckpt_path`, with the changes that the command line may make to them."""
 
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.commandline.overrides import options_given, parse_all
 from attention_lab.data.specs import check_sampled_size
@@ -16,16 +17,46 @@ from attention_lab.runs.checkpoint_paths import needed_checkpoints
 from attention_lab.runs.parts import REBUILT
 from attention_lab.tasks import Task
 
+TRAINING_FILES = ("train_file", "validation_file", "file")
+"""Options of data that a test does not need if it is given a test file."""
 
-def load_trained_model(plain: Config) -> tuple[TrainedModel[Task], dict[str, Any]]:
+
+class Given(NamedTuple):
+    """A trained model, and how to use it.
+
+    Attributes:
+        trained: the model.
+        config: the configuration, with the parts of the (first) checkpoint.
+        split: the file that is split at random to test the model, if it is not the file of training.
+    """
+
+    trained: TrainedModel[Task]
+    config: dict[str, Any]
+    split: str | None
+
+
+def load_trained_model(plain: Config) -> Given:
     """Load the trained model, and take its parts of the configuration from the (first) checkpoint.
 
     Options of `data` and `task` given on the command line override the checkpoint's.
     """
+    trained_on: set[str] = set()
+
+    def adapted(kept: Config) -> Config:
+        trained_on.add(_absolute(kept["data"].get("file")))
+        return with_overrides(kept, plain)
+
     paths = [str(path) for path in needed_checkpoints(plain["ckpt_path"], plain["stage"])]
-    trained = load(paths, lambda kept: with_overrides(kept, plain), plain["allow"])
+    trained = load(paths, adapted, plain["allow"])
     given = {"ckpt_path": paths if len(paths) > 1 else paths[0]}
-    return trained, {**plain, **given, **trained.task.recipe["config"]}
+    config = {**plain, **given, **trained.task.recipe["config"]}
+    file = config["data"].get("file")
+    is_new = "test_file" in config["data"] and _absolute(file) not in trained_on
+    return Given(trained, config, str(file) if file is not None and is_new else None)
+
+
+def _absolute(file: Any) -> str:
+    return str(Path(str(file)).absolute())
 
 
 def check_data_size(given: Config, config: Config) -> None:
@@ -49,12 +80,14 @@ def with_overrides(kept: Config, plain: Config) -> Config:
     Raises:
         LabError: an option does not exist in the checkpoint's task, or a part cannot be changed.
     """
-    merged = OmegaConf.create(dict(kept))
+    merged, files = OmegaConf.create(dict(kept)), set()
     for override in parse_all(HydraConfig.get().overrides.task):
         part, _, option = override.key_or_group.partition(".")
         if part == "task" and option and (name := option.partition(".")[0]) not in kept["task"]:
             check_typed_option(part, name, kept["task"]["_target_"])
         if part in ("data", "task") and option:
+            if override.value() is not None:
+                files.add(option)
             OmegaConf.update(merged, override.key_or_group, override.value())
         elif part == "data" and plain["data"]["_target_"] != kept["data"]["_target_"]:
             given, needed = plain["data"]["kind"], kept["data"]["kind"]
@@ -65,4 +98,15 @@ def with_overrides(kept: Config, plain: Config) -> Config:
             continue  # the same model may be given, to make the options of its task known
         elif part in REBUILT and part != "data":
             raise LabError(f"stage={plain['stage']} takes {part} from the checkpoint: leave out {part}=...")
+    if "test_file" in files and files.isdisjoint(TRAINING_FILES):
+        _leave_out_training_files(merged.data)
     return to_plain(merged)
+
+
+def _leave_out_training_files(data: DictConfig) -> None:
+    """Test on the test file alone, unless its examples need the training part."""
+    if data.get("known_forms") and data.get("train_file") is not None:
+        return
+    for name in TRAINING_FILES:
+        if name in data:
+            data[name] = None

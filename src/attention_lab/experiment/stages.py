@@ -104,12 +104,12 @@ def fit(config: DictConfig) -> float | None:
 def test(config: DictConfig) -> None:
     """Test a checkpoint, or an ensemble of several, on its own data or on data given on the command line."""
     plain, folder = _prepare(config)
-    trained, tested = load_trained_model(plain)
+    trained, tested, split = load_trained_model(plain)
     check_data_size(plain, tested)
     plain = tested
     with blame_option(plain):
         data = make_data(plain, trained.codec)
-        warn_of_data(data, plain["stage"])
+        warn_of_data(data, plain["stage"], split)
         trainer = make_trainer(_console(plain))
     mark_started(folder, first=trainer.is_global_zero)
     results.write_config(folder, plain)
@@ -125,7 +125,7 @@ def predict(config: DictConfig) -> None:
     An empty input has an empty output, except for a language model, which continues it.
     """
     plain, folder = _prepare(config)
-    trained, _ = load_trained_model(plain)
+    trained = load_trained_model(plain).trained
     inputs, places = plain["inputs"], Places.of(plain["inputs"])
     lines = read_inputs(inputs, HydraConfig.get().overrides.task)
     if trained.reads_columns and isinstance(inputs, list):
@@ -162,7 +162,7 @@ def export(config: DictConfig) -> None:
     """Export the model of `ckpt_path` to the file named by the option `export`, in this job's folder."""
     silence_libraries()
     plain = to_plain(config)
-    trained, _ = load_trained_model(plain)
+    trained = load_trained_model(plain).trained
     for path in trained.export(Path(HydraConfig.get().runtime.output_dir) / plain["export"]):
         print(f"Exported: {path}")
 

@@ -59,6 +59,11 @@ class Inflection(TransductionData):
     def examples(self) -> Parts[list[Example]]:
         """Read the files."""
         rows = read_once(self.files)
+        if self.files.known_forms and self.files.test_only:
+            raise LabError(
+                f"data.known_forms={self.files.known_forms} needs the training examples: give "
+                "data.train_file and data.validation_file as well as data.test_file"
+            )
         paradigms = Paradigms(rows.train, self.files.known_forms)
         parts = rows.map(lambda part: [self._example(row, paradigms.text(row)) for row in part])
         keyed = parts.map(lambda part: [Keyed(tuple(one.source), tuple(one.target)) for one in part])

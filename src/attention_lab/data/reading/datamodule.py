@@ -9,6 +9,7 @@ from torch.utils.data import DataLoader
 
 from attention_lab.data.reading.batches import Batch
 from attention_lab.data.reading.codecs import Codec
+from attention_lab.data.reading.files import FileSpec
 from attention_lab.data.reading.loading import SameBatches, loader
 from attention_lab.data.reading.parts import Parts, check_batch_size
 from attention_lab.data.reading.splits import Split
@@ -63,6 +64,9 @@ class DataModule(pl.LightningDataModule, ABC):
     def parts(self) -> Parts[Split]:
         """The three splits; reads the data on first use."""
         if self._parts is None:
+            files = getattr(self, "files", None)
+            if isinstance(files, FileSpec) and "codec" not in self.__dict__:
+                files.check_training_files()
             self._parts = self.build()
         return self._parts
 
@@ -87,8 +91,11 @@ class DataModule(pl.LightningDataModule, ABC):
         return self._loader(self.parts.test, shuffle=False)
 
     def probe(self, size: int) -> Batch:
-        """The same `size` validation examples every time, evenly spaced from shortest to longest."""
-        split = self.parts.validation
+        """The same `size` examples every time, evenly spaced from shortest to longest.
+
+        They are validation examples, or test examples if only the test part is given.
+        """
+        split = self.parts.validation if len(self.parts.validation) else self.parts.test
         picks = torch.linspace(0, len(split) - 1, min(size, len(split))).round().long()
         return split[split.lengths.argsort(stable=True)[picks]]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import ClassVar, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, cast
 
 from attention_lab.data.reading.overlaps import part_names
 from attention_lab.data.reading.parts import Parts, check_fractions, partition
@@ -17,6 +17,7 @@ from attention_lab.reading import read_regular
 from attention_lab.text_tables import counted
 
 T = TypeVar("T")
+C = TypeVar("C", bound=Sequence[Any])
 T_co = TypeVar("T_co", covariant=True)
 
 LARGEST = 3.4e38  # of float32
@@ -139,7 +140,8 @@ class FileSpec:
     """Options of data that is read from three files, or from one file that is split.
 
     Attributes:
-        train_file: path of the training part; give all three files, or none of them.
+        train_file: path of the training part; give all three files, or none of them. To test a trained model,
+            the test part alone is enough.
         validation_file: path of the validation part.
         test_file: path of the test part.
         file: path of a single file to split, instead of the three.
@@ -164,14 +166,34 @@ class FileSpec:
     @property
     def names(self) -> Parts[str]:
         """Names of the parts for messages."""
+        if self.test_only:
+            return Parts("", "", str(self.test_file))
         return part_names(Parts(self.train_file, self.validation_file, self.test_file), self.file)
+
+    @property
+    def test_only(self) -> bool:
+        """Whether the only part is the test part: enough for a trained model, but not for training."""
+        return self.test_file is not None and not any((self.train_file, self.validation_file, self.file))
+
+    def check_training_files(self) -> None:
+        """Raise LabError if there are no files for training and validation."""
+        if self.file is None:
+            self._check_files()
+
+    def _check_files(self) -> None:
+        files = {f"data.{name}_file": getattr(self, f"{name}_file") for name in Parts._fields}
+        missing = [name for name, file in files.items() if file is None]
+        if missing:
+            raise LabError(f"{' and '.join(missing)} missing: give all three files, or data.file to be split")
 
     def check_file(self, path: str) -> None:
         """Raise LabError if a file cannot be read, or does not have the format of this data."""
         read_text(path)
 
-    def gather(self, read: Callable[[str], T], part: Callable[[T], Parts[T]]) -> Parts[T]:
+    def gather(self, read: Callable[[str], C], part: Callable[[C], Parts[C]]) -> Parts[C]:
         """Apply `read` to three files, or to a single one whose result `part` then splits.
+
+        If the only file is that of the test part, the other parts are empty.
 
         Raises:
             LabError: options for files are missing, or one of the functions fails.
@@ -183,9 +205,11 @@ class FileSpec:
                     "data.file takes the place of data.train_file and the rest: give one or the other"
                 )
             return part(read(self.file))
-        missing = [f"data.{name}_file" for name, file in files._asdict().items() if file is None]
-        if missing:
-            raise LabError(f"{' and '.join(missing)} missing: give all three files, or data.file to be split")
+        if self.test_only:
+            test = read(str(self.test_file))
+            empty = cast("C", test[:0])
+            return Parts(empty, empty, test)
+        self._check_files()
         return files.map(lambda file: read(str(file)))
 
 

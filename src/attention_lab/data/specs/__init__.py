@@ -9,7 +9,7 @@ from dataclasses import fields
 from typing import Any
 
 from attention_lab.constructor_options import find_spec
-from attention_lab.data.reading.files import FileSpec, read_ahead
+from attention_lab.data.reading.files import FileSpec, read_ahead, read_text
 from attention_lab.data.reading.parts import check_batch_size
 from attention_lab.data.specs import files, graph, packaged, sampled
 from attention_lab.errors import LabError
@@ -58,6 +58,8 @@ def check_data(part: Mapping[str, Any]) -> None:
         return
     if hasattr(spec, "batch_size"):
         check_batch_size(spec.batch_size)
+    if isinstance(spec, FileSpec):
+        spec.check_training_files()
     if hasattr(spec, "load"):
         read_ahead(spec)
 
@@ -81,6 +83,8 @@ def check_given_data(part: Mapping[str, Any], given: Collection[str]) -> None:
             path = getattr(spec, name)
             if name in given and path is not None:
                 spec.check_file(str(path))
+    elif "test_file" in given and part.get("test_file") is not None:
+        read_text(str(part["test_file"]))  # the data of the checkpoint determines the format
 
 
 def check_sampled_size(part: Mapping[str, Any], given: Collection[str], source: str) -> None:

@@ -1,0 +1,25 @@
+"""Options of the data of a checkpoint, which `stage=test` accepts whatever data the command line chooses."""
+
+import sys
+from collections.abc import Sequence
+
+from attention_lab.commandline.overrides import split
+
+FILES = ("data.test_file", "data.file")
+
+
+def accept_test_files() -> None:
+    """Let this program's command line give a file to test a model on, before Hydra reads it."""
+    sys.argv[1:] = with_test_files(sys.argv[1:])
+
+
+def with_test_files(arguments: Sequence[str]) -> list[str]:
+    """Arguments in which `stage=test` sets the file to test on, even if the chosen data has no such option.
+
+    The chosen data is the default, not that of the checkpoint, which is known only later.
+    """
+    tests = any(split(text).key == "stage" and split(text).value.strip("\"'") == "test" for text in arguments)
+    return [f"++{text}" if tests and text.startswith(_GIVEN) else text for text in arguments]
+
+
+_GIVEN = tuple(f"{name}=" for name in FILES)
