@@ -1,5 +1,10 @@
 """Train, test or use a model: `python train.py --help` explains the options."""
 
+from attention_lab.interruption.early_signals import exit_on_signals
+
+if __name__ == "__main__":
+    exit_on_signals()  # before the imports, which take a second
+
 from typing import Any
 
 import hydra

@@ -18,6 +18,8 @@ def exit_after_signal(stopped: Stopped, folder: Path, training: bool) -> NoRetur
     """Print how to resume, and end the program and its sweep with the signal's exit status."""
     if stopped.signum == 0 or not signals.is_main_process():  # the first process reports for all
         sys.exit(0)
+    if HydraConfig.get().mode == RunMode.MULTIRUN:
+        print("stopped", flush=True)  # completes the job's line
     if training:
         command = resume.resume_command(folder)
         if HydraConfig.get().runtime.choices.get("sweep"):

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any
 
 from attention_lab.errors import Stopped
+from attention_lab.interruption.early_signals import exit_at_once
 
 OWNED_BY_SWEEP = "ATTENTION_LAB_OWNED"
 """Environment variable of a process that was started by a job of a sweep, and must end with it."""
@@ -30,7 +31,7 @@ def _unclaimed_signals() -> list[signal.Signals]:
     wanted = [signal.SIGINT, signal.SIGTERM]
     if _IN_SLURM in os.environ:
         wanted.append(signal.SIGUSR1)  # `sbatch --signal=USR1@90`, before the job's time limit
-    unclaimed = (signal.SIG_DFL, signal.default_int_handler, _stop)
+    unclaimed = (signal.SIG_DFL, signal.default_int_handler, exit_at_once, _stop)
     return [signum for signum in wanted if signal.getsignal(signum) in unclaimed]
 
 

@@ -1,0 +1,25 @@
+"""Handle Ctrl-C and SIGTERM while the program starts, outside `signals.raise_on_signals`."""
+
+import os
+import signal
+import sys
+from types import FrameType
+from typing import NoReturn
+
+
+def exit_on_signals() -> None:
+    """Let Ctrl-C and SIGTERM end the program without a traceback; call this before any slow import.
+
+    The exit status is 128 + the signal's number. Signals that are ignored or handled already stay so, and so
+    do those of a sweep with a launcher, which ends the processes that it has started.
+    """
+    if any(text.startswith("launcher=") for text in sys.argv):
+        return
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(signum) in (signal.SIG_DFL, signal.default_int_handler):
+            signal.signal(signum, exit_at_once)
+
+
+def exit_at_once(signum: int, _: FrameType | None) -> NoReturn:
+    """End the program; an exception could be caught by a library, or leave it in a state that it reports."""
+    os._exit(128 + signum)

@@ -1,0 +1,61 @@
+"""Ctrl-C and SIGTERM while the program is starting."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from attention_lab.errors import Stopped
+from attention_lab.interruption.early_signals import exit_at_once, exit_on_signals
+from attention_lab.interruption.signals import raise_on_signals
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+PROGRAM = """
+import os, signal, sys
+from attention_lab.interruption.early_signals import exit_on_signals
+exit_on_signals()
+try:
+    os.kill(os.getpid(), int(sys.argv[1]))
+finally:
+    print("no exception reaches a library")
+"""
+
+
+@pytest.fixture(autouse=True)
+def _handlers() -> Iterator[None]:
+    before = {signum: signal.getsignal(signum) for signum in SIGNALS}
+    for signum, usual in zip(SIGNALS, (signal.default_int_handler, signal.SIG_DFL), strict=True):
+        signal.signal(signum, usual)
+    yield
+    for signum, handler in before.items():
+        signal.signal(signum, handler)
+
+
+@pytest.mark.parametrize("signum", SIGNALS)
+def test_the_program_ends_without_a_traceback(signum: signal.Signals) -> None:
+    command = [sys.executable, "-c", PROGRAM, str(int(signum))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (128 + signum, "", "")
+
+
+def test_a_run_handles_its_signals_itself() -> None:
+    exit_on_signals()
+    for signum in SIGNALS:
+        with pytest.raises(Stopped), raise_on_signals():
+            signal.raise_signal(signum)
+        assert signal.getsignal(signum) is exit_at_once
+
+
+def test_ignored_signals_stay_ignored() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in a background job
+    exit_on_signals()
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    assert signal.getsignal(signal.SIGTERM) is exit_at_once
+
+
+def test_a_launcher_ends_its_own_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["train.py", "-m", "launcher=joblib"])
+    exit_on_signals()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
