@@ -84,7 +84,7 @@ def varied_options(jobs: Sequence[Job]) -> list[str]:
     Options given on the command line come first. If runs that agree in all of these still differ, groups and
     other options of their configurations follow.
     """
-    given = dict.fromkeys(key for job in jobs for key in job.overrides)
+    given = dict.fromkeys(key for job in jobs for key in job.overrides if job.uses(key))
     keys = [key for key in given if key != SEED and len({_given_value(job, key) for job in jobs}) > 1]
     leaves = dict.fromkeys(key for job in jobs for key in job.options)
     groups, known = [setting.jobs for setting in group_runs(jobs, keys)], set(keys)
@@ -111,7 +111,7 @@ def distinguishing_options(found: Sequence[Setting]) -> list[str]:
 
 def _given_value(job: Job, key: str) -> str:
     value = job.value(key)
-    return str(job.overrides.get(key) if value is None else value)
+    return str(job.overrides.get(key) if value is None and job.uses(key) else value)
 
 
 def group_runs(jobs: Sequence[Job], keys: Sequence[str]) -> list[Setting]:

@@ -15,8 +15,15 @@ DECISIVE = (*TRAINED, "task", *OPTIMIZATION, "trainer", "callbacks", "monitor")
 DISPLAY_ONLY = (
     *("trainer.default_root_dir", "trainer.enable_progress_bar", "trainer.enable_model_summary"),
     *("trainer.log_every_n_steps", "trainer.num_sanity_val_steps"),
+    *("callbacks.progress_bar", "callbacks.learning_rate", "callbacks.attention_maps"),
+    *("callbacks.fitted_curve", "callbacks.embeddings", "callbacks.resumable"),
 )
-"""Options within `DECISIVE` that only affect what is displayed or where it is written."""
+"""Options within `DECISIVE`, or folders of them, that only affect what is displayed or written."""
+INDIFFERENT = (
+    *("stage", "allow", "threads", "resume", "run", "export", "inputs", "pictures", "pictures_format"),
+    *("tags", "notes", "logger", "launcher"),
+)
+"""Parts outside `DECISIVE` that do not affect the results of a run."""
 RESUMED = (SEED, "ckpt_path", *DECISIVE)
 """The parts that must be the same when a run is resumed."""
 MAY_CHANGE = ("trainer.enable_progress_bar", "callbacks.progress_bar", "callbacks.resumable.every_seconds")
@@ -31,3 +38,8 @@ COMPARED = (*SETTING, "callbacks")
 """The groups of `conf/` in which runs with the same command line may differ."""
 GROUPS = (*SETTING, "trainer", "callbacks", "logger")
 """The groups of `conf/` from which every run has exactly one choice."""
+
+
+def affects_results(key: str) -> bool:
+    """Whether the option of this dotted path, or this group, may affect the results of a run."""
+    return key.split(".")[0] not in INDIFFERENT and ".".join(key.split(".")[:2]) not in DISPLAY_ONLY

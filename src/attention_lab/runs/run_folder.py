@@ -14,7 +14,8 @@ from attention_lab.commandline.option_paths import flatten, is_hydra_key, lookup
 from attention_lab.commandline.overrides import split
 from attention_lab.errors import LabError, named_line
 from attention_lab.reading import open_regular
-from attention_lab.runs.parts import DECISIVE, DISPLAY_ONLY, SEED, TRAINED
+from attention_lab.runs.parts import DECISIVE, OPTIMIZATION, SEED, TRAINED, affects_results
+from attention_lab.runs.tested_options import is_test, is_unused, tested_run, with_options_of_training
 from attention_lab.untrusted.plain_files import one_line, read_json, read_yaml
 from attention_lab.writing import write_atomically
 
@@ -35,6 +36,8 @@ MOST_METRICS = 10_000
 STAGES = ("fit", "test")
 """The stages that write metrics."""
 _WITHOUT_RUNS = {".hydra", "checkpoints", "tensorboard", "attention", ".git"}
+_TRAINING = (*TRAINED, *OPTIMIZATION, "callbacks")
+"""The groups whose choice for a test is that of the run that trained its checkpoint."""
 _LONGEST = 300  # most bytes of a reason
 
 
@@ -99,11 +102,13 @@ class Job:
         own = lookup(self.config, "trainer", "default_root_dir")
         chosen = flatten({part: self.config[part] for part in DECISIVE if part in self.config})
         found = {path: _simple(value) for path, value in chosen if not is_hydra_key(path)}
-        if isinstance(self.config.get("ckpt_path"), list):  # an ensemble is a setting of its own
-            found["ckpt_path"] = str(self.config["ckpt_path"])
-        return without_run_folder(
-            {key: value for key, value in found.items() if key not in DISPLAY_ONLY}, own
-        )
+        if is_test(self.config):  # an ensemble is a setting of its own
+            found["ckpt_path"] = self.config["ckpt_path"]
+        return without_run_folder({key: value for key, value in found.items() if affects_results(key)}, own)
+
+    def uses(self, key: str) -> bool:
+        """Whether its results may depend on this option."""
+        return affects_results(key) and not is_unused(self.config, key)
 
 
 def tags_of(job: Job) -> list[str]:
@@ -193,7 +198,7 @@ def read_job(folder: Path) -> Job:
         folder=folder,
         overrides={one.key: one.value for one in parts if not (one.removes or one.key.startswith("hydra"))},
         choices=_own_choices(folder, config, {one.key for one in parts}),
-        config=config,
+        config=with_options_of_training(config),
         metrics=metrics,
         error=error,
         seed=_seed(config, folder),
@@ -214,13 +219,16 @@ def _own_choices(folder: Path, config: Mapping[str, Any], given: Collection[str]
     A test takes its parts from the checkpoint, except for data chosen on the command line, but Hydra records
     the defaults for it.
     """
-    own, tested = read_choices(folder), config.get("ckpt_path")
-    if config.get("stage") != "test" or tested is None:
+    own, run = read_choices(folder), tested_run(config)
+    if not is_test(config):
         return own
-    first = tested[0] if isinstance(tested, list) and tested else tested
-    trained = read_choices(Path(first).parent.parent) if isinstance(first, str) else {}
-    kept = {group: choice for group, choice in own.items() if group not in TRAINED or group in given}
-    return {group: choice for group, choice in trained.items() if group in TRAINED} | kept
+    trained = {} if run is None else read_choices(run)
+    kept = {
+        group: choice
+        for group, choice in own.items()
+        if group not in _TRAINING or (group in TRAINED and group in given)
+    }
+    return {group: choice for group, choice in trained.items() if group in _TRAINING} | kept
 
 
 def read_choices(folder: Path) -> dict[str, str]:
@@ -233,9 +241,9 @@ def read_choices(folder: Path) -> dict[str, str]:
 
 def _seed(config: Mapping[str, Any], folder: Path) -> str:
     """The seed of the training run; if unknown, a text that is unique to the run."""
-    tested = config.get("ckpt_path")
-    if config.get("stage") == "test" and isinstance(tested, str):
-        trained = read_yaml_or_none(Path(tested).parent.parent / "config.yaml")
+    run = tested_run(config)
+    if run is not None and isinstance(config.get("ckpt_path"), str):
+        trained = read_yaml_or_none(run / "config.yaml")
         if isinstance(trained, Mapping) and SEED in trained:
             return str(trained[SEED])
     return str(config[SEED]) if SEED in config else f"? {folder}"
