@@ -223,11 +223,8 @@ def _own_choices(folder: Path, config: Mapping[str, Any], given: Collection[str]
     if not is_test(config):
         return own
     trained = {} if run is None else read_choices(run)
-    kept = {
-        group: choice
-        for group, choice in own.items()
-        if group not in _TRAINING or (group in TRAINED and group in given)
-    }
+    taken = {*_TRAINING} - {group for group in TRAINED if group in given}
+    kept = {group: choice for group, choice in own.items() if group not in taken}
     return {group: choice for group, choice in trained.items() if group in _TRAINING} | kept
 
 
