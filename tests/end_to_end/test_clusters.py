@@ -104,7 +104,9 @@ def test_a_sweep_on_two_processes_with_a_job_that_crashes(tmp_path: Path) -> Non
     )
     assert _alive(tmp_path) == []
     assert status == 1
-    assert out.rstrip().endswith("Error: 1 of 6 jobs failed")
+    assert out.rstrip().endswith(
+        "Error: 1 of 6 jobs failed (optimizer.lr=0.004): RuntimeError: a rank crashes"
+    )
     assert "RuntimeError: a rank crashes" in (tmp_path / "sweep" / "0.004" / "error.txt").read_text()
     whole = [rate for rate in rates if rate != 0.004]
     assert list(_measured(tmp_path / "sweep")) == [str(rate) for rate in whole]

@@ -57,7 +57,7 @@ def test_a_signal_to_any_process_ends_all_of_them(
     if sweep:
         folder = tmp_path / "0"
         place = f"-m seed=1,2 hydra.sweep.dir={tmp_path} hydra.sweep.subdir=${{hydra.job.num}}"
-    process = start_training(SEQ2SEQ, QUICK, TWO_PROCESSES, place)
+    process = start_training(place, SEQ2SEQ, QUICK, TWO_PROCESSES)
     next_save(folder, process)
     group = _below(process.pid)
     if to == "all":

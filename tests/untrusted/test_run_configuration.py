@@ -78,6 +78,7 @@ def test_paths_are_moved_to_the_present_folder() -> None:
         ),
         ("logger.csv.name", "/tmp", "not in the run's folder"),
         ("logger.csv.version", "{a/b}", "not a file name"),
+        ("logger.csv.name", "x" * 300, "not a file name"),
         ("trainer.profiler", "simple", "give that option on the command line"),
         ("trainer.plugins", [], "give that option on the command line"),
         ("trainer.devices", 10**6, "at most"),

@@ -1,10 +1,12 @@
 """Log the weights of every attention on a few fixed examples while any PyTorch Lightning model trains."""
 
+import json
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import chain
 from math import isnan
 from typing import Any
+from zlib import crc32
 
 import pytorch_lightning as pl
 import torch
@@ -91,15 +93,16 @@ class AttentionMaps(pl.Callback):
         self.every = every
         self.validations = 0
         self.tops: dict[str, float] = {}
-        self.charts: Charts = {}
+        self.charts = 0  # a checksum
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the number of validations so far and the scales of the pictures."""
-        return {"validations": self.validations, "tops": dict(self.tops)}
+        """Return the number of validations so far, the scales of the pictures and the charts' checksum."""
+        return {"validations": self.validations, "tops": dict(self.tops), "charts": self.charts}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue where a checkpoint stopped."""
         self.validations = state_dict["validations"]
+        self.charts = int(state_dict.get("charts", 0))
         tops = state_dict.get("tops")
         known = tops.items() if isinstance(tops, dict) else ()
         self.tops = {str(name): top for name, top in known if isinstance(top, float) and 0 < top <= 1}
@@ -141,12 +144,13 @@ class AttentionMaps(pl.Callback):
         self._log_maps([tracker.log_picture for tracker in trackers], writer, observations, step)
         measured = _measure([observation.weights for observation in observations])
         charts = _charts(trainer.callback_metrics, measured)
+        checksum = crc32(json.dumps(charts).encode())
         heads = dict(chain.from_iterable(one.items() for one in measured.values()))
         for tracker in trackers:
             tracker.log_metrics(heads, step)
-            if charts != self.charts:  # the first time, and when a metric has been added
+            if checksum != self.charts:  # the first time, and when a metric has been added
                 tracker.log_charts(charts)
-        self.charts = charts
+        self.charts = checksum
         if writer is not None:
             writer.add_text("samples", _table(observations), step)
 

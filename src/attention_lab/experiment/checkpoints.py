@@ -64,9 +64,9 @@ def _rebuilt(
 ) -> Task:
     try:
         kept = checkpoint_config(checkpoint[RECIPE], allow)
-        weights = _weights(checkpoint["state_dict"])
     except LabError as error:
         raise LabError(f"ckpt_path={path}: {error}") from None
+    weights = _weights(checkpoint["state_dict"], path)
     config = kept if adapt is None else adapt(kept)
     try:
         _check_size(checkpoint[RECIPE], config, weights.values())
@@ -80,12 +80,12 @@ def _rebuilt(
     return task
 
 
-def _weights(state: object) -> dict[str, Tensor]:
-    """The parameters by name. Raises LabError if the state is anything but named tensors."""
+def _weights(state: object, path: Path | None) -> dict[str, Tensor]:
+    """The parameters by name. Raises LabError if the state in this file is anything but named tensors."""
     if not isinstance(state, dict) or not all(
         isinstance(name, str) and isinstance(value, Tensor) for name, value in state.items()
     ):
-        raise LabError("its weights are not named tensors")
+        raise LabError(f"ckpt_path={path}: its weights are not named tensors")
     return state
 
 
@@ -100,14 +100,16 @@ def _check_size(recipe: Config, config: Config, weights: Collection[Tensor]) -> 
         return  # the recipe is wrong, which `rebuild` reports next, or this model needs real memory to build
 
 
-def check_model_size(config: Config, sizes: Sizes, codec: Codec, checkpoint: Config | None) -> None:
+def check_model_size(
+    config: Config, sizes: Sizes, codec: Codec, path: Path | None, checkpoint: Config | None
+) -> None:
     """Reject a resumed run's model if it is far larger than its checkpoint or than the machine's memory.
 
     Raises:
-        LabError: it is too large.
+        LabError: it is too large, or the checkpoint in `path` has no weights.
     """
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    weights = None if checkpoint is None else _weights(checkpoint["state_dict"])
+    weights = None if checkpoint is None else _weights(checkpoint["state_dict"], path)
     # Each parameter takes four bytes, its gradient another four, and the optimiser's state eight.
     room = (memory // 16, MOST_TENSORS) if weights is None else size_limits(weights.values())
     try:

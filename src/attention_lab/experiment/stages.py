@@ -71,7 +71,7 @@ def fit(config: DictConfig) -> float | None:
         data = make_data(plain)
         warn_of_data(data, plain["stage"])
         if plain["resume"] == resume.AUTO:
-            check_model_size(plain, data.sizes, data.codec, start.own)
+            check_model_size(plain, data.sizes, data.codec, start.path, start.own)
         task = make_task(plain, data.sizes, data.codec, trainable=True)
         start.check(task)
         cost, deferred = Cost(), DeferredSignals()

@@ -130,7 +130,7 @@ def _moved(node: Any, path: str, root: str, folder: Path, name: str) -> Any:
             f"{name} has {path}={node[:200]!r}, which is not a file name: "
             "use plain text and values such as {validation/loss:.2f} or {epoch:02d}"
         )
-    if last in ("name", "version") and "/" in node:
+    if last in ("name", "version") and ("/" in node or len(node) > LONGEST_NAME):
         raise LabError(f"{name} has {path}={node[:200]!r}, which is not a file name")
     return node
 
