@@ -7,6 +7,7 @@ from omegaconf import OmegaConf
 from attention_lab.data import GraphFiles, Karate, NodeBatch, NodeCodec
 from attention_lab.data.graph import Graph8, GraphData
 from attention_lab.data.reading.codecs import codec_from_state
+from attention_lab.data.reading.node_codec import MOST_ONE_HOT
 from attention_lab.data.reading.splits import Split
 from attention_lab.errors import LabError
 from attention_lab.sizes import GraphSizes
@@ -178,6 +179,12 @@ def test_a_codec_survives_a_checkpoint(tmp_path: Path) -> None:
         assert codec == data.codec
         assert isinstance(codec, NodeCodec)
         assert codec.sizes == data.sizes
+
+
+def test_too_many_nodes_without_features_are_refused() -> None:
+    nodes = [str(number) for number in range(MOST_ONE_HOT + 1)]
+    with pytest.raises(LabError, match="16,385 nodes without features, more than 16,384: give features"):
+        NodeCodec(nodes, ["a"], []).tensors  # noqa: B018
 
 
 def test_names_to_nodes_and_back() -> None:

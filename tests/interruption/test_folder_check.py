@@ -7,6 +7,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from attention_lab.interruption.folder_check import FolderCheck
+from attention_lab.interruption.signals import OWNED_BY_SWEEP
 
 
 @pytest.mark.parametrize(
@@ -50,6 +51,18 @@ def test_the_command_leaves_such_a_folder_alone(command: Any, tmp_path: Path, op
     done = command(*options, "model=nw", "resume=auto", folder=folder)
     assert done.status == 1 and "links out of the run's folder" in done.err
     assert len(done.err.splitlines()) == 1 and not list(outside.iterdir())
+
+
+def test_jobs_of_a_sweep_with_several_processes_are_left_to_the_sweep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "last.ckpt").touch()
+    config = OmegaConf.create({"stage": "fit", "resume": None, "hydra": {"run": {"dir": str(tmp_path)}}})
+    with pytest.raises(SystemExit, match="has checkpoints of a run"):
+        FolderCheck().on_run_start(config)
+    monkeypatch.setenv(OWNED_BY_SWEEP, "1")
+    FolderCheck().on_run_start(config)
 
 
 def test_a_new_run_does_not_replace_the_checkpoints_of_another(command: Any, tmp_path: Path) -> None:

@@ -21,7 +21,14 @@ from optuna.trial import Trial, TrialState  # noqa: E402
 from attention_lab.errors import LabError, Stopped  # noqa: E402
 from attention_lab.search.report import table_row  # noqa: E402
 from attention_lab.search.space import Space  # noqa: E402
-from attention_lab.search.study import REASON, Result, SharedStudy, state_name, storage_url  # noqa: E402
+from attention_lab.search.study import (  # noqa: E402
+    REASON,
+    Result,
+    SharedStudy,
+    connect,
+    state_name,
+    storage_url,
+)
 
 
 def test_storages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,6 +53,22 @@ def _join(folder: Path, wanted: int = 3) -> SharedStudy:
         sampler=optuna.samplers.RandomSampler(),
         pruner=optuna.pruners.NopPruner(),
     )
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        "CREATE VIEW v AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x FROM c",
+        "CREATE TRIGGER t AFTER INSERT ON trials BEGIN SELECT 1; END",
+    ],
+)
+def test_a_database_with_queries_of_its_own_is_rejected(extra: str, tmp_path: Path) -> None:
+    url = storage_url(str(tmp_path / "study.db"), tmp_path)
+    connect(url)
+    with contextlib.closing(sqlite3.connect(tmp_path / "study.db")) as database:
+        database.execute(extra)
+    with pytest.raises(LabError, match=r"sweep.storage=.*study.db: it has a view or trigger"):
+        connect(url)
 
 
 def test_options_of_another_study_are_cut_in_the_message(tmp_path: Path) -> None:

@@ -8,14 +8,15 @@ import zipfile
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 import torch
 from torch import nn
 
 from attention_lab.errors import LabError
-from attention_lab.untrusted.archives import check_archive
+from attention_lab.untrusted import archives
+from attention_lab.untrusted.archives import check_archive, load_archive
 from attention_lab.untrusted.pickles import MOST, check_pickle
 
 REFUSED = (
@@ -47,6 +48,22 @@ def path(tmp_path: Path) -> Path:
 def test_our_own_checkpoints_pass(path: Path) -> None:
     assert check_archive(path) > 1000
     assert len(torch.load(path, weights_only=True)) == 6
+
+
+def test_what_is_checked_is_what_is_loaded(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even if another file takes its place in between, as the next checkpoint of a training run does."""
+    torch.save({"other": torch.ones(100)}, tmp_path / "next.ckpt")
+    check = archives._check_file
+
+    def check_and_replace(file: BinaryIO) -> int:
+        found = check(file)
+        (tmp_path / "next.ckpt").replace(path)
+        return found
+
+    monkeypatch.setattr(archives, "_check_file", check_and_replace)
+    assert "optimizer" in load_archive(path)
 
 
 def test_no_flipped_bits_pass(path: Path) -> None:

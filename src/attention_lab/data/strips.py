@@ -15,7 +15,7 @@ from attention_lab.data.classification import digit_parts
 from attention_lab.data.reading.batches import Unseen
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.files import FileSpec, Row, read_once
-from attention_lab.data.reading.image_codec import ImageCodec, Images, read_picture, whole_cells
+from attention_lab.data.reading.image_codec import MOST_PIXELS, ImageCodec, Images, read_picture, whole_cells
 from attention_lab.data.reading.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.parts import Parts, check_at_least
 from attention_lab.data.reading.splits import Split, TransductionSplit
@@ -199,10 +199,18 @@ class ImageFiles(ImageTransductionData):
 
     def examples(self) -> Parts[list[Pictured]]:
         """Read the files and the pictures that they name."""
+        pixels = 0
 
         def example(row: Row) -> Pictured:
+            nonlocal pixels
             path = Path(row.place.rpartition(":")[0]).parent / row.first.strip()
             picture = read_picture(path, self.height, self.cell, row.place)
+            pixels += picture.numel()
+            if pixels > MOST_PIXELS:
+                raise LabError(
+                    f"{row.place}: the pictures up to here have more than {MOST_PIXELS:,} pixels in all: "
+                    "choose a smaller data.height, or fewer pictures"
+                )
             return Pictured(picture, self.notation.tokens(row.second))
 
         rows = read_once(self.files)

@@ -1,5 +1,6 @@
 """Check the folder of a run or sweep before Hydra writes to it."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from omegaconf import DictConfig
 
 from attention_lab.errors import LabError
 from attention_lab.interruption.resume import AUTO, has_checkpoint
-from attention_lab.interruption.signals import is_rank_zero
+from attention_lab.interruption.signals import OWNED_BY_SWEEP, is_rank_zero
 from attention_lab.text_tables import console_message
 from attention_lab.untrusted.run_configuration import MOST_FILES, check_links
 
@@ -30,13 +31,18 @@ class FolderCheck(Callback):
         folder = Path(config.hydra.run.dir)
         if config.get("resume") == AUTO:
             _check(folder, MOST_FILES)
-        elif config.get("stage") == "fit" and config.get("resume") is None and is_rank_zero():
+        elif config.get("stage") == "fit" and config.get("resume") is None and _is_single_run():
             _check_new(folder)
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Check the sweep's folder, with those of its jobs, if a sweep or a search continues."""
         if config.get("resume") == AUTO or config.get("sweep") is not None:
             _check(Path(config.hydra.sweep.dir), MOST_FILES * MOST_JOBS)
+
+
+def _is_single_run() -> bool:
+    """Whether this is the first process of a run, and the run is not a job of a sweep."""
+    return is_rank_zero() and OWNED_BY_SWEEP not in os.environ
 
 
 def _check_new(folder: Path) -> None:

@@ -8,7 +8,7 @@ import zipfile
 from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 from torch import Tensor, nn
@@ -39,10 +39,11 @@ def load_archive(path: Path, name: str | None = None) -> Any:
     """
     name = str(path) if name is None else name
     try:
-        values = check_archive(path)
-        with warnings.catch_warnings():
+        with path.open("rb") as file, warnings.catch_warnings():  # opened once: it may be replaced meanwhile
+            values = _check_file(file)
+            file.seek(0)
             warnings.simplefilter("ignore")  # our own message replaces torch's
-            content = torch.load(path, map_location="cpu", weights_only=True)
+            content = torch.load(file, map_location="cpu", weights_only=True)
         if not _is_plain(content, values):
             raise LabError(NOT_PLAIN)
     except LabError as error:
@@ -69,16 +70,20 @@ def check_archive(path: Path) -> int:
         zipfile.BadZipFile, ValueError, LookupError, EOFError: it is damaged, even by one flipped bit.
     """
     with path.open("rb") as file:
-        start = file.read(4)
-        if not start.startswith(b"PK"):  # PyTorch also reads older formats, which can claim any size
-            raise EOFError if len(start) < 4 else pickle.UnpicklingError
-        size = os.fstat(file.fileno()).st_size
-        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        if size > memory:
-            raise LabError(f"it has {size >> 30} GiB, but this machine has {memory >> 30} GiB of memory")
-        _check_ends(file.seek(0, os.SEEK_END), file.fileno())
-        with zipfile.ZipFile(file) as archive:
-            return _check_parts(archive, size)
+        return _check_file(file)
+
+
+def _check_file(file: BinaryIO) -> int:
+    start = file.read(4)
+    if not start.startswith(b"PK"):  # PyTorch also reads older formats, which can claim any size
+        raise EOFError if len(start) < 4 else pickle.UnpicklingError
+    size = os.fstat(file.fileno()).st_size
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if size > memory:
+        raise LabError(f"it has {size >> 30} GiB, but this machine has {memory >> 30} GiB of memory")
+    _check_ends(file.seek(0, os.SEEK_END), file.fileno())
+    with zipfile.ZipFile(file) as archive:
+        return _check_parts(archive, size)
 
 
 def _check_ends(size: int, file: int) -> None:

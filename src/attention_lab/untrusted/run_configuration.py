@@ -27,7 +27,9 @@ CHECKPOINTS = "checkpoints"
 FORBIDDEN = ("plugins", "profiler", "logger", "callbacks", "model_registry", "barebones", "fast_dev_run")
 """Trainer options that the program sets itself, or that write elsewhere."""
 _METRIC = r"[^\W\d][\w.-]*(?:/[\w.-]+)*"
-_CHECKPOINT_NAME = re.compile(rf"(?:[^{{}}/]|{{{_METRIC}(?::\.\d[efg])?}}|{{(?:epoch|step):\d?\d?d}})+")
+_CHECKPOINT_NAME = re.compile(
+    rf"(?:[^{{}}/]|{{{_METRIC}(?::0?\d?\d?(?:\.\d\d?)?[efg%]?)?}}|{{(?:epoch|step):\d?\d?d}})+"
+)
 """A file name in which Lightning inserts values: `{metric}`, `{metric:.2f}`, `{epoch:02d}`.
 
 Other formats can insert any character, also `/`, or very many characters.
@@ -128,7 +130,8 @@ def _moved(node: Any, path: str, root: str, folder: Path, name: str) -> Any:
     if last == "filename" and not _is_checkpoint_name(node):
         raise LabError(
             f"{name} has {path}={node[:200]!r}, which is not a file name: "
-            "use plain text and values such as {validation/loss:.2f} or {epoch:02d}"
+            "use plain text and values such as {validation/loss:.2f} or {epoch:02d}, or give it again on the "
+            "command line"
         )
     if last in ("name", "version") and ("/" in node or len(node) > LONGEST_NAME):
         raise LabError(f"{name} has {path}={node[:200]!r}, which is not a file name")

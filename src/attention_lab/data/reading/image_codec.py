@@ -23,7 +23,8 @@ from attention_lab.sizes import ImageSizes
 
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
 """Accepted picture formats. Others, such as PostScript, are programs."""
-LONGEST = 4096  # pixel columns; a wider picture is not a line of text
+LONGEST = 4096  # pixel columns or rows; a larger picture is not a line of text
+MOST_PIXELS = 1 << 28  # of all pictures of a file together; each takes four bytes
 MOST = 1 << 28
 """Largest picture file in bytes."""
 
@@ -68,6 +69,8 @@ def read_picture(path: Path, height: int, cell: int, place: str) -> Tensor:
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with open_regular(path, MOST) as opened, Image.open(opened, formats=FORMATS) as file:
                 width = max(1, round(file.width * height / file.height))
+                if height > LONGEST:
+                    raise LabError(f"data.height={height}: choose at most {LONGEST}")
                 if width > LONGEST:
                     raise LabError(
                         f"{place}: {path} is {width / height:.0f} times as wide as high; cut it into pieces"

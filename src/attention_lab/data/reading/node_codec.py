@@ -13,6 +13,9 @@ from attention_lab.data.reading.batches import NodeBatch
 from attention_lab.errors import LabError
 from attention_lab.sizes import GraphSizes
 
+MOST_ONE_HOT = 1 << 14
+"""Most nodes without features: their vectors are a matrix of N x N."""
+
 
 @dataclass(frozen=True)
 class NodeCodec:
@@ -43,7 +46,13 @@ class NodeCodec:
     @cached_property
     def tensors(self) -> tuple[Tensor, Tensor]:
         """Features [N, d], one-hot if nodes have none, and edges [2, E]."""
-        features = torch.eye(len(self.names)) if self.features is None else torch.tensor(self.features)
+        nodes = len(self.names)
+        if self.features is None and nodes > MOST_ONE_HOT:
+            raise LabError(
+                f"the graph has {nodes:,} nodes without features, more than {MOST_ONE_HOT:,}: give features, "
+                "since each node would be a vector as long as the number of nodes"
+            )
+        features = torch.eye(nodes) if self.features is None else torch.tensor(self.features)
         return features, torch.tensor(self.edges, dtype=torch.int64).view(-1, 2).mT
 
     def batch(self, nodes: Tensor, labels: Tensor) -> NodeBatch:
