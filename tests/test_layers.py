@@ -28,7 +28,16 @@ class Rules(NamedTuple):
 
 OTHERS = {"transformers", "x_transformers"}  # whose models are recorded, if a program has imported them
 LEAVES = {
-    *("constructor_options", "errors", "lazy_names", "lightning_import", "reading", "sizes", "text_tables"),
+    *(
+        "constructor_options",
+        "databases",
+        "errors",
+        "lazy_names",
+        "lightning_import",
+        "reading",
+        "sizes",
+        "text_tables",
+    ),
     "writing",
 }
 LIGHT = TORCH | LIGHTNING | HYDRA
@@ -45,6 +54,7 @@ ROOMS = {
     "sizes": Rules(set(), LIGHT),
     "text_tables": Rules(set(), LIGHT),
     "writing": Rules({"errors"}, LIGHT),
+    "databases": Rules({"errors"}, LIGHT),
     "attention": Rules(LEAVES, LIGHTNING | HYDRA | PICTURES | {"torch.utils.tensorboard"} | OTHERS),
     "models": Rules(LEAVES | {"attention"}, LIGHTNING | HYDRA | PICTURES | {"torch.utils.tensorboard"}),
     "estimators": Rules(LEAVES | {"attention"}, LIGHTNING | HYDRA | PICTURES | {"torch.utils.tensorboard"}),

@@ -1,9 +1,8 @@
 """A study shared by several processes, any of which may die at any moment."""
 
-import sqlite3
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +21,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 
+from attention_lab.databases import check_no_queries
 from attention_lab.errors import LabError, first_line
 from attention_lab.text_tables import printable
 
@@ -91,7 +91,7 @@ def connect(url: str, heartbeat: int | None = None) -> RDBStorage:
     file = Path(str(sqlite.database)) if sqlite.get_backend_name() == "sqlite" else None
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
-        _check_database(file, storage=f"sweep.storage={sqlite!r}")
+        check_no_queries(file, f"sweep.storage={sqlite!r}")
     try:
         return RDBStorage(
             url,
@@ -102,25 +102,6 @@ def connect(url: str, heartbeat: int | None = None) -> RDBStorage:
         )
     except (SQLAlchemyError, ImportError, OSError, RuntimeError, ValueError) as error:
         raise LabError(f"sweep.storage={sqlite!r}: {first_line(error)}") from None
-
-
-def _check_database(file: Path, storage: str) -> None:
-    """Reject a database that runs queries of its own; Optuna creates neither views nor triggers."""
-    if not file.is_file():
-        return
-    try:
-        with closing(
-            sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True, timeout=PATIENCE)
-        ) as database:
-            found = database.execute(
-                "SELECT name FROM sqlite_master WHERE type IN ('view', 'trigger')"
-            ).fetchone()
-    except sqlite3.Error as error:
-        raise LabError(f"{storage}: {first_line(error)}") from None
-    if found is not None:
-        raise LabError(
-            f"{storage}: it has a view or trigger, {found[0]!r}, which no study has: use another file"
-        )
 
 
 def open_trial(number: int, *, name: str, storage: str, pruner: BasePruner) -> Trial:

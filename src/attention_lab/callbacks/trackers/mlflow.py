@@ -10,12 +10,15 @@ from pytorch_lightning.loggers import MLFlowLogger
 from pytorch_lightning.utilities import rank_zero_only
 
 from attention_lab.callbacks.trackers.base import RunTracker, read_run_id, run_title, save_run_id
+from attention_lab.databases import read_texts
 from attention_lab.errors import LabError
 
 RUN_ID = "mlflow_run_id.txt"
 """The file in the run's folder with the id of its record."""
 DATABASE = "mlflow.db"
 """The database in the run's folder, used if no other place for the records is given."""
+_OF_EXPERIMENT = "SELECT artifact_location FROM experiments WHERE name = ?"
+_OF_RUN = "SELECT artifact_uri FROM runs WHERE run_uuid = ?"
 NOTE = "mlflow.note.content"
 """The tag that MLflow shows as a run's description."""
 _PROCESS_URI = os.environ.get("MLFLOW_TRACKING_URI")  # read here, since MLflow sets it for later runs
@@ -34,7 +37,7 @@ class MlflowTracker(MLFlowLogger, RunTracker):
         notes: a description.
 
     Raises:
-        LabError: MLflow is missing or too old.
+        LabError: MLflow is missing or too old, or the run's own database keeps files outside its folder.
     """
 
     def __init__(
@@ -49,9 +52,12 @@ class MlflowTracker(MLFlowLogger, RunTracker):
         uri = tracking_uri or _PROCESS_URI
         own = None if uri else f"sqlite:///{self.folder / DATABASE}"
         self._prefix, self._run_id, self._experiment_id, self._checkpoint_callback = "", None, None, None
-        self._initialized = False
+        self._initialized = self._own = False
         if rank_zero_only.rank:  # type: ignore[attr-defined]
             return  # only the first process opens the database
+        self._own = own is not None
+        if own:
+            _check_places(self.folder, _OF_EXPERIMENT, experiment_name)
         os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
         try:
             super().__init__(
@@ -85,6 +91,19 @@ class MlflowTracker(MLFlowLogger, RunTracker):
     def continue_run(self) -> None:
         """Append to the record of the interrupted run."""
         self._run_id = read_run_id(self.folder / RUN_ID, "[0-9a-f]{32}")
+        if self._own and self._run_id:
+            _check_places(self.folder, _OF_RUN, self._run_id)
 
     def close(self) -> None:
         """Do nothing: Lightning ends the record after each stage, and MLflow opens it again."""
+
+
+def _check_places(folder: Path, query: str, value: str) -> None:
+    """Reject a database in the run's folder, perhaps from others, that keeps files outside of it."""
+    file = folder / DATABASE
+    for place in read_texts(file, query, [value]):
+        path = place.removeprefix("file://")
+        if "://" in path or not (folder / path).resolve().is_relative_to(folder.resolve()):
+            raise LabError(
+                f"{file} keeps files in {place[:200]}, outside the run's folder: remove it to begin anew"
+            )
