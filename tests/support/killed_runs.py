@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 REPOSITORY = Path(__file__).parents[2]
-NW = "model=nw data.train_size=20 trainer.max_epochs=120"
+NW = "model=nw data.train_size=20 trainer.max_epochs=120 ~callbacks.convergence"
 SEQ2SEQ = """
     model=seq2seq model.embedding_size=8 model.hidden_size=8 model.dropout=0.1 data=reverse data.max_length=5
     data.train_size=300 data.validation_size=20 data.test_size=10 data.batch_size=10 trainer.max_epochs=20
