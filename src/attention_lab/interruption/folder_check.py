@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from hydra.core.hydra_config import HydraConfig
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
 
@@ -37,6 +38,8 @@ class FolderCheck(Callback):
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Check the sweep's folder, with those of its jobs, if a sweep or a search continues."""
         if config.get("resume") == AUTO or config.get("sweep") is not None:
+            if not HydraConfig.initialized():
+                HydraConfig.instance().set_config(config)  # the folder's name may refer to it
             _check(Path(config.hydra.sweep.dir), MOST_FILES * MOST_JOBS)
 
 

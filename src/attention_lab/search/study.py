@@ -185,8 +185,10 @@ class SharedStudy:
         def objective(trial: Trial) -> float:
             """Run the job without the lock; return the trial's value, or raise if it ended otherwise."""
             nonlocal result
-            for name, distribution in self.distributions.items():
-                _suggest(trial, name, distribution)
+            with self._blame_storage(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # about values out of range, which end in an error
+                for name, distribution in self.distributions.items():
+                    _suggest(trial, name, distribution)
             # Without a heartbeat a trial never counts as dead, and Optuna may send the first one late.
             self.storage.record_heartbeat(_trial_id(self.storage, self.study.study_name, trial.number))
             trial.set_user_attr(_CLAIMED, trial.number)
@@ -256,13 +258,20 @@ def _is_text(value: object) -> bool:
 
 
 def _suggest(trial: Trial, name: str, source: BaseDistribution) -> None:
-    """Let Optuna propose a value for an option of a trial."""
+    """Let Optuna propose a value for an option of a trial.
+
+    Raises:
+        ValueError: the storage has a value for it that is not in the search space.
+    """
     if isinstance(source, FloatDistribution):
         trial.suggest_float(name, source.low, source.high, log=source.log)
     elif isinstance(source, IntDistribution):
         trial.suggest_int(name, source.low, source.high, step=source.step, log=source.log)
     elif isinstance(source, CategoricalDistribution):
         trial.suggest_categorical(name, source.choices)
+    value = trial.params[name]
+    if not source._contains(source.to_internal_repr(value)):
+        raise ValueError(f"trial {trial.number} has {name}={value}, which is not in the search space")
 
 
 def _trial_id(storage: RDBStorage, study: str, number: int) -> int:
