@@ -8,6 +8,7 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
+from omegaconf.errors import InterpolationResolutionError
 
 from attention_lab.errors import LabError
 from attention_lab.interruption.resume import AUTO, has_checkpoint
@@ -38,9 +39,12 @@ class FolderCheck(Callback):
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Check the sweep's folder, with those of its jobs, if a sweep or a search continues."""
         if config.get("resume") == AUTO or config.get("sweep") is not None:
-            if not HydraConfig.initialized():
-                HydraConfig.instance().set_config(config)  # the folder's name may refer to it
-            _check(Path(config.hydra.sweep.dir), MOST_FILES * MOST_JOBS)
+            try:
+                folder = config.hydra.sweep.dir
+            except InterpolationResolutionError:  # it refers to Hydra's choices, which are not set yet
+                HydraConfig.instance().set_config(config)
+                folder = config.hydra.sweep.dir
+            _check(Path(folder), MOST_FILES * MOST_JOBS)
 
 
 def _is_single_run() -> bool:
