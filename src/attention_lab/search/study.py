@@ -21,7 +21,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 
-from attention_lab.databases import check_no_queries
+from attention_lab.databases import PATIENCE, check_no_queries
 from attention_lab.errors import LabError, first_line
 from attention_lab.text_tables import printable
 
@@ -32,7 +32,6 @@ _CLAIMED = "claimed"
 _OPTIONS = "options"
 GRACE = 6
 """Number of heartbeats that a process may miss before it counts as killed."""
-PATIENCE = 60  # seconds to wait while another process writes to the database
 
 
 class Result(NamedTuple):
