@@ -13,13 +13,22 @@ from attention_lab.commandline.console_log import LOGGER, logged_console
 NW = ("model=nw", "data.train_size=20", "trainer.max_epochs=2", "pictures=0")
 
 
+@pytest.fixture
+def log(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> pytest.LogCaptureFixture:
+    """What the logger receives, even after a run in this process has sent it to a file only."""
+    logger = logging.getLogger(LOGGER)
+    monkeypatch.setattr(logger, "propagate", True)
+    monkeypatch.setattr(logger, "handlers", [])
+    caplog.set_level(logging.INFO, logger=LOGGER)
+    return caplog
+
+
 def test_lines_are_logged_as_the_console_shows_them(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    log: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     console = io.StringIO()
     monkeypatch.setattr(sys, "stdout", console)
     monkeypatch.setattr(sys, "stderr", console)
-    caplog.set_level(logging.INFO, logger=LOGGER)
     with logged_console(["seed=2"]):
         sys.stdout.write("first ")
         sys.stdout.write("line\n")
@@ -28,19 +37,19 @@ def test_lines_are_logged_as_the_console_shows_them(
         sys.stderr.write("\r\x1b[KWarning: careful\n")
         assert sys.stdout.getvalue() is not None  # type: ignore[attr-defined]  # all else is the stream's
     assert sys.stdout is console
-    said = [(record.levelname, record.message) for record in caplog.records]
+    said = [(record.levelname, record.message) for record in log.records]
     assert said[1:] == [("INFO", "Options: seed=2"), ("INFO", "first line"), ("WARNING", "Warning: careful")]
     assert "torch 2." in said[0][1]
     assert console.getvalue().startswith("first line\n\r0/3")
 
 
-def test_how_a_run_ended_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_how_a_run_ended_is_logged(log: pytest.LogCaptureFixture) -> None:
     with pytest.raises(SystemExit), logged_console([]):
         sys.exit("Error: no such file")
-    assert caplog.records[-1].message == "Error: no such file"
+    assert log.records[-1].message == "Error: no such file"
     with pytest.raises(ZeroDivisionError), logged_console([]):
         sys.stdout.write(str(1 / 0))
-    assert caplog.records[-1].message.endswith("ZeroDivisionError: division by zero")
+    assert log.records[-1].message.endswith("ZeroDivisionError: division by zero")
 
 
 def test_the_log_of_a_run(command: Any) -> None:
