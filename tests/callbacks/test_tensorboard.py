@@ -8,7 +8,7 @@ from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
 
 from attention_lab.callbacks import RunLogger
 from attention_lab.callbacks.run_logs import mark, rewind
-from attention_lab.callbacks.tensorboard import scalar_tags
+from attention_lab.callbacks.trackers.tensorboard import scalar_tags
 from attention_lab.tensorboard_plugin.event_files import event_files, event_folder
 
 

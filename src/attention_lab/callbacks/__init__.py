@@ -7,8 +7,7 @@ from attention_lab.callbacks.fitted_curve import FittedCurve
 from attention_lab.callbacks.progress import Progress
 from attention_lab.callbacks.pruning import Pruning
 from attention_lab.callbacks.resumable import Resumable
-from attention_lab.callbacks.tensorboard import RunLogger
-from attention_lab.callbacks.trackers import MlflowTracker, WandbTracker
+from attention_lab.callbacks.trackers import MlflowTracker, RunLogger, WandbTracker
 
 __all__ = [
     "AttentionMaps",

@@ -17,8 +17,8 @@ from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
 
 from attention_lab.callbacks.batch_observation import Forward, Labels, observe_batch
-from attention_lab.callbacks.tensorboard import add_picture, run_writer
 from attention_lab.callbacks.trackers import Charts, run_trackers
+from attention_lab.callbacks.trackers.tensorboard import add_picture, run_writer
 from attention_lab.errors import LabError
 from attention_lab.metrics import attention_entropy, monotonicity
 from attention_lab.tasks import Observation, Task

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pytorch_lightning.loggers import CSVLogger, Logger
 
-from attention_lab.callbacks.tensorboard import RunLogger
+from attention_lab.callbacks.trackers.tensorboard import RunLogger
 from attention_lab.reading import open_regular
 from attention_lab.tensorboard_plugin.event_files import event_files
 from attention_lab.writing import remove
