@@ -42,7 +42,7 @@ from attention_lab.data.reading.batches import (
     RegressionBatch,
     TransductionBatch,
 )
-from attention_lab.models.vision import PictureNorm
+from attention_lab.models.image2seq import PictureNorm
 from attention_lab.sizes import (
     ClassificationSizes,
     GraphSizes,

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     )
     from attention_lab.models.ensemble import Ensemble
     from attention_lab.models.graph import GraphClassifier
+    from attention_lab.models.image2seq import ImageToSequence
     from attention_lab.models.kernel_regression import KernelRegression
     from attention_lab.models.language import LanguageModel
     from attention_lab.models.parts.encoder import Encoder
     from attention_lab.models.seq2seq import Seq2Seq
     from attention_lab.models.transformer import Transformer
     from attention_lab.models.two_way import TwoWayEnsemble
-    from attention_lab.models.vision import ImageToSequence
 
 __all__ = [
     "ConvolutionalClassifier",
@@ -41,12 +41,12 @@ _MODULES = [
     "classifier",
     "ensemble",
     "graph",
+    "image2seq",
     "kernel_regression",
     "language",
     "parts.encoder",
     "seq2seq",
     "transformer",
     "two_way",
-    "vision",
 ]
 __getattr__ = lazy_names(__name__, __all__, _MODULES)  # specs are used before torch is imported

@@ -11,7 +11,7 @@ from attention_lab.attention import Additive, ScaledDot, recording
 from attention_lab.errors import LabError
 from attention_lab.models import ImageToSequence
 from attention_lab.models.decoding.search import beam_search, greedy
-from attention_lab.models.vision import GridEncoder, PictureNorm
+from attention_lab.models.image2seq import GridEncoder, PictureNorm
 from attention_lab.sizes import BOS, EOS, PAD, ImageSizes
 
 LENGTHS = torch.tensor([20, 8, 12])
