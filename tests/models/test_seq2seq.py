@@ -23,8 +23,8 @@ from toys import (
 from attention_lab.attention import Additive, Dot, Gaussian, General, ScaledDot, recording
 from attention_lab.errors import LabError
 from attention_lab.models import Seq2Seq
-from attention_lab.models.parts.bidirectional import RecurrentEncoder, reversal
-from attention_lab.models.parts.recurrent import LateLSTM, late_cell
+from attention_lab.models.parts.recurrent_cells import LateLSTM, late_cell
+from attention_lab.models.parts.recurrent_encoder import RecurrentEncoder, reversal
 from attention_lab.sizes import BOS, EOS, PAD
 
 VARIANTS: list[dict[str, Any]] = [

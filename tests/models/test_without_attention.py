@@ -12,7 +12,7 @@ from toys import LENGTHS, SOURCE, TARGET, exact_toy, toy
 from attention_lab.attention import Band, Dot, Mechanism, recording
 from attention_lab.errors import LabError
 from attention_lab.models import Seq2Seq
-from attention_lab.models.parts.bidirectional import RecurrentEncoder
+from attention_lab.models.parts.recurrent_encoder import RecurrentEncoder
 
 
 def _model(**options: Any) -> Seq2Seq:

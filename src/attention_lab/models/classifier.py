@@ -6,11 +6,11 @@ from torch import Tensor, nn
 from attention_lab.attention import Mechanism
 from attention_lab.constructor_options import options_of, shared
 from attention_lab.models.options import check_at_least
-from attention_lab.models.parts.bidirectional import BidirectionalEncoder
 from attention_lab.models.parts.convolution import ConvolutionalEncoder
 from attention_lab.models.parts.embedding import ScaledEmbedding
 from attention_lab.models.parts.encoder import Encoder
 from attention_lab.models.parts.readouts import ClassToken, Readout, make_readout
+from attention_lab.models.parts.recurrent_encoder import BidirectionalEncoder
 from attention_lab.models.specs import EncoderSpec, MultiHeadSpec
 from attention_lab.sizes import ClassificationSizes
 

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from attention_lab.attention import Dropout, Mechanism, lengths_mask
 from attention_lab.attention.positions import sinusoids
 from attention_lab.constructor_options import options_of
-from attention_lab.models.parts.decoder import AttentiveDecoder
 from attention_lab.models.parts.encoded import Encoded
+from attention_lab.models.parts.recurrent_decoder import AttentiveDecoder
 from attention_lab.models.seq2seq import EncoderDecoder
 from attention_lab.models.specs import ImageToSequenceSpec
 from attention_lab.sizes import ImageSizes

@@ -8,11 +8,11 @@ from torch import Tensor, nn
 from attention_lab.attention import Global, Mechanism, Monotonic
 from attention_lab.constructor_options import options_of
 from attention_lab.errors import LabError
-from attention_lab.models.parts.bidirectional import RecurrentEncoder
 from attention_lab.models.parts.copying import Copying
-from attention_lab.models.parts.decoder import AttentiveDecoder, DecoderState
 from attention_lab.models.parts.encoded import Encoded
 from attention_lab.models.parts.monotonic import MonotonicDecoder
+from attention_lab.models.parts.recurrent_decoder import AttentiveDecoder, DecoderState
+from attention_lab.models.parts.recurrent_encoder import RecurrentEncoder
 from attention_lab.models.parts.tagger import Tagger
 from attention_lab.models.specs import Seq2SeqSpec
 from attention_lab.sizes import BOS, TransductionSizes

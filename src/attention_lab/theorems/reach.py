@@ -14,7 +14,7 @@ from attention_lab.attention import Band, Mechanism, ScaledDot
 from attention_lab.errors import LabError
 from attention_lab.models.parts.convolution import ConvolutionalEncoder
 from attention_lab.models.parts.encoder import Encoder
-from attention_lab.models.parts.recurrent import LateLSTM
+from attention_lab.models.parts.recurrent_cells import LateLSTM
 from attention_lab.theorems.finding import Cell, Figure, Finding, seeded
 from attention_lab.viz.panels import Cells, Lines, Series
 from attention_lab.viz.plots import draw_panels

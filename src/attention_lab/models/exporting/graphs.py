@@ -15,8 +15,8 @@ from attention_lab.models.ensemble import Ensemble
 from attention_lab.models.exporting.recurrence import scanned
 from attention_lab.models.kernel_regression import KernelRegression
 from attention_lab.models.language import LanguageModel
-from attention_lab.models.parts.decoder import DecoderState
 from attention_lab.models.parts.readouts import FullyConnected
+from attention_lab.models.parts.recurrent_decoder import DecoderState
 from attention_lab.models.parts.transformer_decoder import TransformerState
 from attention_lab.models.seq2seq import Seq2Seq
 from attention_lab.models.transformer import Transformer

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attention_lab.attention.gradient_estimators import NEVER, log_tail, monotonic_prior
 from attention_lab.errors import LabError
-from attention_lab.models.parts.decoder import AttentiveDecoder, DecoderState
+from attention_lab.models.parts.recurrent_decoder import AttentiveDecoder, DecoderState
 
 LEAST = 1e-9
 """Smallest weight of a position, so that a path can continue even where a normaliser gives zero."""

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from attention_lab.attention import Dropout, lengths_mask
 from attention_lab.errors import LabError
 from attention_lab.models.parts.encoded import Encoded
-from attention_lab.models.parts.recurrent import recurrent_layers
+from attention_lab.models.parts.recurrent_cells import recurrent_layers
 
 
 def reversal(lengths: Int[Tensor, " B"], size: int) -> Int[Tensor, "B {size}"]:

@@ -11,7 +11,7 @@ from attention_lab.attention import Dropout, Mechanism, Memory
 from attention_lab.attention.pooling import probabilities
 from attention_lab.models.parts.copying import Copying
 from attention_lab.models.parts.encoded import Encoded
-from attention_lab.models.parts.recurrent import CellState, LateCell, late_cell, recurrent_layers
+from attention_lab.models.parts.recurrent_cells import CellState, LateCell, late_cell, recurrent_layers
 from attention_lab.models.specs import RecurrentSpec
 
 
