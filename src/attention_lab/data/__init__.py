@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from attention_lab.data.classification import Digits, Labelled
     from attention_lab.data.cmudict import CMUDict
     from attention_lab.data.graph import Graph8, GraphData, GraphFiles, Karate
+    from attention_lab.data.images import DigitStrips, ImageFiles
     from attention_lab.data.inflection.data_set import Inflection
     from attention_lab.data.language import LanguageData, Text, Words
     from attention_lab.data.pairs import Pairs
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from attention_lab.data.reading.language_codec import LanguageCodec
     from attention_lab.data.reading.node_codec import NodeCodec
     from attention_lab.data.regression import CSVRegression, Diabetes, RegressionData, Sine
-    from attention_lab.data.strips import DigitStrips, ImageFiles
     from attention_lab.data.synthetic.classification import FarPairs, Motifs
     from attention_lab.data.synthetic.listops import ListOps
     from attention_lab.data.synthetic.recall import Recall
@@ -100,7 +100,7 @@ _MODULES = [
     "reading.language_codec",
     "reading.node_codec",
     "regression",
-    "strips",
+    "images",
     "synthetic.classification",
     "synthetic.listops",
     "synthetic.recall",

@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from attention_lab.data import Digits, DigitStrips, ImageFiles, TransductionBatch, strips
+from attention_lab.data import Digits, DigitStrips, ImageFiles, TransductionBatch, images
 from attention_lab.data.reading.codecs import codec_from_state
 from attention_lab.data.reading.image_codec import ImageCodec, Images, read_picture
 from attention_lab.data.reading.splits import Split
@@ -177,7 +177,7 @@ def test_pictures_take_no_more_memory_than_allowed(tmp_path: Path, monkeypatch: 
     (tmp_path / "x.tsv").write_text("a.png\tx\n" * 5)
     with pytest.raises(LabError, match=r"data.height=5000: choose at most 4096"):
         read_picture(tmp_path / "a.png", 5000, 1, "line 1")
-    monkeypatch.setattr(strips, "MOST_PIXELS", 16 * 4)
+    monkeypatch.setattr(images, "MOST_PIXELS", 16 * 4)
     data = ImageFiles(*[str(tmp_path / "x.tsv")] * 3, height=4, cell=4)
     with pytest.raises(LabError, match=r"x.tsv:5: the pictures up to here have more than 64 pixels in all"):
         data.examples()
