@@ -4,6 +4,7 @@ import random
 from abc import abstractmethod
 from collections.abc import Sequence
 from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -199,10 +200,20 @@ class ImageFiles(ImageTransductionData):
 
     def examples(self) -> Parts[list[Pictured]]:
         """Read the files and the pictures that they name."""
-        pixels = 0
+        rows = read_once(self.files)
+        hint = hint_of_spaces([row.second for row in rows.train], "target")
+        if hint and self.notation.split == "characters" and self.given(ImageCodec) is None:
+            self.hints["data.target_split"] = hint
+        pictured = iter(self._read_pictures([row for part in rows for row in part]))
+        parts = rows.map(lambda part: list(islice(pictured, len(part))))
+        keyed = parts.map(lambda part: [Keyed(_content(one.picture), tuple(one.target)) for one in part])
+        self.shared = shared_examples(keyed, self.files.names, "text")
+        return parts
 
-        def example(row: Row) -> Pictured:
-            nonlocal pixels
+    def _read_pictures(self, rows: Sequence[Row]) -> list[Pictured]:
+        """The pictures that the rows name. Raises LabError if they have too many pixels in all."""
+        pictured, pixels = [], 0
+        for row in rows:
             path = Path(row.place.rpartition(":")[0]).parent / row.first.strip()
             picture = read_picture(path, self.height, self.cell, row.place)
             pixels += picture.numel()
@@ -211,16 +222,8 @@ class ImageFiles(ImageTransductionData):
                     f"{row.place}: the pictures up to here have more than {MOST_PIXELS:,} pixels in all: "
                     "choose a smaller data.height, or fewer pictures"
                 )
-            return Pictured(picture, self.notation.tokens(row.second))
-
-        rows = read_once(self.files)
-        hint = hint_of_spaces([row.second for row in rows.train], "target")
-        if hint and self.notation.split == "characters" and self.given(ImageCodec) is None:
-            self.hints["data.target_split"] = hint
-        parts = rows.map(lambda part: [example(row) for row in part])
-        keyed = parts.map(lambda part: [Keyed(_content(one.picture), tuple(one.target)) for one in part])
-        self.shared = shared_examples(keyed, self.files.names, "text")
-        return parts
+            pictured.append(Pictured(picture, self.notation.tokens(row.second)))
+        return pictured
 
     def make_tokenizer(self, train: Sequence[Pictured]) -> Tokenizer:
         """The symbols of the training part."""

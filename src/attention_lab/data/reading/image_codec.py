@@ -24,7 +24,7 @@ from attention_lab.sizes import ImageSizes
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
 """Accepted picture formats. Others, such as PostScript, are programs."""
 LONGEST = 4096  # pixel columns or rows; a larger picture is not a line of text
-MOST_PIXELS = 1 << 28  # of all pictures of a file together; each takes four bytes
+MOST_PIXELS = 1 << 28  # of all pictures of a data set together; each takes four bytes
 MOST = 1 << 28
 """Largest picture file in bytes."""
 
