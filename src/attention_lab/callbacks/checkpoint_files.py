@@ -10,6 +10,7 @@ from lightning_fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning_fabric.utilities.types import _PATH
 
 from attention_lab.errors import LabError
+from attention_lab.paths import is_inside
 from attention_lab.untrusted.archives import load_archive
 from attention_lab.writing import remove, write_atomically
 
@@ -45,7 +46,7 @@ class CheckpointFiles(TorchCheckpointIO):
             LabError: it cannot be written, or is not in one of the folders; any existing file stays intact.
         """
         target = Path(path)
-        if not any(_is_within(target, folder) for folder in (self.folder, *self.others)):
+        if not any(is_inside(target, folder) for folder in (self.folder, *self.others)):
             raise LabError(
                 f"the checkpoint {target} would not be in the run's folder {self.folder}: choose another "
                 "callbacks.checkpoint.filename, or set callbacks.checkpoint.dirpath=..."
@@ -69,11 +70,7 @@ class CheckpointFiles(TorchCheckpointIO):
     def remove_checkpoint(self, path: _PATH) -> None:
         """Remove a checkpoint of this run. Anything else (a folder, a URL) is left alone."""
         real = os.path.realpath(path)
-        if real in self.written or _is_within(path, self.folder):
+        if real in self.written or is_inside(path, self.folder):
             if os.path.isfile(path):  # noqa: PTH113
                 remove(Path(path))
             self.written.discard(real)
-
-
-def _is_within(path: _PATH, folder: str) -> bool:
-    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))

@@ -18,6 +18,7 @@ from attention_lab.experiment.checkpoints import check_same_model
 from attention_lab.experiment.cost import Cost
 from attention_lab.experiment.machine_failures import blame_checkpoint
 from attention_lab.interruption import resume
+from attention_lab.paths import is_inside
 from attention_lab.runs import results
 from attention_lab.runs.checkpoint_paths import one_checkpoint
 from attention_lab.runs.run_names import hparam_columns, hparam_order
@@ -114,8 +115,6 @@ def best_checkpoint(trainer: pl.Trainer, folder: Path) -> tuple[str | None, floa
     if not isinstance(callback, ModelCheckpoint):
         return None, None
     # With ckpt_path, this may still be the best checkpoint of the run it came from.
-    own = bool(callback.best_model_path) and Path(callback.best_model_path).resolve().is_relative_to(
-        folder.resolve()
-    )
+    own = bool(callback.best_model_path) and is_inside(callback.best_model_path, folder)
     score = callback.best_model_score
     return callback.best_model_path if own else None, None if score is None else float(score)

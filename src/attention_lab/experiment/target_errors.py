@@ -3,13 +3,13 @@
 import re
 import sys
 import traceback
-from pathlib import Path
 from pkgutil import iter_modules
 
 from hydra.errors import InstantiationException
 
 from attention_lab.constructor_options import closest
 from attention_lab.errors import named_line
+from attention_lab.paths import short_path
 
 
 def missing_target(error: BaseException) -> str | None:
@@ -28,7 +28,7 @@ def explain_target(error: BaseException, target: str) -> str:
     found = error.__cause__ or error  # Hydra's, above the one that the import has raised
     cause = found.__cause__ or found
     if isinstance(cause, SyntaxError) and cause.filename:
-        return f"{_shown(cause.filename)}, line {cause.lineno}: {type(cause).__name__}: {cause.msg}"
+        return f"{short_path(cause.filename)}, line {cause.lineno}: {type(cause).__name__}: {cause.msg}"
     if place := _place(cause, target):
         return f"{place}: {named_line(cause)}"
     missing = cause.name if isinstance(cause, ModuleNotFoundError) else None
@@ -65,12 +65,6 @@ def _place(error: BaseException, target: str) -> str | None:
         module = str(frame.f_globals.get("__name__")).partition(".")[0]
         if module in ("hydra", "importlib", "attention_lab"):
             continue
-        found = f"{_shown(frame.f_code.co_filename)}, line {line}"
+        found = f"{short_path(frame.f_code.co_filename)}, line {line}"
         own = found if module == package else own
     return own or found
-
-
-def _shown(file: str) -> str:
-    """A file's path, short if it is below the current folder."""
-    path = Path(file)
-    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)

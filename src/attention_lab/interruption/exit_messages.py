@@ -11,6 +11,7 @@ from hydra.types import RunMode
 
 from attention_lab.errors import LabError, Stopped
 from attention_lab.interruption import resume, signals
+from attention_lab.paths import short_path
 from attention_lab.runs.run_folder import ERROR
 
 
@@ -25,7 +26,7 @@ def exit_after_signal(stopped: Stopped, folder: Path, training: bool) -> NoRetur
         if HydraConfig.get().runtime.choices.get("sweep"):
             command = "the command of the search, which runs this trial again"
         elif HydraConfig.get().mode == RunMode.MULTIRUN:
-            sweep = resume.display_path(Path(HydraConfig.get().sweep.dir).resolve())
+            sweep = short_path(Path(HydraConfig.get().sweep.dir).resolve())
             command += f", and the sweep with its own command and resume=auto hydra.sweep.dir={sweep}"
         print(f"Stopped by {signal.Signals(stopped.signum).name}; resume with {command}", file=sys.stderr)
     logging.getLogger("torch").setLevel(logging.WARNING)  # half imported, it logs cache counts at exit

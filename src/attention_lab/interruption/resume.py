@@ -25,6 +25,7 @@ from attention_lab.commandline.overrides import keys, options_given, parse_all, 
 from attention_lab.data.specs import check_sampled_size
 from attention_lab.errors import LabError
 from attention_lab.interruption.signals import is_rank_zero
+from attention_lab.paths import short_path
 from attention_lab.runs.parts import GROUPS, MAY_CHANGE, RESUMED
 from attention_lab.runs.run_folder import METRICS, read_choices, read_metrics
 from attention_lab.text_tables import console_message, printable
@@ -210,7 +211,7 @@ def check_same_options(folder: Path, plain: Mapping[str, Any], given: Collection
                 continue
             option, old, new = (printable(str(one), 200) for one in (key, before.get(key), now.get(key)))
             raise LabError(
-                f"resume: the run in {display_path(folder)} has {option}={old}, not {new}: leave that option "
+                f"resume: the run in {short_path(folder)} has {option}={old}, not {new}: leave that option "
                 "as it was, or start another run from its weights with ckpt_path=..."
             )
 
@@ -232,7 +233,7 @@ def finished_results(folder: Path) -> dict[str, float] | None:
     if not has_finished(folder):
         return None
     results: dict[str, float] = read_metrics(file)
-    print(f"The run has already finished: its results are in {display_path(file)}")
+    print(f"The run has already finished: its results are in {short_path(file)}")
     return results
 
 
@@ -278,7 +279,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise LabError(
-                f"another run is using {display_path(folder)}: wait for it to finish, or stop it first"
+                f"another run is using {short_path(folder)}: wait for it to finish, or stop it first"
             ) from None
         except OSError:
             pass  # not supported by every file system
@@ -287,12 +288,6 @@ def lock_folder(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def display_path(path: Path) -> str:
-    """A path for messages: relative to the working directory if it lies inside it."""
-    here = Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)
-
-
 def resume_command(folder: Path) -> str:
     """The command that resumes a run."""
-    return shlex.join(["python", "train.py", f"resume={display_path(folder)}"])
+    return shlex.join(["python", "train.py", f"resume={short_path(folder)}"])

@@ -22,6 +22,7 @@ from attention_lab.leaderboard.tables import (
     to_markdown,
 )
 from attention_lab.leaderboard.view import OPTIONS, View, choose_view
+from attention_lab.paths import short_path
 from attention_lab.runs.given_runs import given_folders, output_folder
 from attention_lab.runs.parts import SEED
 from attention_lab.runs.run_folder import METRICS, Job, find_runs, tags_of
@@ -97,7 +98,7 @@ def compare_runs(jobs: Sequence[Job], view: View, folder: Path) -> Comparison:
     _check(done, view)
     distinct = [*varied_options(jobs), SEED]
     failed = [
-        Failure(job.outcome, job.label(distinct), _short(job.folder, folder), str(job.error))
+        Failure(job.outcome, job.label(distinct), short_path(job.folder, folder), str(job.error))
         for job in jobs
         if job.error
     ]
@@ -121,7 +122,7 @@ def write_leaderboard(folder: Path, jobs: Sequence[Job], view: View, kind: Forma
     pictures = _draw(folder, found.sections, found.done, view, title, kind)
     write_atomically(folder / f"{NAME}.csv", to_csv(found.sections))
     write_atomically(folder / f"{NAME}.md", to_markdown(title, found.sections, found.failed, pictures))
-    print(f"Leaderboard: {_short(folder)}/{NAME}.{{csv,md,{kind}}}", flush=True)
+    print(f"Leaderboard: {short_path(folder)}/{NAME}.{{csv,md,{kind}}}", flush=True)
     return found
 
 
@@ -210,9 +211,3 @@ def _plot_names(sections: Sequence[Section], kind: Format) -> list[str]:
         name = f"comparison_{'_'.join(words)[:60]}.{kind}"
         names.append(name if name not in names else f"comparison_{number}.{kind}")
     return names
-
-
-def _short(path: Path, base: Path | None = None) -> str:
-    """The path relative to `base` (by default the working directory) if it lies below it."""
-    here = (Path.cwd() if base is None else base).resolve()
-    return str(path.resolve().relative_to(here) if path.resolve().is_relative_to(here) else path)

@@ -12,6 +12,7 @@ from pytorch_lightning.utilities import rank_zero_only
 from attention_lab.callbacks.trackers.base import RunTracker, read_run_id, run_title, save_run_id
 from attention_lab.databases import read_texts
 from attention_lab.errors import LabError
+from attention_lab.paths import is_inside
 
 RUN_ID = "mlflow_run_id.txt"
 """The file in the run's folder with the id of its record."""
@@ -103,7 +104,7 @@ def _check_places(folder: Path, query: str, value: str) -> None:
     file = folder / DATABASE
     for place in read_texts(file, query, [value]):
         path = place.removeprefix("file://")
-        if "://" in path or not (folder / path).resolve().is_relative_to(folder.resolve()):
+        if "://" in path or not is_inside(folder / path, folder):
             raise LabError(
                 f"{file} keeps files in {place[:200]}, outside the run's folder: remove it to begin anew"
             )
