@@ -15,12 +15,13 @@ from attention_lab.constructor_options import options_of
 from attention_lab.data.classification import digit_parts
 from attention_lab.data.reading.batches import Unseen
 from attention_lab.data.reading.datamodule import DataModule
-from attention_lab.data.reading.files import FileSpec, Row, read_once
+from attention_lab.data.reading.files import Row, read_once
 from attention_lab.data.reading.image_codec import MOST_PIXELS, ImageCodec, Images, read_picture, whole_cells
 from attention_lab.data.reading.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.parts import Parts, check_at_least
 from attention_lab.data.reading.splits import Split, TransductionSplit
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
+from attention_lab.data.specs.base import FileSpec
 from attention_lab.data.specs.files import ImageFilesSpec
 from attention_lab.data.specs.sampled import DigitStripsSpec
 from attention_lab.data.split_hints import hint_of_spaces

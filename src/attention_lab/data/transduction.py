@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.datamodule import DataModule
-from attention_lab.data.reading.files import FileSpec
 from attention_lab.data.reading.parts import Parts
 from attention_lab.data.reading.splits import Split, TransductionSplit
 from attention_lab.data.reading.vocabulary import Notation
+from attention_lab.data.specs.base import FileSpec
 from attention_lab.data.unseen_symbols import Terms, unseen_in_files
 from attention_lab.errors import LabError
 from attention_lab.sizes import EOS, TransductionSizes

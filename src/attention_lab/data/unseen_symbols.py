@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import NamedTuple, TypeVar
 
-from attention_lab.data.reading.files import FileSpec
 from attention_lab.data.reading.parts import Parts
 from attention_lab.data.reading.vocabulary import Vocabulary, is_tag
+from attention_lab.data.specs.base import FileSpec
 from attention_lab.text_tables import printable
 
 Sequences = Iterable[Sequence[str]]

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from attention_lab.data.reading.files import Row, TextParts, parse_number, read_columns, read_csv, read_text
+from attention_lab.data.reading.files import Row, parse_number, read_columns, read_csv, read_text
 from attention_lab.errors import LabError
 
 
@@ -101,41 +101,3 @@ def test_a_long_wrong_field_is_shown_in_part() -> None:
         parse_number("no\nnumber " * 1000, "line 1")
     assert len(str(caught.value)) < 100
     assert "\n" not in str(caught.value)
-
-
-class _Pairs(TextParts):
-    COLUMNS = ("source", "target")
-
-
-def text_parts(**options: str) -> TextParts:
-    files: dict[str, str | None] = dict.fromkeys(["train_file", "validation_file", "test_file", "file"])
-    return _Pairs(**{**files, **options}, fractions=(0.6, 0.2, 0.2), seed=0)
-
-
-def test_three_files_or_one(file: Path) -> None:
-    file.write_text("".join(f"{number % 5}\t{number}\n" for number in range(10)))
-    three = text_parts(train_file=str(file), validation_file=str(file), test_file=str(file))
-    assert [len(part) for part in three.read(lambda row: row.place)] == [10, 10, 10]
-    one = text_parts(file=str(file)).read(lambda row: row.first)
-    assert [len(part) for part in one] == [6, 2, 2]
-    assert len({row.first for row in one.test} | {row.first for row in one.validation}) == 2
-    assert sorted(int(row.second) for part in one for row in part) == list(range(10))
-
-
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ({"train_file": "a"}, "data.validation_file and data.test_file missing: give all three"),
-        ({}, "data.train_file and data.validation_file and data.test_file missing"),
-        ({"file": "a", "test_file": "b"}, "data.file takes the place of data.train_file and the rest"),
-    ],
-)
-def test_missing_and_surplus_options(options: dict[str, str], expected: str) -> None:
-    with pytest.raises(LabError) as caught:
-        text_parts(**options).read(lambda row: row.first)
-    assert str(caught.value).startswith(expected)
-
-
-def test_every_part_of_one_file_needs_a_share() -> None:
-    with pytest.raises(LabError, match="each above 0"):
-        TextParts(None, None, None, "a", (1, 0, 0), 0)

@@ -9,10 +9,10 @@ from torch.utils.data import DataLoader
 
 from attention_lab.data.reading.batches import Batch
 from attention_lab.data.reading.codecs import Codec
-from attention_lab.data.reading.files import FileSpec
 from attention_lab.data.reading.loading import SameBatches, loader
 from attention_lab.data.reading.parts import Parts, check_batch_size
 from attention_lab.data.reading.splits import Split
+from attention_lab.data.specs.base import FileSpec
 from attention_lab.errors import LabError
 from attention_lab.sizes import Sizes
 

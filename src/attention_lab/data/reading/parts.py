@@ -2,12 +2,10 @@
 
 import random
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 from attention_lab.errors import LabError
 
-_OVERHEAD = 16  # an example costs as much as so many symbols, however short it is
 T = TypeVar("T")
 U = TypeVar("U")
 
@@ -93,58 +91,3 @@ def check_choice(choices: Collection[str], **options: str) -> None:
     for name, value in options.items():
         if value not in choices:
             raise LabError(f"data.{name}={value}: choose one of {', '.join(choices)}")
-
-
-@dataclass(frozen=True)
-class SampledSpec:
-    """Options of data that is sampled with a seed instead of read from files.
-
-    Attributes:
-        train_size: number of training examples.
-        validation_size: number of validation examples.
-        test_size: number of test examples.
-        seed: seed of the data, separate from the training seed.
-        batch_size: see `DataModule`.
-
-    Raises:
-        LabError: an option is wrong.
-    """
-
-    train_size: int = 10_000
-    validation_size: int = 500
-    test_size: int = 500
-    _: KW_ONLY
-    seed: int = 0
-    batch_size: int | None = 64
-
-    def __post_init__(self) -> None:
-        check_at_least(
-            1, train_size=self.train_size, validation_size=self.validation_size, test_size=self.test_size
-        )
-
-    @property
-    def counts(self) -> Parts[int]:
-        """Number of examples in each part."""
-        return Parts(self.train_size, self.validation_size, self.test_size)
-
-    @property
-    def longest(self) -> int:
-        """Number of symbols, or numbers, in the longest examples."""
-        return 1
-
-    @property
-    def cost(self) -> int:
-        """About how many symbols are sampled; time and memory grow with this number."""
-        return sum(self.counts) * (_OVERHEAD + self.longest)
-
-    def check_held_out(self, distinct: int, options: str) -> None:
-        """Check that validation and test leave enough of all `distinct` examples for training.
-
-        Raises:
-            LabError: they take more than half; the message suggests raising `options`.
-        """
-        if 2 * (self.validation_size + self.test_size) > distinct:
-            raise LabError(
-                f"data.validation_size={self.validation_size} and data.test_size={self.test_size} take more "
-                f"than half of all {distinct} different examples; raise {options}, or lower the sizes"
-            )

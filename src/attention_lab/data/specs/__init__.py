@@ -9,9 +9,10 @@ from dataclasses import fields
 from typing import Any
 
 from attention_lab.constructor_options import find_spec
-from attention_lab.data.reading.files import FileSpec, read_ahead, read_text
+from attention_lab.data.reading.files import read_ahead, read_text
 from attention_lab.data.reading.parts import check_batch_size
 from attention_lab.data.specs import files, graph, packaged, sampled
+from attention_lab.data.specs.base import FileSpec
 from attention_lab.errors import LabError
 
 SPECS: Mapping[str, type[Any]] = {

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from attention_lab.data.reading.files import FileSpec, Row, TextParts, naming, read_csv, read_text
+from attention_lab.data.reading.files import Row, naming, read_csv, read_text
 from attention_lab.data.reading.parts import Parts, check_at_least, check_choice, check_fractions, partition
 from attention_lab.data.reading.vocabulary import Cut, Normalization, Notation
+from attention_lab.data.specs.base import ColumnsSpec, FileSpec
 from attention_lab.data.subwords import check_tokenizers
 from attention_lab.errors import LabError
 
@@ -15,7 +16,7 @@ TextUnit = Literal["characters", "words"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairsSpec(TextParts):
+class PairsSpec(ColumnsSpec):
     """The options of `Pairs`.
 
     Attributes:
@@ -71,7 +72,7 @@ class PairsSpec(TextParts):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelledSpec(TextParts):
+class LabelledSpec(ColumnsSpec):
     """The options of `Labelled`.
 
     Attributes:
@@ -139,7 +140,7 @@ class TextSpec(FileSpec):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImageFilesSpec(TextParts):
+class ImageFilesSpec(ColumnsSpec):
     """The options of `ImageFiles`.
 
     Attributes:
@@ -168,7 +169,7 @@ class ImageFilesSpec(TextParts):
 
 
 @dataclass(frozen=True, kw_only=True)
-class InflectionSpec(TextParts):
+class InflectionSpec(ColumnsSpec):
     """The options of `Inflection`.
 
     Attributes:

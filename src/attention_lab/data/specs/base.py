@@ -1,0 +1,178 @@
+"""The options that several data sets share: those of files, and those of sampling; without torch."""
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, TypeVar, cast
+
+from attention_lab.data.reading.files import Row, naming, read_columns, read_text
+from attention_lab.data.reading.overlaps import part_names
+from attention_lab.data.reading.parts import Parts, check_at_least, check_fractions, partition
+from attention_lab.errors import LabError
+
+C = TypeVar("C", bound=Sequence[Any])
+_OVERHEAD = 16  # an example costs as much as so many symbols, however short it is
+
+
+@dataclass(frozen=True)
+class FileSpec:
+    """Options of data that is read from three files, or from one file that is split.
+
+    Attributes:
+        train_file: path of the training part; give all three files, or none of them. To test a trained model,
+            the test part alone is enough.
+        validation_file: path of the validation part.
+        test_file: path of the test part.
+        file: path of a single file to split, instead of the three.
+        fractions: shares of the parts of `file`, each above 0.
+        batch_size: see `DataModule`.
+
+    Raises:
+        LabError: the fractions are not shares that sum to 1.
+    """
+
+    train_file: str | None = None
+    validation_file: str | None = None
+    test_file: str | None = None
+    file: str | None = None
+    fractions: Sequence[float] = (0.8, 0.1, 0.1)
+    _: KW_ONLY
+    batch_size: int | None = 64
+
+    def __post_init__(self) -> None:
+        check_fractions(self.fractions, every_part=True)
+
+    @property
+    def names(self) -> Parts[str]:
+        """Names of the parts for messages."""
+        if self.test_only:
+            return Parts("", "", str(self.test_file))
+        return part_names(Parts(self.train_file, self.validation_file, self.test_file), self.file)
+
+    @property
+    def test_only(self) -> bool:
+        """Whether the only part is the test part: enough for a trained model, but not for training."""
+        return self.test_file is not None and not any((self.train_file, self.validation_file, self.file))
+
+    def check_training_files(self) -> None:
+        """Raise LabError if there are no files for training and validation."""
+        if self.file is None:
+            self._check_files()
+
+    def _check_files(self) -> None:
+        files = {f"data.{name}_file": getattr(self, f"{name}_file") for name in Parts._fields}
+        missing = [name for name, file in files.items() if file is None]
+        if missing:
+            raise LabError(f"{' and '.join(missing)} missing: give all three files, or data.file to be split")
+
+    def check_file(self, path: str) -> None:
+        """Raise LabError if a file cannot be read, or does not have the format of this data."""
+        read_text(path)
+
+    def gather(self, read: Callable[[str], C], part: Callable[[C], Parts[C]]) -> Parts[C]:
+        """Apply `read` to three files, or to a single one whose result `part` then splits.
+
+        If the only file is that of the test part, the other parts are empty.
+
+        Raises:
+            LabError: options for files are missing, or one of the functions fails.
+        """
+        files = Parts(self.train_file, self.validation_file, self.test_file)
+        if self.file is not None:
+            if any(files):
+                raise LabError(
+                    "data.file takes the place of data.train_file and the rest: give one or the other"
+                )
+            return part(read(self.file))
+        if self.test_only:
+            test = read(str(self.test_file))
+            empty = cast("C", test[:0])
+            return Parts(empty, empty, test)
+        self._check_files()
+        return files.map(lambda file: read(str(file)))
+
+
+@dataclass(frozen=True)
+class ColumnsSpec(FileSpec):
+    """Options of data that is read from columns, an example a line; a single file is split at random.
+
+    Attributes:
+        seed: seed of the split of `file`.
+    """
+
+    COLUMNS: ClassVar[Sequence[str]]
+    """The names of the columns."""
+
+    seed: int = 0
+
+    def check_file(self, path: str) -> None:
+        """See `FileSpec`."""
+        read_columns(path, self.COLUMNS)
+
+    def read(self, key: Callable[[Row], Hashable]) -> Parts[list[Row]]:
+        """The rows of each part; if a single file is split, rows with equal `key` stay together.
+
+        Raises:
+            LabError: options for files are missing, or `read_columns` or `partition` fails.
+        """
+
+        def part(rows: list[Row]) -> Parts[list[Row]]:
+            with naming(str(self.file)):
+                numbers = partition([key(row) for row in rows], self.fractions, self.seed)
+            return numbers.map(lambda chosen: [rows[number] for number in chosen])
+
+        return self.gather(lambda file: read_columns(file, self.COLUMNS), part)
+
+
+@dataclass(frozen=True)
+class SampledSpec:
+    """Options of data that is sampled with a seed instead of read from files.
+
+    Attributes:
+        train_size: number of training examples.
+        validation_size: number of validation examples.
+        test_size: number of test examples.
+        seed: seed of the data, separate from the training seed.
+        batch_size: see `DataModule`.
+
+    Raises:
+        LabError: an option is wrong.
+    """
+
+    train_size: int = 10_000
+    validation_size: int = 500
+    test_size: int = 500
+    _: KW_ONLY
+    seed: int = 0
+    batch_size: int | None = 64
+
+    def __post_init__(self) -> None:
+        check_at_least(
+            1, train_size=self.train_size, validation_size=self.validation_size, test_size=self.test_size
+        )
+
+    @property
+    def counts(self) -> Parts[int]:
+        """Number of examples in each part."""
+        return Parts(self.train_size, self.validation_size, self.test_size)
+
+    @property
+    def longest(self) -> int:
+        """Number of symbols, or numbers, in the longest examples."""
+        return 1
+
+    @property
+    def cost(self) -> int:
+        """About how many symbols are sampled; time and memory grow with this number."""
+        return sum(self.counts) * (_OVERHEAD + self.longest)
+
+    def check_held_out(self, distinct: int, options: str) -> None:
+        """Check that validation and test leave enough of all `distinct` examples for training.
+
+        Raises:
+            LabError: they take more than half; the message suggests raising `options`.
+        """
+        if 2 * (self.validation_size + self.test_size) > distinct:
+            raise LabError(
+                f"data.validation_size={self.validation_size} and data.test_size={self.test_size} take more "
+                f"than half of all {distinct} different examples; raise {options}, or lower the sizes"
+            )
