@@ -1,40 +1,19 @@
 """Letters to phones: the CMU Pronouncing Dictionary."""
 
-from collections.abc import Iterable, Sequence
-from hashlib import blake2b
+from collections.abc import Sequence
 from string import ascii_lowercase
 
 from attention_lab.constructor_options import options_of
-from attention_lab.data.dictionary import dictionary_file, read_dictionary
+from attention_lab.data.dictionary import dictionary_file, read_dictionary, split_words
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.parts import Parts
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.data.specs.packaged import CMUDictSpec
 from attention_lab.data.transduction import Example, TransductionData
-from attention_lab.errors import LabError
 
 VOWELS = "AA AE AH AO AW AY EH ER EY IH IY OW OY UH UW"
 CONSONANTS = "B CH D DH F G HH JH K L M N NG P R S SH T TH V W Y Z ZH"
 STRESS_MARKS = str.maketrans("", "", "012")
-
-
-def part_words(
-    words: Iterable[str], size: int | None, validation_size: int, test_size: int
-) -> Parts[list[str]]:
-    """Order words by a hash and split them: first the test part, then validation, then training.
-
-    A part therefore does not change with the sizes of later parts. With `size` None, training gets all
-    remaining words.
-
-    Raises:
-        LabError: fewer than `size` words, or none, remain for training.
-    """
-    order = sorted(words, key=lambda word: blake2b(word.encode(), digest_size=8).digest())
-    start = test_size + validation_size
-    available = len(order) - start
-    if not (size or 1) <= available:
-        raise LabError(f"data.size={size}: {max(available, 0)} words are left for training")
-    return Parts(train=order[start:][:size], validation=order[test_size:start], test=order[:test_size])
 
 
 class CMUDict(TransductionData):
@@ -61,7 +40,7 @@ class CMUDict(TransductionData):
     def examples(self) -> Parts[list[Example]]:
         """Read and split the dictionary."""
         words = read_dictionary(dictionary_file())
-        parts = part_words(words, self.spec.size, self.spec.validation_size, self.spec.test_size)
+        parts = split_words(words, self.spec.size, self.spec.validation_size, self.spec.test_size)
         counted = None if self.spec.references == "all" else 1
 
         def pairs(part: list[str], most: int | None) -> list[Example]:

@@ -1,9 +1,12 @@
-"""The CMU Pronouncing Dictionary: the pronunciations of English words."""
+"""The CMU Pronouncing Dictionary: the pronunciations of English words, and how the words are split."""
 
 import re
+from collections.abc import Iterable
+from hashlib import blake2b
 from importlib import metadata
 
 from attention_lab.data.reading.files import read_text
+from attention_lab.data.reading.parts import Parts
 from attention_lab.errors import LabError
 
 # `word(2) PH PH # comment`; other entries (`a.m.`, `and-a-half`) do not match.
@@ -32,3 +35,22 @@ def read_dictionary(path: str) -> dict[str, list[str]]:
     for word, phones in ENTRY.findall(read_text(path)):
         words.setdefault(word, []).append(phones)
     return words
+
+
+def split_words(
+    words: Iterable[str], size: int | None, validation_size: int, test_size: int
+) -> Parts[list[str]]:
+    """Order words by a hash and split them: first the test part, then validation, then training.
+
+    A part therefore does not change with the sizes of later parts. With `size` None, training gets all
+    remaining words.
+
+    Raises:
+        LabError: fewer than `size` words, or none, remain for training.
+    """
+    order = sorted(words, key=lambda word: blake2b(word.encode(), digest_size=8).digest())
+    start = test_size + validation_size
+    available = len(order) - start
+    if not (size or 1) <= available:
+        raise LabError(f"data.size={size}: {max(available, 0)} words are left for training")
+    return Parts(train=order[start:][:size], validation=order[test_size:start], test=order[:test_size])

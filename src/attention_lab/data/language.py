@@ -7,8 +7,7 @@ from itertools import chain
 from string import ascii_lowercase
 
 from attention_lab.constructor_options import options_of
-from attention_lab.data.cmudict import part_words
-from attention_lab.data.dictionary import dictionary_file, read_dictionary
+from attention_lab.data.dictionary import dictionary_file, read_dictionary, split_words
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.files import read_once
 from attention_lab.data.reading.language_codec import LanguageCodec
@@ -73,7 +72,7 @@ class Words(LanguageData):
 
     def sequences(self) -> Parts[list[Symbols]]:
         """Read and split the dictionary."""
-        words = part_words(read_dictionary(dictionary_file()), *self.counts)
+        words = split_words(read_dictionary(dictionary_file()), *self.counts)
         return words.map(lambda part: list(part))
 
     def make_codec(self, sequences: Parts[list[Symbols]]) -> LanguageCodec:
