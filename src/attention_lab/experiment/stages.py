@@ -9,6 +9,7 @@ import torch
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
+from attention_lab.callbacks.monitored_metric import MonitoredMetric
 from attention_lab.callbacks.restoring import Restoring
 from attention_lab.callbacks.resumable import Resumable
 from attention_lab.callbacks.trackers import run_trackers
@@ -38,7 +39,6 @@ from attention_lab.experiment.fitting import (
 from attention_lab.experiment.given_checkpoint import check_data_size, load_trained_model
 from attention_lab.experiment.inputs import Places, read_inputs, with_tabs
 from attention_lab.experiment.machine_failures import blame_checkpoint
-from attention_lab.experiment.monitored_metric import MonitoredMetric
 from attention_lab.inference.trained_model import TrainedModel
 from attention_lab.interruption import resume
 from attention_lab.interruption.signals import DeferredSignals
