@@ -1,4 +1,6 @@
-"""Check the monitored metric before training, rather than after its first epoch."""
+"""Check that the monitored metric is measured, if possible before training."""
+
+from collections.abc import Collection, Iterable
 
 import pytorch_lightning as pl
 
@@ -29,8 +31,17 @@ class MonitoredMetric(pl.Callback):
 
     def on_sanity_check_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Raise LabError if the metric is missing."""
-        measured = [name for name in trainer.callback_metrics if name.startswith(PREFIX)]
-        if self.metric.startswith(PREFIX) and self.metric not in measured:
-            raise LabError(
-                f"monitor.metric={self.metric}: there is no such metric; choose {', '.join(measured)}"
-            )
+        if self.metric.startswith(PREFIX):
+            check_measured(self.metric, trainer.callback_metrics)
+
+
+def check_measured(metric: str, measured: Collection[str]) -> None:
+    """Raise LabError if a metric is not among those that were measured."""
+    if metric not in measured:
+        raise not_measured(metric, measured)
+
+
+def not_measured(metric: str, measured: Iterable[str]) -> LabError:
+    """The error for a monitored metric that is not measured; it lists the metrics of validation."""
+    known = ", ".join(name for name in measured if name.startswith(PREFIX))
+    return LabError(f"monitor.metric={metric}: there is no such metric; choose {known}")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytorch_lightning as pl
 
+from attention_lab.callbacks.monitored_metric import check_measured
 from attention_lab.errors import LabError, PrunedError
 
 if TYPE_CHECKING:
@@ -40,9 +41,7 @@ class Pruning(pl.Callback):
         number, fitting = self.number, trainer.state.fn == "fit" and not trainer.sanity_checking
         if number is None or self.monitor is None or not fitting:
             return
-        if self.monitor not in trainer.callback_metrics:
-            known = ", ".join(sorted(trainer.callback_metrics))
-            raise LabError(f"monitor.metric={self.monitor} is not measured: choose from {known}")
+        check_measured(self.monitor, trainer.callback_metrics)
         value = float(trainer.callback_metrics[self.monitor])
         self.validations += 1
         prune = self._prune(value, number) if trainer.is_global_zero else False

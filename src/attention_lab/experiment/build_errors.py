@@ -11,6 +11,7 @@ from hydra.errors import InstantiationException
 from hydra.utils import get_object
 from lightning_fabric.utilities.exceptions import MisconfigurationException
 
+from attention_lab.callbacks.monitored_metric import not_measured
 from attention_lab.commandline.option_paths import flatten, is_hydra_key, lookup
 from attention_lab.constructor_options import closest
 from attention_lab.errors import LabError, first_line, is_out_of_memory
@@ -33,11 +34,10 @@ def blame_option(config: Mapping[str, Any]) -> Iterator[None]:
     try:
         yield
     except MisconfigurationException as error:  # Lightning's; its first line says what is wrong
-        raise LabError(_missing_metric(str(error)) or first_line(error)) from None
+        raise _not_measured(str(error)) or LabError(first_line(error)) from None
     except BUILD_ERRORS as error:
-        metric = _missing_metric(str(error))
-        if metric:
-            raise LabError(metric) from None
+        if missing := _not_measured(str(error)):
+            raise missing from None
         if is_out_of_memory(error):
             raise
         cause: BaseException = error
@@ -155,12 +155,9 @@ def _message(error: BaseException, part: str, config: Mapping[str, Any], target:
     return f"{named[0] if len(named) == 1 else part}: {type(error).__name__}: {text}"
 
 
-def _missing_metric(text: str) -> str | None:
-    """The message for an unknown monitored metric, made from Lightning's message; None for other errors."""
+def _not_measured(text: str) -> LabError | None:
+    """The error if Lightning's message says that the monitored metric is not measured; None for others."""
     found = re.search(r"ModelCheckpoint\(monitor='(.*?)'\).*?returned metrics: \[(.*?)\]", text) or re.search(
         r"Early stopping conditioned on metric `(.*?)`.*following: (`.*`)", text
     )
-    if not found:
-        return None
-    names = [name for name in re.findall(r"['`]([^'`, ]+)['`]", found[2]) if name.startswith("validation/")]
-    return f"monitor.metric={found[1]}: there is no such metric; choose {', '.join(names)}"
+    return found and not_measured(found[1], re.findall(r"['`]([^'`, ]+)['`]", found[2]))

@@ -1,0 +1,54 @@
+"""A metric that is not measured is reported in the same words wherever that is noticed."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from lightning_fabric.utilities.exceptions import MisconfigurationException
+
+from attention_lab.callbacks import Pruning
+from attention_lab.callbacks.monitored_metric import MonitoredMetric
+from attention_lab.errors import LabError
+from attention_lab.experiment.build_errors import blame_option
+
+MEASURED = {"train/loss": 1.0, "validation/loss": 2.0, "validation/accuracy": 0.5}
+EXPECTED = (
+    "monitor.metric=validation/foo: there is no such metric; choose validation/loss, validation/accuracy"
+)
+
+
+def trainer() -> Any:
+    return SimpleNamespace(callback_metrics=MEASURED, state=SimpleNamespace(fn="fit"), sanity_checking=False)
+
+
+def test_before_training() -> None:
+    with pytest.raises(LabError) as caught:
+        MonitoredMetric("validation/foo").on_sanity_check_end(trainer(), Any)
+    assert str(caught.value) == EXPECTED
+
+
+def test_in_a_search() -> None:
+    with pytest.raises(LabError) as caught:
+        Pruning("validation/foo", 0, Any).on_validation_end(trainer(), Any)
+    assert str(caught.value) == EXPECTED
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "`ModelCheckpoint(monitor='validation/foo')` could not find the monitored key in the "
+        f"returned metrics: {list(MEASURED)}. HINT: ...",
+        "Early stopping conditioned on metric `validation/foo` which is not available. Pass in or modify "
+        "your `EarlyStopping` callback to use any of the following: `train/loss`, `validation/loss`, "
+        "`validation/accuracy`",
+    ],
+)
+@pytest.mark.parametrize("kind", [MisconfigurationException, RuntimeError])
+def test_by_lightning(message: str, kind: type[Exception]) -> None:
+    with pytest.raises(LabError) as caught, blame_option({}):
+        raise kind(message)
+    assert str(caught.value) == EXPECTED
+
+
+def test_a_measured_metric_passes() -> None:
+    MonitoredMetric("validation/loss").on_sanity_check_end(trainer(), Any)
