@@ -31,8 +31,7 @@ class GraphClassifier(nn.Module):
         self.directed, self.self_loops = sizes.directed, spec.self_loops
         self.embedding = nn.Linear(sizes.features, spec.d_model)
         self.dropout = Dropout(spec.dropout)
-        parts = (spec.d_model, spec.heads, spec.feedforward, spec.dropout, spec.attention_dropout)
-        self.layers = nn.ModuleList(EncoderLayer(mechanism, *parts) for _ in range(spec.layers))
+        self.layers = nn.ModuleList(EncoderLayer(mechanism, spec) for _ in range(spec.layers))
         self.norm = nn.LayerNorm(spec.d_model)
         self.classify = nn.Linear(spec.d_model, sizes.classes)
 

@@ -22,6 +22,7 @@ from attention_lab.errors import LabError
 from attention_lab.models import Encoder
 from attention_lab.models.parts.embedding import ScaledEmbedding
 from attention_lab.models.parts.encoder import EncoderLayer
+from attention_lab.models.specs import LayerSpec
 from attention_lab.sizes import PAD
 
 
@@ -107,7 +108,8 @@ def test_positions_tell_the_order() -> None:
 @pytest.mark.parametrize("score", [ScaledDot, Additive])
 def test_a_layer_on_a_graph(score: type) -> None:
     torch.manual_seed(0)
-    layer = EncoderLayer(Mechanism(score), 16, 2, 24, 0.1, 0.0).double().eval()
+    spec = LayerSpec(d_model=16, heads=2, layers=1, feedforward=24)
+    layer = EncoderLayer(Mechanism(score), spec).double().eval()
     x = _x(1, 4)
     path = torch.tensor([[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 1], [0, 0, 1, 1]]).bool().unsqueeze(0)
     before = layer(x, path)

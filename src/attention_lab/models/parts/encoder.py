@@ -13,28 +13,20 @@ from attention_lab.attention.positions import Relative, make_absolute, make_rela
 from attention_lab.constructor_options import options_of
 from attention_lab.models.parts.checkpointing import run_layer
 from attention_lab.models.parts.feed_forward import FeedForward
-from attention_lab.models.specs import EncoderSpec
+from attention_lab.models.specs import EncoderSpec, LayerSpec
 
 
 class EncoderLayer(nn.Module):
     """One pre-norm layer: `x + MHA(LN(x))`, then `x + FFN(LN(x))` (1706.03762, section 3.1; 2002.04745)."""
 
-    def __init__(
-        self,
-        mechanism: Mechanism,
-        size: int,
-        heads: int,
-        feedforward: int,
-        dropout: float,
-        attention_dropout: float,
-        relative: Relative | None = None,
-    ) -> None:
+    def __init__(self, mechanism: Mechanism, spec: LayerSpec, relative: Relative | None = None) -> None:
         super().__init__()
+        size = spec.d_model
         self.attention_norm = nn.LayerNorm(size)
-        self.attention = MultiHead(mechanism, size, heads, attention_dropout, relative)
+        self.attention = MultiHead(mechanism, size, spec.heads, spec.attention_dropout, relative)
         self.feedforward_norm = nn.LayerNorm(size)
-        self.feedforward = FeedForward(size, feedforward, dropout)
-        self.dropout = Dropout(dropout)
+        self.feedforward = FeedForward(size, spec.feedforward, spec.dropout)
+        self.dropout = Dropout(spec.dropout)
 
     def forward(
         self,
@@ -102,11 +94,7 @@ class Encoder(nn.Module):
         self.layers = nn.ModuleList(
             EncoderLayer(
                 mechanism,
-                size,
-                heads,
-                spec.feedforward,
-                spec.dropout,
-                spec.attention_dropout,
+                spec,
                 make_relative(spec.positions, heads, size // heads, prefix=spec.prefix, grid=spec.grid),
             )
             for _ in range(spec.layers)

@@ -11,7 +11,7 @@ from attention_lab.attention.positions import Relative, make_absolute, make_rela
 from attention_lab.models.parts.checkpointing import run_layer
 from attention_lab.models.parts.embedding import ScaledEmbedding
 from attention_lab.models.parts.feed_forward import FeedForward
-from attention_lab.models.specs import WriterSpec
+from attention_lab.models.specs import LayerSpec, WriterSpec
 
 LENGTH = 1024
 """The largest number of learned positions."""
@@ -26,24 +26,16 @@ class DecoderLayer(nn.Module):
     self-attention, because differences of positions between target and source have no meaning.
     """
 
-    def __init__(
-        self,
-        mechanism: Mechanism,
-        size: int,
-        heads: int,
-        feedforward: int,
-        dropout: float,
-        attention_dropout: float,
-        relative: Relative | None = None,
-    ) -> None:
+    def __init__(self, mechanism: Mechanism, spec: LayerSpec, relative: Relative | None = None) -> None:
         super().__init__()
+        size, heads, dropout = spec.d_model, spec.heads, spec.attention_dropout
         self.self_norm = nn.LayerNorm(size)
-        self.self = MultiHead(mechanism, size, heads, attention_dropout, relative)
+        self.self = MultiHead(mechanism, size, heads, dropout, relative)
         self.cross_norm = nn.LayerNorm(size)
-        self.cross = MultiHead(mechanism, size, heads, attention_dropout)
+        self.cross = MultiHead(mechanism, size, heads, dropout)
         self.feedforward_norm = nn.LayerNorm(size)
-        self.feedforward = FeedForward(size, feedforward, dropout)
-        self.dropout = Dropout(dropout)
+        self.feedforward = FeedForward(size, spec.feedforward, spec.dropout)
+        self.dropout = Dropout(spec.dropout)
 
     def forward(
         self, x: Float[Tensor, "B n d"], source: Memory, written: Memory | None, offset: int
@@ -98,15 +90,7 @@ class TransformerDecoder(nn.Module):
         self.positions = make_absolute(spec.positions, size, LENGTH)
         self.dropout = Dropout(spec.dropout)
         self.layers = nn.ModuleList(
-            DecoderLayer(
-                mechanism,
-                size,
-                heads,
-                spec.feedforward,
-                spec.dropout,
-                spec.attention_dropout,
-                make_relative(spec.positions, heads, size // heads),
-            )
+            DecoderLayer(mechanism, spec, make_relative(spec.positions, heads, size // heads))
             for _ in range(spec.layers)
         )
         self.norm = nn.LayerNorm(size)
