@@ -25,6 +25,7 @@ from attention_lab.errors import LabError
 from attention_lab.models import Seq2Seq
 from attention_lab.models.parts.recurrent_cells import LateLSTM, late_cell
 from attention_lab.models.parts.recurrent_encoder import RecurrentEncoder, reversal
+from attention_lab.models.specs import Seq2SeqSpec
 from attention_lab.sizes import BOS, EOS, PAD
 
 VARIANTS: list[dict[str, Any]] = [
@@ -87,8 +88,8 @@ def test_reversal_is_within_the_length_and_its_own_inverse() -> None:
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 def test_encoder_equals_packed_bidirectional_layers(cell: str) -> None:
     torch.manual_seed(0)
-    options = {"embedding_size": 5, "hidden_size": 6, "layers": 2, "dropout": 0.0}
-    encoder = RecurrentEncoder(9, cell=cell, residual=True, **options).double()
+    spec = Seq2SeqSpec(embedding_size=5, hidden_size=6, layers=2, cell=cell, dropout=0.0)
+    encoder = RecurrentEncoder(9, spec).double()
     kind = nn.LSTM if cell == "lstm" else nn.GRU
     theirs = kind(5, 3, 2, batch_first=True, bidirectional=True).double()
     for layer in range(2):

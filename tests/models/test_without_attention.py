@@ -13,6 +13,7 @@ from attention_lab.attention import Band, Dot, Mechanism, recording
 from attention_lab.errors import LabError
 from attention_lab.models import Seq2Seq
 from attention_lab.models.parts.recurrent_encoder import RecurrentEncoder
+from attention_lab.models.specs import Seq2SeqSpec
 
 
 def _model(**options: Any) -> Seq2Seq:
@@ -22,8 +23,9 @@ def _model(**options: Any) -> Seq2Seq:
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 def test_a_one_way_encoder_equals_packed_layers(cell: str) -> None:
     torch.manual_seed(0)
-    options = {"embedding_size": 5, "hidden_size": 7, "layers": 2, "dropout": 0.0, "residual": False}
-    encoder = RecurrentEncoder(9, cell=cell, bidirectional=False, **options).double()
+    sizes = {"embedding_size": 5, "hidden_size": 7, "layers": 2}
+    spec = Seq2SeqSpec(**sizes, cell=cell, dropout=0.0, residual=False, bidirectional=False)
+    encoder = RecurrentEncoder(9, spec).double()
     theirs = (nn.LSTM if cell == "lstm" else nn.GRU)(5, 7, 2, batch_first=True).double()
     for layer in range(2):
         for name, parameter in encoder.layers.forwards[layer].named_parameters():

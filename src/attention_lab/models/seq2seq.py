@@ -155,18 +155,7 @@ class Seq2Seq(EncoderDecoder):
     def __init__(self, mechanism: Mechanism, sizes: TransductionSizes, spec: Seq2SeqSpec) -> None:
         size, vocabulary = spec.hidden_size, sizes.target_vocabulary
         decoder = MonotonicDecoder if isinstance(mechanism.pooling(), Monotonic) else AttentiveDecoder
-        encoder = RecurrentEncoder(
-            sizes.source_vocabulary,
-            embedding_size=spec.embedding_size,
-            hidden_size=size,
-            layers=spec.layers,
-            cell=spec.cell,
-            dropout=spec.dropout,
-            residual=spec.residual,
-            bidirectional=spec.bidirectional,
-            memory=spec.memory,
-            tags=sizes.tags if spec.tag_input else 0,
-        )
+        encoder = RecurrentEncoder(sizes.source_vocabulary, spec, sizes.tags if spec.tag_input else 0)
         if spec.tag_input and not sizes.tags:
             raise LabError(
                 "model.tag_input=true reads tags, but the sources have none: choose data=inflection"

@@ -8,6 +8,7 @@ from attention_lab.attention import Dropout, lengths_mask
 from attention_lab.errors import LabError
 from attention_lab.models.parts.encoded import Encoded
 from attention_lab.models.parts.recurrent_cells import recurrent_layers
+from attention_lab.models.specs import Seq2SeqSpec
 
 
 def reversal(lengths: Int[Tensor, " B"], size: int) -> Int[Tensor, "B {size}"]:
@@ -100,14 +101,7 @@ class RecurrentEncoder(nn.Module):
 
     Args:
         vocabulary: number of source symbols.
-        embedding_size: size of their embeddings.
-        hidden_size: size of the annotations; even if bidirectional.
-        layers: number of layers, each reading the annotations of the layer below.
-        cell: `lstm` or `gru`.
-        dropout: on embeddings and between layers.
-        residual: add the projected embedding of each symbol to its value; no effect with `memory=final`.
-        bidirectional: read in both directions; otherwise only from left to right.
-        memory: `annotations` of all symbols, or only the `final` state.
+        spec: the options of the model; `residual` has no effect with `memory=final`.
         tags: number of tags, which are the last symbols of the vocabulary; 0 for none. Tags have a second
             embedding, whose sum over a source becomes the condition of the decoder.
 
@@ -115,31 +109,21 @@ class RecurrentEncoder(nn.Module):
         LabError: the memory is unknown, or `hidden_size` is odd and two directions cannot share it.
     """
 
-    def __init__(
-        self,
-        vocabulary: int,
-        *,
-        embedding_size: int,
-        hidden_size: int,
-        layers: int,
-        cell: str,
-        dropout: float,
-        residual: bool,
-        bidirectional: bool = True,
-        memory: str = "annotations",
-        tags: int = 0,
-    ) -> None:
+    def __init__(self, vocabulary: int, spec: Seq2SeqSpec, tags: int = 0) -> None:
         super().__init__()
-        if memory not in ("annotations", "final"):
-            raise LabError(f"model.memory={memory} is unknown: choose annotations or final")
-        if bidirectional and hidden_size % 2:
+        embedding_size, hidden_size = spec.embedding_size, spec.hidden_size
+        if spec.memory not in ("annotations", "final"):
+            raise LabError(f"model.memory={spec.memory} is unknown: choose annotations or final")
+        if spec.bidirectional and hidden_size % 2:
             raise LabError(f"model.hidden_size must be even, half for each direction, got {hidden_size}")
-        self.has_annotations = memory == "annotations"
+        self.has_annotations = spec.memory == "annotations"
         self.embedding = nn.Embedding(vocabulary, embedding_size)
-        kind = Bidirectional if bidirectional else OneWay
-        self.layers = kind(embedding_size, hidden_size, layers=layers, cell=cell, dropout=dropout)
-        self.dropout = Dropout(dropout)
-        residual = residual and self.has_annotations
+        kind = Bidirectional if spec.bidirectional else OneWay
+        self.layers = kind(
+            embedding_size, hidden_size, layers=spec.layers, cell=spec.cell, dropout=spec.dropout
+        )
+        self.dropout = Dropout(spec.dropout)
+        residual = spec.residual and self.has_annotations
         self.residual = nn.Linear(embedding_size, hidden_size, bias=False) if residual else None
         if self.residual is not None:
             nn.init.normal_(self.residual.weight, std=embedding_size**-0.5)  # the scale of the embedding
