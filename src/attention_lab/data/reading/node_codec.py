@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset
 
 from attention_lab.data.reading.batches import NodeBatch
+from attention_lab.data.reading.splits import Split
 from attention_lab.errors import LabError
 from attention_lab.sizes import GraphSizes
 
@@ -87,7 +87,7 @@ class NodeCodec:
         return cls(**{name: value for name, value in state.items() if name != "kind"})
 
 
-class NodeSplit(Dataset[NodeBatch]):
+class NodeSplit(Split):
     """The labelled nodes of one part.
 
     Args:

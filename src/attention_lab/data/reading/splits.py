@@ -1,5 +1,6 @@
-"""Splits: a part of a data set in memory. Indexing a split with a tensor of rows gives a complete batch."""
+"""Splits: the parts of a data set in memory."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
@@ -8,6 +9,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from attention_lab.data.reading.batches import (
+    Batch,
     ClassificationBatch,
     LanguageBatch,
     RegressionBatch,
@@ -15,15 +17,30 @@ from attention_lab.data.reading.batches import (
     Unseen,
 )
 from attention_lab.data.reading.image_codec import Images
-from attention_lab.data.reading.node_codec import NodeSplit
 from attention_lab.data.reading.ragged import Ragged
-from attention_lab.data.synthetic.recall_split import RecallSplit
 
 PROMPT = 32
 """Longest prompt in symbols, short enough to be shown in one line with its continuation."""
 
 
-class RegressionSplit(Dataset[RegressionBatch]):
+class Split(Dataset[Batch], ABC):
+    """A part of a data set in memory. Indexing it with a tensor of rows gives a complete batch.
+
+    Attributes:
+        lengths: the length of each example [N], by which batches are formed.
+    """
+
+    lengths: Tensor
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def __getitem__(self, index: Tensor) -> Batch:
+        """The batch of rows `index` [B]."""
+
+
+class RegressionSplit(Split):
     """Samples, stored as one batch."""
 
     def __init__(self, samples: RegressionBatch) -> None:
@@ -38,7 +55,7 @@ class RegressionSplit(Dataset[RegressionBatch]):
         return RegressionBatch(*(field[index] for field in self.samples))
 
 
-class TransductionSplit(Dataset[TransductionBatch]):
+class TransductionSplit(Split):
     """Pairs of sequences of ids, or of pictures and sequences of ids.
 
     Args:
@@ -89,7 +106,7 @@ class TransductionSplit(Dataset[TransductionBatch]):
         )
 
 
-class ClassificationSplit(Dataset[ClassificationBatch]):
+class ClassificationSplit(Split):
     """Labelled sequences: of token ids (`Ragged`), or of vectors [N, L, d] of equal length.
 
     Args:
@@ -115,7 +132,7 @@ class ClassificationSplit(Dataset[ClassificationBatch]):
         return ClassificationBatch(self._inputs[index], self.lengths[index], self._labels[index], texts)
 
 
-class LanguageSplit(Dataset[LanguageBatch]):
+class LanguageSplit(Split):
     """Sequences of ids that start with `BOS`.
 
     Prompts grow within a batch: of B examples, example b has b/B of its first symbols as the prompt. At most
@@ -134,6 +151,3 @@ class LanguageSplit(Dataset[LanguageBatch]):
         lengths = self.lengths[index]
         prompts = 1 + (lengths - 1).clamp(max=PROMPT) * torch.arange(len(index)) // len(index)
         return LanguageBatch(self._tokens[index], lengths, prompts, index)
-
-
-Split = RegressionSplit | TransductionSplit | ClassificationSplit | NodeSplit | LanguageSplit | RecallSplit

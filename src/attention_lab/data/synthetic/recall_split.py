@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset
 
 from attention_lab.data.reading.batches import ClassificationBatch
+from attention_lab.data.reading.splits import Split
 from attention_lab.data.reading.vocabulary import SPECIALS, Vocabulary
 from attention_lab.sizes import PAD
 
@@ -66,7 +66,7 @@ class Layout(NamedTuple):
         return tokens.scatter_(1, starts + torch.arange(pairs.shape[1]), pairs)
 
 
-class RecallSplit(Dataset[ClassificationBatch]):
+class RecallSplit(Split):
     """Examples that are expanded when a batch is loaded, so that the filler of long ones takes no memory.
 
     Args:
