@@ -107,6 +107,9 @@ class DataModule(pl.LightningDataModule, ABC):
         return DataLoader(batches.dataset, sampler=SameBatches(sampler), batch_size=None)
 
     def _loader(self, split: Split, shuffle: bool) -> DataLoader[Any]:
-        trainer = self.trainer
-        rank, world_size = (0, 1) if trainer is None else (trainer.global_rank, trainer.world_size)
-        return loader(split, self.batch_size, shuffle, rank, world_size)
+        return loader(split, self.batch_size, shuffle, *self.rank_and_world_size)
+
+    @property
+    def rank_and_world_size(self) -> tuple[int, int]:
+        """The number of this process among those of the training run, and how many there are."""
+        return (0, 1) if self.trainer is None else (self.trainer.global_rank, self.trainer.world_size)

@@ -66,11 +66,10 @@ class Recall(ClassificationData):
 
     def train_dataloader(self) -> DataLoader[Any]:
         """Shuffled batches of the training part; in the first `short_epochs`, of shorter sequences."""
-        split, trainer = self.parts.train, self.trainer
-        rank, world_size = (0, 1) if trainer is None else (trainer.global_rank, trainer.world_size)
+        split = self.parts.train
         ends = list(accumulate(self._train_counts()))
         rows, *short = torch.arange(len(split)).tensor_split(ends[:-1])
-        batches = GrowingBatches(split.lengths[rows], short, self.batch_size, rank, world_size)
+        batches = GrowingBatches(split.lengths[rows], short, self.batch_size, *self.rank_and_world_size)
         return self.in_trainers_order(DataLoader(split, sampler=batches, batch_size=None))
 
     def _train_counts(self) -> list[int]:
