@@ -26,7 +26,12 @@ from attention_lab.inference.pretrained import PACKAGED, WEIGHTS
 from attention_lab.inference.trained_model import BATCH, TrainedModel
 from attention_lab.runs.checkpoint_paths import run_of
 from attention_lab.tasks import Transduction
-from attention_lab.tasks.errors.scored_examples import ScoredExample, error_rate_intervals, score_examples
+from attention_lab.tasks.errors.scored_examples import (
+    ScoredExample,
+    comparable_ids,
+    error_rate_intervals,
+    score_examples,
+)
 from attention_lab.tasks.sequence_writing import SequencePredictor
 from attention_lab.untrusted.plain_files import read_yaml
 from attention_lab.writing import write_atomically
@@ -146,8 +151,9 @@ def _judged(saved: TrainedModel[SequencePredictor], data: CMUDict) -> list[Score
     for start in range(0, len(split), BATCH):
         batch = split[torch.arange(start, min(start + BATCH, len(split)))]
         assert isinstance(batch, TransductionBatch)
-        outputs, vocabulary = saved.task.decode(batch), data.codec.target.vocabulary
-        found += score_examples([""] * len(batch.source), outputs, batch, vocabulary)
+        outputs = saved.task.decode(batch)
+        compared = comparable_ids(outputs, batch, data.codec.target.vocabulary)
+        found += score_examples([""] * len(batch.source), outputs, batch, compared)
     return found
 
 

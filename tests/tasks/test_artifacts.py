@@ -7,15 +7,22 @@ import pytest
 import torch
 
 from attention_lab.attention import Additive, Gaussian, Mechanism
-from attention_lab.data import Pairs, Reverse
+from attention_lab.data import DataModule, Pairs, Reverse, TransductionBatch
 from attention_lab.data.regression import CSVRegression, Sine
 from attention_lab.models import KernelRegression, Transformer
 from attention_lab.sizes import EOS, PAD, UNK
 from attention_lab.tasks import Regression, Transduction
-from attention_lab.tasks.errors.scored_examples import score_examples
+from attention_lab.tasks.errors.scored_examples import ScoredExample, comparable_ids, score_examples
 from attention_lab.viz import Format
 
 SMALL = {"d_model": 8, "heads": 2, "layers": 1, "decoder_layers": 1, "feedforward": 8}
+
+
+def _judged(
+    task: Transduction, outputs: torch.Tensor, batch: TransductionBatch, data: DataModule
+) -> list[ScoredExample]:
+    compared = comparable_ids(outputs, batch, data.codec.target.vocabulary)
+    return score_examples(task._source_texts(batch), outputs, batch, compared)
 
 
 @pytest.mark.parametrize("pictures", [0, 2])
@@ -26,9 +33,7 @@ def test_a_transduction_leaves_its_predictions_its_errors_and_heatmaps(pictures:
     task = Transduction(Transformer(Mechanism(Additive), data.codec.sizes, **SMALL), data.codec).eval()
     split = data.parts.test
     batch = split[split.lengths.argsort(stable=True)]  # tested in the order of their lengths
-    task.judged = score_examples(
-        task._source_texts(batch), task.decode(batch), batch, data.codec.target.vocabulary
-    )
+    task.judged = _judged(task, task.decode(batch), batch, data)
     tables = task.write_artifacts(tmp_path, data, pictures)
     lines = (tmp_path / "predictions.tsv").read_text().splitlines()
     rows = [line.split("\t") for line in lines]
@@ -53,7 +58,7 @@ def test_errors_show_the_examples_own_texts(tmp_path: Path, monkeypatch: pytest.
     one, two, three = (data.codec.target.vocabulary.ids(row) for row in ("xy", "y", "y?"))
     rows = {"b": two, "né": one, "c": three}  # by length; the last copies an unknown symbol
     outputs = torch.tensor([[*ids, *[EOS] * (3 - len(ids))] for ids in rows.values()])
-    task.judged = score_examples(task._source_texts(batch), outputs, batch, data.codec.target.vocabulary)
+    task.judged = _judged(task, outputs, batch, data)
     task.write_artifacts(tmp_path, data, 0)
     assert (tmp_path / "predictions.tsv").read_text(encoding="utf-8").splitlines() == [
         "source\toutput\treference\tedits",
@@ -152,8 +157,7 @@ def test_unknown_symbols_of_the_source_are_copied(tmp_path: Path, monkeypatch: p
     outputs = torch.tensor([[UNK, EOS, PAD, PAD], [UNK, EOS, PAD, PAD], [UNK, UNK, UNK, EOS]])
     monkeypatch.setattr(task, "decode", lambda batch, beam_size=None: outputs)
     assert task.answer(batch) == ["é", "ñ", "nñ<unk>"]
-    judged = score_examples(task._source_texts(batch), outputs, batch, data.codec.target.vocabulary)
-    assert [one.edits for one in judged] == [0, 1, 2]
+    assert [one.edits for one in _judged(task, outputs, batch, data)] == [0, 1, 2]
     monkeypatch.setattr(task, "log", lambda *values, **options: None)
     task.test_step(batch, 0)
     assert task.errors["test_sequence_error_rate"].compute() == pytest.approx(2 / 3)
@@ -161,7 +165,5 @@ def test_unknown_symbols_of_the_source_are_copied(tmp_path: Path, monkeypatch: p
     (tmp_path / "train").write_text("ab\taé\n", encoding="utf-8")
     data = Pairs("train", "dev", "test")
     data.setup()
-    judged = score_examples(
-        task._source_texts(batch), outputs, data.parts.test[torch.arange(3)], data.codec.target.vocabulary
-    )
-    assert [one.edits for one in judged] == [0, 1, 2]
+    batch = data.parts.test[torch.arange(3)]
+    assert [one.edits for one in _judged(task, outputs, batch, data)] == [0, 1, 2]

@@ -22,11 +22,11 @@ from attention_lab.sizes import PAD
 from attention_lab.tasks.errors.error_analysis import write_error_analysis
 from attention_lab.tasks.errors.scored_examples import (
     ScoredExample,
+    comparable_ids,
     decoded_texts,
     error_rate_intervals,
     gather_examples,
     score_examples,
-    told_apart,
 )
 from attention_lab.tasks.losses.guidance import guidance_loss
 from attention_lab.tasks.losses.latent import enumerated_loss, monte_carlo_loss
@@ -157,10 +157,8 @@ class Transduction(SequenceWriting, Task):
 
     def test_step(self, batch: TransductionBatch, batch_idx: int) -> None:
         """Loss under teacher forcing, and error rates of decoding with `beam_size`."""
-        outputs = self._evaluate(batch, "test", self.beam_size)
-        self._batches.append(
-            score_examples(self._source_texts(batch), outputs, batch, self.codec.target.vocabulary)
-        )
+        outputs, compared = self._evaluate(batch, "test", self.beam_size)
+        self._batches.append(score_examples(self._source_texts(batch), outputs, batch, compared))
 
     def write_artifacts(self, folder: Path, data: DataModule, pictures: int) -> list[ConsoleTable]:
         """Write heatmaps, including those of the worst outputs, `predictions.tsv` and `errors.md`."""
@@ -180,8 +178,10 @@ class Transduction(SequenceWriting, Task):
         )
         return -losses.view(target.shape)
 
-    def _evaluate(self, batch: TransductionBatch, part: Part, beam_size: int) -> Tensor:
-        """Log loss and metrics; returns the decoded outputs."""
+    def _evaluate(
+        self, batch: TransductionBatch, part: Part, beam_size: int
+    ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """Log loss and metrics; returns the decoded outputs, and what was compared: see `comparable_ids`."""
         aligned = bool((batch.alignment >= 0).any())
         if aligned:
             with recording(self.model, names=alignments(self.model)) as weights:
@@ -193,10 +193,11 @@ class Transduction(SequenceWriting, Task):
         loss = cross_entropy(logits, batch.target)
         self.log(f"{part}/loss", loss, batch_size=int(batch.target_lengths.sum()), sync_dist=True)
         outputs = self.decode(batch, beam_size)
-        self._update(self.errors, part, *told_apart(outputs, batch, self.codec.target.vocabulary))
+        compared = comparable_ids(outputs, batch, self.codec.target.vocabulary)
+        self._update(self.errors, part, *compared)
         if self.text_metrics:
             self._texts.append(decoded_texts(self.codec.decode, outputs, batch))
-        return outputs
+        return outputs, compared
 
     def _log_window_error(self, weights: Recording, alignment: Tensor, part: Part) -> None:
         """Log the distance between the positions that a window predicts (local-p) and the gold positions."""

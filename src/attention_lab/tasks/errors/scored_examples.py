@@ -48,7 +48,7 @@ class ScoredExample(NamedTuple):
 
 
 def score_examples(
-    sources: Sequence[str], outputs: Tensor, batch: TransductionBatch, vocabulary: Vocabulary
+    sources: Sequence[str], outputs: Tensor, batch: TransductionBatch, compared: tuple[Tensor, Tensor]
 ) -> list[ScoredExample]:
     """Score the `outputs` `[B, T]` for a batch, whose examples have at least one reference each.
 
@@ -56,10 +56,10 @@ def score_examples(
         sources: the texts of the sources.
         outputs: ids.
         batch: the batch.
-        vocabulary: the vocabulary of the outputs.
+        compared: the `comparable_ids` of outputs and references.
     """
     references = batch.references
-    found = nearest(*told_apart(outputs, batch, vocabulary))
+    found = nearest(*compared)
     chosen = references[torch.arange(len(references), device=references.device), found.slot]
     sides = (
         [row[:length] for row, length in zip(ids.tolist(), sequence_lengths(ids).tolist(), strict=True)]
@@ -74,7 +74,9 @@ def score_examples(
     return [ScoredExample(*fields) for fields in rows]
 
 
-def told_apart(outputs: Tensor, batch: TransductionBatch, vocabulary: Vocabulary) -> tuple[Tensor, Tensor]:
+def comparable_ids(
+    outputs: Tensor, batch: TransductionBatch, vocabulary: Vocabulary
+) -> tuple[Tensor, Tensor]:
     """The ids of outputs `[B, T]` and of the batch's references, in which equal ids mean equal symbols.
 
     A symbol that is not in the vocabulary gets an id beyond it. The unknown symbols of an output are copies
