@@ -5,10 +5,10 @@ from dataclasses import replace
 import torch
 
 from attention_lab.constructor_options import options_of
+from attention_lab.data.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.codecs import ClassificationCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.files import Row, read_once
-from attention_lab.data.reading.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.parts import Parts
 from attention_lab.data.reading.ragged import Ragged
 from attention_lab.data.reading.splits import ClassificationSplit, Split

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from attention_lab.constructor_options import options_of
 from attention_lab.data.classification import digit_parts
+from attention_lab.data.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.batches import Unseen
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.files import Row, read_once
 from attention_lab.data.reading.image_codec import MOST_PIXELS, ImageCodec, Images, read_picture, whole_cells
-from attention_lab.data.reading.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.parts import Parts, check_at_least
 from attention_lab.data.reading.splits import Split, TransductionSplit
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary

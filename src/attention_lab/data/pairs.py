@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import Literal
 
 from attention_lab.constructor_options import options_of
+from attention_lab.data.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.files import Row, read_once
-from attention_lab.data.reading.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.parts import Parts
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.data.specs.files import PairsSpec

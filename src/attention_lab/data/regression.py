@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from attention_lab.constructor_options import options_of
+from attention_lab.data.overlaps import Keyed, part_names, shared_examples
 from attention_lab.data.reading.batches import Batch, RegressionBatch
 from attention_lab.data.reading.codecs import RegressionCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.files import naming, read_once
-from attention_lab.data.reading.overlaps import Keyed, part_names, shared_examples
 from attention_lab.data.reading.parts import Parts, partition
 from attention_lab.data.reading.splits import RegressionSplit, Split
 from attention_lab.data.specs.files import CSVSpec

@@ -6,9 +6,9 @@ from attention_lab.constructor_options import options_of
 from attention_lab.data.inflection.hallucination import hallucinate
 from attention_lab.data.inflection.letter_alignment import align_letters
 from attention_lab.data.inflection.paradigms import Paradigms
+from attention_lab.data.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.files import Row, read_once
-from attention_lab.data.reading.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.parts import Parts
 from attention_lab.data.reading.vocabulary import (
     KNOWN,

@@ -4,8 +4,8 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, TypeVar, cast
 
+from attention_lab.data.overlaps import part_names
 from attention_lab.data.reading.files import Row, naming, read_columns, read_text
-from attention_lab.data.reading.overlaps import part_names
 from attention_lab.data.reading.parts import Parts, check_at_least, check_fractions, partition
 from attention_lab.errors import LabError
 

@@ -10,9 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from attention_lab.data import CSVRegression, DataModule, GraphFiles, ImageFiles, Labelled, Pairs, Text
-from attention_lab.data.reading import overlaps
-from attention_lab.data.reading.overlaps import PASSAGE, Keyed, part_names, shared_examples, shared_passages
+from attention_lab.data import (
+    CSVRegression,
+    DataModule,
+    GraphFiles,
+    ImageFiles,
+    Labelled,
+    Pairs,
+    Text,
+    overlaps,
+)
+from attention_lab.data.overlaps import PASSAGE, Keyed, part_names, shared_examples, shared_passages
 from attention_lab.data.reading.parts import Parts
 
 FILES = {"train_file": "train", "validation_file": "dev", "test_file": "test"}
