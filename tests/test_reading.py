@@ -74,7 +74,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "text": lambda path: Text(file=str(path)).setup(),
     "pictures": lambda path: ImageFiles(file=str(path)).setup(),
     "nodes": lambda path: GraphFiles("edges", str(path)).setup(),
-    "picture": lambda path: read_picture(path, 16, 8, "list:1"),
+    "picture": lambda path: read_picture(path, 16, 8),
     "small file": lambda path: read_small_text(path),
     "inputs": lambda path: read_inputs(str(path)),
     "events": lambda path: read_log(path.parent),

@@ -28,6 +28,22 @@ class LabError(Exception):
     """
 
 
+class LineError(LabError):
+    """A bad line among several.
+
+    Attributes:
+        number: the number of the line.
+        problem: the message without it.
+    """
+
+    def __init__(self, number: int, problem: str) -> None:
+        super().__init__(number, problem)
+        self.number, self.problem = number, problem
+
+    def __str__(self) -> str:
+        return f"line {self.number}: {self.problem}"
+
+
 class Stopped(BaseException):
     """A signal has asked the program to end. Not an `Exception`, so that error handlers do not catch it.
 

@@ -176,7 +176,7 @@ def test_pictures_take_no_more_memory_than_allowed(tmp_path: Path, monkeypatch: 
     Image.new("L", (4, 4), "white").save(tmp_path / "a.png")
     (tmp_path / "x.tsv").write_text("a.png\tx\n" * 5)
     with pytest.raises(LabError, match=r"data.height=5000: choose at most 4096"):
-        read_picture(tmp_path / "a.png", 5000, 1, "line 1")
+        read_picture(tmp_path / "a.png", 5000, 1)
     monkeypatch.setattr(images, "MOST_PIXELS", 16 * 4)
     data = ImageFiles(*[str(tmp_path / "x.tsv")] * 3, height=4, cell=4)
     with pytest.raises(LabError, match=r"x.tsv:5: the pictures up to here have more than 64 pixels in all"):

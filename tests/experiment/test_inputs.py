@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from attention_lab.errors import LabError
+from attention_lab.errors import LabError, LineError
 from attention_lab.experiment.inputs import Places, read_inputs, with_tabs
 
 
@@ -47,10 +47,10 @@ def test_no_inputs_are_refused(inputs: Any) -> None:
 )
 def test_errors_name_the_input_by_its_own_number(inputs: Any, said: str) -> None:
     with pytest.raises(LabError) as raised, Places.of(inputs).naming([3, 7]):
-        raise LabError("line 2: bad")
+        raise LineError(2, "bad")
     assert str(raised.value) == said
-    with pytest.raises(LabError, match="no line"), Places.of(inputs).naming([3]):
-        raise LabError("no line")
+    with pytest.raises(LabError, match="line 2: another"), Places.of(inputs).naming([3]):
+        raise LabError("line 2: another")
 
 
 def test_a_missing_file_may_be_meant_as_an_input() -> None:

@@ -8,7 +8,7 @@ from attention_lab.constructor_options import options_of
 from attention_lab.data.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.codecs import ClassificationCodec
 from attention_lab.data.reading.datamodule import DataModule
-from attention_lab.data.reading.files import Row, read_once
+from attention_lab.data.reading.files import Row, naming, read_once
 from attention_lab.data.reading.parts import Parts
 from attention_lab.data.reading.ragged import Ragged
 from attention_lab.data.reading.splits import ClassificationSplit, Split
@@ -142,9 +142,12 @@ class Labelled(ClassificationData):
             self.unseen = unseen_in_files(tokens, codec.tokenizer.vocabulary, self.files, terms)
 
         def split(part: list[Row]) -> ClassificationSplit:
-            tokens = Ragged([codec.tokens(row.second, row.place) for row in part])
-            labels = [codec.label(row.first.strip(), row.place) for row in part]
-            return ClassificationSplit(tokens, labels, [row.second for row in part])
+            tokens, labels = [], []
+            for row in part:
+                with naming(row.place):
+                    tokens.append(codec.tokens(row.second))
+                    labels.append(codec.label(row.first.strip()))
+            return ClassificationSplit(Ragged(tokens), labels, [row.second for row in part])
 
         return rows.map(split)
 

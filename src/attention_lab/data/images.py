@@ -16,7 +16,7 @@ from attention_lab.data.classification import digit_parts
 from attention_lab.data.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.batches import Unseen
 from attention_lab.data.reading.datamodule import DataModule
-from attention_lab.data.reading.files import Row, read_once
+from attention_lab.data.reading.files import Row, naming, read_once
 from attention_lab.data.reading.image_codec import MOST_PIXELS, ImageCodec, Images, read_picture, whole_cells
 from attention_lab.data.reading.parts import Parts, check_at_least
 from attention_lab.data.reading.splits import Split, TransductionSplit
@@ -216,7 +216,8 @@ class ImageFiles(ImageTransductionData):
         pictured, pixels = [], 0
         for row in rows:
             path = Path(row.place.rpartition(":")[0]).parent / row.first.strip()
-            picture = read_picture(path, self.height, self.cell, row.place)
+            with naming(row.place):
+                picture = read_picture(path, self.height, self.cell)
             pixels += picture.numel()
             if pixels > MOST_PIXELS:
                 raise LabError(

@@ -9,14 +9,11 @@ from typing import Any, NamedTuple, Self
 
 from attention_lab.commandline.overrides import list_items, split, write
 from attention_lab.data.reading.files import MOST, decode_text, read_text
-from attention_lab.errors import LabError
+from attention_lab.errors import LabError, LineError
 from attention_lab.reading import read_up_to
 
 STREAM = re.compile(r"-|/dev/stdin|/dev/fd/(\d+)|/proc/self/fd/(\d+)")
 """Standard input, and the paths that shells make from `inputs=<(command)`; no other input may be a pipe."""
-
-
-_NUMBERED = re.compile(r"line (\d+): (.*)", re.DOTALL)
 
 
 class Places(NamedTuple):
@@ -42,13 +39,10 @@ class Places(NamedTuple):
         """Name the place in errors about a line; `numbers` are the line numbers of the texts being read."""
         try:
             yield
-        except LabError as error:
-            found = _NUMBERED.fullmatch(str(error))
-            if found is None:
-                raise
-            number = numbers[int(found[1]) - 1]
+        except LineError as error:
+            number = numbers[error.number - 1]
             place = f"{self.source}:{number}" if self.source else f"{self.unit} {number}"
-            raise LabError(f"{place}: {found[2]}") from None
+            raise LabError(f"{place}: {error.problem}") from None
 
     def empty_warning(self, empty: Sequence[int], total: int) -> str:
         """A one-line warning about the empty inputs with these numbers."""

@@ -11,7 +11,7 @@ from attention_lab.data.reading.codecs import ClassificationCodec, Codec, Transd
 from attention_lab.data.reading.language_codec import LanguageCodec
 from attention_lab.data.reading.vocabulary import Tokenizer
 from attention_lab.data.unseen_symbols import Terms, unseen_symbols
-from attention_lab.errors import LabError
+from attention_lab.errors import LabError, LineError
 from attention_lab.inference.safetensors_files import SUFFIX, save
 from attention_lab.tasks.observation import Observation
 from attention_lab.tasks.sequence_writing import SequenceWriting
@@ -187,7 +187,7 @@ class TrainedModel(Generic[TaskT]):
             return
         for number, line in enumerate(lines, start=1):
             if "\t" in line and line.strip():
-                raise LabError(f"line {number}: has a tab; give sources alone, one per line")
+                raise LineError(number, "has a tab; give sources alone, one per line")
 
 
 def _tokens(tokenizer: Tokenizer, line: str, number: int) -> Sequence[str]:
@@ -195,7 +195,7 @@ def _tokens(tokenizer: Tokenizer, line: str, number: int) -> Sequence[str]:
     try:
         return tokenizer.tokens(line) if line.strip() else ()
     except LabError as error:
-        raise LabError(f"line {number}: {error}") from None
+        raise LineError(number, str(error)) from None
 
 
 def _input_tokenizer(codec: Codec) -> Tokenizer | None:

@@ -136,4 +136,4 @@ def test_no_lines_are_refused(codec: Codec) -> None:
 
 def test_text_is_refused_by_a_codec_of_vectors() -> None:
     with pytest.raises(LabError, match="vectors of numbers, not text"):
-        VECTORS.tokens("abc", "here")
+        VECTORS.tokens("abc")

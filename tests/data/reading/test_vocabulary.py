@@ -25,13 +25,13 @@ def test_a_word_that_looks_like_a_special_symbol_is_none() -> None:
 @given(st.text(min_size=1).filter(str.strip).map(lambda text: text.strip("\r\n")))
 def test_characters_come_back(text: str) -> None:
     tokenizer = Tokenizer.of(Notation("characters"), [text])
-    assert tokenizer.decode([*tokenizer.encode(text, "here"), EOS, PAD]) == text
+    assert tokenizer.decode([*tokenizer.encode(text), EOS, PAD]) == text
 
 
 @given(st.lists(st.text(st.characters(categories=["L", "N"]), min_size=1), min_size=1))
 def test_words_come_back(words: list[str]) -> None:
     tokenizer = Tokenizer.of(Notation("spaces"), [words])
-    ids = tokenizer.encode("  ".join(words), "here")
+    ids = tokenizer.encode("  ".join(words))
     assert tokenizer.decode(torch.tensor([*ids, EOS])) == " ".join(words)
 
 
@@ -62,5 +62,5 @@ def test_lower_case_is_made_on_request() -> None:
 
 @pytest.mark.parametrize("line", ["", "\n", "  \t "])
 def test_an_empty_line_is_refused(line: str) -> None:
-    with pytest.raises(LabError, match="line 3: the line is empty"):
-        Tokenizer(Notation("characters"), Vocabulary(["a"])).encode(line, "line 3")
+    with pytest.raises(LabError, match="the line is empty"):
+        Tokenizer(Notation("characters"), Vocabulary(["a"])).encode(line)

@@ -8,7 +8,7 @@ from attention_lab.data.inflection.letter_alignment import align_letters
 from attention_lab.data.inflection.paradigms import Paradigms
 from attention_lab.data.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.codecs import TransductionCodec
-from attention_lab.data.reading.files import Row, read_once
+from attention_lab.data.reading.files import Row, naming, read_once
 from attention_lab.data.reading.parts import Parts
 from attention_lab.data.reading.vocabulary import (
     KNOWN,
@@ -90,8 +90,6 @@ class Inflection(TransductionData):
         return example._replace(alignment=align_letters(example.source, example.target, is_letter))
 
     def _example(self, row: Row, text: str) -> Example:
-        try:
+        with naming(row.place):
             source = self.source.tokens(text)
-        except LabError as error:
-            raise LabError(f"{row.place}: {error}") from None
         return Example(source, self.target.tokens(row.second))

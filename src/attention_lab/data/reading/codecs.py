@@ -1,6 +1,6 @@
 """Codecs: raw text to batches and back. A trained model carries one, and needs nothing else from its data.
 
-`encode(lines)` makes an unlabelled batch with one example per line; it raises LabError, naming any bad line.
+`encode(lines)` makes an unlabelled batch with one example per line; see `encode_lines` for its errors.
 `state()` returns plain strings, numbers, lists and dicts, from which `codec_from_state` makes an equal codec.
 """
 
@@ -22,6 +22,7 @@ from attention_lab.data.reading.batches import (
 from attention_lab.data.reading.files import parse_number
 from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.data.reading.language_codec import LanguageCodec
+from attention_lab.data.reading.lines import encode_lines
 from attention_lab.data.reading.node_codec import NodeCodec
 from attention_lab.data.reading.ragged import Ragged
 from attention_lab.data.reading.standardizing import check_sizes, check_spreads, moments
@@ -83,16 +84,16 @@ class RegressionCodec:
 
     def encode(self, lines: Sequence[str], first: int = 1) -> RegressionBatch:
         """Encode lines of numbers, one for each input, separated by commas or white space; targets are 0."""
-        rows = []
-        for place, line in _numbered(lines, first):
-            fields = line.replace(",", " ").split()
-            if len(fields) != len(self.inputs):
-                needed = f"{len(self.inputs)} {'is' if len(self.inputs) == 1 else 'are'} needed"
-                names = ", ".join(self.inputs)
-                raise LabError(f"{place}: {counted(len(fields), 'number')} where {needed}: {names}")
-            rows.append([parse_number(field, place) for field in fields] + self.mean[-1:])
+        rows = encode_lines(lines, first, self._numbers)
         inputs, targets = self.standardize(torch.tensor(rows, dtype=torch.float64))
         return RegressionBatch(inputs, targets, torch.full([len(rows)], -1))
+
+    def _numbers(self, line: str) -> list[float]:
+        fields = line.replace(",", " ").split()
+        if len(fields) != len(self.inputs):
+            needed = f"{len(self.inputs)} {'is' if len(self.inputs) == 1 else 'are'} needed"
+            raise LabError(f"{counted(len(fields), 'number')} where {needed}: {', '.join(self.inputs)}")
+        return [*map(parse_number, fields), self.mean[-1]]
 
     def decode(self, prediction: Tensor) -> str:
         """One prediction [1] as text, in the units of the data."""
@@ -131,7 +132,7 @@ class TransductionCodec:
 
     def encode(self, lines: Sequence[str], first: int = 1) -> TransductionBatch:
         """Encode source lines; the target is only `EOS`, without references or alignment."""
-        sources = Ragged([[*self.source.encode(line, place), EOS] for place, line in _numbered(lines, first)])
+        sources = Ragged(encode_lines(lines, first, lambda line: [*self.source.encode(line), EOS]))
         unseen = tuple(self.unseen(self.source.tokens(line)) for line in lines)
         return unlabelled(sources[torch.arange(len(lines))], sources.lengths, unseen)
 
@@ -206,31 +207,29 @@ class ClassificationCodec:
         """Encode lines of text, or of `length * features` numbers with commas or spaces; labels are -1."""
         labels = torch.full([len(lines)] if self.answers == 1 else [len(lines), self.answers], -1)
         if self.tokenizer is None:
-            vectors = torch.tensor([self._vectors(line, place) for place, line in _numbered(lines, first)])
+            vectors = torch.tensor(encode_lines(lines, first, self._vectors))
             return ClassificationBatch(vectors / self.scale, torch.full([len(lines)], self.length), labels)
-        tokens = Ragged([self.tokens(line, place) for place, line in _numbered(lines, first)])
+        tokens = Ragged(encode_lines(lines, first, self.tokens))
         texts = tuple(line.strip("\r\n") for line in lines)
         return ClassificationBatch(tokens[torch.arange(len(lines))], tokens.lengths, labels, texts)
 
-    def tokens(self, text: str, place: str) -> list[int]:
-        """The ids of one text. Raises LabError, naming `place`, if it is too short or too long."""
+    def tokens(self, text: str) -> list[int]:
+        """The ids of one text. Raises LabError if it is too short or too long."""
         if self.tokenizer is None:
-            raise LabError(f"{place}: the model reads vectors of numbers, not text")
-        ids = self.tokenizer.encode(text, place)
+            raise LabError("the model reads vectors of numbers, not text")
+        ids = self.tokenizer.encode(text)
         if len(ids) < self.answers:
-            raise LabError(
-                f"{place}: {len(ids)} tokens are too few; each of the last {self.answers} has an answer"
-            )
+            raise LabError(f"{len(ids)} tokens are too few; each of the last {self.answers} has an answer")
         if len(ids) > self.length:
             unit = "characters" if self.tokenizer.notation.split == "characters" else "words"
-            raise LabError(f"{place}: {len(ids)} {unit}; at most {self.length} fit (option data.max_length)")
+            raise LabError(f"{len(ids)} {unit}; at most {self.length} fit (option data.max_length)")
         return ids
 
-    def label(self, name: str, place: str) -> int:
-        """The number of a label. Raises LabError, naming `place`, if the training part has no such label."""
+    def label(self, name: str) -> int:
+        """The number of a label. Raises LabError if the training part has no such label."""
         if name not in self.labels:
             raise LabError(
-                f"{place}: the label {name!r} does not occur in training; known are {', '.join(self.labels)}"
+                f"the label {name!r} does not occur in training; known are {', '.join(self.labels)}"
             )
         return self.labels.index(name)
 
@@ -257,12 +256,12 @@ class ClassificationCodec:
         tokenizer = None if state["tokenizer"] is None else Tokenizer.from_state(state["tokenizer"])
         return cls(tokenizer=tokenizer, **fields)
 
-    def _vectors(self, line: str, place: str) -> list[list[float]]:
+    def _vectors(self, line: str) -> list[list[float]]:
         width = self.features or 0
-        numbers = [parse_number(field, place) for field in line.replace(",", " ").split()]
+        numbers = [parse_number(field) for field in line.replace(",", " ").split()]
         if len(numbers) != self.length * width:
             found = counted(len(numbers), "number")
-            raise LabError(f"{place}: {found} where {self.length} x {width} are needed")
+            raise LabError(f"{found} where {self.length} x {width} are needed")
         return [numbers[start : start + width] for start in range(0, len(numbers), width)]
 
 
@@ -292,9 +291,3 @@ def codec_from_state(state: dict[str, Any]) -> Codec:
     if isinstance(codec, ClassificationCodec) and not 1 <= codec.answers <= max(1, codec.length):
         raise LabError(f"the checkpoint's codec has {codec.answers} answers for {codec.length} tokens")
     return codec
-
-
-def _numbered(lines: Sequence[str], first: int) -> list[tuple[str, str]]:
-    if not lines:
-        raise LabError("no lines to read; give at least one")
-    return [(f"line {number}", line) for number, line in enumerate(lines, start=first)]

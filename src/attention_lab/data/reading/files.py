@@ -47,26 +47,26 @@ def decode_text(content: bytes, path: str) -> str:
 
 
 @contextmanager
-def naming(path: str) -> Iterator[None]:
-    """Prefix errors about a file's content with the file's name."""
+def naming(place: str) -> Iterator[None]:
+    """Prefix errors with the place that they are about: a file, or a line of it."""
     try:
         yield
     except LabError as error:
-        raise LabError(f"{path}: {error}") from None
+        raise LabError(f"{place}: {error}") from None
 
 
-def parse_number(text: str, place: str) -> float:
-    """`text` as a finite number that float32 can hold. Raises LabError, naming `place`."""
+def parse_number(text: str) -> float:
+    """`text` as a finite number that float32 can hold. Raises LabError for any other text."""
     try:
         value = float(text)
     except ValueError:
         value = float("nan")
     if math.isfinite(value) and abs(value) >= LARGEST:
         raise LabError(
-            f"{place}: {reprlib.repr(text)} is too large: give numbers below {LARGEST:.2g}, in a larger unit"
+            f"{reprlib.repr(text)} is too large: give numbers below {LARGEST:.2g}, in a larger unit"
         )
     if not math.isfinite(value):
-        raise LabError(f"{place}: {reprlib.repr(text)} should be a finite number, such as 1.5")
+        raise LabError(f"{reprlib.repr(text)} should be a finite number, such as 1.5")
     return value
 
 
@@ -78,7 +78,7 @@ def read_csv(path: str, columns: Sequence[str]) -> list[list[float]]:
             the header, a number is not finite, there are no rows, or a quote is not closed.
     """
     reader = csv.reader(io.StringIO(read_text(path), newline=""), strict=True, skipinitialspace=True)
-    rows = []
+    rows: list[list[float]] = []
     try:
         header = [name.strip() for name in next(reader)]
         for column in columns:
@@ -93,7 +93,12 @@ def read_csv(path: str, columns: Sequence[str]) -> list[list[float]]:
             place = f"{path}:{reader.line_num}"
             if len(fields) != len(header):
                 raise LabError(f"{place}: {len(fields)} fields where the header has {len(header)}")
-            rows.append([parse_number(fields[i], f"{place}: column {column!r}") for i, column in places])
+            rows.append([])
+            for i, column in places:
+                try:
+                    rows[-1].append(parse_number(fields[i]))
+                except LabError as error:
+                    raise LabError(f"{place}: column {column!r}: {error}") from None
     except csv.Error as error:
         raise LabError(f"{path}:{reader.line_num}: {error}; every quote should be closed") from None
     if not rows:

@@ -16,6 +16,7 @@ from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
 from attention_lab.data.reading.batches import TransductionBatch, unlabelled
+from attention_lab.data.reading.lines import encode_lines
 from attention_lab.data.reading.vocabulary import Ids, Tokenizer
 from attention_lab.errors import LabError
 from attention_lab.reading import open_regular
@@ -57,11 +58,11 @@ def whole_cells(picture: Tensor, cell: int) -> Tensor:
     return torch.nn.functional.pad(picture, (0, -picture.shape[1] % cell))
 
 
-def read_picture(path: Path, height: int, cell: int, place: str) -> Tensor:
+def read_picture(path: Path, height: int, cell: int) -> Tensor:
     """Read a picture file in grey, with dark ink on light paper, scaled to `height` pixels.
 
     Raises:
-        LabError: the file is missing, not a picture, or too large or wide; the message names `place`.
+        LabError: the file is missing, not a picture, or too large or wide.
     """
     try:
         with warnings.catch_warnings():
@@ -73,16 +74,16 @@ def read_picture(path: Path, height: int, cell: int, place: str) -> Tensor:
                     raise LabError(f"data.height={height}: choose at most {LONGEST}")
                 if width > LONGEST:
                     raise LabError(
-                        f"{place}: {path} is {width / height:.0f} times as wide as high; cut it into pieces"
+                        f"{path} is {width / height:.0f} times as wide as high; cut it into pieces"
                     )
                 grey = _on_white(file).resize((width, height), Image.Resampling.BOX)
     except UnidentifiedImageError:
-        raise LabError(f"{place}: {path} is not a picture; use PNG, JPEG or a similar format") from None
+        raise LabError(f"{path} is not a picture; use PNG, JPEG or a similar format") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        raise LabError(f"{place}: {path} has too many pixels; scale it down") from None
+        raise LabError(f"{path} has too many pixels; scale it down") from None
     except (OSError, SyntaxError, ValueError) as error:  # Pillow raises the last two for damaged files
         reason = getattr(error, "strerror", None) or "the picture is damaged"
-        raise LabError(f"{place}: {path}: {reason} (looked for it from {Path.cwd()})") from None
+        raise LabError(f"{path}: {reason} (looked for it from {Path.cwd()})") from None
     ink = 1 - torch.from_numpy(np.asarray(grey, dtype=np.float32) / 255)
     return whole_cells(ink, cell)
 
@@ -110,15 +111,13 @@ class ImageCodec:
 
     def encode(self, lines: Sequence[str], first: int = 1) -> TransductionBatch:
         """Encode paths of picture files; the target is only `EOS`, without references or alignment."""
-        if not lines:
-            raise LabError("no lines to read; give at least one")
-        pictures = []
-        for number, line in enumerate(lines, start=first):
-            if not line.strip():
-                raise LabError(f"line {number}: the line is empty; it should be the path of a picture")
-            pictures.append(read_picture(Path(line.strip()), self.height, self.cell, f"line {number}"))
-        images = Images(pictures)
+        images = Images(encode_lines(lines, first, self._read))
         return unlabelled(images[torch.arange(len(lines))], images.lengths)
+
+    def _read(self, line: str) -> Tensor:
+        if not line.strip():
+            raise LabError("the line is empty; it should be the path of a picture")
+        return read_picture(Path(line.strip()), self.height, self.cell)
 
     def decode(self, ids: Ids, unseen: Sequence[str] = ()) -> str:
         """Target ids as text, up to the first `EOS`; `unseen` as in `Tokenizer.decode`."""

@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Self
 import torch
 
 from attention_lab.data.reading.batches import LanguageBatch
+from attention_lab.data.reading.lines import encode_lines
 from attention_lab.data.reading.ragged import Ragged
 from attention_lab.data.reading.vocabulary import Ids, Tokenizer
-from attention_lab.errors import LabError
 from attention_lab.sizes import BOS, LanguageSizes
 
 BREAKS = str.maketrans({"\n": "↵", "\t": "⇥"})
@@ -39,9 +39,7 @@ class LanguageCodec:
 
     def encode(self, lines: Sequence[str], first: int = 1) -> LanguageBatch:
         """Encode prompts, one per line; a line may be empty."""
-        if not lines:
-            raise LabError("no lines to read; give at least one, which may be empty")
-        tokens = Ragged([[BOS, *self._ids(line.strip("\r\n"))] for line in lines])
+        tokens = Ragged(encode_lines(lines, first, lambda line: [BOS, *self._ids(line.strip("\r\n"))]))
         rows = torch.arange(len(lines))
         return LanguageBatch(tokens[rows], tokens.lengths, tokens.lengths, rows + first)
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from attention_lab.data.reading.batches import NodeBatch
+from attention_lab.data.reading.lines import encode_lines
 from attention_lab.data.reading.splits import Split
 from attention_lab.errors import LabError
 from attention_lab.sizes import GraphSizes
@@ -61,16 +62,15 @@ class NodeCodec:
 
     def encode(self, lines: Sequence[str], first: int = 1) -> NodeBatch:
         """Encode names of nodes, one per line; labels are -1."""
-        if not lines:
-            raise LabError("no lines to read; give at least one")
-        places = {name: number for number, name in enumerate(self.names)}
-        nodes = []
-        for number, line in enumerate(lines, start=first):
-            if line.strip() not in places:
+        numbers = {name: number for number, name in enumerate(self.names)}
+
+        def node(line: str) -> int:
+            if line.strip() not in numbers:
                 known = ", ".join(self.names[:10]) + (", ..." if len(self.names) > 10 else "")
-                name = repr(line.strip())
-                raise LabError(f"line {number}: {name} is not a node of the graph, which has {known}")
-            nodes.append(places[line.strip()])
+                raise LabError(f"{line.strip()!r} is not a node of the graph, which has {known}")
+            return numbers[line.strip()]
+
+        nodes = encode_lines(lines, first, node)
         return self.batch(torch.tensor(nodes), torch.full([len(nodes)], -1))
 
     def decode(self, label: int) -> str:

@@ -179,14 +179,11 @@ class Tokenizer:
         """The tokenizer whose vocabulary is all symbols in `sequences`."""
         return cls(notation, Vocabulary.of(sequences))
 
-    def encode(self, text: str, place: str) -> list[int]:
-        """The ids of `text`, without `EOS`. Raises LabError, naming `place`, if there are none."""
+    def encode(self, text: str) -> list[int]:
+        """The ids of `text`, without `EOS`. Raises LabError if it cannot be read, or there are none."""
         if not text.strip():
-            raise LabError(f"{place}: the line is empty; at least one symbol is needed")
-        try:
-            return self.ids(self.tokens(text))
-        except LabError as error:
-            raise LabError(f"{place}: {error}") from None
+            raise LabError("the line is empty; at least one symbol is needed")
+        return self.ids(self.tokens(text))
 
     def ids(self, tokens: Sequence[str]) -> list[int]:
         """The ids of `tokens`; `UNK` for an unknown symbol, but `BOS` for an unknown tag: it is no letter."""

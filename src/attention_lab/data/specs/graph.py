@@ -106,5 +106,6 @@ def read_nodes(path: str) -> Nodes:
             raise LabError(f"{place}: {len(numbers)} features where line 1 has {len(rows[0])}")
         lines[name] = number
         labels.append(label)
-        rows.append([parse_number(field, place) for field in numbers])
+        with naming(place):
+            rows.append([parse_number(field) for field in numbers])
     return Nodes(list(lines), labels, rows if rows[0] else None)
