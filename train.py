@@ -18,7 +18,7 @@ from attention_lab.commandline.console_streams import prepare
 from attention_lab.commandline.home_folders import expand_home_folders
 from attention_lab.commandline.version import print_version
 from attention_lab.experiment import CHOICES
-from attention_lab.interruption.resume import resume_from_command_line
+from attention_lab.interruption.resume_option import resume_from_command_line
 from attention_lab.runs.run_names import register_resolvers
 
 register_resolvers()  # before Hydra names the run's folder

@@ -14,7 +14,8 @@ from attention_lab import writing
 from attention_lab.errors import LabError, Stopped
 from attention_lab.experiment import machine_failures
 from attention_lab.interruption import signals
-from attention_lab.interruption.resume import expand_resume, lock_folder
+from attention_lab.interruption.folder_lock import lock_folder
+from attention_lab.interruption.resume_option import expand_resume
 from attention_lab.interruption.training_guard import TrainingGuard
 from attention_lab.tasks import Regression, Transduction
 

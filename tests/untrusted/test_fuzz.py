@@ -39,7 +39,7 @@ from attention_lab.data import (
 )
 from attention_lab.data.reading.image_codec import read_picture
 from attention_lab.errors import LabError
-from attention_lab.interruption import resume
+from attention_lab.interruption import resume, resume_option
 from attention_lab.leaderboard import board
 from attention_lab.report import report_page
 from attention_lab.runs import run_folder
@@ -141,7 +141,7 @@ def test_a_run_folder(
     content = path.read_bytes() if path.exists() else b"ValueError: why\nTraceback\n"
     readers: list[tuple[str, Callable[[], object]]] = [
         (path.name, lambda: report_page._read(bad, "bad")),
-        (path.name, lambda: resume.expand_resume([f"resume={bad}"], bad)),
+        (path.name, lambda: resume_option.expand_resume([f"resume={bad}"], bad)),
         ("config.yaml", lambda: resume.saved_configuration(bad, "bad")),
         ("", lambda: resume.check_same_options(bad, plain)),  # its message names an option, not a file
         (path.name, lambda: resume.finished_results(bad)),

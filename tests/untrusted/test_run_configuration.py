@@ -12,7 +12,8 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from attention_lab.errors import LabError
-from attention_lab.interruption.resume import expand_resume, saved_configuration
+from attention_lab.interruption.resume import saved_configuration
+from attention_lab.interruption.resume_option import expand_resume
 from attention_lab.runs.run_names import register_resolvers
 from attention_lab.untrusted.configuration import check_targets, check_values
 from attention_lab.untrusted.run_configuration import check_links, check_run

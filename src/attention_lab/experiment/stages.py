@@ -41,6 +41,7 @@ from attention_lab.experiment.inputs import Places, read_inputs, with_tabs
 from attention_lab.experiment.machine_failures import blame_checkpoint
 from attention_lab.inference.trained_model import TrainedModel
 from attention_lab.interruption import resume
+from attention_lab.interruption.folder_lock import lock_folder
 from attention_lab.interruption.signals import DeferredSignals
 from attention_lab.interruption.startup_watchdog import StartupWatchdog
 from attention_lab.interruption.training_guard import TrainingGuard
@@ -62,7 +63,7 @@ def fit(config: DictConfig) -> float | None:
     With `resume=auto`, the run in the folder is resumed; see `interruption.resume`.
     """
     plain, folder = _prepare(config)
-    with resume.lock_folder(folder), blame_option(plain):
+    with lock_folder(folder), blame_option(plain):
         finished = previous_results(plain, folder)
         if finished is not None:
             return finished.get("fit/best")

@@ -1,0 +1,92 @@
+"""The option `resume=<run folder>`: it is expanded to the command line of a run in that folder."""
+
+import re
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from attention_lab.commandline.overrides import keys, paths_given, quote, split
+from attention_lab.errors import LabError
+from attention_lab.interruption.resume import AUTO
+from attention_lab.runs.parts import GROUPS
+from attention_lab.runs.run_folder import read_choices
+from attention_lab.text_tables import console_message
+from attention_lab.untrusted.run_configuration import check_links
+
+
+def resume_from_command_line() -> None:
+    """Expand `resume=<folder>` in `sys.argv`; exit with an error message if that is impossible."""
+    try:
+        sys.argv[1:] = expand_resume(sys.argv[1:])
+        _check_writable(sys.argv[1:])
+    except LabError as error:
+        sys.exit(console_message("Error", error))
+
+
+def expand_resume(arguments: Sequence[str], conf: Path | None = None) -> list[str]:
+    """Expand `resume=<folder>` to the command line that resumes the run in its folder.
+
+    The run's group choices are added, so that the options within them are known; `resumed_configuration`
+    later loads their values. A command line without `resume=<folder>` is returned unchanged.
+
+    Args:
+        arguments: the command line.
+        conf: the configuration folder; None for the one beside the program.
+
+    Raises:
+        LabError: the folder is not a training run's, or another argument cannot be combined with `resume`.
+    """
+    given = (paths_given(arguments, "resume") or [""])[-1]
+    if given in (AUTO, "null", ""):
+        return list(arguments)
+    folder = Path(given).resolve()
+    run_folder = f"hydra.run.dir={quote(str(folder))}"
+    if run_folder in arguments:  # already expanded: this is another process of the run
+        return list(arguments)
+    others = [argument for argument in arguments if split(argument).key != "resume"]
+    for argument in others:
+        key = split(argument).key
+        if argument in ("-m", "--multirun") or (argument.startswith("hydra") and key != "hydra.searchpath"):
+            raise LabError(f"resume=<folder> resumes one run in its own folder: leave out {argument}")
+        if key == "stage":
+            raise LabError(f"resume=<folder> resumes a training run: leave out {argument}")
+    if not (folder / "config.yaml").is_file():
+        raise LabError(f"resume={given}: {_why_not_resumable(folder)}")
+    check_links(folder)  # here, because Hydra is about to write to the folder
+    conf = Path(sys.argv[0]).resolve().parent / "conf" if conf is None else conf
+    choices = [
+        f"{group}={choice}"
+        for group, choice in read_choices(folder).items()
+        if group in GROUPS and group not in keys(others) and _is_choice(conf / group, choice)
+    ]
+    return [*choices, *others, run_folder, "hydra.output_subdir=null", f"resume={quote(str(folder))}"]
+
+
+def _is_choice(folder: Path, choice: str) -> bool:
+    return re.fullmatch(r"[\w-]{1,60}", choice) is not None and (folder / f"{choice}.yaml").is_file()
+
+
+def _why_not_resumable(folder: Path) -> str:
+    if not folder.exists():
+        return "there is no such folder"
+    if folder.is_file():
+        return f"give the folder of the run, {folder.parent}"
+    if (folder / "multirun.yaml").exists() or any(folder.glob("*/.hydra")):
+        return "to resume a sweep, add resume=auto hydra.sweep.dir=<that folder> to its own command"
+    if (folder / ".hydra").is_dir():
+        return "that run was stopped before it started: run its command again"
+    return "that is not the folder of a run: it has no config.yaml"
+
+
+def _check_writable(arguments: Sequence[str]) -> None:
+    """Check that Hydra can create the run's folder; its own error is many lines long."""
+    if any(argument.startswith("--") for argument in arguments):
+        return  # options such as --help write nothing
+    given = paths_given(arguments, "hydra.run.dir", "hydra.sweep.dir") or ["logs"]
+    folder = Path(given[-1].partition("${")[0]).absolute()
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    try:
+        Path(tempfile.mkdtemp(dir=existing)).rmdir()  # permission bits are misleading for /proc and for root
+    except OSError:
+        raise LabError(f"cannot write in {existing}: choose another folder with hydra.run.dir=...") from None
