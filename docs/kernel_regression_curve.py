@@ -26,7 +26,7 @@ def main() -> None:
     axes.scatter(x, y, s=8, color="0.6", label="households")
     for degree, colour, name in ((0, "tab:orange", "local-constant"), (1, "tab:blue", "local-linear")):
         model = KernelRegression(degree=degree).fit(x, y)
-        label = f"{name}, h = {model.bandwidth_[0]:.0f}, error {model.loo_error_**0.5:.0f}"
+        label = f"{name}, h = {model.bandwidth_[0]:.0f}, RMSE {model.loo_error_**0.5:.0f}"
         axes.plot(grid, model.predict(grid), color=colour, label=label)
         if degree:
             low, high = model.predict_interval(grid)
@@ -35,7 +35,7 @@ def main() -> None:
             )
     axes.set(xlabel="income", ylabel="food expenditure", xlim=(300, 3000), ylim=(0, 2100))
     axes.set_title(
-        "Bandwidths by leave-one-out error, whose root stands beside them", fontsize="medium", loc="left"
+        "The bandwidth h with the smallest leave-one-out error (RMSE)", fontsize="medium", loc="left"
     )
     axes.legend(frameon=False)
     figure.savefig(ROOT / "docs" / "kernel_regression.png", dpi=110)
