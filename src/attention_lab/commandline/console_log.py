@@ -7,8 +7,9 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
+
+from attention_lab.commandline.version import versions
 
 LOGGER = "attention_lab.console"
 """The logger that conf/config.yaml sends only to the file."""
@@ -25,7 +26,8 @@ def logged_console(overrides: Sequence[str], *, output: bool = True) -> Iterator
         output: whether standard output is logged too, besides standard error.
     """
     log = logging.getLogger(LOGGER)
-    log.info("%s, on %s", ", ".join(_versions()), platform.platform())
+    python = f"Python {platform.python_version()}"
+    log.info("%s, on %s", ", ".join((python, *versions(PACKAGES))), platform.platform())
     log.info("Options: %s", " ".join(overrides) or "none")
     streams = sys.stdout, sys.stderr
     try:
@@ -42,15 +44,6 @@ def logged_console(overrides: Sequence[str], *, output: bool = True) -> Iterator
         raise
     finally:
         sys.stdout, sys.stderr = streams
-
-
-def _versions() -> Iterator[str]:
-    yield f"Python {platform.python_version()}"
-    for package in PACKAGES:
-        try:
-            yield f"{package} {version(package)}"
-        except PackageNotFoundError:
-            yield f"{package} (not installed)"
 
 
 class _Logged:
