@@ -8,11 +8,13 @@ import io
 import re
 import shutil
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any, NamedTuple
 
 ESCAPES = str.maketrans({"\n": "\\n", "\t": "\\t"})
 """Escapes for characters that would break a row of a table in a file."""
+INTERVAL_ENDS = ("_low", "_high")
+"""Name suffixes for the bounds of a metric's 95% interval."""
 _NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 _BEGINS = "=+-@|\N{MINUS SIGN}"
 """Characters that begin a formula, or a command to another program."""
@@ -107,6 +109,11 @@ def metric_name(name: str) -> str:
     """
     words = name.removeprefix("test/").removeprefix("fit/").replace("/", " ").replace("_per_second", "/s")
     return re.sub("_mb$", " (MB)", words).replace("_", " ")
+
+
+def is_interval_end(name: str, metrics: Container[str]) -> bool:
+    """Whether this is the name of a bound of another metric's interval."""
+    return any(name.endswith(end) and name.removesuffix(end) in metrics for end in INTERVAL_ENDS)
 
 
 def markdown_text(text: str, most: int = 300) -> str:

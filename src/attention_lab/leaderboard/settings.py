@@ -8,8 +8,8 @@ from typing import Any
 
 from attention_lab.leaderboard.significance import Estimate, estimate, mean
 from attention_lab.runs.parts import COMPARED, SEED
-from attention_lab.runs.results import is_interval_end
 from attention_lab.runs.run_folder import Job
+from attention_lab.text_tables import is_interval_end
 
 HEAD = re.compile(r"\bhead[ _]?\d+$")
 """How the name of a single head's metric ends."""

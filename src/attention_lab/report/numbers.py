@@ -8,9 +8,8 @@ from pathlib import Path
 from attention_lab.leaderboard import board
 from attention_lab.leaderboard.settings import HEAD
 from attention_lab.leaderboard.tables import INTERVAL, Section, tabulate
-from attention_lab.runs.results import INTERVAL_ENDS, is_interval_end
 from attention_lab.tensorboard_plugin.report import Comparison, Result, Table
-from attention_lab.text_tables import metric_name, number, numbers_like
+from attention_lab.text_tables import INTERVAL_ENDS, is_interval_end, metric_name, number, numbers_like
 
 _WRITTEN = re.compile(r"(leaderboard|comparison)[A-Za-z0-9_]*\.(csv|md|pdf|png|svg)")
 

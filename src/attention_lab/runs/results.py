@@ -1,7 +1,7 @@
 """Write a run's configuration and `metrics.json`, and print its results."""
 
 import json
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,16 @@ from rich.table import Table
 
 from attention_lab.commandline.option_paths import flatten, is_hydra_key
 from attention_lab.runs.run_folder import METRICS
-from attention_lab.text_tables import ESCAPES, ConsoleTable, metric_name, number, printable, with_interval
+from attention_lab.text_tables import (
+    ESCAPES,
+    INTERVAL_ENDS,
+    ConsoleTable,
+    is_interval_end,
+    metric_name,
+    number,
+    printable,
+    with_interval,
+)
 from attention_lab.writing import write_atomically
 
 HEADLINES = (
@@ -25,8 +34,6 @@ HEADLINES = (
     "fit/peak_memory_mb",
 )
 """Prefixes of the metrics that are shown on the console, in that order."""
-INTERVAL_ENDS = ("_low", "_high")
-"""Name suffixes for the bounds of a metric's 95% interval."""
 
 
 def write_metrics(folder: Path, metrics: Mapping[str, float]) -> None:
@@ -83,11 +90,6 @@ def print_results(metrics: Mapping[str, float], tables: Sequence[ConsoleTable], 
     for name, (pattern, command) in commands.items():
         if any(folder.glob(pattern)):
             console.print(f"{name:<12} {command}", soft_wrap=True, highlight=False)
-
-
-def is_interval_end(name: str, metrics: Container[str]) -> bool:
-    """Whether this is the name of a bound of another metric's interval."""
-    return any(name.endswith(end) and name.removesuffix(end) in metrics for end in INTERVAL_ENDS)
 
 
 def _value(name: str, metrics: Mapping[str, float]) -> str:

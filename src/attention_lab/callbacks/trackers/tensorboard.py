@@ -16,12 +16,12 @@ from torch.utils.tensorboard.summary import hparams
 
 from attention_lab.callbacks.trackers.base import Charts, RunTracker, run_trackers
 from attention_lab.tensorboard_plugin.event_files import event_folder
+from attention_lab.text_tables import is_interval_end
 from attention_lab.viz import to_png
 
 TICKED = 5
 """Number of columns that the HPARAMS tab shows by default."""
 _LEARNING_RATE = re.compile(r"^lr-[A-Za-z]\w*")
-_ENDS = ("_low", "_high")
 
 
 class RunLogger(TensorBoardLogger, RunTracker):
@@ -108,7 +108,7 @@ def scalar_tags(metrics: Mapping[str, float]) -> dict[str, float]:
     return {
         _LEARNING_RATE.sub("train/lr", name): value
         for name, value in metrics.items()
-        if name != "epoch" and not (name.endswith(_ENDS) and name.rpartition("_")[0] in metrics)
+        if name != "epoch" and not is_interval_end(name, metrics)
     }
 
 
