@@ -19,7 +19,8 @@ from attention_lab.errors import LabError
 from attention_lab.experiment.inputs import read_inputs
 from attention_lab.reading import open_regular, read_regular, read_up_to
 from attention_lab.report import report_page
-from attention_lab.runs.run_folder import ERROR, METRICS, read_job, read_reason
+from attention_lab.run_files import ERROR, METRICS
+from attention_lab.runs.run_folder import read_job, read_reason
 from attention_lab.runs.test_predictions import read_test_predictions
 from attention_lab.tensorboard_plugin.event_files import read_log
 from attention_lab.untrusted.checkpoints import read_checkpoint

@@ -11,7 +11,8 @@ from folders import RATE, make_run, make_sweep, read_table
 from PIL import Image
 
 from attention_lab.leaderboard.settings import Setting, group_runs, varied_options
-from attention_lab.runs.run_folder import ERROR, PRUNED, SWEEP, find_runs, read_job
+from attention_lab.run_files import ERROR, PRUNED, SWEEP
+from attention_lab.runs.run_folder import find_runs, read_job
 
 Command = Callable[..., Any]
 RATES = {"dot": [0.10, 0.11, 0.12], "general": [0.11, 0.10, 0.125], "constant": [0.7, 0.71, 0.72]}

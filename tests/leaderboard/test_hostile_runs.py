@@ -13,7 +13,8 @@ from folders import RATE, make_run, read_table
 from attention_lab.leaderboard.board import compare_runs
 from attention_lab.leaderboard.settings import varied_options
 from attention_lab.leaderboard.view import View
-from attention_lab.runs.run_folder import ERROR, read_job
+from attention_lab.run_files import ERROR
+from attention_lab.runs.run_folder import read_job
 
 Command = Callable[..., Any]
 NASTY = "=1+1|[red]x[/red]\n<b>\x1b[31m`"

@@ -11,13 +11,9 @@ from lightning_fabric.utilities.types import _PATH
 
 from attention_lab.errors import LabError
 from attention_lab.paths import is_inside
+from attention_lab.run_files import LAST, PREVIOUS
 from attention_lab.untrusted.archives import load_archive
 from attention_lab.writing import remove, write_atomically
-
-LAST = "last.ckpt"
-"""The checkpoint that an interrupted run resumes from."""
-PREVIOUS = "previous.ckpt"
-"""The one before it, in case the last one is damaged."""
 
 
 class CheckpointFiles(TorchCheckpointIO):

@@ -11,12 +11,12 @@ from pytorch_lightning.utilities import move_data_to_device
 from torch import Tensor
 from torchmetrics import Metric
 
-from attention_lab.callbacks.checkpoint_files import LAST
 from attention_lab.callbacks.distributed import any_process
 from attention_lab.callbacks.randomness import random_states, restore_random_states
 from attention_lab.callbacks.run_logs import mark
 from attention_lab.data.reading.loading import BucketBatches
 from attention_lab.errors import LabError, Stopped
+from attention_lab.run_files import LAST
 from attention_lab.untrusted.training_state import check_random_states, interrupted_epoch_state, metric_states
 
 STATE = "attention_lab_state"

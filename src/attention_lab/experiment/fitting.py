@@ -19,6 +19,7 @@ from attention_lab.experiment.cost import Cost
 from attention_lab.experiment.machine_failures import blame_checkpoint
 from attention_lab.interruption import resume
 from attention_lab.paths import is_inside
+from attention_lab.run_files import HEATMAPS
 from attention_lab.runs import results
 from attention_lab.runs.checkpoint_paths import one_checkpoint
 from attention_lab.runs.run_names import hparam_columns, hparam_order
@@ -85,7 +86,7 @@ def write_settings(trainer: pl.Trainer, plain: Config, task: Task, folder: Path,
     """Write the configuration to the folder and the trackers, and rewind the logs to the last checkpoint."""
     results.write_config(folder, plain)
     if plain["resume"] == resume.AUTO:
-        remove_partial_files(folder, folder / CHECKPOINTS, folder / "attention")
+        remove_partial_files(folder, folder / CHECKPOINTS, folder / HEATMAPS)
         own = start.own or {}
         rewind(trainer.loggers, interrupted_epoch_state(own[STATE])["logs"] if STATE in own else {})
     hydra = HydraConfig.get()

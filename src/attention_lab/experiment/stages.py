@@ -46,6 +46,7 @@ from attention_lab.interruption.signals import DeferredSignals
 from attention_lab.interruption.startup_watchdog import StartupWatchdog
 from attention_lab.interruption.training_guard import TrainingGuard
 from attention_lab.models import Ensemble
+from attention_lab.run_files import CONFIG, HEATMAPS, PREDICTIONS
 from attention_lab.runs import results
 from attention_lab.runs.started import mark_started
 from attention_lab.tasks import Task, Transduction
@@ -115,7 +116,7 @@ def test(config: DictConfig) -> None:
     mark_started(folder, first=trainer.is_global_zero)
     results.write_config(folder, plain)
     if isinstance(trained.model, Ensemble) and trainer.is_global_zero and not in_sweep():
-        print(f"An ensemble of {len(trained.model.writers)} checkpoints, listed in {folder / 'config.yaml'}")
+        print(f"An ensemble of {len(trained.model.writers)} checkpoints, listed in {folder / CONFIG}")
     trained.task.pictures_format = plain["pictures_format"]
     _test(trainer, trained.task, data, folder, {}, None, plain["pictures"])
 
@@ -135,9 +136,9 @@ def predict(config: DictConfig) -> None:
     with places.naming(list(readable)):
         table = prediction_table(trained, lines, readable)
     print(table, end="", flush=True)
-    write_atomically(folder / "predictions.tsv", table)
+    write_atomically(folder / PREDICTIONS, table)
     drawn = list(readable.values())[:PICTURES]
-    paths = save_pictures(trained.observe(drawn), folder / "attention", plain["pictures_format"])
+    paths = save_pictures(trained.observe(drawn), folder / HEATMAPS, plain["pictures_format"])
     print(f"Heatmaps of {counted(len(drawn), 'input')}: {paths[0].parent}", file=sys.stderr)
 
 

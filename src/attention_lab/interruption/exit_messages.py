@@ -12,7 +12,7 @@ from hydra.types import RunMode
 from attention_lab.errors import LabError, Stopped
 from attention_lab.interruption import resume, signals
 from attention_lab.paths import short_path
-from attention_lab.runs.run_folder import ERROR
+from attention_lab.run_files import ERROR
 
 
 def exit_after_signal(stopped: Stopped, folder: Path, training: bool) -> NoReturn:

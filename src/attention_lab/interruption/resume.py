@@ -22,8 +22,9 @@ from attention_lab.data.specs import check_sampled_size
 from attention_lab.errors import LabError
 from attention_lab.interruption.signals import is_rank_zero
 from attention_lab.paths import short_path
+from attention_lab.run_files import CONFIG, LAST, METRICS, PREVIOUS
 from attention_lab.runs.parts import GROUPS, MAY_CHANGE, RESUMED
-from attention_lab.runs.run_folder import METRICS, read_choices, read_metrics
+from attention_lab.runs.run_folder import read_choices, read_metrics
 from attention_lab.text_tables import console_message, printable
 from attention_lab.untrusted.plain_files import read_yaml
 from attention_lab.untrusted.run_configuration import CHECKPOINTS, check_run
@@ -42,7 +43,7 @@ def saved_configuration(
         LabError: it is damaged, or names code that is not allowed or a path outside the folder.
     """
     file = f"{name}/config.yaml"
-    return check_run(read_yaml(folder / "config.yaml", file), folder, file, allow, given)
+    return check_run(read_yaml(folder / CONFIG, file), folder, file, allow, given)
 
 
 def resumed_configuration(config: DictConfig) -> DictConfig:
@@ -86,7 +87,7 @@ def save_configuration(folder: Path, config: DictConfig) -> None:
     """Save the configuration of a new run, so that it can be resumed no matter when it is stopped."""
     from attention_lab.runs.results import write_config
 
-    if is_rank_zero() and not (folder / "config.yaml").exists():
+    if is_rank_zero() and not (folder / CONFIG).exists():
         write_config(folder, {str(key): value for key, value in config.items()})
 
 
@@ -116,7 +117,7 @@ def check_same_options(folder: Path, plain: Mapping[str, Any], given: Collection
     Raises:
         LabError: an option that affects training differs.
     """
-    file = folder / "config.yaml"
+    file = folder / CONFIG
     if not file.is_file():
         return  # it was stopped before it started
     kept = read_yaml(file, str(file))
@@ -158,7 +159,6 @@ def finished_results(folder: Path) -> dict[str, float] | None:
 
 def find_last_checkpoint(folder: Path) -> tuple[Path, dict[str, Any]] | None:
     """The last intact checkpoint and its content; None if there is none. Reports a damaged one it skips."""
-    from attention_lab.callbacks.checkpoint_files import LAST, PREVIOUS
     from attention_lab.untrusted.checkpoints import read_checkpoint
 
     damaged = []

@@ -9,6 +9,7 @@ from pathlib import Path
 from attention_lab.commandline.overrides import keys, paths_given, quote, split
 from attention_lab.errors import LabError
 from attention_lab.interruption.resume import AUTO
+from attention_lab.run_files import CONFIG, SWEEP
 from attention_lab.runs.parts import GROUPS
 from attention_lab.runs.run_folder import read_choices
 from attention_lab.text_tables import console_message
@@ -51,7 +52,7 @@ def expand_resume(arguments: Sequence[str], conf: Path | None = None) -> list[st
             raise LabError(f"resume=<folder> resumes one run in its own folder: leave out {argument}")
         if key == "stage":
             raise LabError(f"resume=<folder> resumes a training run: leave out {argument}")
-    if not (folder / "config.yaml").is_file():
+    if not (folder / CONFIG).is_file():
         raise LabError(f"resume={given}: {_why_not_resumable(folder)}")
     check_links(folder)  # here, because Hydra is about to write to the folder
     conf = Path(sys.argv[0]).resolve().parent / "conf" if conf is None else conf
@@ -72,7 +73,7 @@ def _why_not_resumable(folder: Path) -> str:
         return "there is no such folder"
     if folder.is_file():
         return f"give the folder of the run, {folder.parent}"
-    if (folder / "multirun.yaml").exists() or any(folder.glob("*/.hydra")):
+    if (folder / SWEEP).exists() or any(folder.glob("*/.hydra")):
         return "to resume a sweep, add resume=auto hydra.sweep.dir=<that folder> to its own command"
     if (folder / ".hydra").is_dir():
         return "that run was stopped before it started: run its command again"

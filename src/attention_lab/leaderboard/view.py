@@ -9,7 +9,8 @@ from hydra.core.hydra_config import HydraConfig
 
 from attention_lab.commandline.option_paths import lookup
 from attention_lab.errors import LabError
-from attention_lab.runs.run_folder import SWEEP, read_yaml_or_none
+from attention_lab.run_files import SWEEP
+from attention_lab.runs.run_folder import read_yaml_or_none
 
 OPTIONS = "hydra.callbacks.comparison"
 

@@ -18,12 +18,11 @@ from attention_lab.leaderboard.tables import count_runs
 from attention_lab.leaderboard.view import View, choose_view
 from attention_lab.reading import open_regular
 from attention_lab.report.numbers import comparison, results
+from attention_lab.run_files import CONFIG, LOG, METRICS, SWEEP
 from attention_lab.runs.given_runs import given_folders, output_folder
 from attention_lab.runs.parts import SEED
 from attention_lab.runs.results import flatten_options
 from attention_lab.runs.run_folder import (
-    METRICS,
-    SWEEP,
     Job,
     find_runs,
     read_choices,
@@ -38,7 +37,6 @@ from attention_lab.tensorboard_plugin.report import Comparison, Heading, Run, ma
 from attention_lab.writing import write_atomically
 
 FILE = "report.html"
-CONFIG = "config.yaml"
 _TIME = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d")
 _LONGEST = 100  # most bytes read of the line with the time
 
@@ -162,7 +160,7 @@ def _read(folder: Path, name: str, order: Sequence[str] = ()) -> Run:
 def _started(folder: Path) -> str:
     """The date and time at which a run started, from its log; empty if it has none."""
     try:
-        with open_regular(folder / "train.log") as file:
+        with open_regular(folder / LOG) as file:
             found = _TIME.match(file.readline(_LONGEST))
     except OSError:
         return ""

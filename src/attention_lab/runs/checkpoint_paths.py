@@ -5,12 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from attention_lab.errors import LabError
+from attention_lab.run_files import BEST
 from attention_lab.runs.path_patterns import expand_paths
 from attention_lab.untrusted.plain_files import check_checkpoint_exists
 from attention_lab.untrusted.run_configuration import CHECKPOINTS
 
-BEST = "best.ckpt"
-"""The name of a run's best checkpoint."""
 Paths = str | Path | Sequence[str | Path]
 
 

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from attention_lab.commandline.option_paths import flatten, is_hydra_key
-from attention_lab.runs.run_folder import METRICS
+from attention_lab.run_files import BEST, CONFIG, ERRORS, HEATMAPS, METRICS
 from attention_lab.text_tables import (
     ESCAPES,
     INTERVAL_ENDS,
@@ -22,6 +22,7 @@ from attention_lab.text_tables import (
     printable,
     with_interval,
 )
+from attention_lab.untrusted.run_configuration import CHECKPOINTS
 from attention_lab.writing import write_atomically
 
 HEADLINES = (
@@ -43,7 +44,7 @@ def write_metrics(folder: Path, metrics: Mapping[str, float]) -> None:
 
 def write_config(folder: Path, config: Mapping[str, Any]) -> None:
     """Write `config.yaml` with every value resolved."""
-    write_atomically(folder / "config.yaml", OmegaConf.to_yaml(OmegaConf.create(dict(config))))
+    write_atomically(folder / CONFIG, OmegaConf.to_yaml(OmegaConf.create(dict(config))))
 
 
 def flatten_options(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -75,9 +76,9 @@ def print_results(metrics: Mapping[str, float], tables: Sequence[ConsoleTable], 
             table.add_row(*(_cell(text) for text in row))
         console.print(table)
     paths = {
-        "Heatmaps": folder / "attention",
-        "Errors": folder / "errors.md",
-        "Checkpoint": folder / "checkpoints" / "best.ckpt",
+        "Heatmaps": folder / HEATMAPS,
+        "Errors": folder / ERRORS,
+        "Checkpoint": folder / CHECKPOINTS / BEST,
     }
     for name, path in paths.items():
         if path.exists():

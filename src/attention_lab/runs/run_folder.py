@@ -14,19 +14,13 @@ from attention_lab.commandline.option_paths import flatten, is_hydra_key, lookup
 from attention_lab.commandline.overrides import split
 from attention_lab.errors import LabError, named_line
 from attention_lab.reading import open_regular
+from attention_lab.run_files import CONFIG, ERROR, HEATMAPS, METRICS, PRUNED
 from attention_lab.runs.parts import DECISIVE, OPTIMIZATION, SEED, TRAINED, affects_results
 from attention_lab.runs.tested_options import is_test, is_unused, tested_run, with_options_of_training
 from attention_lab.untrusted.plain_files import one_line, read_json, read_yaml
+from attention_lab.untrusted.run_configuration import CHECKPOINTS
 from attention_lab.writing import write_atomically
 
-ERROR = "error.txt"
-"""File in a failed run's folder, with the reason in its first line."""
-METRICS = "metrics.json"
-"""File with the results; it is written last, so a run that has it is finished."""
-PRUNED = "pruned.txt"
-"""File with the reason, in the folder of a run that a search has stopped as unpromising."""
-SWEEP = "multirun.yaml"
-"""File in a sweep's folder with its configuration, written by Hydra."""
 LARGEST_METRIC = 1e100
 """Metrics further from zero than this are read as infinite."""
 MOST_OPTIONS = 2_000
@@ -35,7 +29,7 @@ MOST_METRICS = 10_000
 """Maximum number of metrics of a run."""
 STAGES = ("fit", "test")
 """The stages that write metrics."""
-_WITHOUT_RUNS = {".hydra", "checkpoints", "tensorboard", "attention", ".git"}
+_WITHOUT_RUNS = {".hydra", CHECKPOINTS, "tensorboard", HEATMAPS, ".git"}
 _TRAINING = (*TRAINED, *OPTIMIZATION, "callbacks")
 """The groups whose choice for a test is that of the run that trained its checkpoint."""
 _LONGEST = 300  # most bytes of a reason
@@ -159,7 +153,7 @@ def find_runs(folders: Sequence[Path], *, every: bool = False) -> list[Job]:
 def _candidates(folder: Path) -> Iterator[Path]:
     for root, folders, files in os.walk(folder):
         path = Path(root)
-        if METRICS in files or ERROR in files or (path / ".hydra" / "config.yaml").is_file():
+        if METRICS in files or ERROR in files or (path / ".hydra" / CONFIG).is_file():
             yield path
         folders[:] = sorted(name for name in folders if name not in _WITHOUT_RUNS)
 
@@ -177,14 +171,14 @@ def read_job(folder: Path) -> Job:
     parts = [split(str(one)) for one in given] if isinstance(given, list) else []
     metrics: dict[str, float] = {}
     error = None
-    config = read_yaml_or_none(hydra / "config.yaml")
+    config = read_yaml_or_none(hydra / CONFIG)
     try:
         error = read_failure(folder)
         if error is None and (folder / PRUNED).is_file():
             error = read_reason(folder / PRUNED)
         # The run's own file has all values resolved; a job that failed early has only Hydra's file.
-        if (folder / "config.yaml").is_file() or not isinstance(config, Mapping):
-            config = read_options(folder / "config.yaml")
+        if (folder / CONFIG).is_file() or not isinstance(config, Mapping):
+            config = read_options(folder / CONFIG)
         if error is None:
             metrics = read_metrics(folder / METRICS)
     except LabError as damaged:
@@ -208,7 +202,7 @@ def read_job(folder: Path) -> Job:
 def _options(config: Mapping[str, Any], given: Any) -> list[tuple[str, list[Any]]]:
     """All options of a run, and those given on its command line, with the file that has them."""
     return [
-        ("config.yaml", list(islice(flatten(config), MOST_OPTIONS + 1))),
+        (CONFIG, list(islice(flatten(config), MOST_OPTIONS + 1))),
         ("overrides.yaml", given if isinstance(given, list) else []),
     ]
 
@@ -240,7 +234,7 @@ def _seed(config: Mapping[str, Any], folder: Path) -> str:
     """The seed of the training run; if unknown, a text that is unique to the run."""
     run = tested_run(config)
     if run is not None and isinstance(config.get("ckpt_path"), str):
-        trained = read_yaml_or_none(run / "config.yaml")
+        trained = read_yaml_or_none(run / CONFIG)
         if isinstance(trained, Mapping) and SEED in trained:
             return str(trained[SEED])
     return str(config[SEED]) if SEED in config else f"? {folder}"

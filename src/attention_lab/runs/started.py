@@ -5,11 +5,11 @@ A run has started when its options and inputs are known to be valid and its work
 
 from pathlib import Path
 
-from attention_lab.runs.run_folder import ERROR
+from attention_lab.run_files import CONFIG, ERROR, LOG
 from attention_lab.writing import remove
 
 _HYDRA = ".hydra"
-_EARLY = {"train.log", "config.yaml", ERROR}
+_EARLY = {LOG, CONFIG, ERROR}
 """The files written to a run's folder before the run starts, besides Hydra's own."""
 _started: set[Path] = set()
 _new: list[Path] = []

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from attention_lab.run_files import PREDICTION_COLUMNS, PREDICTIONS
 from attention_lab.runs.run_folder import Job
-from attention_lab.runs.test_tables import PREDICTIONS, read_rows
+from attention_lab.runs.test_tables import read_rows
 from attention_lab.text_tables import unescape
 
 TOKENS, SEQUENCES, ACCURACY = RATES = (
@@ -68,7 +69,7 @@ def _read(job: Job) -> tuple[tuple[str, ...], Sequence[str], npt.NDArray[Any]] |
     """Sources, references and edits; None if the table is missing or damaged."""
     sources, references, edits = [], [], []
     try:
-        for source, _, reference, count in read_rows(job.folder / "predictions.tsv", PREDICTIONS):
+        for source, _, reference, count in read_rows(job.folder / PREDICTIONS, PREDICTION_COLUMNS):
             sources.append(source)
             references.append(unescape(reference))
             edits.append(int(count))

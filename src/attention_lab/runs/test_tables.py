@@ -5,10 +5,6 @@ from pathlib import Path
 
 from attention_lab.reading import read_lines
 
-PREDICTIONS = ("source", "output", "reference", "edits")
-"""The columns of `predictions.tsv`."""
-CONFUSIONS = ("expected and written", "times", "example")
-"""The columns of `confusions.tsv`."""
 MOST_ROWS = 1_000_000
 """Maximum number of rows of a table."""
 _MOST = 1 << 28  # most bytes of a table

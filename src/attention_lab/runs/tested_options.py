@@ -11,7 +11,8 @@ from typing import Any
 from attention_lab.commandline.option_paths import lookup
 from attention_lab.commandline.overrides import part_of
 from attention_lab.errors import LabError
-from attention_lab.runs.checkpoint_paths import BEST, run_of
+from attention_lab.run_files import BEST, CONFIG
+from attention_lab.runs.checkpoint_paths import run_of
 from attention_lab.runs.parts import OPTIMIZATION
 from attention_lab.untrusted.plain_files import read_yaml
 
@@ -49,7 +50,7 @@ def with_options_of_training(config: Mapping[str, Any]) -> Mapping[str, Any]:
     run = tested_run(config)
     if not is_test(config):
         return config
-    trained = {} if run is None else _read_options(run / "config.yaml")
+    trained = {} if run is None else _read_options(run / CONFIG)
     parts: dict[str, Any] = {part: trained[part] for part in OF_TRAINING if part in trained}
     for key in USED:
         part, _, option = key.partition(".")

@@ -11,7 +11,7 @@ from omegaconf import DictConfig
 
 from attention_lab.errors import PrunedError
 from attention_lab.leaderboard.hydra_callback import LeaderboardCallback
-from attention_lab.runs.run_folder import PRUNED
+from attention_lab.run_files import PRUNED
 from attention_lab.writing import write_atomically
 
 

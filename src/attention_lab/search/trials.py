@@ -15,7 +15,8 @@ from optuna.trial import Trial, TrialState
 
 from attention_lab.commandline.overrides import quote
 from attention_lab.errors import LabError, first_line
-from attention_lab.runs.run_folder import ERROR, PRUNED, read_reason
+from attention_lab.run_files import ERROR, PRUNED
+from attention_lab.runs.run_folder import read_reason
 from attention_lab.search.report import report
 from attention_lab.search.space import Space, read_space, short
 from attention_lab.search.study import Result, SharedStudy, storage_url, without_warnings

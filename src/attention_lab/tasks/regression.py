@@ -15,6 +15,7 @@ from attention_lab.data.reading.codecs import RegressionCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.errors import LabError
 from attention_lab.models.kernel_regression import KernelRegression
+from attention_lab.run_files import HEATMAPS
 from attention_lab.tasks.fitted_curve import Curve, draw_curve
 from attention_lab.tasks.loss_curve import save_losses
 from attention_lab.tasks.observation import Observation, Sides, make_observation
@@ -189,7 +190,7 @@ class Regression(Task):
         """Write heatmaps, the fitted curve (`attention/fit`) and the curve of the loss (`attention/loss`)."""
         tables = super().write_artifacts(folder, data, pictures)
         if pictures:
-            kind, drawn = self.pictures_format, folder / "attention"
+            kind, drawn = self.pictures_format, folder / HEATMAPS
             panel = self.curve_panel(data)
             if panel is not None:
                 write_atomically(drawn / f"fit.{kind}", plot_file([panel], kind, title=self.curve_title))

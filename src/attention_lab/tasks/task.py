@@ -16,6 +16,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from attention_lab.data.reading.codecs import Codec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.errors import LabError
+from attention_lab.run_files import HEATMAPS
 from attention_lab.tasks.observation import Observation
 from attention_lab.tasks.pictures import save_pictures
 from attention_lab.text_tables import ConsoleTable
@@ -111,7 +112,7 @@ class Task(pl.LightningModule):
             Tables for the console.
         """
         observations = self.observe_probe(data, pictures) if pictures else []
-        save_pictures(observations, folder / "attention", self.pictures_format)
+        save_pictures(observations, folder / HEATMAPS, self.pictures_format)
         rows = [(one.input, one.output, one.expected) for one in observations]
         return [ConsoleTable("Samples", ("input", "output", "expected"), rows)] if rows else []
 

@@ -18,6 +18,7 @@ from attention_lab.metrics.text_scores import check_sacrebleu, text_scores
 from attention_lab.models.decoding.rescoring import check_has_tagger
 from attention_lab.models.ensemble import Ensemble, Writer, aligning, alignments
 from attention_lab.models.seq2seq import EncoderDecoder
+from attention_lab.run_files import HEATMAPS
 from attention_lab.sizes import PAD
 from attention_lab.tasks.errors.error_analysis import write_error_analysis
 from attention_lab.tasks.errors.scored_examples import (
@@ -168,7 +169,7 @@ class Transduction(SequenceWriting, Task):
         if pictures and worst:
             batch = move_data_to_device(split[torch.tensor(worst[:pictures])], self.device)
             self.eval()
-            save_pictures(self.observe(batch), folder / "attention" / "worst", self.pictures_format)
+            save_pictures(self.observe(batch), folder / HEATMAPS / "worst", self.pictures_format)
         return [*tables, commonest] if commonest.rows else tables
 
     def _log_likelihood(self, logits: Tensor, target: Tensor) -> Tensor:

@@ -10,18 +10,13 @@ from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.data.reading.splits import Split
 from attention_lab.data.reading.vocabulary import Vocabulary
 from attention_lab.metrics import Confusion, confusions
+from attention_lab.run_files import CONFUSION_COLUMNS, CONFUSIONS, ERRORS, PREDICTION_COLUMNS, PREDICTIONS
 from attention_lab.tasks.errors.scored_examples import ScoredExample, with_unseen
 from attention_lab.text_tables import ESCAPES, ConsoleTable, markdown_table, markdown_text
 from attention_lab.writing import write_atomically
 
 COLUMNS = ("expected → written", "times", "example: output (reference)")
 """The columns of a table of errors."""
-
-CONFUSIONS = ("expected and written", "times", "example")
-"""The columns of `confusions.tsv`."""
-
-PREDICTIONS = ("source", "output", "reference", "edits")
-"""The columns of `predictions.tsv`."""
 
 CONSOLE, LISTED, WORST = 10, 100, 20
 """The most confusions on the console, the most in `errors.md`, and the most examples listed there."""
@@ -61,7 +56,8 @@ def write_error_analysis(
         unseen: a line about symbols of this part that never occur in training; empty if there are none.
     """
     judged = by_row(examples, split)
-    write_table(folder / "predictions.tsv", [PREDICTIONS, *(_texts(codec, one) for one in judged.values())])
+    texts = (_texts(codec, one) for one in judged.values())
+    write_table(folder / PREDICTIONS, [PREDICTION_COLUMNS, *texts])
 
     wrong = {row: one for row, one in judged.items() if one.edits}
     mistaken = list(wrong.values())
@@ -76,10 +72,10 @@ def write_error_analysis(
     rows = [
         (_name(codec, one, extended), str(one.times), _example(codec, mistaken[one.example])) for one in found
     ]
-    write_table(folder / "confusions.tsv", [CONFUSIONS, *rows[:LISTED]])
+    write_table(folder / CONFUSIONS, [CONFUSION_COLUMNS, *rows[:LISTED]])
     worst = sorted(wrong, key=lambda row: (-wrong[row].rate, row))
     shown = [_texts(codec, wrong[row]) for row in worst[:WORST]]
-    write_atomically(folder / "errors.md", _markdown(judged, found, rows, shown, unseen))
+    write_atomically(folder / ERRORS, _markdown(judged, found, rows, shown, unseen))
     return ErrorAnalysis(ConsoleTable("Most common errors", COLUMNS, rows[:CONSOLE], right=(1,)), worst)
 
 
@@ -149,14 +145,14 @@ def error_tables(said: Sequence[str], rows: Sequence[Row], title: str, worst: Se
         said: the paragraphs.
         rows: the cells of `COLUMNS`, the most common error first.
         title: the heading of the worst examples.
-        worst: their cells of `PREDICTIONS`.
+        worst: their cells of `PREDICTION_COLUMNS`.
     """
     parts = ["# Errors", *said]
     if rows:
         parts += ["## The most common", _table(COLUMNS, rows[:LISTED])]
         if len(rows) > LISTED:
             parts.append(f"And {len(rows) - LISTED:,} more.")
-        parts += [f"## {title}", _table(PREDICTIONS, worst)]
+        parts += [f"## {title}", _table(PREDICTION_COLUMNS, worst)]
     return "\n\n".join(parts) + "\n"
 
 

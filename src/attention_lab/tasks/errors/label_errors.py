@@ -8,12 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from attention_lab.metrics import bootstrap_interval
+from attention_lab.run_files import CONFUSION_COLUMNS, CONFUSIONS, ERRORS, PREDICTION_COLUMNS, PREDICTIONS
 from attention_lab.tasks.errors.error_analysis import (
     COLUMNS,
-    CONFUSIONS,
     CONSOLE,
     LISTED,
-    PREDICTIONS,
     WORST,
     error_tables,
     write_table,
@@ -66,7 +65,7 @@ def write_label_errors(
         The most common errors, for the console.
     """
     cells = {row: _cells(row, one, decode) for row, one in examples.items()}
-    write_table(folder / "predictions.tsv", [PREDICTIONS, *cells.values()])
+    write_table(folder / PREDICTIONS, [PREDICTION_COLUMNS, *cells.values()])
     counts: Counter[tuple[int, int]] = Counter()
     shown: dict[tuple[int, int], int] = {}
     for row, one in examples.items():
@@ -78,11 +77,11 @@ def write_label_errors(
         (f"{decode(label)} → {decode(output)}", str(times), _example(cells[shown[label, output]]))
         for (label, output), times in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     ]
-    write_table(folder / "confusions.tsv", [CONFUSIONS, *rows[:LISTED]])
+    write_table(folder / CONFUSIONS, [CONFUSION_COLUMNS, *rows[:LISTED]])
     wrong = sorted((row for row, one in examples.items() if one.wrong), key=lambda row: -examples[row].wrong)
     worst = [cells[row] for row in wrong[:WORST]]
     summary = f"{len(wrong):,} of {len(examples):,} outputs are wrong."
-    write_atomically(folder / "errors.md", error_tables([summary], rows, "Wrong outputs", worst))
+    write_atomically(folder / ERRORS, error_tables([summary], rows, "Wrong outputs", worst))
     return ConsoleTable("Most common errors", COLUMNS, rows[:CONSOLE], right=(1,))
 
 
