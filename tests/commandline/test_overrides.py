@@ -25,12 +25,12 @@ CONF = Path(__file__).parents[2] / "conf"
     ],
 )
 def test_split(text: str, sign: str, key: str, value: str) -> None:
-    assert overrides.split(text) == (sign, key, value)
-    assert overrides.split(text).removes == (sign == "~")
+    assert overrides.split_override(text) == (sign, key, value)
+    assert overrides.split_override(text).removes == (sign == "~")
 
 
 def test_the_keys_of_a_command_line_have_no_duplicates() -> None:
-    assert overrides.keys(["seed=1", "~a.b", "+seed=2", "model=lm"]) == ["seed", "a.b", "model"]
+    assert overrides.option_names(["seed=1", "~a.b", "+seed=2", "model=lm"]) == ["seed", "a.b", "model"]
 
 
 def test_paths_lose_their_quotes() -> None:
@@ -51,7 +51,7 @@ def test_quoted_text_is_read_back_unchanged(text: str) -> None:
 @pytest.mark.parametrize("value", [None, True, False, 3, -2.5, 1e-20])
 def test_other_values_need_no_quotes(value: object) -> None:
     assert overrides.read_value(overrides.quote(value)) == value
-    assert overrides.quote(value) == overrides.write(value)
+    assert overrides.quote(value) == overrides.as_text(value)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_other_values_need_no_quotes(value: object) -> None:
     ],
 )
 def test_the_values_of_an_option(text: str, values: list[object], texts: list[str], size: int | None) -> None:
-    parsed = overrides.parse(text)
+    parsed = overrides.parse_override(text)
     assert overrides.listed_values(parsed) == values
     assert overrides.listed_texts(parsed) == texts
     assert overrides.sweep_sizes([parsed]) == {parsed.key_or_group: size}
@@ -76,7 +76,7 @@ def test_the_values_of_an_option(text: str, values: list[object], texts: list[st
 
 def test_an_unreadable_override_is_refused_with_a_suggestion() -> None:
     with pytest.raises(LabError, match=r"""as in 'inputs=\["汉字", "a b"\]'"""):
-        overrides.parse("inputs=[汉字, a b]")
+        overrides.parse_override("inputs=[汉字, a b]")
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,11 @@ def test_an_unknown_choice_is_named_however_it_is_written(
 )
 def test_the_quotes_that_an_error_advises_can_be_typed(text: str) -> None:
     with pytest.raises(LabError, match="put quotes around special characters") as caught:
-        overrides.parse(text)
+        overrides.parse_override(text)
     advised = str(caught.value).rpartition(" as in ")[2][1:-1]
-    before = overrides.list_items(overrides.split(text).value)
-    assert overrides.parse(advised).value() == before == overrides.list_items(overrides.split(advised).value)
+    before = overrides.list_items(overrides.split_override(text).value)
+    assert (
+        overrides.parse_override(advised).value()
+        == before
+        == overrides.list_items(overrides.split_override(advised).value)
+    )

@@ -17,8 +17,9 @@ from optuna.distributions import (  # noqa: E402
 )
 from optuna.trial import TrialState  # noqa: E402
 
+from attention_lab.commandline.overrides import as_text  # noqa: E402
 from attention_lab.errors import LabError  # noqa: E402
-from attention_lab.search.space import distribution_of, write  # noqa: E402
+from attention_lab.search.space import distribution_of  # noqa: E402
 from attention_lab.search.study import storage_url  # noqa: E402
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -50,7 +51,7 @@ def test_an_invalid_range_is_refused() -> None:
 
 @pytest.mark.parametrize("value", [1e-5, 0.1 + 0.2, 3e22, -0.0])
 def test_a_number_is_written_exactly(value: float) -> None:
-    assert OverridesParser.create().parse_override(f"key={write(value)}").value() == value
+    assert OverridesParser.create().parse_override(f"key={as_text(value)}").value() == value
 
 
 def _table(folder: Path) -> list[dict[str, str]]:

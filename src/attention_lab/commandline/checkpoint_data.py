@@ -3,9 +3,9 @@
 import sys
 from collections.abc import Sequence
 
-from attention_lab.commandline.overrides import split
+from attention_lab.commandline.overrides import split_override
 
-FILES = ("data.test_file", "data.file")
+FILES = ("data.test_file=", "data.file=")
 
 
 def accept_test_files() -> None:
@@ -18,8 +18,6 @@ def with_test_files(arguments: Sequence[str]) -> list[str]:
 
     The chosen data is the default, not that of the checkpoint, which is known only later.
     """
-    tests = any(split(text).key == "stage" and split(text).value.strip("\"'") == "test" for text in arguments)
-    return [f"++{text}" if tests and text.startswith(_GIVEN) else text for text in arguments]
-
-
-_GIVEN = tuple(f"{name}=" for name in FILES)
+    given = map(split_override, arguments)
+    tests = any(one.key == "stage" and one.value.strip("\"'") == "test" for one in given)
+    return [f"++{text}" if tests and text.startswith(FILES) else text for text in arguments]

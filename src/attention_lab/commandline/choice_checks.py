@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from attention_lab.commandline.incompatible import find_incompatibility
 from attention_lab.commandline.option_checks import check_arguments
 from attention_lab.commandline.option_ranges import LARGEST_SEED, check_ranges
-from attention_lab.commandline.overrides import listed_texts, parse, split
+from attention_lab.commandline.overrides import listed_texts, parse_override, split_override
 from attention_lab.errors import LabError
 from attention_lab.text_tables import console_message
 
@@ -60,14 +60,14 @@ def _check_single_values(arguments: Sequence[str], root: Path) -> None:
         return  # experiments may be sweeps
     for argument in arguments:
         try:
-            override = parse(argument)
+            override = parse_override(argument)
         except LabError:
             continue  # a flag
         if not override.is_sweep_override():
             continue
         if "," not in argument or (root / override.key_or_group).is_dir():
             raise LabError(f"{argument} has several values: add -m to run each of them in a sweep")
-        _, key, value = split(argument)
+        _, key, value = split_override(argument)
         raise LabError(
             f"{argument} has several values: for a list write '{key}=[{value}]', for a sweep add -m"
         )
@@ -75,7 +75,7 @@ def _check_single_values(arguments: Sequence[str], root: Path) -> None:
 
 def _check_choice(argument: str, root: Path) -> None:
     try:
-        override = parse(argument)
+        override = parse_override(argument)
     except LabError:
         return  # a flag, or an argument that `check_arguments` rejects
     group = override.key_or_group

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.commandline.option_paths import flatten
-from attention_lab.commandline.overrides import split
+from attention_lab.commandline.overrides import split_override
 
 _HOME = r"~[\w.-]*(?=/)|~(?=$|[\"',\]])"
 _FIRST = re.compile(rf"^([\"']?)({_HOME})")
@@ -28,7 +28,7 @@ def expanded(arguments: Sequence[str]) -> list[str]:
 
 
 def _expand(text: str) -> str:
-    option = split(text)
+    option = split_override(text)
     if not option.value or text.startswith("-"):
         return text
     quoted = option.value[0] in "\"'"

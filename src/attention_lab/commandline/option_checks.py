@@ -18,7 +18,7 @@ from hydra.errors import CompactHydraException, ConfigCompositionException, Hydr
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from attention_lab.commandline.overrides import listed_texts, listed_values, parse, part_of, write
+from attention_lab.commandline.overrides import as_text, listed_texts, listed_values, parse_override, part_of
 from attention_lab.errors import LabError
 
 FRACTION_ALLOWED = ("every_seconds", "heartbeat", "val_check_interval")
@@ -40,7 +40,7 @@ def check_arguments(arguments: Sequence[str], root: Path) -> None:
     """
     if any(text.startswith("-") and text not in ("-m", "--multirun") for text in arguments):
         return  # flags such as --help run nothing
-    given = [parse(text) for text in arguments if not text.startswith("-")]
+    given = [parse_override(text) for text in arguments if not text.startswith("-")]
     chosen = [one for one in given if _is_group(one, root)]
     options = [one for one in given if one not in chosen and not one.is_hydra_override()]
     rare = [one for one in chosen if one.key_or_group in RARE]
@@ -168,7 +168,7 @@ def _check_value(key: str, value: Any, default: Any) -> None:
         return  # null often turns something off; the class decides
     if isinstance(default, bool):
         if not isinstance(value, bool) and value not in (0, 1):
-            raise LabError(f"{key}={write(value)} must be true or false")
+            raise LabError(f"{key}={as_text(value)} must be true or false")
         return
     whole = isinstance(default, int) and not key.endswith(FRACTION_ALLOWED)
     number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
@@ -176,11 +176,11 @@ def _check_value(key: str, value: Any, default: Any) -> None:
         is_round = whole and isinstance(value, float) and value.is_integer()
         example = int(value) if is_round else default
         kind = "a whole number" if whole else "a number"
-        raise LabError(f"{key}={write(value)} must be {kind}, such as {example}")
+        raise LabError(f"{key}={as_text(value)} must be {kind}, such as {example}")
 
 
 def _refuse_group_value(key: str, value: Any, default: Defaults) -> None:
     if value is None and key.startswith(("callbacks.", "logger.")):
         raise LabError(f"{key}=null: leave it out with ~{key}")
     names = ", ".join(f"{key}.{name}" for name in default if not str(name).startswith("_"))
-    raise LabError(f"{key}={write(value)}: {key} has no value of its own; set its options: {names}")
+    raise LabError(f"{key}={as_text(value)}: {key} has no value of its own; set its options: {names}")

@@ -1,7 +1,8 @@
 """Read Hydra's overrides, the arguments of the command line.
 
-`parse` and `parse_all` follow Hydra's grammar. `split` is for text that may violate it: a command line that
-has not been checked yet, or the overrides in a run's folder, which may come from anybody.
+`parse_override` and `parse_overrides` follow Hydra's grammar. `split_override` is for text that may violate
+it: a command line that has not been checked yet, or the overrides in a run's folder, which may come from
+anybody.
 """
 
 import json
@@ -35,16 +36,16 @@ class SplitOverride(NamedTuple):
         return "~" in self.sign
 
 
-def split(text: str) -> SplitOverride:
+def split_override(text: str) -> SplitOverride:
     """The sign, key and value of an override; the value keeps any quotes around it."""
     signed, _, value = text.partition("=")
     key = signed.lstrip("+~")
     return SplitOverride(signed.removesuffix(key), key, value)
 
 
-def keys(texts: Iterable[str]) -> list[str]:
+def option_names(texts: Iterable[str]) -> list[str]:
     """The options on a command line, without duplicates."""
-    return list(dict.fromkeys(split(text).key for text in texts))
+    return list(dict.fromkeys(split_override(text).key for text in texts))
 
 
 def part_of(key: str) -> str:
@@ -57,12 +58,12 @@ def paths_given(texts: Iterable[str], *options: str) -> list[str]:
 
     A path may contain characters that Hydra accepts only in quotes.
     """
-    given = (split(text) for text in texts)
+    given = (split_override(text) for text in texts)
     return [one.value.strip("\"'") for one in given if one.key in options and not one.removes]
 
 
 @cache
-def parse(text: str) -> Override:
+def parse_override(text: str) -> Override:
     """Parse one override. Raises LabError, suggesting a correction, if it violates Hydra's grammar."""
     try:
         return OverridesParser.create().parse_override(text)
@@ -81,14 +82,14 @@ def parse(text: str) -> Override:
     raise LabError(f"{text} cannot be read: put quotes around special characters, as in '{right}'")
 
 
-def parse_all(texts: Sequence[str], loader: ConfigLoader | None = None) -> list[Override]:
+def parse_overrides(texts: Sequence[str], loader: ConfigLoader | None = None) -> list[Override]:
     """Parse the overrides of a command line that Hydra has accepted; `glob(*)` needs the loader."""
     return OverridesParser.create(config_loader=loader).parse_overrides(list(texts))
 
 
 def read_value(text: str) -> Any:
     """The value of a text on the command line: `1e-3` is a number, `null` is None."""
-    return parse(f"x={text}").value()
+    return parse_override(f"x={text}").value()
 
 
 def list_items(text: str) -> list[str]:
@@ -114,10 +115,12 @@ def listed_texts(override: Override) -> list[str]:
     """The values given to an option, each as text for a single run; none for a range or a removed option."""
     value = override.value()
     if isinstance(value, ChoiceSweep):
-        return [item.with_quotes() if isinstance(item, QuotedString) else write(item) for item in value.list]
+        return [
+            item.with_quotes() if isinstance(item, QuotedString) else as_text(item) for item in value.list
+        ]
     if override.is_sweep_override() or override.is_delete():
         return []
-    return [split(str(override.input_line)).value]
+    return [split_override(str(override.input_line)).value]
 
 
 def options_given(overrides: Iterable[Override], part: str) -> set[str]:
@@ -140,11 +143,11 @@ def _sweep_size(override: Override) -> int | None:
     return len(list(override.sweep_string_iterator())) if override.is_discrete_sweep() else 0
 
 
-def write(value: object) -> str:
+def as_text(value: object) -> str:
     """A value as written on the command line, text without quotes."""
     return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
 
 
 def quote(value: object) -> str:
     """A value as written on the command line, text in quotes."""
-    return QuotedString(value, Quote.double).with_quotes() if isinstance(value, str) else write(value)
+    return QuotedString(value, Quote.double).with_quotes() if isinstance(value, str) else as_text(value)

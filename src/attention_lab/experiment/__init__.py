@@ -139,7 +139,7 @@ def _check_early(config: DictConfig) -> None:
     Raises:
         LabError: a check failed.
     """
-    from attention_lab.commandline.overrides import keys
+    from attention_lab.commandline.overrides import option_names
     from attention_lab.data.specs import check_data, check_given_data
     from attention_lab.experiment.inputs import check_inputs
     from attention_lab.interruption import resume
@@ -150,7 +150,7 @@ def _check_early(config: DictConfig) -> None:
     plain: Any = OmegaConf.to_container(config)
     if config.stage != "fit":
         needed_checkpoints(plain["ckpt_path"], config.stage)
-        given = keys(HydraConfig.get().overrides.task)
+        given = option_names(HydraConfig.get().overrides.task)
         if part := next((key for key in given if key in MECHANISM), None):
             raise LabError(f"stage={config.stage} takes {part} from the checkpoint: leave out {part}=...")
         options = [key.removeprefix("data.") for key in given if key.startswith("data.")]

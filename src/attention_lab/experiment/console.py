@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 
-from attention_lab.commandline.overrides import keys
+from attention_lab.commandline.overrides import option_names
 from attention_lab.interruption.signals import is_rank_zero
 from attention_lab.text_tables import console_message
 
@@ -61,7 +61,7 @@ def warn_of_data(data: "DataModule", stage: str, split: str | None = None) -> No
     if (in_sweep() and HydraConfig.get().job.num > 0) or not is_rank_zero():
         return
     unseen = (data.unseen.test,) if stage == "test" else (data.unseen.validation, data.unseen.test)
-    given = keys(HydraConfig.get().overrides.task)
+    given = option_names(HydraConfig.get().overrides.task)
     part = split and (
         f"{split} is split, and only its test part is tested (examples: {len(data.parts.test):,}); "
         f"to test on all of it, give data.test_file={split} instead"

@@ -11,7 +11,7 @@ from pytorch_lightning.callbacks import ModelCheckpoint
 from attention_lab.callbacks.resumable import STATE
 from attention_lab.callbacks.run_logs import rewind
 from attention_lab.callbacks.trackers import run_trackers
-from attention_lab.commandline.overrides import keys
+from attention_lab.commandline.overrides import option_names
 from attention_lab.errors import LabError
 from attention_lab.experiment.build import Config
 from attention_lab.experiment.checkpoints import check_same_model
@@ -78,7 +78,7 @@ def previous_results(plain: Config, folder: Path) -> dict[str, float] | None:
     if plain["resume"] is None:
         return None
     if resume.has_finished(folder) or resume.has_checkpoint(folder):
-        resume.check_same_options(folder, plain, keys(HydraConfig.get().overrides.task))
+        resume.check_same_options(folder, plain, option_names(HydraConfig.get().overrides.task))
     return resume.finished_results(folder)
 
 

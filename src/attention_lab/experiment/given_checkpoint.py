@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
-from attention_lab.commandline.overrides import options_given, parse_all
+from attention_lab.commandline.overrides import options_given, parse_overrides
 from attention_lab.data.specs import check_sampled_size
 from attention_lab.errors import LabError
 from attention_lab.experiment.build import Config, to_plain
@@ -70,7 +70,7 @@ def check_data_size(given: Config, config: Config) -> None:
         LabError: see `check_sampled_size`.
     """
     if config["data"] != given["data"]:
-        typed = options_given(parse_all(HydraConfig.get().overrides.task), "data")
+        typed = options_given(parse_overrides(HydraConfig.get().overrides.task), "data")
         check_sampled_size(config["data"], typed, f"ckpt_path={config['ckpt_path']}")
 
 
@@ -81,7 +81,7 @@ def with_overrides(kept: Config, plain: Config) -> Config:
         LabError: an option does not exist in the checkpoint's task, or a part cannot be changed.
     """
     merged, files = OmegaConf.create(dict(kept)), set()
-    for override in parse_all(HydraConfig.get().overrides.task):
+    for override in parse_overrides(HydraConfig.get().overrides.task):
         part, _, option = override.key_or_group.partition(".")
         if part == "task" and option and (name := option.partition(".")[0]) not in kept["task"]:
             check_typed_option(part, name, kept["task"]["_target_"])

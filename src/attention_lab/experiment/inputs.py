@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from attention_lab.commandline.overrides import list_items, split, write
+from attention_lab.commandline.overrides import as_text, list_items, split_override
 from attention_lab.data.reading.files import MOST, decode_text, read_text
 from attention_lab.errors import LabError, LineError
 from attention_lab.reading import read_up_to
@@ -74,8 +74,8 @@ def read_inputs(inputs: Any, given: Iterable[str] = ()) -> list[str]:
             "stage=predict needs inputs: 'inputs=[one,two]', inputs=file.txt, or inputs=- for standard input"
         )
     if isinstance(inputs, list):
-        typed = [split(one).value for one in given if split(one).key == "inputs"]
-        lines = list_items(typed[-1]) if typed else [write(line) for line in inputs]
+        typed = [split_override(one).value for one in given if split_override(one).key == "inputs"]
+        lines = list_items(typed[-1]) if typed else [as_text(line) for line in inputs]
     else:
         stream = STREAM.fullmatch(str(inputs))
         text = _read_file(str(inputs)) if stream is None else _read_stream(str(inputs), stream)

@@ -17,7 +17,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.commandline.option_paths import flatten, without_run_folder
-from attention_lab.commandline.overrides import options_given, parse_all
+from attention_lab.commandline.overrides import options_given, parse_overrides
 from attention_lab.data.specs import check_sampled_size
 from attention_lab.errors import LabError
 from attention_lab.interruption.signals import is_rank_zero
@@ -65,7 +65,7 @@ def resumed_configuration(config: DictConfig) -> DictConfig:
     choices = read_choices(folder)
     overrides = {
         one.key_or_group: one
-        for one in parse_all(HydraConfig.get().overrides.task)
+        for one in parse_overrides(HydraConfig.get().overrides.task)
         if one.key_or_group not in GROUPS or choices.get(one.key_or_group) != one.value()
     }
     overrides.pop("resume", None)

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from attention_lab.commandline.overrides import keys, paths_given, quote, split
+from attention_lab.commandline.overrides import option_names, paths_given, quote, split_override
 from attention_lab.errors import LabError
 from attention_lab.interruption.resume import AUTO
 from attention_lab.run_files import CONFIG, SWEEP
@@ -45,9 +45,9 @@ def expand_resume(arguments: Sequence[str], conf: Path | None = None) -> list[st
     run_folder = f"hydra.run.dir={quote(str(folder))}"
     if run_folder in arguments:  # already expanded: this is another process of the run
         return list(arguments)
-    others = [argument for argument in arguments if split(argument).key != "resume"]
+    others = [argument for argument in arguments if split_override(argument).key != "resume"]
     for argument in others:
-        key = split(argument).key
+        key = split_override(argument).key
         if argument in ("-m", "--multirun") or (argument.startswith("hydra") and key != "hydra.searchpath"):
             raise LabError(f"resume=<folder> resumes one run in its own folder: leave out {argument}")
         if key == "stage":
@@ -59,7 +59,7 @@ def expand_resume(arguments: Sequence[str], conf: Path | None = None) -> list[st
     choices = [
         f"{group}={choice}"
         for group, choice in read_choices(folder).items()
-        if group in GROUPS and group not in keys(others) and _is_choice(conf / group, choice)
+        if group in GROUPS and group not in option_names(others) and _is_choice(conf / group, choice)
     ]
     return [*choices, *others, run_folder, "hydra.output_subdir=null", f"resume={quote(str(folder))}"]
 

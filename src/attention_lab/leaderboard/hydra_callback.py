@@ -13,7 +13,7 @@ from hydra.experimental.callback import Callback
 from hydra.types import RunMode, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
-from attention_lab.commandline.overrides import parse_all, sweep_sizes
+from attention_lab.commandline.overrides import parse_overrides, sweep_sizes
 from attention_lab.errors import LabError, first_line
 from attention_lab.leaderboard.board import write_leaderboard
 from attention_lab.leaderboard.settings import headlines
@@ -123,4 +123,4 @@ def _counts(config: DictConfig) -> dict[str, int | None]:
     """The number of values of each option of the sweep: 0 if it is unbounded, None if it is not swept."""
     params = OmegaConf.select(config, "hydra.sweeper.params") or {}
     given = [*(f"{key}={value}" for key, value in params.items()), *config.hydra.overrides.task]
-    return sweep_sizes(parse_all(given, GlobalHydra.instance().config_loader()))
+    return sweep_sizes(parse_overrides(given, GlobalHydra.instance().config_loader()))

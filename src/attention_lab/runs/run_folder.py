@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_lab.commandline.option_paths import flatten, is_hydra_key, lookup, without_run_folder
-from attention_lab.commandline.overrides import split
+from attention_lab.commandline.overrides import split_override
 from attention_lab.errors import LabError, named_line
 from attention_lab.reading import open_regular
 from attention_lab.run_files import CONFIG, ERROR, HEATMAPS, METRICS, PRUNED
@@ -168,7 +168,7 @@ def read_job(folder: Path) -> Job:
     """Read the folder of a finished or unfinished run; a missing or damaged file is reported as `error`."""
     hydra = folder / ".hydra"
     given = read_yaml_or_none(hydra / "overrides.yaml")
-    parts = [split(str(one)) for one in given] if isinstance(given, list) else []
+    parts = [split_override(str(one)) for one in given] if isinstance(given, list) else []
     metrics: dict[str, float] = {}
     error = None
     config = read_yaml_or_none(hydra / CONFIG)

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from attention_lab.commandline.overrides import part_of, read_value, split, write
+from attention_lab.commandline.overrides import as_text, part_of, read_value, split_override
 from attention_lab.runs.parts import SETTING
 from attention_lab.search.space import APART, Space, short
 from attention_lab.search.study import REASON, SharedStudy, state_name
@@ -27,7 +27,7 @@ def report(config: DictConfig, study: SharedStudy, space: Space, folder: Path) -
     """Print and write the table of all trials, including those of other processes, and the best trial."""
     maximize = study.study.direction == StudyDirection.MAXIMIZE
     trials = sorted(study.trials(), key=lambda trial: _rank(trial, maximize))
-    metric = split(study.study.user_attrs["options"]["monitor.metric"]).value
+    metric = split_override(study.study.user_attrs["options"]["monitor.metric"]).value
     rows = [table_row(trial, space) for trial in trials]
     counts = Counter(row[1] for row in rows)
     title = ", ".join(f"{counts[state]} {state}" for state in ORDER if counts[state])
@@ -90,7 +90,7 @@ def as_experiment(config: DictConfig, space: Space, best: FrozenTrial) -> tuple[
     for key, option in {**space.fixed, **space.searched}.items():
         if part_of(key) in (*APART, "experiment"):
             continue
-        value = read_value(write(best.params[key])) if key in space.searched else option.value()
+        value = read_value(as_text(best.params[key])) if key in space.searched else option.value()
         if option.is_delete():
             left.append(str(option.input_line))
         elif key in choices:

@@ -15,7 +15,7 @@ from optuna.distributions import (
 )
 
 from attention_lab.commandline.choice_checks import group_files
-from attention_lab.commandline.overrides import parse_all, part_of, write
+from attention_lab.commandline.overrides import as_text, parse_overrides, part_of
 from attention_lab.errors import LabError
 
 APART = ("sweep", "launcher", "hydra", "logger", "threads", "compile", "pictures", "pictures_format")
@@ -40,7 +40,7 @@ class Space:
         """The command line of a trial with these values."""
         lines = [str(one.input_line) for one in self.fixed.values()]
         return lines + [
-            f"{self.searched[key].get_key_element()}={write(values[key])}" for key in self.searched
+            f"{self.searched[key].get_key_element()}={as_text(values[key])}" for key in self.searched
         ]
 
     def describe(self) -> dict[str, str]:
@@ -66,7 +66,7 @@ def read_space(config: DictConfig, given: Sequence[str], loader: ConfigLoader) -
         raise LabError(f"sweep.space={name} is unknown: choose {', '.join(sorted(known))}")
     own: DictConfig = known.get(name, OmegaConf.create())
     lines = [*(f"{key!s}={value}" for key, value in own.items()), *given]
-    options = {one.key_or_group: one for one in parse_all(lines, loader)}
+    options = {one.key_or_group: one for one in parse_overrides(lines, loader)}
     searched = {key: one for key, one in options.items() if one.is_sweep_override()}
     if not searched:
         raise LabError(
