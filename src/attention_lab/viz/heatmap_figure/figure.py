@@ -11,8 +11,8 @@ import numpy as np
 
 from attention_lab.viz.canvas import BAD, PALETTE, SHADES
 from attention_lab.viz.cells import Scale
-from attention_lab.viz.notebook.matrices import Labels, Matrix, as_captions, as_labels, as_panels
-from attention_lab.viz.notebook.placement import Size, place
+from attention_lab.viz.heatmap_figure.matrices import Labels, Matrix, as_captions, as_labels, as_panels
+from attention_lab.viz.heatmap_figure.placement import Size, place
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
