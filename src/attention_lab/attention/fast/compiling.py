@@ -40,7 +40,7 @@ def pays(work: int, wanted: bool | None) -> bool:
     return work >= WORTH if wanted is None else wanted
 
 
-class Kernel:
+class CompiledFunction:
     """A function of tensors, compiled on its first call; if compiling fails, it is never tried again.
 
     Sizes are dynamic; only sizes of 1 are compiled separately. The first compilation therefore uses `sample`,

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attention_lab.attention.fast.additive.forms import Form
-from attention_lab.attention.fast.compiling import Kernel
+from attention_lab.attention.fast.compiling import CompiledFunction
 
 State = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 Value = Callable[[Tensor], Tensor]
@@ -32,21 +32,21 @@ def pull(
     weights: int,
 ) -> tuple[Float[Tensor, "N Q h"], Float[Tensor, "N K h"], Float[Tensor, "W h"]] | None:
     """`sum_k g slope(s)`, `sum_q g slope(s)`, and `sum g value(s)` for each of the weights; None as above."""
-    kernel = _kernels(form)[1]
-    rows = kernel(x, y, gradient.contiguous())
-    columns = kernel(y, x, gradient.mT.contiguous())
+    sums = _kernels(form)[1]
+    rows = sums(x, y, gradient.contiguous())
+    columns = sums(y, x, gradient.mT.contiguous())
     if rows is None or columns is None:
         return None
     of_w = rows[1].sum(1)
     return rows[0], columns[0], of_w if weights > 1 else of_w.sum(0, keepdim=True)
 
 
-def _kernels(form: Form) -> tuple[Kernel, Kernel]:
+def _kernels(form: Form) -> tuple[CompiledFunction, CompiledFunction]:
     return _compiled(form.state, form.value, form.slope)
 
 
 @cache
-def _compiled(state: State, value: Value, slope: Slope) -> tuple[Kernel, Kernel]:
+def _compiled(state: State, value: Value, slope: Slope) -> tuple[CompiledFunction, CompiledFunction]:
     """Scores, and the sums over keys of both gradients; the sums over queries are the same, transposed."""
 
     def forward(x: Tensor, y: Tensor, weight: Tensor) -> Sequence[Tensor]:
@@ -62,4 +62,5 @@ def _compiled(state: State, value: Value, slope: Slope) -> tuple[Kernel, Kernel]
         shapes = ((examples, queries, hidden), (examples, keys, hidden), last)
         return [torch.linspace(0.1, 1, math.prod(shape)).view(shape) for shape in shapes]
 
-    return Kernel(forward, lambda: sample(12, 96)), Kernel(backward, lambda: sample(12, 40, 56))
+    scores = CompiledFunction(forward, lambda: sample(12, 96))
+    return scores, CompiledFunction(backward, lambda: sample(12, 40, 56))
