@@ -6,10 +6,8 @@ import sys
 from attention_lab.inference.command import main
 
 if __name__ == "__main__":
-    for name in (
-        "SIGINT",
-        "SIGPIPE",
-    ):  # end silently on Ctrl-C and when `| head` closes the pipe, as other filters do
+    # Like other filters, end silently on Ctrl-C, and when `| head` closes the pipe.
+    for name in ("SIGINT", "SIGPIPE"):
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_DFL)
     sys.exit(main())

@@ -30,6 +30,8 @@ REQUIRED_EXTRAS = {
 """The package that a choice needs, and the extra that installs it."""
 OPTIONAL = ("debug", "experiment", "launcher", "sweep")
 """Groups from which nothing is chosen by default."""
+PICTURE_FORMATS = ("png", "svg", "pdf")
+_TAG = r"\w[\w ./:-]{0,63}"
 
 
 def check_choices(folder: str, arguments: Sequence[str] | None = None) -> None:
@@ -119,10 +121,6 @@ def check_combination(config: DictConfig) -> None:
         model, data = _chosen("model"), _chosen("data")
         raise LabError(f"{model} needs {needs} data, but {data} is {kind} data: choose data={fitting}")
     _check_mechanism(config)
-
-
-PICTURE_FORMATS = ("png", "svg", "pdf")
-_TAG = r"\w[\w ./:-]{0,63}"
 
 
 def check_pictures_format(config: DictConfig) -> None:

@@ -85,10 +85,8 @@ class TransductionData(DataModule):
             return Parts("", "", "")
         sources = examples.map(lambda part: [example.source for example in part])
         targets = examples.map(lambda part: [example.target for example in part])
-        read, written = (
-            Terms("source symbol"),
-            Terms("target symbol", effect="never written unless copied"),
-        )
+        read = Terms("source symbol")
+        written = Terms("target symbol", effect="never written unless copied")
         sides = (
             unseen_in_files(sources, self.codec.source.vocabulary, self.files, read),
             unseen_in_files(targets, self.codec.target.vocabulary, self.files, written),

@@ -1,4 +1,4 @@
-"""The stages of an experiment: fit (then test), test, predict."""
+"""The stages of an experiment: fit (then test), test, predict, export."""
 
 import sys
 from pathlib import Path

@@ -12,7 +12,18 @@ from attention_lab.viz.cells import Flags, Heatmap, Scale, Sides, cell_pixels, s
 from attention_lab.viz.fonts import label_mask, shorten
 from attention_lab.viz.formats import Format, to_vectors
 from attention_lab.viz.heatmap import legend_entries, summary
-from attention_lab.viz.layout import AXIS, CAPTION, GAP, LEGEND, MARGIN, SPACE, TITLE, Layout, arrange
+from attention_lab.viz.layout import (
+    AXIS,
+    CAPTION,
+    GAP,
+    LEGEND,
+    MARGIN,
+    SPACE,
+    SUBHEADING,
+    TITLE,
+    Layout,
+    arrange,
+)
 from attention_lab.viz.legend import BAR_HEIGHT, QUIET, SAMPLES, SWATCH, TICKS, heading_height
 from attention_lab.viz.overlay import Overlay, arrange_overlays, largest_weight
 from attention_lab.viz.overlay_cells import DEEPEST, enlarged, paint
@@ -170,7 +181,7 @@ class _Paper:
         if title:
             self.text(title, MARGIN, MARGIN + 10, size=17, limit=room)
         if subtitle:
-            line = MARGIN + heading_height(title, subtitle) - 18
+            line = MARGIN + heading_height(title, subtitle) - SUBHEADING // 2 - 6
             self.text(subtitle, MARGIN, line, size=14, limit=room, strength=QUIET)
 
     def legend(

@@ -96,10 +96,7 @@ class KernelCall:
                 # A kernel adds this bias as it is: a row of lowest values everywhere attends to all keys.
                 scores = scores + mask
                 visible = _both(visible, attended(mask))
-                return (
-                    scores,
-                    visible,
-                )
+                return scores, visible
         if self.causal:
             ago = queries[:, None] + self.shift - keys
             seen = ago >= 0 if self.window is None else (ago >= 0) & (ago < self.window)
