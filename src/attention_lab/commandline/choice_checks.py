@@ -16,7 +16,7 @@ from attention_lab.commandline.option_checks import check_arguments
 from attention_lab.commandline.option_ranges import LARGEST_SEED, check_ranges
 from attention_lab.commandline.overrides import listed_texts, parse_override, split_override
 from attention_lab.errors import LabError
-from attention_lab.text_tables import console_message
+from attention_lab.text_tables import console_message, counted
 
 REQUIRED_EXTRAS = {
     "sweep=optuna": ("optuna", "search"),
@@ -178,8 +178,8 @@ def warning_of_few_cores(config: DictConfig) -> str:
     if not on_cpu or not isinstance(devices, int) or devices <= cores:
         return ""
     return (
-        f"trainer.devices={devices} starts {devices} processes, but this machine has {cores} "
-        f"{'core' if cores == 1 else 'cores'} for them: trainer.devices={cores} is faster"
+        f"trainer.devices={devices} starts {devices} processes, but this machine has "
+        f"{counted(cores, 'core')} for them: trainer.devices={cores} is faster"
     )
 
 

@@ -24,6 +24,7 @@ from attention_lab.experiment.target_errors import explain_target, missing_targe
 from attention_lab.runs.parts import MECHANISM, OPTIMIZATION, REBUILT
 from attention_lab.sizes import Sizes
 from attention_lab.tasks import Task
+from attention_lab.text_tables import counted
 from attention_lab.untrusted.configuration import (
     check_room,
     check_targets,
@@ -174,10 +175,9 @@ def check_devices(options: Mapping[str, Any]) -> None:
     if isinstance(devices, list) and all(isinstance(one, int) for one in devices):
         needed = max(devices, default=-1) + 1
     if isinstance(needed, int) and needed > there:
-        gpus = f"{there} GPU{'s' * (there != 1)}"
         raise LabError(
-            f"trainer.devices={devices} needs {needed} GPUs, but this machine has {gpus}: choose "
-            f"trainer.devices={there}, or trainer.accelerator=cpu to use its cores"
+            f"trainer.devices={devices} needs {needed} GPUs, but this machine has {counted(there, 'GPU')}: "
+            f"choose trainer.devices={there}, or trainer.accelerator=cpu to use its cores"
         )
 
 

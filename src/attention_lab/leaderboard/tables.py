@@ -15,6 +15,7 @@ from attention_lab.leaderboard.ranking import Block, Ranked, summarize
 from attention_lab.leaderboard.settings import COSTS, Setting, format_value
 from attention_lab.leaderboard.significance import Estimate
 from attention_lab.text_tables import (
+    counted,
     csv_text,
     markdown_table,
     markdown_text,
@@ -67,7 +68,7 @@ class Section:
     @property
     def count(self) -> str:
         """The number of runs, followed by the word."""
-        return count_runs(sum(len(row.setting.jobs) for row in self.rows))
+        return counted(sum(len(row.setting.jobs) for row in self.rows), "run")
 
     @property
     def summaries(self) -> list[str]:
@@ -81,11 +82,6 @@ class Section:
         """How to read the table."""
         resampled = any(row.versus is not None and row.versus.examples for row in self.rows)
         return f"{NOTE} {RESAMPLED}" if resampled else NOTE
-
-
-def count_runs(runs: int) -> str:
-    """A number of runs, followed by the word."""
-    return f"{runs:,} run" if runs == 1 else f"{runs:,} runs"
 
 
 def or_nan(found: Estimate | None) -> Estimate:

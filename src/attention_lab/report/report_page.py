@@ -14,7 +14,6 @@ from attention_lab.commandline.option_paths import lookup
 from attention_lab.errors import LabError
 from attention_lab.leaderboard.board import compare_runs
 from attention_lab.leaderboard.settings import group_runs, headlines, varied_options
-from attention_lab.leaderboard.tables import count_runs
 from attention_lab.leaderboard.view import View, choose_view
 from attention_lab.reading import open_regular
 from attention_lab.report.numbers import comparison, results
@@ -34,6 +33,7 @@ from attention_lab.runs.run_folder import (
 from attention_lab.runs.test_errors import read_confusions, read_worst
 from attention_lab.tensorboard_plugin.event_files import event_folder, read_log
 from attention_lab.tensorboard_plugin.report import Comparison, Heading, Run, make_page
+from attention_lab.text_tables import counted
 from attention_lab.writing import write_atomically
 
 FILE = "report.html"
@@ -84,7 +84,7 @@ def _heading(given: Sequence[Path], folders: Sequence[Path], title: str = "") ->
     if len(folders) == 1:
         given_options = read_yaml_or_none(folders[0] / ".hydra" / "overrides.yaml")
         return Heading(_paths(folders)[0], started, _command(given_options))
-    count = count_runs(len(folders))
+    count = counted(len(folders), "run")
     if len(given) > 1:
         names = _paths(folders)
         return Heading(" and ".join(names) if len(names) < 3 else count, started)
