@@ -1,0 +1,59 @@
+"""The options of the models: declared, documented and given their defaults in one place.
+
+A model takes the fields of its spec as options, for example `Transformer(mechanism, sizes, heads=8)`; see
+`options_of`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from attention_lab.constructor_options import find_spec
+from attention_lab.models.specs.classifier import MultiHeadSpec
+from attention_lab.models.specs.layers import (
+    EncoderSpec,
+    GraphSpec,
+    LanguageSpec,
+    LayerSpec,
+    SequenceSpec,
+    TransformerSpec,
+    WriterSpec,
+)
+from attention_lab.models.specs.recurrent import ImageToSequenceSpec, RecurrentSpec, Seq2SeqSpec
+
+__all__ = [
+    "SPECS",
+    "EncoderSpec",
+    "GraphSpec",
+    "ImageToSequenceSpec",
+    "LanguageSpec",
+    "LayerSpec",
+    "MultiHeadSpec",
+    "RecurrentSpec",
+    "Seq2SeqSpec",
+    "SequenceSpec",
+    "TransformerSpec",
+    "WriterSpec",
+    "check_model",
+]
+
+SPECS: Mapping[str, type[Any]] = {
+    "GraphClassifier": GraphSpec,
+    "ImageToSequence": ImageToSequenceSpec,
+    "LanguageModel": LanguageSpec,
+    "MultiHeadClassifier": MultiHeadSpec,
+    "Seq2Seq": Seq2SeqSpec,
+    "Transformer": TransformerSpec,
+}
+"""The spec of each model that has one."""
+
+
+def check_model(part: Mapping[str, Any]) -> None:
+    """Reject wrong options of a model of this package.
+
+    Args:
+        part: the options, with the model as `_target_`.
+
+    Raises:
+        LabError: an option is wrong; the message names it.
+    """
+    find_spec(SPECS, "attention_lab.models", part)

@@ -1,0 +1,137 @@
+"""The options of models with layers of multi-head self-attention."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from attention_lab.models.options import check_at_least
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerSpec:
+    """Layers of multi-head self-attention and feed-forward networks.
+
+    Attributes:
+        d_model: size of the representations.
+        heads: number of heads in each layer.
+        layers: number of layers.
+        feedforward: hidden size of the feed-forward networks.
+        dropout: on the embeddings, the output of each sublayer and in the feed-forward networks.
+        attention_dropout: on the attention weights.
+
+    Raises:
+        LabError: a size is below 1, or `layers` is below 0.
+    """
+
+    d_model: int
+    heads: int
+    layers: int
+    feedforward: int
+    dropout: float = 0.1
+    attention_dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_at_least(1, d_model=self.d_model, heads=self.heads, feedforward=self.feedforward)
+        check_at_least(0, layers=self.layers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphSpec(LayerSpec):
+    """The options of a `GraphClassifier`.
+
+    Attributes:
+        layers: number of layers, which is how many edges away a node sees.
+        attention_dropout: on the attention weights, so that a node sees a random subset of its neighbours.
+        self_loops: let every node attend to itself.
+    """
+
+    dropout: float = 0.5
+    attention_dropout: float = 0.5
+    self_loops: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_at_least(1, layers=self.layers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequenceSpec(LayerSpec):
+    """Layers over a sequence.
+
+    Attributes:
+        positions: sinusoidal, learned, rotary, alibi, quadratic or none; see `attention.positions`.
+        checkpointing: in training, store only the input of each layer and recompute the rest in the backward
+            pass (1604.06174).
+    """
+
+    positions: str = "none"
+    checkpointing: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderSpec(SequenceSpec):
+    """The options of an `Encoder`.
+
+    Attributes:
+        layers: number of layers; 0 leaves only the positions and the norm.
+        causal: let a position attend only to itself and earlier ones.
+        length: expected number of positions; the maximum for learned positions.
+        prefix: number of leading positions that are not part of the sequence, such as a CLS token.
+        grid: rows and columns if the sequence is a picture read line by line.
+    """
+
+    causal: bool = False
+    length: int = 1024
+    prefix: int = 0
+    grid: Sequence[int] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriterSpec(SequenceSpec):
+    """Layers that read symbols and return logits of symbols.
+
+    Attributes:
+        scale_embedding: multiply embeddings by sqrt(d_model).
+        tie_embedding: compute the logits as products with the embedding table (1608.05859; 1706.03762,
+            section 3.4).
+    """
+
+    scale_embedding: bool = True
+    tie_embedding: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_at_least(1, layers=self.layers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageSpec(WriterSpec):
+    """The options of a `LanguageModel`."""
+
+    positions: str = "sinusoidal"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerSpec(WriterSpec):
+    """The options of a `Transformer`.
+
+    Attributes:
+        layers: number of layers of the encoder.
+        decoder_layers: number of layers of the decoder; None for as many as the encoder has.
+        positions: for both encoder and decoder; see `SequenceSpec`. Attention from target to source uses no
+            positions.
+        ctc_frames: frames per annotation of a `Tagger`, which learns to write the target from the encoder; 0
+            for no tagger.
+    """
+
+    d_model: int = 128
+    heads: int = 4
+    layers: int = 2
+    decoder_layers: int | None = None
+    feedforward: int = 512
+    positions: str = "rotary"
+    ctc_frames: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.decoder_layers is not None:
+            check_at_least(1, decoder_layers=self.decoder_layers)
