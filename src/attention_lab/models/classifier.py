@@ -5,13 +5,12 @@ from torch import Tensor, nn
 
 from attention_lab.attention import Mechanism
 from attention_lab.constructor_options import options_of, shared
-from attention_lab.models.options import check_at_least
 from attention_lab.models.parts.convolution import ConvolutionalEncoder
 from attention_lab.models.parts.embedding import ScaledEmbedding
 from attention_lab.models.parts.encoder import Encoder
 from attention_lab.models.parts.readouts import ClassToken, Readout, make_readout
 from attention_lab.models.parts.recurrent_encoder import BidirectionalEncoder
-from attention_lab.models.specs import EncoderSpec, MultiHeadSpec
+from attention_lab.models.specs import ConvolutionalSpec, EncoderSpec, MultiHeadSpec, RecurrentClassifierSpec
 from attention_lab.sizes import ClassificationSizes
 
 
@@ -97,35 +96,21 @@ class ConvolutionalClassifier(SequenceClassifier):
     Args:
         mechanism: the attention used by readout=attention.
         sizes: number of classes, and the tokens or vectors to read.
-        d_model: size of the representations, the number of channels of every layer.
-        layers: number of layers.
-        kernel_size: positions that each kernel spans; odd.
-        dropout: on the embeddings and the output of each layer.
-        attention_dropout: on the attention weights.
-        readout: `mean` or `max` over the positions, the `last` one, `linear` (a learned weight for each
-            position), or `attention` (a learned query attends to them).
+        options: see `ConvolutionalSpec`.
     """
 
-    def __init__(
-        self,
-        mechanism: Mechanism,
-        sizes: ClassificationSizes,
-        *,
-        d_model: int,
-        layers: int,
-        kernel_size: int,
-        dropout: float = 0.2,
-        attention_dropout: float = 0.0,
-        readout: str = "attention",
-    ) -> None:
-        check_at_least(1, d_model=d_model, layers=layers, kernel_size=kernel_size)
+    @options_of(ConvolutionalSpec)
+    def __init__(self, mechanism: Mechanism, sizes: ClassificationSizes, spec: ConvolutionalSpec) -> None:
         super().__init__(
             sizes,
-            d_model=d_model,
+            d_model=spec.d_model,
             encoder=ConvolutionalEncoder(
-                d_model=d_model, layers=layers, kernel_size=kernel_size, dropout=dropout
+                d_model=spec.d_model,
+                layers=spec.layers,
+                kernel_size=spec.kernel_size,
+                dropout=spec.dropout,
             ),
-            readout=make_readout(readout, mechanism, d_model, sizes, attention_dropout),
+            readout=make_readout(spec.readout, mechanism, spec.d_model, sizes, spec.attention_dropout),
         )
 
 
@@ -135,31 +120,18 @@ class RecurrentClassifier(SequenceClassifier):
     Args:
         mechanism: the attention used by readout=attention.
         sizes: number of classes, and the tokens or vectors to read.
-        d_model: size of the representations; even, because each direction gets half.
-        layers: number of layers.
-        cell: `lstm` or `gru`.
-        dropout: on the embeddings and the output of each layer.
-        attention_dropout: on the attention weights.
-        readout: `mean` or `max` over the positions, the `last` one, `linear` (a learned weight for each
-            position), or `attention` (a learned query attends to them).
+        options: see `RecurrentClassifierSpec`.
     """
 
+    @options_of(RecurrentClassifierSpec)
     def __init__(
-        self,
-        mechanism: Mechanism,
-        sizes: ClassificationSizes,
-        *,
-        d_model: int,
-        layers: int,
-        cell: str = "lstm",
-        dropout: float = 0.2,
-        attention_dropout: float = 0.0,
-        readout: str = "attention",
+        self, mechanism: Mechanism, sizes: ClassificationSizes, spec: RecurrentClassifierSpec
     ) -> None:
-        check_at_least(1, d_model=d_model, layers=layers)
         super().__init__(
             sizes,
-            d_model=d_model,
-            encoder=BidirectionalEncoder(d_model=d_model, layers=layers, cell=cell, dropout=dropout),
-            readout=make_readout(readout, mechanism, d_model, sizes, attention_dropout),
+            d_model=spec.d_model,
+            encoder=BidirectionalEncoder(
+                d_model=spec.d_model, layers=spec.layers, cell=spec.cell, dropout=spec.dropout
+            ),
+            readout=make_readout(spec.readout, mechanism, spec.d_model, sizes, spec.attention_dropout),
         )

@@ -8,7 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from attention_lab.constructor_options import find_spec
-from attention_lab.models.specs.classifier import MultiHeadSpec
+from attention_lab.models.specs.classifier import (
+    ConvolutionalSpec,
+    MultiHeadSpec,
+    ReadoutSpec,
+    RecurrentClassifierSpec,
+)
 from attention_lab.models.specs.layers import (
     EncoderSpec,
     GraphSpec,
@@ -22,12 +27,15 @@ from attention_lab.models.specs.recurrent import ImageToSequenceSpec, RecurrentS
 
 __all__ = [
     "SPECS",
+    "ConvolutionalSpec",
     "EncoderSpec",
     "GraphSpec",
     "ImageToSequenceSpec",
     "LanguageSpec",
     "LayerSpec",
     "MultiHeadSpec",
+    "ReadoutSpec",
+    "RecurrentClassifierSpec",
     "RecurrentSpec",
     "Seq2SeqSpec",
     "SequenceSpec",
@@ -37,10 +45,12 @@ __all__ = [
 ]
 
 SPECS: Mapping[str, type[Any]] = {
+    "ConvolutionalClassifier": ConvolutionalSpec,
     "GraphClassifier": GraphSpec,
     "ImageToSequence": ImageToSequenceSpec,
     "LanguageModel": LanguageSpec,
     "MultiHeadClassifier": MultiHeadSpec,
+    "RecurrentClassifier": RecurrentClassifierSpec,
     "Seq2Seq": Seq2SeqSpec,
     "Transformer": TransformerSpec,
 }

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from attention_lab.errors import LabError
+from attention_lab.models.options import check_at_least
 from attention_lab.models.specs.layers import SequenceSpec
 
 
@@ -30,3 +31,57 @@ class MultiHeadSpec(SequenceSpec):
         super().__post_init__()
         if self.readout == "cls" and self.layers == 0:
             raise LabError("model.readout=cls sees the sequence through the layers: set model.layers above 0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadoutSpec:
+    """The options of a classifier whose encoder has no attention; its readout may have.
+
+    Attributes:
+        d_model: size of the representations.
+        layers: number of layers.
+        dropout: on the embeddings and the output of each layer.
+        attention_dropout: on the attention weights.
+        readout: `mean` or `max` over the positions, the `last` one, `linear` (a learned weight for each
+            position), or `attention` (a learned query attends to them).
+
+    Raises:
+        LabError: a size is below 1.
+    """
+
+    d_model: int
+    layers: int
+    dropout: float = 0.2
+    attention_dropout: float = 0.0
+    readout: str = "attention"
+
+    def __post_init__(self) -> None:
+        check_at_least(1, d_model=self.d_model, layers=self.layers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvolutionalSpec(ReadoutSpec):
+    """The options of a `ConvolutionalClassifier`.
+
+    Attributes:
+        d_model: size of the representations, the number of channels of every layer.
+        kernel_size: positions that each kernel spans; odd.
+    """
+
+    kernel_size: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_at_least(1, kernel_size=self.kernel_size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentClassifierSpec(ReadoutSpec):
+    """The options of a `RecurrentClassifier`.
+
+    Attributes:
+        d_model: size of the representations; even, because each direction gets half.
+        cell: `lstm` or `gru`.
+    """
+
+    cell: str = "lstm"
