@@ -22,7 +22,7 @@ def _judged(
     task: Transduction, outputs: torch.Tensor, batch: TransductionBatch, data: DataModule
 ) -> list[ScoredExample]:
     compared = comparable_ids(outputs, batch, data.codec.target.vocabulary)
-    return score_examples(task._source_texts(batch), outputs, batch, compared)
+    return score_examples(task.source_texts(batch), outputs, batch, compared)
 
 
 @pytest.mark.parametrize("pictures", [0, 2])
@@ -38,7 +38,7 @@ def test_a_transduction_leaves_its_predictions_its_errors_and_heatmaps(pictures:
     lines = (tmp_path / "predictions.tsv").read_text().splitlines()
     rows = [line.split("\t") for line in lines]
     assert rows[0] == ["source", "output", "reference", "edits"]
-    assert [row[0] for row in rows[1:]] == task._source_texts(split[torch.arange(4)])
+    assert [row[0] for row in rows[1:]] == task.source_texts(split[torch.arange(4)])
     assert [table.title for table in tables] == [*["Samples"] * bool(pictures), "Most common errors"]
     assert f"{len(rows) - 1} outputs are wrong. They differ" in (tmp_path / "errors.md").read_text()
     drawn = [len(list((tmp_path / "attention" / part).glob("*.png"))) for part in ("", "worst")]

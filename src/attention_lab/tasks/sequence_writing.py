@@ -89,7 +89,7 @@ class SequenceWriting:
     def observe(self, batch: TransductionBatch) -> list[Observation]:
         """Each example with its decoded output and the weights of every attention that produced it."""
         output = self.decode(batch)
-        texts = self._source_texts(batch)
+        texts = self.source_texts(batch)
         with recording(self.model) as weights:
             self.model(batch.source, batch.source_lengths, output)
         result = []
@@ -148,7 +148,8 @@ class SequenceWriting:
             return Sides(sides.queries, [begin, *sides.queries[:-1]])
         return sides
 
-    def _source_texts(self, batch: TransductionBatch) -> list[str]:
+    def source_texts(self, batch: TransductionBatch) -> list[str]:
+        """The text of each source."""
         rows = zip(batch.source.cpu(), batch.source_lengths.tolist(), batch.every_unseen, strict=True)
         return [self.codec.source_text(source[..., :length], one.source) for source, length, one in rows]
 

@@ -159,7 +159,7 @@ class Transduction(SequenceWriting, Task):
     def test_step(self, batch: TransductionBatch, batch_idx: int) -> None:
         """Loss under teacher forcing, and error rates of decoding with `beam_size`."""
         outputs, compared = self._evaluate(batch, "test", self.beam_size)
-        self._batches.append(score_examples(self._source_texts(batch), outputs, batch, compared))
+        self._batches.append(score_examples(self.source_texts(batch), outputs, batch, compared))
 
     def write_artifacts(self, folder: Path, data: DataModule, pictures: int) -> list[ConsoleTable]:
         """Write heatmaps, including those of the worst outputs, `predictions.tsv` and `errors.md`."""
