@@ -84,7 +84,7 @@ ROOMS = {
     "runs": Rules(LEAVES | {"commandline", "untrusted", "tensorboard_plugin"}, TORCH | LIGHTNING | PICTURES),
     "interruption": Rules(LEAVES | {"commandline", "untrusted", "runs", "data", "callbacks"}, PICTURES),
     "leaderboard": Rules(LEAVES | {"commandline", "runs", "viz"}, TORCH | LIGHTNING | PICTURES),
-    # MECHANISM of runs.parts; and what it uses of tasks imports no Lightning either
+    # MECHANISM of runs.config_parts; and what it uses of tasks imports no Lightning either
     "inference": Rules(
         LEAVES | {"attention", "models", "data", "tasks", "untrusted", "runs"},
         LIGHTNING | HYDRA | PICTURES | {"torch.utils.tensorboard"},

@@ -145,7 +145,7 @@ def _check_early(config: DictConfig) -> None:
     from attention_lab.interruption import resume
     from attention_lab.models.specs import check_model
     from attention_lab.runs.checkpoint_paths import needed_checkpoints, one_checkpoint
-    from attention_lab.runs.parts import MECHANISM
+    from attention_lab.runs.config_parts import MECHANISM
 
     plain: Any = OmegaConf.to_container(config)
     if config.stage != "fit":

@@ -21,7 +21,7 @@ from attention_lab.data.reading.codecs import Codec, codec_from_state
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.errors import LabError, first_line, named_line
 from attention_lab.experiment.target_errors import explain_target, missing_target
-from attention_lab.runs.parts import MECHANISM, OPTIMIZATION, REBUILT
+from attention_lab.runs.config_parts import MECHANISM, OPTIMIZATION, REBUILT
 from attention_lab.sizes import Sizes
 from attention_lab.tasks import Task
 from attention_lab.text_tables import counted

@@ -17,7 +17,7 @@ from attention_lab.inference.trained_model import TrainedModel
 from attention_lab.models import Ensemble, TwoWayEnsemble
 from attention_lab.models.ensemble import Writer
 from attention_lab.runs.checkpoint_paths import Paths, find_checkpoints
-from attention_lab.runs.parts import MECHANISM
+from attention_lab.runs.config_parts import MECHANISM
 from attention_lab.sizes import Sizes
 from attention_lab.tasks import RECIPE, Task, Transduction
 from attention_lab.untrusted.checkpoints import read_checkpoint

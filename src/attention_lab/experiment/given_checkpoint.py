@@ -14,7 +14,7 @@ from attention_lab.experiment.build_errors import check_typed_option
 from attention_lab.experiment.checkpoints import load
 from attention_lab.inference.trained_model import TrainedModel
 from attention_lab.runs.checkpoint_paths import needed_checkpoints
-from attention_lab.runs.parts import REBUILT
+from attention_lab.runs.config_parts import REBUILT
 from attention_lab.tasks import Task
 
 TRAINING_FILES = ("train_file", "validation_file", "file")

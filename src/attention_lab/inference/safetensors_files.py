@@ -23,7 +23,7 @@ from attention_lab.errors import LabError, first_line, named_line
 from attention_lab.models.decoding.search import Decodable
 from attention_lab.models.ensemble import Ensemble
 from attention_lab.reading import read_regular
-from attention_lab.runs.parts import MECHANISM
+from attention_lab.runs.config_parts import MECHANISM
 from attention_lab.tasks.sequence_writing import SequencePredictor, SequenceWriting
 from attention_lab.untrusted.configuration import check_room, check_targets, check_values, checked_packages
 from attention_lab.untrusted.model_size import limit_size, size_limits

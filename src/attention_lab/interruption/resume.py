@@ -23,7 +23,7 @@ from attention_lab.errors import LabError
 from attention_lab.interruption.signals import is_rank_zero
 from attention_lab.paths import short_path
 from attention_lab.run_files import CONFIG, LAST, METRICS, PREVIOUS
-from attention_lab.runs.parts import GROUPS, MAY_CHANGE, RESUMED
+from attention_lab.runs.config_parts import GROUPS, MAY_CHANGE, RESUMED
 from attention_lab.runs.run_folder import read_choices, read_metrics
 from attention_lab.text_tables import console_message, printable
 from attention_lab.untrusted.plain_files import read_yaml

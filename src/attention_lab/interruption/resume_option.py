@@ -10,7 +10,7 @@ from attention_lab.commandline.overrides import option_names, paths_given, quote
 from attention_lab.errors import LabError
 from attention_lab.interruption.resume import AUTO
 from attention_lab.run_files import CONFIG, SWEEP
-from attention_lab.runs.parts import GROUPS
+from attention_lab.runs.config_parts import GROUPS
 from attention_lab.runs.run_folder import read_choices
 from attention_lab.text_tables import console_message
 from attention_lab.untrusted.run_configuration import check_links

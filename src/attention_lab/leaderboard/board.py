@@ -23,8 +23,8 @@ from attention_lab.leaderboard.tables import (
 from attention_lab.leaderboard.view import OPTIONS, View, choose_view
 from attention_lab.paths import short_path
 from attention_lab.run_files import METRICS
+from attention_lab.runs.config_parts import SEED
 from attention_lab.runs.given_runs import given_folders, output_folder
-from attention_lab.runs.parts import SEED
 from attention_lab.runs.run_folder import Job, find_runs, tags_of
 from attention_lab.text_tables import counted
 from attention_lab.viz import Format

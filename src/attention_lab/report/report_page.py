@@ -18,8 +18,8 @@ from attention_lab.leaderboard.view import View, choose_view
 from attention_lab.reading import open_regular
 from attention_lab.report.numbers import comparison, results
 from attention_lab.run_files import CONFIG, LOG, METRICS, SWEEP
+from attention_lab.runs.config_parts import SEED
 from attention_lab.runs.given_runs import given_folders, output_folder
-from attention_lab.runs.parts import SEED
 from attention_lab.runs.results import flatten_options
 from attention_lab.runs.run_folder import (
     Job,

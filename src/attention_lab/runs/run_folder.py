@@ -15,7 +15,7 @@ from attention_lab.commandline.overrides import split_override
 from attention_lab.errors import LabError, named_line
 from attention_lab.reading import open_regular
 from attention_lab.run_files import CONFIG, ERROR, HEATMAPS, METRICS, PRUNED
-from attention_lab.runs.parts import DECISIVE, OPTIMIZATION, SEED, TRAINED, affects_results
+from attention_lab.runs.config_parts import DECISIVE, OPTIMIZATION, SEED, TRAINED, affects_results
 from attention_lab.runs.tested_options import is_test, is_unused, tested_run, with_options_of_training
 from attention_lab.untrusted.plain_files import one_line, read_json, read_yaml
 from attention_lab.untrusted.run_configuration import CHECKPOINTS

@@ -9,7 +9,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from attention_lab.commandline.overrides import option_names, quote
 from attention_lab.runs.checkpoint_paths import run_of
-from attention_lab.runs.parts import HPARAMS, HPARAMS_HIDDEN, SEED
+from attention_lab.runs.config_parts import HPARAMS, HPARAMS_HIDDEN, SEED
 from attention_lab.runs.run_folder import read_choices
 
 RESOLVER = "run_name"

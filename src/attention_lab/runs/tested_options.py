@@ -13,7 +13,7 @@ from attention_lab.commandline.overrides import part_of
 from attention_lab.errors import LabError
 from attention_lab.run_files import BEST, CONFIG
 from attention_lab.runs.checkpoint_paths import run_of
-from attention_lab.runs.parts import OPTIMIZATION
+from attention_lab.runs.config_parts import OPTIMIZATION
 from attention_lab.untrusted.plain_files import read_yaml
 
 OF_TRAINING = (*OPTIMIZATION, "callbacks", "monitor", "trainer")

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from attention_lab.commandline.overrides import as_text, part_of, read_value, split_override
-from attention_lab.runs.parts import SETTING
+from attention_lab.runs.config_parts import SETTING
 from attention_lab.search.space import APART, Space, short
 from attention_lab.search.study import REASON, SharedStudy, state_name
 from attention_lab.text_tables import csv_text, number, printable

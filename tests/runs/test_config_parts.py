@@ -9,7 +9,7 @@ from omegaconf import OmegaConf
 
 from attention_lab.attention import Mechanism
 from attention_lab.commandline.option_paths import flatten
-from attention_lab.runs import parts
+from attention_lab.runs import config_parts
 
 CONF = Path(__file__).parents[2] / "conf"
 
@@ -18,25 +18,31 @@ def test_every_part_is_in_the_configuration() -> None:
     with initialize_config_dir(str(CONF), version_base="1.3"):
         config = OmegaConf.to_container(compose("config"), resolve=False)
     assert isinstance(config, dict)
-    listed = {*parts.RESUMED, *parts.REBUILT, *parts.HPARAMS, *parts.GROUPS, *parts.COMPARED}
+    listed = {
+        *config_parts.RESUMED,
+        *config_parts.REBUILT,
+        *config_parts.HPARAMS,
+        *config_parts.GROUPS,
+        *config_parts.COMPARED,
+    }
     assert listed - set(config) == set()
     known = dict(flatten(config))
-    assert set(parts.HPARAMS_HIDDEN) - set(known) == set()
-    named = (*parts.MAY_CHANGE, *parts.DISPLAY_ONLY)
+    assert set(config_parts.HPARAMS_HIDDEN) - set(known) == set()
+    named = (*config_parts.MAY_CHANGE, *config_parts.DISPLAY_ONLY)
     assert all(any(path.startswith(key) for path in known) for key in named)
-    assert set(parts.INDIFFERENT) - {"launcher"} - set(config) == set()
+    assert set(config_parts.INDIFFERENT) - {"launcher"} - set(config) == set()
 
 
-@pytest.mark.parametrize("group", parts.GROUPS)
+@pytest.mark.parametrize("group", config_parts.GROUPS)
 def test_every_group_has_choices(group: str) -> None:
     assert list((CONF / group).glob("*.yaml"))
 
 
 def test_a_checkpoint_keeps_its_parts_in_the_order_of_older_ones() -> None:
     order = ("model", "task", "scoring", "normalizer", "pooling", "window", "data")
-    assert order == parts.REBUILT
+    assert order == config_parts.REBUILT
 
 
 def test_the_mechanism_is_in_the_order_of_its_class() -> None:
     names = ["scoring" if field.name == "score" else field.name for field in fields(Mechanism)]
-    assert names == list(parts.MECHANISM)
+    assert names == list(config_parts.MECHANISM)
