@@ -39,11 +39,10 @@ def masked_softmax(
 
 @runtime_checkable
 class Normalizer(Protocol):
-    """Turns scores `[..., Q, K]` into weights >= 0 of the same shape, zero wherever masked."""
+    """Turns scores `[..., Q, K]` into weights >= 0 of the same shape, zero wherever masked.
 
-    @property
-    def scale(self) -> float | None:
-        """The factor on the scores if this is a plain softmax, so that fused kernels apply; else None."""
+    A plain softmax also has a property `scale`, the factor on the scores, so that fused kernels apply.
+    """
 
     def __call__(self, scores: Tensor, mask: Tensor | None) -> Tensor:
         """Weights for the scores under a boolean mask, True = attend."""
@@ -52,22 +51,25 @@ class Normalizer(Protocol):
 class _Tempered(nn.Module):
     """Base of the normalisers: a temperature that divides the scores."""
 
-    scale: float | None = None
-    """See `Normalizer`."""
-
     def __init__(self, temperature: float = 1.0) -> None:
         super().__init__()
         if not temperature > 0:
             raise LabError(f"normalizer.temperature must be above 0, got {temperature}")
         self.temperature = temperature
 
+    @property
+    def scale(self) -> float | None:
+        """The factor on the scores if this is a plain softmax; else None."""
+        return None
+
 
 class Softmax(_Tempered):
     """`softmax(scores / temperature)` over unmasked keys; see `masked_softmax`."""
 
-    def __init__(self, temperature: float = 1.0) -> None:
-        super().__init__(temperature)
-        self.scale = 1.0 / temperature
+    @property
+    def scale(self) -> float:
+        """`1 / temperature`."""
+        return 1.0 / self.temperature
 
     def forward(
         self, scores: Float[Tensor, "... Q K"], mask: Bool[Tensor, "..."] | None = None

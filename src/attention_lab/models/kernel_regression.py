@@ -7,6 +7,7 @@ from torch.utils.checkpoint import checkpoint
 
 from attention_lab.attention import Gaussian, Global, Kernel, Mechanism, Soft, leave_out_mask
 from attention_lab.attention.fast.gaussian.regression import gaussian_regression
+from attention_lab.attention.shortcuts import computes_as, scale_of
 from attention_lab.errors import LabError
 from attention_lab.sizes import RegressionSizes
 
@@ -108,13 +109,13 @@ class KernelRegression(nn.Module):
         attention = self.attention
         plain = (
             type(attention.score) is Gaussian
-            and isinstance(attention.pooling, Soft)
-            and isinstance(attention.window, Global)
+            and computes_as(attention.pooling, Soft)
+            and computes_as(attention.window, Global)
             and not (self.training and attention.dropout.p)
             and attention.record is None
             and self.keys.device.type != "mps"  # which has no float64
         )
-        return attention.normalizer.scale if plain else None
+        return scale_of(attention.normalizer) if plain else None
 
     def _best_width(self, score: Kernel, steps: int = 200, limit: int = 1000) -> float:
         """The width of smallest leave-one-out error on a logarithmic grid over the scales of the data."""

@@ -10,7 +10,8 @@ The fast paths never hold the weights of all pairs. The first that applies is ta
 | `fused` | all keys in the fused kernel | a softmax, no fall-off, a score with features |
 
 A score with features is an inner product: see `Score.features` and `Score.kernel_features`. Hard pooling
-samples from the weights, so it needs all of them.
+samples from the weights, so it needs all of them. A subclass of a part that overrides its formula takes no
+path that would bypass it: see `shortcuts`.
 """
 
 from collections.abc import Callable
@@ -27,6 +28,7 @@ from attention_lab.attention.memory import Call
 from attention_lab.attention.normalizers import Normalizer
 from attention_lab.attention.pooling import Soft
 from attention_lab.attention.scores import Score
+from attention_lab.attention.shortcuts import computes_as, features_of, kernel_features_of, scale_of
 from attention_lab.attention.windows import Band, Global, Span, Window
 
 
@@ -62,7 +64,7 @@ class Path(NamedTuple):
 
 def fast_path(parts: Parts, call: Call) -> Path | None:
     """The fastest exact path for a call; None if the weights of all pairs are needed."""
-    if not isinstance(parts.pooling, Soft):
+    if not computes_as(parts.pooling, Soft):
         return None
     return _within_band(parts, call) or _linear(parts, call) or _fused(parts, call)
 
@@ -74,9 +76,9 @@ def _within_band(parts: Parts, call: Call) -> Path | None:
     if blocks is None or not isinstance(window, Band):
         return None
     factor = window.factor(blocks.distances(call.query.device), call.query.dtype)
-    scale = parts.normalizer.scale
+    scale = scale_of(parts.normalizer)
     if scale is not None and factor is None:  # the kernel normalises and pools in one step: no factor between
-        features = parts.score.features(call.query, keys, mask)
+        features = features_of(parts.score, call.query, keys, mask)
         if features is not None:
             dropout = _dropped(parts)
             band = partial(band_attention, *features, value, mask, blocks, scale=scale, dropout=dropout)
@@ -92,7 +94,7 @@ def _blocks(parts: Parts, call: Call) -> Blocks | None:
     """How to cut queries and keys into strips; None if they must not be cut, or if cutting does not pay."""
     queries, keys = call.query.shape[-2], call.memory.keys.shape[-2]
     mask = call.memory.mask
-    if not isinstance(parts.window, Band) or call.bias is not None:
+    if not computes_as(parts.window, Band) or call.bias is not None:
         return None
     if parts.score.is_placed or (mask is not None and mask.shape[-2:] != (1, keys)):
         return None
@@ -102,11 +104,11 @@ def _blocks(parts: Parts, call: Call) -> Blocks | None:
 def _linear(parts: Parts, call: Call) -> Path | None:
     """Use sums over the keys, in which no single weight can be changed, dropped or masked."""
     query, memory = call.query, call.memory
-    if parts.normalizer.scale != 1 or _dropped(parts) or call.bias is not None:
+    if scale_of(parts.normalizer) != 1 or _dropped(parts) or call.bias is not None:
         return None
-    if not isinstance(parts.window, Global):
+    if not computes_as(parts.window, Global):
         return None
-    features = parts.score.kernel_features(query, memory.keys)
+    features = kernel_features_of(parts.score, query, memory.keys)
     if features is None or (memory.mask is not None and memory.mask.shape[-2] != 1):
         return None
     if memory.causal and not _starts_together(call):
@@ -118,17 +120,17 @@ def _linear(parts: Parts, call: Call) -> Path | None:
 
 def _fused(parts: Parts, call: Call) -> Path | None:
     """Use torch's fused kernel, which needs no causal mask if queries and keys start at the same position."""
-    memory, scale = call.memory, parts.normalizer.scale
+    memory, scale = call.memory, scale_of(parts.normalizer)
     if scale is None:
         return None
-    free = memory.mask is None and call.bias is None and isinstance(parts.window, Global)
+    free = memory.mask is None and call.bias is None and computes_as(parts.window, Global)
     causal = free and memory.causal and _starts_together(call)
     mask: Tensor | None = None
     if not causal:
         if call.span.factor is not None:
             return None
         mask = call.span.mask
-    features = parts.score.features(call.query, memory.keys, memory.mask)
+    features = features_of(parts.score, call.query, memory.keys, memory.mask)
     if features is None:
         return None
     fused = partial(fused_attention, bias=call.bias, causal=causal, scale=scale, dropout=_dropped(parts))

@@ -1,0 +1,69 @@
+"""Whether the shortcuts of a part, from which the fast paths compute, still describe its formula.
+
+The formula of a part is its `forward`. A subclass that overrides it without the shortcut, such as a score
+that doubles the `forward` of `ScaledDot` but inherits its `features`, gets no fast path.
+"""
+
+from typing import TypeGuard, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from attention_lab.attention.normalizers import Normalizer
+from attention_lab.attention.scores import Score
+
+Part = TypeVar("Part", bound=nn.Module)
+
+
+def computes_as(part: object, kind: type[Part]) -> TypeGuard[Part]:
+    """Whether a part is a `kind`, and has its formula."""
+    return isinstance(part, kind) and type(part).forward is kind.forward
+
+
+def scale_of(normalizer: Normalizer) -> float | None:
+    """The factor on the scores if this is a plain softmax; else None. See `Normalizer`."""
+    if not _describes_formula(normalizer, "scale"):
+        return None
+    scale: float | None = getattr(normalizer, "scale", None)
+    return scale
+
+
+def features_of(
+    score: Score, query: Tensor, keys: Tensor, mask: Tensor | None
+) -> tuple[Tensor, Tensor] | None:
+    """The features whose inner product is the score, or None if there are none. See `Score.features`.
+
+    Raises:
+        ValueError: the features of queries and keys differ in size.
+    """
+    if not _describes_formula(score, "features"):
+        return None
+    features = score.features(query, keys, mask)
+    if features is not None and not torch.compiler.is_compiling():
+        of_query, of_key = (x.shape for x in features)
+        if of_query[-1] != of_key[-1]:
+            raise ValueError(
+                f"{type(score).__name__}.features must give queries and keys features of the same size, "
+                f"not {list(of_query)} and {list(of_key)}"
+            )
+    return features
+
+
+def kernel_features_of(score: Score, query: Tensor, keys: Tensor) -> tuple[Tensor, Tensor] | None:
+    """The features whose inner product is the exponential of the score. See `Score.kernel_features`."""
+    return score.kernel_features(query, keys) if _describes_formula(score, "kernel_features") else None
+
+
+def _describes_formula(part: object, shortcut: str) -> bool:
+    """Whether a class defines the shortcut, and no subclass of it has overridden the formula."""
+    formula = min(_depth(part, "forward"), _depth(part, "__call__"))
+    return hasattr(type(part), shortcut) and _depth(part, shortcut) <= formula
+
+
+def _depth(part: object, name: str) -> int:
+    """How many classes lie between the class of a part and the one that defines a name."""
+    kinds = type(part).__mro__
+    for depth, kind in enumerate(kinds):
+        if name in vars(kind):
+            return depth
+    return len(kinds)

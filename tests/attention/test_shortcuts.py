@@ -1,0 +1,168 @@
+"""A subclass that overrides the formula of a part gets its own formula on every path."""
+
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from attention_lab.attention import (
+    Additive,
+    Attention,
+    Band,
+    Gaussian,
+    Global,
+    Linear,
+    Mechanism,
+    ScaledDot,
+    Score,
+    Soft,
+    Softmax,
+)
+from attention_lab.attention.fast.dispatch import fast_path
+from attention_lab.attention.memory import Call
+from attention_lab.attention.windows import Span
+from attention_lab.models import KernelRegression
+from attention_lab.sizes import RegressionSizes
+
+LENGTH, SIZE = 256, 4
+
+
+class Sharper(ScaledDot):
+    """Overrides the score and inherits its features."""
+
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        return 5 * super().forward(query, keys)
+
+
+class SharperGaussian(Gaussian):
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        return 5 * super().forward(query, keys)
+
+
+class SharperLinear(Linear):
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        return 5 * super().forward(query, keys)
+
+
+class SquaredSoftmax(Softmax):
+    def forward(self, scores: Tensor, mask: Tensor | None = None) -> Tensor:
+        return super().forward(scores, mask).square()
+
+
+class Doubled(Soft):
+    def forward(self, weights: Tensor, value: Tensor) -> Tensor:
+        return 2 * super().forward(weights, value)
+
+
+class FirstKeys(Global):
+    def forward(self, query: Tensor, keys: int, visible: Tensor | None, offset: int) -> Span:
+        return Span(torch.arange(keys) < 3)
+
+
+class ForwardBand(Band):
+    def forward(self, query: Tensor, keys: int, visible: Tensor | None, offset: int) -> Span:
+        span = super().forward(query, keys, visible, offset)
+        mask = span.mask & (torch.arange(keys) >= torch.arange(query.shape[-2])[:, None])
+        return span._replace(mask=mask)
+
+
+NARROW = partial(Band, width=2)
+CHANGED = [
+    Mechanism(Sharper),
+    Mechanism(Sharper, window=NARROW),
+    Mechanism(SharperGaussian),
+    Mechanism(SharperLinear),
+    Mechanism(ScaledDot, SquaredSoftmax),
+    Mechanism(Linear, SquaredSoftmax),
+    Mechanism(ScaledDot, pooling=Doubled),
+    Mechanism(ScaledDot, window=FirstKeys),
+    Mechanism(Linear, window=FirstKeys),
+    Mechanism(ScaledDot, window=partial(ForwardBand, width=2)),
+    Mechanism(Additive, window=partial(ForwardBand, width=2)),
+]
+
+
+def _plain(attention: Attention, x: Tensor, **options: Any) -> Tensor:
+    """The formula, step by step."""
+    memory = attention.remember(x, **options)
+    span = Call(attention.window, x, memory).span
+    weights = attention.normalizer(attention.score(x, memory.keys), span.mask)
+    return attention.pooling(weights, memory.value)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("mechanism", CHANGED)
+def test_an_overridden_formula_is_used(mechanism: Mechanism, causal: bool) -> None:
+    attention = mechanism(SIZE, SIZE)
+    x = torch.randn(1, LENGTH, SIZE, generator=torch.Generator().manual_seed(0))
+    context = attention(x, attention.remember(x, causal=causal))
+    assert torch.allclose(context, _plain(attention, x, causal=causal), atol=1e-5)
+
+
+def test_an_overridden_step_of_the_attention_is_used() -> None:
+    class Halved(Attention):
+        def weigh(self, *args: Any) -> Tensor:
+            return super().weigh(*args) / 2
+
+    x = torch.randn(2, 5, SIZE)
+    halved, whole = Halved(ScaledDot(SIZE, SIZE)), Attention(ScaledDot(SIZE, SIZE))
+    assert torch.allclose(halved(x, halved.remember(x)) * 2, whole(x, whole.remember(x)), atol=1e-6)
+
+
+def test_kernel_regression_uses_an_overridden_formula() -> None:
+    sizes = RegressionSizes(features=1, targets=1, samples=20)
+    x = torch.linspace(0, 1, 20)[:, None]
+    for mechanism in (Mechanism(Gaussian, SquaredSoftmax), Mechanism(Gaussian, pooling=Doubled)):
+        model = KernelRegression(mechanism, sizes)
+        model.memorize(x, x.sin())
+        assert torch.allclose(model(x), model.attend_to_all(x), atol=1e-5)
+
+
+def test_features_defined_beside_or_below_the_formula_are_used() -> None:
+    class Both(ScaledDot):
+        def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+            return 2 * super().forward(query, keys)
+
+        def features(self, query: Tensor, keys: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+            return 2 * query / 2, keys
+
+    class Below(Both):
+        def keys(self, key: Tensor) -> Tensor:
+            return key * 3
+
+    x = torch.randn(2, 5, SIZE)
+    for score in (Both, Below):
+        attention = Attention(score(SIZE, SIZE))
+        path = fast_path(attention, Call(attention.window, x, attention.remember(x)))
+        assert path is not None and path.name == "fused"
+
+
+def test_a_normaliser_needs_only_a_forward() -> None:
+    class Relu(nn.Module):
+        """Its own `scale` is not the factor of a softmax."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(()))
+
+        def forward(self, scores: Tensor, mask: Tensor | None) -> Tensor:
+            weights = (scores * self.scale).relu()
+            return weights if mask is None else weights.masked_fill(~mask, 0.0)
+
+    x = torch.randn(2, 5, SIZE)
+    attention = Attention(ScaledDot(SIZE, SIZE), Relu())
+    expected = (x @ x.mT / SIZE**0.5).relu() @ x
+    assert torch.allclose(attention(x, attention.remember(x)), expected, atol=1e-6)
+
+
+def test_features_of_different_sizes_are_rejected() -> None:
+    class Cut(Score):
+        def features(self, query: Tensor, keys: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+            return query[..., :2], keys
+
+    x = torch.randn(2, 5, SIZE)
+    attention = Attention(Cut(SIZE, SIZE))
+    with pytest.raises(ValueError, match=r"Cut.features .* same size, not \[2, 5, 2\] and \[2, 5, 4\]"):
+        attention(x, attention.remember(x))
