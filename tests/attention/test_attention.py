@@ -1,5 +1,7 @@
 """The attention module: recording, dropout, sizes, and the mechanism that makes it."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -15,9 +17,11 @@ from attention_lab.attention import (
     Mechanism,
     ScaledDot,
     Score,
+    Softmax,
     recording,
 )
-from attention_lab.attention.memory import check_memory
+from attention_lab.attention.memory import Memory, check_memory, check_query
+from attention_lab.attention.part_checks import check_makers, check_mechanism, check_parts
 from attention_lab.attention.windows import Band, Global, Window
 from attention_lab.errors import LabError
 
@@ -176,8 +180,61 @@ def test_queries_fit_score_and_mask() -> None:
     with pytest.raises(ValueError, match=r"queries of size 4, got \[2, 5, 3\]"):
         attention(torch.zeros(2, 5, 3), attention.remember(KEYS, VALUES))
     memory = attention.remember(KEYS, VALUES, torch.zeros(2, 6, 7, dtype=torch.bool))
-    with pytest.raises(ValueError, match="does not fit queries"):
+    with pytest.raises(ValueError, match=r"does not fit queries .* 5; .* mask\.unsqueeze\(1\)"):
         attention(torch.zeros(2, 5, 4), memory)
+    with pytest.raises(ValueError, match=r"\[3, 5, 4\] and keys \[2, 7, 4\] must agree"):
+        attention(torch.zeros(3, 5, 4), attention.remember(KEYS, VALUES))
+    with pytest.raises(ValueError, match=r"bias \[5, 6\] does not broadcast to the scores \[2, 5, 7\]"):
+        attention(torch.zeros(2, 5, 4), attention.remember(KEYS, VALUES), bias=torch.zeros(5, 6))
+
+
+@pytest.mark.parametrize(
+    ("memory", "bias", "complaint"),
+    [
+        (KEYS, None, r"attention\.remember\(keys\) returns, not a Tensor"),
+        (Memory(KEYS, VALUES, None), torch.ones(5, 7).bool(), r"not torch\.bool; .*remember\(keys, mask="),
+        (Memory(KEYS, VALUES, None), [0.0], "not list"),
+    ],
+)
+def test_a_tensor_is_not_a_memory_and_a_mask_is_not_a_bias(memory: Any, bias: Any, complaint: str) -> None:
+    with pytest.raises(TypeError, match=complaint):
+        check_query(torch.zeros(2, 5, 4), memory, 4, bias)
+
+
+def test_a_score_has_a_row_for_each_query() -> None:
+    class OfKeys(Score):
+        def forward(self, query: Any, keys: Any) -> Any:
+            return keys.sum(-1).unsqueeze(-2)
+
+    attention = Attention(OfKeys(4, 4))
+    with pytest.raises(ValueError, match=r"OfKeys must return scores \[\.\.\., 5, 7\] .* got \[2, 1, 7\]"):
+        attention(torch.zeros(2, 5, 4), attention.remember(KEYS, VALUES))
+
+
+@pytest.mark.parametrize(
+    ("parts", "complaint"),
+    [
+        ({"score": Dot}, r"not the class: write Dot\(query_size=64, key_size=64\)"),
+        ({"score": Dot(4, 4), "normalizer": Softmax}, r"normalizer=\.\.\.\) .* write Softmax\(\.\.\.\)"),
+        (
+            {"score": torch.matmul},
+            r"takes a Score, not a builtin_function_or_method: .*forward\(query, keys\)",
+        ),
+    ],
+)
+def test_parts_are_objects(parts: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(TypeError, match=complaint):
+        check_parts(**parts)
+
+
+def test_a_mechanism_makes_its_parts() -> None:
+    with pytest.raises(TypeError, match=r"score=\.\.\.\) takes a class such as Dot, .* not a Dot"):
+        check_makers(score=Dot(4, 4))
+    with pytest.raises(TypeError, match=r"window=\.\.\.\) takes a class .* not a str"):
+        check_makers(score=Dot, window="band")
+    check_mechanism(Mechanism(Dot), Mechanism)
+    with pytest.raises(TypeError, match=r"such as Mechanism\(Dot\), not the class Dot"):
+        check_mechanism(Dot, Mechanism)
 
 
 @pytest.mark.parametrize("window", [Global, Band, LocalP])

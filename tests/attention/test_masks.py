@@ -1,8 +1,10 @@
 """Masks, entry by entry: True = attend."""
 
+import pytest
 import torch
 
 from attention_lab.attention import band_mask, causal_mask, leave_out_mask, lengths_mask
+from attention_lab.attention.masks import check_lengths
 
 
 def _rows(mask: torch.Tensor) -> list[str]:
@@ -18,6 +20,13 @@ def test_one_length_for_each_example() -> None:
 def test_one_length_for_each_query() -> None:
     mask = lengths_mask(torch.tensor([[1, 2], [3, 0]]), 3)
     assert _rows(mask[0]) == ["x..", "xx."] and _rows(mask[1]) == ["xxx", "..."]
+
+
+def test_lengths_are_numbers() -> None:
+    with pytest.raises(TypeError, match=r"torch\.tensor\(\[3, 5\]\), not list"):
+        check_lengths([3, 5])
+    with pytest.raises(TypeError, match=r"mask\.sum\(-1\)"):
+        check_lengths(torch.ones(2, 5, dtype=torch.bool))
 
 
 def test_causal() -> None:

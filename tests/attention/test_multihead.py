@@ -67,6 +67,12 @@ def test_a_score_has_its_own_parameters_in_each_head(score: type) -> None:
     assert torch.equal(before["attention"][:, 1], after["attention"][:, 1])
 
 
+@pytest.mark.parametrize("shape", [(5, 8), (2, 5, 6), (1, 2, 5, 8)])
+def test_sequences_have_a_batch_and_the_size_of_the_model(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match=r"sequences \[B, L, 8\], got \["):
+        MultiHead(Mechanism(ScaledDot), 8, 2)(torch.zeros(shape))
+
+
 def test_heads_must_divide_the_size() -> None:
     with pytest.raises(LabError, match=r"d_model=10 must be a multiple of model\.heads=4"):
         MultiHead(Mechanism(ScaledDot), 10, 4)

@@ -252,5 +252,8 @@ def test_masks_of_the_wrong_size_are_named() -> None:
         attention(x, x, x, attn_mask=torch.zeros(4, 3))
     with pytest.raises(ValueError, match=r"key_padding_mask must be \[2, 4\], got \[4, 2\]"):
         attention(x, x, x, key_padding_mask=torch.zeros(4, 2, dtype=torch.bool))
+    for option, size in (("attn_mask", (4, 4)), ("key_padding_mask", (2, 4))):
+        with pytest.raises(ValueError, match=rf"{option} must be boolean .* got torch\.int64; .*_mask == 0"):
+            attention(x, x, x, **{option: torch.ones(size, dtype=torch.int64)})
     with pytest.raises(AssertionError, match="batch_first"):
         attention(*[torch.nested.nested_tensor([x[0]], layout=torch.jagged)] * 3)

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 
 from attention_lab.attention.fast.dispatch import fast_path
 from attention_lab.attention.fast.dropout import Dropout
-from attention_lab.attention.memory import Call, Memory, check_query, make_memory
+from attention_lab.attention.memory import Call, Memory, check_query, check_scores, make_memory
 from attention_lab.attention.normalizers import Normalizer, Softmax
+from attention_lab.attention.part_checks import check_makers, check_parts
 from attention_lab.attention.pooling import Soft
 from attention_lab.attention.recorder import Recorder
 from attention_lab.attention.scores import Score
@@ -30,6 +31,9 @@ class Attention(nn.Module):
         pooling: weights and values to context.
         window: restricts by position which keys a query may attend to.
         dropout: probability with which a weight is dropped in training, after normalisation.
+
+    Raises:
+        TypeError: a part is a class instead of an object, or the score is not a `Score`.
     """
 
     def __init__(
@@ -41,6 +45,7 @@ class Attention(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        check_parts(score, normalizer=normalizer, pooling=pooling, window=window)
         self.score = score
         self.normalizer = Softmax() if normalizer is None else normalizer
         self.pooling = Soft() if pooling is None else pooling
@@ -99,9 +104,10 @@ class Attention(nn.Module):
             bias: added to the scores, broadcastable to `[..., Q, K]`, for example for relative positions.
 
         Raises:
-            ValueError: the queries do not fit the score or the mask.
+            TypeError: the memory does not come from `remember`, or the bias is a boolean mask.
+            ValueError: the queries do not fit the score, the keys, the mask or the bias.
         """
-        check_query(query, memory, self.score.query_size)
+        check_query(query, memory, self.score.query_size, bias)
         call = Call(self.window, query, memory, offset, bias)
         path = fast_path(self, call) if self._has_the_formula() else None
         if path is not None:
@@ -117,6 +123,7 @@ class Attention(nn.Module):
     def weigh(self, query: Tensor, keys: Tensor, span: Span, bias: Tensor | None = None) -> Tensor:
         """`normalise(score(query, keys), mask) · window`: all weights, before dropout."""
         scores = self.score(query, keys)
+        check_scores(scores, self.score, query, keys)
         weights = self.normalizer(scores if bias is None else scores + bias, span.mask)
         return weights if span.factor is None else weights * span.factor
 
@@ -165,6 +172,9 @@ class Mechanism:
     normalizer: Callable[[], Normalizer] = Softmax
     pooling: Callable[[], nn.Module] = Soft
     window: Callable[..., Window] = Global
+
+    def __post_init__(self) -> None:
+        check_makers(score=self.score, normalizer=self.normalizer, pooling=self.pooling, window=self.window)
 
     def __call__(
         self, query_size: int, key_size: int, heads: int | None = None, dropout: float = 0.0

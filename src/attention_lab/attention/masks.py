@@ -17,11 +17,26 @@ def lengths_mask(lengths: Int[Tensor, " B *Q"], size: int) -> Bool[Tensor, "B Q_
         lengths: `[B]`, one valid length for all queries of an example (the mask is `[B, 1, size]`),
             or `[B, Q]`, one for each query (the mask is `[B, Q, size]`).
         size: number of keys K.
+
+    Raises:
+        TypeError: the lengths are not a tensor of numbers.
+        ValueError: the lengths have too many dimensions.
     """
+    check_lengths(lengths)
     if lengths.dim() > 2:
         raise ValueError(f"lengths must be [B] or [B, Q], got {list(lengths.shape)}")
     per_query = lengths if lengths.dim() == 2 else lengths.unsqueeze(-1)
     return torch.arange(size, device=lengths.device) < per_query.unsqueeze(-1)
+
+
+def check_lengths(lengths: object) -> None:
+    """Raise TypeError if lengths are not a tensor of numbers."""
+    if not isinstance(lengths, Tensor):
+        raise TypeError(
+            f"lengths must be a tensor, such as torch.tensor([3, 5]), not {type(lengths).__name__}"
+        )
+    if lengths.dtype == torch.bool:
+        raise TypeError("lengths must be numbers, not a boolean mask; of a mask [B, K] they are mask.sum(-1)")
 
 
 def keeps_all(mask: Bool[Tensor, "..."]) -> bool:

@@ -1,5 +1,6 @@
 """What queries attend to, how it is prepared, and a single call with its queries."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -115,23 +116,68 @@ def check_memory(key: Tensor, value: Tensor, mask: Tensor | None, size: int) -> 
     if mask.dtype != torch.bool:
         raise ValueError(f"a mask must be boolean (True = attend), got {mask.dtype}")
     _check_leading(mask, key)
-    pairs = zip(reversed(mask.shape[:-2]), reversed(batch), strict=False)
-    fits = all(one == other or 1 in (one, other) for one, other in pairs)
-    if mask.dim() < 2 or mask.shape[-1] not in (1, keys) or not fits:
+    if mask.dim() < 2 or mask.shape[-1] not in (1, keys) or not _broadcast(mask.shape[:-2], batch):
         raise ValueError(
             "a mask must have the shape [..., Q, K], such as [B, 1, K] for padding, or broadcast to it: "
             f"got {list(mask.shape)} for keys {list(key.shape)}"
         )
 
 
-def check_query(query: Tensor, memory: Memory, size: int) -> None:
-    """Raise ValueError if the queries `[..., Q, dq]` have the wrong size dq or do not fit the mask."""
+def check_query(query: Tensor, memory: object, size: int, bias: object = None) -> None:
+    """Reject queries `[..., Q, dq]` and a bias that do not fit the score or the memory.
+
+    Raises:
+        TypeError: the memory does not come from `Attention.remember`, or the bias is no tensor of numbers.
+        ValueError: the shapes do not fit.
+    """
+    if not isinstance(memory, Memory):
+        given = type(memory).__name__
+        raise TypeError(
+            f"attention(query, memory) takes what attention.remember(keys) returns, not a {given}"
+        )
+    if bias is not None and not (isinstance(bias, Tensor) and bias.is_floating_point()):
+        given = str(bias.dtype) if isinstance(bias, Tensor) else type(bias).__name__
+        raise TypeError(
+            f"a bias is a tensor of floating-point numbers that are added to the scores, not {given}; "
+            "a boolean mask belongs to attention.remember(keys, mask=...)"
+        )
     if torch.compiler.is_compiling():
         return
     if query.shape[-1] != size:
         raise ValueError(f"the score was made for queries of size {size}, got {list(query.shape)}")
     if memory.mask is not None and memory.mask.shape[-2] not in (1, query.shape[-2]):
-        raise ValueError(f"the mask {list(memory.mask.shape)} does not fit queries {list(query.shape)}")
+        raise ValueError(
+            f"the mask {list(memory.mask.shape)} does not fit queries {list(query.shape)}: it must have one "
+            f"row for all queries or {query.shape[-2]}; a mask [B, K] for padding becomes mask.unsqueeze(1)"
+        )
+    if not _broadcast(query.shape[:-2], memory.keys.shape[:-2]):
+        raise ValueError(
+            f"queries {list(query.shape)} and keys {list(memory.keys.shape)} must agree in all dimensions "
+            "but the last two, such as the batch, or have size 1 there"
+        )
+    if isinstance(bias, Tensor) and not _broadcast(bias.shape, (*query.shape[:-1], memory.keys.shape[-2])):
+        raise ValueError(
+            f"a bias {list(bias.shape)} does not broadcast to the scores "
+            f"{[*query.shape[:-1], memory.keys.shape[-2]]}"
+        )
+
+
+def check_scores(scores: Tensor, score: Score, query: Tensor, keys: Tensor) -> None:
+    """Raise ValueError if a score does not return a number for every query and key."""
+    if torch.compiler.is_compiling():
+        return
+    expected = query.shape[-2], keys.shape[-2]
+    if scores.shape[-2:] != expected:
+        raise ValueError(
+            f"{type(score).__name__} must return scores [..., {expected[0]}, {expected[1]}] for queries "
+            f"{list(query.shape)} and keys {list(keys.shape)}, got {list(scores.shape)}"
+        )
+
+
+def _broadcast(first: Sequence[int], second: Sequence[int]) -> bool:
+    """Whether two shapes broadcast with each other."""
+    pairs = zip(reversed(first), reversed(second), strict=False)
+    return all(one == other or 1 in (one, other) for one, other in pairs)
 
 
 def _check_leading(mask: Tensor, key: Tensor) -> None:

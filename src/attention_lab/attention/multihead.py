@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from attention_lab.attention.attention import Mechanism
 from attention_lab.attention.fast.packed import Packing
 from attention_lab.attention.memory import Memory
+from attention_lab.attention.part_checks import check_mechanism
 from attention_lab.attention.positions import Relative
 from attention_lab.errors import LabError
 
@@ -34,6 +35,7 @@ class MultiHead(nn.Module):
         relative: Relative | None = None,
     ) -> None:
         super().__init__()
+        check_mechanism(mechanism, Mechanism)
         check_heads(size, heads)
         self.heads = heads
         self.project = nn.Linear(size, 3 * size)
@@ -62,10 +64,13 @@ class MultiHead(nn.Module):
             causal: let a position attend to itself and earlier ones only.
 
         Raises:
-            ValueError: both a mask and a packing are given; a packing has its own mask.
+            ValueError: `x` has the wrong shape; or both a mask and a packing are given, which has its own.
         """
         if mask is not None and packing is not None:
             raise ValueError("a packing has its own mask: give a mask or a packing, not both")
+        size = self.output.in_features
+        if packing is None and not torch.compiler.is_compiling() and (x.dim() != 3 or x.shape[-1] != size):
+            raise ValueError(f"MultiHead takes sequences [B, L, {size}], got {list(x.shape)}")
         projected = self.project(x)
         if packing is None:
             return self._output(self._heads(projected, mask, causal))

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from attention_lab.attention.attention import Mechanism
 from attention_lab.attention.masks import causal_mask, keeps_all, lengths_mask
+from attention_lab.attention.part_checks import check_mechanism
 from attention_lab.attention.scores import ScaledDot
 
 
@@ -53,6 +54,7 @@ class MultiheadAttention(nn.MultiheadAttention):
     ) -> None:
         super().__init__(embed_dim, num_heads, dropout, *torch_options, **more_torch_options)
         mechanism = Mechanism(ScaledDot) if mechanism is None else mechanism
+        check_mechanism(mechanism, Mechanism)
         self.attention = mechanism(self.head_dim, self.head_dim, num_heads, dropout)
         self.attention.to(self.out_proj.weight)
         # TransformerEncoderLayer replaces an attention without hooks by its own kernel in evaluation.
@@ -110,7 +112,7 @@ class MultiheadAttention(nn.MultiheadAttention):
 
         Raises:
             AssertionError: (as in torch) the numbers of dimensions do not fit together.
-            ValueError: a mask has the wrong size.
+            ValueError: a mask has the wrong size or type.
         """
         batched = F._mha_shape_check(query, key, value, key_padding_mask, attn_mask, self.num_heads)  # type: ignore[attr-defined]
         if query.is_nested:
@@ -167,10 +169,10 @@ class MultiheadAttention(nn.MultiheadAttention):
             causal = False
         parts = []
         if padding is not None:
-            _check_size("key_padding_mask", padding, (len(key), lengths[1]))
+            _check_mask("key_padding_mask", padding, (len(key), lengths[1]))
             parts.append(padding[:, None, None])
         if given is not None and not causal:
-            _check_size("attn_mask", given, (len(query) * self.num_heads, *lengths)[-given.dim() :])
+            _check_mask("attn_mask", given, (len(query) * self.num_heads, *lengths)[-given.dim() :])
             parts.append(given[None, None] if given.dim() == 2 else given.view(-1, self.num_heads, *lengths))
         # -inf hides a key as True does; the rest is added and is finite, so that empty rows have gradients
         keeps = [~part if part.dtype == torch.bool else part != -torch.inf for part in parts]
@@ -208,8 +210,13 @@ class MultiheadAttention(nn.MultiheadAttention):
         return torch.nested.as_nested_tensor(rows, layout=query.layout), weights
 
 
-def _check_size(name: str, mask: Tensor, size: tuple[int, ...]) -> None:
-    """Raise ValueError if a mask does not have this size."""
+def _check_mask(name: str, mask: Tensor, size: tuple[int, ...]) -> None:
+    """Raise ValueError if a mask does not have this size, or is neither boolean nor floating-point."""
+    if mask.dtype != torch.bool and not mask.is_floating_point():
+        raise ValueError(
+            f"{name} must be boolean (True = ignored) or floating-point (added to the scores), got "
+            f"{mask.dtype}; for a transformers attention_mask (1 = attend) it is attention_mask == 0"
+        )
     if mask.shape != size:
         raise ValueError(f"{name} must be {list(size)}, got {list(mask.shape)}")
 

@@ -1,0 +1,45 @@
+"""Reject what cannot be a part of an attention, with a message that says what can."""
+
+from torch import nn
+
+from attention_lab.attention.scores import Score
+
+
+def check_parts(score: object, **others: object) -> None:
+    """Raise TypeError if the score is not a `Score`, or any part is a class instead of an object."""
+    for name, part in {"score": score, **others}.items():
+        if isinstance(part, type):
+            raise TypeError(f"Attention({name}=...) takes an object, not the class: {_called(part)}")
+    if not isinstance(score, Score):
+        raise TypeError(
+            f"Attention(score) takes a Score, not {_kind(score)}: define class MyScore(Score) with "
+            "forward(query, keys)"
+        )
+
+
+def check_makers(**makers: object) -> None:
+    """Raise TypeError if a part of a mechanism is not the class or function that makes it."""
+    for name, maker in makers.items():
+        if isinstance(maker, nn.Module) or not callable(maker):
+            kind = type(maker).__name__
+            like = kind if isinstance(maker, nn.Module) else "MyPart"
+            raise TypeError(
+                f"Mechanism({name}=...) takes a class such as {like}, or partial({like}, option=...), which "
+                f"makes the part for any sizes, not {_kind(maker)}"
+            )
+
+
+def check_mechanism(mechanism: object, kind: type) -> None:
+    """Raise TypeError if `mechanism` is not of the class `Mechanism`, given as `kind`."""
+    if not isinstance(mechanism, kind):
+        like = mechanism.__name__ if isinstance(mechanism, type) else "ScaledDot"
+        raise TypeError(f"mechanism must be a Mechanism, such as Mechanism({like}), not {_kind(mechanism)}")
+
+
+def _called(kind: type) -> str:
+    options = "query_size=64, key_size=64" if issubclass(kind, Score) else "..."
+    return f"write {kind.__name__}({options})"
+
+
+def _kind(value: object) -> str:
+    return f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
