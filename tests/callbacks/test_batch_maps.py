@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader
 
 from attention_lab.attention import recording
 from attention_lab.callbacks import AttentionMaps
+from attention_lab.callbacks.batch_observation import check_labels
 from attention_lab.errors import LabError
 from attention_lab.tensorboard_plugin import AttentionRecord, decode
 
@@ -122,9 +123,17 @@ def test_what_cannot_be_logged(tmp_path: Path) -> None:
             logger,
             "labels for 1 examples, but 2 examples in the batch",
         ),
+        (
+            AttentionMaps(_batch(), labels=[["a"], ["b", "c"]]),
+            logger,
+            "at most 2 labels, but the attentions have 4 positions",
+        ),
     ]:
         with pytest.raises(LabError, match=message):
             _fit([maps], given)
+    for labels in (LABELS[0], "abcd", ["a b c d", "e f"]):
+        with pytest.raises(LabError, match="a list of texts for each example"):
+            check_labels(labels)
     with pytest.raises(LabError, match="every_n_epochs=0"):
         AttentionMaps(_batch(), every_n_epochs=0)
 

@@ -143,6 +143,30 @@ def test_a_model_of_ones_own_with_a_tensor() -> None:
     assert [record.keys for record in view.records.values()] == [["x", "y", "z"]] * 2
 
 
+def test_each_example_of_a_batch_has_its_own_labels() -> None:
+    view = attention_lab.show(Model(), IDS, [["x", "y", "z"], ["v", "w"]])
+    assert [record.keys for record in view.records.values()] == [["x", "y", "z"]] * 2 + [["v", "w"]] * 2
+    assert [record.weights.shape for record in view.records.values()][-1] == (2, 2, 2)
+    with pytest.raises(ValueError, match="labels for 3 examples, but weights for 2"):
+        attention_lab.show(Model(), IDS, [["x"]] * 3)
+
+
+def test_modules_and_heads_of_a_trained_model_can_be_chosen() -> None:
+    mask = np.ones_like(WEIGHTS, bool)
+    records = [AttentionRecord(WEIGHTS, QUERIES, KEYS, module=name, mask=mask) for name in ("one", "two")]
+    trained = SimpleNamespace(observe=lambda lines: [SimpleNamespace(records=records)] * len(lines))
+    record = _only(attention_lab.show(trained, ["a"], names=["two"], heads=[1]))
+    assert record.module == "two" and record.heads == [1] and np.array_equal(record.weights, WEIGHTS[1:])
+    for options, message in [
+        ({"names": ["three"]}, "no attention 'three'; choose from 'one', 'two'"),
+        ({"heads": [2]}, r"heads=\[2\]: one has heads 0 to 1"),
+        ({"keys": KEYS}, "leave out keys"),
+        ({"input": "a"}, "leave out input"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            attention_lab.show(trained, ["a"], **options)
+
+
 def test_a_trained_model_says_its_labels_itself() -> None:
     record = AttentionRecord(WEIGHTS, QUERIES, KEYS, module="decoder.layers.0.attention", input="in")
     trained = SimpleNamespace(observe=lambda lines: [SimpleNamespace(records=(record,))] * len(lines))

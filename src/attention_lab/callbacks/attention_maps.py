@@ -16,7 +16,7 @@ from pytorch_lightning.loggers import TensorBoardLogger
 from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
 
-from attention_lab.callbacks.batch_observation import Forward, Labels, observe_batch
+from attention_lab.callbacks.batch_observation import Forward, Labels, check_labels, observe_batch
 from attention_lab.callbacks.trackers import Charts, run_trackers
 from attention_lab.callbacks.trackers.tensorboard import add_picture, run_writer
 from attention_lab.errors import LabError
@@ -50,7 +50,8 @@ class AttentionMaps(pl.Callback):
 
     Example:
         batch = tokenizer(texts, return_tensors="pt", padding=True)
-        pl.Trainer(callbacks=[AttentionMaps(batch, labels=[tokenizer.tokenize(text) for text in texts])])
+        labels = [tokenizer.convert_ids_to_tokens(ids) for ids in batch["input_ids"]]
+        pl.Trainer(callbacks=[AttentionMaps(batch, labels=labels)])
 
     Every layer and head is written for the Attention tab, which this package adds to TensorBoard, and drawn
     for the Images tab, which needs no plugin. Both show the weights before dropout. They are recorded in a
@@ -61,14 +62,16 @@ class AttentionMaps(pl.Callback):
         batch: the argument of the module: a mapping is passed as keyword arguments, a tuple or list as
             positional ones, anything else as the only one. None for the validation examples of a task of
             this package.
-        labels: labels of the positions of each example in `batch`; positions without a label are left out.
+        labels: a list of texts for each example in `batch`, one for each position; positions without a label
+            are padding, and left out.
         every_n_epochs: log `batch` at the end of every n-th epoch of training.
         forward: a function that calls the module in another way, `forward(module, batch)`.
         examples: the largest number of examples.
         every: without a batch, log at every n-th validation.
 
     Raises:
-        LabError: a number is below 1, or training begins without a `TensorBoardLogger`.
+        LabError: a number is below 1, labels are not lists of texts; or, when training begins, labels fit no
+            attention, or there is no `TensorBoardLogger`.
     """
 
     def __init__(
@@ -87,6 +90,7 @@ class AttentionMaps(pl.Callback):
             )
         if every_n_epochs < 1:
             raise LabError(f"AttentionMaps: every_n_epochs={every_n_epochs} must be at least 1")
+        check_labels(labels)
         self.batch, self.labels, self.forward = batch, labels, forward
         self.every_n_epochs = every_n_epochs
         self.examples = examples

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import nn
@@ -46,7 +46,33 @@ def observe_batch(
         raise LabError(
             f"AttentionMaps: there are labels for {len(labels)} examples, but {number} examples in the batch"
         )
+    if labels is not None:
+        _check_lengths(weights, labels)
     return [_observation(weights, example, labels) for example in range(number)]
+
+
+def _check_lengths(weights: Recording, labels: Labels) -> None:
+    """Raise LabError if no attention has as many positions as there are labels."""
+    sizes = [size for one in weights.values() for size in one.shape[2:]]
+    counts = [len(one) for one in labels]
+    if not {*counts} & {*sizes}:
+        raise LabError(
+            f"AttentionMaps: an example has at most {max(counts)} labels, but the attentions have "
+            f"{' and '.join(map(str, dict.fromkeys(sizes)))} positions: give a label for each position"
+        )
+
+
+def check_labels(labels: object) -> None:
+    """Raise LabError if labels are not a list of texts for each example."""
+    if labels is not None and not (_is_list(labels) and all(_is_list(one) for one in labels)):
+        raise LabError(
+            "AttentionMaps: labels must be a list of texts for each example, such as "
+            "[['the', 'cat'], ['a', 'dog']]"
+        )
+
+
+def _is_list(value: object) -> TypeGuard[Sequence[object]]:
+    return isinstance(value, Sequence) and not isinstance(value, str)
 
 
 def call_module(module: nn.Module, batch: Any) -> Any:

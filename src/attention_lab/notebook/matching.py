@@ -27,20 +27,6 @@ class Labels(NamedTuple):
     strict: bool = True
 
 
-def padded(examples: Sequence[Labels]) -> list[Labels]:
-    """The labels of several examples, padded to the length of the longest."""
-
-    def longest(sides: Sequence[Side | None]) -> int:
-        return max((len(side) for side in sides if side is not None), default=0)
-
-    rows, columns = longest([one.queries for one in examples]), longest([one.keys for one in examples])
-
-    def filled(side: Side | None, size: int) -> Side | None:
-        return None if side is None else [*side, *[None] * (size - len(side))]
-
-    return [Labels(filled(one.queries, rows), filled(one.keys, columns), one.strict) for one in examples]
-
-
 def as_labels(given: Any, name: str) -> Side | None:
     """Convert labels to texts.
 
@@ -56,6 +42,50 @@ def as_labels(given: Any, name: str) -> Side | None:
             f"{name} must be labels, a list of texts such as ['a', 'cat'], not {type(given).__name__}"
         )
     return [label if label is None or isinstance(label, str) else str(label) for label in given]
+
+
+def labels_of_examples(queries: Any, keys: Any) -> list[Labels]:
+    """The labels of each example; a single entry applies to all."""
+    several = [_nested(queries), _nested(keys)]
+    if not any(several):
+        return [Labels(as_labels(queries, "queries"), as_labels(keys, "keys"))]
+    count = max(len(side) for side, nested in zip((queries, keys), several, strict=True) if nested)
+    sides = [
+        list(side) if nested else [side] * count
+        for side, nested in zip((queries, keys), several, strict=True)
+    ]
+    if len(sides[0]) != len(sides[1]):
+        raise ValueError(
+            f"there are labels of queries for {len(sides[0])} examples, but of keys for {len(sides[1])}"
+        )
+    named = (
+        [as_labels(one, name) for one in side] for side, name in zip(sides, ("queries", "keys"), strict=True)
+    )
+    return _padded([Labels(*pair) for pair in zip(*named, strict=True)])
+
+
+def _nested(labels: Any) -> bool:
+    """Whether the labels are lists, one for each example."""
+    return (
+        isinstance(labels, Sequence)
+        and not isinstance(labels, str)
+        and len(labels) > 0
+        and all(isinstance(one, Sequence) and not isinstance(one, str) for one in labels)
+    )
+
+
+def _padded(examples: Sequence[Labels]) -> list[Labels]:
+    """The labels of several examples, padded to the length of the longest."""
+
+    def longest(sides: Sequence[Side | None]) -> int:
+        return max((len(side) for side in sides if side is not None), default=0)
+
+    rows, columns = longest([one.queries for one in examples]), longest([one.keys for one in examples])
+
+    def filled(side: Side | None, size: int) -> Side | None:
+        return None if side is None else [*side, *[None] * (size - len(side))]
+
+    return [Labels(filled(one.queries, rows), filled(one.keys, columns), one.strict) for one in examples]
 
 
 def as_text(labels: Labels) -> str:

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from attention_lab.attention import Recording, recording
-from attention_lab.notebook.matching import Labels, Side, as_labels
+from attention_lab.notebook.matching import Labels, Side, labels_of_examples
 
 _SOURCE, _TARGET = "input_ids", ("decoder_input_ids", "labels")
 
@@ -25,7 +25,7 @@ def record_model(
     Args:
         model: any module.
         inputs: its arguments: a mapping of keyword arguments, a tuple of positional ones, or a single one.
-        labels: labels of the positions, if the inputs do not provide them.
+        labels: labels of the positions, for all examples or for each, if the inputs do not provide them.
         names: modules to record; all by default.
         heads: heads to record; all by default.
         tokenizer: an object with `convert_ids_to_tokens`, needed if the inputs contain only token ids.
@@ -54,7 +54,7 @@ def record_model(
     finally:
         model.train(training)
     if labels is not None:
-        return weights, [Labels(as_labels(labels, "keys"), None)]
+        return weights, labels_of_examples(None, labels)
     target = _TARGET if getattr(getattr(model, "config", None), "is_encoder_decoder", False) else _TARGET[:1]
     return weights, _tokens(inputs, named, target, tokenizer)
 

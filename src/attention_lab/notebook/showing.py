@@ -1,12 +1,13 @@
 """`show`: make a view of weights, recordings or models."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from attention_lab.notebook.matching import Labels, Side, as_labels, as_text, for_module, labels_of, padded
+from attention_lab.notebook.matching import Labels, Side, as_text, for_module, labels_of, labels_of_examples
 from attention_lab.notebook.view import View
 from attention_lab.tensorboard_plugin.arrays import array, broadcast
 from attention_lab.tensorboard_plugin.description import readable
@@ -52,8 +53,9 @@ def show(
         queries: a label for each row, or one such list for each of the B examples, with None for padding.
             For a model, its inputs: the output of its tokenizer, a mapping of keyword arguments, a tensor, or
             texts for a model from `attention_lab.load`.
-        keys: a label for each column; the queries' labels by default. In an encoder-decoder, each module uses
-            the labels that match its size: the source's (keys) or the target's (queries).
+        keys: a label for each column, or one such list for each example; the queries' labels by default. For
+            a model, labels of its positions if the inputs do not include them. In an encoder-decoder, each
+            module uses the labels that match its size: the source's (keys) or the target's (queries).
         mask: bool, broadcastable to the weights, or a mapping of masks by module name; True = attended.
             Recordings contain their own.
         gold: `[Q]` or `[Q, G]`, the correct keys of each query, -1 for none; they are outlined.
@@ -71,14 +73,15 @@ def show(
     """
     options = {"mask": mask, "gold": gold, "input": input, "output": output, "heads": heads}
     if callable(getattr(attention, "observe", None)):
-        runs = {"": _observed(attention, queries)}
+        _check_unused(keys=keys, mask=mask, gold=gold, input=input or None, output=output or None)
+        runs = {"": _observed(attention, queries, names, heads)}
     elif _is_model(attention):
         from attention_lab.notebook.models import record_model  # needs torch
 
         weights, examples = record_model(attention, queries, keys, names, heads, tokenizer)
         runs = {"": records_of(weights, examples, names=None, **{**options, "heads": None}, numbers=heads)}
     else:
-        examples = _examples(queries, keys)
+        examples = labels_of_examples(queries, keys)
         runs = {
             run: records_of(weights, examples, names=names, **options)
             for run, weights in _by_run(attention).items()
@@ -101,36 +104,6 @@ def _by_run(attention: Any) -> dict[str, Mapping[str, Any]]:
     return {"": attention}
 
 
-def _examples(queries: Any, keys: Any) -> list[Labels]:
-    """The labels of each example; a single entry applies to all."""
-    several = [_nested(queries), _nested(keys)]
-    if not any(several):
-        return [Labels(as_labels(queries, "queries"), as_labels(keys, "keys"))]
-    count = max(len(side) for side, nested in zip((queries, keys), several, strict=True) if nested)
-    sides = [
-        list(side) if nested else [side] * count
-        for side, nested in zip((queries, keys), several, strict=True)
-    ]
-    if len(sides[0]) != len(sides[1]):
-        raise ValueError(
-            f"there are labels of queries for {len(sides[0])} examples, but of keys for {len(sides[1])}"
-        )
-    named = (
-        [as_labels(one, name) for one in side] for side, name in zip(sides, ("queries", "keys"), strict=True)
-    )
-    return padded([Labels(*pair) for pair in zip(*named, strict=True)])
-
-
-def _nested(labels: Any) -> bool:
-    """Whether the labels are lists, one for each example."""
-    return (
-        isinstance(labels, Sequence)
-        and not isinstance(labels, str)
-        and len(labels) > 0
-        and all(isinstance(one, Sequence) and not isinstance(one, str) for one in labels)
-    )
-
-
 def records_of(
     weights: Mapping[str, Any],
     examples: Sequence[Labels],
@@ -144,10 +117,7 @@ def records_of(
     numbers: Sequence[int] | None = None,
 ) -> dict[str, AttentionRecord]:
     """The records of each example and module, by tag; `numbers` are the heads if they were chosen before."""
-    missing = [name for name in names or () if name not in weights]
-    if missing:
-        known = ", ".join(map(repr, weights)) or "none"
-        raise ValueError(f"there is no attention {missing[0]!r}; choose from {known}")
+    _check_names(names, weights)
     records: dict[str, AttentionRecord] = {}
     for module in weights if names is None else names:
         values = _four(weights[module], f"weights of {module}" if module else "weights")
@@ -164,6 +134,26 @@ def records_of(
                 texts=(input or (as_text(labels) if len(examples) > 1 else ""), output),
             )
     return dict(sorted(records.items(), key=lambda item: _number(item[0])))
+
+
+def _check_names(names: Sequence[str] | None, known: Iterable[str]) -> None:
+    missing = [name for name in names or () if name not in known]
+    if missing:
+        choices = ", ".join(map(repr, known)) or "none"
+        raise ValueError(f"there is no attention {missing[0]!r}; choose from {choices}")
+
+
+def _check_heads(heads: Sequence[int], count: int, module: str) -> None:
+    if not len(heads) or any(not 0 <= head < count for head in heads):
+        name = module or "the attention"
+        raise ValueError(f"heads={list(heads)}: {name} has heads 0 to {count - 1}")
+
+
+def _check_unused(**options: Any) -> None:
+    """Raise ValueError for an option that a model with its own `observe` leaves no use for."""
+    given = next((name for name, value in options.items() if value is not None), None)
+    if given:
+        raise ValueError(f"show(trained, texts) takes labels and masks from the model: leave out {given}")
 
 
 def _number(tag: str) -> int:
@@ -205,11 +195,7 @@ class _Part:
         """The same for some of the heads."""
         if heads is None:
             return self
-        count = len(self.weights)
-        wrong = [head for head in heads if not 0 <= head < count]
-        if wrong or not len(heads):
-            name = self.module or "the attention"
-            raise ValueError(f"heads={list(heads)}: {name} has heads 0 to {count - 1}")
+        _check_heads(heads, len(self.weights), self.module)
         chosen = list(heads)
         mask = None if self.mask is None else self.mask[chosen]
         return _Part(self.weights[chosen], mask, self.module, chosen)
@@ -241,10 +227,25 @@ def _kept(side: Side) -> npt.NDArray[np.int64]:
     return np.array([at for at, label in enumerate(side) if label is not None], np.int64)
 
 
-def _observed(model: Any, inputs: Any) -> dict[str, AttentionRecord]:
+def _observed(
+    model: Any, inputs: Any, names: Sequence[str] | None, heads: Sequence[int] | None
+) -> dict[str, AttentionRecord]:
     """The records of a model that has its own `observe`, such as one from `attention_lab.load`."""
+    observations = model.observe(inputs)
+    _check_names(names, dict.fromkeys(record.module for one in observations for record in one.records))
     return {
-        f"example {number}/{_tag(readable(record.module))}": record
-        for number, observation in enumerate(model.observe(inputs), start=1)
+        f"example {number}/{_tag(readable(record.module))}": _with_heads(record, heads)
+        for number, observation in enumerate(observations, start=1)
         for record in observation.records
+        if names is None or record.module in names
     }
+
+
+def _with_heads(record: AttentionRecord, heads: Sequence[int] | None) -> AttentionRecord:
+    """A record of some of the heads."""
+    if heads is None:
+        return record
+    _check_heads(heads, len(record.weights), record.module)
+    chosen = list(heads)
+    mask = None if record.mask is None else record.mask[chosen]
+    return replace(record, weights=record.weights[chosen], mask=mask, heads=chosen)
