@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from attention_lab.attention import (
     recording,
 )
 from attention_lab.attention.fast import band
+from attention_lab.attention.recording.context import check_module
 from attention_lab.attention.windows import Band
 from attention_lab.models.parts.encoder import Encoder
 
@@ -267,3 +269,22 @@ def test_a_recording_prints_its_names_and_a_wrong_one_lists_them() -> None:
     assert repr(weights) == "Recording of 1 attention, [B, H, Q, K]\n  attention: [3, 2, 5, 5]"
     with pytest.raises(KeyError, match="wrong is not in the recording, which has attention"):
         weights["wrong"]
+    with recording(model.attention) as weights:
+        model.attention(torch.randn(3, 5, 4), model.attention.remember(torch.randn(3, 5, 4)))
+    assert repr(weights) == "Recording of 1 attention, [B, H, Q, K]\n  '': [3, 1, 5, 5]"
+    with pytest.raises(KeyError, match="wrong is not in the recording, which has ''"):
+        weights["wrong"]
+
+
+def test_an_empty_recording_says_what_is_recorded() -> None:
+    model = nn.Linear(2, 2)
+    with recording(model) as weights:
+        model(torch.ones(1, 2)).sigmoid()
+    assert repr(weights).startswith("Recording of no attention: recorded are kernels")
+
+
+def test_a_model_in_a_wrapper_is_named() -> None:
+    with pytest.raises(TypeError, match=r"torch\.nn\.Module, not SimpleNamespace; record its \.model"):
+        check_module(SimpleNamespace(model=nn.Linear(1, 1)))
+    with pytest.raises(TypeError, match=r"not function$"):
+        check_module(lambda x: x)

@@ -10,9 +10,9 @@ import torch
 from architectures import ARCHITECTURES, real
 from torch import Tensor, nn
 from transformers import AttentionInterface, AttentionMaskInterface
-from transformers.masking_utils import flash_attention_mask
+from transformers.masking_utils import flash_attention_mask, sdpa_mask
 
-from attention_lab.attention import recording
+from attention_lab.attention import Mechanism, ScaledDot, recording
 
 
 def _opaque(weights: Tensor, value: Tensor) -> Tensor:
@@ -43,9 +43,11 @@ def _flash(
 
 
 @contextmanager
-def _registered(name: str, function: Callable[..., Any]) -> Iterator[None]:
+def _registered(
+    name: str, function: Callable[..., Any], mask: Callable[..., Any] = flash_attention_mask
+) -> Iterator[None]:
     AttentionInterface.register(name, function)
-    AttentionMaskInterface.register(name, flash_attention_mask)
+    AttentionMaskInterface.register(name, mask)
     try:
         yield
     finally:
@@ -59,6 +61,30 @@ def _models(name: str, implementation: str) -> tuple[nn.Module, nn.Module]:
         if hasattr(module, "config"):
             module.config._attn_implementation = implementation
     return model, eager
+
+
+def _own(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Any, **_: Any) -> tuple[Tensor, None]:
+    memory = module.own.remember(key, value, mask)
+    return module.own(query, memory).transpose(1, 2), None
+
+
+@pytest.mark.parametrize("chosen", [None, [-1]])
+def test_our_own_attention_in_the_interface_hides_nothing(chosen: list[int] | None) -> None:
+    """Warnings are errors."""
+    with _registered("own", _own, sdpa_mask), torch.no_grad():
+        model, eager = _models("BERT", "own")
+        heads = [module for name, module in model.named_modules() if name.endswith("attention.self")]
+        for module in heads:
+            size = module.attention_head_size
+            module.own = Mechanism(ScaledDot)(size, size, module.num_attention_heads)
+        inputs = ARCHITECTURES["BERT"].inputs("padding")
+        with recording(eager, queries=chosen) as expected:
+            eager(**inputs)
+        with recording(model, queries=chosen) as weights:
+            model(**inputs)
+    assert list(weights) == [f"{name}.own" for name in expected]
+    for name, want in expected.items():
+        assert torch.allclose(weights[f"{name}.own"], want, atol=1e-5)
 
 
 @pytest.mark.parametrize("padding", ["none", "padding"])

@@ -54,10 +54,12 @@ def recording(
             attention, such as the steps of a generation; negative ones count from the end of each call.
 
     Raises:
+        TypeError: the model is not a module.
         KeyError: the model has no module of that name.
         IndexError: when the model runs, if a batch is too small for an index or there are fewer heads; when
             the block ends, if no attention had so many queries.
     """
+    check_module(model)
     session = Session(model, Selection(examples, heads, queries), names)
     mode = RecordingMode(session)
     with ExitStack() as stack:
@@ -75,6 +77,13 @@ def recording(
         stack.enter_context(mode)
         yield session.result
     session.check_queries()
+
+
+def check_module(model: object) -> None:
+    """Raise TypeError if a model is not a module, and name the module that it has, if any."""
+    if not isinstance(model, nn.Module):
+        inside = "; record its .model" if isinstance(getattr(model, "model", None), nn.Module) else ""
+        raise TypeError(f"recording(model) takes a torch.nn.Module, not {type(model).__name__}{inside}")
 
 
 @contextmanager

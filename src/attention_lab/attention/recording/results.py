@@ -13,7 +13,8 @@ class Recording(Mapping[str, Tensor]):
     B is the number of selected examples; if heads or queries are selected, H and Q are their numbers. The
     weights are detached, and taken before dropout. Several calls of one attention, such as the steps of a
     decoder, are concatenated along the queries; where later calls have more keys, earlier ones are padded
-    with masked cells. A missing batch or head dimension becomes 1.
+    with masked cells. A missing batch or head dimension becomes 1. A model that is itself the attention has
+    the name `""`, as in `named_modules`.
     """
 
     def __init__(self) -> None:
@@ -42,12 +43,18 @@ class Recording(Mapping[str, Tensor]):
 
     def __getitem__(self, name: str) -> Tensor:
         if name not in self._weights:
-            raise KeyError(f"{name} is not in the recording, which has {', '.join(self) or 'no attentions'}")
+            known = ", ".join(map(_shown, self)) or "no attentions"
+            raise KeyError(f"{_shown(name)} is not in the recording, which has {known}")
         return _joined(self._weights[name], name)
 
     def __repr__(self) -> str:
         """The shape of the weights of each attention."""
-        shapes = [f"  {name}: {list(weights.shape)}" for name, weights in self.items()]
+        if not self:
+            return (
+                "Recording of no attention: recorded are kernels and modules of torch and transformers, "
+                "our own Attention, and a softmax by hand that is multiplied with values"
+            )
+        shapes = [f"  {_shown(name)}: {list(weights.shape)}" for name, weights in self.items()]
         count = "1 attention" if len(self) == 1 else f"{len(self)} attentions"
         return "\n".join([f"Recording of {count}, [B, H, Q, K]", *shapes])
 
@@ -56,6 +63,11 @@ class Recording(Mapping[str, Tensor]):
 
     def __len__(self) -> int:
         return len(self._weights)
+
+
+def _shown(name: str) -> str:
+    """A name; that of the model itself, which is empty, in quotes."""
+    return name or repr(name)
 
 
 def _joined(parts: list[Tensor], name: str) -> Tensor:

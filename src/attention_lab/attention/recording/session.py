@@ -49,12 +49,12 @@ class Session:
     Attributes:
         result: the weights recorded so far.
         selection: the examples, heads and queries to record.
-        calls: the number of calls seen, recorded or not.
     """
 
     def __init__(self, model: nn.Module, selection: Selection, names: Collection[str] | None) -> None:
         self.result = Recording()
-        self.calls = 0
+        self._kernel_calls = 0
+        self._recorders: list[Recorder] = []
         self.model = model
         self.selection = selection
         self._names = None if names is None else tuple(names)
@@ -86,11 +86,17 @@ class Session:
             where = f"{parent!r}" if parent else "the model"
             raise KeyError(f"{name}: no module has this name; those in {where} are {there or 'none'}")
 
+    @property
+    def calls(self) -> int:
+        """A number that grows with every attention that runs, recorded or not."""
+        return self._kernel_calls + sum(recorder.queries for recorder in self._recorders)
+
     def attentions(self) -> Iterable[tuple[nn.Module, Recorder]]:
         """Our own attentions that are to be recorded, with a recorder for each."""
         for name, module in self._modules.values():
             if isinstance(module, Attention) and self.wants(name):
-                yield module, Recorder(partial(self.result.add, name), self.selection)
+                self._recorders.append(Recorder(partial(self.result.add, name), self.selection))
+                yield module, self._recorders[-1]
 
     def modules(self) -> Iterable[tuple[str, nn.Module]]:
         """All modules of the model with their names."""
@@ -212,7 +218,7 @@ class Session:
 
     def _count(self, name: str, queries: int) -> int:
         """Count a call and its queries; return the number of queries before it."""
-        self.calls += 1
+        self._kernel_calls += 1
         before = self._queries.get(name, 0)
         self._queries[name] = before + queries
         return before
