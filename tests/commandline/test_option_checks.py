@@ -93,7 +93,7 @@ def test_a_custom_class(command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (tmp_path / "own_scores.py").write_text(f"{code}        raise ValueError('of its own')\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     done = command(*TOY, "scoring._target_=own_scores.Small")
-    _check_line(done, "is not an option of Small: leave it out, or remove the one in conf/ with ~scoring.")
+    _check_line(done, "are not options of Small: leave them out, or remove those in conf/ with ~scoring.")
     done = command(*TOY, "scoring._target_=own_scores.Broken")
     assert "Traceback" in done.err
     assert "ValueError: of its own" in done.err

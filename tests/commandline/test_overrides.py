@@ -90,6 +90,13 @@ def test_an_unknown_choice_is_named_however_it_is_written(
         choice_checks.check_choices("conf", [argument])
 
 
+def test_a_class_given_as_a_choice_is_refused_with_the_option_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", [str(CONF.parent / "train.py")])
+    own = r"for a class of your own, add pooling\._target_=my_package\.Mine to one of these$"
+    with pytest.raises(SystemExit, match=rf"unknown: choose exact, gumbel, hard, monotonic, soft; {own}"):
+        choice_checks.check_choices("conf", ["pooling=my_package.Mine"])
+
+
 @pytest.mark.parametrize(
     "text", ['inputs=["two words!", b!]', "inputs=[two words!, b!]", "inputs=['it!',b!]"]
 )

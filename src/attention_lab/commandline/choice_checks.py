@@ -28,6 +28,8 @@ REQUIRED_EXTRAS = {
     "launcher=ray": ("hydra_plugins.hydra_ray_launcher", "ray"),
 }
 """The package that a choice needs, and the extra that installs it."""
+WITH_CLASSES = ("model", "data", "optimizer", "scoring", "normalizer", "window", "pooling")
+"""Groups whose choices each have a class, `_target_`."""
 OPTIONAL = ("debug", "experiment", "launcher", "sweep")
 """Groups from which nothing is chosen by default."""
 PICTURE_FORMATS = ("png", "svg", "pdf")
@@ -91,6 +93,11 @@ def _check_choice(argument: str, root: Path) -> None:
             near = difflib.get_close_matches(choice, known, 1)
             hint = f" (did you mean {near[0]}?)" if near else ""
             raise LabError(f"{group}={choice} is unknown{hint}: choose {', '.join(known)}")
+        if group in WITH_CLASSES and re.fullmatch(r"\w+(\.\w+)*\.(?!yaml$)\w+", choice):  # a dotted path
+            raise LabError(
+                f"{group}={choice} is unknown: choose {', '.join(known)}; "
+                f"for a class of your own, add {group}._target_={choice} to one of these"
+            )
         check_installed(group, choice)
 
 

@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -78,6 +78,9 @@ def _part(
     called = re.match(r"(\w+)(?:\.__init__)?\(\) (?:got|missing|takes)", str(cause))
     if called and called[1] in names:
         return names[called[1]]
+    heirs = [part for part, target in targets.items() if called and _constructor(target) == called[1]]
+    if len(heirs) == 1:
+        return heirs[0]
     unknown = _unknown_option(str(cause))
     owners = [part for part in targets if unknown in lookup(config, *part.split("."))]
     if len(owners) == 1:  # its class passes the option on to another
@@ -90,6 +93,16 @@ def _part(
         ):
             return part
     return None
+
+
+def _constructor(target: str) -> str | None:
+    """The name of the class whose constructor a class has, which may be inherited; None for a function."""
+    try:
+        made = get_object(target)
+    except BUILD_ERRORS:
+        return None
+    kinds = made.__mro__ if isinstance(made, type) else ()
+    return next((kind.__name__ for kind in kinds if "__init__" in vars(kind)), None)
 
 
 def _unknown_option(text: str) -> str | None:
@@ -120,10 +133,24 @@ def check_typed_option(part: str, option: str, target: str) -> None:
     except BUILD_ERRORS:
         return
     if option not in known:
-        raise LabError(_not_an_option(part, option, target))
+        raise LabError(_no_option(part, option, target))
 
 
-def _not_an_option(part: str, option: str, target: str) -> str:
+def _not_an_option(part: str, option: str, target: str, configured: Sequence[str]) -> str:
+    """The message for an option that a class does not take, with all others of this kind."""
+    known, kind = _options(target), target.rpartition(".")[2]
+    others = [name for name in configured if name not in known]
+    if len(others) > 1:
+        paths = [f"{part}.{name}" for name in others]
+        removed = " ".join(f"~{path}" for path in paths)
+        return (
+            f"{', '.join(paths[:-1])} and {paths[-1]} are not options of {kind}: leave them out, or remove "
+            f"those in conf/ with {removed}"
+        )
+    return f"{_no_option(part, option, target)}, or remove the one in conf/ with ~{part}.{option}"
+
+
+def _no_option(part: str, option: str, target: str) -> str:
     near = closest(option, _options(target))
     hint = f"did you mean {part}.{near}? Or " if near else ""
     return f"{part}.{option} is not an option of {target.rpartition('.')[2]}: {hint}leave it out"
@@ -143,8 +170,14 @@ def _message(error: BaseException, part: str, config: Mapping[str, Any], target:
     if isinstance(error, InstantiationException):
         return f"{part}._target_={target}: {text}"
     unknown = _unknown_option(text)
+    configured = [name for name in lookup(config, *part.split(".")) if not is_hydra_key(name)]
+    if unknown and unknown not in configured:
+        return (
+            f"{part}._target_={target}: its constructor must also take {unknown}, which is not an option but "
+            "given by the program"
+        )
     if unknown:
-        return f"{_not_an_option(part, unknown, target)}, or remove the one in conf/ with ~{part}.{unknown}"
+        return _not_an_option(part, unknown, target, configured)
     words = re.split(r"[^\w.+-]+|[.]$|[.] ", text)
     named = [
         f"{part}.{path}={'null' if value is None else value}"

@@ -1,0 +1,58 @@
+"""Options that do not fit the constructor of the user's own class are named with the part they are in."""
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attention_lab.errors import LabError
+from attention_lab.experiment.build_errors import blame_option
+
+CODE = """
+class Score:
+    def __init__(self, query_size, key_size, heads=None):
+        pass
+
+class Inherited(Score):
+    pass
+
+class WithoutHeads(Score):
+    def __init__(self, query_size, key_size):
+        super().__init__(query_size, key_size)
+"""
+ADDITIVE = {"hidden_size": None, "activation": "tanh"}
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        (
+            "Inherited",
+            ADDITIVE,
+            "scoring.hidden_size and scoring.activation are not options of Inherited: leave them out, or "
+            "remove those in conf/ with ~scoring.hidden_size ~scoring.activation",
+        ),
+        (
+            "WithoutHeads",
+            {},
+            "scoring._target_=own_score_classes.WithoutHeads: its constructor must also take heads, which is "
+            "not an option but given by the program",
+        ),
+    ],
+)
+def test_the_part_is_that_of_the_class(
+    name: str, options: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_score_classes.py").write_text(CODE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "own_score_classes", raising=False)
+    module = importlib.import_module("own_score_classes")
+    config = {
+        "model": {"_target_": "attention_lab.models.Seq2Seq", "hidden_size": 8},
+        "scoring": {"_target_": f"own_score_classes.{name}", "_partial_": True, **options},
+    }
+    with pytest.raises(LabError) as raised, blame_option(config):
+        getattr(module, name)(query_size=4, key_size=4, heads=None, **options)
+    assert str(raised.value) == message
