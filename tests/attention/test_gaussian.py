@@ -1,9 +1,12 @@
 """The Gaussian score's inner-product form: exact where it is used, and not used where it is not."""
 
+import warnings
+
 import pytest
 import torch
+from torch import Tensor, nn
 
-from attention_lab.attention import Attention, Gaussian, leave_out_mask
+from attention_lab.attention import Attention, Gaussian, ScaledDot, Score, leave_out_mask
 
 
 def _regress(x: torch.Tensor, y: torch.Tensor, width: float, dtype: torch.dtype) -> torch.Tensor:
@@ -51,3 +54,29 @@ def test_one_width_for_each_feature() -> None:
     score.width.data = torch.tensor([1.0, 3.0])
     q, k = torch.tensor([[0.0, 0.0]]), torch.tensor([[2.0, 1.0]])
     assert torch.allclose(score(q, k), torch.tensor([[-(4.0 + 9.0) / 2]]))
+
+
+class _Attending(nn.Module):
+    def __init__(self, score: type[Score]) -> None:
+        super().__init__()
+        self.attention = Attention(score(3, 3))
+
+    def forward(self, query: Tensor, key: Tensor, mask: Tensor) -> Tensor:
+        return self.attention(query, self.attention.remember(key, mask=mask))  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("score", [Gaussian, ScaledDot])
+def test_vmap_and_export_compute_the_same(score: type[Score]) -> None:
+    """Neither can look at values to choose a path."""
+    model = _Attending(score).eval()
+    query, key, mask = torch.randn(2, 4, 3), torch.randn(2, 5, 3), torch.rand(2, 1, 5) > 0.3
+    wanted = model(query, key, mask)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's fused kernel has no batching rule
+        assert torch.allclose(torch.func.vmap(model)(query, key, mask), wanted, atol=1e-6)
+        loss = lambda query, *others: model(query, *others).square().sum()  # noqa: E731
+        each = torch.func.vmap(torch.func.grad(loss))(query, key, mask)
+        together = torch.func.grad(loss)(query, key, mask)
+    assert torch.allclose(each, together, atol=1e-5)
+    exported = torch.export.export(model, (query, key, mask)).module()
+    assert torch.allclose(exported(query, key, mask), wanted, atol=1e-6)

@@ -42,10 +42,17 @@ def check_lengths(lengths: object) -> None:
 def keeps_all(mask: Bool[Tensor, "..."]) -> bool:
     """Whether a mask keeps every key and can be dropped, saving half the time of the CPU's fused kernel.
 
-    Always False on a GPU, where looking at the values would force a synchronisation, and in compiled code,
-    which must not depend on values.
+    Always False on a GPU, where looking at the values would force a synchronisation, and in compiled code and
+    under `vmap`, which must not depend on values.
     """
-    return mask.device.type == "cpu" and not torch.compiler.is_compiling() and bool(mask.all())
+    free = mask.device.type == "cpu" and not torch.compiler.is_compiling() and not under_vmap()
+    return free and bool(mask.all())
+
+
+def under_vmap() -> bool:
+    """Whether `torch.func.vmap` is running, under which a branch cannot depend on the values of tensors."""
+    stack = torch._C._functorch.get_interpreter_stack() or ()
+    return any(one.key() == torch._C._functorch.TransformType.Vmap for one in stack)
 
 
 def causal_mask(

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from attention_lab.attention.masks import under_vmap
 from attention_lab.attention.scores.score import Score
 
 
@@ -68,7 +69,12 @@ class Gaussian(Kernel):
     def features(
         self, query: Tensor, keys: Tensor, mask: Bool[Tensor, "..."] | None
     ) -> tuple[Tensor, Tensor] | None:
-        """`[wq, 1]` and `[wk, -|wk|^2 / 2]` about the centre; None where rounding errors would matter."""
+        """`[wq, 1]` and `[wk, -|wk|^2 / 2]` about the centre; None where rounding errors would matter.
+
+        They depend on values, so there are no features under `vmap` or in an exported graph.
+        """
+        if torch.compiler.is_exporting() or under_vmap():
+            return None
         visible = torch.ones_like(keys[..., :1])
         if mask is not None:
             visible = mask.any(-2).unsqueeze(-1).to(keys.dtype).expand_as(visible)
