@@ -135,6 +135,7 @@ class Attention(nn.Module):
         self, query: Float[Tensor, "... Q dq"], memory: Memory, *, offset: int = 0, bias: Tensor | None = None
     ) -> Float[Tensor, "... Q K"]:
         """The weights of all pairs, before dropout; zero for masked keys and in rows without a key."""
+        check_query(query, memory, self.score.query_size, bias)
         return self.weigh(query, memory.keys, Call(self.window, query, memory, offset, bias).span, bias)
 
     def look(self, query: Tensor, memory: Memory, *, offset: int = 0, bias: Tensor | None = None) -> None:

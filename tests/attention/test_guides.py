@@ -1,0 +1,61 @@
+"""The guides' examples of parts of one's own, and of an attention inside a model of transformers."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from attention_lab.attention import Attention, Mechanism, MultiHead, ScaledDot, lengths_mask, recording
+
+GUIDES = Path(__file__).parents[2] / "docs" / "guides"
+
+
+def _defined(guide: str, word: str) -> dict[str, Any]:
+    """What the block of a guide that contains a word defines."""
+    text = (GUIDES / guide).read_text(encoding="utf-8")
+    (block,) = [one for one in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if word in one]
+    found: dict[str, Any] = {"__name__": "guide"}
+    exec(block, found)
+    return found
+
+
+@pytest.mark.parametrize(("word", "score"), [("class SquaredDot", "SquaredDot"), ("class Metric", "Metric")])
+def test_a_score(word: str, score: str) -> None:
+    kind = _defined("own-model.md", word)[score]
+    layer = MultiHead(Mechanism(kind), size=8, heads=2)
+    x = torch.randn(3, 5, 8)
+    assert layer(x, lengths_mask(torch.tensor([5, 2, 0]), 5)).isfinite().all()
+    attention = Attention(kind(4, 4))
+    memory = attention.remember(torch.randn(2, 5, 4))
+    query = torch.randn(2, 3, 4)
+    wanted = attention.weights(query, memory) @ memory.value
+    assert torch.allclose(attention(query, memory), wanted, atol=1e-6)
+
+
+def test_a_normaliser_and_a_pooling() -> None:
+    parts = _defined("own-model.md", "class SquaredRelu")
+    attention = Attention(ScaledDot(4, 4), parts["SquaredRelu"](), parts["Largest"]())
+    query, key = torch.randn(2, 3, 4), torch.randn(2, 5, 4)
+    mask = lengths_mask(torch.tensor([2, 0]), 5)
+    memory = attention.remember(key, mask=mask)
+    weights = (query @ key.mT / 2).relu().square() / 5 * mask
+    assert torch.allclose(attention.weights(query, memory), weights, atol=1e-6)
+    wanted = (weights.unsqueeze(-1) * memory.value.unsqueeze(1)).amax(2)
+    assert torch.allclose(attention(query, memory), wanted, atol=1e-6)
+
+
+def test_in_a_model_of_transformers() -> None:
+    transformers = pytest.importorskip("transformers")
+    masks = pytest.importorskip("transformers.masking_utils")
+    try:
+        model = _defined("library.md", "own_attention")["model"].eval()
+        mask = torch.tensor([[1] * 5, [1, 1, 0, 0, 0]])
+        with torch.no_grad(), recording(model) as weights:
+            model(torch.zeros(2, 5, dtype=torch.int64), attention_mask=mask)
+    finally:
+        transformers.AttentionInterface._global_mapping.pop("own", None)
+        masks.AttentionMaskInterface._global_mapping.pop("own", None)
+    name = "encoder.layer.1.attention.self.own"
+    assert weights[name].shape == (2, 4, 5, 5) and not weights[name][1, ..., 2:].any()
