@@ -20,9 +20,9 @@ from attention_lab.attention import (
     Softmax,
     recording,
 )
-from attention_lab.attention.memory import Memory, check_memory, check_query
+from attention_lab.attention.memory import Memory, check_memory, check_query, spanned
 from attention_lab.attention.part_checks import check_makers, check_mechanism, check_parts
-from attention_lab.attention.windows import Band, Global, Window
+from attention_lab.attention.windows import Band, Global, Span, Window
 from attention_lab.errors import LabError
 
 
@@ -121,7 +121,7 @@ KEYS, VALUES = torch.zeros(2, 7, 4), torch.zeros(2, 7, 3)
     [
         (torch.zeros(2, 7, 5), VALUES, None, r"keys of size 4, got \[2, 7, 5\]"),
         (KEYS, torch.zeros(2, 6, 3), None, r"keys \[2, 7, 4\] and values \[2, 6, 3\]"),
-        (KEYS, VALUES, torch.ones(2, 1, 7), "boolean"),
+        (KEYS, VALUES, torch.ones(2, 1, 7), r"boolean .* mask\.bool\(\) for ones and zeros, mask == 0"),
         (KEYS, VALUES, torch.ones(2, 1, 6, dtype=torch.bool), r"\[2, 1, 6\] for keys \[2, 7, 4\]"),
         (KEYS, VALUES, torch.ones(3, 1, 7, dtype=torch.bool), r"\[3, 1, 7\]"),
         (KEYS, VALUES, torch.ones(7, dtype=torch.bool), r"as \[B, 1, K\] for padding"),
@@ -225,6 +225,12 @@ def test_a_score_has_a_row_for_each_query() -> None:
 def test_parts_are_objects(parts: dict[str, Any], complaint: str) -> None:
     with pytest.raises(TypeError, match=complaint):
         check_parts(**parts)
+
+
+def test_a_window_returns_a_span() -> None:
+    assert spanned(Global(4), Span()) == Span()
+    with pytest.raises(TypeError, match=r"Global must return a Span, such as Span\(mask\), .* not Tensor"):
+        spanned(Global(4), torch.ones(5, 7).bool())
 
 
 def test_a_mechanism_makes_its_parts() -> None:

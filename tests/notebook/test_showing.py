@@ -143,6 +143,12 @@ def test_a_model_of_ones_own_with_a_tensor() -> None:
     assert [record.keys for record in view.records.values()] == [["x", "y", "z"]] * 2
 
 
+def test_scores_in_place_of_weights_are_warned_of() -> None:
+    for scores in (WEIGHTS - 1, WEIGHTS + 1):
+        with pytest.warns(UserWarning, match="weights of m outside 0 to 1 are clipped: .* not the scores"):
+            attention_lab.show({"m": scores})
+
+
 def test_each_example_of_a_batch_has_its_own_labels() -> None:
     view = attention_lab.show(Model(), IDS, [["x", "y", "z"], ["v", "w"]])
     assert [record.keys for record in view.records.values()] == [["x", "y", "z"]] * 2 + [["v", "w"]] * 2

@@ -71,11 +71,19 @@ class Call:
             if self.memory.causal:
                 earlier = causal_mask(self.query.shape[-2], keys, self.query.device, offset=self.offset)
                 mask = earlier if mask is None else mask & earlier
-            span = self.window(self.query, keys, mask, self.offset)
+            span = spanned(self.window, self.window(self.query, keys, mask, self.offset))
             if mask is not None:
                 span = span._replace(mask=mask if span.mask is None else mask & span.mask)
             self._span = span
         return self._span
+
+
+def spanned(window: object, span: object) -> Span:
+    """Raise TypeError if a window has returned anything but a `Span`."""
+    if not isinstance(span, Span):
+        name, given = type(window).__name__, type(span).__name__
+        raise TypeError(f"{name} must return a Span, such as Span(mask), True = inside, not {given}")
+    return span
 
 
 def make_memory(
@@ -114,7 +122,10 @@ def check_memory(key: Tensor, value: Tensor, mask: Tensor | None, size: int) -> 
     if mask is None:
         return
     if mask.dtype != torch.bool:
-        raise ValueError(f"a mask must be boolean (True = attend), got {mask.dtype}")
+        raise ValueError(
+            f"a mask must be boolean (True = attend), got {mask.dtype}: write mask.bool() for ones and "
+            "zeros, mask == 0 for a mask that is added to scores"
+        )
     _check_leading(mask, key)
     if mask.dim() < 2 or mask.shape[-1] not in (1, keys) or not _broadcast(mask.shape[:-2], batch):
         raise ValueError(

@@ -1,5 +1,6 @@
 """`show`: make a view of weights, recordings or models."""
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -176,6 +177,11 @@ def _four(given: Any, name: str) -> npt.NDArray[np.float32]:
     values = array(given, np.float32, name)
     if values.ndim not in (2, 3, 4) or 0 in values.shape:
         raise ValueError(f"{name} must have the shape [Q, K], [H, Q, K] or [B, H, Q, K], not {values.shape}")
+    if values.min() < -0.01 or values.max() > 1.01:  # beyond rounding
+        warnings.warn(
+            f"show: {name} outside 0 to 1 are clipped: give weights, not the scores before the softmax",
+            stacklevel=2,
+        )
     return values[(None,) * (4 - values.ndim)]
 
 
