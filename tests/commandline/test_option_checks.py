@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from attention_lab.commandline.choice_checks import warning_of_few_cores
+from attention_lab.commandline.choice_checks import check_choices, warning_of_few_cores
 from attention_lab.commandline.option_checks import check_arguments
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -85,6 +85,26 @@ def test_arguments(arguments: str, message: str, command) -> None:
 )
 def test_valid_options_pass(arguments: str) -> None:
     check_arguments(arguments.split(), CONF)
+
+
+def test_choices_and_options_of_ones_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "mine.yaml").write_text(
+        "# @package _global_\nmodel:\n  _target_: a.B\n  size: 32\n"
+    )
+    monkeypatch.setattr("sys.argv", [str(CONF.parent / "train.py")])
+    for given in (["--config-dir", str(tmp_path)], [f"--config-dir={tmp_path}"], ["-cd", str(tmp_path)]):
+        check_choices("conf", [*given, "model=mine", "model.size=8", "seed=1"])
+        for wrong, message in [
+            ("model=mind", r"^Error: model=mind is unknown \(did you mean mine\?\): choose cnn, .*, mine, "),
+            ("model.sise=8", r"^Error: there is no option model\.sise; did you mean model\.size\?$"),
+            ("model.size=x", r"^Error: model\.size=x must be a whole number, such as 32$"),
+            ("sead=1", "^Error: there is no option sead; did you mean seed"),
+        ]:
+            with pytest.raises(SystemExit, match=message):
+                check_choices("conf", [*given, *(["model=mine"] if "=mind" not in wrong else []), wrong])
+    with pytest.raises(SystemExit, match=r"^Error: --config-dir=/.*none: there is no such folder$"):
+        check_choices("conf", ["--config-dir", str(tmp_path / "none"), "model=mine"])
 
 
 def test_a_custom_class(command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.commandline.incompatible import find_incompatibility
-from attention_lab.commandline.option_checks import check_arguments
+from attention_lab.commandline.option_checks import check_arguments, choices_of, is_group
 from attention_lab.commandline.option_ranges import LARGEST_SEED, check_ranges
 from attention_lab.commandline.overrides import listed_texts, parse_override, split_override
 from attention_lab.errors import LabError
@@ -45,20 +45,37 @@ def check_choices(folder: str, arguments: Sequence[str] | None = None) -> None:
         folder: the configuration folder, beside the program.
         arguments: the command line; None for this program's.
     """
-    arguments = sys.argv[1:] if arguments is None else arguments
+    arguments, more = _without_config_folder(sys.argv[1:] if arguments is None else arguments)
     if any(argument.startswith(("--config", "-c", "hydra.searchpath")) for argument in arguments):
         return
-    root = Path(sys.argv[0]).resolve().parent / folder
+    folders = (Path(sys.argv[0]).resolve().parent / folder, *more)
     try:
+        for one in more:
+            if not one.is_dir():
+                raise LabError(f"--config-dir={one}: there is no such folder")
         for argument in arguments:
-            _check_choice(argument, root)
-        check_arguments(arguments, root)
-        _check_single_values(arguments, root)
+            _check_choice(argument, folders)
+        check_arguments(arguments, *folders)
+        _check_single_values(arguments, folders)
     except LabError as error:
         sys.exit(console_message("Error", error))
 
 
-def _check_single_values(arguments: Sequence[str], root: Path) -> None:
+def _without_config_folder(arguments: Sequence[str]) -> tuple[list[str], list[Path]]:
+    """The arguments without `--config-dir`, and the folders that it names."""
+    rest: list[str] = []
+    folders: list[Path] = []
+    left = iter(arguments)
+    for argument in left:
+        name, equals, value = argument.partition("=")
+        if name in ("--config-dir", "-cd"):
+            folders.append(Path(value if equals else next(left, "")).absolute())
+        else:
+            rest.append(argument)
+    return rest, folders
+
+
+def _check_single_values(arguments: Sequence[str], folders: Sequence[Path]) -> None:
     """Raise LabError if an option has several values outside a sweep."""
     if any(re.match(r"-m$|--multirun$|hydra\.mode=|experiment=|sweep=", one) for one in arguments):
         return  # experiments may be sweeps
@@ -69,7 +86,7 @@ def _check_single_values(arguments: Sequence[str], root: Path) -> None:
             continue  # a flag
         if not override.is_sweep_override():
             continue
-        if "," not in argument or (root / override.key_or_group).is_dir():
+        if "," not in argument or is_group(override.key_or_group, folders):
             raise LabError(f"{argument} has several values: add -m to run each of them in a sweep")
         _, key, value = split_override(argument)
         raise LabError(
@@ -77,15 +94,15 @@ def _check_single_values(arguments: Sequence[str], root: Path) -> None:
         )
 
 
-def _check_choice(argument: str, root: Path) -> None:
+def _check_choice(argument: str, folders: Sequence[Path]) -> None:
     try:
         override = parse_override(argument)
     except LabError:
         return  # a flag, or an argument that `check_arguments` rejects
     group = override.key_or_group
-    if not re.fullmatch(r"\w+", group) or not (root / group).is_dir():
+    if not is_group(group, folders):
         return
-    known = sorted(path.stem for path in (root / group).glob("*.yaml"))
+    known = [path.stem for path in choices_of(group, folders)]
     for choice in listed_texts(override):
         if group in OPTIONAL and choice in ("null", ""):
             raise LabError(f"{group}={choice}: leave it out to choose nothing, or choose {', '.join(known)}")

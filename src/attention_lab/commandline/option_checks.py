@@ -18,7 +18,14 @@ from hydra.errors import CompactHydraException, ConfigCompositionException, Hydr
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from attention_lab.commandline.overrides import as_text, listed_texts, listed_values, parse_override, part_of
+from attention_lab.commandline.overrides import (
+    as_text,
+    listed_texts,
+    listed_values,
+    parse_override,
+    part_of,
+    quote,
+)
 from attention_lab.errors import LabError
 
 FRACTION_ALLOWED = ("every_seconds", "heartbeat", "val_check_interval")
@@ -30,10 +37,11 @@ RARE = {"mechanism": "experiment=efficiency", "task": "model=seq2seq, transforme
 Defaults = Mapping[str, Any]
 
 
-def check_arguments(arguments: Sequence[str], root: Path) -> None:
+def check_arguments(arguments: Sequence[str], root: Path, *more: Path) -> None:
     """Reject unknown options, and values whose type differs from that of the option's default.
 
-    The defaults come from the configuration in `root`, composed with the choices in the arguments.
+    The defaults come from the configuration in `root`, composed with the choices in the arguments; `more` are
+    folders with further choices.
 
     Raises:
         LabError: an option is invalid; the message names it and says what would be valid.
@@ -41,13 +49,13 @@ def check_arguments(arguments: Sequence[str], root: Path) -> None:
     if any(text.startswith("-") and text not in ("-m", "--multirun") for text in arguments):
         return  # flags such as --help run nothing
     given = [parse_override(text) for text in arguments if not text.startswith("-")]
-    chosen = [one for one in given if _is_group(one, root)]
+    chosen = [one for one in given if _is_group(one, (root, *more))]
     options = [one for one in given if one not in chosen and not one.is_hydra_override()]
     rare = [one for one in chosen if one.key_or_group in RARE]
     if not options and not rare:
         return
     try:
-        known = _defaults(root, *(_first_choice(one) for one in chosen))
+        known = _defaults((root, *more), *(_first_choice(one) for one in chosen))
     except ConfigCompositionException as error:
         for one in rare:
             if f"Could not override '{one.key_or_group}'" in str(error):
@@ -64,20 +72,34 @@ def check_arguments(arguments: Sequence[str], root: Path) -> None:
             try:
                 _check(one, known, options)
             except LabError as error:
-                raise LabError(_with_owners(str(error), one, chosen, root)) from None
+                raise LabError(_with_owners(str(error), one, chosen, (root, *more))) from None
+
+
+def choices_of(group: str, folders: Sequence[Path]) -> list[Path]:
+    """The files of a group's choices in all configuration folders, sorted by name."""
+    return sorted(
+        (path for one in folders for path in (one / group).glob("*.yaml")), key=lambda path: path.stem
+    )
+
+
+def is_group(name: str, folders: Sequence[Path]) -> bool:
+    """Whether a group of this name is in one of the configuration folders."""
+    return re.fullmatch(r"\w+", name) is not None and any((one / name).is_dir() for one in folders)
 
 
 @cache
-def _defaults(root: Path, *chosen: str) -> Defaults:
+def _defaults(folders: tuple[Path, ...], *chosen: str) -> Defaults:
     """The configuration composed with these choices."""
+    root, *more = folders
+    paths = [quote(f"file://{one}") for one in more]
+    overrides = [f"hydra.searchpath=[{','.join(paths)}]"] if paths else []
     with initialize_config_dir(config_dir=str(root), job_name="train", version_base="1.3"):
-        composed: Any = OmegaConf.to_container(compose("config", list(chosen)), resolve=False)
+        composed: Any = OmegaConf.to_container(compose("config", [*overrides, *chosen]), resolve=False)
     return composed  # type: ignore[no-any-return]
 
 
-def _is_group(one: Override, root: Path) -> bool:
-    key = one.key_or_group
-    return "/" in key or (re.fullmatch(r"\w+", key) is not None and (root / key).is_dir())
+def _is_group(one: Override, folders: Sequence[Path]) -> bool:
+    return "/" in one.key_or_group or is_group(one.key_or_group, folders)
 
 
 def _first_choice(one: Override) -> str:
@@ -110,14 +132,13 @@ def _check(one: Override, known: Defaults, options: Sequence[Override]) -> None:
             _check_value(key, value, default)
 
 
-def _with_owners(message: str, one: Override, chosen: Sequence[Override], root: Path) -> str:
+def _with_owners(message: str, one: Override, chosen: Sequence[Override], folders: Sequence[Path]) -> str:
     """Add to a message about an unknown option which choices of its group have it, if none was chosen."""
     group, _, option = one.key_or_group.partition(".")
     missing = message.startswith(f"there is no option {group}.{option}")
-    if not missing or any(other.key_or_group == group for other in chosen) or not (root / group).is_dir():
+    if not missing or any(other.key_or_group == group for other in chosen) or not is_group(group, folders):
         return message
-    paths = sorted((root / group).glob("*.yaml"))
-    files: dict[str, Any] = {path.stem: OmegaConf.load(path) for path in paths}
+    files: dict[str, Any] = {path.stem: OmegaConf.load(path) for path in choices_of(group, folders)}
     owners = [name for name, file in files.items() if option in (file.get(group) or file)]
     if not owners:
         return message
