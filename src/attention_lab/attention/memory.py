@@ -161,7 +161,8 @@ def check_query(query: Tensor, memory: object, size: int, bias: object = None) -
             f"the mask {list(memory.mask.shape)} does not fit queries {list(query.shape)}: it must have one "
             f"row for all queries or {query.shape[-2]}; a mask [B, K] for padding becomes mask.unsqueeze(1)"
         )
-    if not _broadcast(query.shape[:-2], memory.keys.shape[:-2]):
+    batch, of_keys = query.shape[:-2], memory.keys.shape[:-2]
+    if batch != of_keys and not _broadcast(batch, of_keys):
         raise ValueError(
             f"queries {list(query.shape)} and keys {list(memory.keys.shape)} must agree in all dimensions "
             "but the last two, such as the batch, or have size 1 there"

@@ -4,6 +4,8 @@ The formula of a part is its `forward`. A subclass that overrides it without the
 that doubles the `forward` of `ScaledDot` but inherits its `features`, gets no fast path.
 """
 
+from collections.abc import Callable
+from functools import cache
 from typing import TypeGuard, TypeVar
 
 import torch
@@ -55,15 +57,23 @@ def kernel_features_of(score: Score, query: Tensor, keys: Tensor) -> tuple[Tenso
 
 
 def _describes_formula(part: object, shortcut: str) -> bool:
-    """Whether a class defines the shortcut, and no subclass of it has overridden the formula."""
-    formula = min(_depth(part, "forward"), _depth(part, "__call__"))
-    return hasattr(type(part), shortcut) and _depth(part, shortcut) <= formula
+    """Whether the class of a part defines the shortcut, and no subclass of it has overridden the formula."""
+    if torch.compiler.is_compiling():  # which warns of caches
+        return _defines_with_formula(type(part), shortcut)
+    return _remembered(type(part), shortcut)
 
 
-def _depth(part: object, name: str) -> int:
-    """How many classes lie between the class of a part and the one that defines a name."""
-    kinds = type(part).__mro__
-    for depth, kind in enumerate(kinds):
-        if name in vars(kind):
+def _defines_with_formula(kind: type, shortcut: str) -> bool:
+    formula = min(_depth(kind, "forward"), _depth(kind, "__call__"))
+    return hasattr(kind, shortcut) and _depth(kind, shortcut) <= formula
+
+
+_remembered: Callable[[type, str], bool] = cache(_defines_with_formula)
+
+
+def _depth(kind: type, name: str) -> int:
+    """How many classes lie between a class and the one that defines a name."""
+    for depth, one in enumerate(kind.__mro__):
+        if name in vars(one):
             return depth
-    return len(kinds)
+    return len(kind.__mro__)
