@@ -194,6 +194,16 @@ def test_title_note_and_axis_names_are_drawn() -> None:
     assert len({picture(), *(picture(**other) for other in others)}) == 6
 
 
+def test_values_that_hardly_change_look_flat_and_have_ticks_that_can_be_read() -> None:
+    axes = axes_of(Lines([Series("", [1, 2, 3], [0.424233, 0.424193, 0.424193], style="plain")]))
+    low, high = axes.get_ylim()
+    assert high - low >= 0.01 * 0.4242
+    assert axes.yaxis.get_offset_text().get_text() == ""
+    assert max(len(label.get_text()) for label in axes.get_yticklabels()) <= 6
+    lower, upper = axes_of(Lines([Series("", [1, 2], [1.0, 1.1])])).get_ylim()
+    assert (lower, upper) == pytest.approx((0.994, 1.106))
+
+
 @pytest.mark.parametrize(
     "values", [[], [3.0], [2.0, 2.0], [NAN, NAN], [1e300, -1e299], [1e-30, 2e-30], [1e9, 1e9 + 1]]
 )

@@ -14,6 +14,7 @@ INK, QUIET, GRID = "#1B222C", "#626A75", "#E5E8EC"
 STYLE: dict[str, Any] = {
     "axes.axisbelow": True,
     "axes.edgecolor": QUIET,
+    "axes.formatter.useoffset": False,
     "axes.labelcolor": INK,
     "axes.labelpad": 6,
     "axes.labelsize": 10.5,

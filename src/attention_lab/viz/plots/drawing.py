@@ -40,6 +40,7 @@ _LOOKS: dict[str, dict[str, Any]] = {
 _MARK: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.8}
 _BARS: dict[str, Any] = {"elinewidth": 1.3, "capsize": 2.5}
 _HUGE = 1e100  # beyond it, the arithmetic of axes overflows
+_FLAT = 0.01  # the smallest range of a y axis, relative to its largest value
 
 Named = tuple[End, Any]
 """The end of a line, and its name as a matplotlib annotation."""
@@ -80,6 +81,8 @@ def draw_lines(axes: "Axes", panel: Lines) -> tuple[Key, list[Named]]:
         if series.name and known.size:
             key[series.name] = drawn
             ends.append(End(xs[known[-1]], ys[known[-1]], series.name, looks["color"]))
+    if not panel.log_y and panel.within is None:
+        _flatten(axes)
     if panel.names == "ends":
         named = name_ends(axes, ends, 10 + (0 if categories else panel.apart * len(panel.series) / 2))
     elif panel.names == "inside" and key:
@@ -130,6 +133,14 @@ def _shift(axes: "Axes", artists: Sequence[Any], points: float) -> None:
 
     for artist in artists:
         artist.set_transform(axes.transData + ScaledTranslation(points / 72, 0, axes.figure.dpi_scale_trans))
+
+
+def _flatten(axes: "Axes") -> None:
+    """Widen a y axis whose values hardly differ, so that they look alike and its ticks have few digits."""
+    low, high = axes.dataLim.intervaly
+    spare = _FLAT * max(abs(low), abs(high)) - (high - low)
+    if np.isfinite(spare) and spare > 0:  # it is infinite if there are no values
+        axes.set_ylim(low - spare / 2, high + spare / 2)
 
 
 def _usable(values: Any) -> npt.NDArray[np.float64]:
