@@ -152,6 +152,10 @@ def test_counted_things(count: int, shown: str) -> None:
     assert counted(count, "tab") == shown
 
 
+def test_code_of_no_text_is_no_pair_of_backticks() -> None:
+    assert [markdown_code(text) for text in ("", "a")] == ["", "`a`"]
+
+
 def test_a_text_stays_in_its_cell() -> None:
     cells = [markdown_text("a|b"), markdown_text("[x](y) *z* <b>&"), markdown_code("`|`"), "`plain | code`"]
     assert markdown_table(["one", "two", "three", "four"], [cells], numbers_from=2).splitlines() == [

@@ -132,8 +132,8 @@ def unescape(cell: str) -> str:
 
 
 def markdown_code(text: str) -> str:
-    """A text as inline code in Markdown."""
-    return f"`{printable(text).replace('`', chr(39))}`"
+    """A text as inline code in Markdown; nothing for an empty text."""
+    return f"`{printable(text).replace('`', chr(39))}`" if text else ""
 
 
 def markdown_table(

@@ -55,7 +55,8 @@ def test_a_claim_that_fails_ends_with_status_1_and_is_written_down(command) -> N
     run = command("experiment=conv_equivalence", *SMALL["conv_equivalence"], "theorem.sharpness=2")
     assert run.status == 1
     assert "holds: no" in run.out
-    assert run.err.startswith("Error: the claim does not hold")
+    assert run.out.count("criterion: every difference from conv2d") == 1
+    assert run.err == "Error: the claim does not hold with these options: its criterion is not met\n"
     assert json.loads((run.folder / "finding.json").read_text(encoding="utf-8"))["holds"] is False
 
 

@@ -17,3 +17,16 @@ def test_no_cell_controls_the_terminal(tmp_path: Path, capsys: pytest.CaptureFix
     assert "b…" in shown
     assert "\ufffd[2J" in shown
     assert not set("\x1b\x07\u202e\t") & set(shown)
+
+
+def test_numbers_of_single_heads_stay_in_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "metrics.json").touch()
+    measured = {"test/alignment_mass": 0.5, "test/alignment_mass/head_1": 0.25}
+    print_results(measured | {"parameters": 1.0, "fit/steps": 1.0}, [], tmp_path)
+    shown = capsys.readouterr().out
+    assert "alignment mass" in shown and "0.2500" not in shown
+    assert f"Metrics      {tmp_path}/metrics.json" in shown.replace("\n", "")
+    assert [line.split()[1:4:2] for line in shown.splitlines() if "parameters" in line or "steps" in line] == [
+        ["parameters", "1"],
+        ["steps", "1"],
+    ]

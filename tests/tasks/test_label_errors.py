@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from attention_lab.metrics import bootstrap_interval
+from attention_lab.tasks.errors.error_analysis import example_of
 from attention_lab.tasks.errors.label_errors import ClassifiedExample, accuracy_interval, write_label_errors
 
 NAMES = ["bird", "cat", "dog"]
@@ -35,6 +36,10 @@ def test_tables_by_hand(tmp_path: Path) -> None:
     assert (tmp_path / "confusions.tsv").read_text().splitlines()[1:] == ["\t".join(row) for row in rows]
     page = (tmp_path / "errors.md").read_text()
     assert "3 of 4 outputs are wrong." in page and "## Wrong outputs" in page and "barks" not in page
+
+
+def test_an_output_without_symbols_is_named() -> None:
+    assert [example_of("kcp", output, "pck") for output in ("", "p")] == ["kcp: (nothing) (pck)", "kcp: p (pck)"]
 
 
 def test_several_labels_of_an_example_count_one_by_one(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def theorem(config: DictConfig) -> None:
     _show(finding, folder)
     _draw(finding, folder)
     if not finding.holds:
-        raise LabError(f"the claim does not hold; it would if {finding.criterion}")
+        raise LabError("the claim does not hold with these options: its criterion is not met")
 
 
 def _show(finding: Finding, folder: Path) -> None:
@@ -60,7 +60,8 @@ def _show(finding: Finding, folder: Path) -> None:
     console.print(table)
     for note in finding.notes:
         console.print(escape(note))
-    console.print(f"[bold]holds: {'yes' if finding.holds else 'no'}[/bold] (if {escape(finding.criterion)})")
+    console.print(f"[bold]holds: {'yes' if finding.holds else 'no'}[/bold]")
+    console.print(escape(f"criterion: {finding.criterion}"))
     console.print(f"{'Finding':<12} {folder / FILE}", soft_wrap=True)
 
 

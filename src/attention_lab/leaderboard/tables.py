@@ -14,6 +14,7 @@ from attention_lab.leaderboard.failures import Failure, list_failures
 from attention_lab.leaderboard.ranking import Block, Ranked, summarize
 from attention_lab.leaderboard.settings import COSTS, Setting, format_value
 from attention_lab.leaderboard.significance import Estimate
+from attention_lab.runs.results import COUNTS
 from attention_lab.text_tables import (
     counted,
     csv_text,
@@ -32,8 +33,6 @@ NOTE = (
 )
 RESAMPLED = "Intervals of differences account for other test examples too (paired bootstrap, Koehn 2004)."
 TWO_SEEDS = "Intervals from two seeds are wide: add seeds, as in seed=1,2,3,4,5."
-COUNTS = ("parameters", "fit/steps")
-"""Metrics that are counts."""
 INTERVAL = "95% interval"
 """The column of the mean's interval, after that of the mean."""
 _WIDEST = 400

@@ -34,7 +34,9 @@ HEADLINES = (
     "fit/steps",
     "fit/peak_memory_mb",
 )
-"""Prefixes of the metrics that are shown on the console, in that order."""
+"""Prefixes of the metrics that are shown on the console, in that order; those of single heads are not."""
+COUNTS = ("parameters", "fit/steps")
+"""The metrics that are whole numbers."""
 
 
 def write_metrics(folder: Path, metrics: Mapping[str, float]) -> None:
@@ -63,7 +65,7 @@ def print_results(metrics: Mapping[str, float], tables: Sequence[ConsoleTable], 
         name
         for headline in HEADLINES
         for name in metrics
-        if name.startswith(headline) and not is_interval_end(name, metrics)
+        if name.startswith(headline) and "/head_" not in name and not is_interval_end(name, metrics)
     ]
     numbers = ConsoleTable(
         "Results", ("metric", "value"), [(metric_name(name), _value(name, metrics)) for name in names], (1,)
@@ -78,6 +80,7 @@ def print_results(metrics: Mapping[str, float], tables: Sequence[ConsoleTable], 
     paths = {
         "Heatmaps": folder / HEATMAPS,
         "Errors": folder / ERRORS,
+        "Metrics": folder / METRICS,
         "Checkpoint": folder / CHECKPOINTS / BEST,
     }
     for name, path in paths.items():
@@ -95,6 +98,8 @@ def print_results(metrics: Mapping[str, float], tables: Sequence[ConsoleTable], 
 
 def _value(name: str, metrics: Mapping[str, float]) -> str:
     """The value of a metric, with its interval if it has one."""
+    if name in COUNTS:
+        return f"{metrics[name]:,.0f}"
     low, high = (metrics.get(name + end) for end in INTERVAL_ENDS)
     if low is None or high is None:
         return number(metrics[name])

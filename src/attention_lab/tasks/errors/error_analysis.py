@@ -15,11 +15,13 @@ from attention_lab.tasks.errors.scored_examples import ScoredExample, with_unsee
 from attention_lab.text_tables import ESCAPES, ConsoleTable, markdown_table, markdown_text
 from attention_lab.writing import write_atomically
 
-COLUMNS = ("expected → written", "times", "example: output (reference)")
+COLUMNS = ("expected → output", "times", "example: output (expected)")
 """The columns of a table of errors."""
 
 CONSOLE, LISTED, WORST = 10, 100, 20
 """The most confusions on the console, the most in `errors.md`, and the most examples listed there."""
+NOTHING = "(nothing)"
+"""Stands for a missing symbol, and for an output without symbols."""
 LONGEST = 3000
 """The largest number of characters in a table cell of `errors.md`."""
 NOT_IN_TRAINING = " (not in training)"
@@ -98,7 +100,7 @@ def _texts(codec: Codec, one: ScoredExample) -> tuple[str, str, str, str]:
 
 def _name(codec: Codec, confusion: Confusion, extended: Vocabulary) -> str:
     return " → ".join(
-        "(nothing)" if number is None else _visible(codec, number, extended) for number in confusion.edit
+        NOTHING if number is None else _visible(codec, number, extended) for number in confusion.edit
     )
 
 
@@ -109,7 +111,12 @@ def _visible(codec: Codec, number: int, extended: Vocabulary) -> str:
 
 def _example(codec: Codec, one: ScoredExample) -> str:
     source, output, reference, _ = _texts(codec, one)
-    return f"{source}: {output} ({reference})"
+    return example_of(source, output, reference)
+
+
+def example_of(source: str, output: str, expected: str) -> str:
+    """The input, output and expected output of an example, in one cell."""
+    return f"{source}: {output or NOTHING} ({expected})"
 
 
 def _markdown(

@@ -15,6 +15,7 @@ from attention_lab.tasks.errors.error_analysis import (
     LISTED,
     WORST,
     error_tables,
+    example_of,
     write_table,
 )
 from attention_lab.text_tables import ConsoleTable
@@ -94,4 +95,4 @@ def _cells(row: int, one: ClassifiedExample, decode: Decode) -> tuple[str, str, 
 
 def _example(cells: Sequence[str]) -> str:
     source, output, label, _ = cells
-    return f"{source}: {output} ({label})"
+    return example_of(source, output, label)

@@ -136,10 +136,10 @@ function errorsOf({ confusions, worst }) {
   const common = confusions.length
     ? [
         make("h4", { textContent: "Most common" }),
-        plainTable(["expected → written", "times", "example"], confusions.slice(0, SHOWN), true, ""),
+        plainTable(["expected → output", "times", "example"], confusions.slice(0, SHOWN), true, ""),
       ]
     : [];
-  const columns = ["input", "output", "reference", "edits"];
+  const columns = ["input", "output", "expected", "edits"];
   const rest = worst.slice(SHOWN);
   const summary = make("summary", { textContent: `${rest.length} more` });
   const most = [
