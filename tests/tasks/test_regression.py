@@ -77,3 +77,15 @@ def test_errors_are_exact_for_targets_far_from_0(monkeypatch: pytest.MonkeyPatch
     assert task.errors["test_mse"].compute().item() == pytest.approx(0.25)  # (2 * 0.25)^2
     task.on_test_epoch_end()
     assert float(logged["train/loo_mse"]) == pytest.approx(0)  # type: ignore[arg-type]
+
+
+def test_the_sample_is_five_points_from_the_whole_range_with_four_digits() -> None:
+    x = torch.linspace(0, 8, 9).unsqueeze(1)
+    model = KernelRegression(Mechanism(Gaussian), RegressionSizes(1, 1, 9), scan=False)
+    model.memorize(x, x / 3)
+    batch = RegressionBatch(x.flip(0), x.flip(0) / 3, torch.arange(9).flip(0))
+    (sample,) = Regression(model, RegressionCodec(["x"], "y", [0.0, 0.0], [1.0, 1.0])).eval().observe(batch)
+    assert sample.input == "x = 0, 2, 4, 6, 8"
+    assert sample.expected == "y = 0, 0.6667, 1.333, 2, 2.667"
+    written = sample.output.removeprefix("y = ").split(", ")
+    assert len(written) == 5 and all(len(number.strip("-0.")) <= 5 for number in written)

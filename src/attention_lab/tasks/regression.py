@@ -127,6 +127,7 @@ class Regression(Task):
         columns = _spread(self.model.keys[:, 0].argsort())
         with recording(self.model) as weights:
             predicted = self.model(batch.inputs[rows], self._memorized(batch)[rows])
+        shown = _spread(torch.arange(len(rows), device=rows.device), 5)
         sides = Sides(
             queries=self._labels(batch.inputs[rows]),
             keys=self._labels(self.model.keys[columns]),
@@ -138,10 +139,9 @@ class Regression(Task):
                 0,
                 dict.fromkeys(weights, sides),
                 columns=columns,
-                input=f"{self.codec.inputs[0]} = " + ", ".join(self._labels(batch.inputs[rows[:5]])),
-                output=f"{self.codec.target} = " + ", ".join(map(self.codec.decode, predicted[:5].cpu())),
-                expected=f"{self.codec.target} = "
-                + ", ".join(map(self.codec.decode, batch.targets[rows[:5]].cpu())),
+                input=f"{self.codec.inputs[0]} = " + ", ".join(self._labels(batch.inputs[rows[shown]])),
+                output=self._listed(predicted[shown]),
+                expected=self._listed(batch.targets[rows[shown]]),
             )
         ]
 
@@ -208,6 +208,12 @@ class Regression(Task):
     def _labels(self, inputs: Tensor) -> list[str]:
         """The first input of each row, in the data's units."""
         return [f"{value:.3g}" for value in self.codec.restore_inputs(inputs.cpu())[:, 0].tolist()]
+
+    def _listed(self, targets: Tensor) -> str:
+        """The name of the target and a few of its values, with four digits or as whole numbers."""
+        values = self.codec.restore_targets(targets.cpu())[:, 0].tolist()
+        texts = (f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}" for value in values)
+        return f"{self.codec.target} = {', '.join(texts)}"
 
     def _positions(self, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor] | None:
         """The input of the rows and columns in the data's units; None for several inputs."""
