@@ -158,13 +158,13 @@ class ConsoleTable(NamedTuple):
     Attributes:
         title: the line above the table.
         columns: the names of the columns.
-        rows: the cells of each row.
+        rows: the cells of each row; a tuple is the lines of a cell.
         right: the indices of the right-aligned columns.
     """
 
     title: str
     columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
+    rows: Sequence[Sequence[str | tuple[str, ...]]]
     right: Sequence[int] = ()
 
 

@@ -19,6 +19,15 @@ def test_no_cell_controls_the_terminal(tmp_path: Path, capsys: pytest.CaptureFix
     assert not set("\x1b\x07\u202e\t") & set(shown)
 
 
+def test_a_cell_may_have_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    print_results({}, [ConsoleTable("Samples", ("input", "output"), [((" ▄", "▀\n"), "7")])], tmp_path)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("│")[1:3] for line in lines if "│" in line] == [
+        ["  ▄    ", " 7      "],
+        [" ▀\\n   ", "        "],
+    ]
+
+
 def test_numbers_of_single_heads_stay_in_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "metrics.json").touch()
     measured = {"test/alignment_mass": 0.5, "test/alignment_mass/head_1": 0.25}
@@ -26,7 +35,5 @@ def test_numbers_of_single_heads_stay_in_the_file(tmp_path: Path, capsys: pytest
     shown = capsys.readouterr().out
     assert "alignment mass" in shown and "0.2500" not in shown
     assert f"Metrics      {tmp_path}/metrics.json" in shown.replace("\n", "")
-    assert [line.split()[1:4:2] for line in shown.splitlines() if "parameters" in line or "steps" in line] == [
-        ["parameters", "1"],
-        ["steps", "1"],
-    ]
+    counts = [line for line in shown.splitlines() if "parameters" in line or "steps" in line]
+    assert [line.split()[1:4:2] for line in counts] == [["parameters", "1"], ["steps", "1"]]

@@ -39,7 +39,10 @@ def test_tables_by_hand(tmp_path: Path) -> None:
 
 
 def test_an_output_without_symbols_is_named() -> None:
-    assert [example_of("kcp", output, "pck") for output in ("", "p")] == ["kcp: (nothing) (pck)", "kcp: p (pck)"]
+    assert [example_of("kcp", output, "pck") for output in ("", "p")] == [
+        "kcp: (nothing) (pck)",
+        "kcp: p (pck)",
+    ]
 
 
 def test_several_labels_of_an_example_count_one_by_one(tmp_path: Path) -> None:

@@ -35,6 +35,11 @@ def _observation(
     return make_observation(recorded, 0, sides, input=text, output="x y", expected="")
 
 
+def test_a_title_leaves_out_an_input_that_is_a_picture() -> None:
+    first = _observation("··█ ·█·").records[0]
+    assert [pictures._title(one) for one in (first, _observation("ab").records[0])] == ["→ x y", "ab → x y"]
+
+
 def _drawn(observation: Observation) -> list[tuple[str, Image.Image]]:
     tops = pictures.scale_tops([observation.records])
     return [

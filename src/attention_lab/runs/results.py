@@ -71,7 +71,9 @@ def print_results(metrics: Mapping[str, float], tables: Sequence[ConsoleTable], 
         "Results", ("metric", "value"), [(metric_name(name), _value(name, metrics)) for name in names], (1,)
     )
     for one in (numbers, *tables):
-        table = Table(*one.columns, title=one.title, title_justify="left", title_style="bold")
+        drawn = any(isinstance(cell, tuple) for row in one.rows for cell in row)
+        table = Table(*one.columns, title=one.title, show_lines=drawn)
+        table.title_justify, table.title_style = "left", "bold"
         for column in one.right:
             table.columns[column].justify = "right"
         for row in one.rows:
@@ -106,5 +108,7 @@ def _value(name: str, metrics: Mapping[str, float]) -> str:
     return with_interval(metrics[name], low, high)
 
 
-def _cell(text: str) -> str:
+def _cell(text: str | tuple[str, ...]) -> str:
+    if isinstance(text, tuple):
+        return "\n".join(map(_cell, text))
     return escape(printable(text.translate(ESCAPES), 70))

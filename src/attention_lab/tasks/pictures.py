@@ -9,6 +9,7 @@ import numpy.typing as npt
 from PIL.Image import Image
 
 from attention_lab.tasks.observation import Observation
+from attention_lab.tasks.pixel_rows import is_picture
 from attention_lab.tensorboard_plugin.description import readable
 from attention_lab.tensorboard_plugin.record import AttentionRecord
 from attention_lab.viz import (
@@ -60,6 +61,8 @@ def record_thumbnails(record: AttentionRecord, top: float) -> Iterator[tuple[str
 
 
 def _title(record: AttentionRecord) -> str:
+    if is_picture(record.input):
+        return f"→ {_short(record.output)}"
     return " → ".join(_short(text) for text in (record.input, record.output) if text)
 
 

@@ -19,6 +19,7 @@ from attention_lab.errors import LabError
 from attention_lab.run_files import HEATMAPS
 from attention_lab.tasks.observation import Observation
 from attention_lab.tasks.pictures import save_pictures
+from attention_lab.tasks.pixel_rows import console_lines, is_picture
 from attention_lab.text_tables import ConsoleTable
 from attention_lab.viz import Format
 
@@ -113,7 +114,10 @@ class Task(pl.LightningModule):
         """
         observations = self.observe_probe(data, pictures) if pictures else []
         save_pictures(observations, folder / HEATMAPS, self.pictures_format)
-        rows = [(one.input, one.output, one.expected) for one in observations]
+        rows = [
+            (console_lines(one.input) if is_picture(one.input) else one.input, one.output, one.expected)
+            for one in observations
+        ]
         return [ConsoleTable("Samples", ("input", "output", "expected"), rows)] if rows else []
 
 

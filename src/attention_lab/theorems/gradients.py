@@ -135,9 +135,9 @@ class HardGradients:
             source="1502.03044, section 4.1, eq. 10 to 12; 1611.01144",
             columns=("estimator", "bias / |exact|", "its error", "in errors", "variance / plain N=1"),
             rows=rows,
-            criterion=f"the score function alone, with the baseline and with the entropy term (against its own "
-            f"objective) is within {SURE:g} standard errors of the exact gradient; N draws have 1/N of the "
-            f"variance within 15%; the baseline lowers it by at least a tenth; the entropy term and the "
+            criterion=f"the score function alone, with the baseline and with the entropy term (against its "
+            f"own objective) is within {SURE:g} standard errors of the exact gradient; N draws have 1/N of "
+            f"the variance within 15%; the baseline lowers it by at least a tenth; the entropy term and the "
             f"warmest Gumbel are biased by more than {SURE:g} standard errors",
             holds=found.hold,
             figures=(Figure("gradients", partial(self._draw, found)),),

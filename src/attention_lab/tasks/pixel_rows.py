@@ -1,0 +1,30 @@
+"""A small picture that `data.reading.codecs.shades` has written as text, one word for each row of pixels."""
+
+SHADES = "·░▒▓█"
+"""From paper to ink."""
+_DARK = "▒▓█"
+_BLOCKS = " ▀▄█"  # nothing, the upper pixel, the lower one, both
+_MOST = 32
+
+
+def is_picture(text: str) -> bool:
+    """Whether a text is rows of pixels of equal width, at most 32 of them."""
+    rows = text.split(" ")
+    widths = set(map(len, rows))
+    return 1 < len(rows) <= _MOST and len(widths) == 1 and min(widths) > 1 and set(text) <= set(f"{SHADES} ")
+
+
+def console_lines(text: str) -> tuple[str, ...]:
+    """The picture as lines of half blocks, two rows of pixels in each.
+
+    >>> console_lines("·█ ██ ·▓ ·░")
+    ('▄█', ' ▀')
+    """
+    rows = text.split(" ")
+    rows += ["·" * len(rows[0])] * (len(rows) % 2)
+    pairs = zip(rows[::2], rows[1::2], strict=True)
+    return tuple("".join(map(_block, upper, lower)) for upper, lower in pairs)
+
+
+def _block(upper: str, lower: str) -> str:
+    return _BLOCKS[(upper in _DARK) + 2 * (lower in _DARK)]
