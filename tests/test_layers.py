@@ -207,6 +207,15 @@ def test_pictures_import_no_matplotlib() -> None:
     assert subprocess.run([sys.executable, "-c", script], cwd=PACKAGE.parent, check=False).returncode == 0
 
 
+def test_formulas_are_plain_text_which_every_reader_shows() -> None:
+    """TeX is shown neither by `help` nor by the site, which loads no scripts of others."""
+    assert not [
+        path
+        for path in PACKAGE.rglob("*.py")
+        if "math::" in (text := path.read_text("utf-8")) or ":math:" in text
+    ]
+
+
 def test_no_folder_is_crowded() -> None:
     counts = {str(folder): len(list(folder.glob("*.py"))) for folder in [PACKAGE, *PACKAGE.rglob("*/")]}
     assert {folder: count for folder, count in counts.items() if count > 15} == {}

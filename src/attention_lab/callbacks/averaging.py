@@ -13,13 +13,13 @@ from attention_lab.errors import LabError
 
 
 class AveragedWeights(WeightAveraging):
-    r"""Exponential moving average of the weights; it is validated, saved and tested in their place.
+    """Exponential moving average of the weights; it is validated, saved and tested in their place.
 
-    .. math:: \bar\theta_{n+1} = \bar\theta_n + (1 - d_n) (\theta_{n+1} - \bar\theta_n),
-        \qquad d_n = \min\left(d, \frac{1 + n}{10 + n}\right)
+        m_{n+1} = m_n + (1 - d_n) (w_{n+1} - m_n),   d_n = min(d, (1 + n) / (10 + n))
 
-    after each step n. The decay grows to d during training, so that the untrained initial weights are soon
-    forgotten, and the average stays short in a run of only a hundred steps.
+    after each step n, with the average m and the weights w. The decay grows to d during training, so that
+    the untrained initial weights are soon forgotten, and the average stays short in a run of only a hundred
+    steps.
 
     Args:
         decay: d; the average spans about 1 / (1 - d) steps.

@@ -15,10 +15,10 @@ CHUNK = 2_000_000  # numbers held in memory at a time
 
 
 class Estimate(NamedTuple):
-    r"""Mean and standard deviation of n values, and half the width of the 95% interval of the mean.
+    """Mean and standard deviation of n values, and half the width of the 95% interval of the mean.
 
-    With :math:`s` the standard deviation (n - 1 in its denominator) and :math:`t` the quantile of Student's
-    distribution (1908), half the width is :math:`t_{0.975,\,n-1}\, s / \sqrt n`; for one value it is NaN.
+    With s the standard deviation (n - 1 in its denominator) and t the quantile of Student's distribution
+    (1908), half the width is `t_{0.975, n-1} s / sqrt(n)`; for one value it is NaN.
     """
 
     n: int
@@ -64,28 +64,26 @@ class Difference(NamedTuple):
 
 
 def compare(differences: Sequence[float], resampled: Array | None = None, *, seed: int = 0) -> Difference:
-    r"""The mean of paired differences, one for each seed, with its 95% interval and p.
+    """The mean of paired differences, one for each seed, with its 95% interval and p.
 
     A seed fixes initial weights, order and dropout, as far as two settings share these, so its common effect
-    cancels in the difference :math:`d_s`. Let :math:`\bar d` be the mean of the differences over n seeds and
-    :math:`s` their standard deviation.
+    cancels in the difference. Let m be the mean of the differences over n seeds and s their standard
+    deviation.
 
-    Without `resampled`, this is Student's paired t test: :math:`\bar d \pm t_{0.975,\,n-1}\, s / \sqrt n`. It
-    predicts other seeds on the same test examples. A difference that is the same for every seed is taken as
-    certain.
+    Without `resampled`, this is Student's paired t test: `m ± t_{0.975, n-1} s / sqrt(n)`. It predicts other
+    seeds on the same test examples. A difference that is the same for every seed is taken as certain.
 
-    `resampled` holds the values of :math:`\bar d` on other test examples, drawn by `resample` (the paired
-    bootstrap of Koehn 2004, "Statistical significance tests for machine translation evaluation", W04-3250).
-    With it, the result predicts other seeds *and* other examples. A draw of the effect of other seeds is
-    added to each resample r:
+    `resampled` holds the values of m on other test examples, drawn by `resample` (the paired bootstrap of
+    Koehn 2004, "Statistical significance tests for machine translation evaluation", W04-3250). With it, the
+    result predicts other seeds *and* other examples. A draw of the effect of other seeds is added to each
+    resample r:
 
-    .. math:: \theta_r = \bar d_r + t_r\, s / \sqrt n, \qquad t_r \sim \text{Student}_{n-1}
+        e_r = m_r + t_r s / sqrt(n),   t_r ~ Student_{n-1}
 
-    The interval's ends are the quantiles 0.025 and 0.975 of :math:`\theta`, and p is twice the smaller of the
-    shares of resamples on either side of zero. Unlike the examples, seeds are not drawn with replacement:
-    with three seeds, that would give two thirds of their variance, and normal rather than Student's
-    quantiles. With one seed, there is no second term: the result is Koehn's and holds only for these two
-    trained models.
+    The interval's ends are the quantiles 0.025 and 0.975 of e, and p is twice the smaller of the shares of
+    resamples on either side of zero. Unlike the examples, seeds are not drawn with replacement: with three
+    seeds, that would give two thirds of their variance, and normal rather than Student's quantiles. With one
+    seed, there is no second term: the result is Koehn's and holds only for these two trained models.
 
     Args:
         differences: one for each seed.
@@ -117,10 +115,9 @@ def compare(differences: Sequence[float], resampled: Array | None = None, *, see
 def resample(
     numerators: npt.NDArray[Any], denominators: npt.NDArray[Any], *, resamples: int = RESAMPLES, seed: int = 0
 ) -> Array:
-    r"""The error rates of several runs on resampled test examples, which are the same for all runs.
+    """The error rates of several runs on resampled test examples, which are the same for all runs.
 
-    .. math:: r^*_m = \frac{\sum_i c_i a_{mi}}{\sum_i c_i b_{mi}}, \qquad
-        c \sim \mathrm{Multinomial}(N; \tfrac1N, \dots, \tfrac1N)
+        r*_m = sum_i c_i a_mi / sum_i c_i b_mi,   c ~ Multinomial(N; 1/N, ..., 1/N)
 
     Because c is shared, the difference of two columns is that of two runs on one test set (Koehn 2004).
 

@@ -86,10 +86,9 @@ class AlignmentMass(Fraction):
 
 
 class AlignmentErrorRate(Counts):
-    r"""Alignment error rate (AER) of the links that attention makes.
+    """Alignment error rate (AER) of the links that attention makes.
 
-    .. math:: \mathrm{AER} = 1 - \frac{|A \cap S| + |A \cap P|}{|A| + |S|}, \qquad
-        A = \{(t, j) : \alpha_{tj} \ge \text{threshold}\}
+        AER = 1 - (|A ∩ S| + |A ∩ P|) / (|A| + |S|),   A = {(t, j) : a_tj >= threshold}
 
     with sure links S and possible links P, which include S (Och & Ney 2003, "A systematic comparison of
     various statistical alignment models"). For P = S it is 1 - F1.

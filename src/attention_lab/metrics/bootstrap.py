@@ -23,23 +23,22 @@ def bootstrap_interval(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Interval:
-    r"""Percentile bootstrap interval of a ratio of sums over N examples.
+    """Percentile bootstrap interval of a ratio of sums over N examples.
 
-    .. math:: r^* = \frac{\sum_i c_i a_i}{\sum_i c_i b_i}, \qquad
-        c \sim \mathrm{Multinomial}(N; \tfrac1N, \dots, \tfrac1N)
+        r* = sum_i c_i a_i / sum_i c_i b_i,   c ~ Multinomial(N; 1/N, ..., 1/N)
 
     (Efron 1979, "Bootstrap methods: another look at the jackknife"; for error rates of sequences, Bisani &
     Ney 2004, "Bootstrap estimates for confidence intervals in ASR performance evaluation".) Entire examples
     are sampled, with replacement, because errors within an example are dependent. The ends of the interval
-    are the quantiles :math:`(1 \mp \text{level}) / 2` of :math:`r^*` over the resamples.
+    are the quantiles `(1 - level) / 2` and `(1 + level) / 2` of `r*` over the resamples.
 
     Examples with the same pair (a, b) are interchangeable, and the counts of the *pairs* are multinomial too.
     A resample therefore needs only a few counts, for any N, with exactly the same distribution.
 
     If no example has an error, every resample is 0, which says nothing about other examples. The upper end is
-    then that of the exact binomial interval for 0 of the n examples with :math:`b_i > 0`,
+    then that of the exact binomial interval for 0 of the n examples with `b_i > 0`,
 
-    .. math:: u = 1 - \left(\frac{1 - \text{level}}{2}\right)^{1/n}
+        u = 1 - ((1 - level) / 2)^(1/n)
 
     (Clopper & Pearson 1934, "The use of confidence or fiducial limits illustrated in the case of the
     binomial"), 0.0243 for n = 150 and a level of 0.95. It bounds the share of examples with errors, and hence

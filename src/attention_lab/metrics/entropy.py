@@ -8,9 +8,9 @@ from torch import Tensor
 def attention_entropy(
     weights: Float[Tensor, "*rows K"], mask: Bool[Tensor, "..."] | None = None
 ) -> Float[Tensor, "*rows"]:
-    r"""Shannon entropy of each row of weights, in nats.
+    """Shannon entropy of each row of weights, in nats.
 
-    .. math:: -\sum_k \alpha_k \ln \alpha_k, \qquad 0 \ln 0 = 0
+        -sum_k a_k ln a_k,   0 ln 0 = 0
 
     From 0 (one key has all the weight) to ln K (uniform). Values and gradients are finite for weights of 0,
     which hard and sparse attention produce. Half-precision weights are summed in float32.

@@ -26,12 +26,12 @@ def edit_distance(
     second: Int[Tensor, "*N T"],
     second_lengths: Int[Tensor, "*N"],
 ) -> Int[Tensor, "*N"]:
-    r"""Levenshtein distance of many pairs at once: insertions, deletions and substitutions.
+    """Levenshtein distance of many pairs at once: insertions, deletions and substitutions.
 
-    .. math:: D_{i,j} = \min(D_{i-1,j} + 1,\; D_{i,j-1} + 1,\; D_{i-1,j-1} + [a_i \ne b_j])
+        D_{i,j} = min(D_{i-1,j} + 1, D_{i,j-1} + 1, D_{i-1,j-1} + [a_i != b_j])
 
     (Wagner & Fischer 1974, "The string-to-string correction problem"). The table is computed row by row;
-    within a row the insertions are a running minimum of :math:`D_{i,j} - j`, so a row takes a few
+    within a row the insertions are a running minimum of `D_{i,j} - j`, so a row takes a few
     tensor operations for the entire batch. The result is exact, unlike that of
     `torchmetrics.functional.text.edit_distance`, which searches only a band of 25 cells around the diagonal.
 

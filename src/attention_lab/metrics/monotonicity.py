@@ -11,24 +11,21 @@ SLACK = 1e-3
 
 
 def expected_positions(weights: Float[Tensor, "*rows K"]) -> Float[Tensor, "*rows"]:
-    r"""Mean position to which each row attends; NaN for a row without weight.
-
-    .. math:: \bar\jmath = \sum_j j\, \alpha_j \Big/ \sum_j \alpha_j
-    """
+    """Mean position to which each row attends, `sum_j j a_j / sum_j a_j`; NaN for a row without weight."""
     weights = weights.to(torch.promote_types(weights.dtype, torch.float32))
     places = torch.arange(weights.shape[-1], dtype=weights.dtype, device=weights.device)
     return (weights * places).sum(-1) / weights.sum(-1)
 
 
 def monotonicity(weights: Float[Tensor, "*heads Q K"]) -> Float[Tensor, "*heads"]:
-    r"""Share of the steps from one row to the next at which the expected position does not decrease.
+    """Share of the steps from one row to the next at which the expected position does not decrease.
 
-    .. math:: \frac{1}{Q - 1} \sum_{t=1}^{Q-1} [\bar\jmath_{t+1} \ge \bar\jmath_t - 10^{-3}]
+        1 / (Q - 1) sum_{t=1}^{Q-1} [m_{t+1} >= m_t - 0.001]
 
-    The value is 1 for a copy, for repetitions and for identical rows, 0 for a reversal, and about 1/2 for
-    unrelated rows. It uses the expected position (`expected_positions`) instead of that of the largest
-    weight, which jumps back and forth in a flat row. Steps from or to a row without weight are not counted;
-    NaN if no step is counted.
+    with m_t the expected position of row t. The value is 1 for a copy, for repetitions and for identical
+    rows, 0 for a reversal, and about 1/2 for unrelated rows. It uses the expected position
+    (`expected_positions`) instead of that of the largest weight, which jumps back and forth in a flat row.
+    Steps from or to a row without weight are not counted; NaN if no step is counted.
     """
     forward, counted = _steps(weights)
     return forward.sum(-1) / counted.sum(-1)

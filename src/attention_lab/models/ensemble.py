@@ -17,9 +17,9 @@ Writer = EncoderDecoder | Transformer
 
 
 class Ensemble(nn.Module):
-    r"""M models with the same vocabularies, used as one.
+    """M models with the same vocabularies, used as one.
 
-    .. math:: p(y_t \mid y_{<t}, x) = \frac{1}{M} \sum_{m=1}^{M} p_m(y_t \mid y_{<t}, x)
+        p(y_t | y_<t, x) = 1/M sum_{m=1}^M p_m(y_t | y_<t, x)
 
     This is the arithmetic mean of the probabilities, a uniform mixture at every step: the search continues
     the same prefix in all members (like the ensembles of 1409.3215, section 3.6). The mean is computed in the
@@ -88,7 +88,7 @@ class Ensemble(nn.Module):
 
 
 def mean_of(logits: Sequence[Float[Tensor, "*N V"]]) -> Float[Tensor, "*N V"]:
-    r""":math:`\log \frac{1}{M} \sum_m \mathrm{softmax}(l_m)`; half precision is computed in float32."""
+    """`log(1/M sum_m softmax(l_m))`; half precision is computed in float32."""
     working = torch.promote_types(logits[0].dtype, torch.float32)
     each = [one.log_softmax(-1, dtype=working) for one in logits]
     return torch.stack(each).logsumexp(0) - math.log(len(each))

@@ -12,9 +12,9 @@ from attention_lab.sizes import BOS, EOS, PAD
 
 
 class TwoWayEnsemble(Ensemble):
-    r"""Models of both directions, which together score complete outputs.
+    """Models of both directions, which together score complete outputs.
 
-    .. math:: \frac{M \log \overrightarrow{p}(y \mid x) + N \log \overleftarrow{p}(y \mid x)}{M + N}
+        (M log p_forwards(y | x) + N log p_backwards(y | x)) / (M + N)
 
     where the directions are `Ensemble`s of M and N models (after Liu et al. 2016, NAACL, N16-1046). A model
     that writes from left to right decides the beginning of a word without knowing its end; a model that

@@ -62,15 +62,14 @@ def evaluate(tokens: Iterable[str]) -> int:
 
 
 class Grammar:
-    r"""Random expressions of a given length.
+    """Random expressions of a given length.
 
     An expression is a digit, or an operator, 2 to `max_args` expressions and a bracket. The Long Range Arena
     grows them from the root: each is a digit with probability 3/4, and always at level `max_depth`. This
-    class samples from that distribution conditioned on the length. With :math:`t_l(n)` the probability
-    that an expression with :math:`l` levels left has :math:`n` tokens, and :math:`t_l^{*k}` its k-fold
-    convolution,
+    class samples from that distribution conditioned on the length. With `t_l(n)` the probability that
+    an expression with l levels left has n tokens, and `t_l^{*k}` its k-fold convolution,
 
-    .. math:: t_l(n) = \tfrac34 [n = 1] + \tfrac14 \frac{1}{A - 1} \sum_{k=2}^{A} t_{l-1}^{*k}(n - 2)
+        t_l(n) = 3/4 [n = 1] + 1/4 1/(A - 1) sum_{k=2}^A t_{l-1}^{*k}(n - 2)
 
     The terms of each sum are the odds of the choices inside the expression. No sample has to be rejected;
     for long expressions, rejection would be most of the work.

@@ -23,14 +23,13 @@ def rescore(
     weight: float,
     length_penalty: float = 0.0,
 ) -> tuple[Int[Tensor, "B n T"], Float[Tensor, "B n"]]:
-    r"""Reorder the outputs of a search by a score that combines decoder and encoder.
+    """Reorder the outputs of a search by a score that combines decoder and encoder.
 
-    .. math:: \frac{(1 - \lambda) \log p_{\text{att}}(y \mid x) + \lambda \log p_{\text{ctc}}(y \mid x)}
-        {lp(y)}
+        ((1 - weight) log p_att(y | x) + weight log p_ctc(y | x)) / lp(y)
 
     This is the rescoring of joint CTC/attention decoding (Hori et al. 2017, ACL, P17-1048). The decoder may
     skip or repeat part of the source; the `Tagger` reads each part exactly once, but writes each symbol
-    independently of its neighbours. In an ensemble, :math:`\log p_{\text{ctc}}` is the mean over all members
+    independently of its neighbours. In an ensemble, `log p_ctc` is the mean over all members
     that have a `Tagger`, of both directions.
 
     An output that needs more frames than its source has gets the score -inf. If this is true of all outputs

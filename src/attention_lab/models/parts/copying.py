@@ -13,10 +13,10 @@ TINY = 1e-30
 
 
 class Copying(nn.Module):
-    r"""A mixture of writing a symbol and copying one from the source (pointer-generator network, 1704.04368).
+    """A mixture of writing a symbol and copying one from the source (pointer-generator network, 1704.04368).
 
-    .. math:: p(y) = (1 - (1 - g) \textstyle\sum_{y'} m(y')) \, \mathrm{softmax}(l)(y) + (1 - g) \, m(y),
-        \qquad m(y) = \sum_s a_s [x_s = y], \quad g = \sigma(w \cdot r + b)
+        p(y) = (1 - (1 - g) sum_y' m(y')) softmax(l)(y) + (1 - g) m(y)
+        m(y) = sum_s a_s [x_s = y],   g = sigmoid(w · r + b)
 
     with the attention weights a, the readout r and its logits l. Where every source symbol can be written
     and the weights sum to one, this is 1704.04368, eq. 9. Weight on a symbol that cannot be written, such as

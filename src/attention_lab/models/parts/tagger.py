@@ -11,13 +11,13 @@ from attention_lab.sizes import EOS, PAD
 
 
 class Tagger(nn.Module):
-    r"""Writes the target from left to right from the encoder's annotations alone (Graves et al. 2006).
+    """Writes the target from left to right from the encoder's annotations alone (Graves et al. 2006).
 
     Each annotation gives a few frames; each frame is a symbol or a blank, independently of the others:
 
-    .. math:: p(y \mid x) = \sum_{\pi \in B^{-1}(y)} \prod_f p(\pi_f \mid x)
+        p(y | x) = sum_{s in B^-1(y)} prod_f p(s_f | x)
 
-    over all sequences :math:`\pi` that become y when repetitions are merged and blanks removed. Trained
+    over all sequences s that become y when repetitions are merged and blanks removed. Trained
     together with the decoder's likelihood (1609.06773, eq. 8), it teaches each annotation what to write at
     its position. It can also rescore the outputs of a beam search: see `decoding.rescoring`.
 

@@ -14,9 +14,9 @@ LEAST = 1e-6
 
 
 def guidance_loss(weights: Float[Tensor, "B T S"], alignment: Int[Tensor, "B T"]) -> Float[Tensor, ""]:
-    r"""Cross entropy between the weights and the alignment, per aligned step (1607.01628, eq. 7).
+    """Cross entropy between the weights and the alignment, per aligned step (1607.01628, eq. 7).
 
-    .. math:: -\frac{1}{n} \sum_{t : p_t \ge 0} \log a_{t, p_t}
+        -1/n sum_{t : p_t >= 0} log a_{t, p_t}
 
     Args:
         weights: the weights of each step over the source positions.

@@ -15,10 +15,10 @@ def duplicate(batch: TransductionBatch) -> TransductionBatch:
 
 
 def divergence(logits: Tensor, target: Tensor) -> Tensor:
-    r"""The divergence between the halves of a `duplicate`d batch, per target symbol (2106.14448, eq. 2).
+    """The divergence between the halves of a `duplicate`d batch, per target symbol (2106.14448, eq. 2).
 
-    .. math:: \frac{1}{2} \left[ \mathrm{KL}(p_1 \| p_2) + \mathrm{KL}(p_2 \| p_1) \right]
-        = \frac{1}{2} \sum_y (p_1(y) - p_2(y)) (\log p_1(y) - \log p_2(y))
+        1/2 [KL(p_1 || p_2) + KL(p_2 || p_1)]
+        = 1/2 sum_y (p_1(y) - p_2(y)) (log p_1(y) - log p_2(y))
 
     Args:
         logits: `[2B, T, V]`.
