@@ -34,16 +34,19 @@ def main() -> None:
             subprocess.run([*command, f"hydra.run.dir={run}"], check=True, stdout=subprocess.DEVNULL)
             logged = read_log(event_folder(run)).curves["train/loss"]
             steps, values = [step + 1 for step, _ in logged], [loss for _, loss in logged]
-            losses.append(Series(name, steps, values))
+            on_top = scoring == "query_free"  # its line lies on that of mean pooling
+            losses.append(Series(name, steps, values, style="truth" if on_top else "plain"))
             task = attention_lab.load(run / "checkpoints" / "best.ckpt").task
             assert isinstance(task, Regression)
             curve = task.curve()
             assert curve is not None
-            curves.append(Series(name, curve.x.numpy(), curve.y.numpy(), style="plain"))
+            curves.append(
+                Series(name, curve.x.numpy(), curve.y.numpy(), style="truth" if on_top else "plain")
+            )
     curves.append(Series("training samples", curve.inputs.numpy(), curve.targets.numpy(), style="samples"))
     picture = draw_panels(
         [
-            Lines(losses, "Sum of squared errors before each step", "step", "train/loss", names="above"),
+            Lines(losses, "Sum of squared errors before each step", "step", "loss", names="above"),
             Lines(curves, "What was learned in five steps", "x", "y", names="above"),
         ]
     )

@@ -191,7 +191,7 @@ def header() -> str:
 
 
 def section(model: str, pooling: str) -> str:
-    """The table of a model and a pooling as Markdown, empty if all of it is refused."""
+    """The table of a model and a pooling as Markdown, empty if all of it is rejected."""
     columns = list(itertools.product(names("normalizer"), names("window")))
     rows = {
         scoring: [state(Cell(model, scoring, *column, pooling)) for column in columns]
@@ -220,7 +220,7 @@ Columns are normaliser and window.
 
 The page is written by `python tests/attention/matrix.py`, and a test checks that it is up to date.
 
-## Refused
+## Rejected
 
 These combinations have no meaning. They are rejected with a one-line error, and left out below."""
 
