@@ -43,6 +43,7 @@ def _check_refused(done, *parts: str) -> None:
         (["scoring=adtive"], ["scoring=adtive is unknown", "did you mean additive?", "scaled_dot"]),
         (["model=transformr"], ["model=transformr is unknown", "multihead, nw"]),
         (["trainer.devices=0"], ["trainer.devices=0", "from 1 up"]),
+        (["trainer.devices=two"], ["trainer.devices=two", "from 1 up"]),
         (["model=multihead", "task=transduction"], ["no task to choose here", "model=seq2seq, transformer"]),
         (["mechanism=linear"], ["no mechanism to choose here", "choose experiment=efficiency"]),
         (["stage=fitt"], ["stage=fitt is unknown", "fit, test, predict"]),

@@ -183,7 +183,8 @@ def check_theorem(config: DictConfig) -> None:
 
 def _check_machine(config: DictConfig) -> None:
     devices = config.trainer.get("devices")
-    if isinstance(devices, int) and (devices == 0 or devices < -1):
+    word = isinstance(devices, str) and not re.fullmatch(r"auto|-1|[\d, ]+", devices)
+    if word or (isinstance(devices, int) and (devices == 0 or devices < -1)):
         raise LabError(
             f"trainer.devices={devices}: choose a number of processes from 1 up, or -1 for all GPUs"
         )
