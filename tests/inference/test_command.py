@@ -183,3 +183,12 @@ def test_it_needs_neither_lightning_nor_hydra_nor_a_compiler(folder: Path) -> No
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (done.stdout[:6], done.stderr.strip()) == ("hello\t", "")
+
+
+def test_without_a_command_the_known_ones_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([])
+    assert "required: {g2p}" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert "python train.py --help" in capsys.readouterr().out

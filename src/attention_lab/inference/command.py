@@ -44,8 +44,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m attention_lab")
-    commands = parser.add_subparsers(required=True, metavar="command")
+    parser = argparse.ArgumentParser(
+        prog="python -m attention_lab",
+        description="Use the model that comes with the package.",
+        epilog="python train.py trains and tests models; see python train.py --help.",
+    )
+    commands = parser.add_subparsers(title="commands", required=True)
     g2p = commands.add_parser(
         "g2p",
         help="words to phones",
