@@ -90,8 +90,15 @@ def test_a_narrow_console_leaves_out_the_last_columns(
 
 
 def test_a_training_that_ends_early_says_why(capsys: pytest.CaptureFixture[str], tmp_path: object) -> None:
+    lines = _lines(capsys, tmp_path, EarlyStopping("train/loss", patience=2, check_on_train_epoch_end=True))
+    assert lines[-1] == "Stopped after epoch 5: train loss has not improved in 2 epochs"
+
+
+def test_a_training_that_reaches_its_last_epoch_has_nothing_to_say(
+    capsys: pytest.CaptureFixture[str], tmp_path: object
+) -> None:
     lines = _lines(capsys, tmp_path, EarlyStopping("train/loss", patience=3, check_on_train_epoch_end=True))
-    assert lines[-1] == "Stopped after epoch 6: train loss has not improved in 3 epochs"
+    assert not [line for line in lines if "Stopped" in line]
 
 
 def _drawn(text: str) -> list[str]:

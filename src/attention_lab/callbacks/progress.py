@@ -111,8 +111,10 @@ class Progress(TQDMProgressBar):
 
     def on_fit_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Say why training ended before its last epoch."""
+        if not trainer.is_global_zero or trainer.current_epoch == trainer.max_epochs:
+            return
         for callback in trainer.callbacks:  # type: ignore[attr-defined]
-            if isinstance(callback, EarlyStopping) and callback.stopped_epoch and trainer.is_global_zero:
+            if isinstance(callback, EarlyStopping) and callback.stopped_epoch:
                 monitored = metric_name(str(callback.monitor))
                 _print(
                     f"Stopped after epoch {callback.stopped_epoch + 1}: {monitored} has not improved "
