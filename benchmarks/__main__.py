@@ -81,7 +81,11 @@ def _parser(found: dict[str, str]) -> argparse.ArgumentParser:
         help="tiny sizes, to check that everything works; the tables are only shown",
     )
     parser.add_argument(
-        "--repeats", type=positive, default=7, metavar="N", help="samples per way (default: 7)"
+        "--repeats",
+        type=positive,
+        default=7,
+        metavar="N",
+        help="measurements of each implementation (default: 7)",
     )
     parser.add_argument(
         "--threads", type=positive, metavar="N", help="threads of PyTorch (default: all cores)"

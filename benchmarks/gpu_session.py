@@ -105,16 +105,26 @@ def _parser() -> argparse.ArgumentParser:
     there = commands.add_parser("run", help="run the tests and the benchmarks")
     there.add_argument("parts", nargs="*", metavar="part", help="tests, a topic or cmudict (default: all)")
     there.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="folder for the results")
-    there.add_argument("--minutes", type=float, default=9.5, metavar="M", help="end after this time (9.5)")
+    there.add_argument(
+        "--minutes", type=float, default=9.5, metavar="M", help="minutes after which to end (default: 9.5)"
+    )
     there.add_argument(
         "--device", choices=("cuda", "cpu"), default="cuda", help="cpu only to try the command"
     )
     there.add_argument("--quick", action="store_true", help="tiny sizes and few tests")
     there.add_argument(
-        "--repeats", type=positive, default=5, metavar="N", help="samples per way (default: 5)"
+        "--repeats",
+        type=positive,
+        default=5,
+        metavar="N",
+        help="measurements of each implementation (default: 5)",
     )
     there.add_argument(
-        "--wheels", type=Path, default=WHEELS, metavar="FOLDER", help="wheels to install (.wheels)"
+        "--wheels",
+        type=Path,
+        default=WHEELS,
+        metavar="FOLDER",
+        help="folder of the wheels to install (default: .wheels)",
     )
     return parser
 

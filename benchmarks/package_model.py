@@ -179,7 +179,9 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("checkpoint", type=Path, help="a checkpoint, or the folder of its run")
-    parser.add_argument("--output", type=Path, default=PACKAGED / "g2p-english", help="folder (%(default)s)")
+    parser.add_argument(
+        "--output", type=Path, default=PACKAGED / "g2p-english", help="folder (default: %(default)s)"
+    )
     parser.add_argument("--command", help="the command that trained it, if not that of the run's folder")
     parser.add_argument(
         "--beams", type=positive, metavar="N", help="beam size of the search (default: that of the task)"

@@ -72,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
         "--model",
         default="g2p-english",
         metavar="NAME",
-        help="a model of the package, or a folder with one (%(default)s)",
+        help="a model of the package, or a folder with one (default: %(default)s)",
     )
     return parser
 
