@@ -1,6 +1,8 @@
 """Databases from others are looked at before a library opens them."""
 
+import shutil
 import sqlite3
+import struct
 from contextlib import closing
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from attention_lab.databases import check_no_queries, read_texts
 from attention_lab.errors import LabError
 
 RUN = "0" * 32
+MAGIC = bytes.fromhex("d9d505f920a163d7")  # of a journal of SQLite
 
 
 def _database(path: Path, place: str) -> None:
@@ -20,14 +23,33 @@ def _database(path: Path, place: str) -> None:
         database.commit()
 
 
-@pytest.mark.parametrize("place", ["/tmp/elsewhere", "file:///etc", "s3://bucket/x", "../other", "a/../../b"])
+def _stop_in_a_write(path: Path) -> None:
+    """Leave the database as a process that is killed in the middle of a write leaves it."""
+    copy = path.with_name("copy")
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA synchronous = OFF")
+        database.execute("UPDATE runs SET artifact_uri = 'unfinished'")
+        shutil.copy(path, copy)
+        shutil.copy(f"{path}-journal", f"{copy}-journal")
+    copy.replace(path)
+    Path(f"{copy}-journal").replace(f"{path}-journal")
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        *("/tmp/elsewhere", "file:///etc", "s3://bucket/x", "../other", "a/../../b"),
+        *("file:/etc", "file://localhost/etc", "file://{}/%2e%2e/x", "{}/%2e%2e/x", "mlflow-artifacts:/x"),
+        *("FILE:/etc", "FILE:{}/x", "file:{}/../x#", "{}/\0", ""),
+    ],
+)
 def test_mlflow_keeps_no_pictures_outside_the_folder(place: str, tmp_path: Path) -> None:
-    _database(tmp_path / mlflow.DATABASE, place)
+    _database(tmp_path / mlflow.DATABASE, place.format(tmp_path))
     with pytest.raises(LabError, match=r"mlflow.db keeps files in .*, outside the run's folder"):
         mlflow._check_places(tmp_path, mlflow._OF_RUN, RUN)
 
 
-@pytest.mark.parametrize("place", ["{}/mlflow_artifacts/x", "file://{}/x", "x/y"])
+@pytest.mark.parametrize("place", ["{}/mlflow_artifacts/x", "file://{}/x"])
 def test_those_in_the_folder_are_kept(place: str, tmp_path: Path) -> None:
     _database(tmp_path / mlflow.DATABASE, place.format(tmp_path))
     mlflow._check_places(tmp_path, mlflow._OF_RUN, RUN)
@@ -41,3 +63,37 @@ def test_missing_and_damaged_databases(tmp_path: Path) -> None:
     (tmp_path / "b.db").write_bytes(b"no database" * 100)
     with pytest.raises(LabError, match=r"^b: file is not a database"):
         check_no_queries(tmp_path / "b.db", "b")
+
+
+def test_a_database_whose_writer_was_killed_is_read_as_it_was_before(tmp_path: Path) -> None:
+    file = tmp_path / "a.db"
+    _database(file, "before")
+    _stop_in_a_write(file)
+    check_no_queries(file, "x")
+    assert read_texts(file, mlflow._OF_RUN, [RUN]) == ["before"]
+
+
+def test_a_journal_that_names_another_file_is_rejected(tmp_path: Path) -> None:
+    """SQLite would delete that file."""
+    file, other = tmp_path / "a.db", tmp_path / "precious"
+    other.write_text("text")
+    _database(file, "/tmp/elsewhere")
+    _stop_in_a_write(file)
+    name = bytes(other)
+    with Path(f"{file}-journal").open("ab") as journal:
+        journal.write(struct.pack(">I", 1) + name + struct.pack(">II", len(name), sum(name)) + MAGIC)
+    for check in (lambda: check_no_queries(file, str(file)), lambda: read_texts(file, mlflow._OF_RUN, [RUN])):
+        with pytest.raises(LabError, match=r"a.db: its journal names another file: remove a.db-journal"):
+            check()
+    assert other.read_text() == "text"
+
+
+@pytest.mark.parametrize("kind", ["VIEW v AS SELECT 1", "TRIGGER t AFTER UPDATE ON runs BEGIN SELECT 1; END"])
+def test_databases_that_run_queries_are_rejected(kind: str, tmp_path: Path) -> None:
+    file = tmp_path / "a.db"
+    _database(file, str(tmp_path))
+    with closing(sqlite3.connect(file)) as database:
+        database.execute(f"CREATE {kind}")
+    for check in (lambda: check_no_queries(file, str(file)), lambda: read_texts(file, mlflow._OF_RUN, [RUN])):
+        with pytest.raises(LabError, match=r"a.db: it has a view or trigger"):
+            check()

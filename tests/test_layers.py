@@ -58,7 +58,7 @@ ROOMS = {
     "sizes": Rules(set(), LIGHT),
     "text_tables": Rules(set(), LIGHT),
     "writing": Rules({"errors"}, LIGHT),
-    "databases": Rules({"errors"}, LIGHT),
+    "databases": Rules({"errors", "reading"}, LIGHT),
     "attention": Rules(LEAVES, LIGHTNING | HYDRA | PICTURES | {"torch.utils.tensorboard"} | OTHERS),
     "models": Rules(LEAVES | {"attention"}, LIGHTNING | HYDRA | PICTURES | {"torch.utils.tensorboard"}),
     "estimators": Rules(LEAVES | {"attention"}, LIGHTNING | HYDRA | PICTURES | {"torch.utils.tensorboard"}),

@@ -4,6 +4,8 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlparse
+from urllib.request import url2pathname
 
 from PIL.Image import Image
 from pytorch_lightning.loggers import MLFlowLogger
@@ -103,8 +105,16 @@ def _check_places(folder: Path, query: str, value: str) -> None:
     """Reject a database in the run's folder, perhaps from others, that keeps files outside of it."""
     file = folder / DATABASE
     for place in read_texts(file, query, [value]):
-        path = place.removeprefix("file://")
-        if "://" in path or not is_inside(folder / path, folder):
+        path = _local_path(place)
+        if path is None or not is_inside(path, folder):
             raise LabError(
                 f"{file} keeps files in {place[:200]}, outside the run's folder: remove it to begin anew"
             )
+
+
+def _local_path(place: str) -> Path | None:
+    """The path that MLflow takes a place of files for; None if it is not an absolute path of this machine."""
+    url = urlparse(place)
+    path = Path(url2pathname(url.path if place.startswith("file:") else place))
+    known = url.scheme in ("", "file") and "\0" not in place
+    return path if known and path.is_absolute() else None
