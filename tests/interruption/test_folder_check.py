@@ -76,3 +76,30 @@ def test_a_new_run_does_not_replace_the_checkpoints_of_another(command: Any, tmp
     )  # fmt: skip
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
     assert command(*small, "resume=auto", folder=run).status == 0
+
+
+@pytest.mark.parametrize("name", ["0_seed-1", "1_seed-2"])
+def test_a_new_sweep_does_not_replace_the_checkpoints_of_another(
+    command: Any, tmp_path: Path, name: str
+) -> None:
+    sweep = tmp_path / "sweep"
+    checkpoints = sweep / name / "checkpoints"
+    checkpoints.mkdir(parents=True)
+    (checkpoints / "last.ckpt").touch()
+    done = command("-m", "model=nw", "seed=1,2", folder=sweep)
+    reason = f"{checkpoints.parent} has checkpoints of a run: continue the sweep with resume=auto"
+    assert (done.status, done.err) == (
+        1, f"Error: {reason}, or choose another folder\n",
+    )  # fmt: skip
+    assert not done.out and list(sweep.rglob("*")) == [sweep / name, checkpoints, checkpoints / "last.ckpt"]
+
+
+@pytest.mark.slow
+def test_a_sweep_with_other_jobs_may_share_the_folder(command: Any, tmp_path: Path) -> None:
+    small = ("-m", "model=nw", "data.train_size=5", "trainer.max_epochs=1", "pictures=0")
+    sweep = tmp_path / "sweep"
+    assert command(*small, "seed=1,2", folder=sweep).status == 0
+    assert command(*small, "seed=3", "data.noise=0.1,0.2", folder=sweep).status == 0
+    assert command(*small, "seed=1,2,3", folder=sweep).status == 1
+    assert command(*small, "seed=1,2,3", "resume=auto", folder=sweep).status == 0
+    assert len(list(sweep.glob("*/checkpoints/last.ckpt"))) == 5

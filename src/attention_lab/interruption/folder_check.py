@@ -1,20 +1,27 @@
 """Check the folder of a run or sweep before Hydra writes to it."""
 
+import copy
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException
 from hydra.experimental.callback import Callback
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import InterpolationResolutionError
 
+from attention_lab.commandline.overrides import parse_all
 from attention_lab.errors import LabError
 from attention_lab.interruption.resume import AUTO, has_checkpoint
 from attention_lab.interruption.signals import OWNED_BY_SWEEP, is_rank_zero
+from attention_lab.runs.run_names import exclude_from_names
 from attention_lab.text_tables import console_message
-from attention_lab.untrusted.run_configuration import MOST_FILES, check_links
+from attention_lab.untrusted.run_configuration import CHECKPOINTS, MOST_FILES, check_links
 
 MOST_JOBS = 100
 """A sweep's folder may have as many files as that many runs."""
@@ -24,8 +31,8 @@ class FolderCheck(Callback):
     """A Hydra callback that rejects a folder in which files could be lost.
 
     A run or sweep that continues may have its folder from others: no link may lead out of it, see
-    `check_links`. (`resume=<folder>` runs the same check when it is expanded.) A new run must not replace
-    the checkpoints of an older one.
+    `check_links`. (`resume=<folder>` runs the same check when it is expanded.) A new run, or a job of a new
+    sweep, must not replace the checkpoints of an older one.
     """
 
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
@@ -34,17 +41,20 @@ class FolderCheck(Callback):
         if config.get("resume") == AUTO:
             _check(folder, MOST_FILES)
         elif config.get("stage") == "fit" and config.get("resume") is None and _is_single_run():
-            _check_new(folder)
+            _check_new(folder, "it")
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Check the sweep's folder, with those of its jobs, if a sweep or a search continues."""
+        try:
+            folder = Path(config.hydra.sweep.dir)
+        except InterpolationResolutionError:  # it refers to Hydra's choices, which are not set yet
+            HydraConfig.instance().set_config(config)
+            folder = Path(config.hydra.sweep.dir)
         if config.get("resume") == AUTO or config.get("sweep") is not None:
-            try:
-                folder = config.hydra.sweep.dir
-            except InterpolationResolutionError:  # it refers to Hydra's choices, which are not set yet
-                HydraConfig.instance().set_config(config)
-                folder = config.hydra.sweep.dir
-            _check(Path(folder), MOST_FILES * MOST_JOBS)
+            _check(folder, MOST_FILES * MOST_JOBS)
+        elif is_rank_zero() and any(folder.rglob(f"{CHECKPOINTS}/*.ckpt")):
+            for job in _new_jobs(config):
+                _check_new(job, "the sweep")
 
 
 def _is_single_run() -> bool:
@@ -52,10 +62,36 @@ def _is_single_run() -> bool:
     return is_rank_zero() and OWNED_BY_SWEEP not in os.environ
 
 
-def _check_new(folder: Path) -> None:
+def _check_new(folder: Path, it: str) -> None:
     if has_checkpoint(folder):
-        reason = f"{folder} has checkpoints of a run: continue it with resume=auto, or choose another folder"
-        sys.exit(console_message("Error", reason))
+        choices = f"continue {it} with resume=auto, or choose another folder"
+        sys.exit(console_message("Error", f"{folder} has checkpoints of a run: {choices}"))
+
+
+def _new_jobs(config: DictConfig) -> Iterator[Path]:
+    """The folders of a new sweep's jobs that train; none for other sweepers, whose jobs are not known yet."""
+    if not config.hydra.sweeper._target_.endswith(f".{BasicSweeper.__name__}"):
+        return
+    loader, before = GlobalHydra.instance().config_loader(), HydraConfig.instance().cfg
+    given = [*(f"{key}={value}" for key, value in (config.hydra.sweeper.params or {}).items())]
+    overrides = parse_all([*given, *config.hydra.overrides.task], loader)
+    if any(one.is_sweep_override() and not one.is_discrete_sweep() for one in overrides):
+        return  # Hydra reports it
+    named = copy.deepcopy(config)
+    if any(one.is_sweep_override() for one in overrides):
+        exclude_from_names(named, [one.key_or_group for one in overrides if not one.is_sweep_override()])
+    try:
+        for number, options in enumerate(BasicSweeper.split_arguments(overrides, None)[0]):
+            job = loader.load_sweep_config(named, options)
+            with open_dict(job):
+                job.hydra.job.num = number
+            HydraConfig.instance().set_config(job)
+            if job.get("stage") == "fit" and job.get("resume") is None:
+                yield Path(job.hydra.sweep.dir, str(OmegaConf.select(job, "hydra.sweep.subdir")))
+    except HydraException:  # Hydra reports it when it composes the job's configuration again
+        return
+    finally:
+        HydraConfig.instance().cfg = before
 
 
 def _check(folder: Path, most: int) -> None:
