@@ -1,6 +1,5 @@
 """The stage that turns run folders into one HTML file; it does not import torch."""
 
-import logging
 import re
 import shlex
 from collections.abc import Sequence
@@ -50,7 +49,6 @@ def report(config: DictConfig) -> None:
     Raises:
         LabError: `run` is not a folder, or it contains no run.
     """
-    logging.getLogger("tensorboard").setLevel(logging.WARNING)  # it logs every file that it reads
     given = given_folders(config)
     folders = list({path.resolve(): path for folder in given for path in _runs(folder)}.values())
     jobs = [read_job(folder) for folder in folders]

@@ -1,6 +1,7 @@
 """Find and read a run's TensorBoard event files."""
 
 import errno
+import logging
 import os
 import re
 import struct
@@ -63,25 +64,13 @@ def read_log(folder: Path) -> Log:
     """Read the event files in a folder; invalid records are left out.
 
     Raises:
-        LabError: an event file is not a regular file, too large, or claims to have an enormous event.
+        LabError: an event file is not a regular file, too large, or claims to have an enormous event, or
+            the folder's name is not UTF-8.
     """
-    for path in event_files(folder):  # TensorBoard would open them, whatever they are
-        try:
-            check_regular(path, _MOST)
-            _check_lengths(path)
-        except OSError as error:
-            raise LabError(f"{path} cannot be read: {error.strerror}; move it out of the folder") from None
-    # Slow to import, and not needed to find the files.
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    accumulator = EventAccumulator(str(folder), size_guidance={"scalars": 0, "tensors": 0, "images": 1})
-    for _ in range(_DAMAGED):
-        try:
-            accumulator.Reload()
-            break
-        except DecodeError:  # a damaged event; reading continues after it
-            continue
+    if not event_files(folder):
+        return Log({}, {}, [])
+    _check_files(folder)
+    accumulator = _load(folder)
     curves = {
         tag: [(event.step, event.value) for event in accumulator.Scalars(tag)]
         for tag in accumulator.Tags()["scalars"]
@@ -91,12 +80,50 @@ def read_log(folder: Path) -> Log:
         tags = accumulator.PluginTagToContent(PLUGIN)
     except KeyError:  # no attention was logged
         tags = {}
-    for tag in sorted(tags):
+    for tag in sorted({*tags} & {*accumulator.Tags()["tensors"]}):
         for event in accumulator.Tensors(tag):
             blobs = tuple(event.tensor_proto.string_val)
             if _is_record(blobs):
                 records.setdefault(tag, {})[event.step] = (blobs[0], blobs[1])
     return Log(curves, records, _samples(accumulator))
+
+
+def _check_files(folder: Path) -> None:
+    """Raise the LabErrors of `read_log`: TensorBoard would open the files, whatever they are."""
+    if not _is_utf8(str(folder)):
+        raise LabError(f"{folder} has event files, but its name is not UTF-8: rename it")
+    for path in event_files(folder):
+        try:
+            check_regular(path, _MOST)
+            _check_lengths(path)
+        except OSError as error:
+            raise LabError(f"{path} cannot be read: {error.strerror}; move it out of the folder") from None
+
+
+def _load(folder: Path) -> Any:
+    """The EventAccumulator with the contents of the event files in a folder."""
+    # Slow to import, and not needed to find the files.
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    logging.getLogger("tensorboard").setLevel(logging.CRITICAL)  # its warnings repeat tags, whatever they are
+    accumulator = EventAccumulator(str(folder), size_guidance={"scalars": 0, "tensors": 0, "images": 1})
+    for _ in range(_DAMAGED):
+        try:
+            accumulator.Reload()
+            break
+        except (DecodeError, LookupError, TypeError, ValueError):  # reading continues after the damaged event
+            continue
+    return accumulator
+
+
+def _is_utf8(text: str) -> bool:
+    """Whether a path is UTF-8, as TensorBoard expects."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _check_lengths(path: Path) -> None:

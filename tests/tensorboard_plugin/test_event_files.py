@@ -1,0 +1,58 @@
+"""Unusual events in a run's event files, which may come from others."""
+
+import logging
+import os
+from pathlib import Path
+
+import pytest
+from tensorboard.compat.proto.event_pb2 import Event, TaggedRunMetadata
+from tensorboard.compat.proto.summary_pb2 import HistogramProto, Summary, SummaryMetadata
+from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+from attention_lab.errors import LabError
+from attention_lab.tensorboard_plugin import PLUGIN
+from attention_lab.tensorboard_plugin.event_files import read_log
+
+OF_PLUGIN = SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name=PLUGIN))
+UNUSUAL = {
+    "no record": Summary.Value(tag="x", metadata=OF_PLUGIN),
+    "a number as record": Summary.Value(tag="x", metadata=OF_PLUGIN, simple_value=1.0),
+    "buckets without limits": Summary.Value(tag="x", histo=HistogramProto(num=3, bucket=[1, 1, 1])),
+}
+
+
+def _write(folder: Path, *events: Event) -> Path:
+    writer = EventFileWriter(str(folder))
+    for event in events:
+        writer.add_event(event)
+    writer.close()
+    return folder
+
+
+def _loss(step: int) -> Event:
+    return Event(step=step, summary=Summary(value=[Summary.Value(tag="loss", simple_value=1.0)]))
+
+
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_what_is_no_record_is_left_out(name: str, tmp_path: Path) -> None:
+    unusual = Event(step=2, summary=Summary(value=[UNUSUAL[name]]))
+    log = read_log(_write(tmp_path, _loss(1), unusual, _loss(3)))
+    assert [step for step, _ in log.curves["loss"]] == [1, 3] and log.records == {}
+
+
+def test_tags_are_not_printed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """TensorBoard's warnings repeat tags, which could control the terminal."""
+    with caplog.at_level(logging.INFO, logger="tensorboard"):
+        graph = TaggedRunMetadata(tag="\x1b[31mred", run_metadata=b"x")
+        read_log(_write(tmp_path, *[Event(tagged_run_metadata=graph)] * 2))
+    assert not caplog.records
+
+
+def test_a_folder_whose_name_is_not_utf8(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"a\xff")
+    folder.mkdir()
+    assert read_log(folder).curves == {}
+    _write(tmp_path, _loss(1))
+    next(tmp_path.glob("*tfevents*")).rename(folder / "tfevents")
+    with pytest.raises(LabError, match="its name is not UTF-8: rename it"):
+        read_log(folder)
