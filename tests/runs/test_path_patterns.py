@@ -1,11 +1,13 @@
 """Expansion of path patterns in options."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from attention_lab.errors import LabError
 from attention_lab.runs.path_patterns import expand_paths
+from attention_lab.runs.run_folder import find_runs
 
 
 @pytest.fixture
@@ -30,3 +32,40 @@ def test_a_path_may_look_like_a_pattern(folder: Path) -> None:
 def test_a_pattern_that_nothing_matches(folder: Path) -> None:
     with pytest.raises(LabError, match=r"^run=.*/c\*: no folder matches$"):
         expand_paths([f"{folder}/c*"], "run", "folder", Path.is_dir)
+
+
+@pytest.fixture
+def innermost(folder: Path) -> Iterator[Path]:
+    """The innermost of nested folders, more than Python has levels of recursion."""
+    made = [folder / "d"]
+    for _ in range(1200):
+        made[-1].mkdir()
+        made.append(made[-1] / "d")
+    yield made[-2]
+    for path in reversed(made[:-1]):  # not left to pytest, which would need the recursion
+        path.rmdir()
+
+
+def test_patterns_for_all_levels(folder: Path) -> None:
+    for name in ("a/x/best", "b/x/y/best", ".hidden/best", "b/best"):
+        (folder / name).mkdir(parents=True)
+    for pattern in (f"{folder}/**/best", f"{folder}/**/*/best", f"{folder}/[ab]/**/best"):
+        found = expand_paths([pattern], "run", "folder", Path.is_dir)
+        assert [str(path.relative_to(folder)) for path in found] == ["a/x/best", "b/best", "b/x/y/best"]
+    assert len(expand_paths([f"{folder}/b/**"], "run", "folder", Path.is_dir)) == 4
+
+
+def test_links_to_their_own_folder_are_not_followed(folder: Path) -> None:
+    for name in ("one", "two"):  # 2^40 paths
+        (folder / name).symlink_to(".")
+    with pytest.raises(LabError, match="no folder matches"):
+        expand_paths([f"{folder}/**/best"], "run", "folder", Path.is_dir)
+
+
+def test_deeply_nested_folders(folder: Path, innermost: Path) -> None:
+    metrics = innermost / "metrics.json"
+    metrics.touch()
+    found = expand_paths([f"{folder}/**/metrics.json"], "run", "file", Path.is_file)
+    runs = [job.folder for job in find_runs([folder])]
+    metrics.unlink()
+    assert (found, runs) == ([metrics], [innermost])

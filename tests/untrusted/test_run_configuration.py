@@ -213,7 +213,13 @@ def _pipe(folder: Path, _: Path) -> None:
     os.mkfifo(folder / "train.log")
 
 
-@pytest.mark.parametrize("alter", [_outside, _folder_outside, _through_a_link, _dangling, _hard_link, _pipe])
+def _deep(folder: Path, _: Path) -> None:
+    folder.joinpath(*["d"] * 101).mkdir(parents=True)
+
+
+@pytest.mark.parametrize(
+    "alter", [_outside, _folder_outside, _through_a_link, _dangling, _hard_link, _pipe, _deep]
+)
 def test_links_out_of_the_folder(alter: Callable[[Path, Path], None], tmp_path: Path) -> None:
     folder, other = tmp_path / "run", tmp_path / "canary"
     folder.mkdir()

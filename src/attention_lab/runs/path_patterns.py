@@ -2,7 +2,7 @@
 
 import glob
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 from attention_lab.errors import LabError
@@ -27,9 +27,44 @@ def expand_paths(
         if is_one(Path(text)) or not glob.has_magic(text):
             paths.append(Path(text))
             continue
-        found = sorted(glob.glob(text, recursive=True))  # noqa: PTH207  # Path.glob rejects absolute patterns
-        matches = [path for path in map(Path, found) if is_one(path)]
+        matches = [path for path in map(Path, sorted(set(_matches(text)))) if is_one(path)]
         if not matches:
             raise LabError(f"{option}={text}: no {kind} matches")
         paths += matches
     return list(dict.fromkeys(paths))
+
+
+def _matches(pattern: str) -> Iterator[str]:
+    """The paths that match a pattern; `**` stands for any folders below, but follows no links."""
+    before, all_levels, after = f"/{pattern}/".partition("/**/")
+    if not all_levels:
+        yield from glob.glob(pattern)  # noqa: PTH207  # Path.glob rejects absolute patterns
+        return
+    # With recursive=True, glob follows links; two links to their own folder would take it for ever.
+    for start in glob.glob(f"{before}/"[1:] or "./"):  # noqa: PTH207
+        for folder, _ in walk(Path(start)):
+            if not any(part.startswith(".") for part in folder.relative_to(start).parts):
+                yield from _matches(str(Path(glob.escape(str(folder)), after.strip("/") or "*")))
+
+
+def walk(folder: Path, without: Collection[str] = ()) -> Iterator[tuple[Path, set[str]]]:
+    """A folder and all folders below it, sorted, each with the names of the files in it.
+
+    Links to folders are not followed. Unlike `os.walk`, it is not recursive in any version of Python: folders
+    from others may be nested deeply.
+
+    Args:
+        folder: where to begin.
+        without: names of folders to leave out.
+    """
+    pending = [folder]
+    while pending:
+        path = pending.pop()
+        try:
+            with os.scandir(path) as entries:
+                found = list(entries)
+        except OSError:  # it has been removed, or cannot be read
+            continue
+        yield path, {entry.name for entry in found if not entry.is_dir()}
+        below = {entry.name for entry in found if entry.is_dir(follow_symlinks=False)}
+        pending += [path / name for name in sorted(below.difference(without), reverse=True)]

@@ -1,7 +1,6 @@
 """Find run folders and read them, whatever state they are in."""
 
 import math
-import os
 import traceback
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from attention_lab.errors import LabError, named_line
 from attention_lab.reading import open_regular
 from attention_lab.run_files import CONFIG, ERROR, HEATMAPS, METRICS, PRUNED
 from attention_lab.runs.config_parts import DECISIVE, OPTIMIZATION, SEED, TRAINED, affects_results
+from attention_lab.runs.path_patterns import walk
 from attention_lab.runs.tested_options import is_test, is_unused, tested_run, with_options_of_training
 from attention_lab.untrusted.plain_files import one_line, read_json, read_yaml
 from attention_lab.untrusted.run_configuration import CHECKPOINTS
@@ -151,11 +151,9 @@ def find_runs(folders: Sequence[Path], *, every: bool = False) -> list[Job]:
 
 
 def _candidates(folder: Path) -> Iterator[Path]:
-    for root, folders, files in os.walk(folder):
-        path = Path(root)
+    for path, files in walk(folder, _WITHOUT_RUNS):
         if METRICS in files or ERROR in files or (path / ".hydra" / CONFIG).is_file():
             yield path
-        folders[:] = sorted(name for name in folders if name not in _WITHOUT_RUNS)
 
 
 def _order(folder: Path) -> tuple[str, float, str]:

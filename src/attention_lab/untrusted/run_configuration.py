@@ -37,6 +37,8 @@ Other formats can insert any character, also `/`, or very many characters.
 LONGEST_NAME = 200
 MOST_FILES = 100_000
 """Maximum number of files in a run's folder; even thousands are unusual."""
+MOST_LEVELS = 100
+"""Maximum number of nested folders in a run's folder; with a thousand, recursive functions fail."""
 MOST_PROCESSES = 256
 
 
@@ -151,8 +153,8 @@ def check_links(folder: Path, most: int = MOST_FILES) -> None:
         most: the largest number of files.
 
     Raises:
-        LabError: a link leads out of it, or it contains a hard link or something that is not a file, or it
-            cannot be read.
+        LabError: a link leads out of it, or it contains a hard link or something that is not a file, has too
+            many files or levels, or cannot be read.
     """
     real = Path(os.path.realpath(folder))
     try:
@@ -178,10 +180,13 @@ def _check_entry(entry: os.DirEntry[str], real: Path) -> None:
 
 
 def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
-    pending = [str(folder)]
+    pending = [(str(folder), 0)]
     while pending:
-        with suppress(FileNotFoundError), os.scandir(pending.pop()) as entries:
+        path, level = pending.pop()
+        if level > MOST_LEVELS:
+            raise LabError(f"{folder} has more than {MOST_LEVELS} levels of folders, more than any run has")
+        with suppress(FileNotFoundError), os.scandir(path) as entries:
             for entry in entries:
                 yield entry
                 if entry.is_dir(follow_symlinks=False):
-                    pending.append(entry.path)
+                    pending.append((entry.path, level + 1))
