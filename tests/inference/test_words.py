@@ -66,6 +66,7 @@ def test_the_parts_of_a_word(word: str, parts: str) -> None:
         ("Москва", r"М \(U\+041C\) cannot be read"),
         ("東京", r"東 \(U\+6771\) cannot be read"),
         ("a\x00b", r"\N{REPLACEMENT CHARACTER} \(U\+0000\) cannot be read"),
+        ("e" + "\u0301\u0323" * 200_000, "it has 400001 characters, but at most 1000 can be read"),
         ("a" * (LONGEST + 1), f"it has {LONGEST + 1} letters, but at most {LONGEST} can be read"),
     ],
 )

@@ -9,6 +9,7 @@ from attention_lab.text_tables import printable
 
 LONGEST = 100
 """The longest word, in letters; the longest in an English dictionary have fewer than 50."""
+_MOST = 1000  # characters of a word, with accents and punctuation
 SPELLED = "."
 """Marks a part that is the name of a letter, at its end, as in `u.`."""
 _APOSTROPHES = str.maketrans(dict.fromkeys("\u2018\u2019\u02bc\u2032\uff07\u00b4`", "'"))
@@ -32,6 +33,8 @@ def word_parts(word: str, known: Set[str]) -> list[str]:
     Raises:
         LabError: the word has digits, symbols or letters that the model does not know, or is too long.
     """
+    if len(word) > _MOST:
+        raise LabError(f"it has {len(word)} characters, but at most {_MOST} can be read")
     text = unicodedata.normalize("NFC", word).translate(_APOSTROPHES)
     plain = "".join(_plain(character, known) for character in text)
     if len(plain) > LONGEST:

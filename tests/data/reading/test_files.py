@@ -66,6 +66,12 @@ def test_lines_of_another_form(file: Path, content: bytes, expected: str) -> Non
     assert refusal(file, content) == expected
 
 
+def test_accents_without_end_are_named_with_their_line(file: Path) -> None:
+    file.write_text(f"a\tb\nc\te{chr(0x301) * 1001}\n", encoding="utf-8")
+    with pytest.raises(LabError, match=rf"^{file}:2: more than 1000 accents on one letter$"):
+        read_columns(str(file), ("source", "target"))
+
+
 def test_csv_columns_are_found_by_name(file: Path) -> None:
     file.write_text('id, y, "x, of it"\n"a", 1e-3, 2\nb,-1, " 3 "\n')
     assert read_csv(str(file), ["x, of it", "y"]) == [[2.0, 0.001], [3.0, -1.0]]

@@ -64,3 +64,13 @@ def test_lower_case_is_made_on_request() -> None:
 def test_an_empty_line_is_refused(line: str) -> None:
     with pytest.raises(LabError, match="the line is empty"):
         Tokenizer(Notation("characters"), Vocabulary(["a"])).encode(line)
+
+
+@pytest.mark.parametrize("accents", ["\u0301\u0323", "\u0f73"])
+def test_a_run_of_accents_that_takes_quadratic_time_is_refused(accents: str) -> None:
+    """Putting half a million accents in order would take ten minutes."""
+    text = "e" + accents * 250_000
+    assert len(Notation("characters").tokens(text)) == len(text)
+    with pytest.raises(LabError, match=r"^more than 1000 accents on one letter$"):
+        Notation("characters", "NFC").tokens(text)
+    assert len(Notation("characters", "NFD").tokens("e\u0301\u0323" * 1000)) == 3000

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar, cast
 
+from attention_lab.data.reading.vocabulary import check_accents
 from attention_lab.errors import LabError
 from attention_lab.reading import read_regular
 from attention_lab.text_tables import counted
@@ -119,7 +120,8 @@ def read_columns(path: str, names: Sequence[str]) -> list[Row]:
     """The rows of a file of two or three tab-separated columns, which are called `names`.
 
     Raises:
-        LabError: `read_text` fails, or a line has too many or too few fields, or an empty field.
+        LabError: `read_text` fails, or a line has too many or too few fields, an empty field, or too
+            many accents in a row.
     """
     rows = []
     layout, needed = "<TAB>".join(names), "one is" if len(names) == 2 else "two are"
@@ -132,6 +134,8 @@ def read_columns(path: str, names: Sequence[str]) -> list[Row]:
         for name, field in zip(names, fields, strict=True):
             if not field.strip():
                 raise LabError(f"{place}: the {name} is empty; a line is {layout}")
+        with naming(place):
+            check_accents(line)
         rows.append(Row(place, *fields))
     return rows
 

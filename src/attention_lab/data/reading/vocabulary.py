@@ -21,6 +21,8 @@ Cut = Literal["characters", "spaces"]
 Split = Literal["characters", "spaces", "lemma_tags", "subwords"]
 Normalization = Literal["none", "NFC", "NFD", "NFKD"]
 Ids: TypeAlias = "Sequence[int] | Tensor"
+MOST_ACCENTS = 1000
+"""Most accents in a row: putting n of them in order, as normalization does, takes n^2 steps."""
 
 
 TAG, KNOWN = ";", "="
@@ -59,6 +61,18 @@ def lemma_tags_text(tokens: Iterable[str]) -> str:
     for start in range(0, len(fields) - 1, 2):
         fields[start], fields[start + 1] = fields[start + 1], fields[start]
     return "\t".join(fields)
+
+
+def check_accents(text: str) -> None:
+    """Raise LabError if a text has more than `MOST_ACCENTS` accents in a row."""
+    if len(text) <= MOST_ACCENTS or text.isascii():
+        return
+    count = 0
+    for character in text:
+        for one in unicodedata.normalize("NFD", character):
+            count = count + 1 if unicodedata.combining(one) else 0
+        if count > MOST_ACCENTS:
+            raise LabError(f"more than {MOST_ACCENTS} accents on one letter")
 
 
 def is_tag(symbol: str) -> bool:
@@ -114,10 +128,13 @@ class Notation:
         return self.split == "lemma_tags" and is_tag(symbol)
 
     def normalized(self, text: str) -> str:
-        """The normalised text, ready to be split."""
+        """The normalised text, ready to be split. Raises LabError if it has too many accents in a row."""
         if self.lowercase:
             text = text.lower()
-        return text if self.normalization == "none" else unicodedata.normalize(self.normalization, text)
+        if self.normalization == "none":
+            return text
+        check_accents(text)
+        return unicodedata.normalize(self.normalization, text)
 
     def text(self, tokens: Iterable[str]) -> str:
         """The text that consists of `tokens`."""
