@@ -17,9 +17,12 @@ from attention_lab.data import CSVRegression, GraphFiles, ImageFiles, Inflection
 from attention_lab.data.reading.image_codec import read_picture
 from attention_lab.errors import LabError
 from attention_lab.experiment.inputs import read_inputs
+from attention_lab.inference.pretrained import pretrained
+from attention_lab.interruption.resume_option import _check_writable, expand_resume
 from attention_lab.reading import open_regular, read_regular, read_up_to
 from attention_lab.report import report_page
 from attention_lab.run_files import ERROR, METRICS
+from attention_lab.runs.checkpoint_paths import find_checkpoints, run_of
 from attention_lab.runs.run_folder import read_job, read_reason
 from attention_lab.runs.test_predictions import read_test_predictions
 from attention_lab.tensorboard_plugin.event_files import read_log
@@ -168,6 +171,21 @@ def test_a_large_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
     shutil.move(path, tmp_path / "events.out.tfevents.1")
     with pytest.raises(LabError, match=r"tfevents.1 cannot be read: it has more than 4096 MiB"):
         read_log(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        *(find_checkpoints, pretrained, read_inputs),
+        lambda path: expand_resume([f"resume={path}"]),
+        lambda path: _check_writable([f"hydra.run.dir={path}"]),
+    ],
+)
+def test_a_path_that_is_too_long_is_refused_in_one_line(read: Callable[[str], Any]) -> None:
+    with pytest.raises(LabError) as caught:
+        read("x" * 5000)
+    assert len(str(caught.value).splitlines()) == 1
+    assert run_of("x" * 5000 + "/a/b").name == "x" * 5000
 
 
 def test_streams_of_the_command_line_are_read_to_their_end(tmp_path: Path) -> None:

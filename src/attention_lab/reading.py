@@ -17,6 +17,21 @@ _KINDS = {
 _CHUNK = 1 << 20
 
 
+def is_file(path: str | Path) -> bool:
+    """Whether there is a regular file; False, where `Path.is_file` fails, if the path is too long for one."""
+    return os.path.isfile(path)  # noqa: PTH113
+
+
+def is_folder(path: str | Path) -> bool:
+    """Whether there is a folder; False if the path is too long for one."""
+    return os.path.isdir(path)  # noqa: PTH112
+
+
+def is_there(path: str | Path) -> bool:
+    """Whether there is anything; False if the path is too long."""
+    return os.path.exists(path)  # noqa: PTH110
+
+
 def open_regular(path: str | Path, most: int | None = None) -> BinaryIO:
     """Open a regular file, or a link to one, for reading; never blocks waiting for a writer.
 

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 from folders import RATE, make_run, read_table
-
-from attention_lab.leaderboard.board import compare_runs
+from attention_lab.leaderboard.board import compare_runs, write_leaderboard
 from attention_lab.leaderboard.settings import varied_options
 from attention_lab.leaderboard.view import View
 from attention_lab.run_files import ERROR
-from attention_lab.runs.run_folder import read_job
+from attention_lab.runs.run_folder import find_runs, read_job
 
 Command = Callable[..., Any]
 NASTY = "=1+1|[red]x[/red]\n<b>\x1b[31m`"
@@ -151,3 +150,23 @@ def test_no_cell_of_the_csv_file_is_a_formula(command: Command, tmp_path: Path) 
     assert {row["scoring"] for row in rows} == {"' =1+1", "'\uff1d1+1", ";'=1+1", "-0.5"}
     assert {row["compared by"] for row in rows} == {"'=1+1"}
     assert {row["'=1+1"] for row in rows} == {"-0.5"}
+
+
+@pytest.mark.parametrize(
+    ("key", "options"),
+    [
+        ("tags", [{"tags": ["a"]}, {"tags": ["b"]}]),
+        ("data.noise", [{"data": {"noise": 1}}, {"data": {"noise": 10**98}}]),
+    ],
+)
+def test_options_that_are_lists_or_enormous_are_drawn(key: str, options: list[Any], tmp_path: Path) -> None:
+    for number, one in enumerate(options):
+        make_run(tmp_path / str(number), {RATE: 0.5}, options=one)
+    write_leaderboard(tmp_path, find_runs([tmp_path]), View(x=key, y=RATE))
+    assert (tmp_path / "comparison.png").is_file()
+
+
+def test_a_test_of_a_checkpoint_with_a_name_that_is_too_long(tmp_path: Path) -> None:
+    run = make_run(tmp_path, {RATE: 0.5})
+    (run / "config.yaml").write_text(f"stage: test\nckpt_path: {'x' * 3000}/a/b\n")
+    assert read_job(run).metrics[RATE] == 0.5

@@ -4,13 +4,12 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from attention_lab.commandline.overrides import as_text, list_items, split_override
 from attention_lab.data.reading.files import MOST, decode_text, read_text
 from attention_lab.errors import LabError, LineError
-from attention_lab.reading import read_up_to
+from attention_lab.reading import is_there, read_up_to
 
 STREAM = re.compile(r"-|/dev/stdin|/dev/fd/(\d+)|/proc/self/fd/(\d+)")
 """Standard input, and the paths that shells make from `inputs=<(command)`; no other input may be a pipe."""
@@ -100,7 +99,7 @@ def _read_file(path: str) -> str:
     try:
         return read_text(path)
     except LabError as error:
-        if Path(path).exists():
+        if is_there(path):
             raise
         raise LabError(f"{error}; to predict for a single input, write 'inputs=[{path}]'") from None
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from attention_lab.errors import LabError
 from attention_lab.inference.safetensors_files import SUFFIX, read
 from attention_lab.inference.trained_model import TrainedModel
+from attention_lab.reading import is_folder, is_there
 from attention_lab.tasks.sequence_writing import SequencePredictor
 
 PACKAGED = Path(__file__).with_name("packaged")
@@ -38,9 +39,9 @@ def _weights_path(model: str | Path) -> Path:
     if str(model) in packaged:
         return PACKAGED / str(model) / WEIGHTS
     path = Path(model)
-    if path.is_dir() and not path.name.endswith(SUFFIX):
+    if is_folder(path) and not path.name.endswith(SUFFIX):
         path = path / WEIGHTS
-    if path.suffix != SUFFIX or not path.exists():
+    if path.suffix != SUFFIX or not is_there(path):
         names = f"a model of the package ({', '.join(packaged)})" if packaged else "a model of the package"
         raise LabError(f"{model} is neither {names} nor a folder with {WEIGHTS}")
     return path

@@ -9,6 +9,7 @@ from pathlib import Path
 from attention_lab.commandline.overrides import option_names, paths_given, quote, split_override
 from attention_lab.errors import LabError
 from attention_lab.interruption.resume import AUTO
+from attention_lab.reading import is_file, is_there
 from attention_lab.run_files import CONFIG, SWEEP
 from attention_lab.runs.config_parts import GROUPS
 from attention_lab.runs.run_folder import read_choices
@@ -52,7 +53,7 @@ def expand_resume(arguments: Sequence[str], conf: Path | None = None) -> list[st
             raise LabError(f"resume=<folder> resumes one run in its own folder: leave out {argument}")
         if key == "stage":
             raise LabError(f"resume=<folder> resumes a training run: leave out {argument}")
-    if not (folder / CONFIG).is_file():
+    if not is_file(folder / CONFIG):
         raise LabError(f"resume={given}: {_why_not_resumable(folder)}")
     check_links(folder)  # here, because Hydra is about to write to the folder
     conf = Path(sys.argv[0]).resolve().parent / "conf" if conf is None else conf
@@ -69,9 +70,9 @@ def _is_choice(folder: Path, choice: str) -> bool:
 
 
 def _why_not_resumable(folder: Path) -> str:
-    if not folder.exists():
+    if not is_there(folder):
         return "there is no such folder"
-    if folder.is_file():
+    if is_file(folder):
         return f"give the folder of the run, {folder.parent}"
     if (folder / SWEEP).exists() or any(folder.glob("*/.hydra")):
         return "to resume a sweep, add resume=auto hydra.sweep.dir=<that folder> to its own command"
@@ -86,8 +87,9 @@ def _check_writable(arguments: Sequence[str]) -> None:
         return  # options such as --help write nothing
     given = paths_given(arguments, "hydra.run.dir", "hydra.sweep.dir") or ["logs"]
     folder = Path(given[-1].partition("${")[0]).absolute()
-    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    existing = next(path for path in (folder, *folder.parents) if is_there(path))
     try:
+        folder.exists()  # an error if its name is too long
         Path(tempfile.mkdtemp(dir=existing)).rmdir()  # permission bits are misleading for /proc and for root
     except OSError:
         raise LabError(f"cannot write in {existing}: choose another folder with hydra.run.dir=...") from None

@@ -131,7 +131,7 @@ def _lines(lines: Mapping[str, Sequence[Setting]], x: str, y: str) -> Lines:
         x_label=x,
         y_label=metric_name(y),
         log_x=numeric and min(values) > 0 and max(values) >= 10 * min(values),
-        ticks=sorted(values) if numeric and len(values) <= _MOST_TICKS else (),
+        ticks=sorted(map(float, values)) if numeric and len(values) <= _MOST_TICKS else (),
         names="ends",
         apart=5 if numeric else 12,
     )

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_lab.errors import LabError
+from attention_lab.reading import is_folder, is_there
 from attention_lab.run_files import BEST
 from attention_lab.runs.path_patterns import expand_paths
 from attention_lab.untrusted.plain_files import check_checkpoint_exists
@@ -24,8 +25,8 @@ def find_checkpoints(given: Paths) -> list[Path]:
     """
     several = [given] if isinstance(given, str | Path) else given
     paths = [
-        _best(path) if path.is_dir() else path
-        for path in expand_paths(several, "ckpt_path", "file", Path.exists)
+        _best(path) if is_folder(path) else path
+        for path in expand_paths(several, "ckpt_path", "file", is_there)
     ]
     if not paths:
         raise LabError("ckpt_path=[] names no checkpoint; give one or more")
@@ -62,7 +63,7 @@ def needed_checkpoints(given: Paths | None, stage: str) -> list[Path]:
 def run_of(checkpoint: Any) -> Path:
     """The run's folder of a checkpoint; a folder is returned as it is."""
     path = Path(checkpoint)
-    return path if path.is_dir() else path.parent.parent
+    return path if is_folder(path) else path.parent.parent
 
 
 def _best(folder: Path) -> Path:

@@ -7,6 +7,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.errors import LabError
+from attention_lab.reading import is_folder
 from attention_lab.runs.path_patterns import expand_paths
 
 OUTPUT = "hydra.run.dir="
@@ -26,11 +27,11 @@ def given_folders(config: DictConfig) -> list[Path]:
         )
     listed = OmegaConf.to_container(given) if OmegaConf.is_config(given) else [given]
     texts = [str(one) for one in listed] if isinstance(listed, list) else []
-    folders = expand_paths(texts, "run", "folder", Path.is_dir)
+    folders = expand_paths(texts, "run", "folder", is_folder)
     if not folders:
         raise LabError(f"run={given}: give the folder of a run or a sweep, or a list of them")
     for folder in folders:
-        if not folder.is_dir():
+        if not is_folder(folder):
             raise LabError(
                 f"run={folder} is not a folder: give the folder of a run or a sweep, such as one in logs/"
             )

@@ -69,7 +69,7 @@ class Job:
                 return found[key]
         part = lookup(self.config, *key.split("."))
         if not isinstance(part, Mapping):
-            return part
+            return _simple(part)
         # If the choice from a group is unknown, use the name of the class.
         return str(part["_target_"]).rpartition(".")[2] if "_target_" in part else None
 

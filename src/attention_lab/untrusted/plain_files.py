@@ -13,7 +13,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from attention_lab.errors import LabError
-from attention_lab.reading import read_regular
+from attention_lab.reading import is_file, read_regular
 from attention_lab.text_tables import printable
 from attention_lab.untrusted.pickles import LARGEST_KEY
 
@@ -32,7 +32,7 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 def check_checkpoint_exists(path: Path) -> None:
     """Raise LabError if a checkpoint is not a file."""
-    if not path.is_file():
+    if not is_file(path):
         raise LabError(f"ckpt_path={path}: no such file; a run's checkpoints are in its folder checkpoints/")
 
 
