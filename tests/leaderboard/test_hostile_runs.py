@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from folders import RATE, make_run, read_table
+
 from attention_lab.leaderboard.board import compare_runs, write_leaderboard
 from attention_lab.leaderboard.settings import varied_options
 from attention_lab.leaderboard.view import View
