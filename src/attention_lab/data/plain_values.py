@@ -4,12 +4,14 @@ from dataclasses import fields, is_dataclass
 from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from attention_lab.data.reading.files import LARGEST
+from attention_lab.data.reading.vocabulary import LONGEST_SYMBOL
 
 
 def fits(value: object, hint: Any) -> bool:
     """Whether a value matches an annotation: plain values, lists and dataclasses, with finite numbers.
 
-    Integers must be from 0 to 2^31 - 1, because they are counts.
+    Integers must be from 0 to 2^31 - 1, because they are counts. Texts must be UTF-8; those in lists are
+    names and symbols, which are not long.
     """
     if is_dataclass(hint):
         hints = get_type_hints(hint)
@@ -18,7 +20,7 @@ def fits(value: object, hint: Any) -> bool:
         )
     origin, options = get_origin(hint), get_args(hint)
     if origin is list:
-        return type(value) is list and all(fits(item, options[0]) for item in value)
+        return type(value) is list and all(fits(item, options[0]) and not _is_long(item) for item in value)
     if origin is tuple and options[-1] is Ellipsis:
         return type(value) is tuple and all(fits(item, options[0]) for item in value)
     if origin is tuple:
@@ -29,4 +31,19 @@ def fits(value: object, hint: Any) -> bool:
         return any(fits(value, option) for option in options)
     if hint is float:
         return type(value) in (int, float) and abs(cast(float, value)) < LARGEST
+    if type(value) is str and not _is_utf8(value):
+        return False
     return type(value) is hint and (hint is not int or 0 <= cast(int, value) < 2**31)
+
+
+def _is_long(value: object) -> bool:
+    return isinstance(value, str) and len(value) > LONGEST_SYMBOL
+
+
+def _is_utf8(text: str) -> bool:
+    """Whether a text has no lone surrogates; files cannot contain them, but pickles can."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

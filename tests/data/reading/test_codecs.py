@@ -137,3 +137,34 @@ def test_no_lines_are_refused(codec: Codec) -> None:
 def test_text_is_refused_by_a_codec_of_vectors() -> None:
     with pytest.raises(LabError, match="vectors of numbers, not text"):
         VECTORS.tokens("abc")
+
+
+@pytest.mark.parametrize(
+    ("symbol", "message"),
+    [
+        ("\ud800", "the checkpoint's codec of the kind 'transduction' has invalid values"),
+        ("x" * 10_001, r"the symbol 'xxx.*' has 10,001 characters, more than 10,000: split it"),
+    ],
+)
+def test_symbols_that_no_text_has_are_refused(symbol: str, message: str) -> None:
+    tokenizer = Tokenizer(Notation("spaces"), Vocabulary(["a", "b"]))
+    state = TransductionCodec(tokenizer, tokenizer).state()
+    assert codec_from_state(state).decode([4, 5]) == "a b"
+    state["target"] = {**state["target"], "symbols": ["a", symbol]}
+    with pytest.raises(LabError, match=f"^{message}$"):
+        codec_from_state(state)
+
+
+def test_an_alphabet_with_a_lone_surrogate_is_refused() -> None:
+    tokenizer = Tokenizer(Notation("spaces"), Vocabulary(["a", "b"]))
+    state = TransductionCodec(tokenizer, tokenizer).state()
+    state["source"] = {**state["source"], "split": "subwords", "alphabet": "\ud800", "merges": []}
+    with pytest.raises(LabError, match="has invalid values"):
+        codec_from_state(state)
+
+
+@pytest.mark.parametrize("label", ["\ud800", "x" * 10_001])
+def test_labels_that_no_text_has_are_refused(label: str) -> None:
+    state = {**TEXTS.state(), "labels": ["no", label]}
+    with pytest.raises(LabError, match="has invalid values"):
+        codec_from_state(state)

@@ -21,6 +21,8 @@ Cut = Literal["characters", "spaces"]
 Split = Literal["characters", "spaces", "lemma_tags", "subwords"]
 Normalization = Literal["none", "NFC", "NFD", "NFKD"]
 Ids: TypeAlias = "Sequence[int] | Tensor"
+LONGEST_SYMBOL = 10_000
+"""Most characters of a symbol: a model writes it in four bytes, and may write it any number of times."""
 MOST_ACCENTS = 1000
 """Most accents in a row: putting n of them in order, as normalization does, takes n^2 steps."""
 
@@ -153,6 +155,12 @@ class Vocabulary:
     symbols: list[str]
 
     def __post_init__(self) -> None:
+        for symbol in self.symbols:
+            if isinstance(symbol, str) and len(symbol) > LONGEST_SYMBOL:
+                raise LabError(
+                    f"the symbol {reprlib.repr(symbol)} has {len(symbol):,} characters, "
+                    f"more than {LONGEST_SYMBOL:,}: split it"
+                )
         self._ids = {symbol: number for number, symbol in enumerate(self.symbols, start=len(SPECIALS))}
 
     @classmethod
