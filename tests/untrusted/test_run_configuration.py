@@ -83,6 +83,8 @@ def test_paths_are_moved_to_the_present_folder() -> None:
         ("trainer.profiler", "simple", "give that option on the command line"),
         ("trainer.plugins", [], "give that option on the command line"),
         ("trainer.devices", 10**6, "at most"),
+        ("trainer.devices", " 999 ", "at most"),
+        ("trainer.devices", "9" * 5000, "at most"),
         ("trainer.num_nodes", 2, "torchrun or srun"),
         ("trainer._target_", "attention_lab.models.KernelRegression", "not a trainer"),
         ("trainer._target_", "os.mkdir", r"names 'os.mkdir'"),

@@ -40,6 +40,7 @@ MOST_FILES = 100_000
 MOST_LEVELS = 100
 """Maximum number of nested folders in a run's folder; with a thousand, recursive functions fail."""
 MOST_PROCESSES = 256
+_DIGITS = 9
 
 
 def check_run(
@@ -87,9 +88,9 @@ def _check_trainer(trainer: Mapping[str, Any], name: str) -> None:
                 f"{name} has trainer.{option}: give that option on the command line if you want it"
             )
     for option in ("devices", "num_nodes"):
-        count = trainer.get(option)
-        if isinstance(count, int) and count > MOST_PROCESSES:
-            raise LabError(f"{name} has trainer.{option}={count}: choose at most {MOST_PROCESSES}")
+        count = str(trainer.get(option)).strip()  # Lightning reads the text "999" as a number
+        if count.isdecimal() and (len(count) > _DIGITS or int(count) > MOST_PROCESSES):
+            raise LabError(f"{name} has trainer.{option}={count[:30]}: choose at most {MOST_PROCESSES}")
     launched = any(variable in os.environ for variable in ("WORLD_SIZE", "SLURM_NTASKS", "NODE_RANK"))
     if trainer.get("num_nodes", 1) not in (None, 1) and not launched:
         raise LabError(f"{name} has trainer.num_nodes={trainer['num_nodes']}: start it with torchrun or srun")
