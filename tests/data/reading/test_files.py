@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from attention_lab.data.reading import files
 from attention_lab.data.reading.files import Row, parse_number, read_columns, read_csv, read_text
 from attention_lab.errors import LabError
 
@@ -64,6 +65,19 @@ def test_unusual_characters_end_no_line(file: Path) -> None:
 )
 def test_lines_of_another_form(file: Path, content: bytes, expected: str) -> None:
     assert refusal(file, content) == expected
+
+
+def test_more_rows_than_fit_in_memory(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row takes 230 bytes, and as few as four in the file."""
+    monkeypatch.setattr(files, "MOST_ROWS", 3)
+    file.write_text("x,y\n" + "1,2\n" * 2)
+    assert len(read_csv(str(file), ["x"])) == 2
+    file.write_text("x,y\n" + "1,2\n" * 3)
+    with pytest.raises(LabError, match=rf"^{file}: it has more than 3 lines: take a part of it$"):
+        read_csv(str(file), ["x"])
+    file.write_text("a\tb\n" * 4)
+    with pytest.raises(LabError, match=rf"^{file}: it has more than 3 lines: take a part of it$"):
+        read_columns(str(file), ("source", "target"))
 
 
 def test_accents_without_end_are_named_with_their_line(file: Path) -> None:

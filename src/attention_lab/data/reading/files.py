@@ -20,6 +20,8 @@ T_co = TypeVar("T_co", covariant=True)
 LARGEST = 3.4e38  # of float32
 MOST = 1 << 30
 """Largest data file in bytes; its symbols take about ten times as much memory."""
+MOST_ROWS = 20_000_000
+"""Most lines of a file of columns; each takes about 230 bytes of memory besides its text."""
 
 
 def read_text(path: str) -> str:
@@ -45,6 +47,14 @@ def decode_text(content: bytes, path: str) -> str:
     if not text.strip():
         raise LabError(f"{path}: the file is empty")
     return text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n")
+
+
+def _read_rows(path: str) -> str:
+    """`read_text` of a file of columns. Raises LabError if it has more than `MOST_ROWS` lines."""
+    text = read_text(path)
+    if text.count("\n") >= MOST_ROWS:
+        raise LabError(f"{path}: it has more than {MOST_ROWS:,} lines: take a part of it")
+    return text
 
 
 @contextmanager
@@ -78,7 +88,7 @@ def read_csv(path: str, columns: Sequence[str]) -> list[list[float]]:
         LabError: `read_text` fails, a column is missing or occurs twice, a row has more or fewer fields than
             the header, a number is not finite, there are no rows, or a quote is not closed.
     """
-    reader = csv.reader(io.StringIO(read_text(path), newline=""), strict=True, skipinitialspace=True)
+    reader = csv.reader(io.StringIO(_read_rows(path), newline=""), strict=True, skipinitialspace=True)
     rows: list[list[float]] = []
     try:
         header = [name.strip() for name in next(reader)]
@@ -125,7 +135,7 @@ def read_columns(path: str, names: Sequence[str]) -> list[Row]:
     """
     rows = []
     layout, needed = "<TAB>".join(names), "one is" if len(names) == 2 else "two are"
-    for number, line in enumerate(read_text(path).split("\n"), start=1):
+    for number, line in enumerate(_read_rows(path).split("\n"), start=1):
         place, fields = f"{path}:{number}", line.split("\t")
         if not line.strip():
             raise LabError(f"{place}: the line is empty; remove it, or write {layout}")
