@@ -15,7 +15,7 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import InterpolationResolutionError
 
-from attention_lab.commandline.overrides import parse_all
+from attention_lab.commandline.overrides import parse_overrides
 from attention_lab.errors import LabError
 from attention_lab.interruption.resume import AUTO, has_checkpoint
 from attention_lab.interruption.signals import OWNED_BY_SWEEP, is_rank_zero
@@ -44,7 +44,7 @@ class FolderCheck(Callback):
             _check_new(folder, "it")
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
-        """Check the sweep's folder, with those of its jobs, if a sweep or a search continues."""
+        """Check the folder of a sweep or search that continues, or the jobs' folders of a new sweep."""
         try:
             folder = Path(config.hydra.sweep.dir)
         except InterpolationResolutionError:  # it refers to Hydra's choices, which are not set yet
@@ -74,7 +74,7 @@ def _new_jobs(config: DictConfig) -> Iterator[Path]:
         return
     loader, before = GlobalHydra.instance().config_loader(), HydraConfig.instance().cfg
     given = [*(f"{key}={value}" for key, value in (config.hydra.sweeper.params or {}).items())]
-    overrides = parse_all([*given, *config.hydra.overrides.task], loader)
+    overrides = parse_overrides([*given, *config.hydra.overrides.task], loader)
     if any(one.is_sweep_override() and not one.is_discrete_sweep() for one in overrides):
         return  # Hydra reports it
     named = copy.deepcopy(config)
