@@ -27,6 +27,7 @@ from attention_lab.commandline.overrides import (
     quote,
 )
 from attention_lab.errors import LabError
+from attention_lab.sizes import KIND_OF_DATA
 
 FRACTION_ALLOWED = ("every_seconds", "heartbeat", "val_check_interval")
 """Options that accept fractions although their default is an integer."""
@@ -165,7 +166,7 @@ def _no_option(key: str, known: Defaults, plus: bool) -> str:
         node = node[rest[0]]
         before.append(rest.pop(0))
     options = node if isinstance(node, Mapping) else {}
-    names = [str(name) for name in options if str(name)[0] != "_" and name not in ("kind", "needs")]
+    names = [str(name) for name in options if str(name)[0] != "_" and name not in KIND_OF_DATA.values()]
     near = difflib.get_close_matches(rest[0], names, 1, cutoff=0.75 if before else 0.6)
     message = f"there is no option {key}"
     if near:

@@ -22,7 +22,7 @@ from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.errors import LabError, first_line, named_line
 from attention_lab.experiment.target_errors import explain_target, missing_target
 from attention_lab.runs.config_parts import MECHANISM, OPTIMIZATION, REBUILT
-from attention_lab.sizes import Sizes
+from attention_lab.sizes import KIND_OF_DATA, Sizes
 from attention_lab.tasks import Task
 from attention_lab.text_tables import counted
 from attention_lab.untrusted.configuration import (
@@ -51,7 +51,7 @@ def to_plain(config: DictConfig) -> dict[str, Any]:
 
 def make_data(config: Config, codec: Codec | None = None) -> DataModule:
     """Make the data module and run its `setup`, with the codec of a trained model if one is given."""
-    data: DataModule = _make(config["data"], without="kind")()
+    data: DataModule = _make(config["data"], without=KIND_OF_DATA["data"])()
     if codec is not None:
         data.codec = codec
     data.setup()
@@ -61,7 +61,7 @@ def make_data(config: Config, codec: Codec | None = None) -> DataModule:
 def make_task(config: Config, sizes: Sizes, codec: Codec, *, trainable: bool) -> Task:
     """Make the task and its model for data of these sizes, with optimiser and schedule if `trainable`."""
     mechanism = Mechanism(*(instantiate(dict(config[part]), _convert_="all") for part in MECHANISM))
-    model = _make(config["model"], without="needs")(mechanism, sizes)
+    model = _make(config["model"], without=KIND_OF_DATA["model"])(mechanism, sizes)
     recipe = {
         "version": VERSION,
         "config": {part: config[part] for part in REBUILT},

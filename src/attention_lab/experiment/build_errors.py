@@ -16,6 +16,7 @@ from attention_lab.commandline.option_paths import flatten, is_hydra_key, lookup
 from attention_lab.constructor_options import closest
 from attention_lab.errors import LabError, first_line, is_out_of_memory
 from attention_lab.experiment.target_errors import explain_target, missing_target
+from attention_lab.sizes import KIND_OF_DATA
 from attention_lab.untrusted.plain_files import BAD_VALUE_ERRORS, one_line
 
 CONSTRUCTORS = ("__init__", "__post_init__")
@@ -170,7 +171,11 @@ def _message(error: BaseException, part: str, config: Mapping[str, Any], target:
     if isinstance(error, InstantiationException):
         return f"{part}._target_={target}: {text}"
     unknown = _unknown_option(text)
-    configured = [name for name in lookup(config, *part.split(".")) if not is_hydra_key(name)]
+    configured = [
+        name
+        for name in lookup(config, *part.split("."))
+        if not is_hydra_key(name) and name != KIND_OF_DATA.get(part)
+    ]
     if unknown and unknown not in configured:
         return (
             f"{part}._target_={target}: its constructor must also take {unknown}, which is not an option but "

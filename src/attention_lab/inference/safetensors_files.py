@@ -24,6 +24,7 @@ from attention_lab.models.decoding.search import Decodable
 from attention_lab.models.ensemble import Ensemble
 from attention_lab.reading import read_regular
 from attention_lab.runs.config_parts import MECHANISM
+from attention_lab.sizes import KIND_OF_DATA
 from attention_lab.tasks.sequence_writing import SequencePredictor, SequenceWriting
 from attention_lab.untrusted.configuration import check_room, check_targets, check_values, checked_packages
 from attention_lab.untrusted.model_size import limit_size, size_limits
@@ -157,7 +158,7 @@ def _decoding(options: Mapping[str, Any]) -> dict[str, Any]:
 def _model(config: Mapping[str, Any], codec: TransductionCodec | ImageCodec) -> Any:
     """The model with initial weights, from a checked configuration."""
     mechanism = Mechanism(*(_built(config[part]) for part in MECHANISM))
-    options = {name: value for name, value in config["model"].items() if name != "needs"}
+    options = {name: value for name, value in config["model"].items() if name != KIND_OF_DATA["model"]}
     model = _built({**options, "_partial_": True})(mechanism, codec.sizes)
     if not (isinstance(model, nn.Module) and isinstance(model, Decodable)):
         raise LabError("its model does not write sequences")

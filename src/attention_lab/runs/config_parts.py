@@ -1,5 +1,7 @@
 """Lists of a configuration's parts, by purpose; no other file repeats them."""
 
+from attention_lab.sizes import KIND_OF_DATA
+
 SEED = "seed"
 """The option over whose values results are averaged."""
 MECHANISM = ("scoring", "normalizer", "pooling", "window")
@@ -30,7 +32,7 @@ MAY_CHANGE = ("trainer.enable_progress_bar", "callbacks.progress_bar", "callback
 """Options within `RESUMED` that may differ nevertheless."""
 HPARAMS = (SEED, *TRAINED, "task", *OPTIMIZATION, "trainer")
 """The parts shown in the HPARAMS tab."""
-HPARAMS_HIDDEN = ("data.kind", "model.needs")
+HPARAMS_HIDDEN = tuple(f"{part}.{key}" for part, key in KIND_OF_DATA.items())
 """Options within `HPARAMS` that only say which models go with which data."""
 SETTING = ("model", "data", *MECHANISM, *OPTIMIZATION)
 """The groups of `conf/` that define an experiment; a search writes these for its best trial."""
