@@ -66,3 +66,9 @@ def test_deeply_nested_folders(folder: Path, innermost: Path) -> None:
     metrics.touch()
     assert expand_paths([f"{folder}/**/metrics.json"], "run", "file", Path.is_file) == [metrics]
     assert [job.folder for job in find_runs([folder])] == [innermost]
+
+
+def test_a_link_to_itself_is_left_alone(folder: Path) -> None:
+    (folder / "loop").symlink_to("loop")
+    assert find_runs([folder]) == []
+    assert expand_paths([f"{folder}/**/c"], "run", "file", Path.is_file) == [folder / "c"]

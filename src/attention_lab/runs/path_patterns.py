@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 from attention_lab.errors import LabError
+from attention_lab.reading import is_folder
 
 
 def expand_paths(
@@ -40,7 +41,7 @@ def _matches(pattern: str) -> Iterator[str]:
     if not all_levels:
         yield from glob.glob(pattern)  # noqa: PTH207  # Path.glob rejects absolute patterns
         return
-    # With recursive=True, glob follows links; two links to their own folder would take it for ever.
+    # With recursive=True, glob follows links; with two links to their own folder, it would never finish.
     for start in glob.glob(f"{before}/"[1:] or "./"):  # noqa: PTH207
         for folder, _ in walk(Path(start)):
             if not any(part.startswith(".") for part in folder.relative_to(start).parts):
@@ -65,6 +66,8 @@ def walk(folder: Path, without: Collection[str] = ()) -> Iterator[tuple[Path, se
                 found = list(entries)
         except OSError:  # it has been removed, or cannot be read
             continue
-        yield path, {entry.name for entry in found if not entry.is_dir()}
+        # `entry.is_dir()` fails for a link to itself.
+        files = (one for one in found if one.is_file(follow_symlinks=False) or not is_folder(one.path))
+        yield path, {one.name for one in files}
         below = {entry.name for entry in found if entry.is_dir(follow_symlinks=False)}
         pending += [path / name for name in sorted(below.difference(without), reverse=True)]
