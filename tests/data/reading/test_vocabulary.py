@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
+from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary, check_accents
 from attention_lab.errors import LabError
 from attention_lab.sizes import BOS, EOS, PAD, UNK
 
@@ -64,6 +64,20 @@ def test_lower_case_is_made_on_request() -> None:
 def test_an_empty_line_is_refused(line: str) -> None:
     with pytest.raises(LabError, match="the line is empty"):
         Tokenizer(Notation("characters"), Vocabulary(["a"])).encode(line)
+
+
+def test_text_without_separate_accents_is_not_searched_one_character_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[str] = []
+
+    def normalize(form: str, text: str) -> str:
+        calls.append(text)
+        return text
+
+    monkeypatch.setattr("unicodedata.normalize", normalize)
+    check_accents("Bäume " * 1000)
+    assert sorted(calls) == sorted({*"Bäume "})
 
 
 @pytest.mark.parametrize("accents", ["\u0301\u0323", "\u0f73"])

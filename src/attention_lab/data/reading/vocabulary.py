@@ -1,5 +1,6 @@
 """From text to symbols (`Notation`), from symbols to ids (`Vocabulary`), and both at once (`Tokenizer`)."""
 
+import re
 import reprlib
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
@@ -69,12 +70,10 @@ def check_accents(text: str) -> None:
     """Raise LabError if a text has more than `MOST_ACCENTS` accents in a row."""
     if len(text) <= MOST_ACCENTS or text.isascii():
         return
-    count = 0
-    for character in text:
-        for one in unicodedata.normalize("NFD", character):
-            count = count + 1 if unicodedata.combining(one) else 0
-        if count > MOST_ACCENTS:
-            raise LabError(f"more than {MOST_ACCENTS} accents on one letter")
+    accents = [one for one in set(text) if unicodedata.combining(unicodedata.normalize("NFD", one)[0])]
+    runs = re.finditer(f"[{''.join(accents)}]+", text) if accents else ()
+    if any(len(run[0]) > MOST_ACCENTS for run in runs):
+        raise LabError(f"more than {MOST_ACCENTS} accents on one letter")
 
 
 def is_tag(symbol: str) -> bool:
