@@ -103,6 +103,8 @@ def test_choices_and_options_of_ones_own_folder(tmp_path: Path, monkeypatch: pyt
         ]:
             with pytest.raises(SystemExit, match=message):
                 check_choices("conf", [*given, *(["model=mine"] if "=mind" not in wrong else []), wrong])
+    (tmp_path / "model" / "mine.yaml").rename(tmp_path / "model" / "mine.v2.yaml")
+    check_choices("conf", [*given, "model=mine.v2", "model.size=8"])  # not a class
     with pytest.raises(SystemExit, match=r"^Error: --config-dir=/.*none: there is no such folder$"):
         check_choices("conf", ["--config-dir", str(tmp_path / "none"), "model=mine"])
 

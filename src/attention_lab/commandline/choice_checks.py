@@ -106,11 +106,13 @@ def _check_choice(argument: str, folders: Sequence[Path]) -> None:
     for choice in listed_texts(override):
         if group in OPTIONAL and choice in ("null", ""):
             raise LabError(f"{group}={choice}: leave it out to choose nothing, or choose {', '.join(known)}")
-        if choice not in known and re.fullmatch(r"[\w-]*", choice):
+        unknown = choice not in known
+        if unknown and re.fullmatch(r"[\w-]*", choice):
             near = difflib.get_close_matches(choice, known, 1)
             hint = f" (did you mean {near[0]}?)" if near else ""
             raise LabError(f"{group}={choice} is unknown{hint}: choose {', '.join(known)}")
-        if group in WITH_CLASSES and re.fullmatch(r"\w+(\.\w+)*\.(?!yaml$)\w+", choice):  # a dotted path
+        dotted = re.fullmatch(r"\w+(\.\w+)*\.(?!yaml$)\w+", choice)
+        if unknown and dotted and group in WITH_CLASSES:
             raise LabError(
                 f"{group}={choice} is unknown: choose {', '.join(known)}; "
                 f"for a class of your own, add {group}._target_={choice} to one of these"
