@@ -78,15 +78,18 @@ def test_a_new_run_does_not_replace_the_checkpoints_of_another(command: Any, tmp
     assert command(*small, "resume=auto", folder=run).status == 0
 
 
-@pytest.mark.parametrize("name", ["0_seed-1", "1_seed-2"])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("0_seed-1", []), ("1_seed-2", []), ("1", ["hydra.sweep.subdir=${hydra.job.id}"])],
+)
 def test_a_new_sweep_does_not_replace_the_checkpoints_of_another(
-    command: Any, tmp_path: Path, name: str
+    command: Any, tmp_path: Path, name: str, options: list[str]
 ) -> None:
     sweep = tmp_path / "sweep"
     checkpoints = sweep / name / "checkpoints"
     checkpoints.mkdir(parents=True)
     (checkpoints / "last.ckpt").touch()
-    done = command("-m", "model=nw", "seed=1,2", folder=sweep)
+    done = command("-m", "model=nw", "seed=1,2", *options, folder=sweep)
     reason = f"{checkpoints.parent} has checkpoints of a run: continue the sweep with resume=auto"
     assert (done.status, done.err) == (
         1, f"Error: {reason}, or choose another folder\n",

@@ -84,7 +84,7 @@ def _new_jobs(config: DictConfig) -> Iterator[Path]:
         for number, options in enumerate(BasicSweeper.split_arguments(overrides, None)[0]):
             job = loader.load_sweep_config(named, options)
             with open_dict(job):
-                job.hydra.job.num = number
+                job.hydra.job.num, job.hydra.job.id = number, str(number)  # as Hydra's launcher does
             HydraConfig.instance().set_config(job)
             if job.get("stage") == "fit" and job.get("resume") is None:
                 yield Path(job.hydra.sweep.dir, str(OmegaConf.select(job, "hydra.sweep.subdir")))
