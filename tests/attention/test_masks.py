@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from attention_lab.attention import band_mask, causal_mask, leave_out_mask, lengths_mask
-from attention_lab.attention.masks import check_lengths
+from attention_lab.attention.masks import check_lengths, under_vmap
 
 
 def _rows(mask: torch.Tensor) -> list[str]:
@@ -41,3 +41,8 @@ def test_band() -> None:
 
 def test_leave_out() -> None:
     assert _rows(leave_out_mask(torch.tensor([0, 2, -1]), 3)) == [".xx", "xx.", "xxx"]
+
+
+def test_whether_vmap_is_running_can_be_asked_in_compiled_code() -> None:
+    compiled = torch.compile(lambda x: -x if under_vmap() else x, backend="eager", fullgraph=True)
+    assert compiled(torch.ones(1)) == 1

@@ -50,7 +50,12 @@ def keeps_all(mask: Bool[Tensor, "..."]) -> bool:
 
 
 def under_vmap() -> bool:
-    """Whether `torch.func.vmap` is running, under which a branch cannot depend on the values of tensors."""
+    """Whether `torch.func.vmap` is running, under which a branch cannot depend on the values of tensors.
+
+    Always False in compiled code, which cannot ask.
+    """
+    if torch.compiler.is_compiling():
+        return False
     stack = torch._C._functorch.get_interpreter_stack() or ()
     return any(one.key() == torch._C._functorch.TransformType.Vmap for one in stack)
 
