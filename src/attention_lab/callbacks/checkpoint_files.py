@@ -11,6 +11,7 @@ from lightning_fabric.utilities.types import _PATH
 
 from attention_lab.errors import LabError
 from attention_lab.paths import is_inside
+from attention_lab.reading import is_file
 from attention_lab.run_files import LAST, PREVIOUS
 from attention_lab.untrusted.archives import load_archive
 from attention_lab.writing import remove, write_atomically
@@ -67,6 +68,6 @@ class CheckpointFiles(TorchCheckpointIO):
         """Remove a checkpoint of this run. Anything else (a folder, a URL) is left alone."""
         real = os.path.realpath(path)
         if real in self.written or is_inside(path, self.folder):
-            if os.path.isfile(path):  # noqa: PTH113
+            if is_file(path):
                 remove(Path(path))
             self.written.discard(real)

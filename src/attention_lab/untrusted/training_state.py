@@ -16,6 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attention_lab.paths import is_inside
+from attention_lab.reading import is_file
+
 KEPT = (
     *("epoch", "global_step", "pytorch-lightning_version", "state_dict", "optimizer_states"),
     *("lr_schedulers", "loops", "current_model_state", "averaging_state", "MixedPrecision"),
@@ -161,8 +164,7 @@ def _moved(path: Any, before: Any, folder: Path) -> str | None:
     if not path.startswith(f"{before}/"):
         return None
     found = os.path.join(folder, os.path.relpath(path, before))  # noqa: PTH118  # Path keeps ".."
-    inside = Path(os.path.realpath(found)).is_relative_to(os.path.realpath(folder))
-    return found if inside and os.path.isfile(found) else None  # noqa: PTH113
+    return found if is_inside(found, folder) and is_file(found) else None
 
 
 def optimizer_state(optimizer: torch.optim.Optimizer, state: Any) -> dict[str, Any]:
