@@ -32,6 +32,15 @@ def is_there(path: str | Path) -> bool:
     return os.path.exists(path)  # noqa: PTH110
 
 
+def is_utf8(text: str) -> bool:
+    """Whether a path, or a text from a pickle, can be written as UTF-8: it has no lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def open_regular(path: str | Path, most: int | None = None) -> BinaryIO:
     """Open a regular file, or a link to one, for reading; never blocks waiting for a writer.
 

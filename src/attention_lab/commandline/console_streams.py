@@ -10,6 +10,7 @@ import os
 import sys
 from typing import Any, TextIO
 
+from attention_lab.reading import is_utf8
 from attention_lab.text_tables import console_message
 
 _STANDARD = (0, 1, 2)
@@ -38,7 +39,7 @@ def prepare() -> None:
     sys.stdout = _opened_output("stdout", stdout, sys.stdout)
     sys.stderr = _opened_output("stderr", Output(2, "wb", closefd=False, above=stdout), sys.stderr)
     for text in (*sys.argv, os.getcwd()):  # noqa: PTH109  # only the text is needed
-        if not _is_utf8(text):
+        if not is_utf8(text):
             shown = text.encode(errors="backslashreplace").decode()
             sys.exit(console_message("Error", f"{shown} is not UTF-8: choose another name"))
 
@@ -110,11 +111,3 @@ class Output(io.FileIO):
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, self.fileno())
         os.close(null)
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -5,6 +5,7 @@ from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from attention_lab.data.reading.files import LARGEST
 from attention_lab.data.reading.vocabulary import LONGEST_SYMBOL
+from attention_lab.reading import is_utf8
 
 
 def fits(value: object, hint: Any) -> bool:
@@ -31,19 +32,10 @@ def fits(value: object, hint: Any) -> bool:
         return any(fits(value, option) for option in options)
     if hint is float:
         return type(value) in (int, float) and abs(cast(float, value)) < LARGEST
-    if type(value) is str and not _is_utf8(value):
+    if type(value) is str and not is_utf8(value):
         return False
     return type(value) is hint and (hint is not int or 0 <= cast(int, value) < 2**31)
 
 
 def _is_long(value: object) -> bool:
     return isinstance(value, str) and len(value) > LONGEST_SYMBOL
-
-
-def _is_utf8(text: str) -> bool:
-    """Whether a text has no lone surrogates; files cannot contain them, but pickles can."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

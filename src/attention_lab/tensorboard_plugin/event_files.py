@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_lab.errors import LabError
-from attention_lab.reading import check_regular, open_regular
+from attention_lab.reading import check_regular, is_utf8, open_regular
 from attention_lab.tensorboard_plugin import PLUGIN
 from attention_lab.tensorboard_plugin.codec import decode
 from attention_lab.tensorboard_plugin.page import Blobs
@@ -90,7 +90,7 @@ def read_log(folder: Path) -> Log:
 
 def _check_files(folder: Path) -> None:
     """Raise the LabErrors of `read_log`: TensorBoard would open the files, whatever they are."""
-    if not _is_utf8(str(folder)):
+    if not is_utf8(str(folder)):
         raise LabError(f"{folder} has event files, but its name is not UTF-8: rename it")
     for path in event_files(folder):
         try:
@@ -115,15 +115,6 @@ def _load(folder: Path) -> Any:
         except (DecodeError, LookupError, TypeError, ValueError):  # reading continues after the damaged event
             continue
     return accumulator
-
-
-def _is_utf8(text: str) -> bool:
-    """Whether a path is UTF-8, as TensorBoard expects."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _check_lengths(path: Path) -> None:
