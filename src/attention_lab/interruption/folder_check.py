@@ -19,9 +19,10 @@ from attention_lab.commandline.overrides import parse_overrides
 from attention_lab.errors import LabError
 from attention_lab.interruption.resume import AUTO, has_checkpoint
 from attention_lab.interruption.signals import OWNED_BY_SWEEP, is_rank_zero
+from attention_lab.runs.path_patterns import walk
 from attention_lab.runs.run_names import exclude_from_names
 from attention_lab.text_tables import console_message
-from attention_lab.untrusted.run_configuration import CHECKPOINTS, MOST_FILES, check_links
+from attention_lab.untrusted.run_configuration import MOST_FILES, check_links
 
 MOST_JOBS = 100
 """A sweep's folder may have as many files as that many runs."""
@@ -52,7 +53,7 @@ class FolderCheck(Callback):
             folder = Path(config.hydra.sweep.dir)
         if config.get("resume") == AUTO or config.get("sweep") is not None:
             _check(folder, MOST_FILES * MOST_JOBS)
-        elif is_rank_zero() and any(folder.rglob(f"{CHECKPOINTS}/*.ckpt")):
+        elif is_rank_zero() and any(has_checkpoint(path) for path, _ in walk(folder)):
             for job in _new_jobs(config):
                 _check_new(job, "the sweep")
 

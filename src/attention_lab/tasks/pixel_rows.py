@@ -1,7 +1,7 @@
 """A small picture that `data.reading.codecs.shades` has written as text, one word for each row of pixels."""
 
-SHADES = "·░▒▓█"
-"""From paper to ink."""
+from attention_lab.data.reading.codecs import SHADES
+
 _DARK = "▒▓█"
 _BLOCKS = " ▀▄█"  # nothing, the upper pixel, the lower one, both
 _MOST = 32

@@ -67,9 +67,10 @@ def read_log(folder: Path) -> Log:
         LabError: an event file is not a regular file, too large, or claims to have an enormous event, or
             the folder's name is not UTF-8.
     """
-    if not event_files(folder):
+    files = event_files(folder)
+    if not files:
         return Log({}, {}, [])
-    _check_files(folder)
+    _check_files(folder, files)
     accumulator = _load(folder)
     curves = {
         tag: [(event.step, event.value) for event in accumulator.Scalars(tag)]
@@ -88,11 +89,11 @@ def read_log(folder: Path) -> Log:
     return Log(curves, records, _samples(accumulator))
 
 
-def _check_files(folder: Path) -> None:
+def _check_files(folder: Path, files: Sequence[Path]) -> None:
     """Raise the LabErrors of `read_log`: TensorBoard would open the files, whatever they are."""
     if not is_utf8(str(folder)):
         raise LabError(f"{folder} has event files, but its name is not UTF-8: rename it")
-    for path in event_files(folder):
+    for path in files:
         try:
             check_regular(path, _MOST)
             _check_lengths(path)

@@ -268,10 +268,14 @@ class ClassificationCodec:
 Codec = RegressionCodec | TransductionCodec | ClassificationCodec | ImageCodec | NodeCodec | LanguageCodec
 
 
+SHADES = "·░▒▓█"
+"""From paper to ink."""
+
+
 def shades(vector: Tensor) -> str:
     """Numbers from 0 to 1 as shade characters, so that a column of pixel rows looks like the picture."""
     steps = (vector.clamp(0, 1) * 4).round().int().tolist()
-    return "".join("·░▒▓█"[step] for step in steps)
+    return "".join(SHADES[step] for step in steps)
 
 
 def codec_from_state(state: dict[str, Any]) -> Codec:
