@@ -31,6 +31,7 @@ LEAVES = {
     *(
         "constructor_options",
         "databases",
+        "distributed",
         "errors",
         "lazy_names",
         "lightning_import",
@@ -49,6 +50,7 @@ ROOMS = {
     ),  # attention_lab/__init__.py: lazily
     "__main__": Rules({"inference"}, LIGHT),
     "constructor_options": Rules(set(), LIGHT),
+    "distributed": Rules(set(), LIGHTNING | HYDRA | PICTURES),
     "errors": Rules(set(), LIGHT),
     "lazy_names": Rules(set(), LIGHT),
     "lightning_import": Rules(set(), TORCH | HYDRA),

@@ -9,6 +9,7 @@ import pytest
 import pytorch_lightning as pl
 import torch
 
+from attention_lab import distributed
 from attention_lab.data.reading.batches import ClassificationBatch
 from attention_lab.errors import LabError
 from attention_lab.interruption import training_guard
@@ -35,6 +36,7 @@ def test_a_checkpoint_is_not_saved_if_another_process_has_a_loss_that_is_not_fin
     tmp_path: Path, monkeypatch
 ) -> None:
     """An infinite loss can have finite gradients, so a single process may know of it."""
+    monkeypatch.setattr(distributed, "process_count", lambda: 2)
     monkeypatch.setattr(torch.distributed, "all_reduce", lambda votes: votes.add_(1))
 
     def gather(reasons: list[tuple[str | None, None]], own: tuple[str | None, None]) -> None:
@@ -88,7 +90,10 @@ def _step(guard: TrainingGuard, step: int, loss: float) -> Any:
     """One batch until its backward pass."""
     batch = torch.tensor([step])
     optimizer = SimpleNamespace(param_groups=[{"lr": 0.1}])
-    trainer: Any = SimpleNamespace(world_size=1, global_rank=0, global_step=step, gradient_clip_val=None)
+    strategy = SimpleNamespace(root_device=torch.device("cpu"))
+    trainer: Any = SimpleNamespace(
+        world_size=1, global_rank=0, global_step=step, gradient_clip_val=None, strategy=strategy
+    )
     trainer.optimizers, trainer.accumulate_grad_batches = [optimizer], 1
     module: Any = pl.LightningModule()
     module.codec = None

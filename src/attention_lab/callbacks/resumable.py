@@ -11,10 +11,10 @@ from pytorch_lightning.utilities import move_data_to_device
 from torch import Tensor
 from torchmetrics import Metric
 
-from attention_lab.callbacks.distributed import any_process
 from attention_lab.callbacks.randomness import random_states, restore_random_states
 from attention_lab.callbacks.run_logs import mark
 from attention_lab.data.reading.loading import BucketBatches
+from attention_lab.distributed import any_process, gather_from_processes
 from attention_lab.errors import LabError, Stopped
 from attention_lab.run_files import LAST
 from attention_lab.untrusted.training_state import check_random_states, interrupted_epoch_state, metric_states
@@ -81,7 +81,7 @@ class Resumable(pl.Callback):
         if self.every_seconds is None or batch_idx % trainer.accumulate_grad_batches:
             return
         due = trainer.global_step > 0 and time.monotonic() - self._last >= self.every_seconds
-        if any_process(trainer, due):
+        if any_process(due, trainer.strategy.root_device):
             self._save(trainer, pl_module)
 
     def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
@@ -135,7 +135,7 @@ class Resumable(pl.Callback):
             "metrics": {name: value.cpu() for name, value in trainer.callback_metrics.items()},
             "shown": {name: float(value) for name, value in trainer.progress_bar_metrics.items()},
             "logs": mark(trainer.loggers) if trainer.is_global_zero else {},
-            "processes": _gather_processes(own),
+            "processes": gather_from_processes(own),
         }
         try:
             trainer.save_checkpoint(self.path)
@@ -163,15 +163,6 @@ class Resumable(pl.Callback):
         self._sums = dict(own["sums"])
         check_random_states(own["random"])
         restore_random_states(own["random"])
-
-
-def _gather_processes(own: dict[str, Any]) -> list[dict[str, Any]]:
-    """The values of all processes, in the order of their ranks."""
-    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
-        return [own]
-    everyones: list[dict[str, Any]] = [{} for _ in range(torch.distributed.get_world_size())]
-    torch.distributed.all_gather_object(everyones, own)
-    return everyones
 
 
 def _epoch_sums(trainer: pl.Trainer) -> dict[str, dict[str, Tensor]]:

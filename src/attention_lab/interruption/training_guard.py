@@ -11,9 +11,9 @@ import pytorch_lightning as pl
 import torch
 from torch import Tensor
 
-from attention_lab.callbacks.distributed import any_process
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.image_codec import ImageCodec
+from attention_lab.distributed import any_process, gather_from_processes
 from attention_lab.errors import LabError, Stopped
 from attention_lab.interruption.exit_messages import lost_process_error
 from attention_lab.interruption.signals import DeferredSignals
@@ -108,7 +108,8 @@ class TrainingGuard(pl.Callback):
         names = [name for name, one in pl_module.named_parameters() if not bool(one.isfinite().all())]
         if names and self.failure is None:
             self.failure = self._describe(trainer, pl_module, f"the weights {names[0]} are not finite")
-        if any_process(trainer, self.failure is not None):  # perhaps only one process has seen a bad loss
+        # perhaps only one process has seen a bad loss
+        if any_process(self.failure is not None, trainer.strategy.root_device):
             self._end(trainer)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
@@ -140,15 +141,12 @@ class TrainingGuard(pl.Callback):
 
     def _check(self, trainer: pl.Trainer, between_batches: bool) -> None:
         stop = between_batches and self.deferred.signum is not None
-        if any_process(trainer, stop or self.failure is not None):
+        if any_process(stop or self.failure is not None, trainer.strategy.root_device):
             self._end(trainer, between_batches)
 
     def _end(self, trainer: pl.Trainer, between_batches: bool = False) -> NoReturn:
         """End all processes; the first one reports why."""
-        reasons = [(self.failure, self.deferred.signum)]
-        if trainer.world_size > 1:
-            reasons *= trainer.world_size
-            torch.distributed.all_gather_object(reasons, (self.failure, self.deferred.signum))
+        reasons = gather_from_processes((self.failure, self.deferred.signum))
         failure = next((text for text, _ in reasons if text is not None), None)
         if failure is None:
             raise Stopped(next(signum for _, signum in reasons if signum is not None), between_batches)

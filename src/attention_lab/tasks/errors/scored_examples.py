@@ -10,6 +10,7 @@ from torch import Tensor
 
 from attention_lab.data.reading.batches import TransductionBatch
 from attention_lab.data.reading.vocabulary import Vocabulary
+from attention_lab.distributed import gather_from_processes
 from attention_lab.metrics import bootstrap_interval, nearest, sequence_lengths
 from attention_lab.sizes import PAD, UNK
 
@@ -120,11 +121,7 @@ def gather_examples(batches: list[list[T]]) -> list[T]:
 
     Batches are dealt to the processes in turn.
     """
-    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
-        return list(chain.from_iterable(batches))
-    everyones: list[list[list[T]]] = [[] for _ in range(torch.distributed.get_world_size())]
-    torch.distributed.all_gather_object(everyones, batches)
-    rounds = zip_longest(*everyones, fillvalue=())
+    rounds = zip_longest(*gather_from_processes(batches), fillvalue=())
     return [one for batch in chain.from_iterable(rounds) for one in batch]
 
 
