@@ -16,7 +16,7 @@ path that would bypass it: see `shortcuts`.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Literal, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
@@ -36,12 +36,13 @@ from attention_lab.attention.windows import Band, Global, Span, Window
 class Parts(Protocol):
     """The parts of an `Attention`, and the two steps of its plain formula."""
 
-    score: Score
-    normalizer: Normalizer
-    pooling: nn.Module
-    window: Window
-    dropout: Dropout
-    training: bool
+    if TYPE_CHECKING:  # from Python 3.12 on, isinstance does not see the submodules of a module
+        score: Score
+        normalizer: Normalizer
+        pooling: nn.Module
+        window: Window
+        dropout: Dropout
+        training: bool
 
     def weigh(self, query: Tensor, keys: Tensor, span: Span, bias: Tensor | None = None) -> Tensor:
         """Weights before dropout."""

@@ -4,6 +4,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from attention_lab.attention.masks import under_vmap
+
 STEPS = 2**16
 SMALL = 2**13  # below this, call overhead dominates
 
@@ -29,6 +31,7 @@ class Dropout(nn.Dropout):
             or x.device.type != "cpu"
             or torch.compiler.is_compiling()  # the compiler fuses dropout anyway
             or x.numel() < SMALL
+            or under_vmap()  # PyTorch 2.11 cannot view 64 bits as four times 16 there
         ):
             dropped: Tensor = super().forward(x)
             return dropped
