@@ -188,7 +188,8 @@ class _WithoutInitialValues(TorchFunctionMode):
 
     def __init__(self, memory: bool) -> None:
         super().__init__()
-        self.skipped = {"normal_", "uniform_"} if memory else {"normal_", "uniform_", "mul", "__mul__"}
+        scaling = () if memory else ("mul", "__mul__", "mul_", "__imul__")
+        self.skipped = {"normal_", "uniform_", *scaling}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call a function of PyTorch, unless it only sets or scales initial values."""
@@ -198,6 +199,8 @@ class _WithoutInitialValues(TorchFunctionMode):
             return args[0] if args else kwargs["tensor"]
         if name == "linalg_qr":  # of orthogonal initial values: both factors with the right shapes
             return args[0], args[0][..., : args[0].shape[-1], :]
+        if name == "sign":  # of the same values, in PyTorch 2.11
+            return 1
         if name in self.skipped and not any(isinstance(other, Tensor) for other in args[1:]):
             return args[0]
         return (torch.empty if name in ("rand", "randn") else func)(*args, **kwargs)
