@@ -2,6 +2,7 @@
 
 import inspect
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -82,3 +83,44 @@ class Positive:
 def test_shared_options() -> None:
     assert shared(Large(size=8, positions="rotary"), Small) == {"size": 8, "heads": 4}
     assert shared(Small(size=8), Large) == {"size": 8, "heads": 2}
+
+
+@dataclass(frozen=True)
+class Wrapper:
+    """Has one required field, so that it can be made from a class alone."""
+
+    part: type
+    option: int = 0
+
+
+@dataclass(frozen=True)
+class Counts:
+    words: int
+    letters: int
+
+
+class Reader:
+    @options_of(Small)
+    def __init__(self, wrapper: Wrapper, counts: Counts, spec: Small) -> None:
+        pass
+
+
+class Words:
+    counts = Counts(1, 2)
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "counts", "complaint"),
+    [
+        (Model, Words.counts, "wrapper must be a Wrapper, not the class Model: write Wrapper(Model)"),
+        (Model("dot", size=8), Words.counts, "wrapper must be a Wrapper, not a Model"),
+        (Wrapper(Model), Counts, "counts must be a Counts, not the class Counts"),
+        (Wrapper(Model), None, "counts must be a Counts, not a NoneType"),
+        (Wrapper(Model), Words(), "counts must be a Counts, not a Words: give its .counts"),
+    ],
+)
+def test_an_argument_of_another_class_is_named(wrapper: Any, counts: Any, complaint: str) -> None:
+    with pytest.raises(TypeError) as error:
+        Reader(wrapper, counts, size=8)
+    assert str(error.value) == f"Reader: {complaint}"
+    Reader(Wrapper(Model), Words.counts, size=8)

@@ -3,7 +3,7 @@
 import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
@@ -49,8 +49,9 @@ def options_of(spec: Callable[Options, Spec_co]) -> Decorator[Spec_co, Options]:
         spec: the dataclass.
 
     Raises:
-        TypeError: in the constructor, for a missing or an unknown option; for an unknown one the message
-            suggests the option that was probably meant.
+        TypeError: in the constructor, for a missing or an unknown option (for an unknown one the message
+            suggests the option that was probably meant), or for an argument that is annotated with a
+            dataclass and is something else.
     """
     make: Callable[..., Spec_co] = spec
 
@@ -70,6 +71,8 @@ def options_of(spec: Callable[Options, Spec_co]) -> Decorator[Spec_co, Options]:
                 hint = f"; did you mean {near!r}?" if near else ""
                 raise TypeError(f"{type(self).__name__}.__init__() {error}{hint}") from None
             before = [given.pop(name) for name in names]
+            for parameter, argument in zip(own[1:], before[1:], strict=True):
+                _check_argument(type(self).__name__, parameter, argument)
             init(*before, make(**given))
 
         __init__.__signature__ = signature  # type: ignore[attr-defined]
@@ -77,6 +80,21 @@ def options_of(spec: Callable[Options, Spec_co]) -> Decorator[Spec_co, Options]:
         return __init__
 
     return decorate
+
+
+def _check_argument(owner: str, parameter: inspect.Parameter, argument: object) -> None:
+    """Raise TypeError if a parameter is annotated with a dataclass, but the argument is something else."""
+    name, kind = parameter.name, parameter.annotation
+    if not (isinstance(kind, type) and is_dataclass(kind)) or isinstance(argument, kind):
+        return
+    given, hint = f"a {type(argument).__name__}", ""
+    if isinstance(argument, type):
+        given = f"the class {argument.__name__}"
+        required = [one for one in fields(kind) if one.default is MISSING and one.default_factory is MISSING]
+        hint = f": write {kind.__name__}({argument.__name__})" if len(required) == 1 else ""
+    elif isinstance(getattr(argument, name, None), kind):
+        hint = f": give its .{name}"
+    raise TypeError(f"{owner}: {name} must be a {kind.__name__}, not {given}{hint}")
 
 
 def find_spec(specs: Mapping[str, type[Any]], package: str, part: Mapping[str, Any]) -> Any:

@@ -7,7 +7,7 @@ import pytest
 from lightning_fabric.utilities.exceptions import MisconfigurationException
 
 from attention_lab.callbacks import Pruning
-from attention_lab.callbacks.monitored_metric import MonitoredMetric
+from attention_lab.callbacks.monitored_metric import MonitoredMetric, not_measured
 from attention_lab.errors import LabError
 from attention_lab.experiment.build_errors import blame_option
 
@@ -48,6 +48,14 @@ def test_by_lightning(message: str, kind: type[Exception]) -> None:
     with pytest.raises(LabError) as caught, blame_option({}):
         raise kind(message)
     assert str(caught.value) == EXPECTED
+
+
+def test_without_any_validation() -> None:
+    error = not_measured("validation/loss", ["train/loss", "epoch", "step"])
+    assert str(error) == (
+        "monitor.metric=validation/loss is not measured, because no validation has run: "
+        "check trainer.limit_val_batches and trainer.check_val_every_n_epoch"
+    )
 
 
 def test_a_measured_metric_passes() -> None:

@@ -1,5 +1,6 @@
 """Nadaraya-Watson regression: its formula, leaving out, and the optimum of the width."""
 
+import inspect
 from collections.abc import Callable
 from functools import partial
 
@@ -188,3 +189,9 @@ def test_a_tolerance_without_meaning_is_refused() -> None:
     for tolerance in (0.0, -1.0, 1.0):
         with pytest.raises(LabError, match=r"model\.tolerance"):
             KernelRegression(Mechanism(Gaussian), RegressionSizes(1, 1, 40), tolerance=tolerance)
+
+
+def test_a_score_in_place_of_a_mechanism_is_refused() -> None:
+    build = inspect.unwrap(KernelRegression.__init__)  # without the type checks of the tests
+    with pytest.raises(TypeError, match=r"such as Mechanism\(Gaussian\), not the class Gaussian"):
+        build(KernelRegression.__new__(KernelRegression), Gaussian, RegressionSizes(1, 1, 2))

@@ -44,4 +44,9 @@ def check_measured(metric: str, measured: Collection[str]) -> None:
 def not_measured(metric: str, measured: Iterable[str]) -> LabError:
     """The error for a monitored metric that is not measured; it lists the metrics of validation."""
     known = ", ".join(name for name in measured if name.startswith(PREFIX))
+    if not known:
+        return LabError(
+            f"monitor.metric={metric} is not measured, because no validation has run: "
+            "check trainer.limit_val_batches and trainer.check_val_every_n_epoch"
+        )
     return LabError(f"monitor.metric={metric}: there is no such metric; choose {known}")

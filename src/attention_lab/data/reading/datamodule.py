@@ -1,7 +1,7 @@
 """The base class of all data modules."""
 
 from abc import ABC, abstractmethod
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytorch_lightning as pl
 import torch
@@ -48,6 +48,14 @@ class DataModule(pl.LightningDataModule, ABC):
         self.shared, self.unseen = "", Parts("", "", "")
         self.hints: dict[str, str] = {}
         self._parts: Parts[Split] | None = None
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise AttributeError, which says how to get the codec and the sizes if they are not set yet."""
+            text = f"{type(self).__name__!r} object has no attribute {name!r}"
+            hint = ": call setup() first, which reads the data" if name in ("codec", "sizes") else ""
+            raise AttributeError(f"{text}{hint}", name=name, obj=self)
 
     @abstractmethod
     def build(self) -> Parts[Split]:
