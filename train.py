@@ -12,7 +12,7 @@ from omegaconf import DictConfig
 
 from attention_lab.commandline.checkpoint_data import accept_test_files
 from attention_lab.commandline.choice_checks import check_choices
-from attention_lab.commandline.completion import offer_choices
+from attention_lab.commandline.completion import check_completion, offer_choices
 from attention_lab.commandline.config_store import share_config_store
 from attention_lab.commandline.console_streams import prepare
 from attention_lab.commandline.home_folders import expand_home_folders
@@ -36,6 +36,7 @@ def main(config: DictConfig) -> Any:
 if __name__ == "__main__":
     prepare()
     print_version()
+    check_completion()
     expand_home_folders()
     resume_from_command_line()
     accept_test_files()

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from attention_lab.commandline.completion import check_completion
+
 REPOSITORY = Path(__file__).parents[2]
 
 
@@ -27,3 +29,19 @@ def test_choices_are_offered(line: str, offered: str) -> None:
         check=True,
     )
     assert done.stdout.split() == offered.split()
+
+
+@pytest.mark.parametrize("given", [[], ["install"], ["installl=bash"], ["install=bsh"], ["query=bash"]])
+def test_a_wrong_shell_ends_in_one_line(given: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COMP_LINE", raising=False)
+    monkeypatch.setattr(sys, "argv", ["train.py", "-sc", *given])
+    with pytest.raises(SystemExit) as ended:
+        check_completion()
+    message = str(ended.value)
+    assert message.startswith("Error: -sc needs install=bash") and "\n" not in message
+
+
+def test_a_shell_and_other_flags_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    for arguments in (["-sc", "install=bash"], ["--shell-completion", "uninstall=fish"], ["--help"]):
+        monkeypatch.setattr(sys, "argv", ["train.py", *arguments])
+        check_completion()

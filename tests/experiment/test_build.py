@@ -94,3 +94,19 @@ def test_each_process_has_a_gpu_of_its_own(
 
 def test_without_gpus_processes_share_the_cores() -> None:
     check_devices({"devices": 8, "accelerator": "auto"})
+
+
+@pytest.mark.parametrize("apple", [True, False])
+@pytest.mark.parametrize("accelerator", ["gpu", "cuda"])
+def test_a_gpu_that_is_not_there_is_named(
+    accelerator: str, apple: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: apple)
+    with pytest.raises(LabError) if accelerator == "cuda" or not apple else nullcontext() as caught:
+        check_devices({"accelerator": accelerator})
+    if caught is not None:
+        assert str(caught.value) == (
+            f"trainer.accelerator={accelerator} needs a GPU, but PyTorch finds none: "
+            "choose trainer.accelerator=cpu"
+        )

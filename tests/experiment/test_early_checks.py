@@ -48,6 +48,10 @@ MISTAKES = [
     ("stage=test ckpt_path=a.ckpt scoring=dot", "stage=test takes scoring from the checkpoint: leave out"),
     ("window=band window.falloff=linear", "window.falloff=linear is unknown: choose none, gaussian"),
     ("stage=theorem", "stage=theorem needs a theorem: choose experiment="),
+    ("stage=theorem theorem=scaling", "stage=theorem needs a theorem: choose experiment="),
+    ("theorem=scaling", "theorem is for stage=theorem, not stage=fit: choose experiment=conv_equivalence, "),
+    ("trainer.accelerator=gpuu", "trainer.accelerator=gpuu is unknown: choose auto, cpu, gpu"),
+    ("trainer.precision=bf17", "trainer.precision=bf17 is unknown: choose 32-true, bf16-mixed"),
 ]
 """Command lines and how their messages begin."""
 

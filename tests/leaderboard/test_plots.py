@@ -8,7 +8,7 @@ import pytest
 from attention_lab.leaderboard.plots import axes_panel, board_panels, draw_axes, draw_board
 from attention_lab.leaderboard.ranking import Block, rank
 from attention_lab.leaderboard.settings import Setting
-from attention_lab.leaderboard.tables import Section
+from attention_lab.leaderboard.tables import Section, count
 from attention_lab.runs.run_folder import Job
 from attention_lab.viz.panels import Bubbles, Lines
 from attention_lab.viz.plots import make_figure
@@ -45,6 +45,13 @@ def test_every_setting_has_its_mean_interval_seeds_and_verdict() -> None:
     assert [panel.groups[one.group] for one in others] == ["worse", "worse"]
     assert note == "mean and 95% interval; rings: seeds"
     assert draw_board("Scores", [section("", 3)]).startswith(b"\x89PNG")
+
+
+def test_the_title_counts_settings_and_runs() -> None:
+    assert count([section("", 3)]) == "3 settings, 9 runs"
+    assert count([section("a", 1), section("b", 2)]) == "3 settings, 9 runs"
+    single = rank([setting({"size": i}, {"test/mse": 1.0}) for i in range(2)], "test/mse", False, {})
+    assert count([Section("", ["size"], ["test/mse"], [single])]) == "2 runs"
 
 
 def test_too_many_settings_are_counted() -> None:

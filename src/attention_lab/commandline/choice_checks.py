@@ -137,6 +137,10 @@ def check_combination(config: DictConfig) -> None:
     Raises:
         LabError: the combination cannot work, or an option is out of range; the message names valid choices.
     """
+    if config.theorem is not None:
+        raise LabError(
+            f"theorem is for stage=theorem, not stage={config.stage}: {_theorems()}, which sets both"
+        )
     _check_machine(config)
     check_ranges(config)
     check_labels(config)
@@ -176,11 +180,15 @@ def check_theorem(config: DictConfig) -> None:
     Raises:
         LabError: none is chosen, or an option is out of range.
     """
-    if config.theorem is None:
-        known = [name for name, file in group_files("experiment") if "theorem" in file]
-        raise LabError(f"stage=theorem needs a theorem: choose experiment={', '.join(known)}")
+    if not OmegaConf.is_config(config.theorem):
+        raise LabError(f"stage=theorem needs a theorem: {_theorems()}")
     _check_machine(config)
     check_ranges(config)
+
+
+def _theorems() -> str:
+    known = [name for name, file in group_files("experiment") if "theorem" in file]
+    return f"choose experiment={', '.join(known)}"
 
 
 def _check_machine(config: DictConfig) -> None:

@@ -5,10 +5,30 @@ asks about one of these options, its choices are registered as those of a group.
 """
 
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 
 from hydra.core.config_store import ConfigStore
+
+FLAGS = {"-sc", "--shell-completion"}
+SUBCOMMAND = r"(un)?install=(bash|zsh|fish)"
+"""What a user gives `-sc`; the completion itself also gives `query=`, with the line in `COMP_LINE`."""
+
+
+def check_completion() -> None:
+    """End the program with a one-line message if `-sc` comes without the name of a shell.
+
+    Hydra would end in a traceback.
+    """
+    if not FLAGS & set(sys.argv[1:]):
+        return
+    given = [one for one in sys.argv[1:] if re.fullmatch(SUBCOMMAND, one)]
+    if len(given) != 1 and "COMP_LINE" not in os.environ:
+        sys.exit(
+            "Error: -sc needs install=bash, install=zsh or install=fish (or uninstall=...), as in "
+            """'eval "$(python train.py -sc install=bash)"'"""
+        )
 
 
 def offer_choices(choices: Mapping[str, Sequence[str]]) -> None:
@@ -18,7 +38,7 @@ def offer_choices(choices: Mapping[str, Sequence[str]]) -> None:
         choices: the choices of each option.
     """
     words = os.environ.get("COMP_LINE", "").split(" ")
-    if not {"-sc", "--shell-completion"} & set(sys.argv[1:]):
+    if not FLAGS & set(sys.argv[1:]):
         return
     option, equals, _ = words[-1].partition("=")
     if equals and option in choices:

@@ -33,8 +33,15 @@ FRACTION_ALLOWED = ("every_seconds", "heartbeat", "val_check_interval")
 """Options that accept fractions although their default is an integer."""
 ANY_TYPE = ("trainer.devices",)
 """Options that accept values of another type than their default."""
-RARE = {"mechanism": "experiment=efficiency", "task": "model=seq2seq, transformer or image2seq"}
-"""Groups that only some models or experiments have, and which ones do."""
+RARE = {
+    "mechanism": "experiment=efficiency",
+    "encoder": "experiment=crossover",
+    "task": "model=seq2seq, transformer or image2seq",
+    "search": "sweep=optuna sweep.space=...",
+    "sweep/sampler": "sweep=optuna",
+    "sweep/pruner": "sweep=optuna",
+}
+"""Groups that only some choices have, and which ones do."""
 Defaults = Mapping[str, Any]
 
 

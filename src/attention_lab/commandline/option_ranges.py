@@ -34,6 +34,11 @@ FRACTIONS = (
 POSITIVE = ("optimizer.lr", "trainer.val_check_interval", "normalizer.temperature", "pooling.temperature")
 CHOICES = {
     "monitor.mode": ("min", "max"),
+    "trainer.accelerator": ("auto", "cpu", "gpu", "cuda", "mps", "tpu"),
+    "trainer.precision": (
+        *("32-true", "bf16-mixed", "16-mixed", "bf16-true", "16-true", "64-true", "32", "bf16", "16", "64"),
+        *("transformer-engine", "transformer-engine-float16"),
+    ),
     "scoring.activation": ("tanh", "relu", "leaky_relu", "gelu", "silu", "sigmoid"),
     "window.falloff": ("none", "gaussian"),
 }

@@ -160,16 +160,22 @@ def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
 
 
 def check_devices(options: Mapping[str, Any]) -> None:
-    """Raise LabError if the trainer needs more GPUs than this machine has.
+    """Raise LabError if the trainer needs a GPU, or more of them than this machine has.
 
     Each process needs its own GPU: NCCL does not connect two that share one, whatever the strategy.
     """
+    accelerator = options.get("accelerator", "auto")
     if not torch.cuda.is_available():
+        if accelerator == "cuda" or (accelerator == "gpu" and not torch.backends.mps.is_available()):
+            raise LabError(
+                f"trainer.accelerator={accelerator} needs a GPU, but PyTorch finds none: "
+                "choose trainer.accelerator=cpu"
+            )
         if "fsdp" in str(options.get("strategy")):
             raise LabError("trainer=fsdp needs GPUs, but this machine has none: choose trainer=ddp")
         return
     devices, there = options.get("devices"), torch.cuda.device_count()
-    if options.get("accelerator", "auto") not in ("auto", "gpu", "cuda"):
+    if accelerator not in ("auto", "gpu", "cuda"):
         return
     needed = devices
     if isinstance(devices, list) and all(isinstance(one, int) for one in devices):

@@ -35,6 +35,7 @@ IGNORED = (
     r".*GPU available but not used.*",
     r".*resuming from a checkpoint that ended before the epoch ended.*",  # batches resume where they stopped
     r"The dirpath has changed from.*",  # this run continues another one in a new folder
+    r".*could not find the monitored key.*",  # no validation has run, which a line of our own says
     r".*lr_scheduler.step\(\).*before.*optimizer.step\(\).*",
 )
 

@@ -110,6 +110,18 @@ def fit_metrics(trainer: pl.Trainer, task: Task, cost: Cost) -> dict[str, float]
     }
 
 
+def without_best_checkpoint(trainer: pl.Trainer) -> str:
+    """A warning if training saved no best checkpoint because no validation has run; empty otherwise."""
+    callback = trainer.checkpoint_callback
+    if not isinstance(callback, ModelCheckpoint) or callback.monitor is None:
+        return ""
+    if callback.best_model_path or callback.monitor in trainer.callback_metrics:
+        return ""
+    return (
+        f"no validation has measured {callback.monitor}: there is no best.ckpt; the last weights are tested"
+    )
+
+
 def best_checkpoint(trainer: pl.Trainer, folder: Path) -> tuple[str | None, float | None]:
     """The run's best checkpoint, if it saved one, and its monitored value, if it has one."""
     callback = trainer.checkpoint_callback

@@ -34,6 +34,7 @@ from attention_lab.experiment.fitting import (
     find_starting_point,
     fit_metrics,
     previous_results,
+    without_best_checkpoint,
     write_settings,
 )
 from attention_lab.experiment.given_checkpoint import check_data_size, load_trained_model
@@ -96,6 +97,8 @@ def fit(config: DictConfig) -> float | None:
             trainer.fit(task, datamodule=data, ckpt_path=start.path, weights_only=True)
         if deferred.signum is not None:  # after the last batch
             raise Stopped(deferred.signum)
+        if (warning := without_best_checkpoint(trainer)) and trainer.is_global_zero and not in_sweep():
+            print(console_message("Warning", warning), file=sys.stderr)
         best, score = best_checkpoint(trainer, folder)
         metrics = fit_metrics(trainer, task, cost) | ({} if score is None else {"fit/best": score})
         task.pictures_format = plain["pictures_format"]

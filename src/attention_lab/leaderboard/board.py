@@ -16,6 +16,7 @@ from attention_lab.leaderboard.ranking import rank
 from attention_lab.leaderboard.settings import COSTS, group_runs, headlines, higher_is_better, varied_options
 from attention_lab.leaderboard.tables import (
     Section,
+    count,
     print_leaderboard,
     to_csv,
     to_markdown,
@@ -26,7 +27,6 @@ from attention_lab.run_files import METRICS
 from attention_lab.runs.config_parts import SEED
 from attention_lab.runs.given_runs import given_folders, output_folder
 from attention_lab.runs.run_folder import Job, find_runs, tags_of
-from attention_lab.text_tables import counted
 from attention_lab.viz import Format
 from attention_lab.writing import write_atomically
 
@@ -118,7 +118,7 @@ def write_leaderboard(folder: Path, jobs: Sequence[Job], view: View, kind: Forma
     found = compare_runs(jobs, view, folder)
     if not found.done:
         return found
-    title = view.title or counted(len(found.done), "run")
+    title = view.title or count(found.sections)
     print_leaderboard(view.title, found.sections)
     pictures = _draw(folder, found.sections, found.done, view, title, kind)
     write_atomically(folder / f"{NAME}.csv", to_csv(found.sections))

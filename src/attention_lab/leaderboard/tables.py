@@ -65,11 +65,6 @@ class Section:
         return [row for block in self.blocks for row in block.rows]
 
     @property
-    def count(self) -> str:
-        """The number of runs, followed by the word."""
-        return counted(sum(len(row.setting.jobs) for row in self.rows), "run")
-
-    @property
     def summaries(self) -> list[str]:
         """The result of each block with more than one setting, and a hint if there are only two seeds."""
         found = [line for block in self.blocks if len(block.rows) > 1 for line in summarize(block)]
@@ -81,6 +76,14 @@ class Section:
         """How to read the table."""
         resampled = any(row.versus is not None and row.versus.examples for row in self.rows)
         return f"{NOTE} {RESAMPLED}" if resampled else NOTE
+
+
+def count(sections: Sequence[Section]) -> str:
+    """The numbers of settings and of runs in these tables; if each setting has one run, that of runs."""
+    rows = [row for section in sections for row in section.rows]
+    runs = sum(len(row.setting.jobs) for row in rows)
+    settings = f"{counted(len(rows), 'setting')}, " if len(rows) < runs else ""
+    return f"{settings}{counted(runs, 'run')}"
 
 
 def or_nan(found: Estimate | None) -> Estimate:
@@ -149,7 +152,7 @@ def print_leaderboard(title: str, sections: Sequence[Section]) -> None:
     )
     for section in sections:
         header, lines = tabulate(section, brief=True)
-        heading = " · ".join(filter(None, (title or section.count, section.name)))
+        heading = " · ".join(filter(None, (title or count([section]), section.name)))
         best = [row.verdict == "best" for row in section.rows]
         for columns in range(len(header), min(len(header), len(section.keys) + _COMPARED) - 1, -1):
             table = _table(heading, header[:columns], [line[:columns] for line in lines], best)
