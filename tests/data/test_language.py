@@ -140,7 +140,7 @@ def test_errors_name_the_file_or_the_option(tmp_path: Path) -> None:
         text(tmp_path, "abcd", unit="words").setup()
     with pytest.raises(LabError, match=r"no symbol occurs at least data\.min_count=9 times in training"):
         text(tmp_path, "abcd", min_count=9).setup()
-    with pytest.raises(LabError, match=r"data\.validation_file and data\.test_file missing"):
+    with pytest.raises(LabError, match=r"data\.validation_file and data\.test_file are missing"):
         Text(train_file="a.txt").setup()
     with pytest.raises(LabError, match=r"data\.file takes the place of"):
         Text(train_file="a.txt", file="b.txt").setup()

@@ -97,7 +97,7 @@ def test_errors(tmp_path: Path) -> None:
         Pairs(source_split="letters")  # type: ignore[arg-type]
     with pytest.raises(LabError, match=r"data\.target_normalization=nfd: choose one of none, NFC, NFD, NFKD"):
         Pairs(target_normalization="nfd")  # type: ignore[arg-type]
-    with pytest.raises(LabError, match=r"data\.validation_file and data\.test_file missing"):
+    with pytest.raises(LabError, match=r"data\.validation_file and data\.test_file are missing"):
         Pairs(train_file="train.tsv").setup()
     path = tmp_path / "bad.tsv"
     path.write_text("a\tb\nc\n")

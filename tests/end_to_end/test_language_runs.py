@@ -120,7 +120,7 @@ def test_a_line_of_predictions_stays_one(command, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["data=text"], "data.train_file and data.validation_file and data.test_file missing"),
+        (["data=text"], "data.train_file, data.validation_file and data.test_file are missing"),
         (["data=text", "data.file=none.txt"], "none.txt: No such file or directory"),
         (
             ["data=cmudict"],

@@ -62,7 +62,9 @@ class FileSpec:
         files = {f"data.{name}_file": getattr(self, f"{name}_file") for name in Parts._fields}
         missing = [name for name, file in files.items() if file is None]
         if missing:
-            raise LabError(f"{' and '.join(missing)} missing: give all three files, or data.file to be split")
+            *first, last = missing
+            named = f"{', '.join(first)} and {last} are" if first else f"{last} is"
+            raise LabError(f"{named} missing: give all three files, or data.file to be split")
 
     def check_file(self, path: str) -> None:
         """Raise LabError if a file cannot be read, or does not have the format of this data."""
