@@ -10,6 +10,7 @@ from pytorch_lightning.strategies import DDPStrategy
 from attention_lab.callbacks.randomness import RankRandomness
 from attention_lab.errors import LabError
 from attention_lab.experiment.build import _check_optimizer, check_devices, make_trainer
+from attention_lab.experiment.build_errors import blame_option
 
 ADAM = {"_target_": "torch.optim.Adam", "fused": True}
 
@@ -61,6 +62,24 @@ def test_gradients_lie_where_processes_sum_them(strategy: str) -> None:
 def test_a_program_with_threads_is_not_forked(strategy: str) -> None:
     with pytest.raises(LabError, match=f"strategy={strategy} forks a program with threads: choose ddp"):
         make_trainer({"trainer": {"strategy": strategy}})
+
+
+@pytest.mark.parametrize(
+    ("callbacks", "trainer", "line"),
+    [
+        ({}, {"foo": 1}, "trainer.foo is not an option of Trainer: leave it out"),
+        (
+            {"checkpoint": {"_target_": "pytorch_lightning.callbacks.ModelCheckpoint", "monitr": "a"}},
+            {},
+            "callbacks.checkpoint.monitr is not an option of ModelCheckpoint: did you mean callback",
+        ),
+    ],
+)
+def test_an_unknown_option_is_named(callbacks: dict[str, Any], trainer: dict[str, Any], line: str) -> None:
+    trainer = {"_target_": "pytorch_lightning.Trainer", "accelerator": "cpu", **trainer}
+    config = {"trainer": trainer, "callbacks": callbacks, "logger": {}, "optimizer": None}
+    with pytest.raises(LabError, match=f"^{re.escape(line)}"), blame_option(config):
+        make_trainer(config)
 
 
 ONE_GPU = "but this machine has 1 GPU: choose trainer.devices=1, or trainer.accelerator=cpu to use its cores"

@@ -28,7 +28,7 @@ INCOMPATIBLE = (
         ("cnn", "rnn"),
         "window",
         POSITIONAL_WINDOWS,
-        "its one query reads the whole sequence and has no place in it",
+        "its one query reads the whole sequence and has no position in it",
     ),
     Incompatibility(("nw",), "scoring", ("location",), "the samples of a regression have no order"),
     Incompatibility(("graph",), "scoring", ("location", "query_free"), "the nodes of a graph have no order"),
@@ -45,8 +45,8 @@ INCOMPATIBLE = (
         ("multihead", "transformer", "cnn", "rnn", "lm", "graph"),
         "pooling",
         ("hard", "exact", "monotonic"),
-        "it sums or draws the position of one symbol, and here no symbol is read at one position; "
-        "pooling=gumbel draws hard here too",
+        "the loss of this pooling needs one attention that reads each output symbol from a single position; "
+        "pooling=gumbel also draws single positions",
     ),
     Incompatibility(
         ("image2seq",), "pooling", ("monotonic",), "the cells of a picture are not read in one order"

@@ -153,6 +153,8 @@ def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
             callbacks=[*more, RankRandomness(), *callbacks], logger=loggers or False
         )
     except (MisconfigurationException, ValueError, TypeError, ModuleNotFoundError) as error:
+        if "unexpected keyword argument" in str(error):
+            raise  # `blame_option` names the option
         # Lightning's messages may have several lines; the first says what is wrong.
         raise LabError(f"trainer: {first_line(error)}") from None
     _check_optimizer(config["optimizer"] or {}, trainer)

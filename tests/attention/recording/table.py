@@ -174,10 +174,11 @@ HEADER = """# Attention of any model, recorded
 `python tests/attention/recording/table.py`, compares them with the weights that each model itself returns
 from eager attention. For fused kernels, it also compares the weights times the values with the kernel's
 output. The models are small, with random parameters. Each cell gives the largest difference in float64, then
-in float32. In transformers, eager attention casts scores to float32 even in float64; here it does not.
+in float32. Eager attention in transformers casts scores to float32 even in a float64 model; for this table,
+the cast is left out.
 
-- **padding**: some examples are shorter than others; **empty rows**: padding is on the left, so that in
-  causal models some queries see no key, and one example consists of padding alone.
+- **none**: no padding; **padding**: some examples are shorter than others; **empty rows**: padding is on the
+  left, so that in causal models some queries see no key, and one example consists of padding alone.
 - **same bits**: outputs, gradients and the next random numbers are the same with and without recording, in
   training (dropout on) and in evaluation. Flex attention has no gradients on the CPU, and runs uncompiled
   here.
