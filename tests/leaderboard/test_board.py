@@ -159,7 +159,7 @@ def test_runs_on_different_data_are_not_compared(command: Command, tmp_path: Pat
         done.out.count("best by token error rate") == 2
         and "best by accuracy (highest): scoring=dot" in done.out
         and done.out.startswith("2 runs · data=copy ")
-        and "\n4 runs · data=digits" in done.out
+        and "\n2 settings, 4 runs · data=digits" in done.out
     )
     rows = read_table(tmp_path / "runs" / "leaderboard.csv")
     assert [row["section"] for row in rows] == [
@@ -277,7 +277,7 @@ def test_a_table_tells_its_runs_and_whole_numbers_and_no_rate_that_there_is_not(
     make_run(tmp_path / "runs" / "other", {RATE: 0.5}, choices={"data": "reverse"}, options=options)
     done = command("stage=leaderboard", f"run={tmp_path}/runs")
     assert done.status == 0, done.err
-    assert done.out.startswith("2 runs · data=karate ")
+    assert done.out.startswith("1 setting, 2 runs · data=karate ")
     assert "1 run · data=reverse data.test_size=20" in done.out and "=null" not in done.out
     lines = (tmp_path / "runs" / "leaderboard.md").read_text().splitlines()
     (row,) = (line for line in lines if line.startswith("| 2 |"))
