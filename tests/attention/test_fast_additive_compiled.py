@@ -64,7 +64,8 @@ SCRIPTS = (_compiled_kernels, _compiling_switched_off, _inside_a_compiled_model)
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__)
 def test_compiled(script: Callable[[], None], tmp_path: Path) -> None:
     """In a process of its own, as Dynamo does not follow checked shapes; it may not say a word."""
-    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
+    modules = os.pathsep.join(filter(None, sys.path))  # those that tests share among them
+    environment = {**os.environ, "PYTHONPATH": modules, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, __file__, script.__name__]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -27,7 +27,9 @@ def logged_console(overrides: Sequence[str], *, output: bool = True) -> Iterator
     """
     log = logging.getLogger(LOGGER)
     python = f"Python {platform.python_version()}"
-    log.info("%s, on %s", ", ".join((python, *versions(PACKAGES))), platform.platform())
+    # platform.platform() would start a process
+    system = f"{platform.system()} {platform.release()} {platform.machine()}"
+    log.info("%s, on %s", ", ".join((python, *versions(PACKAGES))), system)
     log.info("Options: %s", " ".join(overrides) or "none")
     streams = sys.stdout, sys.stderr
     try:

@@ -197,7 +197,7 @@ class ImageFiles(ImageTransductionData):
     def __init__(self, spec: ImageFilesSpec) -> None:
         super().__init__(spec.height, spec.cell, spec.batch_size)
         self.files = spec
-        self.notation = Notation(spec.target_split, spec.target_normalization)
+        self.notation = spec.target
 
     def examples(self) -> Parts[list[Pictured]]:
         """Read the files and the pictures that they name."""

@@ -13,7 +13,6 @@ from attention_lab.data.reading.parts import Parts
 from attention_lab.data.reading.vocabulary import (
     KNOWN,
     TAG,
-    Notation,
     Tokenizer,
     Vocabulary,
     is_tag,
@@ -53,8 +52,7 @@ class Inflection(TransductionData):
     def __init__(self, spec: InflectionSpec) -> None:
         super().__init__(spec.batch_size)
         self.files = spec
-        self.source = Notation("lemma_tags", spec.normalization, right_to_left=spec.right_to_left)
-        self.target = spec.target
+        self.source, self.target = spec.source, spec.target
 
     def examples(self) -> Parts[list[Example]]:
         """Read the files."""

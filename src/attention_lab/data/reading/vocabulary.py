@@ -147,6 +147,16 @@ class Notation:
         return ("" if self.split == "characters" else " ").join(tokens)
 
 
+def check_symbols(symbols: Iterable[str]) -> None:
+    """Raise LabError if a symbol has more than `LONGEST_SYMBOL` characters."""
+    for symbol in symbols:
+        if isinstance(symbol, str) and len(symbol) > LONGEST_SYMBOL:
+            raise LabError(
+                f"the symbol {reprlib.repr(symbol)} has {len(symbol):,} characters, "
+                f"more than {LONGEST_SYMBOL:,}: split it"
+            )
+
+
 @dataclass
 class Vocabulary:
     """Symbols with ids from 4 on; 0 to 3 are padding, begin, end and unknown (`attention_lab.sizes`)."""
@@ -154,12 +164,7 @@ class Vocabulary:
     symbols: list[str]
 
     def __post_init__(self) -> None:
-        for symbol in self.symbols:
-            if isinstance(symbol, str) and len(symbol) > LONGEST_SYMBOL:
-                raise LabError(
-                    f"the symbol {reprlib.repr(symbol)} has {len(symbol):,} characters, "
-                    f"more than {LONGEST_SYMBOL:,}: split it"
-                )
+        check_symbols(self.symbols)
         self._ids = {symbol: number for number, symbol in enumerate(self.symbols, start=len(SPECIALS))}
 
     @classmethod

@@ -1,12 +1,13 @@
 """The options that several data sets share: those of files, and those of sampling; without torch."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, TypeVar, cast
 
 from attention_lab.data.overlaps import part_names
 from attention_lab.data.reading.files import Row, naming, read_columns, read_text
 from attention_lab.data.reading.parts import Parts, check_at_least, check_fractions, partition
+from attention_lab.data.reading.vocabulary import LONGEST_SYMBOL, check_symbols
 from attention_lab.errors import LabError
 
 C = TypeVar("C", bound=Sequence[Any])
@@ -110,19 +111,32 @@ class ColumnsSpec(FileSpec):
         """See `FileSpec`."""
         read_columns(path, self.COLUMNS)
 
+    def symbols(self, row: Row) -> Iterable[str]:
+        """The symbols that a row is split into, if their length is not limited otherwise."""
+        return ()
+
     def read(self, key: Callable[[Row], Hashable]) -> Parts[list[Row]]:
         """The rows of each part; if a single file is split, rows with equal `key` stay together.
 
         Raises:
-            LabError: options for files are missing, or `read_columns` or `partition` fails.
+            LabError: options for files are missing, a symbol is too long, or `read_columns` or `partition`
+                fails.
         """
+
+        def rows_of(file: str) -> list[Row]:
+            rows = read_columns(file, self.COLUMNS)
+            for row in rows:
+                if max(map(len, row[1:])) > LONGEST_SYMBOL:
+                    with naming(row.place):
+                        check_symbols(self.symbols(row))
+            return rows
 
         def part(rows: list[Row]) -> Parts[list[Row]]:
             with naming(str(self.file)):
                 numbers = partition([key(row) for row in rows], self.fractions, self.seed)
             return numbers.map(lambda chosen: [rows[number] for number in chosen])
 
-        return self.gather(lambda file: read_columns(file, self.COLUMNS), part)
+        return self.gather(rows_of, part)
 
 
 @dataclass(frozen=True)

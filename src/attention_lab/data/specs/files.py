@@ -1,12 +1,12 @@
 """The options of data sets that are read from the user's files, and the reading itself, without torch."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from attention_lab.data.reading.files import Row, naming, read_csv, read_text
 from attention_lab.data.reading.parts import Parts, check_at_least, check_choice, check_fractions, partition
-from attention_lab.data.reading.vocabulary import Cut, Normalization, Notation
+from attention_lab.data.reading.vocabulary import Cut, Normalization, Notation, check_symbols
 from attention_lab.data.specs.base import ColumnsSpec, FileSpec
 from attention_lab.data.subwords import check_tokenizers
 from attention_lab.errors import LabError
@@ -63,12 +63,17 @@ class PairsSpec(ColumnsSpec):
 
     def load(self) -> Parts[list[Row]]:
         """Read the files."""
-        return self.read(key=lambda row: self._key(row.first))
+        return self.read(key=lambda row: _symbols(self.source, row.first))
 
-    def _key(self, text: str) -> tuple[str, ...]:
-        """The key by which repeated sources are recognised; subwords are learned only later."""
-        split = "characters" if self.source_split == "subwords" else self.source_split
-        return Notation(split, self.source_normalization).tokens(text)
+    def symbols(self, row: Row) -> Iterable[str]:
+        """See `ColumnsSpec`."""
+        return *_symbols(self.source, row.first), *_symbols(self.target, row.second)
+
+
+def _symbols(side: Notation, text: str) -> tuple[str, ...]:
+    """The symbols of a text from left to right, or its characters if subwords are to be learned."""
+    split = "characters" if side.split == "subwords" else side.split
+    return Notation(split, side.normalization).tokens(text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +103,11 @@ class LabelledSpec(ColumnsSpec):
 
     def load(self) -> Parts[list[Row]]:
         """Read the files."""
-        return self.read(key=lambda row: self.notation.tokens(row.second))
+        return self.read(key=self.symbols)
+
+    def symbols(self, row: Row) -> tuple[str, ...]:
+        """See `ColumnsSpec`."""
+        return self.notation.tokens(row.second)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +138,13 @@ class TextSpec(FileSpec):
 
     def load(self) -> Parts[tuple[str, ...]]:
         """Read the files and split them into symbols."""
-        return self.gather(lambda file: self.notation.tokens(read_text(file)), self._part)
+        return self.gather(self._read, self._part)
+
+    def _read(self, file: str) -> tuple[str, ...]:
+        symbols = self.notation.tokens(read_text(file))
+        with naming(file):
+            check_symbols(symbols)
+        return symbols
 
     def _part(self, symbols: tuple[str, ...]) -> Parts[tuple[str, ...]]:
         validation, test = (max(1, round(share * len(symbols))) for share in self.fractions[1:])
@@ -167,6 +182,15 @@ class ImageFilesSpec(ColumnsSpec):
         """Read the files, but not the pictures that they name."""
         return self.read(key=lambda row: row.first.strip())
 
+    def symbols(self, row: Row) -> Iterable[str]:
+        """See `ColumnsSpec`."""
+        return self.target.tokens(row.second)
+
+    @property
+    def target(self) -> Notation:
+        """How texts are split into symbols."""
+        return Notation(self.target_split, self.target_normalization)
+
 
 @dataclass(frozen=True, kw_only=True)
 class InflectionSpec(ColumnsSpec):
@@ -199,6 +223,11 @@ class InflectionSpec(ColumnsSpec):
         return 64 * self.hallucinate
 
     @property
+    def source(self) -> Notation:
+        """How lemmas and tags are split into letters and tags."""
+        return Notation("lemma_tags", self.normalization, right_to_left=self.right_to_left)
+
+    @property
     def target(self) -> Notation:
         """How forms are split into letters."""
         return Notation("characters", self.normalization, right_to_left=self.right_to_left)
@@ -206,6 +235,10 @@ class InflectionSpec(ColumnsSpec):
     def load(self) -> Parts[list[Row]]:
         """Read the files."""
         return self.read(key=lambda row: self.target.tokens(row.first))
+
+    def symbols(self, row: Row) -> Iterable[str]:
+        """See `ColumnsSpec`."""
+        return self.source.tokens(f"{row.first}\t{row.third}")
 
 
 @dataclass(frozen=True)
