@@ -70,7 +70,7 @@ def check_accents(text: str) -> None:
     """Raise LabError if a text has more than `MOST_ACCENTS` accents in a row."""
     if len(text) <= MOST_ACCENTS or text.isascii():
         return
-    accents = [one for one in set(text) if unicodedata.combining(unicodedata.normalize("NFD", one)[0])]
+    accents = [one for one in set(text) if unicodedata.combining(unicodedata.normalize("NFKD", one)[0])]
     runs = re.finditer(f"[{''.join(accents)}]+", text) if accents else ()
     if any(len(run[0]) > MOST_ACCENTS for run in runs):
         raise LabError(f"more than {MOST_ACCENTS} accents on one letter")
