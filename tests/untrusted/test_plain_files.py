@@ -38,6 +38,15 @@ def test_keys_that_could_collide_are_rejected_quickly(text: str, said: str, tmp_
     assert str(error.value).endswith("keys must be text, or whole numbers of at most 1048575")
 
 
+@pytest.mark.parametrize("text", ["[" + "a," * 200_000 + "]", "{a: " * 50 + "[[], " * 40 + "{}, " * 200_000])
+def test_a_file_of_very_many_values_is_rejected_before_any_is_built(text: str, tmp_path: Path) -> None:
+    """Two million of them would take twenty seconds and 700 MB."""
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    with pytest.raises(LabError, match=r"^config.yaml cannot be read: it has more than 100,000 values$"):
+        read_yaml(path)
+
+
 def test_other_keys_are_read_as_before(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(

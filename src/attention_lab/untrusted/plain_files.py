@@ -25,6 +25,8 @@ BAD_VALUE_ERRORS = (
     *(LookupError, TypeError, ValueError, AttributeError, RuntimeError, ArithmeticError, AssertionError),
 )
 """Exceptions raised by values of the wrong type, shape or size."""
+MOST_VALUES = 100_000
+"""Maximum number of values in a YAML file; each takes some 400 bytes and 10 microseconds."""
 _NUMBER = re.compile(r"[-+]?[0-9][0-9a-zA-Z_:.+-]{99,}")  # 1:1:1:... takes forever, 0xfff... cannot print
 _TAG = "tag:yaml.org,2002:"
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -92,8 +94,11 @@ def one_line(error: object) -> str:
 
 def _check_events(text: str, name: str) -> None:
     """Reject, event by event, anything that the loader would build without limit."""
-    depth = 0
+    depth = values = 0
     for event in yaml.parse(text, Loader=_LOADER):
+        values += isinstance(event, yaml.NodeEvent)
+        if values > MOST_VALUES:
+            raise LabError(f"{name} cannot be read: it has more than {MOST_VALUES:,} values")
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
