@@ -40,6 +40,9 @@ def test_the_name_is_only_the_stage_if_the_run_is_unknown(tmp_path: Path) -> Non
         assert folder_name("test", NOW, (), checkpoint) == "test"
     hostile = _checkpoint(tmp_path / "run", {**THEN, "scoring": "../../elsewhere"})
     assert folder_name("predict", NOW, (), hostile) == "predict"
+    for name in ("字" * 60, "a" * 61):  # with three bytes each, the folder could not be made
+        long = _checkpoint(tmp_path / name[:9], {**THEN, "data": name, "scoring": name})
+        assert folder_name("test", NOW, (), long) == "test"
     for stage in ("report", "leaderboard", "theorem"):
         assert folder_name(stage, NOW, (), _checkpoint(tmp_path / stage, THEN)) == stage
 

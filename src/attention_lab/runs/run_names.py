@@ -16,7 +16,7 @@ RESOLVER = "run_name"
 """Name of the configuration's resolver: `${run_name:}` becomes the result of `folder_name`."""
 JOB_RESOLVER = "job_name"
 """Name of the resolver of a sweep's job: `${job_name:}` becomes the result of `job_name`."""
-_LONGEST = 60  # most characters of a choice in a folder's name
+_LONGEST = 60  # most bytes of a choice in a folder's name
 _LONGEST_JOB = 120  # most characters of a job's name, after its number
 _EXCLUDED = "hydra.job.config.override_dirname.exclude_keys"
 
@@ -66,7 +66,7 @@ def folder_name(stage: str, choices: Any, given: Iterable[str] = (), checkpoint:
     trained = read_choices(run_of(checkpoint))
     data = choices["data"] if "data" in given else trained.get("data")
     parts = [trained.get("model"), data, trained.get("scoring")]
-    if not all(part and len(part) <= _LONGEST and part.replace("_", "").isalnum() for part in parts):
+    if not all(part and part.replace("_", "").isalnum() and len(part.encode()) <= _LONGEST for part in parts):
         return stage
     return f"{parts[0]}/{stage}_{parts[1]}_{parts[2]}"
 
