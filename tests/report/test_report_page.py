@@ -10,9 +10,14 @@ from typing import Any
 import pytest
 from folders import make_run as make_folder
 from folders import make_sweep
+from omegaconf import OmegaConf
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 from torch.utils.tensorboard import SummaryWriter
 
+from attention_lab.leaderboard import board
+from attention_lab.leaderboard.view import View
+from attention_lab.report import report_page
+from attention_lab.runs.run_folder import find_runs
 from attention_lab.tensorboard_plugin import AttentionRecord, write_record
 
 Command = Callable[..., Any]
@@ -60,6 +65,20 @@ SAMPLES = "\n".join(
 def page_data(path: Path) -> Any:
     text = path.read_text(encoding="utf-8")
     return json.loads(text.split('id="data">')[1].split("</script>")[0])
+
+
+def test_the_name_of_a_folder_cannot_control_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = make_folder(tmp_path / "a\x1b[2J", {"test/accuracy": 0.5})
+    monkeypatch.setattr(report_page, "output_folder", lambda given: given[0])
+    monkeypatch.setattr(report_page, "choose_view", lambda given: View())
+    report_page.report(OmegaConf.create({"run": f"{tmp_path}/*"}))
+    monkeypatch.setattr(board, "draw_board", lambda *_: b"")
+    board.write_leaderboard(folder, find_runs([folder]), View())
+    shown = capsys.readouterr().out
+    assert f"Report: {tmp_path}/a\ufffd[2J/report.html" in shown
+    assert "a\ufffd[2J/leaderboard.{csv,md,png}" in shown and "\x1b" not in shown
 
 
 def test_a_run_becomes_one_file(command: Command, run_folder: Path) -> None:

@@ -37,3 +37,17 @@ def test_numbers_of_single_heads_stay_in_the_file(tmp_path: Path, capsys: pytest
     assert f"Metrics      {tmp_path}/metrics.json" in shown.replace("\n", "")
     counts = [line for line in shown.splitlines() if "parameters" in line or "steps" in line]
     assert [line.split()[1:4:2] for line in counts] == [["parameters", "1"], ["steps", "1"]]
+
+
+def test_the_name_of_a_folder_controls_neither_the_console_nor_a_shell(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "a;b[bold]\x1b[2J"
+    folder.mkdir()
+    for name in ("metrics.json", "events.out.tfevents.1", "mlflow.db"):
+        (folder / name).touch()
+    print_results({}, [], folder)
+    shown = capsys.readouterr().out
+    assert "a;b[bold]\ufffd[2J/metrics.json" in shown and "\x1b" not in shown
+    assert f"tensorboard --logdir '{tmp_path}/a;b[bold]\ufffd[2J'" in shown
+    assert f"--backend-store-uri 'sqlite:///{tmp_path}/a;b[bold]\ufffd[2J/mlflow.db'" in shown

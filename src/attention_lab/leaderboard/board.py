@@ -27,6 +27,7 @@ from attention_lab.run_files import METRICS
 from attention_lab.runs.config_parts import SEED
 from attention_lab.runs.given_runs import given_folders, output_folder
 from attention_lab.runs.run_folder import Job, find_runs, tags_of
+from attention_lab.text_tables import console_message
 from attention_lab.viz import Format
 from attention_lab.writing import write_atomically
 
@@ -123,7 +124,7 @@ def write_leaderboard(folder: Path, jobs: Sequence[Job], view: View, kind: Forma
     pictures = _draw(folder, found.sections, found.done, view, title, kind)
     write_atomically(folder / f"{NAME}.csv", to_csv(found.sections))
     write_atomically(folder / f"{NAME}.md", to_markdown(title, found.sections, found.failed, pictures))
-    print(f"Leaderboard: {short_path(folder)}/{NAME}.{{csv,md,{kind}}}", flush=True)
+    print(console_message("Leaderboard", f"{short_path(folder)}/{NAME}.{{csv,md,{kind}}}"), flush=True)
     return found
 
 

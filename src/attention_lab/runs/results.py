@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from omegaconf import OmegaConf
@@ -87,15 +88,20 @@ def print_results(metrics: Mapping[str, float], tables: Sequence[ConsoleTable], 
     }
     for name, path in paths.items():
         if path.exists():
-            console.print(f"{name:<12} {path}", soft_wrap=True, highlight=False)
+            _print_line(console, name, str(path))
     commands = {
-        "TensorBoard": ("**/events.out.tfevents.*", f"tensorboard --logdir {folder}"),
-        "MLflow": ("mlflow.db", f"mlflow ui --backend-store-uri sqlite:///{folder / 'mlflow.db'}"),
-        "W&B": ("wandb/offline-run-*", f"wandb sync {folder}/wandb/offline-run-*"),
+        "TensorBoard": ("**/events.out.tfevents.*", f"tensorboard --logdir {quote(str(folder))}"),
+        "MLflow": ("mlflow.db", f"mlflow ui --backend-store-uri {quote(f'sqlite:///{folder}/mlflow.db')}"),
+        "W&B": ("wandb/offline-run-*", f"wandb sync {quote(str(folder))}/wandb/offline-run-*"),
     }
     for name, (pattern, command) in commands.items():
         if any(folder.glob(pattern)):
-            console.print(f"{name:<12} {command}", soft_wrap=True, highlight=False)
+            _print_line(console, name, command)
+
+
+def _print_line(console: Console, name: str, text: str) -> None:
+    """Print a path or a command after its name; nothing in it controls the console."""
+    console.print(f"{name:<12} {printable(text, 4000)}", soft_wrap=True, highlight=False, markup=False)
 
 
 def _value(name: str, metrics: Mapping[str, float]) -> str:
