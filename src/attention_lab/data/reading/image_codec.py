@@ -25,6 +25,7 @@ from attention_lab.sizes import ImageSizes
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
 """Accepted picture formats. Others, such as PostScript, are programs."""
 LONGEST = 4096  # pixel columns or rows; a larger picture is not a line of text
+_MOST_OF_FILE = 1 << 25  # pixels of a picture file, before scaling; decoding takes 16 bytes for each
 MOST_PIXELS = 1 << 28  # of all pictures of a data set together; each takes four bytes
 MOST = 1 << 28
 """Largest picture file in bytes."""
@@ -69,6 +70,8 @@ def read_picture(path: Path, height: int, cell: int) -> Tensor:
             warnings.simplefilter("ignore")  # about damaged files
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with open_regular(path, MOST) as opened, Image.open(opened, formats=FORMATS) as file:
+                if file.width * file.height > _MOST_OF_FILE:
+                    raise Image.DecompressionBombError
                 width = max(1, round(file.width * height / file.height))
                 if height > LONGEST:
                     raise LabError(f"data.height={height}: choose at most {LONGEST}")
