@@ -18,14 +18,15 @@ from attention_lab.data.reading.image_codec import read_picture
 from attention_lab.errors import LabError
 from attention_lab.experiment.inputs import read_inputs
 from attention_lab.inference.pretrained import pretrained
+from attention_lab.interruption.resume import find_last_checkpoint
 from attention_lab.interruption.resume_option import _check_writable, expand_resume
 from attention_lab.reading import open_regular, read_regular, read_up_to
 from attention_lab.report import report_page
 from attention_lab.run_files import ERROR, METRICS
 from attention_lab.runs.checkpoint_paths import find_checkpoints, run_of
-from attention_lab.runs.run_folder import read_job, read_reason
+from attention_lab.runs.run_folder import find_runs, read_job, read_reason
 from attention_lab.runs.test_predictions import read_test_predictions
-from attention_lab.tensorboard_plugin.event_files import read_log
+from attention_lab.tensorboard_plugin.event_files import event_folder, read_log
 from attention_lab.untrusted.checkpoints import read_checkpoint
 from attention_lab.untrusted.plain_files import read_small_text
 
@@ -198,3 +199,32 @@ def test_streams_of_the_command_line_are_read_to_their_end(tmp_path: Path) -> No
         os.close(reads)
     with pytest.raises(LabError, match="inputs=/dev/fd/987: Bad file descriptor"):
         read_inputs("/dev/fd/987")
+
+
+@pytest.mark.parametrize("closed", ["run", "run/checkpoints", "run/.hydra"])
+def test_folders_that_may_not_be_searched(
+    closed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An archive from others may have folders without permissions; other runs are still read."""
+    run, good = make_run(tmp_path / "run", {RATE: 0.5}), make_run(tmp_path / "good", {RATE: 0.5})
+    (run / "checkpoints").mkdir()
+    stat = os.stat
+
+    def refused(path: Any, *args: Any, **options: Any) -> os.stat_result:
+        """The answer of the system for files in such a folder; it would refuse nothing to root."""
+        if isinstance(path, str | Path) and str(path).startswith(f"{tmp_path / closed}/"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return stat(path, *args, **options)
+
+    monkeypatch.setattr(os, "stat", refused)
+    assert [job.folder for job in find_runs([tmp_path]) if job.error is None][:1] == [good]
+    assert read_job(run).folder == run
+    assert find_last_checkpoint(run) is None
+    with pytest.raises(LabError, match=r"^ckpt_path=.* has no checkpoints/best.ckpt"):
+        find_checkpoints(run)
+    if closed == "run":
+        assert read_log(event_folder(run)).curves == {}
+        with pytest.raises(LabError, match=r"no run has its config\.yaml"):
+            report_page._runs(run)
+        with pytest.raises(LabError, match="that is not the folder of a run"):
+            expand_resume([f"resume={run}"], tmp_path)

@@ -1,6 +1,7 @@
 """Open regular files for reading, and reject all others: a pipe, device or socket may block forever."""
 
 import errno
+import fnmatch
 import os
 import stat
 from collections.abc import Iterator
@@ -30,6 +31,15 @@ def is_folder(path: str | Path) -> bool:
 def is_there(path: str | Path) -> bool:
     """Whether there is anything; False if the path is too long."""
     return os.path.exists(path)  # noqa: PTH110
+
+
+def matches_in(folder: Path, pattern: str) -> list[Path]:
+    """The sorted paths in a folder whose names match; none if it cannot be read, where `Path.glob` fails."""
+    try:
+        names = os.listdir(folder)  # noqa: PTH208  # only the names are needed
+    except OSError:
+        return []
+    return sorted(folder / name for name in fnmatch.filter(names, pattern))
 
 
 def is_utf8(text: str) -> bool:

@@ -2,10 +2,11 @@
 
 import logging
 import os
+import time
 from pathlib import Path
 
 import pytest
-from tensorboard.compat.proto.event_pb2 import Event, TaggedRunMetadata
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog, TaggedRunMetadata
 from tensorboard.compat.proto.summary_pb2 import HistogramProto, Summary, SummaryMetadata
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
@@ -56,3 +57,20 @@ def test_a_folder_whose_name_is_not_utf8(tmp_path: Path) -> None:
     next(tmp_path.glob("*tfevents*")).rename(folder / "tfevents")
     with pytest.raises(LabError, match="its name is not UTF-8: rename it"):
         read_log(folder)
+
+
+@pytest.mark.parametrize("name", ["tfevents", "my.tfevents.1"])
+def test_a_folder_whose_name_is_that_of_an_event_file(name: str, tmp_path: Path) -> None:
+    """TensorBoard would open the folder as a file."""
+    _write(tmp_path / name, _loss(1))
+    with pytest.raises(LabError, match=rf"{name} has event files, but .* an event file: rename it$"):
+        read_log(tmp_path / name)
+
+
+def test_many_restarts_take_no_quadratic_time(tmp_path: Path) -> None:
+    """TensorBoard would look at all earlier events again at each: an hour for a file of 8 MB."""
+    starts = [Event(step=9999, session_log=SessionLog(status=SessionLog.START))] * 4000
+    folder = _write(tmp_path, *map(_loss, range(4000)), *starts, _loss(4000))
+    start = time.process_time()
+    assert [step for step, _ in read_log(folder).curves["loss"]] == list(range(4001))
+    assert time.process_time() - start < 1

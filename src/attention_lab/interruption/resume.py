@@ -22,6 +22,7 @@ from attention_lab.data.specs import check_sampled_size
 from attention_lab.errors import LabError
 from attention_lab.interruption.signals import is_rank_zero
 from attention_lab.paths import short_path
+from attention_lab.reading import is_file, matches_in
 from attention_lab.run_files import CONFIG, LAST, METRICS, PREVIOUS
 from attention_lab.runs.config_parts import GROUPS, MAY_CHANGE, RESUMED
 from attention_lab.runs.run_folder import read_choices, read_metrics
@@ -100,7 +101,7 @@ def _delete(config: DictConfig, key: str) -> None:
 
 def has_checkpoint(folder: Path) -> bool:
     """Whether a run has a checkpoint; until then its options may still be changed."""
-    return any((folder / CHECKPOINTS).glob("*.ckpt"))
+    return bool(matches_in(folder / CHECKPOINTS, "*.ckpt"))
 
 
 def check_same_options(folder: Path, plain: Mapping[str, Any], given: Collection[str] = ()) -> None:
@@ -118,7 +119,7 @@ def check_same_options(folder: Path, plain: Mapping[str, Any], given: Collection
         LabError: an option that affects training differs.
     """
     file = folder / CONFIG
-    if not file.is_file():
+    if not is_file(file):
         return  # it was stopped before it started
     kept = read_yaml(file, str(file))
     if not isinstance(kept, dict) or not isinstance(kept.get("trainer"), dict):
@@ -144,7 +145,7 @@ def _training_options(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def has_finished(folder: Path) -> bool:
     """Whether a run has written its results."""
-    return (folder / METRICS).is_file()
+    return is_file(folder / METRICS)
 
 
 def finished_results(folder: Path) -> dict[str, float] | None:
@@ -153,7 +154,7 @@ def finished_results(folder: Path) -> dict[str, float] | None:
     if not has_finished(folder):
         return None
     results: dict[str, float] = read_metrics(file)
-    print(f"The run has already finished: its results are in {short_path(file)}")
+    print(console_message("The run has already finished", f"its results are in {short_path(file)}"))
     return results
 
 
@@ -163,7 +164,7 @@ def find_last_checkpoint(folder: Path) -> tuple[Path, dict[str, Any]] | None:
 
     damaged = []
     for path in (folder / CHECKPOINTS / LAST, folder / CHECKPOINTS / PREVIOUS):
-        if not path.is_file():
+        if not is_file(path):
             continue
         try:
             content = read_checkpoint(path)

@@ -9,7 +9,7 @@ from pathlib import Path
 from attention_lab.commandline.overrides import option_names, paths_given, quote, split_override
 from attention_lab.errors import LabError
 from attention_lab.interruption.resume import AUTO
-from attention_lab.reading import is_file, is_there
+from attention_lab.reading import is_file, is_folder, is_there, matches_in
 from attention_lab.run_files import CONFIG, SWEEP
 from attention_lab.runs.config_parts import GROUPS
 from attention_lab.runs.run_folder import read_choices
@@ -74,9 +74,9 @@ def _why_not_resumable(folder: Path) -> str:
         return "there is no such folder"
     if is_file(folder):
         return f"give the folder of the run, {folder.parent}"
-    if (folder / SWEEP).exists() or any(folder.glob("*/.hydra")):
+    if is_there(folder / SWEEP) or any(is_there(path / ".hydra") for path in matches_in(folder, "*")):
         return "to resume a sweep, add resume=auto hydra.sweep.dir=<that folder> to its own command"
-    if (folder / ".hydra").is_dir():
+    if is_folder(folder / ".hydra"):
         return "that run was stopped before it started: run its command again"
     return "that is not the folder of a run: it has no config.yaml"
 

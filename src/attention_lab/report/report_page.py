@@ -14,7 +14,7 @@ from attention_lab.errors import LabError
 from attention_lab.leaderboard.board import compare_runs
 from attention_lab.leaderboard.settings import group_runs, headlines, varied_options
 from attention_lab.leaderboard.view import View, choose_view
-from attention_lab.reading import open_regular
+from attention_lab.reading import is_file, is_there, open_regular
 from attention_lab.report.numbers import comparison, results
 from attention_lab.run_files import CONFIG, LOG, METRICS, SWEEP
 from attention_lab.runs.config_parts import SEED
@@ -32,7 +32,7 @@ from attention_lab.runs.run_folder import (
 from attention_lab.runs.test_errors import read_confusions, read_worst
 from attention_lab.tensorboard_plugin.event_files import event_folder, read_log
 from attention_lab.tensorboard_plugin.report import Comparison, Heading, Run, make_page
-from attention_lab.text_tables import counted
+from attention_lab.text_tables import console_message, counted
 from attention_lab.writing import write_atomically
 
 FILE = "report.html"
@@ -59,7 +59,7 @@ def report(config: DictConfig) -> None:
     view = choose_view(given)
     page = make_page(_heading(given, folders, view.title), runs, _compare(given, view, target))
     write_atomically(target / FILE, page)
-    print(f"Report: {target / FILE} ({len(page) / 1e6:.1f} MB)")
+    print(console_message("Report", f"{target / FILE} ({len(page) / 1e6:.1f} MB)"))
 
 
 def _compare(given: Sequence[Path], view: View, target: Path) -> Comparison | None:
@@ -94,9 +94,9 @@ def _heading(given: Sequence[Path], folders: Sequence[Path], title: str = "") ->
 
 def _runs(folder: Path) -> list[Path]:
     """The run in this folder, or all runs below it: those of a sweep, or of `logs`."""
-    if (folder / CONFIG).is_file():
+    if is_file(folder / CONFIG):
         return [folder]
-    found = [job.folder for job in find_runs([folder]) if (job.folder / CONFIG).is_file()]
+    found = [job.folder for job in find_runs([folder]) if is_file(job.folder / CONFIG)]
     if not found:
         raise LabError(f"run={folder}: no run has its {CONFIG} in or below this folder")
     return found
@@ -146,7 +146,7 @@ def _read(folder: Path, name: str, order: Sequence[str] = ()) -> Run:
     return Run(
         name,
         {**read_choices(folder), **{path: str(value) for path, value in options.items()}},
-        results(read_metrics(metrics, str(metrics)) if metrics.exists() else {}, order),
+        results(read_metrics(metrics, str(metrics)) if is_there(metrics) else {}, order),
         log.curves,
         log.records,
         samples=log.samples,

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_lab.errors import LabError
-from attention_lab.reading import is_folder, is_there
+from attention_lab.reading import is_file, is_folder, is_there, matches_in
 from attention_lab.run_files import BEST
 from attention_lab.runs.path_patterns import expand_paths
 from attention_lab.untrusted.plain_files import check_checkpoint_exists
@@ -69,9 +69,9 @@ def run_of(checkpoint: Any) -> Path:
 def _best(folder: Path) -> Path:
     """The best checkpoint of the run in a folder. Raises LabError if it has none."""
     best = folder / CHECKPOINTS / BEST
-    if best.is_file():
+    if is_file(best):
         return best
-    others = sorted(path.name for path in (folder / CHECKPOINTS).glob("*.ckpt"))
+    others = [path.name for path in matches_in(folder / CHECKPOINTS, "*.ckpt")]
     if others:
         raise LabError(
             f"ckpt_path={folder}: this run has no {BEST}: choose another checkpoint, such as "

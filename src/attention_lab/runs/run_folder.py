@@ -12,7 +12,7 @@ from typing import Any
 from attention_lab.commandline.option_paths import flatten, is_hydra_key, lookup, without_run_folder
 from attention_lab.commandline.overrides import split_override
 from attention_lab.errors import LabError, named_line
-from attention_lab.reading import open_regular
+from attention_lab.reading import is_file, is_there, open_regular
 from attention_lab.run_files import CONFIG, ERROR, HEATMAPS, METRICS, PRUNED
 from attention_lab.runs.config_parts import DECISIVE, OPTIMIZATION, SEED, TRAINED, affects_results
 from attention_lab.runs.path_patterns import walk
@@ -81,14 +81,14 @@ class Job:
     @property
     def failed(self) -> bool:
         """Whether the run has recorded that it failed."""
-        return (self.folder / ERROR).is_file()
+        return is_file(self.folder / ERROR)
 
     @property
     def outcome(self) -> str:
         """How a run without results ended: pruned, failed or interrupted."""
-        if not self.failed and (self.folder / PRUNED).is_file():
+        if not self.failed and is_file(self.folder / PRUNED):
             return "pruned"
-        return "failed" if self.failed or (self.folder / METRICS).is_file() else "interrupted"
+        return "failed" if self.failed or is_file(self.folder / METRICS) else "interrupted"
 
     @cached_property
     def options(self) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def record_failure(folder: Path, error: BaseException, reason: str = "") -> str:
 def read_failure(folder: Path) -> str | None:
     """Why a run failed, from its `error.txt`; None if it did not."""
     path = folder / ERROR
-    return read_reason(path) if path.is_file() else None
+    return read_reason(path) if is_file(path) else None
 
 
 def find_runs(folders: Sequence[Path], *, every: bool = False) -> list[Job]:
@@ -152,7 +152,7 @@ def find_runs(folders: Sequence[Path], *, every: bool = False) -> list[Job]:
 
 def _candidates(folder: Path) -> Iterator[Path]:
     for path, files in walk(folder, _WITHOUT_RUNS):
-        if METRICS in files or ERROR in files or (path / ".hydra" / CONFIG).is_file():
+        if METRICS in files or ERROR in files or is_file(path / ".hydra" / CONFIG):
             yield path
 
 
@@ -172,10 +172,10 @@ def read_job(folder: Path) -> Job:
     config = read_yaml_or_none(hydra / CONFIG)
     try:
         error = read_failure(folder)
-        if error is None and (folder / PRUNED).is_file():
+        if error is None and is_file(folder / PRUNED):
             error = read_reason(folder / PRUNED)
         # The run's own file has all values resolved; a job that failed early has only Hydra's file.
-        if (folder / CONFIG).is_file() or not isinstance(config, Mapping):
+        if is_file(folder / CONFIG) or not isinstance(config, Mapping):
             config = read_options(folder / CONFIG)
         if error is None:
             metrics = read_metrics(folder / METRICS)
@@ -267,7 +267,7 @@ def read_options(path: Path, label: str | None = None) -> dict[str, Any]:
 def read_metrics(path: Path, label: str | None = None) -> dict[str, float]:
     """Read the numbers in a `metrics.json`. Raises LabError, naming `label` or the file, if it is damaged."""
     label = label or path.name
-    if not path.exists():
+    if not is_there(path):
         raise LabError(f"no {label}: the run was stopped or killed, or is still running")
     metrics = read_json(path, label)
     if not isinstance(metrics, dict) or not metrics:

@@ -7,11 +7,12 @@ import re
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 from attention_lab.errors import LabError
-from attention_lab.reading import check_regular, is_utf8, open_regular
+from attention_lab.reading import check_regular, is_utf8, matches_in, open_regular
 from attention_lab.tensorboard_plugin import PLUGIN
 from attention_lab.tensorboard_plugin.codec import decode
 from attention_lab.tensorboard_plugin.page import Blobs
@@ -28,7 +29,7 @@ _PATTERN = "*tfevents*"
 _EARLIER = "tensorboard"
 _DAMAGED = 10_000  # most damaged events that are skipped
 _MOST = 1 << 32  # most bytes of an event file
-_LARGEST_EVENT = 1 << 31  # bytes; the limit of protocol buffers
+_LARGEST_EVENT = 1 << 27  # bytes; a record has at most 16 MiB of text and 64 MiB of tiles
 _HEADER = struct.Struct("<QI")  # of an event: its length, and the checksum of the length
 _CHECKSUM = 4  # bytes after an event
 _MOST_SAMPLES, _LONGEST = 200, 1 << 20  # most lines and bytes of the table of samples
@@ -36,7 +37,7 @@ _MOST_SAMPLES, _LONGEST = 200, 1 << 20  # most lines and bytes of the table of s
 
 def event_files(folder: Path) -> list[Path]:
     """The event files in a folder, sorted."""
-    return sorted(folder.glob(_PATTERN))
+    return matches_in(folder, _PATTERN)
 
 
 def event_folder(run: Path) -> Path:
@@ -65,7 +66,7 @@ def read_log(folder: Path) -> Log:
 
     Raises:
         LabError: an event file is not a regular file, too large, or claims to have an enormous event, or
-            the folder's name is not UTF-8.
+            the folder's name is not UTF-8 or like that of an event file.
     """
     files = event_files(folder)
     if not files:
@@ -93,6 +94,8 @@ def _check_files(folder: Path, files: Sequence[Path]) -> None:
     """Raise the LabErrors of `read_log`: TensorBoard would open the files, whatever they are."""
     if not is_utf8(str(folder)):
         raise LabError(f"{folder} has event files, but its name is not UTF-8: rename it")
+    if fnmatch(folder.name, _PATTERN):
+        raise LabError(f"{folder} has event files, but its own name is like that of an event file: rename it")
     for path in files:
         try:
             check_regular(path, _MOST)
@@ -108,7 +111,9 @@ def _load(folder: Path) -> Any:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     logging.getLogger("tensorboard").setLevel(logging.CRITICAL)  # its warnings repeat tags, whatever they are
-    accumulator = EventAccumulator(str(folder), size_guidance={"scalars": 0, "tensors": 0, "images": 1})
+    kept = {"scalars": 0, "tensors": 0, "images": 1}  # 0 means all
+    # Our runs write no restarts; for each, TensorBoard would look for events to remove among all before it.
+    accumulator = EventAccumulator(str(folder), size_guidance=kept, purge_orphaned_data=False)
     for _ in range(_DAMAGED):
         try:
             accumulator.Reload()
