@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+import time
 import unicodedata
 from pathlib import Path
 
@@ -191,3 +192,11 @@ def test_metrics_are_named_in_words() -> None:
     assert [*map(metric_name, names)] == [
         *("token error rate", "peak memory (MB)", "steps/s", "validation loss", "p")
     ]
+
+
+def test_only_the_beginning_of_an_enormous_text_is_looked_at() -> None:
+    """A run's folder has values of megabytes, each of which is shown in several tables."""
+    start = time.process_time()
+    assert printable("\x1b" * 20_000_000, 5) == "\ufffd" * 4 + "…"
+    assert time.process_time() - start < 0.5
+    assert [printable("abc", most) for most in (2, 3)] == ["a…", "abc"]

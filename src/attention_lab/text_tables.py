@@ -35,7 +35,7 @@ _LONGEST_MESSAGE = 4000
 
 def printable(text: str, most: int = 300) -> str:
     """A text on one line: a space for each tab, no characters that move the cursor or hide others."""
-    spaced = text.replace("\t", " ")
+    spaced = text[: most + 1].replace("\t", " ")
     shown = "".join(one if _is_visible(one) else "\N{REPLACEMENT CHARACTER}" for one in spaced)
     return shown if len(shown) <= most else shown[: most - 1] + "…"
 
