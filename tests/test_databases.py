@@ -97,3 +97,13 @@ def test_databases_that_run_queries_are_rejected(kind: str, tmp_path: Path) -> N
     for check in (lambda: check_no_queries(file, str(file)), lambda: read_texts(file, mlflow._OF_RUN, [RUN])):
         with pytest.raises(LabError, match=r"a.db: it has a view or trigger"):
             check()
+
+
+@pytest.mark.parametrize("suffix", ["-journal", "-wal", "-shm"])
+def test_a_link_in_place_of_a_journal(suffix: str, tmp_path: Path) -> None:
+    """SQLite cannot open one, and fails at the first change."""
+    with closing(sqlite3.connect(tmp_path / "study.db")) as database:
+        database.execute("CREATE TABLE trials (number)")
+    (tmp_path / f"study.db{suffix}").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(LabError, match=rf"^mine: study\.db{suffix} is a link: remove it$"):
+        check_no_queries(tmp_path / "study.db", "mine")

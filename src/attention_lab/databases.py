@@ -21,7 +21,7 @@ def check_no_queries(file: Path, name: str) -> None:
         name: its name in messages.
 
     Raises:
-        LabError: it is damaged, or has views, triggers or a journal that names another file.
+        LabError: it is damaged, or has views, triggers, or a journal that is a link or names another file.
     """
     if file.is_file():
         with _opened(file, name):
@@ -54,6 +54,9 @@ def read_texts(file: Path, query: str, values: Sequence[str]) -> list[str]:
 def _opened(file: Path, name: str) -> Iterator[sqlite3.Connection]:
     """The checked database; if a process was killed while it wrote, this undoes what it had written."""
     try:
+        for suffix in ("-journal", "-wal", "-shm"):
+            if Path(f"{file.resolve()}{suffix}").is_symlink():  # SQLite would fail at the first change
+                raise LabError(f"{name}: {file.name}{suffix} is a link: remove it")
         _check_journal(Path(f"{file.resolve()}-journal"), name)
         uri = f"{file.resolve().as_uri()}?mode=rw"
         with closing(sqlite3.connect(uri, uri=True, timeout=PATIENCE)) as database:
