@@ -168,13 +168,13 @@ def check_devices(options: Mapping[str, Any]) -> None:
     """
     accelerator = options.get("accelerator", "auto")
     if not torch.cuda.is_available():
+        if "fsdp" in str(options.get("strategy")):
+            raise LabError("trainer=fsdp needs GPUs, but this machine has none: choose trainer=ddp")
         if accelerator == "cuda" or (accelerator == "gpu" and not torch.backends.mps.is_available()):
             raise LabError(
                 f"trainer.accelerator={accelerator} needs a GPU, but PyTorch finds none: "
                 "choose trainer.accelerator=cpu"
             )
-        if "fsdp" in str(options.get("strategy")):
-            raise LabError("trainer=fsdp needs GPUs, but this machine has none: choose trainer=ddp")
         return
     devices, there = options.get("devices"), torch.cuda.device_count()
     if accelerator not in ("auto", "gpu", "cuda"):
