@@ -1,7 +1,9 @@
 """Exported models give the model's own numbers, on lengths that they were not exported with."""
 
+import contextlib
 import json
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ from attention_lab.models import (
     Seq2Seq,
     Transformer,
 )
+from attention_lab.models.exporting import Graph
 from attention_lab.sizes import BOS, EOS, RegressionSizes
 from attention_lab.tasks import Transduction
 
@@ -147,3 +150,31 @@ def test_a_graph_that_gives_other_numbers_is_noticed(tmp_path: Path, monkeypatch
     monkeypatch.setattr(exporting, "_run_torch", lambda file: lambda x: [one + 0.1 for one in right(file)(x)])
     with pytest.raises(LabError, match=r"m.pt2: its outputs differ from the model's by up to 0.1"):
         export(_regression(), CODECS["nw"], tmp_path / "m.pt2")
+
+
+def _graph(expected: Callable[..., tuple[torch.Tensor]]) -> Graph:
+    return Graph("", torch.nn.Identity(), ("x",), ("y",), lambda *sizes: (torch.ones(*sizes),), expected)
+
+
+@pytest.mark.parametrize(
+    ("model", "file", "equal"),
+    [
+        (1.0, math.nan, False),
+        (1.0, math.inf, False),
+        (math.nan, math.nan, False),
+        (-math.inf, -math.inf, True),  # a symbol that cannot be written
+        (-math.inf, 1.0, False),
+    ],
+)
+def test_outputs_that_are_not_finite_are_compared_too(model: float, file: float, equal: bool) -> None:
+    graph = _graph(lambda x: (torch.full_like(x, model),))
+    with contextlib.nullcontext() if equal else pytest.raises(LabError, match=r"m.pt2: its outputs"):
+        assert exporting._check(graph, lambda inputs: [torch.full_like(inputs[0], file)], Path("m.pt2")) == 0
+
+
+def test_an_infinite_output_does_not_hide_differences_of_others() -> None:
+    def expected(x: torch.Tensor, scale: float = 1) -> tuple[torch.Tensor]:
+        return (torch.cat([torch.full_like(x, -math.inf), scale * x], -1),)
+
+    with pytest.raises(LabError, match=r"differ from the model's by up to 1"):
+        exporting._check(_graph(expected), lambda inputs: expected(*inputs, scale=2), Path("m.pt2"))

@@ -135,12 +135,19 @@ def _check(graph: Graph, run: Run, file: Path) -> float:
         for name, one, two in zip(graph.outputs, run(inputs), expected, strict=True):
             if one.shape != two.shape:
                 raise LabError(f"{file}: {name} has the shape {list(one.shape)}, not {list(two.shape)}")
-            if two.numel():
-                scale = max(1.0, float(two.double().abs().max()))
-                largest = max(largest, float((one.double() - two.double()).abs().max()) / scale)
-    if not largest <= TOLERANCE:
+            largest = max(largest, _difference(one.double(), two.double()))
+    if largest > TOLERANCE:
         raise LabError(f"{file}: its outputs differ from the model's by up to {largest:.2g}")
     return largest
+
+
+def _difference(found: Tensor, expected: Tensor) -> float:
+    """The largest difference, relative to the largest finite expected value above 1; infinite for NaN."""
+    if not expected.numel():
+        return 0.0
+    apart = torch.where(found == expected, 0.0, (found - expected).abs())  # equal infinities do not differ
+    scale = expected.abs().where(expected.isfinite(), 0.0).max().clamp(min=1.0)
+    return float(apart.nan_to_num(torch.inf, torch.inf).max() / scale)
 
 
 @contextmanager
