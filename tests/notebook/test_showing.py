@@ -24,7 +24,13 @@ def _only(view: Any) -> AttentionRecord:
 
 @pytest.mark.parametrize(
     "weights",
-    [WEIGHTS, WEIGHTS.tolist(), torch.tensor(WEIGHTS).requires_grad_(), torch.tensor(WEIGHTS).double()[None]],
+    [
+        WEIGHTS,
+        WEIGHTS.tolist(),
+        torch.tensor(WEIGHTS).requires_grad_(),
+        torch.tensor(WEIGHTS).double()[None],
+        list(torch.tensor(WEIGHTS).requires_grad_()),
+    ],
 )
 def test_weights_of_any_kind(weights: Any) -> None:
     record = _only(attention_lab.show(weights, QUERIES, KEYS))
@@ -79,6 +85,19 @@ def test_modules_and_heads_can_be_chosen() -> None:
     assert np.array_equal(_only(view).weights, WEIGHTS[1:])
 
 
+@pytest.mark.parametrize("heads", [[1], (1,), range(1, 2), np.array([1]), torch.tensor([1])])
+def test_heads_are_chosen_by_whole_numbers_of_any_kind(heads: Any) -> None:
+    trained = SimpleNamespace(
+        observe=lambda _: [SimpleNamespace(records=(AttentionRecord(WEIGHTS, QUERIES, KEYS),))]
+    )
+    for view in (
+        attention_lab.show(WEIGHTS, heads=heads),
+        attention_lab.show(Model(), IDS[:1], names=["first"], heads=heads),
+        attention_lab.show(trained, ["a text"], heads=heads),
+    ):
+        assert _only(view).heads == [1] and view.html and view.png()
+
+
 def test_mask_and_gold_are_kept() -> None:
     mask = np.array([[True, True, True, False]] * 3)
     record = _only(attention_lab.show(WEIGHTS, mask=mask, gold=[0, 1, -1]))
@@ -113,10 +132,11 @@ TOKENIZER = SimpleNamespace(convert_ids_to_tokens=lambda ids: [f"t{number}" for 
 
 def test_a_model_is_run_once_as_in_evaluation() -> None:
     model = Model().train()
+    model.dropout.eval()
     inputs = {"input_ids": IDS, "attention_mask": (IDS > 0).long()}
     before = torch.get_rng_state()
     view = attention_lab.show(model, inputs, tokenizer=TOKENIZER)
-    assert model.training and torch.equal(torch.get_rng_state(), before)
+    assert model.training and not model.dropout.training and torch.equal(torch.get_rng_state(), before)
     model.eval()
     with recording(model) as weights, torch.no_grad():
         model(**inputs)
@@ -180,6 +200,9 @@ def test_a_trained_model_says_its_labels_itself() -> None:
     assert list(view.records) == ["example 1/decoder layer 1", "example 2/decoder layer 1"]
 
 
+TRAINED = SimpleNamespace(observe=lambda lines: [])
+
+
 @pytest.mark.parametrize(
     ("given", "options", "message"),
     [
@@ -193,6 +216,10 @@ def test_a_trained_model_says_its_labels_itself() -> None:
         ((WEIGHTS,), {"heads": [2]}, r"heads=\[2\]: the attention has heads 0 to 1"),
         ((WEIGHTS,), {"heads": []}, r"heads=\[\]"),
         ((WEIGHTS, [["x"], ["y"]]), {}, "labels for 2 examples, but weights for 1"),
+        ((WEIGHTS,), {"heads": [0.5]}, r"heads=\[0.5\]: give whole numbers"),
+        ((WEIGHTS,), {"mask": np.full((3, 4), -np.inf)}, "mask must be true or false, .* not -inf"),
+        ((WEIGHTS,), {"mask": np.full((3, 4), 2)}, "mask must be true or false, .* not 2"),
+        ((TRAINED, ["one"]), {"tokenizer": TOKENIZER}, "takes labels and masks from the model: .* tokenizer"),
         (({},), {}, "no attention to show"),
         ((nn.Linear(1, 1), torch.ones(1, 1)), {}, "no attention to show"),
         ((Model(),), {}, r"show\(model, inputs\): give the inputs"),

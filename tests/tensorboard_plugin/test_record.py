@@ -108,8 +108,10 @@ def test_the_header_of_a_picture_and_of_an_axis() -> None:
         "picture",
         {"height": 1, "width": 2, "cell": 1, "ink": "AP8="},
     )
-    axis = json.loads(encode(_record(x=(np.array([0.5, 1, 2]), np.array([-1.0, 3]))))[0])
-    assert (axis["kind"], axis["x"]) == ("regression", {"queries": [0.5, 1, 2], "keys": [-1, 3]})
+    encoded = encode(_record(x=(np.array([0.5, 1, 1e300]), np.array([-1e300, 3]))))
+    axis = json.loads(encoded[0])
+    assert (axis["kind"], axis["x"]) == ("regression", {"queries": [0.5, 1, 1e300], "keys": [-1e300, 3]})
+    assert decode(*encoded).x[1].tolist() == [-1e300, 3]
 
 
 @pytest.mark.parametrize(
@@ -117,6 +119,7 @@ def test_the_header_of_a_picture_and_of_an_axis() -> None:
     [
         (1.25, 65534, {"maximum": 1.25}),
         (-0.5, 0, {"minimum": -0.5}),
+        (2.0**100, 65534, {"maximum": 2.0**100}),
         (1.00001, 65534, {}),  # a sum in low precision
         (float("nan"), MASKED, {"not_finite": 1}),
         (float("-inf"), MASKED, {"not_finite": 1}),

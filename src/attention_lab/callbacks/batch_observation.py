@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from attention_lab.attention import Recording, recording
+from attention_lab.attention.evaluation import evaluation_mode
 from attention_lab.callbacks.randomness import random_states, restore_random_states
 from attention_lab.errors import LabError
 from attention_lab.tasks import Observation
@@ -85,13 +86,11 @@ def call_module(module: nn.Module, batch: Any) -> Any:
 @contextmanager
 def _evaluating(module: nn.Module) -> Iterator[None]:
     """Switch to evaluation mode; afterwards restore each submodule's mode and the random states."""
-    modes, states = [(part, part.training) for part in module.modules()], random_states()
-    module.eval()
+    states = random_states()
     try:
-        yield
+        with evaluation_mode(module):
+            yield
     finally:
-        for part, training in modes:
-            part.training = training
         restore_random_states(states)
 
 

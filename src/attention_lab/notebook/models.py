@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from attention_lab.attention import Recording, recording
+from attention_lab.attention.evaluation import evaluation_mode
 from attention_lab.notebook.matching import Labels, Side, labels_of_examples
 
 _SOURCE, _TARGET = "input_ids", ("decoder_input_ids", "labels")
@@ -46,13 +47,8 @@ def record_model(
     else:
         arguments = tuple(inputs) if isinstance(inputs, tuple) else (inputs,)
     options: dict[str, Any] = {"names": names, **({"heads": heads} if heads is not None else {})}
-    training = model.training
-    model.eval()
-    try:
-        with torch.no_grad(), recording(model, **options) as weights:
-            model(*arguments, **named)
-    finally:
-        model.train(training)
+    with evaluation_mode(model), torch.no_grad(), recording(model, **options) as weights:
+        model(*arguments, **named)
     if labels is not None:
         return weights, labels_of_examples(None, labels)
     target = _TARGET if getattr(getattr(model, "config", None), "is_encoder_decoder", False) else _TARGET[:1]

@@ -1,5 +1,6 @@
 """`show`: make a view of weights, recordings or models."""
 
+import operator
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -29,7 +30,7 @@ def show(
     input: str = "",  # noqa: A002
     output: str = "",
     names: Sequence[str] | None = None,
-    heads: Sequence[int] | None = None,
+    heads: Any = None,
     tokenizer: Any = None,
     title: str = "",
     theme: Theme = "auto",
@@ -63,7 +64,7 @@ def show(
         input: the example as text.
         output: the model's output for it.
         names: modules to show; all by default.
-        heads: heads to show, counted from 0; all by default.
+        heads: numbers of the heads to show, counted from 0: a list, array or tensor; all by default.
         tokenizer: a transformers tokenizer, needed if the inputs do not include their tokens.
         title: title of the page.
         theme: "light", "dark", or "auto" to follow the system.
@@ -72,9 +73,11 @@ def show(
     Raises:
         ValueError: shapes or labels do not fit each other, or there is nothing to show.
     """
+    heads = None if heads is None else _whole_numbers(heads)
     options = {"mask": mask, "gold": gold, "input": input, "output": output, "heads": heads}
     if callable(getattr(attention, "observe", None)):
-        _check_unused(keys=keys, mask=mask, gold=gold, input=input or None, output=output or None)
+        given = {"keys": keys, "mask": mask, "gold": gold, "tokenizer": tokenizer}
+        _check_unused(**given, input=input or None, output=output or None)
         runs = {"": _observed(attention, queries, names, heads)}
     elif _is_model(attention):
         from attention_lab.notebook.models import record_model  # needs torch
@@ -128,11 +131,14 @@ def records_of(
             raise ValueError(f"there are labels for {len(examples)} examples, but weights for {len(values)}")
         for number in range(len(values)):
             labels = examples[number] if len(examples) > 1 else examples[0]
-            part = _Part(values[number], None if attended is None else attended[number], module, numbers)
-            records[f"example {number + 1}/{_tag(module)}"] = part.chosen(heads).record(
-                labels,
-                gold=for_module(gold, module),
-                texts=(input or (as_text(labels) if len(examples) > 1 else ""), output),
+            record = _without_padding(
+                module, values[number], None if attended is None else attended[number], labels
+            )
+            records[f"example {number + 1}/{_tag(module)}"] = replace(
+                _with_heads(replace(record, heads=numbers), heads),
+                gold=_gold(gold, module),
+                input=input or (as_text(labels) if len(examples) > 1 else ""),
+                output=output,
             )
     return dict(sorted(records.items(), key=lambda item: _number(item[0])))
 
@@ -144,10 +150,13 @@ def _check_names(names: Sequence[str] | None, known: Iterable[str]) -> None:
         raise ValueError(f"there is no attention {missing[0]!r}; choose from {choices}")
 
 
-def _check_heads(heads: Sequence[int], count: int, module: str) -> None:
-    if not len(heads) or any(not 0 <= head < count for head in heads):
-        name = module or "the attention"
-        raise ValueError(f"heads={list(heads)}: {name} has heads 0 to {count - 1}")
+def _whole_numbers(heads: Any) -> list[int]:
+    """The numbers of heads as a list. Raises ValueError if they are not whole numbers."""
+    given = heads.tolist() if hasattr(heads, "tolist") else heads
+    try:
+        return [operator.index(head) for head in given]
+    except TypeError:
+        raise ValueError(f"heads={given}: give whole numbers in a list, such as [0, 1]") from None
 
 
 def _check_unused(**options: Any) -> None:
@@ -185,48 +194,31 @@ def _four(given: Any, name: str) -> npt.NDArray[np.float32]:
     return values[(None,) * (4 - values.ndim)]
 
 
-class _Part:
-    """The weights [H, Q, K] of an attention on one example, and their mask."""
+def _without_padding(
+    module: str, weights: npt.NDArray[np.float32], mask: npt.NDArray[np.bool_] | None, labels: Labels
+) -> AttentionRecord:
+    """The record of the weights `[H, Q, K]` of an attention on one example, with labels."""
+    _, size, width = weights.shape
+    queries, keys = labels_of(module, size, width, labels)
+    rows, columns = _kept(queries), _kept(keys)
+    if not len(rows) or not len(columns):
+        raise ValueError(f"{module or 'the attention'} has nothing but padding")
+    if len(rows) < len(queries) or len(columns) < len(keys):
+        weights = weights[:, rows[:, None], columns]
+        mask = None if mask is None else mask[:, rows[:, None], columns]
+    return AttentionRecord(
+        weights=weights,
+        queries=[str(queries[row]) for row in rows],
+        keys=[str(keys[column]) for column in columns],
+        module=module,
+        mask=None if mask is None or mask.all() else np.ascontiguousarray(mask),
+    )
 
-    def __init__(
-        self,
-        weights: npt.NDArray[np.float32],
-        mask: npt.NDArray[np.bool_] | None,
-        module: str,
-        heads: Sequence[int] | None = None,
-    ) -> None:
-        self.weights, self.mask, self.module, self.heads = weights, mask, module, heads
 
-    def chosen(self, heads: Sequence[int] | None) -> "_Part":
-        """The same for some of the heads."""
-        if heads is None:
-            return self
-        _check_heads(heads, len(self.weights), self.module)
-        chosen = list(heads)
-        mask = None if self.mask is None else self.mask[chosen]
-        return _Part(self.weights[chosen], mask, self.module, chosen)
-
-    def record(self, labels: Labels, *, gold: Any, texts: tuple[str, str]) -> AttentionRecord:
-        """Make the record, with labels and without padding."""
-        _, size, width = self.weights.shape
-        queries, keys = labels_of(self.module, size, width, labels)
-        rows, columns = _kept(queries), _kept(keys)
-        if not len(rows) or not len(columns):
-            raise ValueError(f"{self.module or 'the attention'} has nothing but padding")
-        whole = len(rows) == len(queries) and len(columns) == len(keys)
-        weights = self.weights if whole else self.weights[:, rows[:, None], columns]
-        mask = self.mask if whole or self.mask is None else self.mask[:, rows[:, None], columns]
-        return AttentionRecord(
-            weights=weights,
-            queries=[str(queries[row]) for row in rows],
-            keys=[str(keys[column]) for column in columns],
-            module=self.module,
-            input=texts[0],
-            output=texts[1],
-            mask=None if mask is None or mask.all() else np.ascontiguousarray(mask),
-            gold=None if gold is None else array(gold, np.int64, "gold"),
-            heads=self.heads,
-        )
+def _gold(given: Any, module: str) -> npt.NDArray[np.int64] | None:
+    """The correct keys of each query of a module; None if a mapping by module name has none."""
+    gold = for_module(given, module)
+    return None if gold is None else array(gold, np.int64, "gold")
 
 
 def _kept(side: Side) -> npt.NDArray[np.int64]:
@@ -251,7 +243,10 @@ def _with_heads(record: AttentionRecord, heads: Sequence[int] | None) -> Attenti
     """A record of some of the heads."""
     if heads is None:
         return record
-    _check_heads(heads, len(record.weights), record.module)
-    chosen = list(heads)
-    mask = None if record.mask is None else record.mask[chosen]
-    return replace(record, weights=record.weights[chosen], mask=mask, heads=chosen)
+    if not heads or not 0 <= min(heads) <= max(heads) < len(record.weights):
+        name = record.module or "the attention"
+        raise ValueError(f"heads={list(heads)}: {name} has heads 0 to {len(record.weights) - 1}")
+    mask = None if record.mask is None else record.mask[heads]
+    if mask is not None and mask.all():
+        mask = None
+    return replace(record, weights=record.weights[heads], mask=mask, heads=heads)

@@ -13,6 +13,7 @@ from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
+from attention_lab.attention.evaluation import evaluation_mode
 from attention_lab.data.reading.codecs import Codec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.errors import LabError
@@ -95,11 +96,8 @@ class Task(pl.LightningModule):
     def observe_probe(self, data: DataModule, examples: int) -> list[Observation]:
         """Observations of the data's probe batch, in evaluation mode."""
         batch = move_data_to_device(data.probe(examples), self.device)
-        training = self.training
-        self.eval()
-        observations = self.observe(batch)
-        self.train(training)
-        return observations
+        with evaluation_mode(self):
+            return self.observe(batch)
 
     def write_artifacts(self, folder: Path, data: DataModule, pictures: int) -> list[ConsoleTable]:
         """Write the files of a test other than metrics: for every task, heatmaps of the probe batch.

@@ -9,22 +9,36 @@ from attention_lab.tensorboard_plugin.record import Ink
 
 
 def array(value: Any, dtype: Any, name: str) -> npt.NDArray[Any]:
-    """Convert a tensor, array or list of any number type to a NumPy array.
+    """Convert a tensor, an array, or a list of numbers, tensors or lists to a NumPy array.
 
     Raises:
-        ValueError: it is not an array of numbers.
+        ValueError: it is not an array of numbers, or, for the type bool, has others than 0 and 1.
     """
-    if hasattr(value, "detach"):  # NumPy lacks some of PyTorch's float types
-        value = value.detach().cpu()
-        value = (value.float() if value.is_floating_point() else value).numpy()
     try:
-        found = np.asarray(value)
+        found = np.asarray(_without_tensors(value))
         if found.dtype.kind in "cOSUmM":
             raise ValueError(f"{found.dtype} is not a real number")
-        with np.errstate(over="ignore", invalid="ignore"):
-            return found.astype(dtype, copy=False)
     except (ValueError, TypeError) as error:
         raise ValueError(f"{name} is not an array of numbers: {error}") from None
+    if dtype is np.bool_ and (others := found[(found != 0) & (found != 1)]).size:
+        raise ValueError(
+            f"{name} must be true or false, or 1 and 0, not {others[0]}; "
+            f"if it is added to the scores, give {name} == 0"
+        )
+    with np.errstate(over="ignore", invalid="ignore"):
+        return found.astype(dtype, copy=False)
+
+
+def _without_tensors(value: Any) -> Any:
+    """The value with arrays in place of tensors: NumPy lacks gradients and some float types."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        return (value.float() if value.is_floating_point() else value).numpy()
+    if isinstance(value, list | tuple) and any(
+        isinstance(one, list | tuple) or hasattr(one, "detach") for one in value
+    ):
+        return [_without_tensors(one) for one in value]
+    return value
 
 
 def broadcast(mask: npt.NDArray[np.bool_], shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:

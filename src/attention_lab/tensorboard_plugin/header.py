@@ -2,6 +2,7 @@
 
 import base64
 import json
+import sys
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from attention_lab.tensorboard_plugin.record import AttentionRecord, Ink
 
 LARGEST_HEADER = 1 << 24
 """Maximum size of a header in bytes."""
+_LARGEST = sys.float_info.max
 _SLACK = 1e-3  # low precision may move weights outside [0, 1] by this much
 
 
@@ -102,7 +104,7 @@ def short(value: object) -> str:
 
 def number(value: object, name: str) -> float:
     """Check and return a finite number."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 2**63:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _LARGEST:
         raise ValueError(f"{name} in the header is not a finite number")
     return value
 
