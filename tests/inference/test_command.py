@@ -136,6 +136,9 @@ def test_wrong_options_and_closed_streams_are_one_line(g2p: Run, monkeypatch: py
     status, _, err = g2p("--n-best", "0", "a")
     assert status == 2
     assert err.endswith("argument --n-best: 0 is not a number from 1 to 100\n")
+    assert g2p("--n-best", "9" * 5000, "a")[2].endswith(
+        f"argument --n-best: {'9' * 40} is not a number from 1 to 100\n"
+    )
     status, _, err = g2p("--model", "nothing", "a")
     assert (status, err.count("\n")) == (1, 1)
     assert err.startswith("Error: nothing is neither a model of the package")

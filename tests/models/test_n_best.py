@@ -7,6 +7,7 @@ import pytest
 import torch
 from toys import LENGTHS, SOURCE, exact_toy
 
+from attention_lab.errors import LabError
 from attention_lab.models import Seq2Seq, Transformer
 from attention_lab.models.decoding.n_best import n_best_search
 from attention_lab.models.decoding.search import beam_search, penalty
@@ -60,3 +61,9 @@ def test_where_there_are_fewer_the_others_have_no_score() -> None:
     _, scores = n_best_search(model, SOURCE, LENGTHS, 1, 8, 6)
     # Of one symbol: the end, or unfinished, which does not count beside a finished one.
     assert [[math.isfinite(score) for score in row] for row in scores.tolist()] == [[True] + [False] * 5] * 3
+
+
+@pytest.mark.parametrize(("beams", "n", "name"), [(0, 2, "beam_size"), (2, 0, "n"), (-1, 1, "beam_size")])
+def test_sizes_below_one_are_refused(beams: int, n: int, name: str) -> None:
+    with pytest.raises(LabError, match=f"^{name} must be at least 1, got"):
+        n_best_search(exact_toy(Seq2Seq), SOURCE, LENGTHS, 3, beams, n)

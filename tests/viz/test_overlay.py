@@ -121,3 +121,8 @@ def test_shapes_that_do_not_fit(
 def test_a_scale_without_weights_is_refused() -> None:
     with pytest.raises(ValueError, match="positive"):
         draw_overlays(Overlay(INK, 2, EVEN), maximum=0)
+
+
+def test_cells_have_a_size() -> None:
+    with pytest.raises(ValueError, match="not consist of whole cells of 0"):
+        Overlay(INK, 0, EVEN)

@@ -82,3 +82,5 @@ def test_each_key_has_its_label_where_the_picture_is_wide_enough() -> None:
 def test_nothing_to_draw() -> None:
     with pytest.raises(ValueError, match="no heatmaps"):
         draw_thumbnail([])
+    with pytest.raises(ValueError, match="must be positive"):
+        draw_thumbnail([Heatmap(np.zeros((1, 1)))], maximum=0.0)

@@ -19,6 +19,7 @@ from attention_lab.viz import rounded_top
         (0.0, 1.0),
         (0.02, 0.02),
         (0.0085, 0.01),
+        (5e-324, 3e-308),  # the smallest number there is
     ],
 )
 def test_by_hand(largest: float, top: float) -> None:

@@ -82,3 +82,16 @@ def test_a_pdf_embeds_its_font_as_text() -> None:
         streams = [part.split(b"\nendstream")[0] for part in pdf.split(b"stream\n")[1:]]
         pages = b"".join(zlib.decompress(one) for one in streams if one[:1] == b"x")
         assert b"Tj" in pages or b"TJ" in pages  # the operators that show text
+
+
+def test_what_is_left_out_or_cannot_be_drawn_is_told_as_in_the_png() -> None:
+    one = maps(1, 2)[1]
+    assert "heads   (first 64 maps, 1 left out)" in texts(heatmaps_file([one] * 65, "svg", title="heads"))
+    with pytest.raises(ValueError, match="no heatmaps to draw"):
+        heatmaps_file([], "svg")
+    overlay = Overlay(np.eye(2), 1, np.full((1, 4), 0.25))
+    for maximum in (0.0, float("nan")):
+        with pytest.raises(ValueError, match="must be positive"):
+            heatmaps_file([one], "svg", maximum=maximum)
+        with pytest.raises(ValueError, match="must be positive"):
+            overlays_file(overlay, "svg", maximum=maximum)

@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _count(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 100:
+    if not text.isdecimal() or len(text) > _SHOWN or not 1 <= int(text) <= 100:
         raise argparse.ArgumentTypeError(f"{text[:_SHOWN]} is not a number from 1 to 100")
     return int(text)
 

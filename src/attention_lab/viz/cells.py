@@ -99,7 +99,13 @@ def _short(weight: float) -> str:
 
 
 def shades(weights: npt.NDArray[np.float64], scale: Scale, maximum: float) -> Pixels:
-    """Colour index of each weight: 0 .. SHADES - 1 for 0 .. `maximum`, clipped outside."""
+    """Colour index of each weight: 0 .. SHADES - 1 for 0 .. `maximum`, clipped outside.
+
+    Raises:
+        ValueError: `maximum` is not positive.
+    """
+    if not maximum > 0:
+        raise ValueError(f"the largest weight of a scale must be positive, not {maximum}")
     fraction = np.clip(weights / maximum, 0, 1)
     if scale == "sqrt":
         fraction = np.sqrt(fraction)

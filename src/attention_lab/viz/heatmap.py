@@ -4,11 +4,21 @@ from collections.abc import Sequence
 
 from PIL import Image
 
-from attention_lab.viz import layout as measure
 from attention_lab.viz.canvas import PAPER, Canvas
 from attention_lab.viz.cells import OUTLINE, Heatmap, Scale, cell_pixels, outline_gold
 from attention_lab.viz.fonts import label_mask
-from attention_lab.viz.layout import AXIS, CAPTION, GAP, LEGEND, MARGIN, SPACE, TITLE, Layout, arrange
+from attention_lab.viz.layout import (
+    AXIS,
+    CAPTION,
+    GAP,
+    LEGEND,
+    MARGIN,
+    MOST_ACROSS,
+    SPACE,
+    TITLE,
+    Layout,
+    arrange,
+)
 from attention_lab.viz.legend import QUIET, SAMPLES, SWATCH, draw_heading, draw_legend, heading_height
 
 __all__ = ["Heatmap", "draw_heatmaps"]
@@ -47,13 +57,7 @@ def draw_heatmaps(
     Raises:
         ValueError: there are no maps, or `maximum` is not positive.
     """
-    if not maps:
-        raise ValueError("no heatmaps to draw")
-    if not maximum > 0:
-        raise ValueError(f"the largest weight of a scale must be positive, not {maximum}")
-    drawn = maps[: measure.MOST_ACROSS**2]
-    if left_out := len(maps) - len(drawn):
-        title = f"{title}   (first {len(drawn)} maps, {left_out} left out)".strip()
+    drawn, title = choose_maps(maps, title)
     layout = arrange(drawn, columns)
     legend = legend_entries(drawn)
 
@@ -69,6 +73,20 @@ def draw_heatmaps(
         _panel(canvas, heatmap, layout, left, top + row * layout.down + CAPTION, scale, maximum)
     draw_legend(canvas, panels_right, top + CAPTION, legend, scale=scale, maximum=maximum)
     return canvas.image()
+
+
+def choose_maps(maps: Sequence[Heatmap], title: str) -> tuple[Sequence[Heatmap], str]:
+    """The maps that one picture has room for, and the title, with the number of maps that are left out.
+
+    Raises:
+        ValueError: there are no maps.
+    """
+    if not maps:
+        raise ValueError("no heatmaps to draw")
+    drawn = maps[: MOST_ACROSS**2]
+    if left_out := len(maps) - len(drawn):
+        title = f"{title}   (first {len(drawn)} maps, {left_out} left out)".strip()
+    return drawn, title
 
 
 def _panel(

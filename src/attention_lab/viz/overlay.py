@@ -52,7 +52,11 @@ class Overlay:
     gold: npt.NDArray[np.integer[Any]] | None = None
 
     def __post_init__(self) -> None:
-        if self.ink.ndim != 2 or any(size == 0 or size % self.cell for size in self.ink.shape):
+        if (
+            self.ink.ndim != 2
+            or self.cell < 1
+            or any(size == 0 or size % self.cell for size in self.ink.shape)
+        ):
             raise ValueError(
                 f"a picture {self.ink.shape} does not consist of whole cells of {self.cell} pixels"
             )
@@ -108,8 +112,6 @@ def draw_overlays(
     Raises:
         ValueError: `maximum` is not positive.
     """
-    if not maximum > 0:
-        raise ValueError(f"the largest weight of a scale must be positive, not {maximum}")
     plan = arrange_overlays(overlay, title, subtitle)
     canvas = Canvas(plan.right + LEGEND, plan.full_height)
     draw_heading(canvas, plan.title, subtitle)

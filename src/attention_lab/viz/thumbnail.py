@@ -73,7 +73,7 @@ def draw_thumbnail(maps: Sequence[Heatmap], *, title: str = "", maximum: float =
         A picture in palette mode ("P") with transparency.
 
     Raises:
-        ValueError: there are no maps.
+        ValueError: there are no maps, or `maximum` is not positive.
     """
     if not maps:
         raise ValueError("no heatmaps to draw")

@@ -22,5 +22,6 @@ def rounded_top(maps: Iterable[npt.NDArray[Any]]) -> float:
     largest = max((float(one[np.isfinite(one)].max(initial=0.0)) for one in maps), default=0.0)
     if not 0 < largest <= _LOW:
         return 1.0
+    largest = max(largest, float(np.finfo(np.float64).tiny))  # 10^-324 would be 0
     unit = 10.0 ** floor(log10(largest))
     return next(float(f"{step * unit:.3g}") for step in _STEPS if step * unit >= largest * (1 - 1e-6))

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from attention_lab.viz import layout as measure
 from attention_lab.viz.canvas import BAD, GOLD, INK, PALETTE, PAPER, SHADES, Pixels
 from attention_lab.viz.cells import Flags, Heatmap, Scale, Sides, cell_pixels, shades
 from attention_lab.viz.fonts import label_mask, shorten
 from attention_lab.viz.formats import Format, to_vectors
-from attention_lab.viz.heatmap import legend_entries, summary
+from attention_lab.viz.heatmap import choose_maps, legend_entries, summary
 from attention_lab.viz.layout import (
     AXIS,
     CAPTION,
@@ -57,8 +56,11 @@ def heatmaps_file(
         subtitle: a smaller line below the title.
         scale: "sqrt" makes small weights easier to tell apart.
         maximum: the weight of the darkest colour.
+
+    Raises:
+        ValueError: there are no maps, or `maximum` is not positive.
     """
-    drawn = maps[: measure.MOST_ACROSS**2]
+    drawn, title = choose_maps(maps, title)
     layout, legend = arrange(drawn, None), legend_entries(drawn)
     top = MARGIN + heading_height(title, subtitle)
     right = MARGIN + layout.columns * layout.across
@@ -91,6 +93,9 @@ def overlays_file(
         subtitle: a smaller line below the title.
         scale: "sqrt" makes small weights easier to tell apart.
         maximum: the weight of the darkest colour.
+
+    Raises:
+        ValueError: `maximum` is not positive.
     """
     plan = arrange_overlays(overlay, title, subtitle)
     paper = _Paper(plan.right + LEGEND, plan.full_height)
@@ -146,9 +151,8 @@ class _Paper:
         """Write a line; `place` is matplotlib's alignment and rotation."""
         colour = tuple(_COLOURS[round(PAPER + strength * (INK - PAPER))])
         look: dict[str, Any] = {"fontsize": size * _POINT, "color": colour, "family": self.families}
-        look |= {"parse_math": False}
         place = {"va": "center_baseline", "ha": "left"} | place
-        self.axes.text(x, y, shorten(text, size, limit), **look, **place)
+        self.axes.text(x, y, shorten(text, size, limit), parse_math=False, **look, **place)
 
     def box(self, left: float, top: float, width: float, height: float, **look: Any) -> None:
         """Draw a rectangle."""

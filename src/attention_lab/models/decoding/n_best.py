@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
-from attention_lab.models.decoding.search import Beams, Decodable, State, run_beams
+from attention_lab.models.decoding.search import Beams, Decodable, State, check_at_least_one, run_beams
 from attention_lab.sizes import PAD
 
 
@@ -17,12 +17,16 @@ class NBestBeams(Beams):
         length_penalty: see `Beams`.
         n: number of hypotheses to keep.
 
+    Raises:
+        LabError: `size` or `n` is below 1.
+
     Attributes:
         kept: `[B, n, T]`, best first, padded; their scores are `kept_scores` `[B, n]`, -inf where fewer than
             n were found.
     """
 
     def __init__(self, limits: Tensor, size: int, length_penalty: float, n: int) -> None:
+        check_at_least_one(n=n)
         super().__init__(limits, size, length_penalty)
         self.kept = torch.full((len(limits), n, self.longest), PAD, device=limits.device)
         self.kept_scores = torch.full((len(limits), n), -torch.inf, device=limits.device)
@@ -57,12 +61,24 @@ def n_best_search(
 ) -> tuple[Int[Tensor, "B n T"], Float[Tensor, "B n"]]:
     """The n best hypotheses that a beam search finds for each source, by `log p(Y | X) / lp(Y)`.
 
-    See `beam_search`. The search ends when no live hypothesis can still be among the n best. A beam smaller
-    than n finds fewer.
+    The search ends when no live hypothesis can still be among the n best. A beam smaller than n may find
+    fewer.
+
+    Args:
+        model: see `beam_search`.
+        source: see `beam_search`.
+        source_lengths: see `beam_search`.
+        max_length: see `beam_search`.
+        beam_size: see `beam_search`.
+        n: number of hypotheses to return for each source.
+        length_penalty: see `beam_search`.
 
     Returns:
         Symbols, each sequence up to EOS and then PAD, best first, and their scores: -inf if there are fewer
         than n. If no hypothesis ended within `max_length`, the best unfinished ones.
+
+    Raises:
+        LabError: `beam_size`, `n` or `max_length` is below 1.
     """
     beams = run_beams(
         model,

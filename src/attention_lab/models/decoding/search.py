@@ -49,7 +49,7 @@ def greedy(
 ) -> Int[Tensor, "B T"]:
     """The most probable symbol at each step, up to EOS or `max_length` symbols; then PAD.
 
-    `max_length` is a single number for all sources, or one number for each.
+    `max_length` is a single number for all sources, or one number for each. Raises LabError if it is below 1.
     """
     limits = _limits(max_length, source_lengths)
     state = model.start(source, source_lengths)
@@ -95,8 +95,10 @@ def beam_search(
     Returns:
         Symbols, each sequence up to EOS and then PAD, and scores. If no hypothesis ended within
         `max_length`, the best unfinished one.
+
+    Raises:
+        LabError: `beam_size` or `max_length` is below 1.
     """
-    _check(beam_size=beam_size)
     beams = run_beams(
         model, source, source_lengths, max_length, lambda limits: Beams(limits, beam_size, length_penalty)
     )
@@ -111,6 +113,9 @@ class Beams:
         size: number of hypotheses kept for each source.
         length_penalty: alpha of `penalty`.
 
+    Raises:
+        LabError: `size` is below 1.
+
     Attributes:
         written: `[B, n, t]`, the symbols of the hypotheses so far; n is `size`, or fewer in the first steps.
         live: `[B, n]`, their log-probabilities, -inf for dropped hypotheses.
@@ -118,6 +123,7 @@ class Beams:
     """
 
     def __init__(self, limits: Tensor, size: int, length_penalty: float) -> None:
+        check_at_least_one(beam_size=size)
         self.limits, self.length_penalty = limits, length_penalty
         self.longest = int(limits.max())
         batch, device = len(limits), limits.device
@@ -265,11 +271,12 @@ def _step(model: Decodable[State], tokens: Tensor, state: State) -> tuple[Tensor
 def _limits(max_length: int | Tensor, source_lengths: Tensor) -> Tensor:
     """The maximum length of each source's output, in symbols."""
     limits = max_length if isinstance(max_length, Tensor) else torch.full_like(source_lengths, max_length)
-    _check(max_length=int(limits.min()))
+    check_at_least_one(max_length=int(limits.min()))
     return limits
 
 
-def _check(**numbers: int) -> None:
+def check_at_least_one(**numbers: int) -> None:
+    """Raise LabError, naming the option, if a number is below 1."""
     for name, number in numbers.items():
         if number < 1:
             raise LabError(f"{name} must be at least 1, got {number}")
