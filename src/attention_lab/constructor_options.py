@@ -87,14 +87,18 @@ def _check_argument(owner: str, parameter: inspect.Parameter, argument: object) 
     name, kind = parameter.name, parameter.annotation
     if not (isinstance(kind, type) and is_dataclass(kind)) or isinstance(argument, kind):
         return
-    given, hint = f"a {type(argument).__name__}", ""
+    hint = ""
     if isinstance(argument, type):
-        given = f"the class {argument.__name__}"
         required = [one for one in fields(kind) if one.default is MISSING and one.default_factory is MISSING]
         hint = f": write {kind.__name__}({argument.__name__})" if len(required) == 1 else ""
     elif isinstance(getattr(argument, name, None), kind):
         hint = f": give its .{name}"
-    raise TypeError(f"{owner}: {name} must be a {kind.__name__}, not {given}{hint}")
+    raise TypeError(f"{owner}: {name} must be a {kind.__name__}, not {kind_of(argument)}{hint}")
+
+
+def kind_of(argument: object) -> str:
+    """What an argument is, for an error: `the class Additive`, or `a Tensor`."""
+    return f"the class {argument.__name__}" if isinstance(argument, type) else f"a {type(argument).__name__}"
 
 
 def find_spec(specs: Mapping[str, type[Any]], package: str, part: Mapping[str, Any]) -> Any:

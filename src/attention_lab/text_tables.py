@@ -30,7 +30,8 @@ _IN_WORDS = (
 write around or below numbers."""
 _BIDIRECTIONAL = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 """Characters that change the direction, and so the order, of the text that follows."""
-_LONGEST_MESSAGE = 4000
+LONGEST_MESSAGE = 4000
+"""The most characters of a line on the console; names in it may be as long as a path."""
 
 
 def printable(text: str, most: int = 300) -> str:
@@ -61,7 +62,7 @@ def _is_control(character: str) -> bool:
 
 def console_message(kind: str, text: object) -> str:
     """One line for the console, such as `Error: there is no such file`; `text` may contain any characters."""
-    return f"{kind}: {printable(' '.join(str(text).splitlines()), _LONGEST_MESSAGE)}"
+    return f"{kind}: {printable(' '.join(str(text).splitlines()), LONGEST_MESSAGE)}"
 
 
 def counted(count: int, noun: str) -> str:

@@ -3,6 +3,7 @@
 from torch import nn
 
 from attention_lab.attention.scores import Score
+from attention_lab.constructor_options import kind_of
 
 
 def check_parts(score: object, **others: object) -> None:
@@ -12,7 +13,7 @@ def check_parts(score: object, **others: object) -> None:
             raise TypeError(f"Attention({name}=...) takes an object, not the class: {_called(part)}")
     if not isinstance(score, Score):
         raise TypeError(
-            f"Attention(score) takes a Score, not {_kind(score)}: define class MyScore(Score) with "
+            f"Attention(score) takes a Score, not {kind_of(score)}: define class MyScore(Score) with "
             "forward(query, keys)"
         )
 
@@ -25,7 +26,7 @@ def check_makers(**makers: object) -> None:
             like = kind if isinstance(maker, nn.Module) else "MyPart"
             raise TypeError(
                 f"Mechanism({name}=...) takes a class such as {like}, or partial({like}, option=...), which "
-                f"makes the part for any sizes, not {_kind(maker)}"
+                f"makes the part for any sizes, not {kind_of(maker)}"
             )
 
 
@@ -33,13 +34,9 @@ def check_mechanism(mechanism: object, kind: type) -> None:
     """Raise TypeError if `mechanism` is not of the class `Mechanism`, given as `kind`."""
     if not isinstance(mechanism, kind):
         like = mechanism.__name__ if isinstance(mechanism, type) else "ScaledDot"
-        raise TypeError(f"mechanism must be a Mechanism, such as Mechanism({like}), not {_kind(mechanism)}")
+        raise TypeError(f"mechanism must be a Mechanism, such as Mechanism({like}), not {kind_of(mechanism)}")
 
 
 def _called(kind: type) -> str:
     options = "query_size=64, key_size=64" if issubclass(kind, Score) else "..."
     return f"write {kind.__name__}({options})"
-
-
-def _kind(value: object) -> str:
-    return f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"

@@ -16,6 +16,7 @@ from attention_lab.run_files import BEST, CONFIG, ERRORS, HEATMAPS, METRICS
 from attention_lab.text_tables import (
     ESCAPES,
     INTERVAL_ENDS,
+    LONGEST_MESSAGE,
     ConsoleTable,
     is_interval_end,
     metric_name,
@@ -101,7 +102,9 @@ def print_results(metrics: Mapping[str, float], tables: Sequence[ConsoleTable], 
 
 def _print_line(console: Console, name: str, text: str) -> None:
     """Print a path or a command after its name; nothing in it controls the console."""
-    console.print(f"{name:<12} {printable(text, 4000)}", soft_wrap=True, highlight=False, markup=False)
+    console.print(
+        f"{name:<12} {printable(text, LONGEST_MESSAGE)}", soft_wrap=True, highlight=False, markup=False
+    )
 
 
 def _value(name: str, metrics: Mapping[str, float]) -> str:

@@ -112,7 +112,7 @@ class ColumnsSpec(FileSpec):
         read_columns(path, self.COLUMNS)
 
     def symbols(self, row: Row) -> Iterable[str]:
-        """The symbols that a row is split into, if their length is not limited otherwise."""
+        """The symbols of a row, to check their lengths; none if each symbol is a single character."""
         return ()
 
     def read(self, key: Callable[[Row], Hashable]) -> Parts[list[Row]]:
