@@ -5,6 +5,8 @@ known in advance: the embeddings of all target steps. `early` computes their par
 one product for the entire target.
 """
 
+from functools import cache
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
@@ -24,11 +26,36 @@ def fill_gates(weight: Tensor, hidden_size: int, *, orthogonal: bool) -> None:
             nn.init.xavier_uniform_(gate)
 
 
+@cache
+def _multiplies_in(dtype: torch.dtype) -> bool:
+    """Whether oneDNN, which computes an LSTM on the CPU, can do so in `dtype` on this one."""
+    if dtype == torch.bfloat16:
+        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    return dtype != torch.float16 or bool(torch.ops.mkldnn._is_mkldnn_fp16_supported())
+
+
+class LSTM(nn.LSTM):
+    """`nn.LSTM` that also runs under autocast on a CPU without instructions for bfloat16: there in float32.
+
+    PyTorch's own raises "could not create a primitive descriptor" on such a CPU.
+    """
+
+    def forward(self, x: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, CellState]:  # type: ignore[override]
+        """All states of the last layer, and the final `(hidden, cell)` of each layer."""
+        on_cpu = x.device.type == "cpu" and torch.is_autocast_enabled("cpu")
+        if not on_cpu or _multiplies_in(torch.get_autocast_dtype("cpu")):
+            return super().forward(x, hx)
+        dtype = next(self.parameters()).dtype
+        with torch.autocast("cpu", enabled=False):
+            state = None if hx is None else (hx[0].to(dtype), hx[1].to(dtype))
+            return super().forward(x.to(dtype), state)
+
+
 def recurrent_layers(
     cell: str, input_size: int, hidden_size: int, layers: int = 1, dropout: float = 0.0
 ) -> nn.LSTM | nn.GRU:
     """PyTorch's layers, batch first, initialised like the late cells."""
-    kind = nn.LSTM if cell == "lstm" else nn.GRU
+    kind = LSTM if cell == "lstm" else nn.GRU
     stack = kind(input_size, hidden_size, layers, batch_first=True, dropout=dropout if layers > 1 else 0.0)
     for name, parameter in stack.named_parameters():
         if name.startswith("weight"):
