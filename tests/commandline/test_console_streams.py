@@ -34,7 +34,14 @@ def _start(script: str, *arguments: str | bytes, **variables: str) -> subprocess
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("start", [one for one in STARTS if one != "ASCII, all closed"])
+@pytest.mark.parametrize(
+    "start",
+    [
+        pytest.param(one, marks=pytest.mark.slow if one in ("all closed", "Latin-1") else ())
+        for one in STARTS
+        if one != "ASCII, all closed"
+    ],
+)
 def test_a_stage_works_however_it_was_started(start: str, tmp_path: Path) -> None:
     script, variables = STARTS[start]
     make_run(tmp_path / "é→" / "run", {RATE: 0.1}, choices={"scoring": "é→"})

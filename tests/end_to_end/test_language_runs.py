@@ -141,10 +141,10 @@ def test_mistakes_are_one_line(options: list[str], message: str, command) -> Non
     "options",
     [
         ["scoring=additive", "positions=alibi", "window=band"],
-        ["pooling=gumbel"],
         *(
             pytest.param(options, marks=pytest.mark.slow)
             for options in (
+                ["pooling=gumbel"],
                 ["scoring=location", "positions=none"],
                 ["scoring=linear", "positions=rotary"],
                 ["window=local_p", "positions=learned", "tie_embedding=false"],

@@ -4,10 +4,12 @@ import io
 import json
 import math
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from command import Outcome
 from omegaconf import OmegaConf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -67,6 +69,21 @@ ATTENTIONS = {
 }
 
 
+@pytest.fixture
+def fitted(command, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Outcome]:
+    """`fitted("nw")` is the run of a small model, which tests share and leave unchanged."""
+
+    def run(model: str) -> Outcome:
+        if model not in _FITTED:
+            _FITTED[model] = command(*SMALL[model], folder=tmp_path_factory.mktemp(model) / "run")
+        return _FITTED[model]
+
+    return run
+
+
+_FITTED: dict[str, Outcome] = {}
+
+
 def _metrics(folder: Path) -> dict[str, float]:
     found: dict[str, float] = json.loads((folder / "metrics.json").read_text())
     return found
@@ -78,8 +95,8 @@ def _without_time(metrics: dict[str, float]) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("model", SMALL)
-def test_a_run_leaves_one_folder_with_everything(model: str, command) -> None:
-    done = command(*SMALL[model])
+def test_a_run_leaves_one_folder_with_everything(model: str, fitted) -> None:
+    done = fitted(model)
     assert done.status == 0, done.err
     assert done.err == ""
     assert "Results" in done.out
@@ -94,8 +111,8 @@ def test_a_run_leaves_one_folder_with_everything(model: str, command) -> None:
 
 
 @pytest.mark.parametrize("model", SMALL)
-def test_tensorboard_shows_every_attention_and_scalar(model: str, command) -> None:
-    done = command(*SMALL[model])
+def test_tensorboard_shows_every_attention_and_scalar(model: str, fitted) -> None:
+    done = fitted(model)
     events = EventAccumulator(str(done.folder), size_guidance={"images": 0}).Reload()
     tags = events.Tags()
     places = {tag.split("/", 2)[2] for tag in tags["images"] if tag.startswith("weights/")}
@@ -128,17 +145,18 @@ def test_a_seed_repeats_a_run_and_another_does_not(model: str, command) -> None:
 @pytest.mark.parametrize(
     "model", ["multihead", *(pytest.param(name, marks=pytest.mark.slow) for name in ("nw", "seq2seq"))]
 )
-def test_testing_a_checkpoint_gives_what_the_run_gave(model: str, command) -> None:
-    fitted = command(*SMALL[model])
-    tested = command("stage=test", f"ckpt_path={fitted.folder}/checkpoints/best.ckpt")
+def test_testing_a_checkpoint_gives_what_the_run_gave(model: str, fitted, command) -> None:
+    run = fitted(model)
+    tested = command("stage=test", f"ckpt_path={run.folder}/checkpoints/best.ckpt")
     assert tested.status == 0, tested.err
-    before, after = _metrics(fitted.folder), _metrics(tested.folder)
+    before, after = _metrics(run.folder), _metrics(tested.folder)
     assert {name: before[name] for name in METRICS[model]} == {name: after[name] for name in METRICS[model]}
 
 
-def test_predicting_rebuilds_everything_from_the_checkpoint(command, tmp_path: Path, monkeypatch) -> None:
-    fitted = command(*SMALL["seq2seq"])
-    checkpoint = fitted.folder / "checkpoints" / "best.ckpt"
+def test_predicting_rebuilds_everything_from_the_checkpoint(
+    fitted, command, tmp_path: Path, monkeypatch
+) -> None:
+    checkpoint = fitted("seq2seq").folder / "checkpoints" / "best.ckpt"
     moved = tmp_path / "elsewhere.ckpt"
     moved.write_bytes(checkpoint.read_bytes())
     done = command("stage=predict", f"ckpt_path={moved}", "inputs=[abc,zzz,q]")
@@ -162,9 +180,8 @@ def test_predicting_rebuilds_everything_from_the_checkpoint(command, tmp_path: P
     assert torch.allclose(weights.sum(-1), torch.ones(1, len(written)))
 
 
-def test_the_command_line_wins_over_the_checkpoint(command) -> None:
-    fitted = command(*SMALL["seq2seq"])
-    checkpoint = f"ckpt_path={fitted.folder}/checkpoints/best.ckpt"
+def test_the_command_line_wins_over_the_checkpoint(fitted, command) -> None:
+    checkpoint = f"ckpt_path={fitted('seq2seq').folder}/checkpoints/best.ckpt"
     assert command("stage=test", checkpoint, "data=copy", *TOY).status == 0
     assert command("stage=test", checkpoint, "task.beam_size=3", "task.length_penalty=0.6").status == 0
     refused = command("stage=test", checkpoint, "scoring=dot")
@@ -176,8 +193,8 @@ def test_the_command_line_wins_over_the_checkpoint(command) -> None:
     )
 
 
-def test_a_run_goes_on_from_a_checkpoint(command) -> None:
-    first = command(*SMALL["seq2seq"])
+def test_a_run_goes_on_from_a_checkpoint(fitted, command) -> None:
+    first = fitted("seq2seq")
     more = command(
         *SMALL["seq2seq"], "trainer.max_epochs=4", f"ckpt_path={first.folder}/checkpoints/last.ckpt"
     )
@@ -208,11 +225,11 @@ def test_any_mechanism_trains_in_any_model_or_is_refused(model: str, mechanism: 
 @pytest.mark.parametrize(
     "options",
     [
-        ["callbacks=none", "logger=none"],
-        ["callbacks=early_stopping", "logger=csv"],
+        ["callbacks=none", "logger=none", "optimizer=sgd", "schedule=constant", "normalizer.temperature=2.0"],
         ["trainer.precision=bf16-mixed", "task.label_smoothing=0.1", "schedule=inverse_sqrt"],
-        ["optimizer=sgd", "schedule=constant", "normalizer.temperature=2.0"],
         [
+            "callbacks=early_stopping",
+            "logger=csv",
             "model.cell=gru",
             "model.layers=2",
             "model.wiring=luong",

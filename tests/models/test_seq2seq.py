@@ -20,7 +20,7 @@ from toys import (
     train,
 )
 
-from attention_lab.attention import Additive, Dot, Gaussian, General, ScaledDot, recording
+from attention_lab.attention import Additive, Gaussian, recording
 from attention_lab.errors import LabError
 from attention_lab.models import Seq2Seq
 from attention_lab.models.parts.recurrent_cells import LateLSTM, late_cell
@@ -209,7 +209,7 @@ def test_logits_see_only_what_was_written_before(wiring: str, feeding: bool) -> 
 
 
 @variants
-@pytest.mark.parametrize("score", [Additive, Dot, Gaussian, General, ScaledDot])
+@pytest.mark.parametrize("score", [Additive, Gaussian])
 def test_weights_of_every_step_are_recorded(options: dict[str, Any], score: type) -> None:
     model = _model(score, **options)
     with recording(model) as weights:

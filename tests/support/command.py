@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 import pytest
 import torch
+from hydra._internal.hydra import Hydra
 from hydra.core.global_hydra import GlobalHydra
+from hydra.types import RunMode
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -36,8 +38,21 @@ def _brings_a_folder(arguments: tuple[str, ...]) -> bool:
 
 
 @pytest.fixture
+def _composed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hydra composes every configuration twice, first to see whether it is a sweep: few of ours are."""
+    asked = Hydra.get_mode
+
+    def get_mode(hydra: Hydra, config_name: str | None, overrides: list[str]) -> RunMode | None:
+        told = any(one.startswith(("experiment=", "sweep", "hydra.mode=")) for one in overrides)
+        mode: RunMode | None = asked(hydra, config_name, overrides) if told else None
+        return mode
+
+    monkeypatch.setattr(Hydra, "get_mode", get_mode)
+
+
+@pytest.fixture
 def command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    _composed_once: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Iterator[Command]:
     """`command("model=nw", ...)` runs `python train.py model=nw ...` into a folder of its own."""
     spec = importlib.util.spec_from_file_location("train", REPOSITORY / "train.py")

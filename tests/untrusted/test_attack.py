@@ -19,7 +19,7 @@ import attention_lab.experiment.stages
 import attention_lab.leaderboard.board
 import attention_lab.report.report_page  # noqa: F401
 
-SAMPLE = 6
+SAMPLE = 4
 
 
 @pytest.fixture(scope="module")

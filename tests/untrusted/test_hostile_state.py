@@ -38,7 +38,7 @@ def _below(state: dict[str, Any], canary: Path) -> None:
     state["best_k_models"] = {f"{state['dirpath']}/x/kept.ckpt": torch.tensor(0.0)}
 
 
-@pytest.mark.parametrize("alter", [_scheme, _parents, _below])
+@pytest.mark.parametrize("alter", [_scheme, pytest.param(_parents, marks=pytest.mark.slow), _below])
 def test_nothing_outside_is_removed(
     alter: Callable[[dict[str, Any], Path], None], command, tmp_path: Path
 ) -> None:

@@ -133,8 +133,7 @@ OWN = [
 
 
 @pytest.mark.parametrize("columns", [2, 4])
-@pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("figsize", [None, (12, 9)])
+@pytest.mark.parametrize(("shared", "figsize"), [(True, None), (False, (12, 9))])
 def test_labels_of_one_map_keep_off_the_next(
     columns: int, shared: bool, figsize: tuple[float, float] | None
 ) -> None:
