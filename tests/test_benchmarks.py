@@ -27,8 +27,9 @@ from benchmarks.topics import load, topics
 CPU = torch.device("cpu")
 ROOT = Path(__file__).parents[1]
 MIB = 2**20
-# seconds of CPU at their tiniest; tested elsewhere
-HEAVY, OWN = {"training", "training_options", "windows"}, {"viewer"}
+# seconds of CPU at their tiniest, and what is tested elsewhere
+HEAVY = {"encoder", "kernel_estimators", "mechanisms", "training", "training_options", "windows"}
+OWN = {"viewer"}
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -12,7 +12,9 @@ TINY = [
 ]
 
 
-@pytest.mark.parametrize("debug", ["default", "fast_dev_run", "profiler"])
+@pytest.mark.parametrize(
+    "debug", ["profiler", *(pytest.param(one, marks=pytest.mark.slow) for one in ("default", "fast_dev_run"))]
+)
 def test_a_preset_runs_to_the_end(debug: str, command) -> None:
     done = command(*TINY, f"debug={debug}")
     assert (done.status, done.err) == (0, "")

@@ -24,7 +24,7 @@ def _metrics(folder: Path) -> dict[str, float]:
     return found
 
 
-@pytest.mark.parametrize("data", ["words", "text"])
+@pytest.mark.parametrize("data", ["words", pytest.param("text", marks=pytest.mark.slow)])
 def test_a_run_leaves_heatmaps_samples_and_embeddings(data: str, command, tmp_path: Path) -> None:
     done = command(*(WORDS if data == "words" else _text(tmp_path)))
     assert done.status == 0, done.err

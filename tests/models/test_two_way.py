@@ -38,10 +38,11 @@ def _members() -> tuple[list[Seq2Seq], list[Seq2Seq | Transformer]]:
     return forward, backward
 
 
-def _score(members: list, source: Tensor, length: Tensor, symbols: tuple[int, ...]) -> Tensor:
-    target = torch.tensor([[*symbols, EOS]])
-    mean = sum(model(source, length, target).softmax(-1)[0] for model in members) / len(members)
-    return mean.log().gather(1, target[0].unsqueeze(1)).sum()
+def _scores(members: list, source: Tensor, length: Tensor, outputs: list[tuple[int, ...]]) -> Tensor:
+    target = torch.tensor([[*symbols, EOS] for symbols in outputs])
+    source, length = source.expand(len(target), -1), length.expand(len(target))
+    mean = sum(model(source, length, target).softmax(-1) for model in members) / len(members)
+    return mean.log().gather(2, target.unsqueeze(2)).sum((1, 2))
 
 
 @pytest.mark.parametrize(("alpha", "count_there"), [(0.0, 2), (1.0, 1)])
@@ -56,11 +57,12 @@ def test_the_best_outputs_of_both_directions(alpha: float, count_there: int) -> 
         of_row = slice(row, row + 1)
         expected = {}
         for count in range(LONGEST):
-            for symbols in product((UNK, 4), repeat=count):
-                there = _score(forward, SOURCE[of_row], LENGTHS[of_row], symbols)
-                back = _score(backward, TURNED[of_row], LENGTHS[of_row], symbols[::-1])
-                mean = float(share * there + (1 - share) * back)
-                expected[*symbols, EOS] = mean / penalty(count + 1, alpha)
+            some = list(product((UNK, 4), repeat=count))
+            there = _scores(forward, SOURCE[of_row], LENGTHS[of_row], some)
+            back = _scores(backward, TURNED[of_row], LENGTHS[of_row], [symbols[::-1] for symbols in some])
+            mean = share * there + (1 - share) * back
+            for symbols, score in zip(some, mean.tolist(), strict=True):
+                expected[*symbols, EOS] = score / penalty(count + 1, alpha)
         best = sorted(expected, key=expected.__getitem__, reverse=True)
         found = scores[row] > -torch.inf
         assert [tuple(ids[ids != PAD].tolist()) for ids in outputs[row, found]] == best

@@ -44,9 +44,17 @@ SMALL: dict[str, Callable[[], Theorem]] = {
 }
 
 
+class Findings(dict[str, Finding]):
+    """The finding of each small theorem, computed when it is first asked for."""
+
+    def __missing__(self, name: str) -> Finding:
+        self[name] = SMALL[name]().run(1)
+        return self[name]
+
+
 @pytest.fixture(scope="module")
-def findings() -> dict[str, Finding]:
-    return {name: make().run(1) for name, make in SMALL.items()}
+def findings() -> Findings:
+    return Findings()
 
 
 @pytest.mark.parametrize("name", SMALL)
