@@ -114,6 +114,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_answered(g2p: Run) -> None:
     assert status == 1
     assert len(err.splitlines()) == 11
     assert err.endswith("Error: 20 more words could not be read\n")
+    assert g2p(" ".join(map(str, range(11))))[2].endswith("Error: 1 more word could not be read\n")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from attention_lab.errors import LabError, is_out_of_memory
-from attention_lab.text_tables import console_message, printable
+from attention_lab.text_tables import console_message, counted, printable
 
 if TYPE_CHECKING:
     from attention_lab.inference.pronunciation import Pronouncer
@@ -101,7 +101,7 @@ def _g2p(options: argparse.Namespace) -> int:
         if undecodable is not None:
             raise LabError(f"{_place(undecodable)}not UTF-8; convert the text to UTF-8 first")
     if troubles > _REPORTED:
-        message = f"{troubles - _REPORTED} more words could not be read"
+        message = f"{counted(troubles - _REPORTED, 'more word')} could not be read"
         print(console_message("Error", message), file=sys.stderr)
     return 1 if troubles else 0
 
