@@ -190,7 +190,7 @@ def test_a_number_is_written_alike_with_and_without_its_interval(
 def test_metrics_are_named_in_words() -> None:
     names = ["test/token_error_rate", "fit/peak_memory_mb", "fit/steps_per_second", "validation/loss", "p"]
     assert [*map(metric_name, names)] == [
-        *("token error rate", "peak memory (MB)", "steps/s", "validation loss", "p")
+        *("token error rate", "peak memory (MiB)", "steps/s", "validation loss", "p")
     ]
 
 

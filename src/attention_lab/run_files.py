@@ -22,5 +22,7 @@ PREDICTION_COLUMNS = ("source", "output", "reference", "edits")
 CONFUSIONS = "confusions.tsv"
 """The most common errors of a test."""
 CONFUSION_COLUMNS = ("expected and written", "times", "example")
+PROFILE = "fit-profile.txt"
+"""The time of each hook, written by `debug=profiler`."""
 BEST, LAST, PREVIOUS = "best.ckpt", "last.ckpt", "previous.ckpt"
 """Its checkpoints: the best, the one to resume from, and the one before, in case the last is damaged."""

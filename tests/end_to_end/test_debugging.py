@@ -21,7 +21,8 @@ def test_a_preset_runs_to_the_end(debug: str, command) -> None:
     metrics = json.loads((done.folder / "metrics.json").read_text())
     assert metrics["fit/steps"] == {"default": 5, "fast_dev_run": 1, "profiler": 5}[debug]
     assert not list(done.folder.glob("*tfevents*"))
-    assert (done.folder / "fit-profile.txt").exists() == (debug == "profiler")
+    profile = done.folder / "fit-profile.txt"
+    assert profile.exists() == (f"Profile      {profile}" in done.out) == (debug == "profiler")
 
 
 def test_one_batch_is_overfitted(command) -> None:

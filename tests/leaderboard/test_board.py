@@ -70,6 +70,12 @@ def test_a_narrow_console_names_the_columns_that_it_leaves_out(
     narrow = command("stage=leaderboard", f"run={folder}").out
     assert "\nnot shown, but in leaderboard.md and leaderboard.csv: parameters, steps/s" in narrow
     assert max(len(line) for line in narrow.splitlines() if line[:1] in "┃│┏") <= 100
+    monkeypatch.setenv("COLUMNS", "46")
+    narrowest = command("stage=leaderboard", f"run={folder}").out
+    assert "│ general  │ 3 │" in narrowest  # no word is broken
+    assert "leaderboard.csv: against the best, p, parameters" in narrowest
+    assert max(len(line) for line in narrowest.splitlines() if line[:1] in "┃│┏") <= 46
+    monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("FORCE_COLOR", "1")
     lines = command("stage=leaderboard", f"run={folder}").out.splitlines()
     (best,), (other,) = (

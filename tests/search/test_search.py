@@ -21,6 +21,7 @@ from attention_lab.commandline.overrides import as_text  # noqa: E402
 from attention_lab.errors import LabError  # noqa: E402
 from attention_lab.search.space import distribution_of  # noqa: E402
 from attention_lab.search.study import storage_url  # noqa: E402
+from attention_lab.text_tables import number  # noqa: E402
 
 CONF = Path(__file__).parents[2] / "conf"
 NW = ["sweep=optuna", "model=nw", "trainer.max_epochs=2", "pictures=0", "logger=none"]
@@ -70,6 +71,11 @@ def test_a_search_writes_a_table_and_its_best_run_can_be_repeated(command, tmp_p
     ]  # fmt: skip
     assert rows[2]["why"].startswith("normalizer.temperature=0.0: choose a number above 0")
     assert "2 complete, 1 failed" in done.out
+    assert "normalizer.temperature=1.0  validation loss 0." in done.out
+    assert "validation loss" in next(line for line in done.out.splitlines() if "┃ state" in line)
+    shown = number(float(rows[0]["validation/loss"]))
+    assert f"\nBest: trial 1, validation loss {shown}: logs/search/s/trial_1\n" in done.out
+    assert "\nTo train it: python train.py --config-dir logs/search/s experiment=best\n" in done.out
     assert "failed: trial 0: normalizer.temperature=0.0: choose a number above 0" in done.out
     assert done.status == 1
     assert done.err.startswith("Error: 1 trial failed; the last: normalizer.temperature")

@@ -38,7 +38,9 @@ INTERVAL = "95% interval"
 _WIDEST = 400
 """Maximum number of characters in a line of a table in a file."""
 _COMPARED = 5
-"""Columns after the options that even the narrowest console shows; a wider one shows more."""
+"""Columns after the options that a console shows even if their lines must be broken between words."""
+_LEAST = 2
+"""Those that it shows even if words must be broken."""
 
 
 @dataclass(frozen=True)
@@ -154,9 +156,11 @@ def print_leaderboard(title: str, sections: Sequence[Section]) -> None:
         header, lines = tabulate(section, brief=True)
         heading = " · ".join(filter(None, (title or count([section]), section.name)))
         best = [row.verdict == "best" for row in section.rows]
-        for columns in range(len(header), min(len(header), len(section.keys) + _COMPARED) - 1, -1):
+        options = console.options.update(width=_WIDEST)
+        for columns in range(len(header), min(len(header), len(section.keys) + _LEAST) - 1, -1):
             table = _table(heading, header[:columns], [line[:columns] for line in lines], best)
-            if console.measure(table, options=console.options.update(width=_WIDEST)).maximum <= console.width:
+            least, most = console.measure(table, options=options)
+            if (most if columns > len(section.keys) + _COMPARED else least) <= console.width:
                 break
         console.print(table)
         if left_out := [name for name in tabulate(section)[0] if name not in header[:columns]]:

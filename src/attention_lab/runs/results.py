@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from attention_lab.commandline.option_paths import flatten, is_hydra_key
-from attention_lab.run_files import BEST, CONFIG, ERRORS, HEATMAPS, METRICS
+from attention_lab.run_files import BEST, CONFIG, ERRORS, HEATMAPS, METRICS, PROFILE
 from attention_lab.text_tables import (
     ESCAPES,
     INTERVAL_ENDS,
@@ -85,6 +85,7 @@ def print_results(metrics: Mapping[str, float], tables: Sequence[ConsoleTable], 
         "Heatmaps": folder / HEATMAPS,
         "Errors": folder / ERRORS,
         "Metrics": folder / METRICS,
+        "Profile": folder / PROFILE,
         "Checkpoint": folder / CHECKPOINTS / BEST,
     }
     for name, path in paths.items():

@@ -12,11 +12,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from attention_lab.commandline.overrides import as_text, part_of, read_value, split_override
+from attention_lab.commandline.overrides import as_text, part_of, read_value
 from attention_lab.runs.config_parts import SETTING
 from attention_lab.search.space import APART, Space, short
 from attention_lab.search.study import REASON, SharedStudy, state_name
-from attention_lab.text_tables import csv_text, number, printable
+from attention_lab.text_tables import csv_text, metric_name, number, printable
 from attention_lab.writing import write_atomically
 
 ORDER = ("complete", "pruned", "failed", "killed", "running", "waiting")
@@ -27,12 +27,12 @@ def report(config: DictConfig, study: SharedStudy, space: Space, folder: Path) -
     """Print and write the table of all trials, including those of other processes, and the best trial."""
     maximize = study.study.direction == StudyDirection.MAXIMIZE
     trials = sorted(study.trials(), key=lambda trial: _rank(trial, maximize))
-    metric = split_override(study.study.user_attrs["options"]["monitor.metric"]).value
     rows = [table_row(trial, space) for trial in trials]
     counts = Counter(row[1] for row in rows)
     title = ", ".join(f"{counts[state]} {state}" for state in ORDER if counts[state])
-    header = ["trial", "state", metric, *space.searched]
-    table = Table(*map(_last, header), title=f"{study.study.study_name}: {title}", title_justify="left")
+    header = ["trial", "state", study.metric, *space.searched]
+    named = ["trial", "state", metric_name(study.metric), *map(_last, space.searched)]
+    table = Table(*named, title=f"{study.study.study_name}: {title}", title_justify="left")
     for row in rows:
         table.add_row(*map(escape, row[: len(header)]))
     console = Console(width=None if sys.stdout.isatty() else 160)
@@ -47,16 +47,16 @@ def report(config: DictConfig, study: SharedStudy, space: Space, folder: Path) -
     best = trials[0]
     path = folder / "experiment" / "best.yaml"
     lines, left = as_experiment(config, space, best)
-    found = f"{metric} {float(best.values[0]):.6g}"
+    found = f"{metric_name(study.metric)} {number(float(best.values[0]))}"
     head = f"# {study.study.study_name}: trial {best.number} of {len(trials)}, {found}\n"
     write_atomically(path, f"# @package _global_\n{head}{lines}")
     command = ["python", "train.py", "--config-dir", str(folder), "experiment=best", *left]
     print(f"Best: trial {best.number}, {found}: {folder / f'trial_{best.number}'}")
-    print(f"To train it: {shlex.join(command)}   (or copy {path} to conf/experiment)", flush=True)
+    print(f"To train it: {shlex.join(command)}", flush=True)
 
 
 def _last(name: str) -> str:
-    """The last part of an option's or a metric's name."""
+    """The last part of an option's name."""
     return name.rpartition("/")[2].rpartition(".")[2]
 
 

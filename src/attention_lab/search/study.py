@@ -21,6 +21,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 
+from attention_lab.commandline.overrides import split_override
 from attention_lab.databases import PATIENCE, check_no_queries
 from attention_lab.errors import LabError, first_line
 from attention_lab.text_tables import printable
@@ -171,6 +172,11 @@ class SharedStudy:
                     f"the study {self.study.study_name} was started with {before}: use the same options "
                     "again, or start another study with sweep.study=NAME"
                 )
+
+    @property
+    def metric(self) -> str:
+        """The metric that the search optimises, once `check_options` has passed."""
+        return split_override(self.study.user_attrs[_OPTIONS]["monitor.metric"]).value
 
     def run_one(self, job: Callable[[Trial], Result]) -> Result | None:
         """Run a queued trial, or else a new one; returns None if enough have ended or are running.

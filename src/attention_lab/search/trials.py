@@ -20,7 +20,7 @@ from attention_lab.runs.run_folder import read_reason
 from attention_lab.search.report import report
 from attention_lab.search.space import Space, read_space, short
 from attention_lab.search.study import Result, SharedStudy, storage_url, without_warnings
-from attention_lab.text_tables import number, printable
+from attention_lab.text_tables import metric_name, number, printable
 
 POLL = 2.0
 """Seconds between checks on the trials of other processes."""
@@ -96,7 +96,8 @@ def _run_trials(study: SharedStudy, job: Callable[[Trial], Result], most_failure
                 waited_for = others
             time.sleep(POLL)
             continue
-        shown = {"complete": number(result.value or 0.0), "pruned": f"pruned {result.reason}"}
+        value = f"{metric_name(study.metric)} {number(result.value or 0.0)}"
+        shown = {"complete": value, "pruned": f"pruned {result.reason}"}
         line = shown.get(result.state, f"{result.state}: {result.reason}")
         print(f"{printable(line, 1000)}  {time.perf_counter() - started:.1f} s", flush=True)
         if result.state == "failed":
