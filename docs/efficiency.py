@@ -64,7 +64,7 @@ def picture(found: Sequence[Setting], rows: Mapping[tuple[str, int], Row]) -> by
     x_label = "training steps per CPU second, one sequence a step"
     return to_png(
         draw_panels(
-            [Bubbles(measured, x_label=x_label, y_label="test/accuracy")],
+            [Bubbles(measured, x_label=x_label, y_label="accuracy")],
             title="Associative recall: accuracy, speed and memory",
             note="mean over the seeds; beside each bubble the length and, as its area, the peak memory in MB",
         )

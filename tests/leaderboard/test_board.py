@@ -70,6 +70,8 @@ def test_a_narrow_console_names_the_columns_that_it_leaves_out(
     narrow = command("stage=leaderboard", f"run={folder}").out
     assert "\nnot shown, but in leaderboard.md and leaderboard.csv: parameters, steps/s" in narrow
     assert max(len(line) for line in narrow.splitlines() if line[:1] in "┃│┏") <= 100
+    alone = command("stage=leaderboard", f"run={folder / 'dot_1'}").out
+    assert "1 run" in alone and "best" not in alone
     monkeypatch.setenv("COLUMNS", "46")
     narrowest = command("stage=leaderboard", f"run={folder}").out
     assert "│ general  │ 3 │" in narrowest  # no word is broken
@@ -164,7 +166,7 @@ def test_runs_on_different_data_are_not_compared(command: Command, tmp_path: Pat
     assert (
         done.out.count("best by token error rate") == 2
         and "best by accuracy (highest): scoring=dot" in done.out
-        and done.out.startswith("2 runs · data=copy ")
+        and done.out.startswith("2 runs · data=copy\n")
         and "\n2 settings, 4 runs · data=digits" in done.out
     )
     rows = read_table(tmp_path / "runs" / "leaderboard.csv")
@@ -283,11 +285,11 @@ def test_a_table_tells_its_runs_and_whole_numbers_and_no_rate_that_there_is_not(
     make_run(tmp_path / "runs" / "other", {RATE: 0.5}, choices={"data": "reverse"}, options=options)
     done = command("stage=leaderboard", f"run={tmp_path}/runs")
     assert done.status == 0, done.err
-    assert done.out.startswith("1 setting, 2 runs · data=karate ")
+    assert done.out.startswith("1 setting, 2 runs · data=karate\n")
     assert "1 run · data=reverse data.test_size=20" in done.out and "=null" not in done.out
     lines = (tmp_path / "runs" / "leaderboard.md").read_text().splitlines()
     (row,) = (line for line in lines if line.startswith("| 2 |"))
-    assert row == "| 2 | 0.8000 ± 0.1414 | 0.0000 to 1.0000 | best | 1 |"
+    assert row == "| 2 | 0.8000 ± 0.1414 | 0.0000 to 1.0000 | 1 |"
     (kept,) = (
         one for one in read_table(tmp_path / "runs" / "leaderboard.csv") if one["section"] == "data=karate"
     )

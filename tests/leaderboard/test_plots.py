@@ -44,6 +44,10 @@ def test_every_setting_has_its_mean_interval_seeds_and_verdict() -> None:
     assert panel.groups[first.group] == "best"
     assert [panel.groups[one.group] for one in others] == ["worse", "worse"]
     assert note == "mean and 95% interval; rings: seeds"
+    (alone,), note = board_panels(
+        [Section("", ["size"], ["y"], [rank([setting({}, {"y": 1.0})], "y", False, {})])]
+    )
+    assert (list(alone.rows[0].points), note) == ([], "one run each")
     assert draw_board("Scores", [section("", 3)]).startswith(b"\x89PNG")
 
 
@@ -101,6 +105,11 @@ def test_bubbles_of_one_group_are_joined() -> None:
         ("linear", [9.0, 8.0], ["10", "20"]),
         ("band", [7.0], ["10"]),
     ]
-    assert note == "one run each; beside each bubble data.length"
+    assert note == "one run each; beside each bubble: length"
     _, note = axes_panel(found, "speed/s", "test/accuracy", size="memory", group="mechanism")
     assert note.endswith("; area and number: memory")
+
+
+def test_options_are_named_in_words() -> None:
+    cells = [setting({"data.train_size": size}, {"y": 1.0}) for size in (1, 2)]
+    assert axes_panel(cells, "data.train_size", "test/accuracy")[0].x_label == "train size"

@@ -66,8 +66,8 @@ def test_where_less_is_better_the_order_turns() -> None:
 @pytest.mark.parametrize(
     ("values", "why"),
     [
-        ({7: 0.8, 8: 0.7}, "no seed in common with the best"),
-        ({1: 0.8}, "one seed in common with the best"),
+        ({7: 0.8, 8: 0.7}, "no common seed"),
+        ({1: 0.8}, "needs two common seeds"),
         ({1: math.nan, 2: 0.5}, "diverged"),
     ],
 )

@@ -113,6 +113,7 @@ def test_the_fitted_curve_stands_with_its_band_the_truth_and_the_test_samples() 
     assert panel is not None and torch.equal(task.model.values, values)
     series = {one.style: one for one in panel.series}
     assert list(series) == ["band", "plain", "truth", "dashed", "samples", "gold"]
+    assert series["dashed"].name == "mean of the training samples"
     x = np.asarray(series["truth"].x)
     assert np.allclose(series["truth"].y, 2 * np.sin(x) + x**0.8, atol=1e-5)
     held_out = data.table().rows.test.numpy()

@@ -41,7 +41,8 @@ def board_panels(sections: Sequence[Section]) -> tuple[list[Dots], str]:
         if rows:
             panels.append(_panel(section, block, rows))
     left_out = sum(len(block.rows) for _, block in blocks) - sum(len(panel.rows) for panel in panels)
-    note = "mean and 95% interval; rings: seeds"
+    seeds = any(row.points for panel in panels for row in panel.rows)
+    note = "mean and 95% interval; rings: seeds" if seeds else "one run each"
     note += f"; {left_out} more settings are in the table" if left_out else ""
     return panels, note
 
@@ -62,7 +63,8 @@ def _dot(row: Ranked, block: Block) -> Dot:
     mean = or_nan(row.setting.estimate(block.metric)).mean
     points = list(row.setting.values(block.metric).values())
     group = list(VERDICTS).index(row.verdict)
-    return Dot(block.name(row), mean, row.setting.interval(block.metric), points, group)
+    rings = points if len(points) > 1 else []
+    return Dot(block.name(row), mean, row.setting.interval(block.metric), rings, group)
 
 
 def draw_axes(
@@ -100,7 +102,9 @@ def axes_panel(
     if not bubbles:
         return _lines(lines, x, y), note
     if joined:
-        note += f"; beside each bubble {' · '.join(key for key in settings[0].options if key != group)}"
+        note += (
+            f"; beside each bubble: {' · '.join(_words(key) for key in settings[0].options if key != group)}"
+        )
     note += f"; area and number: {metric_name(size)}" if size else ""
     series = [
         Series(
@@ -128,13 +132,18 @@ def _lines(lines: Mapping[str, Sequence[Setting]], x: str, y: str) -> Lines:
         series.append(Series(name, [setting.options[x] for setting in row], _means(row, y), intervals))
     return Lines(
         series,
-        x_label=x,
+        x_label=_words(x),
         y_label=metric_name(y),
         log_x=numeric and min(values) > 0 and max(values) >= 10 * min(values),
         ticks=sorted(map(float, values)) if numeric and len(values) <= _MOST_TICKS else (),
         names="ends",
         apart=5 if numeric else 12,
     )
+
+
+def _words(option: str) -> str:
+    """An option's name in words: `train size` for data.train_size."""
+    return option.rpartition(".")[2].replace("_", " ")
 
 
 def _rest(setting: Setting, group: str | None) -> str:

@@ -139,7 +139,7 @@ def _compare_with_best(
     own, others = setting.values(metric), best.values(metric)
     seeds = [seed for seed in others if seed in own]
     if not seeds:
-        return Ranked(setting, "open", why="no seed in common with the best")
+        return Ranked(setting, "open", why="no common seed")
     pairs = [(setting.by_seed(metric)[seed], best.by_seed(metric)[seed]) for seed in seeds]
     for pair in pairs:
         if len({outcomes[id(job)].sources for jobs in pair for job in jobs if id(job) in outcomes}) > 1:
@@ -151,7 +151,7 @@ def _compare_with_best(
     low, high = bounds(metric)
     versus = versus._replace(low=max(versus.low, low - high), high=min(versus.high, high - low))
     if math.isnan(versus.p):
-        return Ranked(setting, "open", versus, why="one seed in common with the best")
+        return Ranked(setting, "open", versus, why="needs two common seeds")
     p = min(1.0, versus.p * comparisons)
     shared = None
     if len(seeds) < max(len(own), len(others)):

@@ -104,13 +104,14 @@ def tabulate(section: Section, *, brief: bool = False) -> tuple[list[str], list[
     compared = [metric_name(first), INTERVAL, "against the best", "p"]
     header = [*section.keys, "n", *compared, *map(metric_name, others)]
     lines = []
-    for row in section.rows:
+    for row, alone in [(row, len(block.rows) == 1) for block in section.blocks for row in block.rows]:
         n = or_nan(row.setting.estimate(first)).n
         named = [format_value(row.setting.options[key]) for key in section.keys]
         further = [_mean(row.setting, name, bare=brief or name in COSTS) for name in others]
         mean = or_nan(row.setting.estimate(first)).mean
         interval = _range(mean, *row.setting.interval(first))
-        lines.append([*named, str(n), _mean(row.setting, first), interval, *_against(row, mean), *further])
+        against = ("", "") if alone else _against(row, mean)
+        lines.append([*named, str(n), _mean(row.setting, first), interval, *against, *further])
     most = len(section.keys) + 1
     kept = [place for place in range(len(header)) if place <= most or any(line[place] for line in lines)]
     return [header[place] for place in kept], [[line[place] for place in kept] for line in lines]
@@ -158,10 +159,12 @@ def print_leaderboard(title: str, sections: Sequence[Section]) -> None:
         best = [row.verdict == "best" for row in section.rows]
         options = console.options.update(width=_WIDEST)
         for columns in range(len(header), min(len(header), len(section.keys) + _LEAST) - 1, -1):
-            table = _table(heading, header[:columns], [line[:columns] for line in lines], best)
+            table = _table(header[:columns], [line[:columns] for line in lines], best)
             least, most = console.measure(table, options=options)
             if (most if columns > len(section.keys) + _COMPARED else least) <= console.width:
                 break
+        # The title of a table would be broken at its width.
+        console.print(printable(heading, 3000), style="bold", markup=False, highlight=False, soft_wrap=True)
         console.print(table)
         if left_out := [name for name in tabulate(section)[0] if name not in header[:columns]]:
             note = f"not shown, but in leaderboard.md and leaderboard.csv: {', '.join(left_out)}"
@@ -170,8 +173,8 @@ def print_leaderboard(title: str, sections: Sequence[Section]) -> None:
             console.print(printable(summary, 3000), markup=False, highlight=False, soft_wrap=True)
 
 
-def _table(title: str, header: Sequence[str], lines: Sequence[Sequence[str]], best: Sequence[bool]) -> Table:
-    table = Table(title=_plain(title), title_justify="left", title_style="bold")
+def _table(header: Sequence[str], lines: Sequence[Sequence[str]], best: Sequence[bool]) -> Table:
+    table = Table()
     for place, name in enumerate(header):
         side: Literal["left", "right"] = "right" if place >= header.index("n") else "left"
         table.add_column(_plain(name), justify=side, overflow="fold")  # never truncate numbers

@@ -40,7 +40,7 @@ def draw_curve(curve: Curve, codec: RegressionCodec, data: DataModule | None = N
         truth = data.truth(curve.x.double().unsqueeze(1))
         if truth is not None:
             series.append(Series("true curve", x, truth.numpy(), style="truth"))
-    series.append(Series("mean pooling, no query", x[[0, -1]], [curve.mean] * 2, style="dashed"))
+    series.append(Series("mean of the training samples", x[[0, -1]], [curve.mean] * 2, style="dashed"))
     series.append(Series("training samples", curve.inputs.numpy(), curve.targets.numpy(), style="samples"))
     if isinstance(data, RegressionData):
         held_out = data.parts.test[torch.arange(len(data.parts.test))]

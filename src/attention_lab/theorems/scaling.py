@@ -86,11 +86,11 @@ class Scaling:
                 "Var(q.k)",
                 "Var(q.k/sqrt d)",
                 "largest weight",
-                "... scaled",
+                "scaled: largest weight",
                 "entropy / log K",
-                "... scaled",
+                "scaled: entropy / log K",
                 "gradient",
-                "... scaled",
+                "scaled: gradient",
             ),
             rows=[
                 [
