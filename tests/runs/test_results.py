@@ -9,7 +9,7 @@ from attention_lab.text_tables import ConsoleTable
 
 
 def test_no_cell_controls_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [("perav\tV;PST\x1b]0;x\x07", "\u202e[bold]a" + "b" * 100)]
+    rows = [("perav\tV;PST\x1b]0;x\x07", "\u202e[bold]a" + "b" * 300)]
     print_results({"test/\x1b[2J": 0.5}, [ConsoleTable("Samples", ("input", "output"), rows)], tmp_path)
     shown = capsys.readouterr().out
     assert "perav\\tV;PST\ufffd]0;x\ufffd" in shown
@@ -17,6 +17,14 @@ def test_no_cell_controls_the_terminal(tmp_path: Path, capsys: pytest.CaptureFix
     assert "b…" in shown
     assert "\ufffd[2J" in shown
     assert not set("\x1b\x07\u202e\t") & set(shown)
+
+
+def test_a_long_prompt_is_shown_with_its_continuation(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "every sailor who finds " * 4 + "the boy is young"
+    print_results({}, [ConsoleTable("Samples", ("output",), [(text,)])], tmp_path)
+    assert "the boy is young" in capsys.readouterr().out
 
 
 def test_a_cell_may_have_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

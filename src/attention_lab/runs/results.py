@@ -39,6 +39,8 @@ HEADLINES = (
 """Prefixes of the metrics that are shown on the console, in that order; those of single heads are not."""
 COUNTS = ("parameters", "fit/steps")
 """The metrics that are whole numbers."""
+_LONGEST_CELL = 200
+"""Maximum number of characters in a cell of the task's tables."""
 
 
 def write_metrics(folder: Path, metrics: Mapping[str, float]) -> None:
@@ -121,4 +123,4 @@ def _value(name: str, metrics: Mapping[str, float]) -> str:
 def _cell(text: str | tuple[str, ...]) -> str:
     if isinstance(text, tuple):
         return "\n".join(map(_cell, text))
-    return escape(printable(text.translate(ESCAPES), 70))
+    return escape(printable(text.translate(ESCAPES), _LONGEST_CELL))
