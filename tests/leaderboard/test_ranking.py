@@ -77,6 +77,17 @@ def test_what_cannot_be_compared_says_why(values: dict[int, float], why: str) ->
     assert summarize(block)[-1] == f"not compared ({why}): scoring=other"
 
 
+def test_seeds_that_change_nothing_say_so() -> None:
+    block = _rank(_cell("good", {1: 0.9, 2: 0.9}), _cell("bad", {1: 0.8, 2: 0.8}))
+    section = Section("", ["scoring"], [METRIC], [block])
+    assert section.summaries == [
+        "best by accuracy (highest): scoring=good",
+        "worse: scoring=bad",
+        "all seeds give the same difference, so this holds only for these data",
+    ]
+    assert len(summarize(_rank(_cell("good", GOOD), _cell("bad", {1: 0.5, 2: 0.5, 3: 0.5})))) == 2
+
+
 def test_where_all_diverged_there_is_no_best() -> None:
     assert summarize(_rank(_cell("a", {1: math.nan}), _cell("b", {}))) == ["nothing to compare"]
 

@@ -226,6 +226,8 @@ def _statements(block: Block) -> list[str]:
             )
     if any(row.versus is not None and row.versus.n == 1 for row in (*tied, *worse)):
         parts.append("with one seed, this holds only for these trained models")
+    if any(row.versus is not None and row.versus.certain for row in (*tied, *worse)):
+        parts.append("all seeds give the same difference, so this holds only for these data")
     return parts
 
 

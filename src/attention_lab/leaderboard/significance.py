@@ -62,6 +62,11 @@ class Difference(NamedTuple):
     p: float
     examples: bool
 
+    @property
+    def certain(self) -> bool:
+        """Whether all of several seeds have the same difference, and no examples were resampled."""
+        return self.n > 1 and not self.examples and self.low == self.high
+
 
 def compare(differences: Sequence[float], resampled: Array | None = None, *, seed: int = 0) -> Difference:
     """The mean of paired differences, one for each seed, with its 95% interval and p.

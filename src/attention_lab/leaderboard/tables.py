@@ -70,7 +70,8 @@ class Section:
     def summaries(self) -> list[str]:
         """The result of each block with more than one setting, and a hint if there are only two seeds."""
         found = [line for block in self.blocks if len(block.rows) > 1 for line in summarize(block)]
-        few = any(row.versus is not None and row.versus.n == 2 for row in self.rows)
+        compared = [row.versus for row in self.rows if row.versus is not None]
+        few = any(versus.n == 2 and not versus.certain for versus in compared)
         return [*found, TWO_SEEDS] if few else found
 
     @property
