@@ -1,5 +1,6 @@
-"""What the console says about data."""
+"""What the console says about data, and what it leaves unsaid."""
 
+import logging
 from types import SimpleNamespace
 
 import pytest
@@ -38,3 +39,8 @@ def test_warnings_and_hints_are_one_line_each(
     assert [line for line in lines if "split" in line] == [
         line for line in lines if line.startswith("Hint: ")
     ]
+
+
+def test_a_first_experiment_is_no_warning() -> None:
+    console.silence_libraries()
+    assert not logging.getLogger("pytorch_lightning.loggers.mlflow").isEnabledFor(logging.WARNING)

@@ -104,6 +104,13 @@ def test_the_first_example_shown_is_of_middle_length(show: Any) -> None:
     assert chosen == "example 2"  # 3 x 3, 4 x 2, 7 x 9 and 13 x 12
 
 
+def test_the_help_page_begins_at_its_top(show: Any) -> None:
+    browser = show(_view(run="a"), height=500)
+    opened = "document.querySelector('[aria-label=help]')"
+    browser.press("?")
+    assert browser.run(f"{opened}.open && [{opened}.scrollTop, {opened}.scrollHeight > 500]") == [0, True]
+
+
 def test_names_of_runs_keep_what_tells_them_apart(show: Any) -> None:
     browser = show(_view(run="a"))
     options = "[...document.querySelectorAll('[aria-label=\"run A\"] option')]"

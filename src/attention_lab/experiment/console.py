@@ -44,6 +44,8 @@ def silence_libraries() -> None:
     """Silence the messages of Lightning and its libraries about themselves."""
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
+    # Lightning warns of an experiment that MLflow does not have yet.
+    logging.getLogger("pytorch_lightning.loggers.mlflow").setLevel(logging.ERROR)
     for message in IGNORED:
         warnings.filterwarnings("ignore", message=message)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

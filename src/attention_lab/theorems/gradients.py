@@ -133,7 +133,7 @@ class HardGradients:
             "that falls as 1/N; a moving-average baseline lowers it and adds no bias. The entropy term "
             "follows another objective, and straight-through Gumbel-softmax trades variance for a bias.",
             source="1502.03044, section 4.1, eq. 10 to 12; 1611.01144",
-            columns=("estimator", "bias / |exact|", "its error", "in errors", "variance / plain N=1"),
+            columns=("estimator", "bias / |exact|", "standard error", "bias / error", "variance / plain N=1"),
             rows=rows,
             criterion=f"the score function alone, with the baseline and with the entropy term (against its "
             f"own objective) is within {SURE:g} standard errors of the exact gradient; N draws have 1/N of "

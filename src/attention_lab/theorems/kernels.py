@@ -99,7 +99,7 @@ class KernelEquivalence:
             title="Kernel regression is attention",
             claim="The Nadaraya-Watson estimate with a kernel K is attention with the score log K, the "
             "samples as keys and their targets as values.",
-            source="E. Nadaraya (1964); G. Watson (1964)",
+            source="Nadaraya 1964, Watson 1964",
             columns=(
                 "kernel",
                 "features",

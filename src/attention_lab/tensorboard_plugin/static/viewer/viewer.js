@@ -312,7 +312,10 @@ class Viewer {
       png: () => this.#export("png"),
       svg: () => this.#export("svg"),
       link: () => this.host.link.address && this.#copyLink(),
-      help: () => this.help.showModal(),
+      help: () => {
+        this.help.showModal(); // which scrolls to the button
+        this.help.scrollTop = 0;
+      },
     };
   }
 
