@@ -192,6 +192,7 @@ def test_metrics_are_named_in_words() -> None:
     assert [*map(metric_name, names)] == [
         *("token error rate", "peak memory (MiB)", "steps/s", "validation loss", "p")
     ]
+    assert metric_name("train/loo_mse") == "train leave-one-out mse"
 
 
 def test_only_the_beginning_of_an_enormous_text_is_looked_at() -> None:

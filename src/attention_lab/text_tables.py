@@ -109,7 +109,8 @@ def metric_name(name: str) -> str:
     ['token error rate', 'validation loss', 'steps/s']
     """
     words = name.removeprefix("test/").removeprefix("fit/").replace("/", " ").replace("_per_second", "/s")
-    return re.sub("_mb$", " (MiB)", words).replace("_", " ")
+    words = re.sub("_mb$", " (MiB)", words).replace("_", " ")
+    return re.sub(r"\bloo\b", "leave-one-out", words)
 
 
 def is_interval_end(name: str, metrics: Container[str]) -> bool:
