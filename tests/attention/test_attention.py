@@ -22,7 +22,7 @@ from attention_lab.attention import (
 )
 from attention_lab.attention.memory import Memory, check_memory, check_query, spanned
 from attention_lab.attention.part_checks import check_makers, check_mechanism, check_parts
-from attention_lab.attention.windows import Band, Global, Span, Window
+from attention_lab.attention.windows import Band, Global, Span
 from attention_lab.errors import LabError
 
 
@@ -220,11 +220,18 @@ def test_a_score_has_a_row_for_each_query() -> None:
             {"score": torch.matmul},
             r"takes a Score, not a builtin_function_or_method: .*forward\(query, keys\)",
         ),
+        ({"score": Dot(4, 4), "pooling": "soft"}, r"pooling=\.\.\.\) takes a module, not a str"),
     ],
 )
 def test_parts_are_objects(parts: dict[str, Any], complaint: str) -> None:
     with pytest.raises(TypeError, match=complaint):
         check_parts(**parts)
+
+
+def test_a_compiled_score_is_rejected() -> None:
+    compiled = torch.compile(Dot(4, 4), backend="eager")
+    with pytest.raises(TypeError, match=r"such as torch\.compile\(Attention\(Dot\(\.\.\.\)\)\)"):
+        check_parts(compiled)
 
 
 def test_a_window_returns_a_span() -> None:
@@ -245,12 +252,14 @@ def test_a_mechanism_makes_its_parts() -> None:
 
 @pytest.mark.parametrize("window", [Global, Band, LocalP])
 @pytest.mark.parametrize("score", [Additive, Dot, Gaussian, Linear])
-def test_a_window_is_asked_once_a_call(score: type[Score], window: type[Window]) -> None:
-    """By calls of its public module: that of local-p runs a network."""
+def test_a_window_is_asked_once_a_call(
+    score: type[Score], window: type[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By calls of its public method: that of local-p runs a network."""
     attention = Mechanism(score, window=window)(4, 4)
     calls: list[None] = []
-    assert isinstance(attention.window, nn.Module)
-    attention.window.register_forward_hook(lambda *_: calls.append(None))
+    forward = window.forward
+    monkeypatch.setattr(window, "forward", lambda *given: calls.append(None) or forward(*given))
     mask = torch.rand(2, 1, 7, generator=torch.Generator().manual_seed(0)) > 0.3
     query, memory = torch.randn(2, 5, 4), attention.remember(torch.randn(2, 7, 4), mask=mask)
     attention(query, memory)

@@ -11,6 +11,7 @@ from attention_lab.attention import (
     Additive,
     Attention,
     Band,
+    Dot,
     Gaussian,
     Global,
     Linear,
@@ -141,11 +142,9 @@ def test_features_defined_beside_or_below_the_formula_are_used() -> None:
 
 def test_a_normaliser_needs_only_a_forward() -> None:
     class Relu(nn.Module):
-        """Its own `scale` is not the factor of a softmax."""
+        """Its own `scale`, of the class, is not the factor of a softmax."""
 
-        def __init__(self) -> None:
-            super().__init__()
-            self.scale = nn.Parameter(torch.ones(()))
+        scale = 0.5
 
         def forward(self, scores: Tensor, mask: Tensor | None) -> Tensor:
             weights = (scores * self.scale).relu()
@@ -153,8 +152,52 @@ def test_a_normaliser_needs_only_a_forward() -> None:
 
     x = torch.randn(2, 5, SIZE)
     attention = Attention(ScaledDot(SIZE, SIZE), Relu())
-    expected = (x @ x.mT / SIZE**0.5).relu() @ x
+    expected = (x @ x.mT / SIZE**0.5 / 2).relu() @ x
     assert torch.allclose(attention(x, attention.remember(x)), expected, atol=1e-6)
+
+
+def test_a_softmax_may_have_a_scale_of_its_own() -> None:
+    class Scaled(Softmax):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(torch.tensor(3.0))
+
+        def forward(self, scores: Tensor, mask: Tensor | None = None) -> Tensor:
+            return super().forward(self.scale * scores, mask)
+
+    x = torch.randn(2, 5, SIZE)
+    attention = Attention(Dot(SIZE, SIZE), Scaled())
+    expected = torch.softmax(3 * x @ x.mT, -1) @ x
+    assert torch.allclose(attention(x, attention.remember(x)), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("start", [torch.tensor(1.0), torch.tensor(2.0), torch.tensor([[[1.0]], [[3.0]]])])
+def test_a_learned_temperature(start: Tensor) -> None:
+    x, temperature = torch.randn(2, 5, SIZE), nn.Parameter(start)
+    attention = Attention(Dot(SIZE, SIZE), Softmax(temperature))
+    context, expected = attention(x, attention.remember(x)), torch.softmax(x @ x.mT / temperature, -1) @ x
+    assert torch.allclose(context, expected, atol=1e-6)
+    gradients = [torch.autograd.grad(one.square().sum(), temperature)[0] for one in (context, expected)]
+    assert torch.allclose(*gradients, atol=1e-5)
+
+
+@pytest.mark.parametrize("part", ["score", "normalizer", "pooling", "window"])
+def test_hooks_of_a_part_are_called(part: str) -> None:
+    attention, x, calls = Attention(Dot(SIZE, SIZE)), torch.randn(2, 5, SIZE), list[None]()
+    handle = getattr(attention, part).register_forward_hook(lambda *_: calls.append(None))
+    attention(x, attention.remember(x))
+    assert calls == [None]
+    handle.remove()
+    call = Call(attention.window, x, attention.remember(x))
+    assert fast_path(attention, call) is not None
+
+
+def test_a_replaced_forward_is_used() -> None:
+    attention, x = Attention(Dot(SIZE, SIZE)), torch.randn(2, 5, SIZE)
+    attention.score.forward = lambda query, keys: torch.zeros(2, 5, 5)  # type: ignore[method-assign]
+    assert torch.allclose(
+        attention(x, attention.remember(x)), x.mean(1, keepdim=True).expand_as(x), atol=1e-6
+    )
 
 
 def test_features_of_different_sizes_are_rejected() -> None:

@@ -12,7 +12,7 @@ from attention_lab.errors import LabError
 
 
 def masked_softmax(
-    scores: Float[Tensor, "... Q K"], mask: Bool[Tensor, "..."] | None = None, temperature: float = 1.0
+    scores: Float[Tensor, "... Q K"], mask: Bool[Tensor, "..."] | None = None, temperature: float | Tensor = 1.0
 ) -> Float[Tensor, "... Q K"]:
     """Softmax over the keys that the mask keeps: `exp(s_i / T) / sum_j exp(s_j / T)`.
 
@@ -22,12 +22,12 @@ def masked_softmax(
     Args:
         scores: `[..., Q, K]`; half precision is normalised in float32 and cast back.
         mask: boolean, broadcastable to the scores, True = attend.
-        temperature: T; a larger T gives flatter weights.
+        temperature: T; a larger T gives flatter weights. A tensor broadcasts to the scores, and may be learned.
     """
     if not scores.shape[-1]:
         return scores
     dtype, working = scores.dtype, torch.promote_types(scores.dtype, torch.float32)
-    if temperature != 1.0:
+    if isinstance(temperature, Tensor) or temperature != 1.0:
         scores = scores.to(working) / temperature  # may overflow float16
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf)
@@ -41,7 +41,8 @@ def masked_softmax(
 class Normalizer(Protocol):
     """Turns scores `[..., Q, K]` into weights >= 0 of the same shape, zero wherever masked.
 
-    A plain softmax also has a property `scale`, the factor on the scores, so that fused kernels apply.
+    A plain softmax also has a property `softmax_scale`, the factor on the scores, so that fused kernels
+    apply.
     """
 
     def __call__(self, scores: Tensor, mask: Tensor | None) -> Tensor:
@@ -49,16 +50,16 @@ class Normalizer(Protocol):
 
 
 class _Tempered(nn.Module):
-    """Base of the normalisers: a temperature that divides the scores."""
+    """Base of the normalisers: a temperature that divides the scores; an `nn.Parameter` is learned."""
 
-    def __init__(self, temperature: float = 1.0) -> None:
+    def __init__(self, temperature: float | Tensor = 1.0) -> None:
         super().__init__()
-        if not temperature > 0:
+        if not isinstance(temperature, Tensor) and not temperature > 0:
             raise LabError(f"normalizer.temperature must be above 0, got {temperature}")
         self.temperature = temperature
 
     @property
-    def scale(self) -> float | None:
+    def softmax_scale(self) -> float | Tensor | None:
         """The factor on the scores if this is a plain softmax; else None."""
         return None
 
@@ -67,7 +68,7 @@ class Softmax(_Tempered):
     """`softmax(scores / temperature)` over unmasked keys; see `masked_softmax`."""
 
     @property
-    def scale(self) -> float:
+    def softmax_scale(self) -> float | Tensor:
         """`1 / temperature`."""
         return 1.0 / self.temperature
 
@@ -122,7 +123,7 @@ def _outside(scores: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def _on_simplex(
-    transform: Callable[..., Tensor], scores: Tensor, mask: Tensor | None, temperature: float
+    transform: Callable[..., Tensor], scores: Tensor, mask: Tensor | None, temperature: float | Tensor
 ) -> Tensor:
     """A sparse map to the simplex, over the keys that the mask keeps; an empty row gives zeros.
 

@@ -7,10 +7,18 @@ from attention_lab.constructor_options import kind_of
 
 
 def check_parts(score: object, **others: object) -> None:
-    """Raise TypeError if the score is not a `Score`, or any part is a class instead of an object."""
+    """Raise TypeError if the score is not a `Score`, or another part is a class or cannot be called."""
     for name, part in {"score": score, **others}.items():
         if isinstance(part, type):
             raise TypeError(f"Attention({name}=...) takes an object, not the class: {_called(part)}")
+        if part is not None and not callable(part):
+            raise TypeError(f"Attention({name}=...) takes a module, not {kind_of(part)}")
+    if hasattr(score, "_orig_mod"):  # what torch.compile returns
+        kind = type(score._orig_mod).__name__
+        raise TypeError(
+            f"Attention(score) takes a Score, not a compiled one: compile the attention, or the model around "
+            f"it, such as torch.compile(Attention({kind}(...)))"
+        )
     if not isinstance(score, Score):
         raise TypeError(
             f"Attention(score) takes a Score, not {kind_of(score)}: define class MyScore(Score) with "

@@ -1,7 +1,8 @@
 """Whether the shortcuts of a part, from which the fast paths compute, still describe its formula.
 
 The formula of a part is its `forward`. A subclass that overrides it without the shortcut, such as a score
-that doubles the `forward` of `ScaledDot` but inherits its `features`, gets no fast path.
+that doubles the `forward` of `ScaledDot` but inherits its `features`, gets no fast path; nor does a part with
+hooks, which may change what it computes and must be called.
 """
 
 from collections.abc import Callable
@@ -19,15 +20,15 @@ Part = TypeVar("Part", bound=nn.Module)
 
 def computes_as(part: object, kind: type[Part]) -> TypeGuard[Part]:
     """Whether a part is a `kind`, and has its formula."""
-    return isinstance(part, kind) and type(part).forward is kind.forward
+    return isinstance(part, kind) and type(part).forward is kind.forward and not _is_altered(part)
 
 
 def scale_of(normalizer: Normalizer) -> float | None:
-    """The factor on the scores if this is a plain softmax; else None. See `Normalizer`."""
-    if not _describes_formula(normalizer, "scale"):
+    """The factor on the scores if this is a plain softmax, not a learned one; else None. See `Normalizer`."""
+    if not _describes_formula(normalizer, "softmax_scale"):
         return None
-    scale: float | None = getattr(normalizer, "scale", None)
-    return scale
+    scale: float | Tensor | None = getattr(normalizer, "softmax_scale", None)
+    return None if isinstance(scale, Tensor) else scale
 
 
 def features_of(
@@ -57,10 +58,18 @@ def kernel_features_of(score: Score, query: Tensor, keys: Tensor) -> tuple[Tenso
 
 
 def _describes_formula(part: object, shortcut: str) -> bool:
-    """Whether the class of a part defines the shortcut, and no subclass of it has overridden the formula."""
+    """Whether the class of a part defines the shortcut, and no subclass or hook alters the formula."""
+    if _is_altered(part):
+        return False
     if torch.compiler.is_compiling():  # which warns of caches
         return _defines_with_formula(type(part), shortcut)
     return _remembered(type(part), shortcut)
+
+
+def _is_altered(part: object) -> bool:
+    """Whether this object alone computes something else than its class, by a hook or its own `forward`."""
+    own = getattr(part, "__dict__", {})
+    return bool(own.get("_forward_hooks") or own.get("_forward_pre_hooks") or "forward" in own)
 
 
 def _defines_with_formula(kind: type, shortcut: str) -> bool:

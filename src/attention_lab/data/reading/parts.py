@@ -80,6 +80,13 @@ def check_at_least(minimum: float, **options: float) -> None:
             raise LabError(f"data.{name}={value}: give a {'whole ' * whole}number of at least {minimum}")
 
 
+def check_seed(seed: int) -> None:
+    """Raise LabError if a seed is not a whole number that NumPy and PyTorch accept."""
+    check_at_least(0, seed=seed)
+    if seed > LARGEST_SEED:
+        raise LabError(f"data.seed={seed}: choose at most {LARGEST_SEED}")
+
+
 def check_batch_size(batch_size: int | None) -> None:
     """Raise LabError if a batch size is below 1; None means all examples at once."""
     if batch_size is not None:
