@@ -50,7 +50,10 @@ def test_the_signature_shows_options_and_defaults() -> None:
     ("options", "message"),
     [
         ({"size": 8, "head": 2}, "got an unexpected keyword argument 'head'; did you mean 'heads'?"),
-        ({"size": 8, "colour": 2}, "got an unexpected keyword argument 'colour'"),
+        (
+            {"size": 8, "colour": 2},
+            "got an unexpected keyword argument 'colour'; the options are mechanism, size, heads, positions",
+        ),
         ({"heads": 8}, "missing a required argument: 'size'"),
     ],
 )

@@ -2,10 +2,13 @@
 
 import difflib
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
+
+LARGEST_SEED = 2**32 - 1
+"""The largest seed that NumPy accepts."""
 
 Options = ParamSpec("Options")
 Spec_co = TypeVar("Spec_co", covariant=True)
@@ -50,7 +53,7 @@ def options_of(spec: Callable[Options, Spec_co]) -> Decorator[Spec_co, Options]:
 
     Raises:
         TypeError: in the constructor, for a missing or an unknown option (for an unknown one the message
-            suggests the option that was probably meant), or for an argument that is annotated with a
+            suggests the option that was probably meant, or lists all), or for an argument that is annotated with a
             dataclass and is something else.
     """
     make: Callable[..., Spec_co] = spec
@@ -67,8 +70,7 @@ def options_of(spec: Callable[Options, Spec_co]) -> Decorator[Spec_co, Options]:
                 given = signature.bind(self, *args, **options).arguments
             except TypeError as error:
                 unknown = [option for option in options if option not in signature.parameters]
-                near = closest(unknown[0], signature.parameters) if unknown else None
-                hint = f"; did you mean {near!r}?" if near else ""
+                hint = _hint(unknown[0], list(signature.parameters)[1:]) if unknown else ""
                 raise TypeError(f"{type(self).__name__}.__init__() {error}{hint}") from None
             before = [given.pop(name) for name in names]
             for parameter, argument in zip(own[1:], before[1:], strict=True):
@@ -80,6 +82,12 @@ def options_of(spec: Callable[Options, Spec_co]) -> Decorator[Spec_co, Options]:
         return __init__
 
     return decorate
+
+
+def _hint(unknown: str, options: Sequence[str]) -> str:
+    """The option that was probably meant, or else all options."""
+    near = closest(unknown, options)
+    return f"; did you mean {near!r}?" if near else f"; the options are {', '.join(options)}"
 
 
 def _check_argument(owner: str, parameter: inspect.Parameter, argument: object) -> None:

@@ -12,7 +12,9 @@ from attention_lab.errors import LabError
 
 
 def masked_softmax(
-    scores: Float[Tensor, "... Q K"], mask: Bool[Tensor, "..."] | None = None, temperature: float | Tensor = 1.0
+    scores: Float[Tensor, "... Q K"],
+    mask: Bool[Tensor, "..."] | None = None,
+    temperature: float | Tensor = 1.0,
 ) -> Float[Tensor, "... Q K"]:
     """Softmax over the keys that the mask keeps: `exp(s_i / T) / sum_j exp(s_j / T)`.
 

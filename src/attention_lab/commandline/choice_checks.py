@@ -13,8 +13,9 @@ from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.commandline.incompatible import find_incompatibility
 from attention_lab.commandline.option_checks import check_arguments, choices_of, is_group
-from attention_lab.commandline.option_ranges import LARGEST_SEED, check_ranges
+from attention_lab.commandline.option_ranges import check_ranges
 from attention_lab.commandline.overrides import listed_texts, parse_override, split_override
+from attention_lab.constructor_options import LARGEST_SEED
 from attention_lab.errors import LabError
 from attention_lab.text_tables import console_message, counted
 

@@ -22,8 +22,6 @@ MINIMUMS = {
 """Smallest valid values of options; given lower ones, Lightning ignores them or crashes later."""
 MOST = {"pictures": 1000, "threads": 1024, "task.beam_size": 1000, "task.n_best": 1000}
 """Largest values of options; larger ones would take hours, or more resources than a machine has."""
-LARGEST_SEED = 2**32 - 1
-"""The largest seed that NumPy accepts."""
 FRACTIONS = (
     "schedule.warmup",
     "model.dropout",
@@ -65,9 +63,6 @@ def check_ranges(config: DictConfig) -> None:
             raise LabError(f"{key}={value}: choose a fraction from 0 to 1")
     if config.stage == "fit":
         _check_training(config)
-    inputs, target = OmegaConf.select(config, "data.inputs"), OmegaConf.select(config, "data.target")
-    if OmegaConf.is_list(inputs) and target in inputs:
-        raise LabError(f"data.target={target} is among data.inputs: remove it there")
 
 
 def _check_training(config: DictConfig) -> None:

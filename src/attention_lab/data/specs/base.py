@@ -6,7 +6,7 @@ from typing import Any, ClassVar, TypeVar, cast
 
 from attention_lab.data.overlaps import part_names
 from attention_lab.data.reading.files import Row, naming, read_columns, read_text
-from attention_lab.data.reading.parts import Parts, check_at_least, check_fractions, partition
+from attention_lab.data.reading.parts import Parts, check_at_least, check_fractions, check_seed, partition
 from attention_lab.data.reading.vocabulary import LONGEST_SYMBOL, check_symbols
 from attention_lab.errors import LabError
 
@@ -107,6 +107,10 @@ class ColumnsSpec(FileSpec):
 
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_seed(self.seed)
+
     def check_file(self, path: str) -> None:
         """See `FileSpec`."""
         read_columns(path, self.COLUMNS)
@@ -165,6 +169,7 @@ class SampledSpec:
         check_at_least(
             1, train_size=self.train_size, validation_size=self.validation_size, test_size=self.test_size
         )
+        check_seed(self.seed)
 
     @property
     def counts(self) -> Parts[int]:

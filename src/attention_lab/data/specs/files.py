@@ -5,7 +5,14 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from attention_lab.data.reading.files import Row, naming, read_csv, read_text
-from attention_lab.data.reading.parts import Parts, check_at_least, check_choice, check_fractions, partition
+from attention_lab.data.reading.parts import (
+    Parts,
+    check_at_least,
+    check_choice,
+    check_fractions,
+    check_seed,
+    partition,
+)
 from attention_lab.data.reading.vocabulary import Cut, Normalization, Notation, check_symbols
 from attention_lab.data.specs.base import ColumnsSpec, FileSpec
 from attention_lab.data.subwords import check_tokenizers
@@ -255,7 +262,8 @@ class CSVSpec:
         batch_size: see `DataModule`.
 
     Raises:
-        LabError: the fractions are not shares that sum to 1, or there is no input.
+        LabError: the fractions are not shares that sum to 1, or the columns are not inputs and a target, all
+            different.
     """
 
     file: str
@@ -268,8 +276,14 @@ class CSVSpec:
 
     def __post_init__(self) -> None:
         check_fractions(self.fractions)
+        check_seed(self.seed)
         if not self.columns:
             raise LabError("data.inputs is empty; name at least one column of the file")
+        if self.target in self.columns:
+            raise LabError(f"data.target={self.target} is among data.inputs: remove it there")
+        twice = [name for name in self.columns if self.columns.count(name) > 1]
+        if twice:
+            raise LabError(f"data.inputs names {twice[0]!r} twice: name each column once")
 
     @property
     def columns(self) -> list[str]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from attention_lab.data.reading.files import naming, parse_number, read_columns, read_text
-from attention_lab.data.reading.parts import Parts, check_fractions, partition
+from attention_lab.data.reading.parts import Parts, check_fractions, check_seed, partition
 from attention_lab.errors import LabError
 
 
@@ -51,6 +51,7 @@ class GraphFilesSpec:
 
     def __post_init__(self) -> None:
         check_fractions(self.fractions, every_part=True)
+        check_seed(self.seed)
 
     def load(self) -> GraphContent:
         """Read the files.

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from attention_lab.data.reading.parts import check_at_least, check_choice, check_fractions
+from attention_lab.data.reading.parts import check_at_least, check_choice, check_fractions, check_seed
 from attention_lab.errors import LabError
 
 Counted = Literal["all", "first"]
@@ -90,6 +90,7 @@ class DigitsSpec:
 
     def __post_init__(self) -> None:
         check_choice(get_args(DigitsUnit), unit=self.unit)
+        check_seed(self.seed)
         if self.train_size is not None:
             check_at_least(1, train_size=self.train_size)
 
@@ -115,6 +116,7 @@ class DiabetesSpec:
 
     def __post_init__(self) -> None:
         check_fractions(self.fractions)
+        check_seed(self.seed)
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,7 @@ class KarateSpec:
 
     def __post_init__(self) -> None:
         check_at_least(2, train_size=self.train_size)
+        check_seed(self.seed)
         if self.train_size > 32:
             raise LabError(
                 f"data.train_size={self.train_size}: at most 32 of the 34 members can be used for training"

@@ -54,10 +54,6 @@ class SentencesSpec(SampledSpec):
     validation_size: int = 1_000
     test_size: int = 1_000
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_at_least(0, seed=self.seed)
-
 
 @dataclass(frozen=True)
 class ListOpsSpec(SampledSpec):
@@ -133,7 +129,7 @@ class RecallSpec(SampledSpec):
         if self.symbols > MOST_SYMBOLS:
             raise LabError(f"data.symbols={self.symbols}: give at most {MOST_SYMBOLS}")
         check_at_least(self.pairs + self.queries, length=self.length)
-        check_at_least(0, short_epochs=self.short_epochs, seed=self.seed)
+        check_at_least(0, short_epochs=self.short_epochs)
         if self.distance is not None:
             check_at_least(0, distance=self.distance)
             filler = self.length - self.pairs - self.queries
@@ -180,7 +176,6 @@ class SyntheticSpec(SampledSpec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_at_least(0, seed=self.seed)
         if self.vocabulary > len(ascii_lowercase):
             raise LabError(
                 f"data.vocabulary={self.vocabulary}: there are {len(ascii_lowercase)} letters to choose from"
@@ -288,5 +283,4 @@ class SineSpec(SampledSpec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_at_least(0, seed=self.seed)
         check_at_least(0.0, noise=self.noise)

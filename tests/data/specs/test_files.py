@@ -1,0 +1,21 @@
+"""Options of data from the user's files that no file has to be read for."""
+
+import pytest
+
+from attention_lab.data.specs.files import CSVSpec
+from attention_lab.errors import LabError
+
+
+@pytest.mark.parametrize(
+    ("inputs", "complaint"),
+    [
+        ((), "data.inputs is empty"),
+        (("x", "y"), "data.target=y is among data.inputs: remove it there"),
+        ("y", "data.target=y is among data.inputs: remove it there"),
+        (("x", "z", "x"), "data.inputs names 'x' twice: name each column once"),
+    ],
+)
+def test_the_columns_of_a_csv_file_are_different(inputs: tuple[str, ...], complaint: str) -> None:
+    with pytest.raises(LabError) as caught:
+        CSVSpec("table.csv", inputs=inputs)
+    assert str(caught.value).startswith(complaint)
