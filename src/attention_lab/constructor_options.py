@@ -53,8 +53,8 @@ def options_of(spec: Callable[Options, Spec_co]) -> Decorator[Spec_co, Options]:
 
     Raises:
         TypeError: in the constructor, for a missing or an unknown option (for an unknown one the message
-            suggests the option that was probably meant, or lists all), or for an argument that is annotated with a
-            dataclass and is something else.
+            suggests the option that was probably meant, or lists all), or for an argument that is annotated
+            with a dataclass and is something else.
     """
     make: Callable[..., Spec_co] = spec
 
