@@ -131,3 +131,28 @@ def test_batches_are_smaller_with_more_beams(
     sizes.clear()
     assert len(TrainedModel(task).predict_n_best(lines, 20)) == 300
     assert sizes[0] == min(largest, 102) and sum(sizes) == 300
+
+
+def test_observations_are_made_in_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    task, lines = transduction(), ["ab", "lo"] * 40
+    sizes: list[int] = []
+    observe = task.observe
+
+    def counted(batch: Any) -> list[Observation]:
+        sizes.append(len(batch.source))
+        return observe(batch)
+
+    monkeypatch.setattr(task, "observe", counted)
+    trained = TrainedModel(task)
+    found = trained.observe(lines)
+    assert sizes == [32, 32, 16] and [one.input for one in found] == lines
+    assert [one.output for one in found] == trained.predict(lines)
+    assert trained.observe([]) == trained.predict([]) == []
+    with pytest.raises(LabError, match=r"no attention 'encoder': choose one of decoder\.attention$"):
+        found[0].labels("encoder")
+
+
+@pytest.mark.parametrize("n", [0, 2.5, "3", None, 1001])
+def test_the_number_of_outputs_is_checked(n: Any) -> None:
+    with pytest.raises(LabError, match=f"n must be a whole number from 1 to 1000, got {n!r}$"):
+        TrainedModel(transduction()).predict_n_best(["ab"], n)

@@ -1,6 +1,7 @@
 """Checkpoints are found by file, run folder, list and pattern."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,3 +44,10 @@ def test_a_folder_without_a_best_checkpoint(tmp_path: Path) -> None:
     )
     with pytest.raises(LabError, match=r"ckpt_path=none\.ckpt: no such file"):
         one_checkpoint("none.ckpt")
+
+
+@pytest.mark.parametrize("given", [None, 3])
+def test_what_is_no_path_is_rejected(given: Any) -> None:
+    kind = type(given).__name__
+    with pytest.raises(LabError, match=f"takes a checkpoint, a run's folder or a list of them, not a {kind}"):
+        find_checkpoints(given)

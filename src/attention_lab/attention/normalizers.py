@@ -24,7 +24,7 @@ def masked_softmax(
     Args:
         scores: `[..., Q, K]`; half precision is normalised in float32 and cast back.
         mask: boolean, broadcastable to the scores, True = attend.
-        temperature: T; a larger T gives flatter weights. A tensor is broadcast to the scores; it may be learned.
+        temperature: T; a larger T gives flatter weights. A tensor broadcasts to the scores.
     """
     if not scores.shape[-1]:
         return scores

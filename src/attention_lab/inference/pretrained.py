@@ -38,7 +38,7 @@ def _weights_path(model: str | Path) -> Path:
     packaged = sorted(path.parent.name for path in PACKAGED.glob(f"*/{WEIGHTS}"))
     if str(model) in packaged:
         return PACKAGED / str(model) / WEIGHTS
-    path = Path(model)
+    path = Path(str(model))
     if is_folder(path) and not path.name.endswith(SUFFIX):
         path = path / WEIGHTS
     if path.suffix != SUFFIX or not is_there(path):

@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from torch import nn
 
-from attention_lab.data.reading.codecs import ClassificationCodec, Codec, TransductionCodec
+from attention_lab.data.reading.codecs import ClassificationCodec, Codec, RegressionCodec, TransductionCodec
 from attention_lab.data.reading.language_codec import LanguageCodec
+from attention_lab.data.reading.node_codec import NodeCodec
 from attention_lab.data.reading.vocabulary import Tokenizer
 from attention_lab.data.unseen_symbols import Terms, unseen_symbols
 from attention_lab.errors import LabError, LineError
@@ -19,6 +21,10 @@ from attention_lab.untrusted.plain_files import one_line
 
 BATCH = 256
 """Number of inputs in a batch of predictions; fewer if there are more than 8 beams."""
+OBSERVED = 32
+"""Number of inputs in a batch of observations, whose weights are all in memory at once."""
+MOST = 1000
+"""The largest number of outputs for an input."""
 _HYPOTHESES = 8 * BATCH  # in a batch
 _SHOWN = 60
 """The largest number of characters of an input that an error message repeats."""
@@ -105,22 +111,24 @@ class TrainedModel(Generic[TaskT]):
         weighted mean.
 
         Raises:
-            LabError: the model does not write sequences, n is below 1, or an input cannot be read.
+            LabError: the model does not write sequences, n is not a whole number from 1 to 1000, or an input
+                cannot be read.
         """
         self._check_lines(lines, "predict_n_best")
         task: object = self.task
         if not isinstance(task, SequenceWriting):
             raise LabError("several outputs for an input need a model that writes sequences")
-        if n < 1:
-            raise LabError(f"predict_n_best: n must be at least 1, got {n}")
+        given: object = n
+        if not isinstance(given, Integral) or not 1 <= n <= MOST:
+            raise LabError(f"predict_n_best: n must be a whole number from 1 to {MOST}, got {n!r}")
         batches = self._batches(task.codec, lines, n)
         return [found for batch in batches for found in task.n_best_answers(batch, n)]
 
-    def _batches(self, codec: Codec, lines: Sequence[str], n: int = 1) -> Iterator[Any]:
-        """The inputs in batches of limited memory, for n outputs each."""
+    def _batches(self, codec: Codec, lines: Sequence[str], n: int = 1, most: int = BATCH) -> Iterator[Any]:
+        """The inputs in batches of limited memory, at most `most` inputs each, for n outputs of each."""
         task: object = self.task
         beams = max(n, task.beam_size) if isinstance(task, SequenceWriting) else 1
-        size = max(1, min(BATCH, _HYPOTHESES // beams))
+        size = max(1, min(most, _HYPOTHESES // beams))
         return (codec.encode(lines[start : start + size], start + 1) for start in range(0, len(lines), size))
 
     def unseen_symbols(self, lines: Sequence[str], source: str = "", unit: str = "input") -> str:
@@ -147,7 +155,10 @@ class TrainedModel(Generic[TaskT]):
     def observe(self, lines: Sequence[str]) -> list[Observation]:
         """The outputs and the weights of every attention that produced them; for `lines` see `predict`."""
         self._check_lines(lines, "observe")
-        return self.task.observe(self.codec.encode(lines))
+        if isinstance(self.codec, RegressionCodec | NodeCodec):  # all inputs are one observation
+            return self.task.observe(self.codec.encode(lines)) if lines else []
+        batches = self._batches(self.codec, lines, most=OBSERVED)
+        return [observation for batch in batches for observation in self.task.observe(batch)]
 
     def export(self, path: str | Path) -> list[Path]:
         """Write the model to files for use elsewhere.

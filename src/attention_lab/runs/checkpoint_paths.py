@@ -23,6 +23,10 @@ def find_checkpoints(given: Paths) -> list[Path]:
         LabError: a file is missing, no file matches a pattern, a folder has no best checkpoint, or the list
             is empty.
     """
+    argument: object = given
+    if not isinstance(argument, str | Path | Sequence):
+        kind = type(given).__name__
+        raise LabError(f"ckpt_path takes a checkpoint, a run's folder or a list of them, not a {kind}")
     several = [given] if isinstance(given, str | Path) else given
     paths = [
         _best(path) if is_folder(path) else path

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from attention_lab.attention import Recording
+from attention_lab.errors import LabError
 from attention_lab.tensorboard_plugin.record import AttentionRecord, Ink
 
 
@@ -37,9 +38,11 @@ class Observation(NamedTuple):
         return {record.module: torch.from_numpy(record.weights) for record in self.records}
 
     def labels(self, module: str) -> tuple[list[str], list[str]]:
-        """The labels of the rows and columns of one attention."""
-        (record,) = (record for record in self.records if record.module == module)
-        return list(record.queries), list(record.keys)
+        """The labels of the rows and columns of one attention. Raises LabError for an unknown name."""
+        for record in self.records:
+            if record.module == module:
+                return list(record.queries), list(record.keys)
+        raise LabError(f"there is no attention {module!r}: choose one of {', '.join(self.weights)}")
 
 
 class Sides(NamedTuple):
