@@ -65,6 +65,16 @@ def test_jobs_of_a_sweep_with_several_processes_are_left_to_the_sweep(
     FolderCheck().on_run_start(config)
 
 
+@pytest.mark.parametrize("mode", ["run", "multirun"])
+def test_a_folder_without_a_name_is_rejected(mode: str) -> None:
+    option = f"hydra.{mode.replace('multirun', 'sweep')}.dir"
+    config = OmegaConf.create({"stage": "fit", "hydra": {"run": {"dir": ""}, "sweep": {"dir": ""}}})
+    with pytest.raises(
+        SystemExit, match=rf"^Error: {option} is empty: give a folder, such as {option}=logs/mine"
+    ):
+        getattr(FolderCheck(), f"on_{mode}_start")(config)
+
+
 def test_a_new_run_does_not_replace_the_checkpoints_of_another(command: Any, tmp_path: Path) -> None:
     small = ("model=nw", "data.train_size=5", "trainer.max_epochs=1", "pictures=0")
     run = tmp_path / "run"

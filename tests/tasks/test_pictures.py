@@ -15,6 +15,7 @@ from attention_lab.tasks import Observation, pictures
 from attention_lab.tasks.observation import Sides, make_observation
 from attention_lab.tasks.pictures import readable, record_pictures, save_pictures
 from attention_lab.tensorboard_plugin.arrays import make_ink
+from attention_lab.tensorboard_plugin.description import readable_names
 from attention_lab.viz import Heatmap
 
 ENCODER, DECODER = "encoder.layers.0.attention.attention", "decoder.attention"
@@ -107,6 +108,18 @@ def test_a_word_is_in_its_file_name(tmp_path: Path) -> None:
 def test_a_long_input_is_cut_in_its_file_name(tmp_path: Path) -> None:
     path = save_pictures([_observation("nine hundred and eighty - one")], tmp_path)[1]
     assert path.name == "01_nine-hundred-and-eighty_decoder.png"
+
+
+def test_modules_with_names_alike_have_a_file_each(tmp_path: Path) -> None:
+    weights = torch.ones(1, 3, 2) / 2
+    observation = _observation("ab", {"layers.0": weights, "h.0": weights, "x.y": weights, "x y": weights})
+    paths = save_pictures([observation], tmp_path)
+    assert len(set(paths)) == 4 and sorted(tmp_path.iterdir()) == sorted(paths)
+    assert readable_names(["layers.0", "h.0", "decoder.attention"]) == {
+        "layers.0": "layers.0",
+        "h.0": "h.0",
+        "decoder.attention": "decoder",
+    }
 
 
 def test_attention_to_a_picture_is_drawn_over_it(tmp_path: Path) -> None:

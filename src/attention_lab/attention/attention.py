@@ -71,10 +71,11 @@ class Attention(nn.Module):
         Keys and values that no query may see are set to zero, so not even NaN or infinity in padding leaks.
 
         A mask is either `[Q, K]`, shared by the whole batch, or has as many dimensions as the keys, each of
-        the same size as in the weights or 1. For keys `[B, K, dk]`, `[B, 1, K]` hides padding and `[B, Q, K]`
-        masks each query. For keys `[B, H, K, dk]` these are `[B, 1, 1, K]` and `[B, 1, Q, K]`, and
-        `[1, H, Q, K]` masks each head. A mask of three dimensions is rejected there, because the first could
-        mean examples or heads. Keys `[K, dk]` take a mask of any number of dimensions.
+        the same size as in the weights or 1. It is never `[B, K]`, even if B equals Q. For keys `[B, K, dk]`,
+        `[B, 1, K]` hides padding and `[B, Q, K]` masks each query. For keys `[B, H, K, dk]` these are
+        `[B, 1, 1, K]` and `[B, 1, Q, K]`, and `[1, H, Q, K]` masks each head. A mask of three dimensions is
+        rejected there, because the first could mean examples or heads. Keys `[K, dk]` take a mask of any
+        number of dimensions.
 
         Args:
             key: keys.

@@ -10,6 +10,7 @@ import torch
 from hydra.errors import InstantiationException
 from torch import Tensor
 
+from attention_lab.commandline.option_paths import flatten
 from attention_lab.data.reading.codecs import Codec, TransductionCodec
 from attention_lab.errors import LabError, first_line
 from attention_lab.experiment.build import Config, checkpoint_config, make_task, rebuild
@@ -20,6 +21,7 @@ from attention_lab.runs.checkpoint_paths import Paths, find_checkpoints
 from attention_lab.runs.config_parts import MECHANISM
 from attention_lab.sizes import Sizes
 from attention_lab.tasks import RECIPE, Task, Transduction
+from attention_lab.text_tables import printable
 from attention_lab.untrusted.checkpoints import read_checkpoint
 from attention_lab.untrusted.model_size import MOST_TENSORS, TooLargeError, limit_size, size_limits
 from attention_lab.untrusted.plain_files import BAD_VALUE_ERRORS
@@ -180,9 +182,22 @@ def check_same_model(path: Path | None, kept: Config, new: Config) -> None:
     for part in parts:
         if not same[part]:
             raise LabError(
-                f"ckpt_path={path}: the checkpoint differs in its {part}; "
-                "to continue from it, give the options it was trained with"
+                f"ckpt_path={path}: the checkpoint differs in its {part}"
+                f"{_first_difference(part, *parts[part])}; to continue from it, give the options it was "
+                "trained with"
             )
+
+
+def _first_difference(part: str, before: object, now: object) -> str:
+    """The first option of a part that differs, as in `, it has model.layers=2, not 1`; else empty."""
+    if not isinstance(before, Mapping) or not isinstance(now, Mapping):
+        return ""
+    old, new = (dict(flatten(one, f"{part}.")) for one in (before, now))
+    for option in dict.fromkeys([*old, *new]):
+        if old.get(option) != new.get(option):
+            value, other = (printable(str(one.get(option)), 100) for one in (old, new))
+            return f", it has {printable(option, 100)}={value}, not {other}"
+    return ""
 
 
 def saved_score(checkpoint: Mapping[str, Any], path: Path) -> str:

@@ -38,6 +38,7 @@ class FolderCheck(Callback):
 
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Check the run's folder if `resume=auto` continues a run, or a new one is trained in it."""
+        _check_named(config.hydra.run.dir, "hydra.run.dir")
         folder = Path(config.hydra.run.dir)
         if config.get("resume") == AUTO:
             _check(folder, MOST_FILES)
@@ -51,6 +52,7 @@ class FolderCheck(Callback):
         except InterpolationResolutionError:  # it refers to Hydra's choices, which are not set yet
             HydraConfig.instance().set_config(config)
             folder = Path(config.hydra.sweep.dir)
+        _check_named(config.hydra.sweep.dir, "hydra.sweep.dir")
         if config.get("resume") == AUTO or config.get("sweep") is not None:
             _check(folder, MOST_FILES * MOST_JOBS)
         elif is_rank_zero() and any(has_checkpoint(path) for path, _ in walk(folder)):
@@ -61,6 +63,12 @@ class FolderCheck(Callback):
 def _is_single_run() -> bool:
     """Whether this is the first process of a run, and the run is not a job of a sweep."""
     return is_rank_zero() and OWNED_BY_SWEEP not in os.environ
+
+
+def _check_named(folder: str | None, option: str) -> None:
+    if not folder:
+        message = f"{option} is empty: give a folder, such as {option}=logs/mine, or leave the option out"
+        sys.exit(console_message("Error", message))
 
 
 def _check_new(folder: Path, it: str) -> None:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from attention_lab.notebook.matching import Labels, Side, as_text, for_module, labels_of, labels_of_examples
 from attention_lab.notebook.view import View
 from attention_lab.tensorboard_plugin.arrays import array, broadcast
-from attention_lab.tensorboard_plugin.description import readable
+from attention_lab.tensorboard_plugin.description import readable_names
 from attention_lab.tensorboard_plugin.record import AttentionRecord
 
 Theme = Literal["auto", "light", "dark"]
@@ -230,9 +230,10 @@ def _observed(
 ) -> dict[str, AttentionRecord]:
     """The records of a model that has its own `observe`, such as one from `attention_lab.load`."""
     observations = model.observe(inputs)
-    _check_names(names, dict.fromkeys(record.module for one in observations for record in one.records))
+    places = readable_names(record.module for one in observations for record in one.records)
+    _check_names(names, dict.fromkeys(places))
     return {
-        f"example {number}/{_tag(readable(record.module))}": _with_heads(record, heads)
+        f"example {number}/{_tag(places[record.module])}": _with_heads(record, heads)
         for number, observation in enumerate(observations, start=1)
         for record in observation.records
         if names is None or record.module in names

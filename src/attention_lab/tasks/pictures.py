@@ -111,13 +111,16 @@ def save_pictures(observations: list[Observation], folder: Path, kind: Format = 
 
     The pictures of one attention share a scale.
     """
-    paths = []
+    paths: list[Path] = []
     tops = scale_tops(observation.records for observation in observations)
     for number, observation in enumerate(observations, start=1):
         for record in observation.records:
             for place, content in record_files(record, tops[readable(record.module)], kind):
                 parts = (f"{number:02d}", _file_name(observation.input), _file_name(place, 100))
-                path = folder / f"{'_'.join(part for part in parts if part)}.{kind}"
+                name = "_".join(part for part in parts if part)
+                path = folder / f"{name}.{kind}"
+                if path in paths:  # of two modules with names alike
+                    path = folder / f"{name}_{len(paths) + 1}.{kind}"
                 write_atomically(path, content)
                 paths.append(path)
     return paths

@@ -2,6 +2,8 @@
 
 import json
 import re
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 from attention_lab.tensorboard_plugin.record import AttentionRecord
@@ -47,6 +49,13 @@ def read_description(content: bytes) -> dict[str, Any]:
     ):
         found["shape"] = shape
     return found
+
+
+def readable_names(modules: Iterable[str]) -> dict[str, str]:
+    """The readable name of each module; those that would get the same one keep their own."""
+    names = {module: readable(module) for module in modules}
+    shared = {name for name, count in Counter(names.values()).items() if count > 1}
+    return {module: module if name in shared else name for module, name in names.items()}
 
 
 def readable(module: str) -> str:

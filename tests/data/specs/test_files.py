@@ -9,7 +9,8 @@ from attention_lab.errors import LabError
 @pytest.mark.parametrize(
     ("inputs", "complaint"),
     [
-        ((), "data.inputs is empty"),
+        ((), "data.inputs=(): name at least one column of the file"),
+        (None, "data.inputs=None: name at least one column of the file"),
         (("x", "y"), "data.target=y is among data.inputs: remove it there"),
         ("y", "data.target=y is among data.inputs: remove it there"),
         (("x", "z", "x"), "data.inputs names 'x' twice: name each column once"),

@@ -277,8 +277,8 @@ class CSVSpec:
     def __post_init__(self) -> None:
         check_fractions(self.fractions)
         check_seed(self.seed)
-        if not self.columns:
-            raise LabError("data.inputs is empty; name at least one column of the file")
+        if not isinstance(self.inputs, Iterable) or not self.columns:
+            raise LabError(f"data.inputs={self.inputs}: name at least one column of the file")
         if self.target in self.columns:
             raise LabError(f"data.target={self.target} is among data.inputs: remove it there")
         twice = [name for name in self.columns if self.columns.count(name) > 1]
