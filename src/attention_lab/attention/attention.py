@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from attention_lab.attention.fast.dispatch import fast_path
 from attention_lab.attention.fast.dropout import Dropout
-from attention_lab.attention.memory import Call, Memory, check_query, check_scores, make_memory
+from attention_lab.attention.memory import Call, Memory, check_query, check_scores, check_weights, make_memory
 from attention_lab.attention.normalizers import Normalizer, Softmax
 from attention_lab.attention.part_checks import check_makers, check_parts
 from attention_lab.attention.pooling import Soft
@@ -125,7 +125,9 @@ class Attention(nn.Module):
         """`normalise(score(query, keys), mask) · window`: all weights, before dropout."""
         scores = self.score(query, keys)
         check_scores(scores, self.score, query, keys)
-        weights = self.normalizer(scores if bias is None else scores + bias, span.mask)
+        scores = scores if bias is None else scores + bias
+        weights = self.normalizer(scores, span.mask)
+        check_weights(weights, self.normalizer, scores)
         return weights if span.factor is None else weights * span.factor
 
     def pool(self, weights: Tensor, value: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from torch import Tensor
 from attention_lab.attention.masks import causal_mask, keeps_all
 from attention_lab.attention.scores import Score
 from attention_lab.attention.windows import Span, Window
+from attention_lab.constructor_options import kind_of
 
 
 class Memory(NamedTuple):
@@ -72,6 +73,7 @@ class Call:
                 earlier = causal_mask(self.query.shape[-2], keys, self.query.device, offset=self.offset)
                 mask = earlier if mask is None else mask & earlier
             span = spanned(self.window, self.window(self.query, keys, mask, self.offset))
+            check_inside(self.window, span.mask, self.query, keys)
             if mask is not None:
                 span = span._replace(mask=mask if span.mask is None else mask & span.mask)
             self._span = span
@@ -86,11 +88,26 @@ def spanned(window: object, span: object) -> Span:
     return span
 
 
+def check_inside(window: object, mask: Tensor | None, query: Tensor, keys: int) -> None:
+    """Raise ValueError if the mask of a window's span is not boolean, or not `[..., Q, K]`."""
+    if mask is None or torch.compiler.is_compiling():
+        return
+    queries = query.shape[-2]
+    if mask.dtype != torch.bool or not _broadcast(mask.shape[-2:], (queries, keys)):
+        raise ValueError(
+            f"the mask in the Span of {type(window).__name__} must be boolean and [..., {queries}, {keys}], "
+            f"got {mask.dtype} {list(mask.shape)}"
+        )
+
+
 def make_memory(
     score: Score, key: Tensor, value: Tensor | None, mask: Tensor | None, *, causal: bool
 ) -> Memory:
     """The memory of keys `[..., K, dk]` and values `[..., K, dv]`: see `Attention.remember`."""
     value = key if value is None else value
+    check_tensors("remember", key=key, value=value)
+    if mask is not None:
+        check_tensors("remember", mask=mask)
     check_memory(key, value, mask, score.key_size)
     if mask is not None:
         if keeps_all(mask):
@@ -100,7 +117,28 @@ def make_memory(
             same = value is key
             key = key.masked_fill(hidden, 0.0)
             value = key if same else value.masked_fill(hidden, 0.0)
-    return Memory(score.keys(key), value, mask, causal)
+    keys = score.keys(key)
+    check_keys(keys, score, key)
+    return Memory(keys, value, mask, causal)
+
+
+def check_tensors(call: str, **given: object) -> None:
+    """Raise TypeError if an argument is not a tensor."""
+    for name, argument in given.items():
+        if not isinstance(argument, Tensor):
+            raise TypeError(f"{call} takes a tensor as {name}, not {kind_of(argument)}")
+
+
+def check_keys(keys: object, score: Score, key: Tensor) -> None:
+    """Raise ValueError if the keys that a score has prepared are not a tensor with a row for each key."""
+    if torch.compiler.is_compiling():
+        return
+    if not isinstance(keys, Tensor) or keys.dim() < 2 or keys.shape[-2] != key.shape[-2]:
+        given = list(keys.shape) if isinstance(keys, Tensor) else kind_of(keys)
+        raise ValueError(
+            f"{type(score).__name__}.keys must return a tensor [..., {key.shape[-2]}, f] for keys "
+            f"{list(key.shape)}, got {given}"
+        )
 
 
 def check_memory(key: Tensor, value: Tensor, mask: Tensor | None, size: int) -> None:
@@ -114,6 +152,10 @@ def check_memory(key: Tensor, value: Tensor, mask: Tensor | None, size: int) -> 
     """
     if torch.compiler.is_compiling():  # looking at shapes would recompile for each of them
         return
+    if key.dim() < 2 or value.dim() < 2:
+        raise ValueError(
+            f"keys and values must be [..., K, d], got {list(key.shape)} and {list(value.shape)}"
+        )
     *batch, keys, features = key.shape
     if features != size:
         raise ValueError(f"the score was made for keys of size {size}, got {list(key.shape)}")
@@ -141,6 +183,7 @@ def check_query(query: Tensor, memory: object, size: int, bias: object = None) -
         TypeError: the memory does not come from `Attention.remember`, or the bias is no tensor of numbers.
         ValueError: the shapes do not fit.
     """
+    check_tensors("attention", query=query)
     if not isinstance(memory, Memory):
         given = type(memory).__name__
         raise TypeError(
@@ -154,7 +197,7 @@ def check_query(query: Tensor, memory: object, size: int, bias: object = None) -
         )
     if torch.compiler.is_compiling():
         return
-    if query.shape[-1] != size:
+    if query.dim() < 2 or query.shape[-1] != size:
         raise ValueError(f"the score was made for queries of size {size}, got {list(query.shape)}")
     if memory.mask is not None and memory.mask.shape[-2] not in (1, query.shape[-2]):
         raise ValueError(
@@ -174,15 +217,32 @@ def check_query(query: Tensor, memory: object, size: int, bias: object = None) -
         )
 
 
-def check_scores(scores: Tensor, score: Score, query: Tensor, keys: Tensor) -> None:
+def check_scores(scores: object, score: Score, query: Tensor, keys: Tensor) -> None:
     """Raise ValueError if a score does not return a number for every query and key."""
     if torch.compiler.is_compiling():
         return
+    if not isinstance(scores, Tensor) or not scores.is_floating_point():
+        given = str(scores.dtype) if isinstance(scores, Tensor) else kind_of(scores)
+        raise ValueError(f"{type(score).__name__} must return floating-point scores, not {given}")
     expected = query.shape[-2], keys.shape[-2]
     if scores.shape[-2:] != expected:
         raise ValueError(
             f"{type(score).__name__} must return scores [..., {expected[0]}, {expected[1]}] for queries "
             f"{list(query.shape)} and keys {list(keys.shape)}, got {list(scores.shape)}"
+        )
+
+
+def check_weights(weights: object, normalizer: object, scores: Tensor) -> None:
+    """Raise ValueError if a normaliser does not return a weight for every score."""
+    if torch.compiler.is_compiling():
+        return
+    # A mask may have added dimensions.
+    as_scores = isinstance(weights, Tensor) and weights.shape[-2:] == scores.shape[-2:]
+    if not isinstance(weights, Tensor) or not as_scores or weights.dim() < scores.dim():
+        given = list(weights.shape) if isinstance(weights, Tensor) else kind_of(weights)
+        raise ValueError(
+            f"{type(normalizer).__name__} must return weights {list(scores.shape)}, one for each score, "
+            f"got {given}"
         )
 
 

@@ -45,6 +45,12 @@ def check_mechanism(mechanism: object, kind: type) -> None:
         raise TypeError(f"mechanism must be a Mechanism, such as Mechanism({like}), not {kind_of(mechanism)}")
 
 
+def check_torch_module(module: object) -> None:
+    """Raise TypeError if a module is not `torch.nn.MultiheadAttention`."""
+    if not isinstance(module, nn.MultiheadAttention):
+        raise TypeError(f"from_torch takes a torch.nn.MultiheadAttention, not {kind_of(module)}")
+
+
 def _called(kind: type) -> str:
     options = "query_size=64, key_size=64" if issubclass(kind, Score) else "..."
     return f"write {kind.__name__}({options})"

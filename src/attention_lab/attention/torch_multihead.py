@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from attention_lab.attention.attention import Mechanism
 from attention_lab.attention.masks import causal_mask, keeps_all, lengths_mask
-from attention_lab.attention.part_checks import check_mechanism
+from attention_lab.attention.part_checks import check_mechanism, check_torch_module
 from attention_lab.attention.scores import ScaledDot
 
 
@@ -65,6 +65,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         cls, module: nn.MultiheadAttention, mechanism: Mechanism | None = None
     ) -> "MultiheadAttention":
         """A copy of torch's module, with the same weights and in the same mode."""
+        check_torch_module(module)
         weight = module.out_proj.weight
         copy = cls(
             module.embed_dim,
