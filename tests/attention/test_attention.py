@@ -250,6 +250,9 @@ def test_a_mechanism_makes_its_parts() -> None:
         check_mechanism(Dot, Mechanism)
 
 
+SCORES = torch.ones(2, 5, 7)
+
+
 class _Numbers(nn.Module):
     """A part that returns what it is told to."""
 
@@ -261,38 +264,35 @@ class _Numbers(nn.Module):
         return self.result
 
 
-class _Returns(Score):
-    def __init__(self, scores: Any = None, prepared: Any = None) -> None:
-        super().__init__(4, 4)
-        self.scores, self.prepared = scores, prepared
-
-    def keys(self, key: Any) -> Any:
-        return key if self.prepared is None else self.prepared
-
-    def forward(self, query: Any, keys: Any) -> Any:
-        return self.scores
-
-
 @pytest.mark.parametrize(
-    ("parts", "complaint"),
+    ("results", "complaint"),
     [
-        ({"score": _Returns(None)}, "_Returns must return floating-point scores, not a NoneType"),
-        ({"score": _Returns(torch.ones(2, 5, 7) > 0)}, "floating-point scores, not torch.bool"),
-        ({"score": _Returns(prepared=(1, 2))}, r"_Returns.keys must return a tensor .* got a tuple"),
-        ({"score": _Returns(prepared=torch.ones(2, 1, 4))}, r"tensor \[..., 7, f\] .* got \[2, 1, 4\]"),
+        ({}, "Given must return floating-point scores, not a NoneType"),
+        ({"scores": SCORES > 0}, "floating-point scores, not torch.bool"),
+        ({"keys": (1, 2)}, r"Given.keys must return a tensor .* got a tuple"),
+        ({"keys": torch.ones(2, 1, 4)}, r"tensor \[..., 7, f\] .* got \[2, 1, 4\]"),
         (
-            {"score": Dot(4, 4), "normalizer": _Numbers(torch.ones(2, 5))},
+            {"scores": SCORES, "weights": torch.ones(2, 5)},
             r"_Numbers must return weights \[2, 5, 7\], one for each score, got \[2, 5\]",
         ),
         (
-            {"score": Dot(4, 4), "window": _Numbers(Span(torch.ones(5, 7)))},
+            {"span": Span(torch.ones(5, 7))},
             r"the Span of _Numbers must be boolean and \[..., 5, 7\], got torch.float32 \[5, 7\]",
         ),
-        ({"score": Dot(4, 4), "window": _Numbers(Span(torch.ones(3, 7) > 0))}, r"got torch.bool \[3, 7\]"),
+        ({"span": Span(torch.ones(3, 7) > 0)}, r"got torch.bool \[3, 7\]"),
     ],
 )
-def test_parts_return_what_the_formula_needs(parts: dict[str, Any], complaint: str) -> None:
-    attention = Attention(**parts)
+def test_parts_return_what_the_formula_needs(results: dict[str, Any], complaint: str) -> None:
+    class Given(Score):
+        def keys(self, key: Any) -> Any:
+            return results.get("keys", key)
+
+        def forward(self, query: Any, keys: Any) -> Any:
+            return results.get("scores")
+
+    normalizer = _Numbers(results["weights"]) if "weights" in results else None
+    window = _Numbers(results["span"]) if "span" in results else None
+    attention = Attention(Given(4, 4), normalizer, window=window)
     with pytest.raises(ValueError, match=complaint):
         attention(torch.zeros(2, 5, 4), attention.remember(torch.zeros(2, 7, 4)))
 
