@@ -1,20 +1,42 @@
 """Which examples, heads and queries to record, and how our own attention passes on their weights."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from attention_lab.attention.memory import Call, Memory
+from attention_lab.constructor_options import kind_of
 
 Examples = int | slice | Sequence[int] | Tensor | None
 """Which examples, heads or queries: one, some of them, or all (None)."""
 Index = slice | list[int]
 
 
-def chosen(choice: Examples, size: int, kind: str, of: str) -> Index:
+def indices(choice: object, option: str) -> Index | None:
+    """A choice as a slice or a list of numbers; None for all.
+
+    Raises:
+        TypeError: it is neither, for example a boolean mask.
+        ValueError: it chooses nothing.
+    """
+    if choice is None or isinstance(choice, slice):
+        return choice
+    listed: Any = choice.tolist() if hasattr(choice, "tolist") else choice  # of a tensor or an array
+    several = isinstance(listed, Iterable) and not isinstance(listed, str)
+    wanted = list(listed) if several else [listed]
+    for one in wanted:
+        if type(one) is bool or not isinstance(one, Integral):
+            raise TypeError(f"recording({option}=...) takes numbers or a slice, not {kind_of(one)}")
+    if not wanted:
+        raise ValueError(f"recording({option}=[]) chooses nothing: leave it out for all")
+    return [int(one) for one in wanted]
+
+
+def chosen(choice: Index | None, size: int, kind: str, of: str) -> Index:
     """The index of the chosen items among `size` of them.
 
     Raises:
@@ -24,20 +46,19 @@ def chosen(choice: Examples, size: int, kind: str, of: str) -> Index:
         return slice(None)
     if isinstance(choice, slice):
         return choice
-    wanted = [choice] if isinstance(choice, int) else [int(item) for item in choice]
-    for item in wanted:
+    for item in choice:
         if not -size <= item < size:
             raise IndexError(f"recording: there is no {kind} {item} {of.format(size)}")
-    return wanted
+    return choice
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The examples, heads and queries to record; see `recording`."""
+    """The examples, heads and queries to record; None for all."""
 
-    examples: Examples = None
-    heads: Examples = None
-    queries: Examples = None
+    examples: Index | None = None
+    heads: Index | None = None
+    queries: Index | None = None
 
     def of_batch(self, size: int) -> Index:
         """The index of the chosen examples in a batch."""
@@ -58,8 +79,7 @@ class Selection:
                 return choice
             start += -(-max(0, before - start) // step) * step
             return slice(start - before, None if stop is None else max(0, stop - before), step)
-        wanted = [choice] if isinstance(choice, int) else [int(query) for query in choice]
-        places = [query - before if query >= 0 else query + size for query in wanted]
+        places = [query - before if query >= 0 else query + size for query in choice]
         return [place for place in places if 0 <= place < size]
 
     def __call__(self, weights: Tensor, before: int = 0) -> Tensor:

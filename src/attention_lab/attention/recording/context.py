@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from attention_lab.attention.attention import Attention
-from attention_lab.attention.recorder import Examples, Recorder, Selection
+from attention_lab.attention.recorder import Examples, Recorder, Selection, indices
 from attention_lab.attention.recording.flex import watched_flex_attention
 from attention_lab.attention.recording.functions import RecordingMode
 from attention_lab.attention.recording.hugging_face import watched_interface
@@ -54,13 +54,16 @@ def recording(
             attention, such as the steps of a generation; negative ones count from the end of each call.
 
     Raises:
-        TypeError: the model is not a module.
+        TypeError: the model is not a module, or an index is not a number.
+        ValueError: a choice of examples, heads or queries is empty.
         KeyError: the model has no module of that name.
         IndexError: when the model runs, if a batch is too small for an index or there are fewer heads; when
             the block ends, if no attention had so many queries.
     """
     check_module(model)
-    session = Session(model, Selection(examples, heads, queries), names)
+    choices = {"examples": examples, "heads": heads, "queries": queries}
+    selection = Selection(**{option: indices(choice, option) for option, choice in choices.items()})
+    session = Session(model, selection, names)
     mode = RecordingMode(session)
     with ExitStack() as stack:
         for attention, recorder in session.attentions():

@@ -229,7 +229,7 @@ class Session:
         if choice is None or isinstance(choice, slice) or not self._queries:
             return
         longest = max(self._queries.values())
-        for query in [choice] if isinstance(choice, int) else [int(one) for one in choice]:
+        for query in choice:
             if not -longest <= query < longest:
                 raise IndexError(f"recording: there is no query {query}: the longest call had {longest}")
 
