@@ -5,7 +5,6 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from mechanisms import CASES, Case, K, Q, gradients, masks, tensors
@@ -24,7 +23,6 @@ from attention_lab.attention import (
     recording,
 )
 from attention_lab.attention.fast import band
-from attention_lab.attention.recorder import indices
 from attention_lab.attention.recording.context import check_module
 from attention_lab.attention.windows import Band
 from attention_lab.models.parts.encoder import Encoder
@@ -290,15 +288,3 @@ def test_a_model_in_a_wrapper_is_named() -> None:
         check_module(SimpleNamespace(model=nn.Linear(1, 1)))
     with pytest.raises(TypeError, match=r"not function$"):
         check_module(lambda x: x)
-
-
-@pytest.mark.parametrize("option", ["examples", "heads", "queries"])
-def test_a_choice_is_numbers(option: str) -> None:
-    assert indices(None, option) is None and indices(slice(2), option) == slice(2)
-    for one in (1, np.int64(1), [1], (1,), torch.tensor([1]), torch.tensor(1), range(1, 2)):
-        assert indices(one, option) == [1]
-    for wrong in (torch.tensor([True, False]), [True], "all", ["0"], 1.5, [None]):
-        with pytest.raises(TypeError, match=rf"recording\({option}=...\) takes numbers or a slice, not a "):
-            indices(wrong, option)
-    with pytest.raises(ValueError, match=rf"recording\({option}=\[\]\) chooses nothing"):
-        indices([], option)

@@ -1,0 +1,77 @@
+"""Parts and arguments of an attention that cannot work are reported in one line."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from attention_lab.attention import Attention, Dot, Score
+from attention_lab.attention.memory import check_memory, check_tensors
+from attention_lab.attention.part_checks import check_parts, check_torch_module
+from attention_lab.attention.windows import Span
+
+KEYS = torch.zeros(2, 7, 4)
+SCORES = torch.ones(2, 5, 7)
+
+
+class _Numbers(nn.Module):
+    """A part that returns what it is told to."""
+
+    def __init__(self, result: Any) -> None:
+        super().__init__()
+        self.result = result
+
+    def forward(self, *given: Any) -> Any:
+        return self.result
+
+
+@pytest.mark.parametrize(
+    ("results", "complaint"),
+    [
+        ({}, "Given must return floating-point scores, not a NoneType"),
+        ({"scores": SCORES > 0}, "floating-point scores, not torch.bool"),
+        ({"keys": (1, 2)}, r"Given.keys must return a tensor .* got a tuple"),
+        ({"keys": torch.ones(2, 1, 4)}, r"tensor \[..., 7, f\] .* got \[2, 1, 4\]"),
+        (
+            {"scores": SCORES, "weights": torch.ones(2, 5)},
+            r"_Numbers must return weights \[2, 5, 7\], one for each score, got \[2, 5\]",
+        ),
+        (
+            {"span": Span(torch.ones(5, 7))},
+            r"the Span of _Numbers must be boolean and \[..., 5, 7\], got torch.float32 \[5, 7\]",
+        ),
+        ({"span": Span(torch.ones(3, 7) > 0)}, r"got torch.bool \[3, 7\]"),
+    ],
+)
+def test_parts_return_what_the_formula_needs(results: dict[str, Any], complaint: str) -> None:
+    class Given(Score):
+        def keys(self, key: Any) -> Any:
+            return results.get("keys", key)
+
+        def forward(self, query: Any, keys: Any) -> Any:
+            return results.get("scores")
+
+    normalizer = _Numbers(results["weights"]) if "weights" in results else None
+    window = _Numbers(results["span"]) if "span" in results else None
+    attention = Attention(Given(4, 4), normalizer, window=window)
+    with pytest.raises(ValueError, match=complaint):
+        attention(torch.zeros(2, 5, 4), attention.remember(torch.zeros(2, 7, 4)))
+
+
+def test_arguments_are_tensors() -> None:
+    check_tensors("remember", key=KEYS)
+    for given in (None, [1.0], KEYS.numpy()):
+        kind = type(given).__name__
+        with pytest.raises(TypeError, match=f"remember takes a tensor as mask, not a {kind}$"):
+            check_tensors("remember", key=KEYS, mask=given)
+    with pytest.raises(ValueError, match=r"must be \[..., K, d\], got \[4\]"):
+        check_memory(torch.zeros(4), torch.zeros(4), None, 4)
+    with pytest.raises(TypeError, match=r"from_torch takes a torch.nn.MultiheadAttention, not a Linear"):
+        check_torch_module(nn.Linear(2, 2))
+
+
+def test_a_compiled_score_is_rejected() -> None:
+    compiled = torch.compile(Dot(4, 4), backend="eager")
+    with pytest.raises(TypeError, match=r"such as torch\.compile\(Attention\(Dot\(\.\.\.\)\)\)"):
+        check_parts(compiled)

@@ -1,0 +1,19 @@
+"""Which examples, heads and queries are recorded."""
+
+import numpy as np
+import pytest
+import torch
+
+from attention_lab.attention.recorder import indices
+
+
+@pytest.mark.parametrize("option", ["examples", "heads", "queries"])
+def test_a_choice_is_numbers(option: str) -> None:
+    assert indices(None, option) is None and indices(slice(2), option) == slice(2)
+    for one in (1, np.int64(1), [1], (1,), torch.tensor([1]), torch.tensor(1), range(1, 2)):
+        assert indices(one, option) == [1]
+    for wrong in (torch.tensor([True, False]), [True], "all", ["0"], 1.5, [None]):
+        with pytest.raises(TypeError, match=rf"recording\({option}=...\) takes numbers or a slice, not a "):
+            indices(wrong, option)
+    with pytest.raises(ValueError, match=rf"recording\({option}=\[\]\) chooses nothing"):
+        indices([], option)
