@@ -208,6 +208,14 @@ def test_a_damaged_file_is_named(where: int, folder: Path) -> None:
         assert "\n" not in str(error.value)
 
 
+def test_a_header_of_very_many_tensors_is_rejected_before_it_is_parsed(folder: Path) -> None:
+    empty = b',"%d":{"dtype":"F16","shape":[0],"data_offsets":[0,0]}'
+    header = (b"{" + b"".join(empty % number for number in range(80_000))[1:] + b"}").ljust((4 << 20) + 1)
+    (folder / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+    with pytest.raises(LabError, match=r"model.safetensors: its header has more than 4 MiB$"):
+        attention_lab.pretrained(folder)
+
+
 def test_a_missing_file_and_a_pipe_are_named(folder: Path) -> None:
     with pytest.raises(
         LabError, match=r"neither a model of the package .*nor a folder with model.safetensors"

@@ -28,7 +28,7 @@ from attention_lab.sizes import KIND_OF_DATA
 from attention_lab.tasks.sequence_writing import SequencePredictor, SequenceWriting
 from attention_lab.untrusted.configuration import check_room, check_targets, check_values, checked_packages
 from attention_lab.untrusted.model_size import limit_size, size_limits
-from attention_lab.untrusted.plain_files import BAD_VALUE_ERRORS, read_json
+from attention_lab.untrusted.plain_files import BAD_VALUE_ERRORS, MAX_BYTES, read_json
 from attention_lab.writing import write_atomically
 
 SUFFIX = ".safetensors"
@@ -36,6 +36,7 @@ VERSION = 1
 """Version of the configuration."""
 MOST = 1 << 30
 """Largest file of weights, in bytes."""
+_LENGTH = 8  # bytes of the header's length, which is the first thing in the file
 _STEEPEST = 10.0  # length penalty; 1 is common, and hundreds overflow
 _LONGEST_SCORE = 200
 _DECODING = ("beam_size", "length_penalty", "ctc_rescoring")
@@ -123,9 +124,14 @@ def read(path: Path, allow: Sequence[str] = ()) -> tuple[SequencePredictor, str]
 
 def _read_weights(path: Path) -> dict[str, Tensor]:
     try:
-        return safetensors.torch.load(read_regular(path, MOST))
+        content = read_regular(path, MOST)
     except OSError as error:
         raise LabError(f"{path}: {error.strerror}") from None
+    # Parsing takes 25 times a header's size; one that is longer than its file is reported below.
+    if MAX_BYTES < int.from_bytes(content[:_LENGTH], "little") < len(content):
+        raise LabError(f"{path}: its header has more than {MAX_BYTES >> 20} MiB")
+    try:
+        return safetensors.torch.load(content)
     except (safetensors.SafetensorError, *BAD_VALUE_ERRORS) as error:
         raise LabError(f"{path} is damaged, or not a safetensors file: {first_line(error)}") from None
 
