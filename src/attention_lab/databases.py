@@ -1,16 +1,28 @@
 """Check an SQLite database from others before a library opens it."""
 
 import os
+import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 from attention_lab.errors import LabError, first_line
 from attention_lab.reading import open_regular
+from attention_lab.text_tables import printable
 
 PATIENCE = 60  # seconds to wait for another process that writes to the database
 _MAGIC = bytes.fromhex("d9d505f920a163d7")  # the end of a journal that names another file
+_LONGEST = 10_000  # most characters of the definition of a table; hundreds are usual
+_TOKEN = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`|\[[^]]*\]|/\*|--|\w+|\S""")
+_OPERATORS = {"like", "glob", "regexp", "match", "virtual", "/*", "--", "|", "'", '"', "`", "["}
+"""What no definition of Optuna or MLflow has: searching and joining texts, comments, unclosed quotes."""
+_REFUSAL = re.compile(
+    r"create trigger \w+ before \w+ on \w+ for each row when [\w .!=]+ "
+    r"begin select raise \( abort , '[^']*' \) ; end"
+)
+"""A trigger that only refuses a change, as MLflow has."""
 
 
 def check_no_queries(file: Path, name: str) -> None:
@@ -21,7 +33,8 @@ def check_no_queries(file: Path, name: str) -> None:
         name: its name in messages.
 
     Raises:
-        LabError: it is damaged, or has views, triggers, or a journal that is a link or names another file.
+        LabError: it is damaged, its tables compute values, it has views or triggers that do more than refuse
+            a change, or it has a journal that is a link or names another file.
     """
     if file.is_file():
         with _opened(file, name):
@@ -60,12 +73,23 @@ def _opened(file: Path, name: str) -> Iterator[sqlite3.Connection]:
         _check_journal(Path(f"{file.resolve()}-journal"), name)
         uri = f"{file.resolve().as_uri()}?mode=rw"
         with closing(sqlite3.connect(uri, uri=True, timeout=PATIENCE)) as database:
-            schema = "SELECT 1 FROM sqlite_master WHERE type IN ('view', 'trigger')"
-            if database.execute(schema).fetchone() is not None:
-                raise LabError(f"{name}: it has a view or trigger, which we never create: use another file")
+            _check_schema(database, name)
             yield database
     except sqlite3.Error as error:
         raise LabError(f"{name}: {first_line(error)}") from None
+
+
+def _check_schema(database: sqlite3.Connection, name: str) -> None:
+    """Reject anything that computes values: it could take any memory and time, or change other values."""
+    functions = {str(row[0]).lower() for row in database.execute("SELECT name FROM pragma_function_list")}
+    for kind, title, sql in database.execute("SELECT type, name, CAST(sql AS TEXT) FROM sqlite_master"):
+        tokens = [] if sql is None else [one.lower() for one in _TOKEN.findall(sql[: _LONGEST + 1])]
+        names = [token.strip('"`[]') for token in tokens]
+        calls = any(one in functions and after == "(" for one, after in pairwise(names))
+        plain = kind in ("table", "index") and not calls and _OPERATORS.isdisjoint(tokens)
+        if len(sql or "") > _LONGEST or not (plain or _REFUSAL.fullmatch(" ".join(tokens))):
+            shown = printable(f"{kind} {title}", 80)
+            raise LabError(f"{name}: its {shown} runs code, which ours never does: use another file")
 
 
 def _check_journal(journal: Path, name: str) -> None:

@@ -1,13 +1,15 @@
-"""A study from others cannot give a job values outside the search space."""
+"""A study from others has no values outside the search space, neither for a job nor as the best trial."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 optuna = pytest.importorskip("optuna")
 
-from optuna.distributions import FloatDistribution  # noqa: E402
-from optuna.trial import Trial, TrialState  # noqa: E402
+from optuna.distributions import CategoricalDistribution, FloatDistribution  # noqa: E402
+from optuna.trial import Trial, TrialState, create_trial  # noqa: E402
 
 from attention_lab.errors import LabError  # noqa: E402
 from attention_lab.search.study import Result, SharedStudy, storage_url  # noqa: E402
@@ -17,9 +19,8 @@ def _run(_: Trial) -> Result:
     pytest.fail("the trial was run")
 
 
-@pytest.mark.parametrize("value", [1e300, "evil"])
-def test_queued_values_outside_the_search_space_are_rejected(value: object, tmp_path: Path) -> None:
-    study = SharedStudy(
+def _study(tmp_path: Path) -> SharedStudy:
+    return SharedStudy(
         name="study",
         url=storage_url(None, tmp_path),
         folder=tmp_path,
@@ -29,7 +30,32 @@ def test_queued_values_outside_the_search_space_are_rejected(value: object, tmp_
         sampler=optuna.samplers.RandomSampler(),
         pruner=optuna.pruners.NopPruner(),
     )
+
+
+@pytest.mark.parametrize("value", [1e300, "evil"])
+def test_queued_values_outside_the_search_space_are_rejected(value: object, tmp_path: Path) -> None:
+    study = _study(tmp_path)
     study.study.enqueue_trial({"x": value})
     with pytest.raises(LabError, match=r"sweep.storage=.* is damaged \(.*(search space|evil)"):
         study.run_one(_run)
     assert not study.trials(TrialState.RUNNING)
+
+
+@pytest.mark.parametrize("value", [1e300, "{_target_: os.system, command: id}", "${oc.env:HOME}"])
+def test_results_of_values_outside_the_search_space_are_rejected(value: object, tmp_path: Path) -> None:
+    """The best trial's values are written to a file that the next command builds objects from."""
+    study = _study(tmp_path)
+    theirs = CategoricalDistribution([value])
+    study.study.add_trial(create_trial(params={"x": value}, distributions={"x": theirs}, value=0.0))
+    with pytest.raises(LabError, match=r"is damaged \(trial 0 has x=.*, which is not in the search space\)"):
+        study.trials()
+
+
+def test_deeply_nested_attributes_are_rejected(tmp_path: Path) -> None:
+    study = _study(tmp_path)
+    study.check_options({"a": "b"})
+    with closing(sqlite3.connect(tmp_path / "study.db")) as database:
+        database.execute("UPDATE study_user_attributes SET value_json = ?", ("[" * 100_000,))
+        database.commit()
+    with pytest.raises(LabError, match=r"is damaged \(.*\): start another with sweep.study=NAME"):
+        study.check_options({"a": "b"})

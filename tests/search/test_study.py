@@ -67,7 +67,7 @@ def test_a_database_with_queries_of_its_own_is_rejected(extra: str, tmp_path: Pa
     connect(url)
     with contextlib.closing(sqlite3.connect(tmp_path / "study.db")) as database:
         database.execute(extra)
-    with pytest.raises(LabError, match=r"sweep.storage=.*study.db: it has a view or trigger"):
+    with pytest.raises(LabError, match=r"sweep.storage=.*study.db: its (view v|trigger t) runs code"):
         connect(url)
 
 
