@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from attention_lab.leaderboard import significance
 from attention_lab.leaderboard.significance import compare, estimate, resample
 
 
@@ -109,6 +110,23 @@ def test_many_examples_are_drawn_in_pieces(monkeypatch) -> None:
     rates = resample(edits, np.ones((1, 30)), resamples=400)
     assert rates.shape == (400, 1) and rates.mean() == pytest.approx(14.5, abs=0.4)
     assert np.isnan(resample(np.zeros((1, 2)), np.zeros((1, 2)), resamples=3)).all()
+
+
+def test_the_time_for_very_many_examples_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups of examples are drawn instead, and the rates have the same distribution."""
+    generator = np.random.default_rng(4)
+    lengths = np.repeat(generator.integers(1, 9, 40), 50)  # sorted, as a table may be
+    edits = np.stack([generator.binomial(lengths, 0.3), generator.binomial(lengths, 0.4)])
+    edits[0, 7] = 200  # an example that dominates
+    one_by_one = resample(edits, np.stack([lengths] * 2))
+    monkeypatch.setattr(significance, "MOST", 300)
+    grouped = resample(edits, np.stack([lengths] * 2))
+    assert significance._in_groups(edits, np.arange(2000)).shape == (2, 300)
+    assert (significance._in_groups(edits, np.arange(2000)).sum(1) == edits.sum(1)).all()
+    for pair in ([1, 0], [0, 1], [-1, 1]):
+        found, wanted = grouped @ pair, one_by_one @ pair
+        assert found.mean() == pytest.approx(wanted.mean(), abs=0.002)
+        assert found.std() == pytest.approx(wanted.std(), rel=0.08)
 
 
 def test_no_value_but_nan_is_no_estimate() -> None:

@@ -52,6 +52,16 @@ def test_a_large_table_is_not_held_in_memory(
     assert peak < 3_000_000
 
 
+def test_the_inputs_of_a_table_are_not_kept(tmp_path: Path) -> None:
+    rows = (f"{number:01000}\tx\tabcd\t1\n" for number in range(2000))
+    (tmp_path / "predictions.tsv").write_text(PREDICTIONS + "".join(rows))
+    tracemalloc.start()
+    found = _of_examples(tmp_path)
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found is not None and kept < 500_000
+
+
 def test_the_worst_outputs_are_those_with_the_most_edits_per_symbol(tmp_path: Path) -> None:
     rows = [(f"s{n}", "x", "abcd" if n % 2 else "a b", str(n % 7)) for n in range(100)]
     (tmp_path / "predictions.tsv").write_text(PREDICTIONS + "".join("\t".join(row) + "\n" for row in rows))

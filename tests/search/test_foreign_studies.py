@@ -47,7 +47,7 @@ def test_results_of_values_outside_the_search_space_are_rejected(value: object, 
     study = _study(tmp_path)
     theirs = CategoricalDistribution([value])
     study.study.add_trial(create_trial(params={"x": value}, distributions={"x": theirs}, value=0.0))
-    with pytest.raises(LabError, match=r"is damaged \(trial 0 has x=.*, which is not in the search space\)"):
+    with pytest.raises(LabError, match=r"is damaged \(.*(search space|_target_|oc\.env)"):
         study.trials()
 
 

@@ -172,7 +172,7 @@ def _outcomes(jobs: Sequence[Job], metric: str) -> dict[int, TestPredictions]:
 
 def _resampled_rates(outcomes: Mapping[int, TestPredictions]) -> dict[int, Array]:
     """The rates of all runs on resampled test examples, shared by runs with the same examples."""
-    tests: dict[tuple[str, ...], list[int]] = {}
+    tests: dict[bytes, list[int]] = {}
     for job, one in outcomes.items():
         tests.setdefault(one.sources, []).append(job)
     drawn: dict[int, Array] = {}

@@ -11,6 +11,8 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 RESAMPLES = 10_000
 LEVEL = 0.95
+MOST = 20_000
+"""The largest number of examples that are drawn one by one."""
 CHUNK = 2_000_000  # numbers held in memory at a time
 
 
@@ -126,6 +128,9 @@ def resample(
 
     Because c is shared, the difference of two columns is that of two runs on one test set (Koehn 2004).
 
+    More than `MOST` examples are put at random into `MOST` groups of equal size, which are drawn instead. In
+    expectation, sums over groups have the same variance; that of these groups differs by about 1%.
+
     Args:
         numerators: `[runs, N]`, each run's errors on each example, such as its number of edits.
         denominators: `[runs, N]`, what they are divided by, such as the length of the reference.
@@ -137,6 +142,9 @@ def resample(
     """
     runs, size = numerators.shape
     generator = np.random.default_rng(seed)
+    if size > MOST:
+        order, size = generator.permutation(size), MOST
+        numerators, denominators = (_in_groups(rows, order) for rows in (numerators, denominators))
     both = np.concatenate([numerators, denominators]).T.astype(np.float64)
     sums = np.empty((resamples, 2 * runs))
     step = max(1, CHUNK // size)
@@ -147,3 +155,9 @@ def resample(
         sums[start : start + rows] = counts @ both
     below = sums[:, runs:]
     return np.divide(sums[:, :runs], below, out=np.full_like(below, np.nan), where=below > 0)
+
+
+def _in_groups(rows: npt.NDArray[Any], order: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    """The sums of each row over `MOST` groups of consecutive values in the given order."""
+    starts = np.arange(MOST) * len(order) // MOST
+    return np.stack([np.add.reduceat(row[order], starts) for row in rows])

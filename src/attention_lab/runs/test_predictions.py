@@ -1,6 +1,7 @@
 """The errors of a run on each test example, from its `predictions.tsv`."""
 
 from collections.abc import Callable, Sequence
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,9 +21,15 @@ TOKENS, SEQUENCES, ACCURACY = RATES = (
 
 
 class TestPredictions(NamedTuple):
-    """The numerator and denominator of a rate for each example, in the order of the data."""
+    """The numerator and denominator of a rate for each example, in the order of the data.
 
-    sources: tuple[str, ...]
+    Attributes:
+        sources: a digest of the examples' inputs, which takes less memory than they do.
+        numerators: of each example.
+        denominators: of each example.
+    """
+
+    sources: bytes
     numerators: npt.NDArray[np.int64]
     denominators: npt.NDArray[np.int64]
 
@@ -65,14 +72,14 @@ _UNITS: dict[str, tuple[Callable[[str], int], ...]] = {
 """The possible lengths of a reference."""
 
 
-def _read(job: Job) -> tuple[tuple[str, ...], Sequence[str], npt.NDArray[Any]] | None:
-    """Sources, references and edits; None if the table is missing or damaged."""
-    sources, references, edits = [], [], []
+def _read(job: Job) -> tuple[bytes, Sequence[str], npt.NDArray[Any]] | None:
+    """Digest of the sources, references and edits; None if the table is missing or damaged."""
+    sources, references, edits = blake2b(), [], []
     try:
         for source, _, reference, count in read_rows(job.folder / PREDICTIONS, PREDICTION_COLUMNS):
-            sources.append(source)
+            sources.update(f"{source}\n".encode())
             references.append(unescape(reference))
             edits.append(int(count))
-        return (tuple(sources), references, np.array(edits, np.int64)) if edits else None
+        return (sources.digest(), references, np.array(edits, np.int64)) if edits else None
     except (OSError, ValueError, OverflowError):
         return None

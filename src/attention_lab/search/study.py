@@ -241,9 +241,17 @@ class SharedStudy:
             RetryHeartbeatStaleTrialCallback()(self.study, trial)
 
     def trials(self, *states: TrialState) -> list[FrozenTrial]:
-        """The study's trials by number, or only those in the given states."""
+        """The study's trials by number, or only those in the given states.
+
+        Raises:
+            LabError: a complete one has a value that is not in the search space.
+        """
         with self._blame_storage():
             found: list[FrozenTrial] = self.study.get_trials(deepcopy=False, states=states or None)
+            for trial in found:
+                if trial.state == TrialState.COMPLETE:  # the best one becomes a configuration
+                    for name, distribution in self.distributions.items():
+                        _check_value(trial, name, distribution)
         return found
 
     @contextmanager
@@ -251,7 +259,7 @@ class SharedStudy:
         """Turn errors in what the storage contains, such as broken JSON, into a LabError that names it."""
         try:
             yield
-        except (ValueError, TypeError, LookupError, AttributeError) as error:
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             raise LabError(
                 f"sweep.storage={self._url!r}: the study {self.study.study_name} is damaged "
                 f"({printable(first_line(error), 200)}): start another with sweep.study=NAME"
@@ -274,6 +282,11 @@ def _suggest(trial: Trial, name: str, source: BaseDistribution) -> None:
         trial.suggest_int(name, source.low, source.high, step=source.step, log=source.log)
     elif isinstance(source, CategoricalDistribution):
         trial.suggest_categorical(name, source.choices)
+    _check_value(trial, name, source)
+
+
+def _check_value(trial: Trial | FrozenTrial, name: str, source: BaseDistribution) -> None:
+    """Raise ValueError, or KeyError without a value, if the value is not in the search space."""
     value = trial.params[name]
     if not source._contains(source.to_internal_repr(value)):
         raise ValueError(f"trial {trial.number} has {name}={value}, which is not in the search space")
