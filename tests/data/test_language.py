@@ -1,11 +1,12 @@
 """Words and text for language models: parts, blocks, vocabularies, and errors in one line."""
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
 import torch
 
-from attention_lab.data import CMUDict, LanguageBatch, LanguageCodec, Text, Words, codec_from_state
+from attention_lab.data import CMUDict, LanguageBatch, LanguageCodec, Text, Words, codec_from_state, overlaps
 from attention_lab.data.reading.splits import PROMPT, Split
 from attention_lab.errors import LabError
 from attention_lab.sizes import BOS, EOS, PAD, UNK, LanguageSizes
@@ -69,6 +70,18 @@ def test_words_of_a_text(tmp_path: Path) -> None:
     data = text(tmp_path, "a b\na  c b\ta a b c", fractions=[0.5, 0.25, 0.25], unit="words", block_size=3)
     assert read(data) == [["a b a", "<unk> b"], ["a a"], ["b <unk>"]]  # c comes once in training
     assert data.sizes == LanguageSizes(vocabulary=6, length=3)
+
+
+def test_a_text_takes_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A string for each character would take 50 bytes, or 100 beyond Latin-1."""
+    monkeypatch.setattr(overlaps, "CHUNK", 1000)
+    content = "слово за слово\n" * 20_000
+    text(tmp_path, content[:1000]).build()  # whatever is cached
+    tracemalloc.start()
+    text(tmp_path, content).build()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 20 * len(content)
 
 
 def test_three_files(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Data sets for language models: Words, and Text for your own files."""
 
 from abc import abstractmethod
+from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -53,7 +54,9 @@ class LanguageData(DataModule):
         self.unseen = self.find_unseen(sequences)
         end = [EOS] if codec.ends else []
         ids = codec.tokenizer.vocabulary.ids
-        return sequences.map(lambda part: LanguageSplit([[BOS, *ids(symbols), *end] for symbols in part]))
+        return sequences.map(
+            lambda part: LanguageSplit([array("i", [BOS, *ids(symbols), *end]) for symbols in part])
+        )
 
 
 class Words(LanguageData):
@@ -123,7 +126,7 @@ class Text(LanguageData):
         terms = Terms(self.unit.removesuffix("s"), self.unit, reason=reason)
         return unseen_in_texts(sequences, vocabulary, self.files, terms)
 
-    def _blocks(self, symbols: tuple[str, ...]) -> Iterator[Symbols]:
+    def _blocks(self, symbols: Symbols) -> Iterator[Symbols]:
         for start in range(0, len(symbols), self.block_size):
             yield symbols[start : start + self.block_size]
 

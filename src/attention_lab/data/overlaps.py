@@ -76,13 +76,13 @@ def shared_passages(parts: Parts[S], names: Parts[str], unit: str) -> str:
     """
     numbers: dict[str, int] = {}
     texts = parts.map(
-        lambda text: np.fromiter((numbers.setdefault(one, len(numbers)) for one in text), np.int64, len(text))
+        lambda text: np.fromiter((numbers.setdefault(one, len(numbers)) for one in text), np.int32, len(text))
     )
     codes = np.random.default_rng(0).integers(0, 2**64, len(numbers), np.uint64)
     found = []
     for (here, one), (there, earlier) in _pairs(texts, names):
-        wanted = np.concatenate([codes[:0], *_windows(codes[one])])[::PASSAGE]
-        count = _count(wanted, _windows(codes[earlier]))
+        wanted = np.concatenate([codes[:0], *_windows(one, codes)])[::PASSAGE]
+        count = _count(wanted, _windows(earlier, codes))
         if count:
             share = f"{count:,} of {len(wanted):,} passages of {PASSAGE} {unit}"
             found.append(f"{share} in {here} are also in {there}")
@@ -95,13 +95,13 @@ def _pairs(parts: Parts[T], names: Parts[str]) -> Iterator[tuple[tuple[str, T], 
         yield (getattr(names, here), getattr(parts, here)), (getattr(names, there), getattr(parts, there))
 
 
-def _windows(codes: _Hashes) -> Iterator[_Hashes]:
-    """The hash of `PASSAGE` codes starting at each place, `sum_j codes[place + j] BASE^j`, in chunks."""
-    places = min(CHUNK, len(codes)) + PASSAGE
+def _windows(text: npt.NDArray[np.int32], codes: _Hashes) -> Iterator[_Hashes]:
+    """The hash of `PASSAGE` symbols starting at each place, `sum_j code[place + j] BASE^j`, in chunks."""
+    places = min(CHUNK, len(text)) + PASSAGE
     powers = np.cumprod(np.full(places, _BASE, np.uint64))
     inverse = np.cumprod(np.full(places, pow(_BASE, -1, 2**64), np.uint64))
-    for start in range(0, len(codes) - PASSAGE + 1, CHUNK):
-        piece = codes[start : start + CHUNK + PASSAGE - 1]
+    for start in range(0, len(text) - PASSAGE + 1, CHUNK):
+        piece = codes[text[start : start + CHUNK + PASSAGE - 1]]
         sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(piece * powers[: len(piece)])])
         yield (sums[PASSAGE:] - sums[:-PASSAGE]) * inverse[: len(sums) - PASSAGE]
 

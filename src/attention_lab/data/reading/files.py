@@ -19,7 +19,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 LARGEST = 3.4e38  # of float32
 MOST = 1 << 30
-"""Largest data file in bytes; its symbols take about ten times as much memory."""
+"""Largest data file in bytes; data sets take about 15 times as much memory."""
 MOST_ROWS = 20_000_000
 """Most lines of a file of columns; each takes about 230 bytes of memory besides its text."""
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from itertools import chain
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,7 +21,8 @@ class Ragged:
         self.lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
         self._starts = self.lengths.cumsum(0) - self.lengths
         # The last value is the padding; steps beyond the end of a row read it at index -1.
-        self._values = torch.tensor([*chain.from_iterable(rows), padding], dtype=torch.int64)
+        values, count = chain(chain.from_iterable(rows), [padding]), int(self.lengths.sum()) + 1
+        self._values = torch.from_numpy(np.fromiter(values, np.int64, count))
 
     def __len__(self) -> int:
         return len(self.lengths)

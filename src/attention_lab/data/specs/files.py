@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from sys import intern
 from typing import Literal, get_args
 
 from attention_lab.data.reading.files import Row, naming, read_csv, read_text
@@ -143,17 +144,20 @@ class TextSpec(FileSpec):
         """How texts are split into symbols."""
         return Notation("characters" if self.unit == "characters" else "spaces")
 
-    def load(self) -> Parts[tuple[str, ...]]:
+    def load(self) -> Parts[Sequence[str]]:
         """Read the files and split them into symbols."""
         return self.gather(self._read, self._part)
 
-    def _read(self, file: str) -> tuple[str, ...]:
-        symbols = self.notation.tokens(read_text(file))
+    def _read(self, file: str) -> Sequence[str]:
+        text = read_text(file)
+        if self.unit == "characters":
+            return text  # a tuple of its characters would take up to a hundred times as much memory
+        symbols = tuple(map(intern, self.notation.tokens(text)))  # each word once in memory
         with naming(file):
             check_symbols(symbols)
         return symbols
 
-    def _part(self, symbols: tuple[str, ...]) -> Parts[tuple[str, ...]]:
+    def _part(self, symbols: Sequence[str]) -> Parts[Sequence[str]]:
         validation, test = (max(1, round(share * len(symbols))) for share in self.fractions[1:])
         train = len(symbols) - validation - test
         if train < 1:
