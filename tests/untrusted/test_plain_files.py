@@ -1,4 +1,4 @@
-"""Keys in YAML files that would take quadratic time to build are rejected before anything is built."""
+"""YAML and JSON files that would take very much time, memory or nesting are rejected in one line."""
 
 import time
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from attention_lab.errors import LabError
-from attention_lab.untrusted.plain_files import read_yaml
+from attention_lab.untrusted.plain_files import read_json, read_yaml
 
 PRIME = 2**61 - 1  # integers hash to their remainder by this number
 
@@ -70,3 +70,14 @@ def test_other_keys_are_read_as_before(tmp_path: Path) -> None:
     path.write_text("a: 1\n---\nb: 2\n")
     with pytest.raises(LabError, match="expected a single document"):
         read_yaml(path)
+
+
+@pytest.mark.parametrize("depth", [101, 900])
+def test_deeply_nested_json_is_rejected(depth: int, tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    for open_, close in (("[", "]"), ('{"a":', "}")):
+        path.write_text(open_ * depth + "1" + close * depth)
+        with pytest.raises(LabError, match=r"^x.json cannot be read: more than 100 levels of options$"):
+            read_json(path)
+    path.write_text("[" * 99 + "1" + "]" * 99)
+    read_json(path)

@@ -15,12 +15,13 @@ from optuna.trial import Trial, TrialState
 
 from attention_lab.commandline.overrides import quote
 from attention_lab.errors import LabError, first_line
-from attention_lab.run_files import ERROR, PRUNED
+from attention_lab.run_files import ERROR, PRUNED, SWEEP
 from attention_lab.runs.run_folder import read_reason
 from attention_lab.search.report import report
 from attention_lab.search.space import Space, read_space, short
 from attention_lab.search.study import Result, SharedStudy, storage_url, without_warnings
 from attention_lab.text_tables import metric_name, number, printable
+from attention_lab.writing import write_atomically
 
 POLL = 2.0
 """Seconds between checks on the trials of other processes."""
@@ -46,7 +47,7 @@ def search(config: DictConfig, given: Sequence[str], launcher: Launcher, loader:
     space = read_space(config, given, loader)
     url = storage_url(config.sweep.storage, folder)
     study = _open(config, space, url, folder)
-    OmegaConf.save(config, folder / "multirun.yaml")
+    write_atomically(folder / SWEEP, OmegaConf.to_yaml(config))
     print(f"Search: {folder}", flush=True)
     # Pass these on, since the job may run elsewhere, where they would have other values.
     study_options = {"study": config.sweep.study, "storage": url}

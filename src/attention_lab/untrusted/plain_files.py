@@ -81,7 +81,9 @@ def read_json(path: Path, name: str | None = None) -> Any:
     """Read a JSON file. Raises LabError if it cannot be read; see `read_small_text`."""
     text = read_small_text(path, name)
     try:
-        return json.loads(text)
+        found = json.loads(text)
+        _check_depth(found)
+        return found
     except (ValueError, RecursionError) as error:
         name = path.name if name is None else name
         raise LabError(f"{name} cannot be read: {one_line(error)}") from None
@@ -111,6 +113,17 @@ def _check_events(text: str, name: str) -> None:
             raise LabError(f"{name} cannot be read: it has tags ({event.tag[:40]})")
         if isinstance(event, yaml.ScalarEvent) and event.implicit[0] and _NUMBER.fullmatch(event.value):
             raise LabError(f"{name} cannot be read: it has a number of {len(event.value)} characters")
+
+
+def _check_depth(value: Any) -> None:
+    """Raise ValueError if lists and groups are nested more deeply than recursive functions can follow."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        nested = [one for one in level if isinstance(one, dict | list)]
+        level = [part for one in nested for part in (one.values() if isinstance(one, dict) else one)]
+        if not level:
+            return
+    raise ValueError(f"more than {MAX_DEPTH} levels of options")
 
 
 def _check_keys(root: yaml.Node | None) -> None:
