@@ -10,7 +10,6 @@ from pathlib import Path
 
 from attention_lab.errors import LabError, first_line
 from attention_lab.reading import open_regular
-from attention_lab.text_tables import printable
 
 PATIENCE = 60  # seconds to wait for another process that writes to the database
 _MAGIC = bytes.fromhex("d9d505f920a163d7")  # the end of a journal that names another file
@@ -88,7 +87,7 @@ def _check_schema(database: sqlite3.Connection, name: str) -> None:
         calls = any(one in functions and after == "(" for one, after in pairwise(names))
         plain = kind in ("table", "index") and not calls and _OPERATORS.isdisjoint(tokens)
         if len(sql or "") > _LONGEST or not (plain or _REFUSAL.fullmatch(" ".join(tokens))):
-            shown = printable(f"{kind} {title}", 80)
+            shown = first_line(f"{kind} {title}")[:80]
             raise LabError(f"{name}: its {shown} runs code, which ours never does: use another file")
 
 

@@ -112,6 +112,31 @@ def test_choices_and_options_of_ones_own_folder(tmp_path: Path, monkeypatch: pyt
         check_choices("conf", ["--config-dir", str(tmp_path / "none"), "model=mine"])
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"model:\n  a: [1\n", r":3: expected ',' or '\]', but got '<stream end>'"),
+        (b"model:\n\ta: 1\n", r":2: found character '\\t' that cannot start any token"),
+        (b"a: 1\na: 2\n", r":2: found duplicate key a"),
+        (b"model:\n  !!python/name:os.system x\n", r":2: could not determine a constructor for the tag .*"),
+        (b"\xff", r": it is not UTF-8"),
+        (b"a: " + b"[" * 5000, r": .*recursion.*"),
+        (None, r": it is a directory, not a regular file"),
+    ],
+)
+def test_a_file_of_ones_own_that_cannot_be_read(
+    content: bytes | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", [str(CONF.parent / "train.py")])
+    path = tmp_path / "experiment" / "mine.yaml"
+    (path if content is None else path.parent).mkdir(parents=True)
+    if content is not None:
+        path.write_bytes(content)
+    for options in ([], ["seed=1"]):
+        with pytest.raises(SystemExit, match=f"^Error: {path}{said}$"):
+            check_choices("conf", ["--config-dir", str(tmp_path), "experiment=mine", *options])
+
+
 def test_a_custom_class(command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Options that it does not take are named; an error raised by its code is shown with a traceback."""
     code = "def Small(query_size, key_size, heads):\n    pass\nclass Broken:\n    def __init__(self, **_):\n"

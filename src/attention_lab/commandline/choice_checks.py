@@ -12,7 +12,7 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 
 from attention_lab.commandline.incompatible import find_incompatibility
-from attention_lab.commandline.option_checks import check_arguments, choices_of, is_group
+from attention_lab.commandline.option_checks import check_arguments, choices_of, is_group, read_choice
 from attention_lab.commandline.option_ranges import check_ranges
 from attention_lab.commandline.overrides import listed_texts, parse_override, split_override
 from attention_lab.constructor_options import LARGEST_SEED
@@ -103,7 +103,8 @@ def _check_choice(argument: str, folders: Sequence[Path]) -> None:
     group = override.key_or_group
     if not is_group(group, folders):
         return
-    known = [path.stem for path in choices_of(group, folders)]
+    files = {path.stem: path for path in reversed(choices_of(group, folders))}  # as in Hydra, ours come first
+    known = sorted(files)
     for choice in listed_texts(override):
         if group in OPTIONAL and choice in ("null", ""):
             raise LabError(f"{group}={choice}: leave it out to choose nothing, or choose {', '.join(known)}")
@@ -119,6 +120,8 @@ def _check_choice(argument: str, folders: Sequence[Path]) -> None:
                 f"for a class of your own, add {group}._target_={choice} to one of these"
             )
         check_installed(group, choice)
+        if not unknown:
+            read_choice(files[choice])
 
 
 def check_installed(group: str, choice: str) -> None:

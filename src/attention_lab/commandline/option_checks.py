@@ -17,6 +17,7 @@ from hydra.core.override_parser.types import Override, Sweep
 from hydra.errors import CompactHydraException, ConfigCompositionException, HydraException
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from yaml import MarkedYAMLError, YAMLError  # type: ignore[import-untyped]
 
 from attention_lab.commandline.overrides import (
     as_text,
@@ -26,13 +27,16 @@ from attention_lab.commandline.overrides import (
     part_of,
     quote,
 )
-from attention_lab.errors import LabError
+from attention_lab.errors import LabError, first_line
+from attention_lab.reading import read_regular
 from attention_lab.sizes import KIND_OF_DATA
 
 FRACTION_ALLOWED = ("every_seconds", "heartbeat", "val_check_interval")
 """Options that accept fractions although their default is an integer."""
 ANY_TYPE = ("trainer.devices",)
 """Options that accept values of another type than their default."""
+MOST = 1 << 20
+"""Largest file of a choice in bytes."""
 RARE = {
     "mechanism": "experiment=efficiency",
     "encoder": "experiment=crossover",
@@ -88,6 +92,22 @@ def choices_of(group: str, folders: Sequence[Path]) -> list[Path]:
     return sorted(
         (path for one in folders for path in (one / group).glob("*.yaml")), key=lambda path: path.stem
     )
+
+
+def read_choice(path: Path) -> Any:
+    """The content of the file of a choice. Raises LabError, naming file and line, if it cannot be read."""
+    try:
+        return OmegaConf.create(read_regular(path, MOST).decode())
+    except OSError as error:
+        problem = f": {error.strerror}"
+    except UnicodeDecodeError:
+        problem = ": it is not UTF-8"
+    except MarkedYAMLError as error:
+        line = 0 if error.problem_mark is None else error.problem_mark.line + 1
+        problem = f":{line}: {error.problem}"
+    except (YAMLError, OmegaConfBaseException, RecursionError) as error:
+        problem = f": {first_line(error)}"
+    raise LabError(f"{path}{problem}")
 
 
 def is_group(name: str, folders: Sequence[Path]) -> bool:
@@ -146,7 +166,7 @@ def _with_owners(message: str, one: Override, chosen: Sequence[Override], folder
     missing = message.startswith(f"there is no option {group}.{option}")
     if not missing or any(other.key_or_group == group for other in chosen) or not is_group(group, folders):
         return message
-    files: dict[str, Any] = {path.stem: OmegaConf.load(path) for path in choices_of(group, folders)}
+    files: dict[str, Any] = {path.stem: read_choice(path) for path in choices_of(group, folders)}
     owners = [name for name, file in files.items() if option in (file.get(group) or file)]
     if not owners:
         return message
