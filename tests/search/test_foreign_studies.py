@@ -32,6 +32,12 @@ def _study(tmp_path: Path) -> SharedStudy:
     )
 
 
+def _results(tmp_path: Path) -> list[optuna.trial.FrozenTrial]:
+    study = _study(tmp_path)
+    study.check_options({"a": "b"})
+    return study.trials()
+
+
 @pytest.mark.parametrize("value", [1e300, "evil"])
 def test_queued_values_outside_the_search_space_are_rejected(value: object, tmp_path: Path) -> None:
     study = _study(tmp_path)
@@ -51,11 +57,31 @@ def test_results_of_values_outside_the_search_space_are_rejected(value: object, 
         study.trials()
 
 
-def test_deeply_nested_attributes_are_rejected(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("UPDATE study_user_attributes SET value_json = '" + "[" * 100_000 + "'", "recursion"),
+        ("DELETE FROM trial_values", "trial 0 has no result"),
+        ("UPDATE trial_values SET value = 'evil'", "trial 0 has no result|evil"),
+        (
+            "INSERT INTO trial_values SELECT 9, trial_id, 1, 0.5, 'FINITE' FROM trials",
+            "trial 0 has no result",
+        ),
+        ("DELETE FROM trial_params", "x"),
+        ("UPDATE trials SET number = 7", "its trials are not numbered from 0"),
+        ("DELETE FROM study_directions", "it has another direction"),
+        ("UPDATE study_directions SET direction = 'MAXIMIZE'", "it has another direction"),
+        ("UPDATE study_directions SET direction = 'EVIL'", "'EVIL' is not among"),
+        ("INSERT INTO study_directions SELECT 9, 'MINIMIZE', study_id, 1 FROM studies", "another direction"),
+    ],
+)
+def test_a_damaged_study_is_named(change: str, said: str, tmp_path: Path) -> None:
     study = _study(tmp_path)
     study.check_options({"a": "b"})
+    study.study.add_trial(create_trial(params={"x": 0.5}, distributions=study.distributions, value=0.0))
+    assert len(study.trials()) == 1
     with closing(sqlite3.connect(tmp_path / "study.db")) as database:
-        database.execute("UPDATE study_user_attributes SET value_json = ?", ("[" * 100_000,))
+        database.execute(change)
         database.commit()
-    with pytest.raises(LabError, match=r"is damaged \(.*\): start another with sweep.study=NAME"):
-        study.check_options({"a": "b"})
+    with pytest.raises(LabError, match=rf"is damaged \(.*({said}).*\): start another with sweep.study=NAME"):
+        _results(tmp_path)

@@ -24,6 +24,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from attention_lab.commandline.overrides import split_override
 from attention_lab.databases import PATIENCE, check_no_queries
 from attention_lab.errors import LabError, first_line
+from attention_lab.search.trial_checks import check_results, check_value
 from attention_lab.text_tables import printable
 
 KILLED = "killed"
@@ -144,12 +145,14 @@ class SharedStudy:
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.lock, self._url = FileLock(folder / "study.lock"), make_url(url)
-        self.wanted, self.distributions = wanted, distributions
-        with self.lock:
+        self.name, self.wanted, self.distributions = name, wanted, distributions
+        with self.lock, self._blame_storage():
             self.storage = connect(url, heartbeat)
             self.study: Study = optuna.create_study(
                 study_name=name, storage=self.storage, load_if_exists=True, **options
             )
+            if [one.name.lower() for one in self.study.directions] != [options.get("direction", "minimize")]:
+                raise ValueError("it has another direction")
 
     def check_options(self, options: Mapping[str, str]) -> None:
         """Check that the options are those the study started with; otherwise values are not comparable.
@@ -169,7 +172,7 @@ class SharedStudy:
             if kept.get(key) != options.get(key):
                 before = printable(str(kept.get(key) or f"no {key}"))
                 raise LabError(
-                    f"the study {self.study.study_name} was started with {before}: use the same options "
+                    f"the study {self.name} was started with {before}: use the same options "
                     "again, or start another study with sweep.study=NAME"
                 )
 
@@ -195,7 +198,7 @@ class SharedStudy:
                 for name, distribution in self.distributions.items():
                     _suggest(trial, name, distribution)
             # Without a heartbeat a trial never counts as dead, and Optuna may send the first one late.
-            self.storage.record_heartbeat(_trial_id(self.storage, self.study.study_name, trial.number))
+            self.storage.record_heartbeat(_trial_id(self.storage, self.name, trial.number))
             trial.set_user_attr(_CLAIMED, trial.number)
             self.lock.release()
             try:
@@ -244,14 +247,13 @@ class SharedStudy:
         """The study's trials by number, or only those in the given states.
 
         Raises:
-            LabError: a complete one has a value that is not in the search space.
+            LabError: a complete one has no result, or options that are not in the search space.
         """
         with self._blame_storage():
             found: list[FrozenTrial] = self.study.get_trials(deepcopy=False, states=states or None)
-            for trial in found:
-                if trial.state == TrialState.COMPLETE:  # the best one becomes a configuration
-                    for name, distribution in self.distributions.items():
-                        _check_value(trial, name, distribution)
+            if not states and [trial.number for trial in found] != list(range(len(found))):
+                raise ValueError("its trials are not numbered from 0")
+            check_results(found, self.distributions)
         return found
 
     @contextmanager
@@ -261,7 +263,7 @@ class SharedStudy:
             yield
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             raise LabError(
-                f"sweep.storage={self._url!r}: the study {self.study.study_name} is damaged "
+                f"sweep.storage={self._url!r}: the study {self.name} is damaged "
                 f"({printable(first_line(error), 200)}): start another with sweep.study=NAME"
             ) from None
 
@@ -282,14 +284,7 @@ def _suggest(trial: Trial, name: str, source: BaseDistribution) -> None:
         trial.suggest_int(name, source.low, source.high, step=source.step, log=source.log)
     elif isinstance(source, CategoricalDistribution):
         trial.suggest_categorical(name, source.choices)
-    _check_value(trial, name, source)
-
-
-def _check_value(trial: Trial | FrozenTrial, name: str, source: BaseDistribution) -> None:
-    """Raise ValueError, or KeyError without a value, if the value is not in the search space."""
-    value = trial.params[name]
-    if not source._contains(source.to_internal_repr(value)):
-        raise ValueError(f"trial {trial.number} has {name}={value}, which is not in the search space")
+    check_value(trial, name, source)
 
 
 def _trial_id(storage: RDBStorage, study: str, number: int) -> int:
