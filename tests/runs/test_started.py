@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from attention_lab.runs.started import discard_new_folder, note_new_folders
+
 NW = ("model=nw", "data.train_size=20", "trainer.max_epochs=1", "pictures=0")
 
 
@@ -64,3 +66,14 @@ def test_a_leaderboard_elsewhere_leaves_no_folder_of_its_own(command: Any, tmp_p
     assert made.status == 0, made.err
     assert (done.folder / "report.html").is_file()
     assert not (tmp_path / "report").exists()
+
+
+def test_files_behind_a_link_are_not_removed(tmp_path: Path) -> None:
+    """Someone else may put one in place of Hydra's folder in the meantime."""
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "config.yaml").write_text("a: 1\n")
+    note_new_folders(tmp_path / "run")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".hydra").symlink_to(tmp_path / "precious")
+    discard_new_folder(tmp_path / "run")
+    assert (tmp_path / "precious" / "config.yaml").exists()

@@ -43,7 +43,7 @@ def discard_new_folder(folder: Path) -> None:
 
     A folder is kept if it holds anything but the files written before the start.
     """
-    if folder.absolute() not in _new or folder.is_symlink():
+    if folder.absolute() not in _new or any(path.is_symlink() for path in (folder, folder / _HYDRA)):
         return
     names = {path.name for path in folder.iterdir()}
     if not names <= {*_EARLY, _HYDRA}:
