@@ -13,7 +13,7 @@ from attention_lab.sizes import RegressionSizes
 @pytest.fixture
 def file(tmp_path: Path) -> str:
     path = tmp_path / "numbers.csv"
-    path.write_text("name,x,y\n" + "".join(f"row {x},{x},{10 * x}\n" for x in range(10)))
+    path.write_text("name,x,y,z\n" + "".join(f"row {x},{x},{10 * x},{-x}\n" for x in range(10)))
     return str(path)
 
 
@@ -86,13 +86,13 @@ def test_training_statistics_standardise_every_part(file: str) -> None:
 
 
 def test_several_inputs_and_no_standardisation(file: str) -> None:
-    data = CSVRegression(file, inputs=["y", "x"], target="x", fractions=[1, 0, 0], standardize=False)
+    data = CSVRegression(file, inputs=["y", "x"], target="z", fractions=[1, 0, 0], standardize=False)
     assert data.training_set().inputs[3].tolist() == [30.0, 3.0]
     assert data.sizes == RegressionSizes(features=2, targets=1, samples=10)
 
 
 def test_bad_options(file: str) -> None:
-    with pytest.raises(LabError, match=r"data\.inputs is empty"):
+    with pytest.raises(LabError, match=r"data\.inputs=\[\]: name at least one column"):
         CSVRegression(file, inputs=[])
     with pytest.raises(LabError, match=r"data\.fractions"):
         CSVRegression(file, fractions=[0.5, 0.5])

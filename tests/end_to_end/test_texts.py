@@ -42,7 +42,7 @@ def test_sentences_in_subwords_are_trained_tested_and_predicted(command, tmp_pat
     found = model.predict_n_best(["low wide", "new"], 3)
     assert [row[2:] for row in rows] == [[f"{score:.4f}", text] for one in found for text, score in one]
     assert all(one[0][1] >= one[1][1] >= one[2][1] for one in found)
-    with pytest.raises(LabError, match="n must be at least 1"):
+    with pytest.raises(LabError, match="n must be a whole number from 1 to 1000, got 0"):
         model.predict_n_best(["low"], 0)
 
 

@@ -13,7 +13,7 @@ from attention_lab.errors import LabError
         (None, "data.inputs=None: name at least one column of the file"),
         (("x", "y"), "data.target=y is among data.inputs: remove it there"),
         ("y", "data.target=y is among data.inputs: remove it there"),
-        (("x", "z", "x"), "data.inputs names 'x' twice: name each column once"),
+        (("x", "z", "x"), "data.inputs=['x', 'z', 'x']: name each column once"),
     ],
 )
 def test_the_columns_of_a_csv_file_are_different(inputs: tuple[str, ...], complaint: str) -> None:

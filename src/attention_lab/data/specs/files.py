@@ -266,8 +266,7 @@ class CSVSpec:
         batch_size: see `DataModule`.
 
     Raises:
-        LabError: the fractions are not shares that sum to 1, or the columns are not inputs and a target, all
-            different.
+        LabError: the fractions do not sum to 1, or the columns are not at least one input and a target.
     """
 
     file: str
@@ -285,9 +284,8 @@ class CSVSpec:
             raise LabError(f"data.inputs={self.inputs}: name at least one column of the file")
         if self.target in self.columns:
             raise LabError(f"data.target={self.target} is among data.inputs: remove it there")
-        twice = [name for name in self.columns if self.columns.count(name) > 1]
-        if twice:
-            raise LabError(f"data.inputs names {twice[0]!r} twice: name each column once")
+        if len({*self.columns}) < len(self.columns):
+            raise LabError(f"data.inputs={self.columns}: name each column once")
 
     @property
     def columns(self) -> list[str]:
