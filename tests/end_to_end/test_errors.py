@@ -215,7 +215,7 @@ def test_a_checkpoint_holds_plain_values_only(
 
 def test_a_run_goes_on_only_as_what_it_was(command, checkpoint: Path) -> None:
     resume = f"ckpt_path={checkpoint}"
-    _check_refused(command(*TOY, *SMALL, "model.layers=2", resume), "model, it has model.layers=1, not 2;")
+    _check_refused(command(*TOY, *SMALL, "model.layers=2", resume), "model: it has model.layers=1, not 2;")
     _check_refused(command(*TOY, *SMALL, "scoring=dot", resume), "it has scoring._target_=")
     _check_refused(command(*TOY, *SMALL, "data.vocabulary=9", resume), "differs in its data")
 

@@ -41,7 +41,7 @@ def _fit(model: KernelRegression, data: Data) -> KernelRegression:
 
 @pytest.mark.parametrize("fast", [False, True])
 @pytest.mark.parametrize("kernel", KERNELS)
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(_data(), st.sampled_from(["loo", 1e-3, 1.0, 1e4]), st.sampled_from([0, 1]))
 def test_all_is_finite_and_means_are_between_the_targets(
     kernel: str, fast: bool, data: Data, bandwidth: float | str, degree: int

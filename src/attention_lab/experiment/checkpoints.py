@@ -189,14 +189,14 @@ def check_same_model(path: Path | None, kept: Config, new: Config) -> None:
 
 
 def _first_difference(part: str, before: object, now: object) -> str:
-    """The first option of a part that differs, as in `, it has model.layers=2, not 1`; else empty."""
+    """The first option of a part that differs, as in `: it has model.layers=2, not 1`; else empty."""
     if not isinstance(before, Mapping) or not isinstance(now, Mapping):
         return ""
     old, new = (dict(flatten(one, f"{part}.")) for one in (before, now))
     for option in dict.fromkeys([*old, *new]):
         if old.get(option) != new.get(option):
             value, other = (printable(str(one.get(option)), 100) for one in (old, new))
-            return f", it has {printable(option, 100)}={value}, not {other}"
+            return f": it has {printable(option, 100)}={value}, not {other}"
     return ""
 
 
