@@ -16,7 +16,7 @@ SCORES = torch.ones(2, 5, 7)
 
 
 class _Numbers(nn.Module):
-    """A part that returns what it is told to."""
+    """A part whose result the test chooses."""
 
     def __init__(self, result: Any) -> None:
         super().__init__()

@@ -134,10 +134,9 @@ def check_keys(keys: object, score: Score, key: Tensor) -> None:
     if torch.compiler.is_compiling():
         return
     if not isinstance(keys, Tensor) or keys.dim() < 2 or keys.shape[-2] != key.shape[-2]:
-        given = list(keys.shape) if isinstance(keys, Tensor) else kind_of(keys)
         raise ValueError(
             f"{type(score).__name__}.keys must return a tensor [..., {key.shape[-2]}, f] for keys "
-            f"{list(key.shape)}, got {given}"
+            f"{list(key.shape)}, got {_shape_or_kind(keys)}"
         )
 
 
@@ -236,14 +235,17 @@ def check_weights(weights: object, normalizer: object, scores: Tensor) -> None:
     """Raise ValueError if a normaliser does not return a weight for every score."""
     if torch.compiler.is_compiling():
         return
-    # A mask may have added dimensions.
-    as_scores = isinstance(weights, Tensor) and weights.shape[-2:] == scores.shape[-2:]
-    if not isinstance(weights, Tensor) or not as_scores or weights.dim() < scores.dim():
-        given = list(weights.shape) if isinstance(weights, Tensor) else kind_of(weights)
+    shape = weights.shape if isinstance(weights, Tensor) else ()
+    if shape[-2:] != scores.shape[-2:] or len(shape) < scores.dim():  # a mask may have added dimensions
         raise ValueError(
             f"{type(normalizer).__name__} must return weights {list(scores.shape)}, one for each score, "
-            f"got {given}"
+            f"got {_shape_or_kind(weights)}"
         )
+
+
+def _shape_or_kind(returned: object) -> str:
+    """What a part has returned, for an error: the shape of a tensor, or what it is instead."""
+    return str(list(returned.shape)) if isinstance(returned, Tensor) else kind_of(returned)
 
 
 def _broadcast(first: Sequence[int], second: Sequence[int]) -> bool:

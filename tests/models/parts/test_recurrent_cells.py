@@ -35,7 +35,7 @@ def test_autocast_is_close_to_float32(cell: str) -> None:
 
 
 def test_a_cpu_without_bfloat16_computes_in_float32(layers: nn.LSTM, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recurrent_cells, "_multiplies_in", lambda dtype: False)
+    monkeypatch.setattr(recurrent_cells, "_onednn_supports", lambda dtype: False)
     x, state = torch.randn(3, 5, 6), (torch.randn(1, 3, 8), torch.randn(1, 3, 8))
     states, _ = under_autocast(layers, x, tuple(part.bfloat16() for part in state))
     expected, _ = layers(x, tuple(part.bfloat16().float() for part in state))

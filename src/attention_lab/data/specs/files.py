@@ -151,7 +151,7 @@ class TextSpec(FileSpec):
     def _read(self, file: str) -> Sequence[str]:
         text = read_text(file)
         if self.unit == "characters":
-            return text  # a tuple of its characters would take up to a hundred times as much memory
+            return text  # as a tuple of characters, it would take up to 100 times as much memory
         symbols = tuple(map(intern, self.notation.tokens(text)))  # each word once in memory
         with naming(file):
             check_symbols(symbols)

@@ -27,8 +27,8 @@ def fill_gates(weight: Tensor, hidden_size: int, *, orthogonal: bool) -> None:
 
 
 @cache
-def _multiplies_in(dtype: torch.dtype) -> bool:
-    """Whether oneDNN, which computes an LSTM on the CPU, can do so in `dtype` on this one."""
+def _onednn_supports(dtype: torch.dtype) -> bool:
+    """Whether oneDNN, in which PyTorch computes an LSTM on the CPU, has `dtype` on this CPU."""
     if dtype == torch.bfloat16:
         return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
     return dtype != torch.float16 or bool(torch.ops.mkldnn._is_mkldnn_fp16_supported())
@@ -43,7 +43,7 @@ class LSTM(nn.LSTM):
     def forward(self, x: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, CellState]:  # type: ignore[override]
         """All states of the last layer, and the final `(hidden, cell)` of each layer."""
         on_cpu = x.device.type == "cpu" and torch.is_autocast_enabled("cpu")
-        if not on_cpu or _multiplies_in(torch.get_autocast_dtype("cpu")):
+        if not on_cpu or _onednn_supports(torch.get_autocast_dtype("cpu")):
             return super().forward(x, hx)
         dtype = next(self.parameters()).dtype
         with torch.autocast("cpu", enabled=False):
