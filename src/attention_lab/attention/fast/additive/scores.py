@@ -6,7 +6,7 @@
 - a call that fits into one chunk (`chunks`) saves its state for the gradient, as autograd would;
 - larger calls run chunk by chunk and recompute the state for the gradient; compiled where that pays
   (`compiling`);
-- on a GPU with Triton, tanh and sigmoid are computed by one kernel (`triton_scores`).
+- on a GPU with Triton, kernels compute tanh and sigmoid (`triton_scores`).
 
 tanh and sigmoid of a sum are rational functions of exponentials, one for each query and each key;
 `forms.rational` shows why this is safe for every finite input. Inputs outside its range, and all other
