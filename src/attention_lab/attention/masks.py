@@ -8,6 +8,8 @@ dimensions as the weights. Without heads, `[B, 1, K]` hides padding from every q
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
+from torch._C._functorch import TransformType
+from torch.autograd import forward_ad
 
 
 def lengths_mask(lengths: Int[Tensor, " B *Q"], size: int) -> Bool[Tensor, "B Q_ K"]:
@@ -54,10 +56,29 @@ def under_vmap() -> bool:
 
     Always False in compiled code, which cannot ask.
     """
+    return _running(TransformType.Vmap)
+
+
+def in_forward_mode() -> bool:
+    """Whether derivatives are computed forwards, which PyTorch's fused attention cannot do.
+
+    Always False in compiled code, which cannot ask.
+    """
     if torch.compiler.is_compiling():
         return False
-    stack = torch._C._functorch.get_interpreter_stack() or ()
-    return any(one.key() == torch._C._functorch.TransformType.Vmap for one in stack)
+    return forward_ad._current_level >= 0 or _running(TransformType.Jvp)
+
+
+def under_transform() -> bool:
+    """Whether our own autograd functions cannot be used: in forward mode and under every `torch.func`."""
+    return in_forward_mode() or _running(*TransformType.__members__.values())
+
+
+def _running(*kinds: TransformType) -> bool:
+    """Whether a transform of `torch.func` of one of these kinds is running."""
+    if torch.compiler.is_compiling():
+        return False
+    return any(one.key() in kinds for one in torch._C._functorch.get_interpreter_stack() or ())
 
 
 def causal_mask(

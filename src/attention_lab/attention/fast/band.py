@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from attention_lab.attention.fast.fused import fitted, fused_attention
+from attention_lab.attention.masks import under_transform
 
 GAIN = 2
 """Strips are faster if they save at least this factor of scores; measured on a CPU."""
@@ -64,6 +65,8 @@ class Blocks:
 
     def of_keys(self, row: Float[Tensor, "... L d"]) -> Float[Tensor, "... n s d"]:
         """The strips of a row of keys."""
+        if under_transform():
+            return row.unfold(-2, self.strip, self.size).mT
         strips: Tensor = _Strips.apply(row, self.strip, self.size)  # type: ignore[no-untyped-call]
         return strips
 

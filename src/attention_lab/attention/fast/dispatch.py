@@ -10,7 +10,8 @@ The fast paths never hold the weights of all pairs. The first that applies is ta
 | `fused` | all keys in the fused kernel | a softmax, no fall-off, a score with features |
 
 A score with features is an inner product: see `Score.features` and `Score.kernel_features`. Hard pooling
-samples from the weights, so it needs all of them. A subclass of a part that overrides its formula takes no
+samples from the weights, so it needs all of them. PyTorch's fused kernel has no forward-mode derivatives:
+while they are computed, no path uses it. A subclass of a part that overrides its formula takes no
 path that would bypass it: see `shortcuts`.
 """
 
@@ -24,6 +25,7 @@ from attention_lab.attention.fast.band import Blocks, band_attention, by_strips,
 from attention_lab.attention.fast.dropout import Dropout
 from attention_lab.attention.fast.fused import fused_attention
 from attention_lab.attention.fast.linear import linear_attention
+from attention_lab.attention.masks import in_forward_mode
 from attention_lab.attention.memory import Call
 from attention_lab.attention.normalizers import Normalizer
 from attention_lab.attention.pooling import Soft
@@ -78,7 +80,8 @@ def _within_band(parts: Parts, call: Call) -> Path | None:
         return None
     factor = window.factor(blocks.distances(call.query.device), call.query.dtype)
     scale = scale_of(parts.normalizer)
-    if scale is not None and factor is None:  # the kernel normalises and pools in one step: no factor between
+    # The kernel normalises and pools in one step, without a factor between.
+    if scale is not None and factor is None and not in_forward_mode():
         features = features_of(parts.score, call.query, keys, mask)
         if features is not None:
             dropout = _dropped(parts)
@@ -122,7 +125,7 @@ def _linear(parts: Parts, call: Call) -> Path | None:
 def _fused(parts: Parts, call: Call) -> Path | None:
     """Use torch's fused kernel, which needs no causal mask if queries and keys start at the same position."""
     memory, scale = call.memory, scale_of(parts.normalizer)
-    if scale is None:
+    if scale is None or in_forward_mode():
         return None
     free = memory.mask is None and call.bias is None and computes_as(parts.window, Global)
     causal = free and memory.causal and _starts_together(call)

@@ -2,7 +2,8 @@
 
 `reference` is the plain formula. All other paths give the same results up to rounding:
 
-- small calls use `reference`, because a custom kernel would cost more than it saves;
+- small calls use `reference`, because a custom kernel would cost more than it saves, and so do the
+  transforms of `torch.func` and forward-mode differentiation;
 - a call that fits into one chunk (`chunks`) saves its state for the gradient, as autograd would;
 - larger calls run chunk by chunk and recompute the state for the gradient; compiled where that pays
   (`compiling`);
@@ -25,6 +26,7 @@ from attention_lab.attention.fast import compiling
 from attention_lab.attention.fast.additive import compiled_loops, triton_scores
 from attention_lab.attention.fast.additive.chunks import CHUNK, Chunks
 from attention_lab.attention.fast.additive.forms import ACTIVATIONS, FORMS, LOGISTIC, Form, rational
+from attention_lab.attention.masks import under_transform
 
 SMALL = 2**18
 """Hidden units of a call up to which `reference` is faster; for tanh, the slowest activation.
@@ -66,7 +68,8 @@ def additive_scores(
     queries, count, hidden = query.shape[-2], keys.shape[-2], query.shape[-1]
     examples = math.prod(leading)
     work = examples * queries * count * hidden
-    if activation not in FORMS or work <= (SMALL if activation == "tanh" else CHUNK):
+    small = work <= (SMALL if activation == "tanh" else CHUNK)
+    if small or activation not in FORMS or under_transform():
         return reference(query, keys, weight, activation)
     dtype = torch.promote_types(query.dtype, keys.dtype)
     inside = torch.promote_types(dtype, torch.float32)

@@ -23,6 +23,7 @@ from attention_lab.attention.fast.gaussian.pairs import (
     width_of,
 )
 from attention_lab.attention.fast.gaussian.sorted_keys import near_moments, sorted_moments
+from attention_lab.attention.masks import under_transform
 
 MANY = 2**20
 """The smallest number of pairs for which setting up cells pays off."""
@@ -38,15 +39,17 @@ def gaussian_reference(
     values: Float[Tensor, "K o"],
     width: Float[Tensor, " w"],
     index: Int[Tensor, " Q"] | None = None,
+    weights: Float[Tensor, " K"] | None = None,
 ) -> Float[Tensor, "Q o"]:
     """The formula over all pairs at once, `[Q, K, d]`; the reference for `gaussian_regression`."""
     scores = ((query[:, None] - keys) * width).square().sum(-1) * -0.5
+    if weights is not None:
+        scores = scores + weights.log()
     if index is not None:
         own = torch.arange(len(keys), device=keys.device) == index[:, None]
         scores = scores.masked_fill(own, -torch.inf)
     empty = (scores == -torch.inf).all(-1, keepdim=True)
-    weights = torch.softmax(scores.masked_fill(empty, 0.0), -1).masked_fill(empty, 0.0)
-    return weights @ values
+    return torch.softmax(scores.masked_fill(empty, 0.0), -1).masked_fill(empty, 0.0) @ values
 
 
 def gaussian_regression(
@@ -64,7 +67,8 @@ def gaussian_regression(
     cells, in O(Q + K) time (see `cells` for the bound). A single feature without a tolerance uses all keys
     within the reach of the kernel, exactly. Several features, few pairs, or derivatives w.r.t. keys,
     queries or values use all pairs, in chunks. A row whose kernels have almost no mass is recomputed
-    relative to its nearest key: if all kernels underflow, the nearest key gets all the weight.
+    relative to its nearest key: if all kernels underflow, the nearest key gets all the weight. Under the
+    transforms of `torch.func` and in forward-mode differentiation, the plain formula takes O(Q K) memory.
 
     Args:
         query: points at which f is evaluated.
@@ -85,8 +89,12 @@ def gaussian_regression(
     working = torch.promote_types(torch.promote_types(keys.dtype, dtype), torch.float32)
     # Sums over many samples overflow half precision.
     with torch.autocast(keys.device.type, enabled=False):
-        parts = (x.to(working) for x in (query, keys, values))
-        context: Tensor = _Regression.apply(*parts, width, index, tolerance, weights)  # type: ignore[no-untyped-call]
+        query, keys, values = (x.to(working) for x in (query, keys, values))
+        if under_transform():
+            return gaussian_reference(query, keys, values, width, index, weights).to(dtype)
+        context: Tensor = _Regression.apply(  # type: ignore[no-untyped-call]
+            query, keys, values, width, index, tolerance, weights
+        )
     return context.to(dtype)
 
 

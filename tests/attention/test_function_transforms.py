@@ -1,0 +1,119 @@
+"""`torch.func` and forward-mode differentiation, at sizes where a fast path of ours is taken."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from attention_lab.attention import Additive, Attention, Band, Concat, Linear, ScaledDot
+from attention_lab.attention.fast.gaussian.regression import gaussian_reference, gaussian_regression
+
+LENGTH, SIZE = 160, 16
+MECHANISMS: dict[str, Callable[[], Attention]] = {
+    "additive": lambda: Attention(Additive(SIZE, SIZE, hidden_size=16)),
+    "concat": lambda: Attention(Concat(SIZE, SIZE, hidden_size=16)),
+    "scaled dot": lambda: Attention(ScaledDot(SIZE, SIZE)),
+    "linear": lambda: Attention(Linear(SIZE, SIZE)),
+    "band": lambda: Attention(ScaledDot(SIZE, SIZE), window=Band(SIZE, width=4)),
+}
+
+
+def _inputs() -> list[Tensor]:
+    return [torch.randn(3, LENGTH, SIZE, dtype=torch.float64) for _ in range(3)]
+
+
+@pytest.fixture(params=MECHANISMS)
+def attend(request: pytest.FixtureRequest) -> Callable[..., Tensor]:
+    """Context for query, key and value."""
+    attention = MECHANISMS[request.param]().double().requires_grad_(False)
+
+    def function(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        context: Tensor = attention(query, attention.remember(key, value))
+        return context
+
+    return function
+
+
+def test_gradients(attend: Callable[..., Tensor]) -> None:
+    inputs = _inputs()
+    leaves = [x.clone().requires_grad_() for x in inputs]
+    wanted = torch.autograd.grad(attend(*leaves).square().sum(), leaves)
+    found = torch.func.grad(lambda *xs: attend(*xs).square().sum(), argnums=(0, 1, 2))(*inputs)
+    for got, want in zip(found, wanted, strict=True):
+        assert torch.allclose(got, want, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")  # of PyTorch's fused kernel
+def test_a_map_over_examples(attend: Callable[..., Tensor]) -> None:
+    inputs = _inputs()
+    assert torch.allclose(torch.func.vmap(attend)(*inputs), attend(*inputs), rtol=1e-9, atol=1e-10)
+
+
+def _by_differences(function: Callable[..., Tensor], inputs: list[Tensor], along: list[Tensor]) -> Tensor:
+    step = 1e-6
+    ahead = function(*(x + step * d for x, d in zip(inputs, along, strict=True)))
+    behind = function(*(x - step * d for x, d in zip(inputs, along, strict=True)))
+    return (ahead - behind) / (2 * step)
+
+
+def _forward(function: Callable[..., Any], inputs: list[Tensor], along: list[Tensor], by: str) -> Tensor:
+    """The derivative along a direction, by forward-mode differentiation."""
+    if by == "jvp":
+        slope: Tensor = torch.func.jvp(function, tuple(inputs), tuple(along))[1]
+        return slope
+    with forward_ad.dual_level():
+        duals = [forward_ad.make_dual(x, d) for x, d in zip(inputs, along, strict=True)]
+        tangent = forward_ad.unpack_dual(function(*duals)).tangent
+    assert tangent is not None
+    return tangent
+
+
+FORWARD = pytest.mark.parametrize("by", ["jvp", "dual numbers"])
+
+
+@FORWARD
+def test_a_derivative_along_a_direction(attend: Callable[..., Tensor], by: str) -> None:
+    inputs, along = _inputs(), _inputs()
+    found = _forward(attend, inputs, along, by)
+    assert torch.allclose(found, _by_differences(attend, inputs, along), rtol=1e-6, atol=1e-7)
+
+
+def _samples() -> list[Tensor]:
+    return [*(torch.rand(600, 1, dtype=torch.float64) for _ in range(3)), torch.tensor([3.0]).double()]
+
+
+def _regression(query: Tensor, keys: Tensor, values: Tensor, width: Tensor) -> Tensor:
+    weights = torch.linspace(0.2, 1.0, 600, dtype=torch.float64)
+    context: Tensor = gaussian_regression(query, keys, values, width, torch.arange(600), weights=weights)
+    return context
+
+
+def test_gradients_of_kernel_regression() -> None:
+    samples = _samples()
+    leaves = [x.clone().requires_grad_() for x in samples]
+    wanted = torch.autograd.grad(_regression(*leaves).square().sum(), leaves)
+    found = torch.func.grad(lambda *xs: _regression(*xs).square().sum(), argnums=(0, 1, 2, 3))(*samples)
+    for got, want in zip(found, wanted, strict=True):
+        assert torch.allclose(got, want, rtol=1e-8, atol=1e-9)
+    many = torch.stack([samples[3], 2 * samples[3]])
+    mapped = torch.func.vmap(lambda width: _regression(*samples[:3], width))(many)
+    assert torch.allclose(mapped[1], _regression(*samples[:3], many[1]), rtol=1e-9)
+
+
+@FORWARD
+def test_a_derivative_of_kernel_regression_along_a_direction(by: str) -> None:
+    samples, along = _samples(), _samples()
+    found = _forward(_regression, samples, along, by)
+    assert torch.allclose(found, _by_differences(_regression, samples, along), rtol=1e-5, atol=1e-7)
+
+
+def test_the_reference_weighs_samples() -> None:
+    query, keys, values, width = _samples()
+    weights = torch.linspace(0.2, 1.0, 600, dtype=torch.float64)
+    kernels = torch.exp(-0.5 * ((query - keys.mT) * width).square()) * weights
+    wanted = kernels @ values / kernels.sum(-1, keepdim=True)
+    found = gaussian_reference(query, keys, values, width, weights=weights)
+    assert torch.allclose(found, wanted, rtol=1e-9)
