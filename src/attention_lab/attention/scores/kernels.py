@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attention_lab.attention.masks import under_vmap
+from attention_lab.attention.masks import in_forward_mode, under_vmap
 from attention_lab.attention.scores.score import Score
 
 
@@ -176,10 +176,14 @@ def _log_inside(kernel: Tensor) -> Tensor:
 
 
 def distance(query: Tensor, key: Tensor, order: float) -> Tensor:
-    """`|q - k|_p` of all pairs, computed from differences without storing `[Q, K, d]`."""
+    """`|q - k|_p` of all pairs, computed from differences; `[Q, K, d]` is stored only in forward mode."""
     if query.shape[-1] == 1:
         return (query - key.mT).abs()
     working = torch.promote_types(query.dtype, torch.float32)
+    if in_forward_mode():  # cdist has no forward mode
+        differences = query.to(working).unsqueeze(-2) - key.to(working).unsqueeze(-3)
+        pairs: Tensor = torch.linalg.vector_norm(differences, order, -1)
+        return pairs.to(query.dtype)
     pairs = torch.cdist(
         query.to(working), key.to(working), p=order, compute_mode="donot_use_mm_for_euclid_dist"
     )
