@@ -1,6 +1,5 @@
 """Every fast path at sizes where it is taken, on the GPU, against the formula in float64 on the CPU."""
 
-import os
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -20,7 +19,7 @@ from attention_lab.attention import (
     Score,
     lengths_mask,
 )
-from attention_lab.attention.fast.additive import chunks, scores, triton_scores
+from attention_lab.attention.fast.additive import chunks, scores
 from attention_lab.attention.fast.additive.forms import FORMS, LOGISTIC
 from attention_lab.attention.fast.dispatch import fast_path
 from attention_lab.attention.fast.gaussian.regression import gaussian_reference, gaussian_regression
@@ -89,37 +88,6 @@ def test_additive_scores_of_poison_and_of_huge_numbers(activation: str, device: 
     wanted = scores.reference(*(x.cpu().double() for x in (a, b, w)), activation)
     assert torch.equal(found.isnan(), wanted.isnan())
     assert torch.allclose(found.nan_to_num().double(), wanted.nan_to_num(), atol=1e-4)
-
-
-@pytest.mark.parametrize("activation", LOGISTIC)
-@pytest.mark.parametrize("weights", [1, 3])
-@pytest.mark.parametrize("spread", [1, 4, 30])
-@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")  # in Triton's interpreter
-def test_the_triton_kernels_equal_chunks(
-    activation: str, weights: int, spread: int, device: torch.device
-) -> None:
-    """Sums of exponents that all, some and hardly any product of exponentials can represent."""
-    sizes = [(1, 33, 65), (17, 1, 7), (16, 32, 32), (5, 4, 10), (50, 141, 20)]
-    if device.type == "cuda":
-        sizes.append((300, 257, 256))
-    elif os.environ.get("TRITON_INTERPRET") != "1":
-        pytest.skip("the kernels need a GPU, or Triton with TRITON_INTERPRET=1")
-    torch.manual_seed(0)
-    for queries, keys, hidden in sizes:
-        a, b = (torch.randn(3, length, hidden).to(device) * spread for length in (queries, keys))
-        a[0, 0], b[0, 0] = 1e4, -1e4
-        a[1, -1] = -1e4
-        w, g = torch.randn(weights, hidden).to(device), torch.randn(3, queries, keys).to(device)
-        exact = chunks.Chunks(FORMS[activation], a.cpu().double(), b.cpu().double())
-        wanted = [exact.scores(w.cpu().double())]
-        exact.state = None
-        wanted += exact.pull(g.cpu().double(), weights)
-        rate = LOGISTIC[activation]
-        found = [triton_scores.scores(a, b, w, rate), *triton_scores.pull(a, b, g, weights, rate)]
-        for got, want in zip(found, wanted, strict=True):
-            assert (got.cpu() - want).abs().max() <= 1e-5 * want.abs().max()
-        again = [triton_scores.scores(a, b, w, rate), *triton_scores.pull(a, b, g, weights, rate)]
-        assert all(map(torch.equal, found, again))
 
 
 @pytest.mark.parametrize(

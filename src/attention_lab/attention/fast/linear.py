@@ -1,14 +1,17 @@
 """Linear attention (2006.16236), `phi(q) (sum_j phi(k_j) v_j^T) / (phi(q) . sum_j phi(k_j))`.
 
-The sums are taken over the keys, so no [Q, K] matrix is ever formed.
+The sums are taken over the keys, so no [Q, K] matrix is ever formed. On a GPU, kernels compute the causal
+form of many sequences (`linear_triton`).
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
+
+from attention_lab.attention.fast import linear_triton
 
 
 def linear_attention(
@@ -36,12 +39,49 @@ def linear_attention(
     """
     if mask is not None:
         key = key.masked_fill(~mask.mT, 0.0)
+    if causal and linear_triton.usable(query, value):
+        return _by_kernels(query, key, value)
+    return _by_sums(query, key, value, chunk if causal else None)
+
+
+def _by_sums(query: Tensor, key: Tensor, value: Tensor, chunk: int | None) -> Tensor:
+    """Plain operations: causally in chunks, or all keys at once."""
     dtype = value.dtype
     with torch.autocast(value.device.type, enabled=False):  # sums over a long source overflow half precision
         query, key, value = (x.to(torch.promote_types(x.dtype, torch.float32)) for x in (query, key, value))
         value = F.pad(value, (0, 1), value=1.0)  # a column of ones: its sum is the normaliser
-        context = _causal(query, key, value, chunk) if causal else _normalized(query @ (key.mT @ value))
+        if chunk is None:
+            context = _normalized(query @ (key.mT @ value))
+        else:
+            context = _causal(query, key, value, chunk)
     return context.to(dtype)
+
+
+def _by_kernels(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """The causal form on a GPU: one kernel for the context, two for the gradients."""
+    leading = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])  # type: ignore[no-untyped-call]
+    dtype = torch.promote_types(torch.promote_types(query.dtype, key.dtype), value.dtype)
+    parts = [x.to(dtype).expand(*leading, *x.shape[-2:]).flatten(0, -3) for x in (query, key, value)]
+    context: Tensor = _Causal.apply(*parts)  # type: ignore[no-untyped-call]
+    return context.view(*leading, *context.shape[-2:]).to(value.dtype)
+
+
+class _Causal(torch.autograd.Function):
+    """`_by_kernels` of `[N, L, features]` in one dtype; second derivatives come from plain operations."""
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        context, total = linear_triton.contexts(query, key, value)
+        ctx.save_for_backward(query, key, value, context, total)
+        return context
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, ...]:
+        query, key, value, context, total = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            context = _by_sums(query, key, value, linear_triton.CHUNK)
+            return torch.autograd.grad(context, (query, key, value), upstream, create_graph=True)
+        return linear_triton.gradients(query, key, value, context, total, *upstream)
 
 
 def _causal(query: Tensor, key: Tensor, value: Tensor, chunk: int) -> Tensor:

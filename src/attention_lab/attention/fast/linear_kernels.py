@@ -1,0 +1,160 @@
+"""The kernels of `linear_triton`; imported only if Triton is installed.
+
+Causal linear attention is `n_i = sum_{j <= i} (q_i . k_j) v_j`, `z_i = sum_{j <= i} q_i . k_j` and
+`o_i = n_i / z_i`. With the gradient g of o, those of n and z are `g / z` and `-(g . o) / z`; call them x
+and y:
+
+    dq_i = sum_{j <= i} (x_i . v_j + y_i) k_j
+    dk_j = sum_{i >= j} (x_i . v_j + y_i) q_i
+    dv_j = sum_{i >= j} (q_i . k_j) x_i
+
+One program takes one sequence, chunk by chunk: all pairs inside a chunk, and one matrix for everything before
+it, or after it for keys and values. Sums are in float32. Tensors are contiguous, `[N, L, features]`.
+"""
+
+from collections.abc import Callable
+from inspect import unwrap
+from typing import Any
+
+import triton
+import triton.language as tl
+
+
+def _compiled(function: Callable[..., Any]) -> Any:
+    """A kernel for any length. An import hook that checks types would hide the source, which Triton reads."""
+    return triton.jit(unwrap(function), do_not_specialize=["length"])
+
+
+def _context(
+    q_pointer: tl.tensor,
+    k_pointer: tl.tensor,
+    v_pointer: tl.tensor,
+    o_pointer: tl.tensor,
+    z_pointer: tl.tensor,
+    length: tl.tensor,
+    features: tl.tensor,
+    size: tl.tensor,
+    chunk: tl.constexpr,
+    feature_tile: tl.constexpr,
+    size_tile: tl.constexpr,
+    precision: tl.constexpr,
+) -> None:
+    """`o` and `z`."""
+    sequence = tl.program_id(0).to(tl.int64) * length
+    i, f, d = tl.arange(0, chunk), tl.arange(0, feature_tile), tl.arange(0, size_tile)
+    state = tl.zeros((feature_tile, size_tile), tl.float32)
+    mass = tl.zeros((feature_tile,), tl.float32)
+    for start in range(0, length, chunk):
+        inside = start + i < length
+        row = (sequence + start + i)[:, None]
+        here, there = inside[:, None] & (f < features), inside[:, None] & (d < size)
+        q = tl.load(q_pointer + row * features + f, mask=here, other=0.0)
+        k = tl.load(k_pointer + row * features + f, mask=here, other=0.0)
+        v = tl.load(v_pointer + row * size + d, mask=there, other=0.0)
+        pairs = tl.where(i[:, None] >= i, tl.dot(q, tl.trans(k), input_precision=precision), 0.0)
+        n = tl.dot(pairs, v.to(tl.float32), input_precision=precision)
+        n = tl.dot(q.to(tl.float32), state, n, input_precision=precision)
+        z = tl.sum(pairs, axis=1) + tl.sum(q.to(tl.float32) * mass, axis=1)
+        o = n / tl.where(z > 0, z, 1.0)[:, None]
+        o = tl.where((z > 0)[:, None], o, 0.0)
+        tl.store(o_pointer + row * size + d, o.to(v.dtype), mask=there)
+        tl.store(z_pointer + sequence + start + i, z, mask=inside)
+        state = tl.dot(tl.trans(k), v, state, input_precision=precision)
+        mass += tl.sum(k.to(tl.float32), axis=0)
+
+
+def _of_query(
+    k_pointer: tl.tensor,
+    v_pointer: tl.tensor,
+    o_pointer: tl.tensor,
+    z_pointer: tl.tensor,
+    g_pointer: tl.tensor,
+    y_pointer: tl.tensor,
+    dq_pointer: tl.tensor,
+    length: tl.tensor,
+    features: tl.tensor,
+    size: tl.tensor,
+    chunk: tl.constexpr,
+    feature_tile: tl.constexpr,
+    size_tile: tl.constexpr,
+    precision: tl.constexpr,
+) -> None:
+    """`y` and `dq`."""
+    sequence = tl.program_id(0).to(tl.int64) * length
+    i, f, d = tl.arange(0, chunk), tl.arange(0, feature_tile), tl.arange(0, size_tile)
+    state = tl.zeros((size_tile, feature_tile), tl.float32)
+    mass = tl.zeros((feature_tile,), tl.float32)
+    for start in range(0, length, chunk):
+        inside = start + i < length
+        row = (sequence + start + i)[:, None]
+        here, there = inside[:, None] & (f < features), inside[:, None] & (d < size)
+        k = tl.load(k_pointer + row * features + f, mask=here, other=0.0)
+        v = tl.load(v_pointer + row * size + d, mask=there, other=0.0)
+        o = tl.load(o_pointer + row * size + d, mask=there, other=0.0).to(tl.float32)
+        g = tl.load(g_pointer + row * size + d, mask=there, other=0.0).to(tl.float32)
+        z = tl.load(z_pointer + sequence + start + i, mask=inside, other=0.0)
+        z = tl.where(z > 0, 1.0 / tl.where(z > 0, z, 1.0), 0.0)
+        x, y = g * z[:, None], -tl.sum(g * o, axis=1) * z
+        pairs = tl.dot(x, tl.trans(v.to(tl.float32)), input_precision=precision) + y[:, None]
+        pairs = tl.where(i[:, None] >= i, pairs, 0.0)
+        dq = y[:, None] * mass
+        dq = tl.dot(pairs, k.to(tl.float32), dq, input_precision=precision)
+        dq = tl.dot(x, state, dq, input_precision=precision)
+        tl.store(dq_pointer + row * features + f, dq.to(k.dtype), mask=here)
+        tl.store(y_pointer + sequence + start + i, y, mask=inside)
+        state = tl.dot(tl.trans(v), k, state, input_precision=precision)
+        mass += tl.sum(k.to(tl.float32), axis=0)
+
+
+def _of_keys(
+    q_pointer: tl.tensor,
+    k_pointer: tl.tensor,
+    v_pointer: tl.tensor,
+    z_pointer: tl.tensor,
+    g_pointer: tl.tensor,
+    y_pointer: tl.tensor,
+    dk_pointer: tl.tensor,
+    dv_pointer: tl.tensor,
+    length: tl.tensor,
+    features: tl.tensor,
+    size: tl.tensor,
+    chunk: tl.constexpr,
+    feature_tile: tl.constexpr,
+    size_tile: tl.constexpr,
+    precision: tl.constexpr,
+) -> None:
+    """`dk` and `dv`, from the last chunk to the first."""
+    sequence = tl.program_id(0).to(tl.int64) * length
+    i, f, d = tl.arange(0, chunk), tl.arange(0, feature_tile), tl.arange(0, size_tile)
+    state = tl.zeros((feature_tile, size_tile), tl.float32)
+    mass = tl.zeros((feature_tile,), tl.float32)
+    chunks = tl.cdiv(length, chunk)
+    for number in range(chunks):
+        start = (chunks - 1 - number) * chunk
+        inside = start + i < length
+        row = (sequence + start + i)[:, None]
+        here, there = inside[:, None] & (f < features), inside[:, None] & (d < size)
+        q = tl.load(q_pointer + row * features + f, mask=here, other=0.0)
+        k = tl.load(k_pointer + row * features + f, mask=here, other=0.0)
+        v = tl.load(v_pointer + row * size + d, mask=there, other=0.0)
+        g = tl.load(g_pointer + row * size + d, mask=there, other=0.0).to(tl.float32)
+        z = tl.load(z_pointer + sequence + start + i, mask=inside, other=0.0)
+        y = tl.load(y_pointer + sequence + start + i, mask=inside, other=0.0)
+        x = g * tl.where(z > 0, 1.0 / tl.where(z > 0, z, 1.0), 0.0)[:, None]
+        pairs = tl.where(i[:, None] <= i, tl.dot(k, tl.trans(q), input_precision=precision), 0.0)
+        dv = tl.dot(pairs, x, input_precision=precision)
+        dv = tl.dot(k.to(tl.float32), state, dv, input_precision=precision)
+        tl.store(dv_pointer + row * size + d, dv.to(v.dtype), mask=there)
+        v_exact, q_exact = v.to(tl.float32), q.to(tl.float32)
+        pairs = tl.dot(v_exact, tl.trans(x), input_precision=precision) + y
+        pairs = tl.where(i[:, None] <= i, pairs, 0.0)
+        dk = tl.dot(v_exact, tl.trans(state), input_precision=precision) + mass
+        dk = tl.dot(pairs, q_exact, dk, input_precision=precision)
+        tl.store(dk_pointer + row * features + f, dk.to(k.dtype), mask=here)
+        state = tl.dot(tl.trans(q_exact), x, state, input_precision=precision)
+        mass += tl.sum(q_exact * y[:, None], axis=0)
+
+
+context = _compiled(_context)
+of_query = _compiled(_of_query)
+of_keys = _compiled(_of_keys)

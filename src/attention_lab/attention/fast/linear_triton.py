@@ -1,0 +1,96 @@
+"""Causal linear attention on a GPU, with Triton: one pass over each sequence, and two for the gradients.
+
+Computes the same as the plain operations of `linear`, which write the products of all chunks to memory.
+"""
+
+import os
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from attention_lab.attention.masks import under_transform
+
+CHUNK = 64
+WIDEST = 64
+"""Largest number of features and of values for which one program can hold its sums."""
+LEAST = 32
+"""Smallest number of sequences: one program takes a whole one, and fewer would leave most of a GPU idle."""
+
+
+def usable(query: Tensor, value: Tensor) -> bool:
+    """Whether the kernels apply: many sequences of small heads on a CUDA device, with Triton installed."""
+    return (
+        value.is_cuda
+        and query.shape[-2] > CHUNK
+        and query.shape[:-2].numel() >= LEAST
+        and max(query.shape[-1], value.shape[-1]) <= WIDEST
+        and torch.promote_types(query.dtype, value.dtype) != torch.float64
+        and not torch.compiler.is_compiling()
+        and not under_transform()
+        and _installed()
+    )
+
+
+@cache
+def _installed() -> bool:
+    return find_spec("triton") is not None
+
+
+def contexts(
+    query: Float[Tensor, "N L f"], key: Float[Tensor, "N L f"], value: Float[Tensor, "N L dv"]
+) -> tuple[Float[Tensor, "N L dv"], Float[Tensor, "N L"]]:
+    """The contexts, and the sums of the weights `[N, L]` in float32."""
+    query, key, value = query.contiguous(), key.contiguous(), value.contiguous()
+    context, total = torch.empty_like(value), value.new_empty(value.shape[:-1], dtype=torch.float32)
+    _launch("context", (query, key, value, context, total), query, value)
+    return context, total
+
+
+def gradients(
+    query: Float[Tensor, "N L f"],
+    key: Float[Tensor, "N L f"],
+    value: Float[Tensor, "N L dv"],
+    context: Float[Tensor, "N L dv"],
+    total: Float[Tensor, "N L"],
+    upstream: Float[Tensor, "N L dv"],
+) -> tuple[Float[Tensor, "N L f"], Float[Tensor, "N L f"], Float[Tensor, "N L dv"]]:
+    """The gradients of queries, keys and values from that of the contexts."""
+    query, key, value, upstream = (x.contiguous() for x in (query, key, value, upstream))
+    of_query, of_key, of_value = torch.empty_like(query), torch.empty_like(key), torch.empty_like(value)
+    of_total = torch.empty_like(total)
+    _launch("of_query", (key, value, context, total, upstream, of_total, of_query), query, value)
+    _launch("of_keys", (query, key, value, total, upstream, of_total, of_key, of_value), query, value)
+    return of_query, of_key, of_value
+
+
+def _launch(name: str, tensors: tuple[Tensor, ...], query: Tensor, value: Tensor) -> None:
+    sequences, length, features = query.shape
+    kernels = import_module("attention_lab.attention.fast.linear_kernels")
+    with torch.cuda.device_of(value):  # type: ignore[no-untyped-call]
+        getattr(kernels, name)[(sequences,)](
+            *tensors,
+            *(length, features, value.shape[-1]),
+            *(CHUNK, _tile(features), _tile(value.shape[-1]), _precision(value.dtype)),
+            **options(value.dtype),
+        )
+
+
+def options(dtype: torch.dtype) -> dict[str, int | bool]:
+    """How a kernel is compiled: products in float32 need the registers of more threads."""
+    return {"num_warps": 8 if dtype == torch.float32 else 4, "num_stages": 2, "enable_fp_fusion": True}
+
+
+def _tile(size: int) -> int:
+    """The power of two from 16 on that holds a number of features: the least that tensor cores multiply."""
+    return int(max(16, 1 << (size - 1).bit_length()))
+
+
+def _precision(dtype: torch.dtype) -> str:
+    """How products are computed: as in float32, or exactly from halves, whose sums are rounded to TF32."""
+    if torch.version.cuda is None or os.environ.get("TRITON_INTERPRET") == "1":
+        return "ieee"
+    return "tf32x3" if dtype == torch.float32 else "tf32"
