@@ -12,17 +12,9 @@ One program takes one sequence, chunk by chunk: all pairs inside a chunk, and on
 it, or after it for keys and values. Sums are in float32. Tensors are contiguous, `[N, L, features]`.
 """
 
-from collections.abc import Callable
-from inspect import unwrap
-from typing import Any
-
-import triton
 import triton.language as tl
 
-
-def _compiled(function: Callable[..., Any]) -> Any:
-    """A kernel for any length. An import hook that checks types would hide the source, which Triton reads."""
-    return triton.jit(unwrap(function), do_not_specialize=["length"])
+from attention_lab.attention.fast.triton_tools import kernel
 
 
 def _context(
@@ -155,6 +147,6 @@ def _of_keys(
         mass += tl.sum(q_exact * y[:, None], axis=0)
 
 
-context = _compiled(_context)
-of_query = _compiled(_of_query)
-of_keys = _compiled(_of_keys)
+context = kernel(_context, ["length"])
+of_query = kernel(_of_query, ["length"])
+of_keys = kernel(_of_keys, ["length"])

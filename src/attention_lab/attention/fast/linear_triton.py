@@ -3,15 +3,13 @@
 Computes the same as the plain operations of `linear`, which write the products of all chunks to memory.
 """
 
-import os
-from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from attention_lab.attention.fast.triton_tools import installed, on_device_of, on_nvidia
 from attention_lab.attention.masks import under_transform
 
 CHUNK = 64
@@ -31,13 +29,8 @@ def usable(query: Tensor, value: Tensor) -> bool:
         and torch.promote_types(query.dtype, value.dtype) != torch.float64
         and not torch.compiler.is_compiling()
         and not under_transform()
-        and _installed()
+        and installed()
     )
-
-
-@cache
-def _installed() -> bool:
-    return find_spec("triton") is not None
 
 
 def contexts(
@@ -70,7 +63,7 @@ def gradients(
 def _launch(name: str, tensors: tuple[Tensor, ...], query: Tensor, value: Tensor) -> None:
     sequences, length, features = query.shape
     kernels = import_module("attention_lab.attention.fast.linear_kernels")
-    with torch.cuda.device_of(value):  # type: ignore[no-untyped-call]
+    with on_device_of(value):
         getattr(kernels, name)[(sequences,)](
             *tensors,
             *(length, features, value.shape[-1]),
@@ -91,6 +84,6 @@ def _tile(size: int) -> int:
 
 def _precision(dtype: torch.dtype) -> str:
     """How products are computed: as in float32, or exactly from halves, whose sums are rounded to TF32."""
-    if torch.version.cuda is None or os.environ.get("TRITON_INTERPRET") == "1":
+    if not on_nvidia():
         return "ieee"
     return "tf32x3" if dtype == torch.float32 else "tf32"

@@ -13,22 +13,11 @@ All tensors are contiguous. A last tile that would cross the end starts earlier,
 stores only what is new.
 """
 
-from collections.abc import Callable, Sequence
-from inspect import unwrap
-from typing import Any
-
-import triton
 import triton.language as tl
 
+from attention_lab.attention.fast.triton_tools import kernel
+
 NEAR, CLAMP = tl.constexpr(20.0), tl.constexpr(38.0)
-
-
-def _compiled(function: Callable[..., Any], generic: Sequence[str] = ()) -> Any:
-    """A kernel that is compiled once for all values of the generic arguments.
-
-    Triton reads the function's source and globals, which an import hook that checks types would hide.
-    """
-    return triton.jit(unwrap(function), do_not_specialize=generic)
 
 
 def _reciprocal(x: tl.tensor, nvidia: tl.constexpr) -> tl.tensor:
@@ -40,7 +29,7 @@ def _reciprocal(x: tl.tensor, nvidia: tl.constexpr) -> tl.tensor:
     return 1.0 / x
 
 
-reciprocal = _compiled(_reciprocal)
+reciprocal = kernel(_reciprocal)
 
 
 def _exponentials(
@@ -201,6 +190,6 @@ def _rows(
         tl.store(values_pointer + place, values, mask=new)
 
 
-exponentials = _compiled(_exponentials, ["rows", "hidden", "row_stride", "unit_stride"])
-scores = _compiled(_scores, ["examples", "queries", "keys", "hidden", "weight_stride"])
-rows = _compiled(_rows, ["examples", "queries", "keys", "hidden"])
+exponentials = kernel(_exponentials, ["rows", "hidden", "row_stride", "unit_stride"])
+scores = kernel(_scores, ["examples", "queries", "keys", "hidden", "weight_stride"])
+rows = kernel(_rows, ["examples", "queries", "keys", "hidden"])

@@ -4,10 +4,7 @@ Computes the same as `chunks` for tanh and sigmoid, with half a division per pai
 The sums run in float32 in a fixed order, whatever the tiles are: the same input gives the same output.
 """
 
-import os
-from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -15,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attention_lab.attention.fast.additive.forms import LOGISTIC
+from attention_lab.attention.fast.triton_tools import installed, on_device_of, on_nvidia
 
 ROWS, COLUMNS = 8, 128
 """Largest tile of one program, which is one warp: each thread has 8 by 4 sums in its registers."""
@@ -25,12 +23,7 @@ ENTRY_ROWS, ENTRY_UNITS = 16, 64
 
 def usable(a: Tensor, activation: str) -> bool:
     """Whether a kernel applies: tanh or sigmoid, float32 on a CUDA device, with Triton installed."""
-    return a.is_cuda and a.dtype == torch.float32 and activation in LOGISTIC and _installed()
-
-
-@cache
-def _installed() -> bool:
-    return find_spec("triton") is not None
+    return a.is_cuda and a.dtype == torch.float32 and activation in LOGISTIC and installed()
 
 
 def scores(
@@ -45,12 +38,12 @@ def scores(
     row_tile, column_tile = _tile(queries, ROWS), _tile(keys, COLUMNS)
     tiles = -(-queries // row_tile) * -(-keys // column_tile)
     largest = a.new_zeros(2, examples)
-    with _on(a):
+    with on_device_of(a):
         x, y = (_exponentials(side, of, rate, by_unit=True) for side, of in zip((a, b), largest, strict=True))
         _kernels().scores[(tiles * examples,)](
             *(x, y, a, b, largest, weight, out),
             *(examples, queries, keys, hidden, 0 if len(weight) == 1 else hidden, rate),
-            *(row_tile, column_tile, _nvidia()),
+            *(row_tile, column_tile, on_nvidia()),
             **OPTIONS,
         )
     return out
@@ -68,7 +61,7 @@ def pull(
     if not (a.numel() and b.numel()):
         return torch.zeros_like(a), torch.zeros_like(b), a.new_zeros(weights, a.shape[-1])
     largest = a.new_zeros(2, len(a))
-    with _on(a):
+    with on_device_of(a):
         x, y = (
             _exponentials(side, of, rate, by_unit=False) for side, of in zip((a, b), largest, strict=True)
         )
@@ -109,7 +102,7 @@ def _rows(
     _kernels().rows[(tiles * examples,)](
         *(x, y, a, b, largest, gradient.contiguous(), slopes, slopes if values is None else values),
         *(examples, queries, keys, hidden, rate),
-        *(row_tile, hidden_tile, values is not None, _nvidia()),
+        *(row_tile, hidden_tile, values is not None, on_nvidia()),
         **OPTIONS,
     )
     return slopes
@@ -122,14 +115,3 @@ def _tile(size: int, most: int) -> int:
 
 def _kernels() -> Any:
     return import_module("attention_lab.attention.fast.additive.triton_kernels")
-
-
-@cache
-def _nvidia() -> bool:
-    """Whether the kernels may contain instructions of NVIDIA's."""
-    return torch.version.cuda is not None and os.environ.get("TRITON_INTERPRET") != "1"
-
-
-def _on(a: Tensor) -> Any:
-    """Make the device of `a` current, because Triton launches there; no effect on a CPU (its interpreter)."""
-    return torch.cuda.device_of(a)  # type: ignore[no-untyped-call]
