@@ -45,6 +45,19 @@ def test_a_transduction_leaves_its_predictions_its_errors_and_heatmaps(pictures:
     assert drawn == [3 * pictures, 3 * pictures]  # encoder, self and cross attention
 
 
+def test_the_worst_outputs_stand_with_what_was_expected(tmp_path: Path) -> None:
+    data = Reverse(train_size=1, validation_size=1, test_size=1)
+    data.setup()
+    task = Transduction(Transformer(Mechanism(Additive), data.codec.sizes, **SMALL), data.codec).eval()
+    task.pictures_format, batch = "svg", data.parts.test[torch.arange(1)]
+    task.judged = _judged(task, task.decode(batch), batch, data)
+    task.write_artifacts(tmp_path, data, 1)
+    wanted = f", expected {task.observe(batch)[0].expected}"
+    for place, expected in (("attention", False), ("attention/worst", True)):
+        drawings = [path.read_text(encoding="utf-8") for path in (tmp_path / place).glob("*.svg")]
+        assert len(drawings) == 3 and all((wanted in drawing) == expected for drawing in drawings)
+
+
 def test_errors_show_the_examples_own_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Unknown symbols are shown as they are in the data, and change no number."""
     for name, text in {"train": "ab\tx y\n", "dev": "a\tx\n", "test": "né\tx é\nb\tñ\nc\ty ñ é\n"}.items():

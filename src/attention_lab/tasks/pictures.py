@@ -37,13 +37,14 @@ def scale_tops(examples: Iterable[Records]) -> dict[str, float]:
     return {place: rounded_top(weights) for place, weights in maps.items()}
 
 
-def record_pictures(record: AttentionRecord, top: float) -> Iterator[tuple[str, Image]]:
+def record_pictures(record: AttentionRecord, top: float, expected: str = "") -> Iterator[tuple[str, Image]]:
     """The pictures of a record, each with its name.
 
     Usually one picture, named after the module, with a panel for each head. If the input is a picture, one
-    for each head, with a panel for each query. `top` is the weight of the darkest colour.
+    for each head, with a panel for each query. `top` is the weight of the darkest colour. The title also has
+    the expected output, if it is given.
     """
-    place, title = readable(record.module), _title(record)
+    place, title = readable(record.module), _title(record, expected)
     if record.picture is not None:
         for name, overlay in _overlays(record):
             yield name, draw_overlays(overlay, title=title, subtitle=name, maximum=top)
@@ -60,10 +61,11 @@ def record_thumbnails(record: AttentionRecord, top: float) -> Iterator[tuple[str
         yield readable(record.module), draw_thumbnail(_heads(record), title=_title(record), maximum=top)
 
 
-def _title(record: AttentionRecord) -> str:
+def _title(record: AttentionRecord, expected: str = "") -> str:
+    correct = f", expected {_short(expected)}" if expected else ""
     if is_picture(record.input):
-        return f"→ {_short(record.output)}"
-    return " → ".join(_short(text) for text in (record.input, record.output) if text)
+        return f"→ {_short(record.output)}{correct}"
+    return " → ".join(_short(text) for text in (record.input, record.output) if text) + correct
 
 
 def _overlays(record: AttentionRecord) -> Iterator[tuple[str, Overlay]]:
@@ -90,14 +92,16 @@ def _heads(record: AttentionRecord) -> list[Heatmap]:
     ]
 
 
-def record_files(record: AttentionRecord, top: float, kind: Format) -> Iterator[tuple[str, bytes]]:
-    """The picture files of a record, each with its name."""
+def record_files(
+    record: AttentionRecord, top: float, kind: Format, expected: str = ""
+) -> Iterator[tuple[str, bytes]]:
+    """The files of the `record_pictures`, each with its name."""
     if kind == "png":
-        yield from ((name, to_png(picture)) for name, picture in record_pictures(record, top))
+        yield from ((name, to_png(picture)) for name, picture in record_pictures(record, top, expected))
         return
     from attention_lab.viz.vector import heatmaps_file, overlays_file  # matplotlib is slow to import
 
-    words: dict[str, Any] = {"title": _title(record), "maximum": top}
+    words: dict[str, Any] = {"title": _title(record, expected), "maximum": top}
     if record.picture is not None:
         for name, overlay in _overlays(record):
             yield name, overlays_file(overlay, kind, subtitle=name, **words)
@@ -106,16 +110,21 @@ def record_files(record: AttentionRecord, top: float, kind: Format) -> Iterator[
         yield place, heatmaps_file(_heads(record), kind, subtitle=place, **words)
 
 
-def save_pictures(observations: list[Observation], folder: Path, kind: Format = "png") -> list[Path]:
+def save_pictures(
+    observations: list[Observation], folder: Path, kind: Format = "png", *, with_expected: bool = False
+) -> list[Path]:
     """Write every attention of every example to `folder` as files of this format; returns their paths.
 
-    The pictures of one attention share a scale.
+    The pictures of one attention share a scale. Their titles have input and output, and the expected output
+    if `with_expected`.
     """
     paths: list[Path] = []
     tops = scale_tops(observation.records for observation in observations)
     for number, observation in enumerate(observations, start=1):
         for record in observation.records:
-            for place, content in record_files(record, tops[readable(record.module)], kind):
+            for place, content in record_files(
+                record, tops[readable(record.module)], kind, observation.expected if with_expected else ""
+            ):
                 parts = (f"{number:02d}", _file_name(observation.input), _file_name(place, 100))
                 name = "_".join(part for part in parts if part)
                 path = folder / f"{name}.{kind}"

@@ -169,7 +169,9 @@ class Transduction(SequenceWriting, Task):
         if pictures and worst:
             batch = move_data_to_device(split[torch.tensor(worst[:pictures])], self.device)
             self.eval()
-            save_pictures(self.observe(batch), folder / HEATMAPS / "worst", self.pictures_format)
+            save_pictures(
+                self.observe(batch), folder / HEATMAPS / "worst", self.pictures_format, with_expected=True
+            )
         return [*tables, commonest] if commonest.rows else tables
 
     def _log_likelihood(self, logits: Tensor, target: Tensor) -> Tensor:
