@@ -47,8 +47,8 @@ class Batch:
         return self.visible.sum(-1)
 
     def double(self) -> "Batch":
-        """The same batch in float64 on the CPU."""
-        return Batch(self.x.double().cpu(), self.visible.cpu(), self.weight.double().cpu())
+        """The same batch in float64."""
+        return Batch(self.x.double(), self.visible, self.weight.double())
 
 
 def contests(device: torch.device, quick: bool) -> Iterator[Contest]:

@@ -35,6 +35,8 @@ def run(
     if threads:
         torch.set_num_threads(threads)
     where = _device(device)
+    # The sizes of a topic share code; after 8 compilations of it, PyTorch would no longer compile.
+    torch._dynamo.config.recompile_limit = 64
     target = output or (
         None if quick else HERE / results_name("cpu" if where.type == "cpu" else device_name(where))
     )

@@ -133,11 +133,11 @@ def test_a_disturbed_sample_is_taken_again_but_not_for_ever(monkeypatch: pytest.
 
 def test_what_cannot_run_says_why() -> None:
     def fails() -> Callable[[], Sequence[Tensor]]:
-        raise RuntimeError("no kernel\nfor this")
+        raise AttributeError("no kernel\nfor this")
 
     absent = Way("peer", fails, needs="a_package_that_is_not_there")
     rows = _at_once(Contest("", [absent, Way("broken", fails), _way("fine", [])]))
-    assert [row.trouble for row in rows] == ["not installed", "RuntimeError: no kernel", ""]
+    assert [row.trouble for row in rows] == ["not installed", "AttributeError: no kernel", ""]
     assert math.isnan(rows[2].ratio)  # of the first nothing is known
 
 
