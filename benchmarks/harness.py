@@ -204,7 +204,7 @@ def _prepare(
         for _ in range(WARM[device.type] - 2):
             runner.once(device)
         memory = None if contest.children else extra_peak(lambda: runner.once(device), device)
-    except Exception as error:  # of any kind, such as Triton's own; the other ways can still be measured
+    except Exception as error:  # noqa: BLE001  # such as Triton's own; the other ways can be measured
         return replace(row, trouble=_first_line(error))
     off = relative_error(found, expected) if expected is not None and way.exact else None
     runner.row = replace(row, memory=memory, error=off)
