@@ -54,7 +54,7 @@ PACKAGES = (
         "fla-core==0.6.0",
         "pykeops==2.3",
         "keopscore==2.3",
-        "pybind11",
+        "pybind11==3.1.0",
     ),
 )
 """Packages needed besides PyTorch and Lightning; their versions are those of constraints.txt."""

@@ -175,7 +175,7 @@ def measure(
         A row for each way, in the same order.
     """
     device = device or torch.device("cpu")
-    expected = None if contest.reference is None else [_plain(one) for one in contest.reference()]
+    expected = _expected(contest, say)
     entries = [_prepare(way, contest, expected, device) for way in contest.ways]
     runners = [entry for entry in entries if isinstance(entry, _Runner)]
     for runner in runners:
@@ -189,6 +189,17 @@ def measure(
     for row in rows:
         say(_line(row))
     return rows
+
+
+def _expected(contest: Contest, say: Say) -> list[Tensor] | None:
+    """The results in float64; None, and the reason is said, if the machine has no room for them."""
+    if contest.reference is None:
+        return None
+    try:
+        return [_plain(one) for one in contest.reference()]
+    except (RuntimeError, MemoryError) as error:
+        say(f"no errors are given, as there is no reference: {_first_line(error)}")
+        return None
 
 
 def _prepare(

@@ -47,6 +47,11 @@ def section(topic: str, heading: str, setting: str, tables: Sequence[str]) -> st
     return f"{_start(topic)}\n{body}\n{_end(topic)}"
 
 
+def has_section(text: str, topic: str) -> bool:
+    """Whether the file has a section of this topic."""
+    return _start(topic) in text
+
+
 def merge(text: str, topic: str, new: str) -> str:
     """Replace the topic's old section, or insert a new one where it belongs alphabetically."""
     sections = re.findall(r"^(?=<!-- topic: (\w+) -->\n)(.*?^<!-- end: \1 -->)$", text, re.M | re.S)

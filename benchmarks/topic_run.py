@@ -1,5 +1,6 @@
 """Run one topic: measure its contests and growths, and write its section of the results."""
 
+from collections.abc import Mapping
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -41,37 +42,59 @@ def run(
         None if quick else HERE / results_name("cpu" if where.type == "cpu" else device_name(where))
     )
     say(f"{topic}: {topics()[topic]}")
-    module, tables = load(topic), []
-    pictures: dict[str, bytes] = {}
-    sample, calm = (0.0, 1.0) if quick else (SAMPLE, CALM)
+    module, written = load(topic), _Section(topic, where, target)
+    sample, calm = (0.0, 1.0) if quick else (SAMPLE, CALM if where.type == "cpu" else 1.0)
     for contest in getattr(module, "contests", _none)(where, quick):
         say(f"\n{contest.title}")
         can = ceiling(where)
         rows = measure(contest, repeats, device=where, sample=sample, calm=calm, say=_indented)
-        tables.append(report.contest_table(contest, rows, can))
+        written.add(report.contest_table(contest, rows, can))
     for place, growth in enumerate(getattr(module, "growth", _none)(where, quick)):
         say(f"\n{growth.title}")
         can = ceiling(where)
         measured = list(grow(growth, repeats, device=where, sample=sample, calm=calm, say=_indented))
         name = f"{target.stem.lower()}-{topic}-{place + 1}.png" if target else ""
-        if name:
-            pictures[name] = draw_growth(growth, measured)
-        tables.append(report.growth_table(growth, measured, can, name))
+        picture = {name: draw_growth(growth, measured)} if name else {}
+        written.add(report.growth_table(growth, measured, can, name), picture)
     for table in getattr(module, "tables", _none)(where, quick):
-        tables.append(report.own_table(table, ceiling(where)))
-        say(f"\n{tables[-1]}")
-    text = report.section(topic, topics()[topic], _setting(where), tables)
+        told = report.own_table(table, ceiling(where))
+        say(f"\n{told}")
+        written.add(told)
     if target is None:
-        say(f"\n{text}")
-        return
-    try:
-        for name, picture in pictures.items():
-            write_atomically(target.with_name(name), picture)
-        write_atomically(target, report.merge(report.read(target), topic, text))
-    except LabError:
-        say(f"\n{text}")
-        raise LabError(f"cannot write {target}: the section stands above instead") from None
-    say(f"\n{topic}: written to {target}")
+        say(f"\n{written.text}")
+    else:
+        written.write()
+        say(f"\n{topic}: written to {target}")
+
+
+class _Section:
+    """The section of a topic: a new one is written after each table, an old one replaced once all is done."""
+
+    def __init__(self, topic: str, device: torch.device, target: Path | None) -> None:
+        self.topic, self.target, self.setting = topic, target, _setting(device)
+        self.tables: list[str] = []
+        self.pictures: dict[str, bytes] = {}
+        self.new = target is not None and not report.has_section(report.read(target), topic)
+
+    @property
+    def text(self) -> str:
+        return report.section(self.topic, topics()[self.topic], self.setting, self.tables)
+
+    def add(self, table: str, pictures: Mapping[str, bytes] | None = None) -> None:
+        self.tables.append(table)
+        self.pictures.update(pictures or {})
+        if self.new:
+            self.write()
+
+    def write(self) -> None:
+        assert self.target is not None
+        try:
+            for name, picture in self.pictures.items():
+                write_atomically(self.target.with_name(name), picture)
+            write_atomically(self.target, report.merge(report.read(self.target), self.topic, self.text))
+        except LabError:
+            say(f"\n{self.text}")
+            raise LabError(f"cannot write {self.target}: the section stands above instead") from None
 
 
 def _none(device: torch.device, quick: bool) -> tuple[()]:

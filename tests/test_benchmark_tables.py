@@ -1,7 +1,15 @@
 """What was measured, as Markdown tables."""
 
-from benchmarks import report
-from benchmarks.harness import Contest, Least, Row
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import Tensor
+
+from benchmarks import report, topic_run
+from benchmarks.harness import Contest, Least, Row, Way, measure
 
 MIB = 2**20
 
@@ -35,3 +43,35 @@ def test_a_rate_is_beside_what_the_machine_can_do() -> None:
     assert table[2].endswith("| TFLOP/s | of the machine's |")
     assert table[4].endswith("| 400 | 50% of GEMM |")
     assert table[5] == "| peer | - | not installed | - | - | - |"
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_of_a_topic_that_is_cut_short_the_finished_tables_stay(
+    old: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An old section stays whole, instead."""
+    target = tmp_path / "RESULTS.md"
+    if old:
+        target.write_text(report.merge("", "linear", report.section("linear", "A.", "then", ["old table"])))
+
+    def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
+        yield Contest("finished", [Way("a", lambda: lambda: [torch.ones(1)])])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(topic_run, "load", lambda _: SimpleNamespace(contests=contests))
+    monkeypatch.setattr(topic_run, "ceiling", lambda _: {"GF/s": 7.0})
+    with pytest.raises(KeyboardInterrupt):
+        topic_run.run("linear", device="cpu", quick=True, repeats=1, output=target)
+    written = target.read_text()
+    assert ("old table" in written, "### finished" in written) == (old, not old)
+
+
+def test_without_room_for_a_reference_only_the_errors_are_missing() -> None:
+    def reference() -> list[Tensor]:
+        raise torch.OutOfMemoryError
+
+    lines: list[str] = []
+    contest = Contest("", [Way("a", lambda: lambda: [torch.ones(1)])], reference=reference)
+    (row,) = measure(contest, 1, sample=0.0, calm=1.0, say=lines.append)
+    assert row.error is None and not row.trouble
+    assert lines[0] == "no errors are given, as there is no reference: out of memory"
