@@ -1,5 +1,6 @@
 """What every test gets: checked shapes, one thread, repeatable properties, and a repository left alone."""
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,13 +8,15 @@ from typing import Any
 
 import pytest
 import torch
+from checked_types import check_types
 from hypothesis import settings
-from jaxtyping import install_import_hook
 
 REPOSITORY = Path(__file__).parents[1]
 IN_CI = "CI" in os.environ
 
 pytest_plugins = ["command"]
+
+gc.disable()  # until all modules are imported: they leave nothing to collect, and looking takes seconds
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -26,15 +29,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 # Before any of them is imported: from here on a wrong shape or type is an error.
-install_import_hook(
-    ["attention_lab.attention", "attention_lab.models", "attention_lab.metrics"], "beartype.beartype"
-)
+check_types(["attention_lab.attention", "attention_lab.models", "attention_lab.metrics"])
 
 torch.set_num_threads(1)  # the tensors are tiny
 
 settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, database=None)
 settings.load_profile("ci" if IN_CI else "local")
+
+
+def pytest_collection_finish() -> None:
+    """What is there before the first test stays until the last: it is never looked at as garbage."""
+    gc.freeze()
+    gc.enable()
 
 
 def _files() -> set[Path]:
