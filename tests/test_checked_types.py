@@ -7,7 +7,6 @@ from types import ModuleType
 
 import pytest
 import torch
-from beartype.roar import BeartypeCallHintViolation
 from checked_types import check_types
 from jaxtyping import TypeCheckError
 from torch import Tensor
@@ -87,12 +86,12 @@ def test_right_types_and_shapes_pass(sample: ModuleType) -> None:
     ],
 )
 def test_wrong_ones_are_rejected(sample: ModuleType, call: Callable[[ModuleType, Tensor], object]) -> None:
-    with pytest.raises((BeartypeCallHintViolation, TypeCheckError)):
+    with pytest.raises(TypeCheckError):
         call(sample, torch.ones(2, 5))
 
 
 def test_the_package_is_checked() -> None:
-    with pytest.raises(BeartypeCallHintViolation):
+    with pytest.raises(TypeCheckError):
         lengths_mask(torch.tensor([1.0]), 3)
-    with pytest.raises(BeartypeCallHintViolation):
+    with pytest.raises(TypeCheckError):
         lengths_mask(torch.tensor([1]), "3")  # type: ignore[arg-type]

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, get_args
 
 import jaxtyping
-from beartype import beartype
-from jaxtyping import AbstractArray
+from beartype import BeartypeConf, beartype
+from jaxtyping import AbstractArray, TypeCheckError, config
 from jaxtyping._storage import pop_shape_memo, push_shape_memo
 
 _JAXTYPED = jaxtyping.jaxtyped
+_CONF = BeartypeConf(violation_type=TypeCheckError)
 
 
 def check_types(modules: list[str]) -> None:
@@ -38,8 +39,7 @@ def _checked(decorated: Any, typechecker: Any) -> Any:
         "{" in shape for shape in shapes
     ):  # a size that is an argument: those must be bound to their names
         return _JAXTYPED(decorated, typechecker=typechecker)
-    checked = beartype(decorated)
-    return _with_own_sizes(checked) if shapes else checked
+    return _unless_disabled(decorated, beartype(conf=_CONF)(decorated), shaped=bool(shapes))
 
 
 def _shapes(hint: Any) -> Iterator[str]:
@@ -54,16 +54,23 @@ def _shapes(hint: Any) -> Iterator[str]:
             yield from _shapes(part)
 
 
-def _with_own_sizes(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function`, for which "B" is one size in all its arguments and its result, and in no other call's."""
+def _unless_disabled(plain: Callable[..., Any], checked: Callable[..., Any], *, shaped: bool) -> Any:
+    """`checked`, in which "B" is one size in all arguments and the result of a call, or `plain` on demand."""
 
-    @functools.wraps(function)
-    def checked(*args: Any, **kwargs: Any) -> Any:
+    @functools.wraps(plain)
+    def simple(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
+        return (plain if config.jaxtyping_disable else checked)(*args, **kwargs)
+
+    @functools.wraps(plain)
+    def with_sizes(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        if config.jaxtyping_disable:
+            return plain(*args, **kwargs)
         push_shape_memo({})
         try:
-            return function(*args, **kwargs)
+            return checked(*args, **kwargs)
         finally:
             pop_shape_memo()
 
-    return checked
+    return with_sizes if shaped else simple
