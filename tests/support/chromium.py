@@ -140,4 +140,4 @@ def _until(found: Callable[[], Any], seconds: float) -> None:
     end = time.monotonic() + seconds
     while not found():
         assert time.monotonic() < end, "waited too long"
-        time.sleep(0.05)
+        time.sleep(0.02)

@@ -1,6 +1,7 @@
 """The command line in a forked process: what it took, what it said, and whether it touched the canary."""
 
 import contextlib
+import gc
 import hashlib
 import importlib.util
 import os
@@ -132,6 +133,7 @@ def _watch(child: int, place: Path) -> tuple[tuple[float, int], float, int | Non
 def _be(place: Path, arguments: list[str]) -> None:
     """In the forked process: the command line, its output in files."""
     status = 70
+    gc.freeze()  # to look at what was there before is to copy the memory of the process that was forked
     try:
         os.chdir(place)
         for name, number in (("out.txt", 1), ("err", 2)):

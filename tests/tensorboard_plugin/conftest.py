@@ -70,7 +70,7 @@ def _until(found: Callable[[], Any], process: "subprocess.Popen[bytes]", output:
         if value := found():
             return value
         assert process.poll() is None, output.read_text()
-        time.sleep(0.1)
+        time.sleep(0.02)
     raise AssertionError(output.read_text())
 
 
