@@ -1,15 +1,18 @@
 """The command line, run inside the test process: importing torch for each run would take minutes."""
 
+import copy
 import importlib.util
+import io
 import logging
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import torch
+import yaml  # type: ignore[import-untyped]
 from hydra._internal.hydra import Hydra
 from hydra.core.global_hydra import GlobalHydra
 from hydra.types import RunMode
@@ -51,8 +54,32 @@ def _composed_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def _parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each run reads thirty files of `conf/` and of Hydra's own: of equal files the first is parsed."""
+    load = yaml.load
+
+    def load_once(stream: Any, Loader: Any) -> Any:  # noqa: N803
+        if not isinstance(stream, io.TextIOWrapper) or Loader.__name__ != "OmegaConfLoader":
+            return load(stream, Loader)
+        text = stream.read()
+        if text not in _PARSED:
+            stream.seek(0)
+            _PARSED[text] = load(stream, Loader)
+        return copy.deepcopy(_PARSED[text])
+
+    monkeypatch.setattr(yaml, "load", load_once)
+
+
+_PARSED: dict[str, Any] = {}
+
+
+@pytest.fixture
 def command(
-    _composed_once: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    _composed_once: None,
+    _parsed_once: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> Iterator[Command]:
     """`command("model=nw", ...)` runs `python train.py model=nw ...` into a folder of its own."""
     spec = importlib.util.spec_from_file_location("train", REPOSITORY / "train.py")
