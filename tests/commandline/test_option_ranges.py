@@ -26,6 +26,14 @@ def test_choices_and_limits_are_those_of_the_classes() -> None:
         ("task.n_best=1001", "task.n_best=1001: choose at most 1000"),
         ("task.label_smoothing=2", "task.label_smoothing=2: choose a fraction from 0 to 1"),
         ("trainer.max_epochs=-2", "trainer.max_epochs=-2: choose -1 or more"),
+        ("task.beam_size=1000000000", "task.beam_size=1000000000: choose at most 1000"),
+        ("pictures=1000000000", "pictures=1000000000: choose at most 1000"),
+        ("optimizer.lr=0", "optimizer.lr=0: choose a number above 0"),
+        ("model.dropout=1.5", "model.dropout=1.5: choose a fraction from 0 to 1"),
+        ("task.ctc_rescoring=2", "task.ctc_rescoring=2: choose a fraction from 0 to 1"),
+        ("trainer.check_val_every_n_epoch=0", "trainer.check_val_every_n_epoch=0: choose 1 or more"),
+        ("trainer.gradient_clip_val=-1", "trainer.gradient_clip_val=-1: choose 0 or more"),
+        ("trainer.val_check_interval=0", "trainer.val_check_interval=0: choose a number above 0"),
     ],
 )
 def test_values_out_of_range(option: str, message: str) -> None:

@@ -40,35 +40,39 @@ MISTAKES = [
     ("data=pairs data.file=bad.tsv", "bad.tsv:2: no tabs where one is needed: source<TAB>target"),
     ("model.cell=rnn", "model.cell=rnn is unknown: choose lstm or gru"),
     ("seed=-1", "seed=-1: choose 0 or more"),
-    ("resume=auto model.cell=rnn", "model.cell=rnn is unknown: choose lstm or gru"),
     (
         "stage=test ckpt_path=a.ckpt data=pairs data.test_file=bad.tsv",
         "bad.tsv:2: no tabs where one is needed",
     ),
     ("stage=test ckpt_path=a.ckpt scoring=dot", "stage=test takes scoring from the checkpoint: leave out"),
-    ("window=band window.falloff=linear", "window.falloff=linear is unknown: choose none, gaussian"),
     ("stage=theorem", "stage=theorem needs a theorem: choose experiment="),
+]
+"""Command lines and how their messages begin."""
+MORE_MISTAKES = [
+    ("resume=auto model.cell=rnn", "model.cell=rnn is unknown: choose lstm or gru"),
+    ("window=band window.falloff=linear", "window.falloff=linear is unknown: choose none, gaussian"),
     ("stage=theorem theorem=scaling", "stage=theorem needs a theorem: choose experiment="),
     ("theorem=scaling", "theorem is for stage=theorem, not stage=fit: choose experiment=conv_equivalence, "),
     ("trainer.accelerator=gpuu", "trainer.accelerator=gpuu is unknown: choose auto, cpu, gpu"),
     ("trainer.precision=bf17", "trainer.precision=bf17 is unknown: choose 32-true, bf16-mixed"),
 ]
-"""Command lines and how their messages begin."""
+"""Found in the same places as some of the others, each of which takes half a second."""
 
 
-def test_mistakes_are_found_without_torch(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mistakes", [MISTAKES, pytest.param(MORE_MISTAKES, marks=pytest.mark.slow)])
+def test_mistakes_are_found_without_torch(mistakes: list[tuple[str, str]], tmp_path: Path) -> None:
     (tmp_path / "bad.tsv").write_text("a\tb\nno tab\n")
     (tmp_path / "a.ckpt").write_text("no checkpoint\n")
     (tmp_path / "empty").mkdir()
     done = subprocess.run(
         [sys.executable, "-c", ALL_AT_ONCE, str(REPOSITORY / "train.py"), str(tmp_path / "logs")],
-        input="\n".join(line for line, _ in MISTAKES),
+        input="\n".join(line for line, _ in mistakes),
         capture_output=True,
         text=True,
         cwd=tmp_path,
         check=True,
     )
-    for (line, message), found in zip(MISTAKES, done.stdout.splitlines(), strict=True):
+    for (line, message), found in zip(mistakes, done.stdout.splitlines(), strict=True):
         assert found.startswith(f"Error: {message}"), line
         assert found.endswith(" False False"), f"{line}: imported torch, or left a folder"
 
