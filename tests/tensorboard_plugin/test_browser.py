@@ -1,7 +1,6 @@
 """The tab and the report in a real browser: Debian's Chromium, driven over its debugging port."""
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -253,7 +252,9 @@ def test_in_tensorboard_it_asks_nobody_else_and_follows_the_page(
     log = Log(logs / "late")
     add_attention(log, "example 1/decoder", WEIGHTS["a"][0], list("wxyz"), list("abcde"), 0)
     log.close()
-    time.sleep(2)  # the server reads its logs every second; the page asks when it is told to
+    # The server reads its logs every second; the page asks when it is told to.
+    tags = f"fetch('{address}data/plugin/attention_lab/tags').then((answer) => answer.json())"
+    browser.wait(f"{tags}.then((found) => 'late' in found.runs)")
     browser.run(
         "document.querySelector('app-header-reload button, header-reload button, .reload-button').click()"
     )
