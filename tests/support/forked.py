@@ -44,8 +44,12 @@ def fingerprint(folder: Path) -> str:
     return found.hexdigest()
 
 
-def prepare(root: Path) -> None:
-    """The trained bases, and the canary: a tree outside of every run's folder."""
+def prepare(root: Path) -> float:
+    """The trained bases, and the canary: a tree outside of every run's folder.
+
+    Returns the megabytes that training them took at most.
+    """
+    most = 0.0
     canary = root / "canary"
     (canary / "below" / "deeper").mkdir(parents=True)
     for name in (
@@ -63,6 +67,7 @@ def prepare(root: Path) -> None:
         arguments = [*options, "trainer.max_epochs=2", f"hydra.run.dir={root / base}"]
         done = run(root, Case(base, "", lambda _: None, arguments))
         assert done.status == 0, done.err
+        most = max(most, done.megabytes)
         (root / base / "metrics.json").rename(root / base / "finished.json")
         shutil.copy(root / base / "finished.json", root / base / "metrics.json")
         for file in (root / base / "checkpoints").glob("*.ckpt"):
@@ -70,6 +75,7 @@ def prepare(root: Path) -> None:
             if "attention_lab_state" in content:
                 content["attention_lab_state"]["done"] = False
                 torch.save(content, file)
+    return most
 
 
 def run(root: Path, case: Case) -> Outcome:

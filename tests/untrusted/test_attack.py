@@ -9,6 +9,7 @@ import random
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from forked import MEGABYTES, SECONDS, prepare, run
@@ -22,18 +23,22 @@ import attention_lab.report.report_page  # noqa: F401
 SAMPLE = 4
 
 
+class Prepared(NamedTuple):
+    """The trained bases, and the megabytes that training them took at most."""
+
+    root: Path
+    normal: float
+
+
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     folder = tmp_path_factory.mktemp("attack")
-    prepare(folder)
-    return folder
+    return Prepared(folder, prepare(folder))
 
 
-def _attack(root: Path, chosen: list[Case]) -> list[str]:
+def _attack(prepared: Prepared, chosen: list[Case]) -> list[str]:
     """The faults found; prints a table of the outcomes by use."""
-    normal = max(
-        run(root, Case(base, base, lambda _: None, ["resume=run"])).megabytes for base in ("nw", "seq2seq")
-    )
+    root, normal = prepared
     table: Counter[tuple[str, str]] = Counter()
     faults, longest, largest = [], 0.0, 0.0
     for case in chosen:
@@ -55,13 +60,13 @@ def _attack(root: Path, chosen: list[Case]) -> list[str]:
     return faults
 
 
-def test_a_sample(root: Path) -> None:
-    found = cases(root)
+def test_a_sample(prepared: Prepared) -> None:
+    found = cases(prepared.root)
     assert len(found) >= 300
-    assert _attack(root, random.Random(0).sample(found, SAMPLE)) == []
+    assert _attack(prepared, random.Random(0).sample(found, SAMPLE)) == []
 
 
 @pytest.mark.slow
-def test_all(root: Path) -> None:
-    faults = _attack(root, cases(root))
+def test_all(prepared: Prepared) -> None:
+    faults = _attack(prepared, cases(prepared.root))
     assert not faults, "\n".join(faults)
