@@ -22,6 +22,8 @@ STARTS: dict[str, tuple[str, dict[str, str]]] = {
     "Latin-1": ('exec "$@"', {"PYTHONIOENCODING": "latin-1"}),
     "reader gone": ('"$@" 2>&1 | true; exit ${PIPESTATUS[0]}', {}),
 }
+OFTEN = ("ASCII", "reader gone")
+"""In every run of the tests; how a program with closed streams ends is tested below too."""
 
 
 def _start(script: str, *arguments: str | bytes, **variables: str) -> subprocess.CompletedProcess[bytes]:
@@ -37,7 +39,7 @@ def _start(script: str, *arguments: str | bytes, **variables: str) -> subprocess
 @pytest.mark.parametrize(
     "start",
     [
-        pytest.param(one, marks=pytest.mark.slow if one in ("all closed", "Latin-1") else ())
+        pytest.param(one, marks=() if one in OFTEN else pytest.mark.slow)
         for one in STARTS
         if one != "ASCII, all closed"
     ],

@@ -201,7 +201,7 @@ def test_every_example_is_written_down_with_its_edits(command) -> None:
     assert worst == [[f"{n:02d}", rows[row]["source"]] for n, row in enumerate(ranked[:3], start=1)]
 
 
-@pytest.mark.slow  # what a test writes without pictures is in test_artifacts, and a run of another model without
+@pytest.mark.slow  # test_artifacts has what a test writes without pictures
 def test_no_pictures_are_drawn_where_none_are_wanted(command) -> None:
     done = command(*SEQ2SEQ, "pictures=0")
     assert not (done.folder / "attention").exists()

@@ -47,7 +47,10 @@ def test_a_sweep_is_ranked_in_words_and_in_files(
         assert picture.size[0] > 500
 
 
-@pytest.mark.parametrize(("kind", "begins", "link"), [("svg", b"<?xml", "!["), ("pdf", b"%PDF", "\n[")])
+@pytest.mark.parametrize(
+    ("kind", "begins", "link"),
+    [pytest.param("svg", b"<?xml", "![", marks=pytest.mark.slow), ("pdf", b"%PDF", "\n[")],
+)
 def test_pictures_are_files_of_the_format_that_is_asked_for(
     command: Command, tmp_path: Path, kind: str, begins: bytes, link: str
 ) -> None:
