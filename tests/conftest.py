@@ -2,7 +2,7 @@
 
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,6 @@ REPOSITORY = Path(__file__).parents[1]
 IN_CI = "CI" in os.environ
 
 pytest_plugins = ["command"]
-
-gc.disable()  # until all modules are imported: they leave nothing to collect, and looking takes seconds
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -42,10 +40,15 @@ settings.register_profile("ci", deadline=None, derandomize=True, database=None)
 settings.load_profile("ci" if IN_CI else "local")
 
 
-def pytest_collection_finish() -> None:
-    """What is there before the first test stays until the last: it is never looked at as garbage."""
-    gc.freeze()
-    gc.enable()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported for the tests stays until the last: to look for garbage there takes seconds."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _files() -> set[Path]:
