@@ -9,7 +9,11 @@ from typing import Any, get_args
 import jaxtyping
 from beartype import BeartypeConf, beartype
 from jaxtyping import AbstractArray, TypeCheckError, config
-from jaxtyping._storage import pop_shape_memo, push_shape_memo
+
+try:
+    from jaxtyping._storage import pop_shape_memo, push_shape_memo
+except ImportError:  # these are private: another version of jaxtyping checks in its own way
+    push_shape_memo = None
 
 _JAXTYPED = jaxtyping.jaxtyped
 _CONF = BeartypeConf(violation_type=TypeCheckError)
@@ -21,9 +25,8 @@ def check_types(modules: list[str]) -> None:
     For the sake of its messages, jaxtyping's decorator binds the arguments to their names and checks them
     twice, and does so in functions without arrays too: up to two thirds of the time of a test.
     """
-    jaxtyping.jaxtyped = functools.partial(
-        functools.partial, _checked
-    )  # which the import hook puts before every function and class
+    if push_shape_memo is not None:  # the hook puts `jaxtyped` before every function and class
+        jaxtyping.jaxtyped = functools.partial(functools.partial, _checked)
     jaxtyping.install_import_hook(modules, "beartype.beartype")
 
 
@@ -35,9 +38,7 @@ def _checked(decorated: Any, typechecker: Any) -> Any:
     if not inspect.isfunction(decorated) or inspect.isgeneratorfunction(decorated):
         return _JAXTYPED(decorated, typechecker=typechecker)
     shapes = [shape for hint in decorated.__annotations__.values() for shape in _shapes(hint)]
-    if any(
-        "{" in shape for shape in shapes
-    ):  # a size that is an argument: those must be bound to their names
+    if any("{" in shape for shape in shapes):  # a size that is an argument, which must be bound to its name
         return _JAXTYPED(decorated, typechecker=typechecker)
     return _unless_disabled(decorated, beartype(conf=_CONF)(decorated), shaped=bool(shapes))
 
