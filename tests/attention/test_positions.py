@@ -1,6 +1,7 @@
 """Positions that are added, and positions that act inside attention."""
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -34,6 +35,19 @@ def test_sinusoids_by_the_formula(size: int) -> None:
             angle = position / 10000 ** (2 * (entry // 2) / size)
             expected = math.sin(angle) if entry % 2 == 0 else math.cos(angle)
             assert table[position, entry].item() == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("make", [lambda: Sinusoidal(6, 5), lambda: Alibi(2, 4)])
+def test_constants_survive_a_device_without_values(make: Callable[[], torch.nn.Module]) -> None:
+    with torch.device("meta"):
+        module = make()
+        assert all(buffer.is_meta for buffer in module.buffers())
+        module.to_empty(device="cpu")
+    (found,), (wanted,) = module.buffers(), make().buffers()
+    assert torch.equal(found, wanted)
+    assert found.dtype == wanted.dtype
+    (half,) = module.half().buffers()
+    assert torch.equal(half, wanted.half())
 
 
 def test_a_longer_input_than_foreseen() -> None:

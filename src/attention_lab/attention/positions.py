@@ -6,7 +6,8 @@ offset, so that decoding step by step gives the same result as the parallel pass
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
@@ -25,6 +26,24 @@ def sinusoids(length: int, size: int, base: float = 10000.0) -> Float[Tensor, "L
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(-2)[:, :size].float()
 
 
+class _Constant(nn.Module):
+    """Base of the positions with a constant buffer: `to_empty` would leave it without its values."""
+
+    constant: str
+    """The name of the buffer."""
+
+    def values(self) -> Tensor:
+        """The values of the buffer."""
+        raise NotImplementedError
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
+        """Convert or move the module; the buffer gets its values again."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        with torch.device("cpu"):  # a default device without values may be in force
+            setattr(self, self.constant, self.values().to(getattr(self, self.constant)))
+        return self
+
+
 class Absolute(nn.Module):
     """Positions that are added to the embeddings; a CLS token has a position like any other token.
 
@@ -37,14 +56,20 @@ class Absolute(nn.Module):
         super().__init__()
 
 
-class Sinusoidal(Absolute):
+class Sinusoidal(_Constant, Absolute):
     """Adds the sinusoids of 1706.03762, section 3.5; any length, any size, no parameters."""
 
+    constant = "table"
     table: Tensor
 
     def __init__(self, size: int, length: int) -> None:
         super().__init__(size, length)
-        self.register_buffer("table", sinusoids(length, size), persistent=False)
+        self.size, self.length = size, length
+        self.register_buffer("table", self.values(), persistent=False)
+
+    def values(self) -> Tensor:
+        """The sinusoids of the expected positions."""
+        return sinusoids(self.length, self.size)
 
     def forward(self, x: Float[Tensor, "B L d"], offset: int = 0) -> Float[Tensor, "B L d"]:
         """`x + P`, the first row at position `offset`."""
@@ -131,7 +156,7 @@ class Rotary(Relative):
         return rotated.flatten(-2).to(x.dtype)
 
 
-class Alibi(Relative):
+class Alibi(_Constant, Relative):
     """Bias `-m_h |i - j|` with the slopes `m_h = 2^(-8h/H)`, h = 1 ... H (2108.12409, section 3).
 
     The paper's model is causal; here the bias falls off in the same way towards later keys. A CLS token
@@ -139,12 +164,17 @@ class Alibi(Relative):
     has the next position.
     """
 
+    constant = "slopes"
     slopes: Tensor
 
     def __init__(self, heads: int, size: int, *, prefix: int = 0, grid: Sequence[int] | None = None) -> None:
         super().__init__(heads, size, prefix=prefix, grid=grid)
-        exponents = torch.arange(1, heads + 1, dtype=torch.float64) * (-8 / heads)
-        self.register_buffer("slopes", (2**exponents).to(torch.get_default_dtype()), persistent=False)
+        self.heads = heads
+        self.register_buffer("slopes", self.values().to(torch.get_default_dtype()), persistent=False)
+
+    def values(self) -> Tensor:
+        """`m_h` of every head."""
+        return 2 ** (torch.arange(1, self.heads + 1, dtype=torch.float64) * (-8 / self.heads))
 
     def bias(self, queries: int, keys: int, offset: int) -> Float[Tensor, "H Q K"]:
         """`-m_h |i - j|`, 0 to and from the prefix."""
