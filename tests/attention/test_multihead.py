@@ -73,6 +73,16 @@ def test_sequences_have_a_batch_and_the_size_of_the_model(shape: tuple[int, ...]
         MultiHead(Mechanism(ScaledDot), 8, 2)(torch.zeros(shape))
 
 
+@pytest.mark.parametrize("score", [ScaledDot, Additive, Gaussian])
+def test_a_batch_without_examples(score: type) -> None:
+    layer, x = MultiHead(Mechanism(score), 8, 2), torch.zeros(0, 5, 8, requires_grad=True)
+    y = layer(x, torch.ones(0, 1, 5, dtype=torch.bool), causal=True)
+    y.sum().backward()
+    assert y.shape == x.shape
+    assert x.grad is not None
+    assert layer.attend(x, layer.remember(x)).shape == x.shape
+
+
 def test_heads_must_divide_the_size() -> None:
     with pytest.raises(LabError, match=r"d_model=10 must be a multiple of model\.heads=4"):
         MultiHead(Mechanism(ScaledDot), 10, 4)

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import parametrizations, prune
 
 from attention_lab.attention import Attention, Dot, Score
 from attention_lab.attention.memory import check_memory, check_tensors
@@ -69,6 +70,15 @@ def test_arguments_are_tensors() -> None:
         check_memory(torch.zeros(4), torch.zeros(4), None, 4)
     with pytest.raises(TypeError, match=r"from_torch takes a torch.nn.MultiheadAttention, not a Linear"):
         check_torch_module(nn.Linear(2, 2))
+
+
+def test_a_module_that_has_been_changed_is_not_copied() -> None:
+    normed, pruned = nn.MultiheadAttention(4, 2), nn.MultiheadAttention(4, 2)
+    parametrizations.weight_norm(normed.out_proj)
+    prune.l1_unstructured(pruned, "in_proj_weight", 0.5)
+    for module, name in ((normed, "out_proj.parametrizations"), (pruned, "in_proj_weight_orig")):
+        with pytest.raises(TypeError, match=rf"from_torch cannot copy {name}.*: remove parametrizations"):
+            check_torch_module(module)
 
 
 def test_a_compiled_score_is_rejected() -> None:

@@ -246,6 +246,34 @@ def test_copies_and_pickles() -> None:
         assert torch.equal(again(x, x, x)[0], attention(x, x, x)[0])
 
 
+def test_what_was_frozen_stays_frozen() -> None:
+    module = nn.MultiheadAttention(SIZE, HEADS)
+    module.in_proj_weight.requires_grad_(False)
+    again = MultiheadAttention.from_torch(module, Mechanism(Additive))
+    frozen = [name for name, parameter in again.named_parameters() if not parameter.requires_grad]
+    assert frozen == ["in_proj_weight"]
+    own = MultiheadAttention.from_torch(again.requires_grad_(False), Mechanism(Additive))
+    assert not any(parameter.requires_grad for parameter in own.parameters())
+
+
+@pytest.mark.parametrize("options", [{}, {"kdim": 5, "vdim": 7}, {"add_bias_kv": True}], ids=str)
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_batch_without_examples(options: dict[str, Any], causal: bool) -> None:
+    attention = MultiheadAttention(SIZE, HEADS, batch_first=True, **options)
+    query, key, value = (
+        torch.zeros(0, KEYS, size, requires_grad=True)
+        for size in (SIZE, options.get("kdim", SIZE), options.get("vdim", SIZE))
+    )
+    ignored = torch.zeros(0, KEYS, KEYS, dtype=torch.bool)
+    output, weights = attention(
+        query, key, value, ignored[:, 0], attn_mask=None if causal else ignored, is_causal=causal
+    )
+    output.sum().backward()
+    assert output.shape == (0, KEYS, SIZE)
+    assert weights.shape[:2] == (0, KEYS)
+    assert query.grad is not None
+
+
 def test_masks_of_the_wrong_size_are_named() -> None:
     attention, x = MultiheadAttention(SIZE, HEADS), torch.randn(4, 2, SIZE)
     with pytest.raises(ValueError, match=r"attn_mask must be \[4, 4\], got \[4, 3\]"):

@@ -134,8 +134,9 @@ class MultiHead(nn.Module):
 
     def _split(self, x: Tensor, parts: int) -> tuple[Tensor, ...]:
         """`[B, L, parts * H * dk]` to `parts` tensors `[B, H, L, dk]`."""
-        batch, length, _ = x.shape
-        return x.view(batch, length, parts, self.heads, -1).permute(2, 0, 3, 1, 4).unbind()
+        batch, length, size = x.shape
+        heads = x.view(batch, length, parts, self.heads, size // (parts * self.heads))
+        return heads.permute(2, 0, 3, 1, 4).unbind()
 
     def _output(self, contexts: Tensor) -> Tensor:
         output: Tensor = self.output(contexts)

@@ -5,6 +5,11 @@ from torch import nn
 from attention_lab.attention.scores import Score
 from attention_lab.constructor_options import kind_of
 
+_TORCH_PARAMETERS = {
+    *("in_proj_weight", "in_proj_bias", "q_proj_weight", "k_proj_weight", "v_proj_weight"),
+    *("bias_k", "bias_v", "out_proj.weight", "out_proj.bias"),
+}
+
 
 def check_parts(score: object, **others: object) -> None:
     """Raise TypeError if the score is not a `Score`, or another part is a class or cannot be called."""
@@ -46,9 +51,15 @@ def check_mechanism(mechanism: object, kind: type) -> None:
 
 
 def check_torch_module(module: object) -> None:
-    """Raise TypeError if a module is not `torch.nn.MultiheadAttention`."""
+    """Raise TypeError if a module is not `torch.nn.MultiheadAttention`, or has other parameters than that."""
     if not isinstance(module, nn.MultiheadAttention):
         raise TypeError(f"from_torch takes a torch.nn.MultiheadAttention, not {kind_of(module)}")
+    for name in module.state_dict():
+        if name not in _TORCH_PARAMETERS and not name.startswith("attention."):  # those of our own score
+            raise TypeError(
+                f"from_torch cannot copy {name}: remove parametrizations, pruning and adapters from the "
+                "module first, and add them to the copy"
+            )
 
 
 def _called(kind: type) -> str:

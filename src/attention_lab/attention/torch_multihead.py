@@ -64,7 +64,11 @@ class MultiheadAttention(nn.MultiheadAttention):
     def from_torch(
         cls, module: nn.MultiheadAttention, mechanism: Mechanism | None = None
     ) -> "MultiheadAttention":
-        """A copy of torch's module, with the same weights and in the same mode."""
+        """A copy of torch's module: the same weights, trained or frozen as there, and the same mode.
+
+        Raises:
+            TypeError: the module is not torch's, or parametrizations, pruning or adapters have changed it.
+        """
         check_torch_module(module)
         weight = module.out_proj.weight
         copy = cls(
@@ -83,6 +87,8 @@ class MultiheadAttention(nn.MultiheadAttention):
         )
         # a score with parameters keeps its own
         copy.load_state_dict(copy.state_dict() | module.state_dict())
+        for name, parameter in module.named_parameters():
+            copy.get_parameter(name).requires_grad_(parameter.requires_grad)
         return copy.train(module.training)
 
     def forward(
@@ -151,7 +157,9 @@ class MultiheadAttention(nn.MultiheadAttention):
         if self.bias_k is not None and self.bias_v is not None:
             for part, learned in ((1, self.bias_k), (2, self.bias_v)):
                 projected[part] = torch.cat([projected[part], learned.expand(len(query), 1, -1)], 1)
-        query, key, value = (x.view(*x.shape[:2], self.num_heads, -1).transpose(1, 2) for x in projected)
+        query, key, value = (
+            x.view(*x.shape[:2], self.num_heads, self.head_dim).transpose(1, 2) for x in projected
+        )
         if self.add_zero_attn:
             key, value = F.pad(key, (0, 0, 0, 1)), F.pad(value, (0, 0, 0, 1))
         return query, key, value
@@ -174,7 +182,8 @@ class MultiheadAttention(nn.MultiheadAttention):
             parts.append(padding[:, None, None])
         if given is not None and not causal:
             _check_mask("attn_mask", given, (len(query) * self.num_heads, *lengths)[-given.dim() :])
-            parts.append(given[None, None] if given.dim() == 2 else given.view(-1, self.num_heads, *lengths))
+            shape = (1, 1) if given.dim() == 2 else (len(query), self.num_heads)
+            parts.append(given.view(*shape, *lengths))
         # -inf hides a key as True does; the rest is added and is finite, so that empty rows have gradients
         keeps = [~part if part.dtype == torch.bool else part != -torch.inf for part in parts]
         floats = [(part, keep) for part, keep in zip(parts, keeps, strict=True) if part.dtype != torch.bool]
