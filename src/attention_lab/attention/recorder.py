@@ -91,21 +91,32 @@ class Selection:
 
 @dataclass
 class Recorder:
-    """Passes on the weights of one attention.
+    """Passes on the weights of one attention. A copy of a module that is being recorded has none.
 
     Attributes:
         keep: called with the weights, mask and predicted centres of the selected examples.
         selection: the selected examples, heads and queries. A call without a batch dimension is one example,
             always selected.
+        hidden: whether the tensors of a call hide their values, so that it cannot be recorded.
         queries: the number of queries in the calls so far.
+        outer: the recorder of a recording around this one.
     """
 
     keep: Callable[[Tensor, Tensor | None, Tensor | None], None]
     selection: Selection = field(default_factory=Selection)
+    hidden: Callable[[], bool] = bool
     queries: int = 0
+    outer: "Recorder | None" = None
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        return type(None), ()
 
     def add(self, weights: Tensor, mask: Tensor | None, centre: Tensor | None = None) -> None:
         """Record the selected examples of the weights of a batch, `[Q, K]` or `[B, ..., Q, K]`."""
+        if self.outer is not None:
+            self.outer.add(weights, mask, centre)
+        if self.hidden():
+            return
         rows = self._rows(weights.shape[-2])
         part, mask, centre = self.of_batch(weights.detach(), mask, centre)
         if self.selection.examples is not None or rows != slice(None):
@@ -119,6 +130,10 @@ class Recorder:
             weigh: from queries, keys, span and bias to weights.
             call: a call of the attention with the complete batch.
         """
+        if self.outer is not None:
+            self.outer.look(weigh, call)
+        if self.hidden():
+            return
         memory = call.memory
         query, keys, value, mask, bias = self.of_batch(
             call.query, memory.keys, memory.value, memory.mask, call.bias

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import wraps
+from functools import update_wrapper
+from types import MethodType
 from typing import Any
 
 import torch
@@ -93,18 +94,18 @@ def check_module(model: object) -> None:
 def _recorder(attention: Any, recorder: Recorder) -> Iterator[None]:
     """Let one of our own attentions pass its weights on."""
     assert isinstance(attention, Attention)
-    before, attention.record = attention.record, recorder
+    recorder.outer, attention.record = attention.record, recorder
     try:
         yield
     finally:
-        attention.record = before
+        attention.record = recorder.outer
 
 
 @contextmanager
 def _replaced(module: nn.Module, name: str, replacement: Callable[..., Any]) -> Iterator[None]:
     """Replace a method of one module inside the `with` block."""
     own = module.__dict__.get(name)
-    module.__dict__[name] = wraps(getattr(module, name))(replacement)
+    module.__dict__[name] = _Replacement(module, name, replacement)
     try:
         yield
     finally:
@@ -112,6 +113,33 @@ def _replaced(module: nn.Module, name: str, replacement: Callable[..., Any]) -> 
             del module.__dict__[name]
         else:
             module.__dict__[name] = own
+
+
+class _Replacement:
+    """A method of a module that is being recorded; a copy of the module gets its own method back.
+
+    Args:
+        module: the module.
+        name: the name of the method.
+        call: what is called in its place.
+    """
+
+    def __init__(self, module: nn.Module, name: str, call: Callable[..., Any]) -> None:
+        update_wrapper(self, getattr(module, name))
+        self.module, self.name, self.call = module, name, call
+        self.own = module.__dict__.get(name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The recorded call."""
+        return self.call(*args, **kwargs)
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return _method, (self.module, self.name, self.own)
+
+
+def _method(module: nn.Module, name: str, own: Any) -> Any:
+    """The method that a module had before it was recorded: one of its own, or that of its class."""
+    return MethodType(getattr(type(module), name), module) if own is None else own
 
 
 def _warn_of_scripts(session: Session) -> None:

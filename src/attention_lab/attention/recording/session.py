@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from attention_lab.attention.attention import Attention
+from attention_lab.attention.masks import under_vmap
 from attention_lab.attention.recorder import Recorder, Selection
 from attention_lab.attention.recording.caches import at_positions, keys_seen
 from attention_lab.attention.recording.results import Recording
@@ -95,7 +96,8 @@ class Session:
         """Our own attentions that are to be recorded, with a recorder for each."""
         for name, module in self._modules.values():
             if isinstance(module, Attention) and self.wants(name):
-                self._recorders.append(Recorder(partial(self.result.add, name), self.selection))
+                hidden = partial(self._is_mapped, name)
+                self._recorders.append(Recorder(partial(self.result.add, name), self.selection, hidden))
                 yield module, self._recorders[-1]
 
     def modules(self) -> Iterable[tuple[str, nn.Module]]:
@@ -126,7 +128,7 @@ class Session:
         """The site of a module that is being called; None if it is not to be recorded."""
         if name is None or not self.wants(name) or torch._C._current_graph_task_id() != -1:
             return None
-        return Site(name, module)
+        return None if self._is_mapped(name) else Site(name, module)
 
     def site(self) -> Site | None:
         """The innermost module of the model that is being called; None if it is not to be recorded here.
@@ -150,8 +152,17 @@ class Session:
             found, inner = self._called(frame)
         if found is None or id(found[1]) in self._own or not self.wants(found[0]):
             return None
+        if self._is_mapped(found[0]):
+            return None
         seen = 0 if inner is None else keys_seen(found[1], inner.f_locals)
         return Site(self._ordinal(found[0], inner), found[1], seen)
+
+    def _is_mapped(self, name: str) -> bool:
+        """Whether a module is called under `vmap`, where tensors hide their values; warns of it."""
+        if not under_vmap():
+            return False
+        self.warn(name, "torch.func.vmap", "record a call of the model without vmap")
+        return True
 
     def _called(self, frame: FrameType | None) -> tuple[tuple[str, nn.Module] | None, FrameType | None]:
         """The innermost module of the model in the frames from here on."""

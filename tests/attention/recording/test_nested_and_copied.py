@@ -1,0 +1,109 @@
+"""Recordings inside recordings, copies of a model that is being recorded, and calls under `vmap`."""
+
+import copy
+import io
+import pickle
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from attention_lab import MultiheadAttention
+from attention_lab.attention import recording
+
+
+class Both(nn.Module):
+    """Our own attention after torch's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.theirs = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.ours = MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.theirs(x, x, x, need_weights=False)[0]
+        return self.ours(x, x, x, need_weights=False)[0]  # type: ignore[no-any-return]
+
+
+def test_a_recording_around_another_misses_nothing() -> None:
+    model, x = Both(), torch.randn(2, 4, 8)
+    with recording(model) as outer:
+        model(x)
+        with recording(model.ours, examples=0) as inner:
+            model(x.flip(0))
+        model(x)
+    assert {name: one.shape for name, one in outer.items()} == {
+        "theirs": (2, 2, 12, 4),
+        "ours.attention": (2, 2, 12, 4),
+    }
+    assert inner["attention"].shape == (1, 2, 4, 4)
+    assert torch.equal(inner["attention"][0], outer["ours.attention"][0, :, 4:8])
+    assert model.ours.attention.record is None
+
+
+def _saved(model: nn.Module) -> nn.Module:
+    file = io.BytesIO()
+    torch.save(model, file)
+    file.seek(0)
+    loaded: nn.Module = torch.load(file, weights_only=False)
+    return loaded
+
+
+COPIES: dict[str, Callable[[nn.Module], nn.Module]] = {
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda model: pickle.loads(pickle.dumps(model)),
+    "save": _saved,
+}
+
+
+@pytest.mark.parametrize("how", COPIES)
+def test_a_copy_computes_with_its_own_weights_and_is_not_recorded(how: str) -> None:
+    model, x = Both(), torch.randn(2, 4, 8)
+    with recording(model) as weights:
+        model(x)
+        again = COPIES[how](model)
+        assert torch.equal(again(x), model(x))
+        with torch.no_grad():
+            for parameter in again.parameters():
+                parameter.mul_(2)
+        changed = again(x)
+    plain = Both()
+    plain.load_state_dict(again.state_dict())
+    assert torch.equal(changed, plain(x))
+    assert torch.equal(again(x), plain(x))
+    assert torch.equal(copy.deepcopy(again)(x), plain(x))
+    assert {name: one.shape[2] for name, one in weights.items()} == {"theirs": 8, "ours.attention": 8}
+
+
+def test_a_copy_of_a_module_with_a_forward_of_its_own() -> None:
+    model, x = nn.MultiheadAttention(8, 2), torch.randn(4, 1, 8)
+    method = model.forward
+    model.forward = lambda query, key, value, **options: (2 * query, None)  # type: ignore[assignment, method-assign]
+    with recording(model):
+        again = copy.deepcopy(model)
+    assert torch.equal(again(x, x, x)[0], 2 * x)
+    assert method(x, x, x)[0].shape == x.shape
+
+
+class ByHand(nn.Module):
+    """Attention as a softmax and a product."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x @ x.mT).softmax(-1) @ x
+
+
+@pytest.mark.parametrize("make", [Both, ByHand])
+@pytest.mark.filterwarnings("ignore:There is a performance drop")  # of PyTorch's fused kernels
+def test_a_call_under_vmap_is_left_alone_with_a_warning(make: type[nn.Module]) -> None:
+    model, x = make(), torch.randn(2, 4, 8)
+    mapped = torch.func.vmap(lambda one: model(one.unsqueeze(0)).squeeze(0))
+    wanted = mapped(x)
+    with recording(model) as weights:
+        with pytest.warns(UserWarning, match=r"recording: .*torch\.func\.vmap"):
+            found = mapped(x)
+        assert not weights
+        model(x)
+    assert torch.equal(found, wanted)
+    assert all(one.shape[0] == 2 and one.isfinite().all() for one in weights.values())
+    assert weights
