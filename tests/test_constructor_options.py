@@ -1,12 +1,16 @@
 """Options that a class takes flat, and gets as one dataclass."""
 
 import inspect
+import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from attention_lab.constructor_options import options_of, shared
+from attention_lab.constructor_options import check_number, options_of, shared
+from attention_lab.errors import LabError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,3 +131,51 @@ def test_an_argument_of_another_class_is_named(wrapper: Any, counts: Any, compla
         Reader(wrapper, counts, size=8)
     assert str(error.value) == f"Reader: {complaint}"
     Reader(Wrapper(Model), Words.counts, size=8)
+
+
+@dataclass(frozen=True)
+class Table:
+    file: str
+    standardize: bool = True
+
+
+class Regression:
+    @options_of(Table)
+    def __init__(self, spec: Table) -> None:
+        self.spec = spec
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"file": None}, "file must be a text, not None"),
+        ({"file": 3}, "file must be a text, not 3"),
+        ({"file": "a", "standardize": "no"}, "standardize must be True or False, not 'no'"),
+        ({"file": "a", "standardize": None}, "standardize must be True or False, not None"),
+    ],
+)
+def test_a_switch_is_not_a_text_and_a_text_is_not_a_number(options: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(TypeError) as error:
+        Regression(**options)
+    assert str(error.value) == f"Regression: {complaint}"
+    assert Regression(Path("a"), np.bool_(False)).spec == Table(Path("a"), False)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("number", "limits", "complaint"),
+    [
+        ("3", {"above": 0}, "must be a number, not '3'"),
+        (None, {"least": 1, "whole": True}, "must be a whole number, not None"),
+        (8.0, {"least": 1, "whole": True}, "must be a whole number, not 8.0"),
+        (True, {"least": 0}, "must be a number, not True"),
+        (0, {"least": 1, "whole": True}, "must be at least 1, got 0"),
+        (0.0, {"above": 0}, "must be above 0, got 0.0"),
+        (math.nan, {"above": 0}, "must be above 0, got nan"),
+        (math.nan, {"least": 0}, "must be at least 0, got nan"),
+    ],
+)
+def test_a_number_out_of_range_is_named(number: Any, limits: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(LabError) as error:
+        check_number("width", number, **limits)
+    assert str(error.value) == f"width {complaint}"
+    check_number("width", np.int64(3), **limits)

@@ -49,7 +49,7 @@ ROOMS = {
         {"attention", "experiment", "inference", "notebook"}, LIGHT
     ),  # attention_lab/__init__.py: lazily
     "__main__": Rules({"inference"}, LIGHT),
-    "constructor_options": Rules(set(), LIGHT),
+    "constructor_options": Rules({"errors"}, LIGHT),
     "distributed": Rules(set(), LIGHTNING | HYDRA | PICTURES),
     "errors": Rules(set(), LIGHT),
     "lazy_names": Rules(set(), LIGHT),

@@ -1,11 +1,18 @@
-"""Constructors whose options are the fields of a dataclass, so names, docs and defaults are written once."""
+"""Constructors whose options are the fields of a dataclass, so names, docs and defaults are written once.
+
+Also the checks of options and arguments that several rooms share.
+"""
 
 import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
+from numbers import Integral, Real
+from os import PathLike
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
+
+from attention_lab.errors import LabError
 
 LARGEST_SEED = 2**32 - 1
 """The largest seed that NumPy accepts."""
@@ -54,7 +61,7 @@ def options_of(spec: Callable[Options, Spec_co]) -> Decorator[Spec_co, Options]:
     Raises:
         TypeError: in the constructor, for a missing or an unknown option (for an unknown one the message
             suggests the option that was probably meant, or lists all), or for an argument that is annotated
-            with a dataclass and is something else.
+            with a dataclass, bool or str and is something else.
     """
     make: Callable[..., Spec_co] = spec
 
@@ -75,6 +82,8 @@ def options_of(spec: Callable[Options, Spec_co]) -> Decorator[Spec_co, Options]:
             before = [given.pop(name) for name in names]
             for parameter, argument in zip(own[1:], before[1:], strict=True):
                 _check_argument(type(self).__name__, parameter, argument)
+            for name, argument in given.items():
+                _check_kind(type(self).__name__, signature.parameters[name], argument)
             init(*before, make(**given))
 
         __init__.__signature__ = signature  # type: ignore[attr-defined]
@@ -102,6 +111,35 @@ def _check_argument(owner: str, parameter: inspect.Parameter, argument: object) 
     elif isinstance(getattr(argument, name, None), kind):
         hint = f": give its .{name}"
     raise TypeError(f"{owner}: {name} must be a {kind.__name__}, not {kind_of(argument)}{hint}")
+
+
+def _check_kind(owner: str, parameter: inspect.Parameter, argument: object) -> None:
+    """Raise TypeError if an option is annotated as bool or str, but the argument is something else."""
+    if parameter.annotation is bool and argument not in (True, False):
+        raise TypeError(f"{owner}: {parameter.name} must be True or False, not {argument!r}")
+    if parameter.annotation is str and not isinstance(argument, str | PathLike):
+        raise TypeError(f"{owner}: {parameter.name} must be a text, not {argument!r}")
+
+
+def check_number(
+    name: str, number: object, *, least: int | None = None, above: int | None = None, whole: bool = False
+) -> None:
+    """Raise LabError if an argument is not a number, or not in range; NaN is in no range.
+
+    Args:
+        name: what the message calls it.
+        number: the argument.
+        least: the smallest number allowed.
+        above: the number must be larger than this.
+        whole: it must be a whole number.
+    """
+    if isinstance(number, bool) or not isinstance(number, Integral if whole else Real):
+        raise LabError(f"{name} must be a {'whole ' * whole}number, not {number!r}")
+    value = float(number)
+    if least is not None and not value >= least:
+        raise LabError(f"{name} must be at least {least}, got {number}")
+    if above is not None and not value > above:
+        raise LabError(f"{name} must be above {above}, got {number}")
 
 
 def kind_of(argument: object) -> str:

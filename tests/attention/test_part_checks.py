@@ -1,5 +1,6 @@
 """Parts and arguments of an attention that cannot work are reported in one line."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -7,10 +8,12 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrizations, prune
 
-from attention_lab.attention import Attention, Dot, Score
+from attention_lab.attention import Attention, Band, Dot, Mechanism, MultiHead, Score
 from attention_lab.attention.memory import check_memory, check_tensors
-from attention_lab.attention.part_checks import check_parts, check_torch_module
+from attention_lab.attention.part_checks import check_parts, check_relative, check_torch_module
+from attention_lab.attention.positions import Alibi
 from attention_lab.attention.windows import Span
+from attention_lab.errors import LabError
 
 KEYS = torch.zeros(2, 7, 4)
 SCORES = torch.ones(2, 5, 7)
@@ -79,6 +82,40 @@ def test_a_module_that_has_been_changed_is_not_copied() -> None:
     for module, name in ((normed, "out_proj.parametrizations"), (pruned, "in_proj_weight_orig")):
         with pytest.raises(TypeError, match=rf"from_torch cannot copy {name}.*: remove parametrizations"):
             check_torch_module(module)
+
+
+def test_relative_positions_are_made_for_the_heads() -> None:
+    check_relative(None)
+    check_relative(Alibi(2, 4))
+    for given, kind in ((Alibi, "Alibi"), ("rotary", "Rotary")):
+        with pytest.raises(
+            TypeError, match=rf"such as {kind}\(heads=8, size=64\), with the size of one head"
+        ):
+            check_relative(given)
+
+
+def test_a_bias_without_values_is_rejected() -> None:
+    attention, query = Attention(Dot(4, 4)), torch.zeros(2, 5, 4)
+    with pytest.raises(ValueError, match="the bias is on the meta device and has no values"):
+        attention(query, attention.remember(KEYS), bias=torch.zeros(5, 7, device="meta"))
+
+
+@pytest.mark.parametrize(
+    ("make", "complaint"),
+    [
+        (lambda: Score(0, 4), "query_size must be at least 1, got 0"),
+        (lambda: Score(4, 0), "key_size must be at least 1, got 0"),
+        (lambda: Score(4, 4, heads=-1), "heads must be at least 1, got -1"),
+        (lambda: MultiHead(Mechanism(Dot), 8, 0), "model.heads must be at least 1, got 0"),
+        (lambda: MultiHead(Mechanism(Dot), 0, 2), "model.d_model must be at least 1, got 0"),
+        (lambda: Band(4, width=True), "window.width must be a whole number, not True"),
+        (lambda: Attention(Dot(4, 4), dropout=float("nan")), "dropout must be at least 0, got nan"),
+        (lambda: Alibi(0, 4), "heads must be at least 1, got 0"),
+    ],
+)
+def test_sizes_out_of_range(make: Callable[[], object], complaint: str) -> None:
+    with pytest.raises(LabError, match=f"^{complaint}$"):
+        make()
 
 
 def test_a_compiled_score_is_rejected() -> None:

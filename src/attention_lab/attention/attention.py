@@ -16,6 +16,7 @@ from attention_lab.attention.pooling import Soft
 from attention_lab.attention.recorder import Recorder
 from attention_lab.attention.scores import Score
 from attention_lab.attention.windows import Global, Span, Window
+from attention_lab.constructor_options import check_number
 from attention_lab.errors import LabError
 
 
@@ -50,6 +51,7 @@ class Attention(nn.Module):
         self.normalizer = Softmax() if normalizer is None else normalizer
         self.pooling = Soft() if pooling is None else pooling
         self.window = Global(score.query_size) if window is None else window
+        check_number("dropout", dropout, least=0)
         self.dropout = Dropout(dropout)
         if dropout and not isinstance(self.pooling, Soft):
             raise LabError(

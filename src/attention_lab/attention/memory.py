@@ -203,6 +203,10 @@ def check_query(query: Tensor, memory: object, size: int, bias: object = None) -
             f"the mask {list(memory.mask.shape)} does not fit queries {list(query.shape)}: it must have one "
             f"row for all queries or {query.shape[-2]}; a mask [B, K] for padding becomes mask.unsqueeze(1)"
         )
+    if isinstance(bias, Tensor) and bias.is_meta and not query.is_meta:  # a fused kernel would read anything
+        raise ValueError(
+            "the bias is on the meta device and has no values: move its module off it with to_empty"
+        )
     batch, of_keys = query.shape[:-2], memory.keys.shape[:-2]
     if batch != of_keys and not _broadcast(batch, of_keys):
         raise ValueError(

@@ -8,8 +8,9 @@ from torch import Tensor, nn
 from attention_lab.attention.attention import Mechanism
 from attention_lab.attention.fast.packed import Packing
 from attention_lab.attention.memory import Memory
-from attention_lab.attention.part_checks import check_mechanism
+from attention_lab.attention.part_checks import check_mechanism, check_relative
 from attention_lab.attention.positions import Relative
+from attention_lab.constructor_options import check_number
 from attention_lab.errors import LabError
 
 
@@ -37,6 +38,7 @@ class MultiHead(nn.Module):
         super().__init__()
         check_mechanism(mechanism, Mechanism)
         check_heads(size, heads)
+        check_relative(relative)
         self.heads = heads
         self.project = nn.Linear(size, 3 * size)
         self.attention = mechanism(size // heads, size // heads, heads, dropout)
@@ -144,6 +146,8 @@ class MultiHead(nn.Module):
 
 
 def check_heads(size: int, heads: int) -> None:
-    """Raise LabError if d_model is not a multiple of the number of heads."""
+    """Raise LabError if d_model is not a multiple of the number of heads, both at least 1."""
+    check_number("model.d_model", size, least=1, whole=True)
+    check_number("model.heads", heads, least=1, whole=True)
     if size % heads:
         raise LabError(f"model.d_model={size} must be a multiple of model.heads={heads}")

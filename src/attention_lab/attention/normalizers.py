@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attention_lab.errors import LabError
+from attention_lab.constructor_options import check_number
 
 
 def masked_softmax(
@@ -56,8 +56,8 @@ class _Tempered(nn.Module):
 
     def __init__(self, temperature: float | Tensor = 1.0) -> None:
         super().__init__()
-        if not isinstance(temperature, Tensor) and not temperature > 0:
-            raise LabError(f"normalizer.temperature must be above 0, got {temperature}")
+        if not isinstance(temperature, Tensor):
+            check_number("normalizer.temperature", temperature, above=0)
         self.temperature = temperature
 
     @property

@@ -50,6 +50,17 @@ def check_mechanism(mechanism: object, kind: type) -> None:
         raise TypeError(f"mechanism must be a Mechanism, such as Mechanism({like}), not {kind_of(mechanism)}")
 
 
+def check_relative(relative: object) -> None:
+    """Raise TypeError if relative positions are a name or a class instead of an object with their methods."""
+    if relative is None or (not isinstance(relative, type) and hasattr(relative, "rotate")):
+        return
+    kind = relative.__name__ if isinstance(relative, type) else "Rotary"
+    raise TypeError(
+        f"MultiHead(relative=...) takes positions made for its heads, such as {kind}(heads=8, size=64), with "
+        f"the size of one head, not {kind_of(relative)}"
+    )
+
+
 def check_torch_module(module: object) -> None:
     """Raise TypeError if a module is not `torch.nn.MultiheadAttention`, or has other parameters than that."""
     if not isinstance(module, nn.MultiheadAttention):

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attention_lab.attention.normalizers import masked_softmax
+from attention_lab.constructor_options import check_number
 from attention_lab.errors import LabError
 
 
@@ -76,8 +77,7 @@ class Hard(_OneHot):
         entropy: float = 0.01,
     ) -> None:
         super().__init__()
-        if samples < 1:
-            raise LabError(f"pooling.samples must be at least 1, got {samples}")
+        check_number("pooling.samples", samples, least=1, whole=True)
         if not 0 <= decay < 1:
             raise LabError(f"pooling.decay must be in [0, 1), got {decay}")
         self.samples, self.baseline, self.decay = samples, baseline, decay
@@ -109,8 +109,7 @@ class Gumbel(_OneHot):
 
     def __init__(self, temperature: float = 1.0) -> None:
         super().__init__()
-        if not temperature > 0:
-            raise LabError(f"pooling.temperature must be above 0, got {temperature}")
+        check_number("pooling.temperature", temperature, above=0)
         self.temperature = temperature
 
     def choose(self, probability: Float[Tensor, "... Q K"]) -> Float[Tensor, "... Q K"]:

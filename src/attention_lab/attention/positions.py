@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from attention_lab.constructor_options import check_number
 from attention_lab.errors import LabError
 
 
@@ -54,6 +55,8 @@ class Absolute(nn.Module):
 
     def __init__(self, size: int, length: int) -> None:
         super().__init__()
+        check_number("size", size, least=1, whole=True)
+        check_number("length", length, least=0, whole=True)
 
 
 class Sinusoidal(_Constant, Absolute):
@@ -110,6 +113,8 @@ class Relative(nn.Module):
 
     def __init__(self, heads: int, size: int, *, prefix: int = 0, grid: Sequence[int] | None = None) -> None:
         super().__init__()
+        check_number("heads", heads, least=1, whole=True)
+        check_number("size", size, least=1, whole=True)
         self.prefix = prefix
 
     def rotate(self, x: Float[Tensor, "B H L dk"], offset: int) -> Float[Tensor, "B H L dk"]:

@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attention_lab.attention.masks import distances
+from attention_lab.constructor_options import check_number
 from attention_lab.errors import LabError
 
 FALLOFFS = ("none", "gaussian")
@@ -91,8 +92,7 @@ class Band(nn.Module):
         self, query_size: int, heads: int | None = None, *, width: int = 5, falloff: str = "none"
     ) -> None:
         super().__init__()
-        if not width >= 0:
-            raise LabError(f"window.width must be at least 0, got {width}")
+        check_number("window.width", width, least=0, whole=True)
         check_falloff(falloff, width)
         self.width, self.falloff = width, falloff
 
@@ -136,8 +136,7 @@ class LocalP(nn.Module):
         falloff: str = "gaussian",
     ) -> None:
         super().__init__()
-        if not width > 0:
-            raise LabError(f"window.width must be above 0, got {width}")
+        check_number("window.width", width, above=0)
         check_falloff(falloff, width)
         self.width, self.falloff = width, falloff
         leading = () if heads is None else (heads,)

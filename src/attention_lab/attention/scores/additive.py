@@ -6,6 +6,7 @@ from torch import Tensor
 from attention_lab.attention.fast.additive.forms import ACTIVATIONS
 from attention_lab.attention.fast.additive.scores import additive_scores
 from attention_lab.attention.scores.score import Score
+from attention_lab.constructor_options import check_number
 from attention_lab.errors import LabError
 
 
@@ -39,9 +40,8 @@ class Additive(Score):
             raise LabError(
                 f"scoring.activation={activation} is unknown: choose one of {', '.join(ACTIVATIONS)}"
             )
-        if hidden_size is not None and hidden_size < 1:
-            raise LabError(f"scoring.hidden_size must be at least 1, got {hidden_size}")
         hidden_size = query_size if hidden_size is None else hidden_size
+        check_number("scoring.hidden_size", hidden_size, least=1, whole=True)
         self.activation, self.compiled = activation, compiled
         self.make_projections(hidden_size)
         self.value_weight = self.parameter(hidden_size, 1, std=hidden_size**-0.5)

@@ -4,6 +4,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attention_lab.attention.scores.score import Score
+from attention_lab.constructor_options import check_number
 from attention_lab.errors import LabError
 
 
@@ -24,8 +25,7 @@ class Location(Score):
 
     def __init__(self, query_size: int, key_size: int, heads: int | None = None, *, length: int = 64) -> None:
         super().__init__(query_size, key_size, heads)
-        if length < 1:
-            raise LabError(f"scoring.length must be at least 1, got {length}")
+        check_number("scoring.length", length, least=1, whole=True)
         self.length = length
         self.weight = self.parameter(length, query_size, std=query_size**-0.5)
 
@@ -61,8 +61,7 @@ class QueryFree(Score):
 
     def __init__(self, query_size: int, key_size: int, heads: int | None = None, *, length: int = 64) -> None:
         super().__init__(query_size, key_size, heads)
-        if length < 1:
-            raise LabError(f"scoring.length must be at least 1, got {length}")
+        check_number("scoring.length", length, least=1, whole=True)
         self.length = length
         self.weight = self.parameter(length, std=0.0)
 

@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from attention_lab.constructor_options import check_number
 from attention_lab.errors import LabError
 
 
@@ -20,6 +21,10 @@ class Score(nn.Module):
 
     def __init__(self, query_size: int, key_size: int, heads: int | None = None) -> None:
         super().__init__()
+        check_number("query_size", query_size, least=1, whole=True)
+        check_number("key_size", key_size, least=1, whole=True)
+        if heads is not None:
+            check_number("heads", heads, least=1, whole=True)
         if self.same_size and query_size != key_size:
             raise LabError(
                 f"{type(self).__name__} needs query and key of the same size, got {query_size} and "
