@@ -5,6 +5,7 @@ import torch
 from torch import Tensor
 
 from attention_lab.attention import Additive, Attention, ScaledDot, Score, adjacency_mask
+from attention_lab.attention.masks import check_edges
 
 EDGES = torch.tensor([[0, 1, 2, 0], [1, 2, 0, 3]])  # a triangle and a tail; node 4 stands alone
 NODES = 5
@@ -114,3 +115,17 @@ def test_a_node_alone_has_no_context(kind: str) -> None:
     assert gradient.isfinite().all()
     assert gradient[4].tolist() == [0.0, 0.0, 0.0]
     assert attention.weights(h, attention.remember(h, mask=mask))[4].tolist() == [0.0] * NODES
+
+
+@pytest.mark.parametrize(
+    ("edges", "complaint"),
+    [
+        ([[0, 1], [1, 2]], r"tensor of numbers of nodes, such as .* not list"),
+        (EDGES.float(), r"not torch\.float32"),
+        (EDGES.T, r"must be \[2, E\], the starts and the ends, got \[4, 2\]: write edges\.T"),
+        (EDGES[0], r"got \[4\]$"),
+    ],
+)
+def test_edges_of_another_form_are_named(edges: object, complaint: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=complaint):
+        check_edges(edges)

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrizations, prune
 
-from attention_lab.attention import Attention, Band, Dot, Mechanism, MultiHead, Score
+from attention_lab.attention import Attention, Band, Dot, Gaussian, Laplacian, Mechanism, MultiHead, Score
 from attention_lab.attention.memory import check_memory, check_tensors
 from attention_lab.attention.part_checks import check_parts, check_relative, check_torch_module
 from attention_lab.attention.positions import Alibi
@@ -110,6 +110,8 @@ def test_a_bias_without_values_is_rejected() -> None:
         (lambda: MultiHead(Mechanism(Dot), 0, 2), "model.d_model must be at least 1, got 0"),
         (lambda: Band(4, width=True), "window.width must be a whole number, not True"),
         (lambda: Attention(Dot(4, 4), dropout=float("nan")), "dropout must be at least 0, got nan"),
+        (lambda: Gaussian(4, 4, width=0.0), "scoring.width must be above 0, got 0.0"),
+        (lambda: Laplacian(4, 4, width=float("nan")), "scoring.width must be above 0, got nan"),
         (lambda: Alibi(0, 4), "heads must be at least 1, got 0"),
     ],
 )

@@ -125,10 +125,27 @@ def adjacency_mask(
         directed: an edge (a, b) only lets b attend to a; otherwise a also attends to b.
         self_loops: let every node attend to itself, as in the paper. Without self-loops a node without
             incoming edges attends to nothing, and its context is zero.
+
+    Raises:
+        TypeError: the edges are not a tensor of whole numbers.
+        ValueError: they are not `[2, E]`.
     """
+    check_edges(edges)
     start, end = edges
     mask = torch.eye(nodes, dtype=torch.bool, device=edges.device) & self_loops
     mask[end, start] = True
     if not directed:
         mask[start, end] = True
     return mask
+
+
+def check_edges(edges: object) -> None:
+    """Raise TypeError or ValueError if edges are not a tensor of whole numbers `[2, E]`."""
+    if not isinstance(edges, Tensor) or edges.dtype not in (torch.int64, torch.int32):
+        given = edges.dtype if isinstance(edges, Tensor) else type(edges).__name__
+        raise TypeError(
+            f"edges must be a tensor of numbers of nodes, such as torch.tensor([[0], [1]]), not {given}"
+        )
+    if edges.dim() != 2 or len(edges) != 2:
+        turned = ": write edges.T" if edges.dim() == 2 and edges.shape[1] == 2 else ""
+        raise ValueError(f"edges must be [2, E], the starts and the ends, got {list(edges.shape)}{turned}")

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from attention_lab.attention.masks import in_forward_mode, under_vmap
 from attention_lab.attention.scores.score import Score
+from attention_lab.constructor_options import check_number
 
 
 class Kernel(Score):
@@ -47,6 +48,7 @@ class Kernel(Score):
         self.width_is_given = width is not None
         usual = 0.5 * key_size**-0.5 if self.is_compact else key_size**-0.25
         start = usual if width is None else float(width)
+        check_number("scoring.width", start, above=0)
         shape = [key_size if per_feature else 1]
         shape = shape if heads is None else [heads, 1, *shape]
         self.width = nn.Parameter(torch.full(shape, start), requires_grad=learnable)
