@@ -76,3 +76,7 @@ def test_half_precision_does_not_overflow() -> None:
     wanted = linear_attention(query, key, value)
     found = linear_attention(query.half(), key.half(), value.half())
     torch.testing.assert_close(found.float(), wanted, atol=2e-3, rtol=2e-3)
+
+
+def test_a_batch_without_examples() -> None:
+    assert linear_attention(*torch.rand(3, 0, 2, 100, 8), causal=True).shape == (0, 2, 100, 8)

@@ -98,7 +98,7 @@ def _causal(query: Tensor, key: Tensor, value: Tensor, chunk: int) -> Tensor:
 
 def _chunks(x: Tensor, size: int) -> Tensor:
     """`[..., n * size, d]` as `[..., n, size, d]`."""
-    return x.reshape(*x.shape[:-2], -1, size, x.shape[-1])
+    return x.reshape(*x.shape[:-2], x.shape[-2] // size, size, x.shape[-1])
 
 
 class LinearState(NamedTuple):
