@@ -39,7 +39,7 @@ SMALL: dict[str, Callable[[], Theorem]] = {
     "graph": lambda: GraphEquivalence(("1-2", "2-10", "1-3"), random=((10, 0.2),), size=3, heads=2),
     "kernels": lambda: KernelEquivalence(samples=20, queries=10, widths=(1.0, 3.0)),
     "gradients": lambda: HardGradients(repetitions=10000, samples=(1, 4), temperatures=(0.5, 2.0)),
-    "early": lambda: EarlyInformation(4, 30, 12, (), steps=60, learning_rate=0.05),
+    "early": lambda: EarlyInformation(4, 30, 12, (), steps=60, learning_rate=0.05, seeds=2),
     "reach": lambda: ReceptiveField(distances=(1, 3, 8), depths=3),
 }
 
