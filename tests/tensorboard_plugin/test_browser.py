@@ -252,7 +252,7 @@ def test_in_tensorboard_it_asks_nobody_else_and_follows_the_page(
     log = Log(logs / "late")
     add_attention(log, "example 1/decoder", WEIGHTS["a"][0], list("wxyz"), list("abcde"), 0)
     log.close()
-    # The server reads its logs every second; the page asks when it is told to.
+    # The server rereads its logs every second; the page reloads only when told to.
     tags = f"fetch('{address}data/plugin/attention_lab/tags').then((answer) => answer.json())"
     browser.wait(f"{tags}.then((found) => 'late' in found.runs)")
     browser.run(

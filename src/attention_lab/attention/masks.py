@@ -64,21 +64,23 @@ def in_forward_mode() -> bool:
 
     Always False in compiled code, which cannot ask.
     """
-    if torch.compiler.is_compiling():
-        return False
-    return forward_ad._current_level >= 0 or _running(TransformType.Jvp)
+    return _dual_numbers() or _running(TransformType.Jvp)
 
 
 def under_transform() -> bool:
     """Whether our own autograd functions cannot be used: in forward mode and under every `torch.func`."""
-    return in_forward_mode() or _running(*TransformType.__members__.values())
+    return _dual_numbers() or _running()
 
 
-def _running(*kinds: TransformType) -> bool:
-    """Whether a transform of `torch.func` of one of these kinds is running."""
+def _dual_numbers() -> bool:
+    return not torch.compiler.is_compiling() and forward_ad._current_level >= 0
+
+
+def _running(kind: TransformType | None = None) -> bool:
+    """Whether a transform of `torch.func` is running, of this kind or of any."""
     if torch.compiler.is_compiling():
         return False
-    return any(one.key() in kinds for one in torch._C._functorch.get_interpreter_stack() or ())
+    return any(kind in (None, one.key()) for one in torch._C._functorch.get_interpreter_stack() or ())
 
 
 def causal_mask(

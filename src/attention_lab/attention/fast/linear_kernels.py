@@ -17,6 +17,35 @@ import triton.language as tl
 from attention_lab.attention.fast.triton_tools import kernel
 
 
+def _rows(
+    pointer: tl.tensor, row: tl.tensor, inside: tl.tensor, column: tl.tensor, width: tl.tensor
+) -> tl.tensor:
+    """The rows of a chunk `[C, width]`, with zeros beyond the end."""
+    mask = inside[:, None] & (column < width)
+    return tl.load(pointer + row[:, None] * width + column, mask=mask, other=0.0)
+
+
+def _save(
+    pointer: tl.tensor,
+    row: tl.tensor,
+    inside: tl.tensor,
+    column: tl.tensor,
+    width: tl.tensor,
+    values: tl.tensor,
+) -> None:
+    """Write the rows of a chunk."""
+    mask = inside[:, None] & (column < width)
+    tl.store(pointer + row[:, None] * width + column, values, mask=mask)
+
+
+def _inverse(z: tl.tensor) -> tl.tensor:
+    """`1 / z`; 0 where a query has no key of any weight."""
+    return tl.where(z > 0, 1.0 / tl.where(z > 0, z, 1.0), 0.0)
+
+
+rows, save, inverse = kernel(_rows), kernel(_save), kernel(_inverse)
+
+
 def _context(
     q_pointer: tl.tensor,
     k_pointer: tl.tensor,
@@ -38,19 +67,18 @@ def _context(
     mass = tl.zeros((feature_tile,), tl.float32)
     for start in range(0, length, chunk):
         inside = start + i < length
-        row = (sequence + start + i)[:, None]
-        here, there = inside[:, None] & (f < features), inside[:, None] & (d < size)
-        q = tl.load(q_pointer + row * features + f, mask=here, other=0.0)
-        k = tl.load(k_pointer + row * features + f, mask=here, other=0.0)
-        v = tl.load(v_pointer + row * size + d, mask=there, other=0.0)
+        row = sequence + start + i
+        q = rows(q_pointer, row, inside, f, features)
+        k = rows(k_pointer, row, inside, f, features)
+        v = rows(v_pointer, row, inside, d, size)
         pairs = tl.where(i[:, None] >= i, tl.dot(q, tl.trans(k), input_precision=precision), 0.0)
         n = tl.dot(pairs, v.to(tl.float32), input_precision=precision)
         n = tl.dot(q.to(tl.float32), state, n, input_precision=precision)
         z = tl.sum(pairs, axis=1) + tl.sum(q.to(tl.float32) * mass, axis=1)
         o = n / tl.where(z > 0, z, 1.0)[:, None]
         o = tl.where((z > 0)[:, None], o, 0.0)
-        tl.store(o_pointer + row * size + d, o.to(v.dtype), mask=there)
-        tl.store(z_pointer + sequence + start + i, z, mask=inside)
+        save(o_pointer, row, inside, d, size, o.to(v.dtype))
+        tl.store(z_pointer + row, z, mask=inside)
         state = tl.dot(tl.trans(k), v, state, input_precision=precision)
         mass += tl.sum(k.to(tl.float32), axis=0)
 
@@ -78,22 +106,20 @@ def _of_query(
     mass = tl.zeros((feature_tile,), tl.float32)
     for start in range(0, length, chunk):
         inside = start + i < length
-        row = (sequence + start + i)[:, None]
-        here, there = inside[:, None] & (f < features), inside[:, None] & (d < size)
-        k = tl.load(k_pointer + row * features + f, mask=here, other=0.0)
-        v = tl.load(v_pointer + row * size + d, mask=there, other=0.0)
-        o = tl.load(o_pointer + row * size + d, mask=there, other=0.0).to(tl.float32)
-        g = tl.load(g_pointer + row * size + d, mask=there, other=0.0).to(tl.float32)
-        z = tl.load(z_pointer + sequence + start + i, mask=inside, other=0.0)
-        z = tl.where(z > 0, 1.0 / tl.where(z > 0, z, 1.0), 0.0)
-        x, y = g * z[:, None], -tl.sum(g * o, axis=1) * z
+        row = sequence + start + i
+        k = rows(k_pointer, row, inside, f, features)
+        v = rows(v_pointer, row, inside, d, size)
+        o = rows(o_pointer, row, inside, d, size).to(tl.float32)
+        g = rows(g_pointer, row, inside, d, size).to(tl.float32)
+        share = inverse(tl.load(z_pointer + row, mask=inside, other=0.0))
+        x, y = g * share[:, None], -tl.sum(g * o, axis=1) * share
         pairs = tl.dot(x, tl.trans(v.to(tl.float32)), input_precision=precision) + y[:, None]
         pairs = tl.where(i[:, None] >= i, pairs, 0.0)
         dq = y[:, None] * mass
         dq = tl.dot(pairs, k.to(tl.float32), dq, input_precision=precision)
         dq = tl.dot(x, state, dq, input_precision=precision)
-        tl.store(dq_pointer + row * features + f, dq.to(k.dtype), mask=here)
-        tl.store(y_pointer + sequence + start + i, y, mask=inside)
+        save(dq_pointer, row, inside, f, features, dq.to(k.dtype))
+        tl.store(y_pointer + row, y, mask=inside)
         state = tl.dot(tl.trans(v), k, state, input_precision=precision)
         mass += tl.sum(k.to(tl.float32), axis=0)
 
@@ -124,25 +150,24 @@ def _of_keys(
     for number in range(chunks):
         start = (chunks - 1 - number) * chunk
         inside = start + i < length
-        row = (sequence + start + i)[:, None]
-        here, there = inside[:, None] & (f < features), inside[:, None] & (d < size)
-        q = tl.load(q_pointer + row * features + f, mask=here, other=0.0)
-        k = tl.load(k_pointer + row * features + f, mask=here, other=0.0)
-        v = tl.load(v_pointer + row * size + d, mask=there, other=0.0)
-        g = tl.load(g_pointer + row * size + d, mask=there, other=0.0).to(tl.float32)
-        z = tl.load(z_pointer + sequence + start + i, mask=inside, other=0.0)
-        y = tl.load(y_pointer + sequence + start + i, mask=inside, other=0.0)
-        x = g * tl.where(z > 0, 1.0 / tl.where(z > 0, z, 1.0), 0.0)[:, None]
+        row = sequence + start + i
+        q = rows(q_pointer, row, inside, f, features)
+        k = rows(k_pointer, row, inside, f, features)
+        v = rows(v_pointer, row, inside, d, size)
+        g = rows(g_pointer, row, inside, d, size).to(tl.float32)
+        z = tl.load(z_pointer + row, mask=inside, other=0.0)
+        y = tl.load(y_pointer + row, mask=inside, other=0.0)
+        x = g * inverse(z)[:, None]
         pairs = tl.where(i[:, None] <= i, tl.dot(k, tl.trans(q), input_precision=precision), 0.0)
         dv = tl.dot(pairs, x, input_precision=precision)
         dv = tl.dot(k.to(tl.float32), state, dv, input_precision=precision)
-        tl.store(dv_pointer + row * size + d, dv.to(v.dtype), mask=there)
+        save(dv_pointer, row, inside, d, size, dv.to(v.dtype))
         v_exact, q_exact = v.to(tl.float32), q.to(tl.float32)
         pairs = tl.dot(v_exact, tl.trans(x), input_precision=precision) + y
         pairs = tl.where(i[:, None] <= i, pairs, 0.0)
         dk = tl.dot(v_exact, tl.trans(state), input_precision=precision) + mass
         dk = tl.dot(pairs, q_exact, dk, input_precision=precision)
-        tl.store(dk_pointer + row * features + f, dk.to(k.dtype), mask=here)
+        save(dk_pointer, row, inside, f, features, dk.to(k.dtype))
         state = tl.dot(tl.trans(q_exact), x, state, input_precision=precision)
         mass += tl.sum(q_exact * y[:, None], axis=0)
 

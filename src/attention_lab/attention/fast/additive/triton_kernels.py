@@ -29,7 +29,13 @@ def _reciprocal(x: tl.tensor, nvidia: tl.constexpr) -> tl.tensor:
     return 1.0 / x
 
 
-reciprocal = kernel(_reciprocal)
+def _near(largest_pointer: tl.tensor, example: tl.tensor, examples: tl.tensor) -> tl.tensor:
+    """Whether the exponents of the queries or of the keys of an example allow products of exponentials."""
+    of_queries, of_keys = largest_pointer + example, largest_pointer + examples + example
+    return (tl.load(of_queries) <= NEAR) | (tl.load(of_keys) <= NEAR)
+
+
+reciprocal, near = kernel(_reciprocal), kernel(_near)
 
 
 def _exponentials(
@@ -90,7 +96,7 @@ def _scores(
     q, k = tl.arange(0, row_tile), tl.arange(0, column_tile)
     w_pointer += example * weight_stride
     total = tl.zeros((row_tile, column_tile), tl.float32)
-    if (tl.load(largest_pointer + example) <= NEAR) | (tl.load(largest_pointer + examples + example) <= NEAR):
+    if near(largest_pointer, example, examples):
         x = x_pointer + (example * queries * hidden + q_start)
         y = y_pointer + (example * keys * hidden + k_start)
         for _four in range(hidden // 4):
@@ -154,7 +160,7 @@ def _rows(
     of_keys = example * keys * hidden + h_start
     slopes = tl.zeros((row_tile, hidden_tile), tl.float32)
     values = tl.zeros((row_tile, hidden_tile), tl.float32)
-    if (tl.load(largest_pointer + example) <= NEAR) | (tl.load(largest_pointer + examples + example) <= NEAR):
+    if near(largest_pointer, example, examples):
         x = tl.load(x_pointer + place)
         y = y_pointer + of_keys
         for _ in range(keys // 2):
