@@ -6,22 +6,40 @@ from contextlib import contextmanager
 from importlib.metadata import Distribution, DistributionFinder, PackageNotFoundError
 from typing import Any
 
-_OPTIONAL = frozenset({"scipy", "matplotlib"})
+_OPTIONAL = frozenset(
+    {
+        *("matplotlib", "scipy", "torchaudio", "torchvision", "transformers"),
+        *("aeon", "bert_score", "faster_coco_eval", "gammatone", "librosa", "lpips", "nltk", "piq"),
+        *("pycocotools", "pystoi", "pyTDC", "scienceplots", "torch_fidelity"),
+    }
+)
+"""What torchmetrics imports if it is installed: slow packages, and those that may need them."""
+_NEEDING_NONE = frozenset({"attention_lab", "hydra", "hydra_plugins", "optuna", "pytorch_lightning", "torch"})
 _EVERYTHING = DistributionFinder.Context()
 
 
 def import_lightning() -> None:
-    """Import pytorch_lightning in two thirds of the usual CPU time.
+    """Import pytorch_lightning in half of the usual CPU time.
 
-    Lightning imports torchmetrics, which imports scipy and matplotlib if they are installed. That takes a
-    third of the CPU time of `import pytorch_lightning`. torchmetrics needs them for audio metrics and to
-    plot metrics, which no run here does. During the import they appear not to be installed; afterwards
-    everything but torchmetrics can import them.
+    Lightning imports torchmetrics, which imports scipy, matplotlib, transformers and others if they are
+    installed. That can take more than half of the CPU time of `import pytorch_lightning`. torchmetrics needs
+    them for metrics that no run here uses, and to plot metrics. During the import they appear not to be
+    installed; afterwards everything but torchmetrics can import them. So do not call this before a user's
+    own code, which may use those metrics: see `names_other_packages`.
     """
     if sys.modules.keys() & {"torchmetrics", *_OPTIONAL}:  # too late to save anything
         return
     with _hidden():
         import pytorch_lightning  # noqa: F401
+
+
+def names_other_packages(config: Any) -> bool:
+    """Whether a configuration names a class of a user's own package, which may use any metric."""
+    if isinstance(config, dict):
+        target = config.get("_target_")
+        foreign = isinstance(target, str) and target.partition(".")[0] not in _NEEDING_NONE
+        return foreign or any(map(names_other_packages, config.values()))
+    return isinstance(config, list) and any(map(names_other_packages, config))
 
 
 @contextmanager

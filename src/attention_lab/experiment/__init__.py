@@ -106,7 +106,7 @@ def choose_stage(config: DictConfig) -> Stage:
         from attention_lab.commandline.choice_checks import check_combination, warning_of_few_cores
         from attention_lab.interruption import own_process, resume
         from attention_lab.interruption.signals import is_rank_zero
-        from attention_lab.lightning_import import import_lightning
+        from attention_lab.lightning_import import import_lightning, names_other_packages
 
         check_combination(config)
         OmegaConf.resolve(config)
@@ -122,7 +122,8 @@ def choose_stage(config: DictConfig) -> Stage:
             print(console_message("Warning", warning), file=sys.stderr)
         if config.stage == "fit":
             resume.save_configuration(Path(HydraConfig.get().runtime.output_dir), config)
-        import_lightning()
+        if not config.allow and not names_other_packages(OmegaConf.to_container(config)):
+            import_lightning()
     elif config.stage == "theorem":
         from attention_lab.commandline.choice_checks import check_theorem
 

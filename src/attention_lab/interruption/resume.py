@@ -61,8 +61,9 @@ def resumed_configuration(config: DictConfig) -> DictConfig:
         raise LabError("resume: choose auto, or a run's folder as resume=<folder> on the command line")
     from attention_lab.lightning_import import import_lightning  # here, so that --help stays fast
 
-    import_lightning()  # needed to look up the classes
     allow: Any = OmegaConf.to_container(config)["allow"]  # type: ignore[index, call-overload]
+    if not allow:
+        import_lightning()  # needed to look up the classes
     choices = read_choices(folder)
     overrides = {
         one.key_or_group: one
