@@ -246,7 +246,8 @@ def _follow(
     if seconds <= 0:
         return None
     shown = " ".join(command).replace(sys.executable, "python")
-    limited = ["timeout", "--kill-after=5", f"{seconds:.1f}", *command]
+    # As by Ctrl-C, since pytest then shows the failures so far, and topics end their processes.
+    limited = ["timeout", "--signal=INT", "--kill-after=10", f"{seconds:.1f}", *command]
     told = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     with (
         log.open("a", encoding="utf-8") as file,

@@ -1,5 +1,6 @@
 """The one command for a machine with a GPU: what it is asked for, and what it says when time is over."""
 
+import sys
 import tarfile
 from pathlib import Path
 
@@ -67,3 +68,18 @@ def test_versions_are_those_that_the_tests_run_with() -> None:
 def test_results_are_named_by_the_device() -> None:
     assert results_name("cpu") == "RESULTS.md"
     assert results_name("NVIDIA H200") == "RESULTS.nvidia-h200.md"
+
+
+@pytest.mark.usefixtures("_no_gpu")
+def test_tests_that_are_cut_short_show_what_failed_until_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "test_both.py"
+    file.write_text(
+        "import time\n\ndef test_a():\n    assert 1 == 2\n\ndef test_b():\n    time.sleep(60)\n",
+        encoding="utf-8",
+    )
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--rootdir={tmp_path}", str(file)]
+    monkeypatch.setattr(gpu_session, "_tests", lambda options: command)
+    assert _run(tmp_path, "tests", "--device", "cpu", "--minutes", "0.1") == 1
+    assert "assert 1 == 2" in (tmp_path / "gpu-tests.txt").read_text()

@@ -39,9 +39,12 @@ RUNS = {
     "multihead": f"model=multihead {LAYERS} data.batch_size=50",
     "transformer": f"model=transformer {REVERSE} {LAYERS}",
     **{name: f"{RECALL} mechanism={name}" for name in ("scaled_dot", "linear", "band", "additive")},
-    "nw": "model=nw scoring=laplacian data.train_size=50",
+    "nw": "model=nw optimizer=adam scoring=laplacian data.train_size=50",
 }
-"""Options of `train.py` for small runs of every kind of step; a Gaussian score looks at its keys' range."""
+"""Options of `train.py` for small runs of every kind of step that need not wait.
+
+A Gaussian score looks at its keys' range, and LBFGS, the usual optimiser of `model=nw`, at the loss.
+"""
 
 
 def _accelerator(device: torch.device) -> str:
