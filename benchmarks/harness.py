@@ -20,7 +20,10 @@ SAMPLE = 0.15  # least seconds; shorter work is repeated, since others' CPU use 
 CALM = 0.1  # fraction of the machine; if others use more during a sample, it is repeated
 QUIET_AFTER = 0.2  # seconds to wait before a sample is taken again
 WARM = {"cpu": 2, "cuda": 5}
-"""Pieces of work done before any is timed; on a GPU, the first ones load, tune and compile kernels."""
+"""Pieces of work done before any is timed; on a GPU, the first ones load, tune and compile kernels.
+
+Work of other processes is an epoch with many steps, so that one is enough.
+"""
 
 
 @dataclass(frozen=True)
@@ -212,7 +215,7 @@ def _prepare(
     try:
         runner = _Runner(row, way.make())
         found = [_plain(one) for one in runner.once(device)]
-        for _ in range(WARM[device.type] - 2):
+        for _ in range(WARM["cpu" if contest.children else device.type] - 2):
             runner.once(device)
         memory = None if contest.children else extra_peak(lambda: runner.once(device), device)
     except Exception as error:  # noqa: BLE001  # such as Triton's own; the other ways can be measured

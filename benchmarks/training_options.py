@@ -35,11 +35,9 @@ RUNS = (
     Run("model=transformer", ("data.size", 64)),
     Run("experiment=g2p_cmudict", ("data.size", 128), layers=False),
     Run("model=multihead", ("data.train_size", 64), most=20),
-    *(
-        Run(f"experiment=efficiency data.length={length} data.short_epochs=0", ("data.train_size", 1))
-        for length in (1000, 4000)
-    ),
+    Run("experiment=efficiency data.length=4000 data.short_epochs=0", ("data.train_size", 1)),
 )
+"""On a GPU, a way takes up to a minute until it is timed, and all have to fit into ten minutes."""
 ON_CPU = RUNS[:2]
 
 
@@ -60,7 +58,7 @@ def _contest(run: Run, steps: int, device: torch.device, *, tiny: bool) -> Conte
     options += ["trainer.accelerator=cpu"] if device.type == "cpu" else []
     ways = {"float32": [], "bf16": [BF16]}
     if run.layers and device.type == "cuda":
-        ways |= {"float32, compiled": [COMPILED], "bf16, compiled": [BF16, COMPILED]}
+        ways |= {"bf16, compiled": [BF16, COMPILED]}
     return Contest(
         f"`{run.options}`, {steps} steps of {batch}",
         [way(name, partial(fit, [*options, *more])) for name, more in ways.items()],
