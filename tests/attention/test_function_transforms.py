@@ -8,7 +8,19 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from attention_lab.attention import Additive, Attention, Band, Concat, Gaussian, Laplacian, Linear, ScaledDot
+from attention_lab.attention import (
+    Additive,
+    Attention,
+    Band,
+    Concat,
+    Entmax15,
+    Gaussian,
+    Laplacian,
+    Linear,
+    MultiheadAttention,
+    ScaledDot,
+    Sparsemax,
+)
 from attention_lab.attention.fast.gaussian.regression import gaussian_reference, gaussian_regression
 
 LENGTH, SIZE = 160, 16
@@ -20,6 +32,8 @@ MECHANISMS: dict[str, Callable[[], Attention]] = {
     "gaussian": lambda: Attention(Gaussian(SIZE, SIZE)),
     "laplacian": lambda: Attention(Laplacian(SIZE, SIZE)),
     "band": lambda: Attention(ScaledDot(SIZE, SIZE), window=Band(SIZE, width=4)),
+    "sparsemax": lambda: Attention(ScaledDot(SIZE, SIZE), Sparsemax()),
+    "entmax15": lambda: Attention(ScaledDot(SIZE, SIZE), Entmax15()),
 }
 
 
@@ -124,3 +138,17 @@ def test_the_reference_weighs_samples() -> None:
     wanted = kernels @ values / kernels.sum(-1, keepdim=True)
     found = gaussian_reference(query, keys, values, width, weights=weights)
     assert torch.allclose(found, wanted, rtol=1e-9)
+
+
+def test_an_export_with_masks_takes_other_sizes(unchecked_shapes: None) -> None:
+    module = MultiheadAttention(8, 2, batch_first=True, add_bias_kv=True).eval()
+    inputs, ignored = torch.randn(3, 4, 5, 8), torch.zeros(4, 5, dtype=torch.bool)
+    ignored[:, 3] = True
+    batch, length = torch.export.Dim("batch"), torch.export.Dim("length")
+    sizes = {name: {0: batch, 1: length} for name in ("query", "key", "value", "key_padding_mask")}
+    exported = torch.export.export(
+        module, tuple(inputs), {"key_padding_mask": ignored}, dynamic_shapes=sizes
+    ).module()
+    fewer, also = tuple(inputs[:, :2, :4]), ignored[:2, :4]
+    found, wanted = exported(*fewer, key_padding_mask=also), module(*fewer, key_padding_mask=also)
+    assert torch.allclose(found[0], wanted[0], atol=1e-6) and torch.allclose(found[1], wanted[1], atol=1e-6)

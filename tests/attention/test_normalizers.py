@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attention_lab.attention import Softmax, masked_softmax
+from attention_lab.attention import Entmax15, Softmax, Sparsemax, masked_softmax
 from attention_lab.errors import LabError
 
 
@@ -65,6 +65,63 @@ def test_half_precision_neither_overflows_nor_changes_type() -> None:
     assert weights.dtype == torch.float16 and weights.tolist() == [[0.5, 0.5, 0.0]]
     small = torch.tensor([[600.0, 600.0, -600.0]], dtype=torch.float16)
     assert masked_softmax(small, temperature=0.001).tolist() == [[0.5, 0.5, 0.0]]
+
+
+SPARSE = pytest.mark.parametrize(("normalizer", "power"), [(Sparsemax(), 1), (Entmax15(), 2)])
+
+
+def _by_bisection(scores: torch.Tensor, power: int) -> torch.Tensor:
+    """`(s_i / power - tau)_+^power`, with tau such that each row sums to one."""
+    scores = scores.double() / power
+    low, high = scores.amax(-1, keepdim=True) - 1, scores.amax(-1, keepdim=True)
+    for _ in range(100):
+        tau = (low + high) / 2
+        above = (scores - tau).clamp_min(0).pow(power).sum(-1, keepdim=True) > 1
+        low, high = tau.where(above, low), high.where(above, tau)
+    return (scores - high).clamp_min(0).pow(power)
+
+
+@SPARSE
+@pytest.mark.parametrize("size", [1, 2, 7, 3000])
+@pytest.mark.parametrize("spread", [0.0, 1e-3, 1.0, 300.0])
+def test_sparse_weights_equal_those_found_by_bisection(
+    normalizer: torch.nn.Module, power: int, size: int, spread: float
+) -> None:
+    scores = torch.randn(5, size) * spread + 7
+    assert (normalizer(scores, None) - _by_bisection(scores, power)).abs().max() < 1e-5
+    tied = scores.round()
+    assert (normalizer(tied, None) - _by_bisection(tied, power)).abs().max() < 1e-5
+
+
+@SPARSE
+def test_sparse_weights_of_extreme_scores(normalizer: torch.nn.Module, power: int) -> None:
+    scores = torch.tensor([[1e30, -1e30, 1e30], [-3e38, 3e38, 0.0], [-torch.inf, -1e30, 1.0]])
+    scores.requires_grad_()
+    weights = normalizer(scores, None)
+    assert torch.allclose(weights, torch.tensor([[0.5, 0.0, 0.5], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]))
+    (gradient,) = torch.autograd.grad(weights.square().sum(), scores)
+    assert gradient.isfinite().all()
+    assert normalizer(torch.tensor([[1.0, torch.nan, 0.0]]), None).isnan().any()
+
+
+@SPARSE
+def test_sparse_weights_have_first_and_second_derivatives(normalizer: torch.nn.Module, power: int) -> None:
+    scores = torch.randn(3, 6, dtype=torch.float64, requires_grad=True)
+    mask = torch.rand(3, 6) > 0.3
+    mask[0] = False
+    assert torch.autograd.gradcheck(lambda x: normalizer(x, mask), scores, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(lambda x: normalizer(x, mask), scores)
+
+
+@SPARSE
+def test_sparse_weights_compile_as_one_graph(
+    normalizer: torch.nn.Module, power: int, unchecked_shapes: None
+) -> None:
+    scores = torch.randn(3, 6, requires_grad=True)
+    compiled = torch.compile(normalizer, backend="aot_eager", fullgraph=True)
+    weights = compiled(scores, None)
+    assert torch.allclose(weights, normalizer(scores, None))
+    weights.square().sum().backward()
 
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0])

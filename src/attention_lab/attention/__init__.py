@@ -1,8 +1,7 @@
 """The mathematics of attention: scores, masks, normalisers, pooling, and the one formula that joins them.
 
 `Attention` is that formula, `Mechanism` is a choice of its parts, `MultiHead` is the multi-head layer of
-1706.03762, and `recording` lets you look at the weights. This package imports only torch,
-entmax and jaxtyping.
+1706.03762, and `recording` lets you look at the weights. This package imports only torch and jaxtyping.
 """
 
 from attention_lab.attention.attention import Attention, Mechanism

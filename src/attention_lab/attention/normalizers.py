@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
-import entmax
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -88,7 +87,7 @@ class Sparsemax(_Tempered):
         self, scores: Float[Tensor, "... Q K"], mask: Bool[Tensor, "..."] | None = None
     ) -> Float[Tensor, "... Q K"]:
         """Weights, summing to one in every row that has a key, most of them exactly zero."""
-        return _on_simplex(entmax.sparsemax, scores, mask, self.temperature)
+        return _on_simplex(_sparsemax, scores, mask, self.temperature)
 
 
 class Entmax15(_Tempered):
@@ -98,7 +97,7 @@ class Entmax15(_Tempered):
         self, scores: Float[Tensor, "... Q K"], mask: Bool[Tensor, "..."] | None = None
     ) -> Float[Tensor, "... Q K"]:
         """Weights, summing to one in every row that has a key, many of them exactly zero."""
-        return _on_simplex(entmax.entmax15, scores, mask, self.temperature)
+        return _on_simplex(_entmax15, scores, mask, self.temperature)
 
 
 class Sigmoid(_Tempered):
@@ -125,7 +124,7 @@ def _outside(scores: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def _on_simplex(
-    transform: Callable[..., Tensor], scores: Tensor, mask: Tensor | None, temperature: float | Tensor
+    transform: Callable[[Tensor], Tensor], scores: Tensor, mask: Tensor | None, temperature: float | Tensor
 ) -> Tensor:
     """A sparse map to the simplex, over the keys that the mask keeps; an empty row gives zeros.
 
@@ -139,5 +138,46 @@ def _on_simplex(
     scaled = scores.to(working).masked_fill(outside, 0.0) / temperature
     highest = scaled.detach().masked_fill(outside, -torch.inf).amax(-1, keepdim=True)
     shifted = scaled - highest.masked_fill(highest == -torch.inf, 0.0)  # the maps are invariant to a shift
-    weights = transform(shifted.masked_fill(outside, -3.0), dim=-1)
+    weights = transform(shifted.masked_fill(outside, -3.0))
     return weights.masked_fill(outside, 0.0).to(scores.dtype)
+
+
+# Both maps first find the keys of weight zero, from sorted scores and without derivatives. Of the other keys,
+# the weights are a formula without branches, which has derivatives of every order and in every mode.
+
+
+def _sparsemax(scores: Tensor) -> Tensor:
+    """`(s_i - tau)_+` with a sum of one, for scores whose largest is 0 (1602.02068, algorithm 1)."""
+    first, count = _sorted(scores, lowest=-1.0)
+    thresholds = (first.cumsum(-1) - 1) / count  # tau, if the first 1, 2, ... keys have a weight
+    zero = scores.detach() <= _last(thresholds, thresholds < first)
+    size = (~zero).sum(-1, keepdim=True)
+    tau = (scores.masked_fill(zero, 0.0).sum(-1, keepdim=True) - 1) / size
+    return (scores - tau).masked_fill(zero, 0.0).clamp_min(0.0)
+
+
+def _entmax15(scores: Tensor) -> Tensor:
+    """`(s_i / 2 - tau)_+^2` with a sum of one, for scores whose largest is 0 (1905.05702, algorithm 2)."""
+    scores = scores / 2
+    first, count = _sorted(scores, lowest=-1.0)
+    mean = first.cumsum(-1) / count
+    spread = first.square().cumsum(-1) - count * mean.square()
+    thresholds = mean - ((1 - spread) / count).clamp_min(0.0).sqrt()
+    zero = scores.detach() <= _last(thresholds, thresholds < first)
+    size = (~zero).sum(-1, keepdim=True)
+    mean = scores.masked_fill(zero, 0.0).sum(-1, keepdim=True) / size
+    spread = (scores - mean).masked_fill(zero, 0.0).square().sum(-1, keepdim=True)
+    tau = mean - ((1 - spread) / size).clamp_min(torch.finfo(scores.dtype).tiny).sqrt()
+    return (scores - tau).masked_fill(zero, 0.0).square()
+
+
+def _sorted(scores: Tensor, lowest: float) -> tuple[Tensor, Tensor]:
+    """The scores, none below `lowest` (where weights are zero), in descending order, and 1, 2, ..."""
+    first = scores.detach().clamp_min(lowest).sort(-1, descending=True).values
+    return first, torch.arange(1, scores.shape[-1] + 1, dtype=scores.dtype, device=scores.device)
+
+
+def _last(thresholds: Tensor, valid: Tensor) -> Tensor:
+    """The last valid threshold of each row; the first keys of a row are the valid ones."""
+    index = valid.sum(-1, keepdim=True).clamp_min(1) - 1
+    return thresholds.gather(-1, index)

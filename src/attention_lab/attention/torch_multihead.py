@@ -156,7 +156,7 @@ class MultiheadAttention(nn.MultiheadAttention):
             projected = [F.linear(*of) for of in zip((query, key, value), matrices, biases, strict=True)]
         if self.bias_k is not None and self.bias_v is not None:
             for part, learned in ((1, self.bias_k), (2, self.bias_v)):
-                projected[part] = torch.cat([projected[part], learned.expand(len(query), 1, -1)], 1)
+                projected[part] = torch.cat([projected[part], learned.expand(query.shape[0], 1, -1)], 1)
         query, key, value = (
             x.view(*x.shape[:2], self.num_heads, self.head_dim).transpose(1, 2) for x in projected
         )
@@ -178,11 +178,11 @@ class MultiheadAttention(nn.MultiheadAttention):
             causal = False
         parts = []
         if padding is not None:
-            _check_mask("key_padding_mask", padding, (len(key), lengths[1]))
+            _check_mask("key_padding_mask", padding, (key.shape[0], lengths[1]))
             parts.append(padding[:, None, None])
         if given is not None and not causal:
-            _check_mask("attn_mask", given, (len(query) * self.num_heads, *lengths)[-given.dim() :])
-            shape = (1, 1) if given.dim() == 2 else (len(query), self.num_heads)
+            _check_mask("attn_mask", given, (query.shape[0] * self.num_heads, *lengths)[-given.dim() :])
+            shape = (1, 1) if given.dim() == 2 else (query.shape[0], self.num_heads)
             parts.append(given.view(*shape, *lengths))
         # -inf hides a key as True does; the rest is added and is finite, so that empty rows have gradients
         keeps = [~part if part.dtype == torch.bool else part != -torch.inf for part in parts]
