@@ -65,6 +65,14 @@ class _Attending(nn.Module):
         return self.attention(query, self.attention.remember(key, mask=mask))  # type: ignore[no-any-return]
 
 
+def test_distances_do_not_overflow_half_precision() -> None:
+    attention = Attention(Gaussian(2, 2, width=1.0)).half()
+    query, key = torch.tensor([[0.0, 0.0]]).half(), torch.tensor([[500.0, 0.0], [400.0, 0.0]]).half()
+    memory = attention.remember(key, torch.tensor([[1.0], [2.0]]).half())
+    context = attention(query, memory)
+    assert context.tolist() == [[2.0]] and context.dtype == torch.float16
+
+
 @pytest.mark.parametrize("score", [Gaussian, ScaledDot])
 def test_vmap_and_export_compute_the_same(score: type[Score]) -> None:
     """Neither can look at values to choose a path."""

@@ -62,6 +62,35 @@ def test_empty_rows_and_vanished_features_are_zero() -> None:
     assert not attention(nothing, memory).any() and not attention.weights(nothing, memory).any()
 
 
+@pytest.mark.parametrize("shift", [-80.0, -20.0, -8.0])
+@pytest.mark.parametrize("causal", [False, True])
+def test_small_features_are_as_exact_as_others(shift: float, causal: bool) -> None:
+    attention, (query, key, value) = Attention(Linear(4, 4)), _tensors(9, torch.float32)
+    memory = attention.remember(key + shift, value, causal=causal)
+    kernel = torch.einsum("...qd,...kd->...qk", (query.double() + 2 * shift).exp(), memory.keys.double())
+    weights = kernel.tril() if causal else kernel
+    wanted = (weights / weights.sum(-1, keepdim=True)) @ value.double()
+    found = attention(query + 2 * shift, memory)
+    torch.testing.assert_close(found.double(), wanted, atol=1e-5, rtol=1e-5)
+    gradients = [
+        torch.autograd.grad(x.square().sum(), [query, value], retain_graph=True) for x in (found, wanted)
+    ]
+    for got, want in zip(*gradients, strict=True):
+        torch.testing.assert_close(got, want, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close((key + shift).exp(), memory.keys, atol=0, rtol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e15, 1e30])
+def test_large_features_do_not_overflow(scale: float) -> None:
+    attention, (query, key, value) = Attention(Linear(4, 4)), _tensors(9, torch.float32)
+    query, key = (x.detach().abs() * scale for x in (query, key))
+    kernel = query.double() @ key.double().mT
+    wanted = (kernel / kernel.sum(-1, keepdim=True)) @ value.double()
+    memory = attention.remember(key, value)
+    for found in (attention(query, memory), attention.weights(query, memory) @ value):
+        torch.testing.assert_close(found.double(), wanted, atol=1e-5, rtol=1e-5)
+
+
 def test_what_comes_later_does_not_reach_back_by_rounding() -> None:
     query, key, value = (x.detach().float() for x in _tensors(128))
     key, query = key.exp(), query.exp()

@@ -178,18 +178,18 @@ def _log_inside(kernel: Tensor) -> Tensor:
 
 
 def distance(query: Tensor, key: Tensor, order: float) -> Tensor:
-    """`|q - k|_p` of all pairs, computed from differences; `[Q, K, d]` is stored only in forward mode."""
+    """`|q - k|_p` of all pairs, computed from differences; `[Q, K, d]` is stored only in forward mode.
+
+    Distances of half precision are float32: their squares may overflow float16 or need more digits.
+    """
+    working = torch.promote_types(query.dtype, torch.float32)
+    query, key = query.to(working), key.to(working)
     if query.shape[-1] == 1:
         return (query - key.mT).abs()
-    working = torch.promote_types(query.dtype, torch.float32)
     if in_forward_mode():  # cdist has no forward mode
-        differences = query.to(working).unsqueeze(-2) - key.to(working).unsqueeze(-3)
-        pairs: Tensor = torch.linalg.vector_norm(differences, order, -1)
-        return pairs.to(query.dtype)
-    pairs = torch.cdist(
-        query.to(working), key.to(working), p=order, compute_mode="donot_use_mm_for_euclid_dist"
-    )
-    return pairs.to(query.dtype)
+        pairs: Tensor = torch.linalg.vector_norm(query.unsqueeze(-2) - key.unsqueeze(-3), order, -1)
+        return pairs
+    return torch.cdist(query, key, p=order, compute_mode="donot_use_mm_for_euclid_dist")
 
 
 def squared_distance(query: Tensor, key: Tensor) -> Tensor:

@@ -89,23 +89,33 @@ class Linear(Score):
         return _phi(key)
 
     def kernel_features(self, query: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
-        """`phi(q)` and `phi(k)`."""
-        return _phi(query), keys
+        """`phi(q)` over its largest number, lest it overflow or underflow, and `phi(k)`."""
+        return _scaled_phi(query)[0], keys
 
     def forward(
         self, query: Float[Tensor, "... Q d"], keys: Float[Tensor, "... K d"]
     ) -> Float[Tensor, "... Q K"]:
-        """`log(phi(q) . phi(k))`; -inf where the features underflow to zero."""
+        """`log(phi(q) . phi(k))`; -inf where the features of a key underflow to zero."""
         with torch.autocast(query.device.type, enabled=False):
-            kernel = _phi(query) @ keys.mT
+            features, factor = _scaled_phi(query)
+            kernel = features @ keys.mT
             positive = kernel > 0
-            scores = torch.where(positive, kernel.where(positive, 1.0).log(), -torch.inf)
+            scores = torch.where(positive, kernel.where(positive, 1.0).log() + factor, -torch.inf)
         return scores.to(query.dtype)
 
 
 def _phi(x: Tensor) -> Tensor:
-    """`elu(x) + 1`, at least in float32."""
-    return F.elu(x.to(torch.promote_types(x.dtype, torch.float32))) + 1
+    """`elu(x) + 1`, at least in float32, without `exp(x) - 1`, which loses digits of `exp(x)`."""
+    x = x.to(torch.promote_types(x.dtype, torch.float32))
+    return torch.where(x > 0, x + 1, x.clamp_max(0.0).exp())
+
+
+def _scaled_phi(x: Tensor) -> tuple[Tensor, Tensor]:
+    """`phi(x)` divided by the largest number of each row, and the logarithm of that number."""
+    x = x.to(torch.promote_types(x.dtype, torch.float32))
+    largest = x.detach().amax(-1, keepdim=True)
+    shift, factor = largest.clamp_max(0.0), largest.clamp_min(0.0) + 1  # one of them is 0 or 1
+    return _phi(x - shift) / factor, factor.log() + shift
 
 
 def _unit(x: Tensor) -> Tensor:

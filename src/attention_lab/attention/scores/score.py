@@ -54,7 +54,10 @@ class Score(nn.Module):
         return None
 
     def kernel_features(self, query: Tensor, keys: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Features a, b >= 0 with exp(score) = a b^T, for attention in linear time, or None if none exist."""
+        """Features a, b >= 0 with exp(score) = a b^T, for attention in linear time, or None if none exist.
+
+        The equality may leave out a factor that depends only on q, which a softmax cancels.
+        """
         return None
 
     def forward(
