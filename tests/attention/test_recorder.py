@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
+from attention_lab.attention import recording
 from attention_lab.attention.recorder import indices
 
 
@@ -17,3 +19,12 @@ def test_a_choice_is_numbers(option: str) -> None:
             indices(wrong, option)
     with pytest.raises(ValueError, match=rf"recording\({option}=\[\]\) chooses nothing"):
         indices([], option)
+
+
+@pytest.mark.parametrize(
+    ("names", "complaint"),
+    [(3, "not an int"), ("encoder", r"such as \['encoder'\], not a str"), ([3], "not of an int")],
+)
+def test_names_are_a_list_of_names(names: object, complaint: str, unchecked_shapes: None) -> None:
+    with pytest.raises(TypeError, match=complaint), recording(nn.Identity(), names=names):  # type: ignore[arg-type]
+        pass

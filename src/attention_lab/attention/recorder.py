@@ -111,6 +111,13 @@ class Recorder:
     def __reduce__(self) -> tuple[type, tuple[()]]:
         return type(None), ()
 
+    def without(self, other: "Recorder") -> None:
+        """Forget a recorder around this one, whose recording has ended."""
+        if self.outer is other:
+            self.outer = other.outer
+        elif self.outer is not None:
+            self.outer.without(other)
+
     def add(self, weights: Tensor, mask: Tensor | None, centre: Tensor | None = None) -> None:
         """Record the selected examples of the weights of a batch, `[Q, K]` or `[B, ..., Q, K]`."""
         if self.outer is not None:

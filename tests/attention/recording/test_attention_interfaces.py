@@ -117,3 +117,18 @@ def test_the_kernels_of_others_are_named_once() -> None:
     (message,) = [str(one.message) for one in caught if "recording" in str(one.message)]
     assert "'layers.0.self_attn' computes attention in the attention interface 'mine'" in message
     assert "attn_implementation='sdpa'" in message
+
+
+def test_recordings_of_an_interface_may_end_in_any_order() -> None:
+    with _registered("opaque", _flash):
+        before = dict(vars(AttentionInterface))
+        model = ARCHITECTURES["BERT"].build("opaque", 0.0).eval()
+        inputs = torch.ones(1, 3, dtype=torch.long)
+        first, second = recording(model), recording(model)
+        one, two = first.__enter__(), second.__enter__()
+        first.__exit__(None, None, None)
+        with torch.no_grad(), pytest.warns(UserWarning, match="opaque"):
+            model(inputs)
+        assert not one and not two
+        second.__exit__(None, None, None)
+        assert dict(vars(AttentionInterface)) == before

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.overrides import _get_current_function_mode_stack
 
 from attention_lab import MultiheadAttention
 from attention_lab.attention import recording
@@ -40,6 +41,46 @@ def test_a_recording_around_another_misses_nothing() -> None:
     assert inner["attention"].shape == (1, 2, 4, 4)
     assert torch.equal(inner["attention"][0], outer["ours.attention"][0, :, 4:8])
     assert model.ours.attention.record is None
+
+
+def test_recordings_may_end_in_any_order() -> None:
+    model, x = Both(), torch.randn(2, 4, 8)
+    before = [{**module.__dict__} for module in model.modules()]
+    first, second, third = (recording(model) for _ in range(3))
+    one, two = first.__enter__(), second.__enter__()
+    model(x)
+    first.__exit__(None, None, None)
+    three = third.__enter__()
+    model(x)
+    second.__exit__(None, None, None)
+    model(x)
+    third.__exit__(None, None, None)
+    model(x)
+    for weights, calls in ((one, 1), (two, 2), (three, 2)):
+        assert {name: found.shape[2] for name, found in weights.items()} == {
+            "theirs": 4 * calls,
+            "ours.attention": 4 * calls,
+        }
+    assert [module.__dict__ for module in model.modules()] == before
+    assert not _get_current_function_mode_stack()  # type: ignore[no-untyped-call]
+
+
+class Fused(nn.Module):
+    """Fused attention without a module of torch's."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.scaled_dot_product_attention(x, x, x)
+
+
+def test_a_function_is_recorded_until_its_own_recording_ends() -> None:
+    models, x = (Fused(), Fused()), torch.randn(2, 1, 4, 8)
+    first, second = (recording(model) for model in models)
+    one, two = first.__enter__(), second.__enter__()
+    first.__exit__(None, None, None)
+    for model in models:
+        model(x)
+    second.__exit__(None, None, None)
+    assert not one and two[""].shape == (2, 1, 4, 4)
 
 
 def _saved(model: nn.Module) -> nn.Module:

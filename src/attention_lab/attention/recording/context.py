@@ -55,7 +55,7 @@ def recording(
             attention, such as the steps of a generation; negative ones count from the end of each call.
 
     Raises:
-        TypeError: the model is not a module, or an index is not a number.
+        TypeError: the model is not a module, an index is not a number, or the names are not a list of names.
         ValueError: a choice of examples, heads or queries is empty.
         KeyError: the model has no module of that name.
         IndexError: when the model runs, if a batch is too small for an index or there are fewer heads; when
@@ -98,21 +98,28 @@ def _recorder(attention: Any, recorder: Recorder) -> Iterator[None]:
     try:
         yield
     finally:
-        attention.record = recorder.outer
+        if attention.record is recorder:
+            attention.record = recorder.outer
+        elif attention.record is not None:  # a recording that began later has not ended yet
+            attention.record.without(recorder)
 
 
 @contextmanager
 def _replaced(module: nn.Module, name: str, replacement: Callable[..., Any]) -> Iterator[None]:
     """Replace a method of one module inside the `with` block."""
-    own = module.__dict__.get(name)
-    module.__dict__[name] = _Replacement(module, name, replacement)
+    entry = _Replacement(module, name, replacement)
+    module.__dict__[name] = entry
     try:
         yield
     finally:
-        if own is None:
-            del module.__dict__[name]
+        entry.call = entry.method  # a recording that began later may still call it
+        last = module.__dict__.get(name)
+        while isinstance(last, _Replacement) and last.call is last.method:
+            last = last.own
+        if last is None:
+            module.__dict__.pop(name, None)
         else:
-            module.__dict__[name] = own
+            module.__dict__[name] = last
 
 
 class _Replacement:
@@ -125,7 +132,8 @@ class _Replacement:
     """
 
     def __init__(self, module: nn.Module, name: str, call: Callable[..., Any]) -> None:
-        update_wrapper(self, getattr(module, name))
+        self.method = getattr(module, name)
+        update_wrapper(self, self.method)
         self.module, self.name, self.call = module, name, call
         self.own = module.__dict__.get(name)
 

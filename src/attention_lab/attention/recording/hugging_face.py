@@ -32,6 +32,9 @@ class Asked:
 
 
 _running = threading.local()
+_lock = threading.Lock()
+_sessions: list[tuple[int, Session]] = []
+_original: list[Any] = []
 
 
 def asked() -> Asked | None:
@@ -41,31 +44,43 @@ def asked() -> Asked | None:
 
 @contextmanager
 def watched_interface(session: Session) -> Iterator[None]:
-    """Observe the calls of the attention interface of transformers."""
+    """Observe the calls of the attention interface of transformers, in this thread."""
     home = sys.modules.get(_HOME)
     interface = getattr(home, "AttentionInterface", None)
     name = "get_interface" if hasattr(interface, "get_interface") else "__getitem__"
-    original = getattr(interface, name, None)
-    if interface is None or original is None:
+    if interface is None or not hasattr(interface, name):
         yield
         return
-    inherited = name not in vars(interface)
-    thread = threading.get_ident()
-
-    def watched(mapping: Any, implementation: str, *default: Any) -> Callable[..., Any]:
-        function: Callable[..., Any] = original(mapping, implementation, *default)
-        if threading.get_ident() != thread:
-            return function
-        return _watched(session, implementation, function)
-
-    setattr(interface, name, watched)
+    entry = threading.get_ident(), session
+    with _lock:
+        if not _sessions:
+            _original.append(vars(interface).get(name))
+            setattr(interface, name, _watched_method(getattr(interface, name)))
+        _sessions.append(entry)
     try:
         yield
     finally:
-        if inherited:
-            delattr(interface, name)
-        else:
-            setattr(interface, name, original)
+        with _lock:
+            _sessions.remove(entry)
+            if not _sessions:
+                own = _original.pop()
+                if own is None:
+                    delattr(interface, name)
+                else:
+                    setattr(interface, name, own)
+
+
+def _watched_method(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that looks up an attention function, for all recordings of the thread that calls it."""
+
+    def watched(mapping: Any, implementation: str, *default: Any) -> Callable[..., Any]:
+        function: Callable[..., Any] = original(mapping, implementation, *default)
+        for thread, session in [*_sessions]:
+            if thread == threading.get_ident():
+                function = _watched(session, implementation, function)
+        return function
+
+    return watched
 
 
 def _watched(session: Session, implementation: str, function: Callable[..., Any]) -> Callable[..., Any]:

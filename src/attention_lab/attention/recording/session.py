@@ -16,6 +16,7 @@ from attention_lab.attention.recorder import Recorder, Selection
 from attention_lab.attention.recording.caches import at_positions, keys_seen
 from attention_lab.attention.recording.results import Recording
 from attention_lab.attention.recording.weights import KernelCall, without_nan
+from attention_lab.constructor_options import kind_of
 
 _MOST_TOLD = 20  # names in an error
 _CALL_MODULE = nn.Module._call_impl.__code__
@@ -44,6 +45,17 @@ class Site:
         return 1
 
 
+def _list_of_names(names: object) -> tuple[str, ...]:
+    """The names given; raises TypeError if they are not strings in a collection."""
+    if isinstance(names, str) or not isinstance(names, Collection):
+        example = f", such as [{names!r}]" if isinstance(names, str) else ""
+        raise TypeError(f"recording(names=...) takes a list of names{example}, not {kind_of(names)}")
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"recording(names=...) takes a list of names, not of {kind_of(name)}")
+    return tuple(names)
+
+
 class Session:
     """The recording of one model.
 
@@ -58,7 +70,7 @@ class Session:
         self._recorders: list[Recorder] = []
         self.model = model
         self.selection = selection
-        self._names = None if names is None else tuple(names)
+        self._names = None if names is None else _list_of_names(names)
         self._modules = {id(module): (name, module) for name, module in model.named_modules()}
         self._own = {
             id(part)

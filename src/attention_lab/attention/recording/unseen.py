@@ -2,12 +2,18 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack, _pop_mode, _push_mode
 
 
 class Watching(TorchFunctionMode):
-    """A mode that only observes the functions that are called."""
+    """A mode that only observes the functions that are called. It may end before modes that began later."""
+
+    def __exit__(self, *error: Any) -> None:
+        modes: list[TorchFunctionMode] = _get_current_function_mode_stack()  # type: ignore[no-untyped-call]
+        last = max((place for place, mode in enumerate(modes) if mode is self), default=None)
+        set_modes([mode for place, mode in enumerate(modes) if place != last])
 
 
 @contextmanager
