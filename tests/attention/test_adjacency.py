@@ -129,3 +129,8 @@ def test_a_node_alone_has_no_context(kind: str) -> None:
 def test_edges_of_another_form_are_named(edges: object, complaint: str) -> None:
     with pytest.raises((TypeError, ValueError), match=complaint):
         check_edges(edges)
+
+
+def test_edges_are_not_counted_from_the_end() -> None:
+    with pytest.raises(ValueError, match="from 0 on, got -1"):
+        adjacency_mask(torch.tensor([[0], [-1]]), 3)

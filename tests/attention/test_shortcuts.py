@@ -200,6 +200,35 @@ def test_a_replaced_forward_is_used() -> None:
     )
 
 
+@pytest.mark.parametrize("step", ["weigh", "pool"])
+def test_a_step_replaced_on_one_attention_is_used(step: str) -> None:
+    attention, query, key = Attention(Dot(4, 4)), torch.randn(2, 3, 4), torch.randn(2, 5, 4)
+    before, method = attention(query, attention.remember(key)), getattr(attention, step)
+    setattr(attention, step, lambda *args: 2 * method(*args))
+    assert torch.allclose(attention(query, attention.remember(key)), 2 * before)
+
+
+def test_a_dropout_of_another_kind_is_used() -> None:
+    class Doubled(nn.Module):
+        p = 0.0
+
+        def forward(self, weights: Tensor) -> Tensor:
+            return 2 * weights
+
+    attention, query, key = Attention(Dot(4, 4)), torch.randn(2, 3, 4), torch.randn(2, 5, 4)
+    before = attention(query, attention.remember(key))
+    attention.dropout = Doubled()  # type: ignore[assignment]
+    assert torch.allclose(attention(query, attention.remember(key)), 2 * before)
+
+
+def test_backward_hooks_of_a_score_are_called() -> None:
+    attention, query = Attention(Dot(4, 4)), torch.randn(2, 3, 4, requires_grad=True)
+    seen = []
+    attention.score.register_full_backward_hook(lambda *given: seen.append(given))
+    attention(query, attention.remember(torch.randn(2, 5, 4))).sum().backward()
+    assert len(seen) == 1
+
+
 def test_features_of_different_sizes_are_rejected() -> None:
     class Cut(Score):
         def features(self, query: Tensor, keys: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -149,9 +149,10 @@ class Attention(nn.Module):
             self.record.look(self.weigh, Call(self.window, query, memory, offset, bias))
 
     def _has_the_formula(self) -> bool:
-        """Whether no subclass has overridden a step of the formula."""
-        kind = type(self)
-        return kind.weigh is Attention.weigh and kind.pool is Attention.pool
+        """Whether no subclass has overridden a step of the formula, nor this object alone."""
+        kind, own = type(self), self.__dict__
+        inherited = kind.weigh is Attention.weigh and kind.pool is Attention.pool
+        return inherited and "weigh" not in own and "pool" not in own
 
     @contextmanager
     def unrecorded(self) -> Iterator[None]:

@@ -130,9 +130,16 @@ def adjacency_mask(
 
     Raises:
         TypeError: the edges are not a tensor of whole numbers.
-        ValueError: they are not `[2, E]`.
+        ValueError: they are not `[2, E]`, or negative.
     """
     check_edges(edges)
+    if (
+        edges.device.type == "cpu"
+        and not torch.compiler.is_compiling()
+        and not under_vmap()
+        and (edges < 0).any()
+    ):
+        raise ValueError(f"edges must be numbers of nodes from 0 on, got {int(edges.min())}")
     start, end = edges
     mask = torch.eye(nodes, dtype=torch.bool, device=edges.device) & self_loops
     mask[end, start] = True

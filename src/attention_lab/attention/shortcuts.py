@@ -17,6 +17,8 @@ from attention_lab.attention.scores import Score
 
 Part = TypeVar("Part", bound=nn.Module)
 
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
 
 def computes_as(part: object, kind: type[Part]) -> TypeGuard[Part]:
     """Whether a part is a `kind`, and has its formula."""
@@ -69,7 +71,7 @@ def _describes_formula(part: object, shortcut: str) -> bool:
 def _is_altered(part: object) -> bool:
     """Whether this object alone computes something else than its class, by a hook or its own `forward`."""
     own = getattr(part, "__dict__", {})
-    return bool(own.get("_forward_hooks") or own.get("_forward_pre_hooks") or "forward" in own)
+    return "forward" in own or any(own.get(hooks) for hooks in _HOOKS)
 
 
 def _defines_with_formula(kind: type, shortcut: str) -> bool:

@@ -69,6 +69,8 @@ def fast_path(parts: Parts, call: Call) -> Path | None:
     """The fastest exact path for a call; None if the weights of all pairs are needed."""
     if not computes_as(parts.pooling, Soft):
         return None
+    if not (computes_as(parts.dropout, Dropout) or computes_as(parts.dropout, nn.Dropout)):
+        return None
     return _within_band(parts, call) or _linear(parts, call) or _fused(parts, call)
 
 
