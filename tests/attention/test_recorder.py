@@ -23,7 +23,7 @@ def test_a_choice_is_numbers(option: str) -> None:
 
 @pytest.mark.parametrize(
     ("names", "complaint"),
-    [(3, "not an int"), ("encoder", r"such as \['encoder'\], not a str"), ([3], "not of an int")],
+    [(3, "not a int"), ("encoder", r"such as \['encoder'\], not a str"), ([3], "not of a int")],
 )
 def test_names_are_a_list_of_names(names: object, complaint: str, unchecked_shapes: None) -> None:
     with pytest.raises(TypeError, match=complaint), recording(nn.Identity(), names=names):  # type: ignore[arg-type]
