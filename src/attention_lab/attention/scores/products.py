@@ -107,7 +107,7 @@ class Linear(Score):
 def _phi(x: Tensor) -> Tensor:
     """`elu(x) + 1`, at least in float32, without `exp(x) - 1`, which loses digits of `exp(x)`."""
     x = x.to(torch.promote_types(x.dtype, torch.float32))
-    return torch.where(x > 0, x + 1, x.clamp_max(0.0).exp())
+    return x.clamp_max(0.0).exp() + x.relu()
 
 
 def _scaled_phi(x: Tensor) -> tuple[Tensor, Tensor]:
