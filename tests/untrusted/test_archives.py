@@ -203,6 +203,19 @@ def test_a_tensor_lies_within_its_storage(size: tuple[int, ...], stride: tuple[i
         check_pickle(_with(pickled, *parts), {"0": 16})
 
 
+def test_nested_names_of_storages_are_not_hashed() -> None:
+    nested = b"K\x01\x85" + b"q\x00h\x00\x86" * 60  # 2^60 numbers, if each is counted
+    content = b"\x80\x02(X\x07\x00\x00\x00storagectorch\nFloatStorage\n" + nested + b"NK\x01tQ."
+    with pytest.raises(pickle.UnpicklingError, match="other than a storage"):
+        check_pickle(content, {"0": 4})
+
+
+def test_sizes_with_many_dimensions_are_not_multiplied() -> None:
+    size = b"(\x8a\x08" + b"\xff" * 7 + b"\x7fq\x00" + b"h\x00" * 200_000 + b"tq\x01h\x01"
+    with pytest.raises(pickle.UnpicklingError, match="a size"):
+        check_pickle(b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n(NK\x00" + size + b"\x89tR.", {})
+
+
 def _with(pickled: bytes, size: bytes, stride: bytes) -> bytes:
     """The pickle of a tensor of four elements, with its size and stride replaced."""
     start = pickled.index(b"K\x04\x85q")

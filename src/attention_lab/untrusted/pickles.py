@@ -19,6 +19,8 @@ MOST_CALLS = 200_000
 """Maximum number of tensors and ordered dictionaries, the largest of these values."""
 LARGEST_KEY = 1 << 20
 """Limit of a dictionary's integer keys: larger ones could be chosen so that their hashes collide."""
+MOST_DIMENSIONS = 64
+"""Maximum number of dimensions of a tensor; the product of thousands of sizes would take hours."""
 BYTES = {
     **dict.fromkeys(("Byte", "Char", "Bool"), 1),
     **dict.fromkeys(("Half", "BFloat16", "Short"), 2),
@@ -143,7 +145,8 @@ class _Machine:
 
     def _refer(self, _: None) -> None:
         word, kind, key, _place, elements = self._pop(1)[0]
-        if word != "storage" or type(kind) is not _Global or type(elements) is not int:
+        # Hashing a tuple that contains another one twice, and so on, would take forever.
+        if (word, type(kind), type(key), type(elements)) != ("storage", _Global, str, int):
             raise pickle.UnpicklingError("a reference to something other than a storage")
         size = BYTES[kind.name.removeprefix("torch.").removesuffix("Storage")]
         if self.records[key] != elements * size:
@@ -180,7 +183,9 @@ def _tensor(storage: Any, offset: Any, size: Any, stride: Any, *_: Any) -> _Buil
 
 
 def _counts(values: Any) -> tuple[int, ...]:
-    if type(values) is not tuple or any(type(one) is not int or one < 0 for one in values):
+    if type(values) is not tuple or len(values) > MOST_DIMENSIONS:
+        raise pickle.UnpicklingError("a size that is not that of a tensor")
+    if any(type(one) is not int or one < 0 for one in values):
         raise pickle.UnpicklingError("a size that is not a count")
     return values
 
