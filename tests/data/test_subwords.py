@@ -49,6 +49,7 @@ def test_joined_pieces_are_the_text(text: str, size: int) -> None:
         ("ab", ["a c"]),
         ("ab", ["a b", "a b"]),
         ("ab", ["ab a", "a b"]),
+        ("a ", ["a  "]),  # a space is no piece
     ],
 )
 def test_what_is_no_list_of_merges_is_refused(alphabet: object, merges: object) -> None:

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given
@@ -88,3 +90,9 @@ def test_a_run_of_accents_that_takes_quadratic_time_is_refused(accents: str) -> 
     with pytest.raises(LabError, match=r"^more than 1000 accents on one letter$"):
         Notation("characters", "NFKD").tokens(text)
     assert len(Notation("characters", "NFD").tokens("e\u0301\u0323" * 1000)) == 3000
+
+
+@pytest.mark.parametrize("symbol", [1, 1.5, ("a", "b"), None])
+def test_symbols_are_text(symbol: Any) -> None:
+    with pytest.raises(LabError, match="not text"):
+        Vocabulary(["a", symbol])

@@ -148,9 +148,11 @@ class Notation:
 
 
 def check_symbols(symbols: Iterable[str]) -> None:
-    """Raise LabError if a symbol has more than `LONGEST_SYMBOL` characters."""
+    """Raise LabError if a symbol is not text, or has more than `LONGEST_SYMBOL` characters."""
     for symbol in symbols:
-        if isinstance(symbol, str) and len(symbol) > LONGEST_SYMBOL:
+        if type(symbol) is not str:  # the hashes of other values could be chosen so that they collide
+            raise LabError(f"a symbol is of the type {type(symbol).__name__}, not text")
+        if len(symbol) > LONGEST_SYMBOL:
             raise LabError(
                 f"the symbol {reprlib.repr(symbol)} has {len(symbol):,} characters, "
                 f"more than {LONGEST_SYMBOL:,}: split it"

@@ -46,7 +46,7 @@ def check_pieces(alphabet: object, merges: object) -> None:
     """Raise LabError unless these are characters, and distinct merges of them and of earlier merges."""
     if not isinstance(alphabet, str) or not isinstance(merges, list):
         raise LabError("its subwords are not an alphabet and a list of merges")
-    known, seen = set(alphabet), set()
+    known, seen = set(alphabet) - {" "}, set()  # a space separates the pieces of a merge
     for merge in merges:
         if not isinstance(merge, str) or merge in seen:
             raise LabError(f"its subwords have the merge {str(merge)[:40]!r}, which is not two pieces")
