@@ -178,3 +178,15 @@ def test_an_infinite_output_does_not_hide_differences_of_others() -> None:
 
     with pytest.raises(LabError, match=r"differ from the model's by up to 1"):
         exporting._check(_graph(expected), lambda inputs: expected(*inputs, scale=2), Path("m.pt2"))
+
+
+@pytest.mark.parametrize("suffix", [".pt2", ".onnx"])
+def test_a_file_that_cannot_be_written_is_told_in_one_line(suffix: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LabError, match="cannot write"):
+        export(
+            _regression(),
+            RegressionCodec(["a", "b"], "y", [0.0] * 3, [1.0] * 3),
+            tmp_path / f"file/x{suffix}",
+        )
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

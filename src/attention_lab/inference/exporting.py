@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,6 @@ def export(model: nn.Module, codec: Codec, path: Path) -> list[Path]:
     written, described, largest = [], {}, 0.0
     for graph in graphs_of(model.cpu()):
         file = path.with_suffix(f".{graph.name}{path.suffix}") if graph.name else path
-        file.parent.mkdir(parents=True, exist_ok=True)
         with _quiet():
             run = _write(graph, file)
         largest = max(largest, _check(graph, run, file))
@@ -76,7 +76,9 @@ def _write(graph: Graph, file: Path) -> Run:
     except (RuntimeError, ValueError, TypeError, torch._dynamo.exc.TorchDynamoException) as error:
         raise LabError(f"{file.name}: torch.export cannot trace this model: {named_line(error)}") from error
     if file.suffix == ".pt2":
-        torch.export.save(program, file)
+        content = BytesIO()
+        torch.export.save(program, content)
+        write_atomically(file, content.getbuffer())
         return _run_torch(file)
     if any("cdist" in str(node.target) for node in program.graph.nodes):  # which ONNX does not have
         program = program.run_decompositions(dict.fromkeys(_CDIST, _distances))
@@ -91,7 +93,7 @@ def _write(graph: Graph, file: Path) -> Run:
             f"{file.name}: ONNX cannot represent this model: {reason}; choose export=model.pt2"
         ) from error
     assert written is not None
-    written.save(file)
+    write_atomically(file, written.model_proto.SerializeToString())
     return _run_onnx(file)
 
 
