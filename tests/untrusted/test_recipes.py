@@ -61,6 +61,7 @@ def content() -> dict[str, Any]:
         ("model.dropout", 7.0, ""),
         ("model.input_feeding", 1, "it must be true or false"),
         ("model.cell", 3, "it must be a string"),
+        ("model.cell", "\x1b[31m\n", "model.cell=\N{REPLACEMENT CHARACTER}"),
         ("task.beam_size", 10**9, "choose at most"),
         ("task.beam_size", 10**6, "from 1 to 1000"),
         ("task._target_", "attention_lab.tasks.Task", "names 'attention_lab.tasks.Task'"),

@@ -21,7 +21,7 @@ from attention_lab.runs.checkpoint_paths import Paths, find_checkpoints
 from attention_lab.runs.config_parts import MECHANISM
 from attention_lab.sizes import Sizes
 from attention_lab.tasks import RECIPE, Task, Transduction
-from attention_lab.text_tables import printable
+from attention_lab.text_tables import LONGEST_MESSAGE, printable
 from attention_lab.untrusted.checkpoints import read_checkpoint
 from attention_lab.untrusted.model_size import MOST_TENSORS, TooLargeError, limit_size, size_limits
 from attention_lab.untrusted.plain_files import BAD_VALUE_ERRORS
@@ -67,7 +67,7 @@ def _rebuilt(
     try:
         kept = checkpoint_config(checkpoint[RECIPE], allow)
     except LabError as error:
-        raise LabError(f"ckpt_path={path}: {error}") from None
+        raise LabError(f"ckpt_path={path}: {printable(str(error), LONGEST_MESSAGE)}") from None
     weights = _weights(checkpoint["state_dict"], path)
     config = kept if adapt is None else adapt(kept)
     try:
@@ -76,7 +76,7 @@ def _rebuilt(
             task = rebuild(checkpoint[RECIPE], config)
         task.load_state_dict(weights)
     except LabError as error:
-        raise LabError(f"ckpt_path={path}: {error}") from None
+        raise LabError(f"ckpt_path={path}: {printable(str(error), LONGEST_MESSAGE)}") from None
     except BAD_VALUE_ERRORS as error:
         raise LabError(f"ckpt_path={path}: the weights do not fit the model: {first_line(error)}") from None
     return task
