@@ -90,6 +90,15 @@ def test_an_unknown_choice_is_named_however_it_is_written(
         choice_checks.check_choices("conf", [argument])
 
 
+@pytest.mark.parametrize("argument", ["hydra.run.dir=null", "hydra.run.dir=[a]", "hydra.sweep.dir=null"])
+def test_a_folder_that_is_none_is_refused(argument: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", [str(CONF.parent / "train.py")])
+    with pytest.raises(
+        SystemExit, match=r"^Error: hydra\..*: give a folder, such as hydra\.(run|sweep)\.dir="
+    ):
+        choice_checks.check_choices("conf", [argument])
+
+
 def test_a_class_given_as_a_choice_is_refused_with_the_option_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", [str(CONF.parent / "train.py")])
     own = r"for a class of your own, add pooling\._target_=my_package\.Mine to one of these$"

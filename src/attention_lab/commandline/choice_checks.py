@@ -55,6 +55,7 @@ def check_choices(folder: str, arguments: Sequence[str] | None = None) -> None:
             if not one.is_dir():
                 raise LabError(f"--config-dir={one}: there is no such folder")
         for argument in arguments:
+            _check_run_folder(argument)
             _check_choice(argument, folders)
         check_arguments(arguments, *folders)
         _check_single_values(arguments, folders)
@@ -74,6 +75,13 @@ def _without_config_folder(arguments: Sequence[str]) -> tuple[list[str], list[Pa
         else:
             rest.append(argument)
     return rest, folders
+
+
+def _check_run_folder(argument: str) -> None:
+    """Raise LabError if the folder of a run or sweep is null or a list."""
+    _, key, value = split_override(argument)
+    if key in ("hydra.run.dir", "hydra.sweep.dir") and (value == "null" or value.startswith(("[", "{"))):
+        raise LabError(f"{argument}: give a folder, such as {key}=logs/mine, or leave the option out")
 
 
 def _check_single_values(arguments: Sequence[str], folders: Sequence[Path]) -> None:
