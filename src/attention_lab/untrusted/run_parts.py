@@ -52,7 +52,7 @@ def is_listed(target: str) -> bool:
 
 
 def check_parts_of_run(found: Mapping[str, Any], source: str, allow: Sequence[str] = ()) -> None:
-    """Reject a configuration of which a part is missing or of another kind.
+    """Reject a configuration in which a part is missing or invalid.
 
     Args:
         found: the configuration, whose targets are already checked.
