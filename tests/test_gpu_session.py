@@ -76,10 +76,11 @@ def test_tests_that_are_cut_short_show_what_failed_until_then(
 ) -> None:
     file = tmp_path / "test_both.py"
     file.write_text(
-        "import time\n\ndef test_a():\n    assert 1 == 2\n\ndef test_b():\n    time.sleep(60)\n",
+        "import os, signal, time\n\ndef test_a():\n    assert 1 == 2\n\n"
+        "def test_b():\n    os.kill(os.getppid(), signal.SIGALRM)  # time is up\n    time.sleep(60)\n",
         encoding="utf-8",
     )
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--rootdir={tmp_path}", str(file)]
     monkeypatch.setattr(gpu_session, "_tests", lambda options: command)
-    assert _run(tmp_path, "tests", "--device", "cpu", "--minutes", "0.1") == 1
+    assert _run(tmp_path, "tests", "--device", "cpu", "--minutes", "5") == 1
     assert "assert 1 == 2" in (tmp_path / "gpu-tests.txt").read_text()
