@@ -27,6 +27,8 @@ GROUPS = (
 )
 GIVEN = {"mechanism", "sizes", "query_size", "key_size", "heads"}
 """Arguments that the program passes itself."""
+LIBRARY_DEFAULTS = ("attention_lab.callbacks.BestCheckpoint",)
+"""Classes with the constructor of a library, from whose defaults `conf/` may differ."""
 THEOREMS = [path.stem for path in (CONF / "experiment").glob("*.yaml") if "\ntheorem:" in path.read_text()]
 """The other experiments are there to set options to something else than their defaults."""
 
@@ -34,7 +36,8 @@ THEOREMS = [path.stem for path in (CONF / "experiment").glob("*.yaml") if "\nthe
 def _parts(node: object, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
     """The nodes that one of this project's classes is made of, by their path."""
     if isinstance(node, dict):
-        if str(node.get("_target_")).startswith("attention_lab."):
+        target = str(node.get("_target_"))
+        if target.startswith("attention_lab.") and target not in LIBRARY_DEFAULTS:
             yield path, node
         for key, value in node.items():
             yield from _parts(value, f"{path}.{key}".lstrip("."))

@@ -64,7 +64,7 @@ def test_a_finished_run_says_so_and_is_left_unchanged(command) -> None:
     assert repeatable((done.folder / "metrics.json").read_text()) == repeatable(results)
     assert not (done.folder / "error.txt").exists()
     last = torch.load(done.folder / "checkpoints" / "last.ckpt", weights_only=True)
-    (kept_best,) = (state for name, state in last["callbacks"].items() if name.startswith("ModelCheckpoint"))
+    (kept_best,) = (state for name, state in last["callbacks"].items() if name.startswith("BestCheckpoint"))
     assert kept_best["best_model_path"].endswith("best.ckpt")
     assert best["global_step"] > 0
 

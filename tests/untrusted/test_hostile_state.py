@@ -14,7 +14,7 @@ FIELDS = ("best_model_path", "kth_best_model_path", "last_model_path")
 
 
 def _state(content: dict[str, Any]) -> dict[str, Any]:
-    (state,) = (one for name, one in content["callbacks"].items() if name.startswith("ModelCheckpoint"))
+    (state,) = (one for name, one in content["callbacks"].items() if name.startswith("BestCheckpoint"))
     found: dict[str, Any] = state
     return found
 

@@ -2,6 +2,7 @@
 
 from attention_lab.callbacks.attention_maps import AttentionMaps
 from attention_lab.callbacks.averaging import AveragedWeights
+from attention_lab.callbacks.best_checkpoint import BestCheckpoint
 from attention_lab.callbacks.embeddings import Embeddings
 from attention_lab.callbacks.fitted_curve import FittedCurve
 from attention_lab.callbacks.progress import Progress
@@ -12,6 +13,7 @@ from attention_lab.callbacks.trackers import MlflowTracker, RunLogger, WandbTrac
 __all__ = [
     "AttentionMaps",
     "AveragedWeights",
+    "BestCheckpoint",
     "Embeddings",
     "FittedCurve",
     "MlflowTracker",
