@@ -143,8 +143,11 @@ def check_number(
 
 
 def kind_of(argument: object) -> str:
-    """What an argument is, for an error: `the class Additive`, or `a Tensor`."""
-    return f"the class {argument.__name__}" if isinstance(argument, type) else f"a {type(argument).__name__}"
+    """What an argument is, for an error: `the class Additive`, `a Tensor` or `an int`."""
+    if isinstance(argument, type):
+        return f"the class {argument.__name__}"
+    kind = type(argument).__name__
+    return f"{'an' if kind[0].lower() in 'aeio' else 'a'} {kind}"
 
 
 def find_spec(specs: Mapping[str, type[Any]], package: str, part: Mapping[str, Any]) -> Any:

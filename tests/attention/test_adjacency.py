@@ -120,9 +120,9 @@ def test_a_node_alone_has_no_context(kind: str) -> None:
 @pytest.mark.parametrize(
     ("edges", "complaint"),
     [
-        ([[0, 1], [1, 2]], r"tensor of numbers of nodes, such as .* not list"),
+        ([[0, 1], [1, 2]], r"integer tensor of node indices, such as .* not list"),
         (EDGES.float(), r"not torch\.float32"),
-        (EDGES.T, r"must be \[2, E\], the starts and the ends, got \[4, 2\]: write edges\.T"),
+        (EDGES.T, r"must be \[2, E\], source nodes and target nodes, got \[4, 2\]: give edges\.T"),
         (EDGES[0], r"got \[4\]$"),
     ],
 )
@@ -132,5 +132,5 @@ def test_edges_of_another_form_are_named(edges: object, complaint: str) -> None:
 
 
 def test_edges_are_not_counted_from_the_end() -> None:
-    with pytest.raises(ValueError, match="from 0 on, got -1"):
+    with pytest.raises(ValueError, match="start at 0, got -1"):
         adjacency_mask(torch.tensor([[0], [-1]]), 3)

@@ -88,9 +88,7 @@ def test_relative_positions_are_made_for_the_heads() -> None:
     check_relative(None)
     check_relative(Alibi(2, 4))
     for given, kind in ((Alibi, "Alibi"), ("rotary", "Rotary")):
-        with pytest.raises(
-            TypeError, match=rf"such as {kind}\(heads=8, size=64\), with the size of one head"
-        ):
+        with pytest.raises(TypeError, match=rf"such as {kind}\(heads=8, size=64\) for 8 heads of size 64"):
             check_relative(given)
 
 

@@ -200,7 +200,7 @@ def test_some_attentions_by_name() -> None:
             attention(x, attention.remember(x))
     assert set(seen) == {"a", "c"}
     with (
-        pytest.raises(KeyError, match="d: no module has this name; those in the model are a, b, c"),
+        pytest.raises(KeyError, match="d: no module has this name; the modules in the model are a, b, c"),
         recording(model, names=["d"]),
     ):
         pass
@@ -280,7 +280,7 @@ def test_an_empty_recording_says_what_is_recorded() -> None:
     model = nn.Linear(2, 2)
     with recording(model) as weights:
         model(torch.ones(1, 2)).sigmoid()
-    assert repr(weights).startswith("Recording of no attention: recorded are kernels")
+    assert repr(weights).startswith("Recording of no attention: it covers the attention kernels")
 
 
 def test_a_model_in_a_wrapper_is_named() -> None:

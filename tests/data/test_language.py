@@ -155,7 +155,7 @@ def test_errors_name_the_file_or_the_option(tmp_path: Path) -> None:
         text(tmp_path, "abcd", min_count=9).setup()
     with pytest.raises(LabError, match=r"data\.validation_file and data\.test_file are missing"):
         Text(train_file="a.txt").setup()
-    with pytest.raises(LabError, match=r"data\.file takes the place of"):
+    with pytest.raises(LabError, match=r"data\.file replaces data\.train_file"):
         Text(train_file="a.txt", file="b.txt").setup()
     with pytest.raises(LabError, match=r"data\.unit=lines: choose one of characters, words"):
         Text(unit="lines")  # type: ignore[arg-type]

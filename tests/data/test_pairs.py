@@ -104,7 +104,7 @@ def test_errors(tmp_path: Path) -> None:
     with pytest.raises(LabError, match=r"bad\.tsv:2: no tabs where one is needed: source<TAB>target"):
         Pairs(file=str(path)).setup()
     path.write_text("a\tb\na\tc\n")
-    with pytest.raises(LabError, match="no training rows out of 1"):
+    with pytest.raises(LabError, match="leave 0 of 1 rows for training"):
         Pairs(file=str(path)).setup()
 
 

@@ -46,7 +46,9 @@ def test_the_test_file_is_enough_for_a_trained_model(files: tuple[Any, Path, Pat
 
 def test_training_needs_the_other_files(files: tuple[Any, Path, Path]) -> None:
     kind, _, test = files
-    missing = "data.train_file and data.validation_file are missing: give all three files, or data.file"
+    missing = (
+        "data.train_file and data.validation_file are missing: give all three files, or a single data.file"
+    )
     with pytest.raises(LabError, match=missing):
         kind(test_file=str(test)).setup()
     with pytest.raises(LabError, match=missing):

@@ -50,7 +50,7 @@ def _check_refused(done, *parts: str) -> None:
         (["stage=test"], ["ckpt_path="]),
         (["stage=predict", "ckpt_path=none.ckpt"], ["ckpt_path=none.ckpt", "no such file"]),
         (["ckpt_path=none.ckpt", *TOY], ["ckpt_path=none.ckpt", "no such file"]),
-        (["data=pairs"], ["data.train_file", "give all three files, or data.file"]),
+        (["data=pairs"], ["data.train_file", "give all three files, or a single data.file"]),
         ([*TOY, "model.hidden_size=7"], ["model.hidden_size", "even"]),
         (["model=multihead", "model.heads=5"], ["model.d_model=64 must be a multiple of model.heads=5"]),
         ([*TOY, "normalizer.temperature=0.0"], ["normalizer.temperature=0.0: choose a number above 0"]),

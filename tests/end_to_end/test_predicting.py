@@ -19,4 +19,4 @@ def test_empty_inputs_have_empty_outputs(command, tmp_path: Path) -> None:
     assert several.out.splitlines()[2:] == ["\t\t\t"]
     assert "Warning: 1 of 2 inputs is empty (input 2), and so is its output\n" in several.err
     none = command("stage=predict", f"ckpt_path={fitted.folder}", "inputs=['']")
-    assert none.err == "Error: inputs: there is nothing to predict for\n"
+    assert none.err == "Error: inputs: all inputs are empty\n"

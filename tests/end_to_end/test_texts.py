@@ -69,6 +69,4 @@ def test_a_trained_model_is_tested_on_a_new_file(command, tmp_path) -> None:
         assert len((tested.folder / "predictions.tsv").read_text().splitlines()) == 11
     split = command(*given, f"data.file={new}")
     assert (split.status, split.err.count("\n")) == (0, 1)
-    assert (
-        "only its test part is tested (examples: 1); to test on all of it, give data.test_file=" in split.err
-    )
+    assert "its test part (1 example) is tested; to test on the whole file, give data.test_file=" in split.err

@@ -101,10 +101,10 @@ CONFIGURATIONS: dict[str, tuple[Alter, str]] = {
     "imported": (_put("model", "_target_", value="attention_lab.models.seq2seq.F"), "not part of"),
     "room": (
         _put("model", "_target_", value="attention_lab.attention.Dot"),
-        "as its model: it is not loaded",
+        "as its model, which is not in attention_lab.models: it is not loaded",
     ),
-    "no class": (_put("window", value={}), "has no class for its window"),
-    "not a part": (_put("window", value=[3]), "has no class for its window"),
+    "no class": (_put("window", value={}), "for its window"),
+    "not a part": (_put("window", value=[3]), "for its window"),
     "interpolation": (_put("model", "cell", value="${oc.env:HOME}"), "not a plain value"),
     "nested": (_put("model", "cell", value={"_target_": "builtins.eval"}), "not part of attention-lab"),
     "type": (_put("model", "hidden_size", value="8"), "it must be a whole number"),
@@ -115,12 +115,15 @@ CONFIGURATIONS: dict[str, tuple[Alter, str]] = {
     "option": (_put("model", "colour", value=1), "colour"),
     "classifier": (_put("model", "_target_", value="attention_lab.models.MultiHeadClassifier"), "cannot be"),
     "beams": (_put("decoding", "beam_size", value=10**6), "must be from 1 to 1000"),
-    "no beams": (_put("decoding", "beam_size", value=True), "needs a whole number as beam_size"),
+    "no beams": (_put("decoding", "beam_size", value=True), "needs a beam_size that is a whole number"),
     "penalty": (_put("decoding", "length_penalty", value=1e300), "a length_penalty such as 1.0"),
     "decoding": (_put("decoding", value=3), "cannot be read"),
     "rescoring": (_put("decoding", "ctc_rescoring", value=0.3), "needs the CTC output of an encoder"),
     "much rescoring": (_put("decoding", "ctc_rescoring", value=2), "must be from 0 to 1"),
-    "no rescoring": (_put("decoding", "ctc_rescoring", value="0.2"), "a number as ctc_rescoring"),
+    "no rescoring": (
+        _put("decoding", "ctc_rescoring", value="0.2"),
+        "needs a ctc_rescoring that is a number",
+    ),
     "not a number": (_put("decoding", "ctc_rescoring", value=float("nan")), "must be from 0 to 1"),
     "codec": (_put("codec", value={"kind": "regression", "inputs": ["a"], "target": "b"}), "cannot be read"),
     "codec kind": (_put("codec", "kind", value="code"), "unknown kind of codec 'code'"),
@@ -233,13 +236,13 @@ def test_a_missing_file_and_a_pipe_are_named(folder: Path) -> None:
 def test_what_cannot_be_saved_is_told_in_one_line(tmp_path: Path) -> None:
     file = tmp_path / "m.safetensors"
     task = transduction()
-    with pytest.raises(LabError, match=r"only for models that write sequences: choose export=model.pt2"):
+    with pytest.raises(LabError, match=r"only for sequence-to-sequence models: choose export=model.pt2"):
         save(torch.nn.Identity(), file)
     with pytest.raises(LabError, match="was not built from a configuration"):
         save(Transduction(toy(Seq2Seq), task.codec), file)
     with torch.no_grad():
         task.model.get_parameter(BIAS)[0] = 1e6
-    with pytest.raises(LabError, match=r"decoder.output.bias has weights that float16 cannot hold"):
+    with pytest.raises(LabError, match=r"decoder.output.bias has weights that are too large for float16"):
         save(task, file)
     task.model = Ensemble([task.model])
     with pytest.raises(LabError, match="an ensemble cannot be exported: export each of its checkpoints"):

@@ -50,7 +50,7 @@ def test_a_list_of_texts_is_needed(trained: TrainedModel, method: str) -> None:
 
 @pytest.mark.parametrize("method", ["predict", "observe", "unseen_symbols"])
 def test_a_line_of_source_and_target_is_refused(trained: TrainedModel, method: str) -> None:
-    with pytest.raises(LabError, match=r"^line 2: has a tab; give sources alone, one per line$"):
+    with pytest.raises(LabError, match=r"^line 2: contains a tab; give only the sources, one per line$"):
         getattr(trained, method)(["cab", "a\tb"])
 
 

@@ -38,7 +38,7 @@ from attention_lab.untrusted.run_configuration import check_run
             (
                 f"{path}._target_",
                 target,
-                f"has {path}._target_={target}, which is not for {path.split('.')[0]}",
+                f"has {path}._target_={target}, which is not a class for {path.split('.')[0]}",
             )
             for path, target in (
                 ("callbacks.checkpoint", "pytorch_lightning.Trainer"),

@@ -1,7 +1,7 @@
-"""The mathematics of attention: scores, masks, normalisers, pooling, and the one formula that joins them.
+"""The mathematics of attention: scores, masks, normalisers, pooling, and the formula that combines them.
 
 `Attention` is that formula, `Mechanism` is a choice of its parts, `MultiHead` is the multi-head layer of
-1706.03762, and `recording` lets you look at the weights. This package imports only torch and jaxtyping.
+1706.03762, and `recording` records the weights of any model. This package imports only torch and jaxtyping.
 """
 
 from attention_lab.attention.attention import Attention, Mechanism

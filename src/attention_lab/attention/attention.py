@@ -28,8 +28,8 @@ class Attention(nn.Module):
 
     Args:
         score: the scoring function.
-        normalizer: scores and mask to weights.
-        pooling: weights and values to context.
+        normalizer: turns scores and mask into weights.
+        pooling: turns weights and values into the context.
         window: restricts by position which keys a query may attend to.
         dropout: probability with which a weight is dropped in training, after normalisation.
 

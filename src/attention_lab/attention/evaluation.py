@@ -1,4 +1,4 @@
-"""Run a module in evaluation mode for a while."""
+"""Run a module temporarily in evaluation mode."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -32,17 +32,17 @@ def lengths_mask(lengths: Int[Tensor, " B *Q"], size: int) -> Bool[Tensor, "B Q_
 
 
 def check_lengths(lengths: object) -> None:
-    """Raise TypeError if lengths are not a tensor of numbers."""
+    """Raise TypeError if lengths are not a tensor, or are a boolean mask."""
     if not isinstance(lengths, Tensor):
         raise TypeError(
             f"lengths must be a tensor, such as torch.tensor([3, 5]), not {type(lengths).__name__}"
         )
     if lengths.dtype == torch.bool:
-        raise TypeError("lengths must be numbers, not a boolean mask; of a mask [B, K] they are mask.sum(-1)")
+        raise TypeError("lengths must be integers, not a boolean mask: for a mask [B, K], give mask.sum(-1)")
 
 
 def keeps_all(mask: Bool[Tensor, "..."]) -> bool:
-    """Whether a mask keeps every key and can be dropped, saving half the time of the CPU's fused kernel.
+    """Whether a mask keeps every key and can be dropped, which halves the time of the fused kernel on a CPU.
 
     Always False on a GPU, where looking at the values would force a synchronisation, and in compiled code and
     under `vmap`, which must not depend on values.
@@ -54,21 +54,21 @@ def keeps_all(mask: Bool[Tensor, "..."]) -> bool:
 def under_vmap() -> bool:
     """Whether `torch.func.vmap` is running, under which a branch cannot depend on the values of tensors.
 
-    Always False in compiled code, which cannot ask.
+    Always False in compiled code, where this cannot be queried.
     """
     return _running(TransformType.Vmap)
 
 
 def in_forward_mode() -> bool:
-    """Whether derivatives are computed forwards, which PyTorch's fused attention cannot do.
+    """Whether forward-mode derivatives are being computed, which PyTorch's fused attention does not support.
 
-    Always False in compiled code, which cannot ask.
+    Always False in compiled code, where this cannot be queried.
     """
     return _dual_numbers() or _running(TransformType.Jvp)
 
 
 def under_transform() -> bool:
-    """Whether our own autograd functions cannot be used: in forward mode and under every `torch.func`."""
+    """Whether our autograd functions cannot be used: in forward mode and under any `torch.func` transform."""
     return _dual_numbers() or _running()
 
 
@@ -139,7 +139,7 @@ def adjacency_mask(
         and not under_vmap()
         and (edges < 0).any()
     ):
-        raise ValueError(f"edges must be numbers of nodes from 0 on, got {int(edges.min())}")
+        raise ValueError(f"edges must be node indices, which start at 0, got {int(edges.min())}")
     start, end = edges
     mask = torch.eye(nodes, dtype=torch.bool, device=edges.device) & self_loops
     mask[end, start] = True
@@ -153,8 +153,10 @@ def check_edges(edges: object) -> None:
     if not isinstance(edges, Tensor) or edges.dtype not in (torch.int64, torch.int32):
         given = edges.dtype if isinstance(edges, Tensor) else type(edges).__name__
         raise TypeError(
-            f"edges must be a tensor of numbers of nodes, such as torch.tensor([[0], [1]]), not {given}"
+            f"edges must be an integer tensor of node indices, such as torch.tensor([[0], [1]]), not {given}"
         )
     if edges.dim() != 2 or len(edges) != 2:
-        turned = ": write edges.T" if edges.dim() == 2 and edges.shape[1] == 2 else ""
-        raise ValueError(f"edges must be [2, E], the starts and the ends, got {list(edges.shape)}{turned}")
+        turned = ": give edges.T" if edges.dim() == 2 and edges.shape[1] == 2 else ""
+        raise ValueError(
+            f"edges must be [2, E], source nodes and target nodes, got {list(edges.shape)}{turned}"
+        )

@@ -1,4 +1,4 @@
-"""What queries attend to, how it is prepared, and a single call with its queries."""
+"""The memory of keys and values that queries attend to, a single call, and checks of their shapes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -164,8 +164,8 @@ def check_memory(key: Tensor, value: Tensor, mask: Tensor | None, size: int) -> 
         return
     if mask.dtype != torch.bool:
         raise ValueError(
-            f"a mask must be boolean (True = attend), got {mask.dtype}: write mask.bool() for ones and "
-            "zeros, mask == 0 for a mask that is added to scores"
+            f"a mask must be boolean (True = attend), got {mask.dtype}: give mask.bool() for a mask of ones "
+            "and zeros, or mask == 0 for one that is added to the scores"
         )
     _check_leading(mask, key)
     if mask.dim() < 2 or mask.shape[-1] not in (1, keys) or not _broadcast(mask.shape[:-2], batch):
@@ -179,19 +179,19 @@ def check_query(query: Tensor, memory: object, size: int, bias: object = None) -
     """Reject queries `[..., Q, dq]` and a bias that do not fit the score or the memory.
 
     Raises:
-        TypeError: the memory does not come from `Attention.remember`, or the bias is no tensor of numbers.
+        TypeError: the memory does not come from `Attention.remember`, or the bias is not a float tensor.
         ValueError: the shapes do not fit.
     """
     check_tensors("attention", query=query)
     if not isinstance(memory, Memory):
-        given = type(memory).__name__
+        given = kind_of(memory)
         raise TypeError(
-            f"attention(query, memory) takes what attention.remember(keys) returns, not a {given}"
+            f"attention(query, memory) takes the memory that attention.remember(keys) returns, not {given}"
         )
     if bias is not None and not (isinstance(bias, Tensor) and bias.is_floating_point()):
         given = str(bias.dtype) if isinstance(bias, Tensor) else type(bias).__name__
         raise TypeError(
-            f"a bias is a tensor of floating-point numbers that are added to the scores, not {given}; "
+            f"a bias must be a floating-point tensor, which is added to the scores, not {given}; "
             "a boolean mask belongs to attention.remember(keys, mask=...)"
         )
     if torch.compiler.is_compiling():
@@ -205,7 +205,7 @@ def check_query(query: Tensor, memory: object, size: int, bias: object = None) -
         )
     if isinstance(bias, Tensor) and bias.is_meta and not query.is_meta:  # a fused kernel would read anything
         raise ValueError(
-            "the bias is on the meta device and has no values: move its module off it with to_empty"
+            "the bias is on the meta device and has no values: move its module to a real device with to_empty"
         )
     batch, of_keys = query.shape[:-2], memory.keys.shape[:-2]
     if batch != of_keys and not _broadcast(batch, of_keys):
@@ -269,6 +269,6 @@ def _check_leading(mask: Tensor, key: Tensor) -> None:
     ones = ["1"] * (len(batch) - 1)
     example, head = ", ".join([str(batch[0]), *ones]), ", ".join([*ones, str(batch[-1])])
     raise ValueError(
-        f"{given} could differ by example or by head: [{example}, 1, {keys}] hides padding, "
-        f"[{example}, Q, {keys}] masks the queries of each example, [{head}, Q, {keys}] those of each head"
+        f"{given} is ambiguous, per example or per head: give [{example}, 1, {keys}] to hide padding, "
+        f"[{example}, Q, {keys}] to mask each example's queries, or [{head}, Q, {keys}] to mask each head's"
     )

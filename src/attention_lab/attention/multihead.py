@@ -66,7 +66,7 @@ class MultiHead(nn.Module):
             causal: let a position attend to itself and earlier ones only.
 
         Raises:
-            ValueError: `x` has the wrong shape; or both a mask and a packing are given, which has its own.
+            ValueError: `x` has the wrong shape, or a mask is given with a packing, which has its own mask.
         """
         if mask is not None and packing is not None:
             raise ValueError("a packing has its own mask: give a mask or a packing, not both")

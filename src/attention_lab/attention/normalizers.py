@@ -1,4 +1,4 @@
-"""Normalisers: from scores to weights, the only place where a mask meets a softmax."""
+"""Normalisers: scores and a mask to weights. Apart from the fast paths, masks are applied only here."""
 
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
@@ -42,8 +42,8 @@ def masked_softmax(
 class Normalizer(Protocol):
     """Turns scores `[..., Q, K]` into weights >= 0 of the same shape, zero wherever masked.
 
-    A plain softmax also has a property `softmax_scale`, the factor on the scores, so that fused kernels
-    apply.
+    A plain softmax also has a property `softmax_scale`, the factor on the scores, from which fused kernels
+    compute it.
     """
 
     def __call__(self, scores: Tensor, mask: Tensor | None) -> Tensor:

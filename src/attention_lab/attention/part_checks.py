@@ -1,4 +1,4 @@
-"""Reject what cannot be a part of an attention, with a message that says what can."""
+"""Reject arguments that cannot be parts of an attention, with a message that says what is expected."""
 
 from torch import nn
 
@@ -15,7 +15,7 @@ def check_parts(score: object, **others: object) -> None:
     """Raise TypeError if the score is not a `Score`, or another part is a class or cannot be called."""
     for name, part in {"score": score, **others}.items():
         if isinstance(part, type):
-            raise TypeError(f"Attention({name}=...) takes an object, not the class: {_called(part)}")
+            raise TypeError(f"Attention({name}=...) takes an instance, not a class: {_called(part)}")
         if part is not None and not callable(part):
             raise TypeError(f"Attention({name}=...) takes a module, not {kind_of(part)}")
     if hasattr(score, "_orig_mod"):  # what torch.compile returns
@@ -56,8 +56,8 @@ def check_relative(relative: object) -> None:
         return
     kind = relative.__name__ if isinstance(relative, type) else "Rotary"
     raise TypeError(
-        f"MultiHead(relative=...) takes positions made for its heads, such as {kind}(heads=8, size=64), with "
-        f"the size of one head, not {kind_of(relative)}"
+        f"MultiHead(relative=...) takes relative positions for its heads, such as {kind}(heads=8, size=64) "
+        f"for 8 heads of size 64, not {kind_of(relative)}"
     )
 
 

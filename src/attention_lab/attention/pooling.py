@@ -1,4 +1,4 @@
-"""Pooling: from weights and values to the context, softly over all values or by picking one of them."""
+"""Pooling: weights and values to the context, either a weighted sum of the values or one of them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +24,7 @@ class Soft(nn.Module):
 
 
 class Draw(NamedTuple):
-    """What training needs about sampled positions: `log p(s)` and the entropy of p, each `[..., Q]`."""
+    """What the loss needs to know of sampled positions: `log p(s)` and the entropy of p, each `[..., Q]`."""
 
     log_probability: Tensor
     entropy: Tensor
@@ -100,8 +100,8 @@ class Hard(_OneHot):
 class Gumbel(_OneHot):
     """Straight-through Gumbel-softmax: a one-hot sample with the gradient of a soft one (1611.01144).
 
-    Forward `one_hot(argmax_i (log a_i + g_i))` with Gumbel noise g, which is an exact sample from a; backward
-    the gradient of `softmax((log a + g) / T)`.
+    The forward pass gives `one_hot(argmax_i (log a_i + g_i))` with Gumbel noise g, an exact sample from a.
+    The backward pass uses the gradient of `softmax((log a + g) / T)`.
 
     Args:
         temperature: T; a smaller T is closer to the one-hot sample, but its gradient has more variance.

@@ -30,9 +30,9 @@ def indices(choice: object, option: str) -> Index | None:
     wanted = list(listed) if several else [listed]
     for one in wanted:
         if type(one) is bool or not isinstance(one, Integral):
-            raise TypeError(f"recording({option}=...) takes numbers or a slice, not {kind_of(one)}")
+            raise TypeError(f"recording({option}=...) takes indices or a slice, not {kind_of(one)}")
     if not wanted:
-        raise ValueError(f"recording({option}=[]) chooses nothing: leave it out for all")
+        raise ValueError(f"recording({option}=[]) selects nothing: leave {option} out to record all")
     return [int(one) for one in wanted]
 
 

@@ -225,7 +225,7 @@ def _check_mask(name: str, mask: Tensor, size: tuple[int, ...]) -> None:
     if mask.dtype != torch.bool and not mask.is_floating_point():
         raise ValueError(
             f"{name} must be boolean (True = ignored) or floating-point (added to the scores), got "
-            f"{mask.dtype}; for a transformers attention_mask (1 = attend) it is attention_mask == 0"
+            f"{mask.dtype}; for a transformers attention_mask (1 = attend), give attention_mask == 0"
         )
     if mask.shape != size:
         raise ValueError(f"{name} must be {list(size)}, got {list(mask.shape)}")

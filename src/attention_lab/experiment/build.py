@@ -140,7 +140,10 @@ def make_trainer(config: Config, *more: pl.Callback) -> pl.Trainer:
     check_devices(options)
     if str(options.get("strategy")).startswith(("ddp_fork", "ddp_notebook")):
         # A fork does not copy the threads that write the logs, and would wait for them forever.
-        raise LabError(f"trainer.strategy={options['strategy']} forks a program with threads: choose ddp")
+        raise LabError(
+            f"trainer.strategy={options['strategy']} forks this process without its logging threads, and the "
+            "copies would hang: choose trainer.strategy=ddp"
+        )
     _use_gradient_views()
     try:
         loggers = [_make(node)() for node in config["logger"].values()]

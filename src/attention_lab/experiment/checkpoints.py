@@ -33,7 +33,7 @@ def load(
 ) -> TrainedModel[Task]:
     """Rebuild a model, its vocabulary and its preprocessing from a checkpoint alone.
 
-    Several checkpoints become one `Ensemble`, if their models write sequences of the same symbols. Its
+    Several checkpoints of sequence-to-sequence models with the same symbols become one `Ensemble`. Its
     options, such as the number of beams, are those of the first one's task. If only some of the models write
     from right to left, it is a `TwoWayEnsemble`, with the options of the first one that does not.
 
@@ -136,7 +136,7 @@ def _ensemble(paths: Sequence[Path], tasks: Sequence[Task]) -> Task:
     first, writers = tasks[place], []
     for path, task in zip(paths, tasks, strict=True):
         if not isinstance(task, Transduction):
-            raise LabError(f"ckpt_path: {path} does not write sequences; only models that do can be combined")
+            raise LabError(f"ckpt_path: {path} has no sequence-to-sequence model; only those can be combined")
         if _symbols(task.codec) != _symbols(first.codec):
             raise LabError(
                 f"ckpt_path: {paths[place]} and {path} have different vocabularies: "

@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 
 from attention_lab.commandline.overrides import option_names
 from attention_lab.interruption.signals import is_rank_zero
-from attention_lab.text_tables import console_message
+from attention_lab.text_tables import console_message, counted
 
 if TYPE_CHECKING:  # it would import torch
     from attention_lab.data.reading.datamodule import DataModule
@@ -66,8 +66,8 @@ def warn_of_data(data: "DataModule", stage: str, split: str | None = None) -> No
     unseen = (data.unseen.test,) if stage == "test" else (data.unseen.validation, data.unseen.test)
     given = option_names(HydraConfig.get().overrides.task)
     part = split and (
-        f"{split} is split, and only its test part is tested (examples: {len(data.parts.test):,}); "
-        f"to test on all of it, give data.test_file={split} instead"
+        f"{split} is split at random, and only its test part ({counted(len(data.parts.test), 'example')}) is "
+        f"tested; to test on the whole file, give data.test_file={split} instead"
     )
     lines = [
         *(console_message("Warning", line) for line in dict.fromkeys((part, data.shared, *unseen)) if line),

@@ -55,7 +55,7 @@ class Places(NamedTuple):
 
 
 def read_inputs(inputs: Any, given: Iterable[str] = ()) -> list[str]:
-    """The lines to predict for, from a list, a file or standard input.
+    """The inputs for prediction, one per line, from a list, a file or standard input.
 
     An open stream (`-`, `/dev/stdin`, `/dev/fd/63`) is read to its end; any other path must be a regular
     file. Both must be UTF-8, whatever the locale.
@@ -80,7 +80,7 @@ def read_inputs(inputs: Any, given: Iterable[str] = ()) -> list[str]:
         text = _read_file(str(inputs)) if stream is None else _read_stream(str(inputs), stream)
         lines = text.split("\n")
     if not lines:
-        raise LabError(f"inputs={inputs}: there is nothing to predict for")
+        raise LabError(f"inputs={inputs}: there are no inputs")
     return lines
 
 
@@ -115,5 +115,5 @@ def _read_stream(name: str, stream: re.Match[str]) -> str:
     except OSError as error:
         raise LabError(f"inputs={name}: {error.strerror}") from None
     if not content.strip():
-        raise LabError(f"inputs={name}: there is nothing to predict for")
+        raise LabError(f"inputs={name}: there are no inputs")
     return decode_text(content, f"inputs={name}")

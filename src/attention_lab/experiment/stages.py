@@ -146,7 +146,7 @@ def predict(config: DictConfig) -> None:
 
 
 def readable_lines(trained: TrainedModel[Task], lines: list[str], places: Places) -> dict[int, str]:
-    """The lines to predict for, by number, with warnings about empty ones and about unseen symbols.
+    """The inputs that can be predicted, by line number; warns about empty ones and about unseen symbols.
 
     Raises:
         LabError: there are none, or one of them cannot be read.
@@ -154,7 +154,7 @@ def readable_lines(trained: TrainedModel[Task], lines: list[str], places: Places
     continued = isinstance(trained.codec, LanguageCodec)
     readable = {number: line for number, line in enumerate(lines, start=1) if continued or line.strip()}
     if not readable:
-        raise LabError(f"{places.source or 'inputs'}: there is nothing to predict for")
+        raise LabError(f"{places.source or 'inputs'}: all inputs are empty")
     empty = [number for number in range(1, len(lines) + 1) if number not in readable]
     with places.naming(range(1, len(lines) + 1)):
         unseen = trained.unseen_symbols(lines, *places)

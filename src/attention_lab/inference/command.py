@@ -52,27 +52,27 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True)
     g2p = commands.add_parser(
         "g2p",
-        help="words to phones",
+        help="convert words to phones (grapheme to phoneme)",
         description="Print `word<TAB>phones` for each word of the text, or of standard input. A line of "
         "standard input without words gives an empty line. Words that cannot be read, such as numbers, are "
         "reported on standard error, and the exit status is then 1.",
     )
     g2p.add_argument(
-        "text", nargs="*", help="words; without any, lines are read from standard input, in UTF-8"
+        "text", nargs="*", help="words; if none are given, lines of UTF-8 are read from standard input"
     )
-    g2p.add_argument("--lexicon", action="store_true", help="prefer the CMU dictionary where it has the word")
+    g2p.add_argument("--lexicon", action="store_true", help="use the CMU dictionary for words in it")
     g2p.add_argument(
         "--n-best",
         type=_count,
         default=1,
         metavar="N",
-        help="the N best pronunciations of each word, as `word<TAB>rank<TAB>log-probability<TAB>phones`",
+        help="print the N best pronunciations of each word: `word<TAB>rank<TAB>log-probability<TAB>phones`",
     )
     g2p.add_argument(
         "--model",
         default="g2p-english",
         metavar="NAME",
-        help="a model of the package, or a folder with one (default: %(default)s)",
+        help="a model that comes with the package, or a folder with one (default: %(default)s)",
     )
     return parser
 

@@ -56,11 +56,13 @@ def save(task: object, path: Path, score: str = "") -> list[Path]:
         Both files.
 
     Raises:
-        LabError: the task is not a single model that writes sequences, was not built from a configuration, or
+        LabError: it is not a single sequence-to-sequence model, was not built from a configuration, or
             has weights too large for float16.
     """
     if not isinstance(task, SequenceWriting):
-        raise LabError(f"export={path.name}: only for models that write sequences: choose export=model.pt2")
+        raise LabError(
+            f"export={path.name}: only for sequence-to-sequence models: choose export=model.pt2 or model.onnx"
+        )
     if isinstance(task.model, Ensemble):
         raise LabError("an ensemble cannot be exported: export each of its checkpoints")
     config = task.recipe.get("config")
@@ -84,7 +86,9 @@ def _halved(name: str, value: Tensor, path: Path) -> Tensor:
     """A weight in float16, in its own memory; integers stay as they are."""
     kept = value.detach().cpu().to(torch.float16 if value.is_floating_point() else value.dtype, copy=True)
     if value.is_floating_point() and not bool(kept.isfinite().all()):
-        raise LabError(f"export={path.name}: {name} has weights that float16 cannot hold: train it further")
+        raise LabError(
+            f"export={path.name}: {name} has weights that are too large for float16: choose export=model.pt2"
+        )
     return kept.contiguous()
 
 
@@ -104,7 +108,7 @@ def read(path: Path, allow: Sequence[str] = ()) -> tuple[SequencePredictor, str]
     try:
         codec = codec_from_state(config["codec"])
         if not isinstance(codec, TransductionCodec | ImageCodec):
-            raise LabError("its codec is not that of a model that writes sequences")
+            raise LabError("its codec is not that of a sequence-to-sequence model")
         with (
             limit_size(*size_limits(weights.values())),
             torch.device("meta"),
@@ -154,10 +158,10 @@ def _decoding(options: Mapping[str, Any]) -> dict[str, Any]:
     """The decoding options. Raises LabError if they are not numbers of a plausible size."""
     beams, penalty = options["beam_size"], options["length_penalty"]
     if type(beams) is not int or type(penalty) not in (int, float) or not abs(penalty) <= _STEEPEST:
-        raise LabError("decoding needs a whole number as beam_size, and a length_penalty such as 1.0")
+        raise LabError("decoding needs a beam_size that is a whole number, and a length_penalty such as 1.0")
     rescoring = options.get("ctc_rescoring", 0.0)  # earlier files lack it
     if type(rescoring) not in (int, float):
-        raise LabError("decoding needs a number as ctc_rescoring, such as 0.2")
+        raise LabError("decoding needs a ctc_rescoring that is a number, such as 0.2")
     return {"beam_size": beams, "length_penalty": penalty, "ctc_rescoring": rescoring}
 
 
@@ -167,7 +171,7 @@ def _model(config: Mapping[str, Any], codec: TransductionCodec | ImageCodec) -> 
     options = {name: value for name, value in config["model"].items() if name != KIND_OF_DATA["model"]}
     model = _built({**options, "_partial_": True})(mechanism, codec.sizes)
     if not (isinstance(model, nn.Module) and isinstance(model, Decodable)):
-        raise LabError("its model does not write sequences")
+        raise LabError("its model is not a sequence-to-sequence model")
     return model
 
 

@@ -111,13 +111,13 @@ class TrainedModel(Generic[TaskT]):
         weighted mean.
 
         Raises:
-            LabError: the model does not write sequences, n is not a whole number from 1 to 1000, or an input
-                cannot be read.
+            LabError: it is not a sequence-to-sequence model, n is not a whole number from 1 to 1000, or an
+                input cannot be read.
         """
         self._check_lines(lines, "predict_n_best")
         task: object = self.task
         if not isinstance(task, SequenceWriting):
-            raise LabError("several outputs for an input need a model that writes sequences")
+            raise LabError("several outputs for an input need a sequence-to-sequence model")
         given: object = n
         if not isinstance(given, Integral) or not 1 <= n <= MOST:
             raise LabError(f"predict_n_best: n must be a whole number from 1 to {MOST}, got {n!r}")
@@ -165,12 +165,12 @@ class TrainedModel(Generic[TaskT]):
 
         As `x.pt2` or `x.onnx`, the files are graphs that run without this package. They are compared with the
         model before they are accepted. A classifier, a language model or a kernel regression is one graph; a
-        model that writes sequences is an encoder and one step of the decoder, `x.encoder.pt2` and
+        sequence-to-sequence model is two, the encoder and one step of the decoder, `x.encoder.pt2` and
         `x.step.pt2`. `x.json` next to them describes the inputs and outputs, and which symbols the numbers
         stand for.
 
         As `x.safetensors`, the file has the weights in float16, and `x.json` next to it the configuration.
-        These are the files that `attention_lab.pretrained` reads. Only for a model that writes sequences.
+        These are the files that `attention_lab.pretrained` reads. Only for sequence-to-sequence models.
 
         Args:
             path: `x.pt2` for `torch.export`, `x.onnx` for ONNX (`pip install -e '.[export]'`), or
@@ -198,7 +198,7 @@ class TrainedModel(Generic[TaskT]):
             return
         for number, line in enumerate(lines, start=1):
             if "\t" in line and line.strip():
-                raise LineError(number, "has a tab; give sources alone, one per line")
+                raise LineError(number, "contains a tab; give only the sources, one per line")
 
 
 def _tokens(tokenizer: Tokenizer, line: str, number: int) -> Sequence[str]:

@@ -101,10 +101,13 @@ def check_room(part: Any, name: str, room: str, source: str) -> None:
         source: the name of the configuration in messages.
     """
     if type(part) is not dict or "_target_" not in part:
-        raise LabError(f"{source} has no class for its {name}: it is not loaded")
+        raise LabError(f"{source} has no class (_target_) for its {name}: it is not loaded")
     target = str(part["_target_"])
     if target.startswith("attention_lab.") and not target.startswith(f"attention_lab.{room}."):
-        raise LabError(f"{source} names {target[:200]!r} as its {name}: it is not loaded")
+        raise LabError(
+            f"{source} names {target[:200]!r} as its {name}, which is not in attention_lab.{room}: "
+            "it is not loaded"
+        )
 
 
 def check_values(node: Any, source: str, name: str = "") -> None:

@@ -89,5 +89,5 @@ def _check_class(node: Any, path: str, classes: str, source: str, allow: Sequenc
     allowed = any(f"{target}.".startswith(f"{package}.") for package in allow)
     if not allowed and not re.fullmatch(classes, str(target)):
         raise LabError(
-            f"{source} has {path}._target_={str(target)[:200]}, which is not for {path.split('.')[0]}"
+            f"{source} has {path}._target_={str(target)[:200]}, which is not a class for {path.split('.')[0]}"
         )

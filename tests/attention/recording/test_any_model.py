@@ -96,7 +96,7 @@ def test_what_there_is_not() -> None:
     for options, message in [
         ({"examples": 3}, "no example 3 in a batch of 3"),
         ({"heads": [0, 4]}, "no head 4 among 4"),
-        ({"queries": [6]}, "no query 6: the longest call had 6"),
+        ({"queries": [6]}, "no query 6: an attention had at most 6"),
     ]:
         with pytest.raises(IndexError, match=message), recording(model, **options):  # type: ignore[arg-type]
             model(inputs())

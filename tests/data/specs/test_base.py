@@ -34,7 +34,7 @@ def test_three_files_or_one(tmp_path: Path) -> None:
         ({"train_file": "a"}, "data.validation_file and data.test_file are missing: give all three"),
         ({}, "data.train_file, data.validation_file and data.test_file are missing"),
         ({"train_file": "a", "test_file": "b"}, "data.validation_file is missing: give all three"),
-        ({"file": "a", "test_file": "b"}, "data.file takes the place of data.train_file and the rest"),
+        ({"file": "a", "test_file": "b"}, "data.file replaces data.train_file, data.validation_file and"),
     ],
 )
 def test_missing_and_surplus_options(options: dict[str, str], expected: str) -> None:

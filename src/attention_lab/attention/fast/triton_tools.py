@@ -19,7 +19,7 @@ def installed() -> bool:
 
 @cache
 def on_nvidia() -> bool:
-    """Whether kernels may contain instructions of NVIDIA's; not on AMD, and not in Triton's interpreter."""
+    """Whether kernels may contain NVIDIA instructions: not on AMD, and not in Triton's interpreter."""
     return torch.version.cuda is not None and os.environ.get("TRITON_INTERPRET") != "1"
 
 

@@ -1,4 +1,4 @@
-"""Recording of weights: run any model as usual, and look at the weights of each of its attentions."""
+"""Recording of weights: run any model as usual, and get the weights of each of its attentions."""
 
 from attention_lab.attention.recording.context import recording
 from attention_lab.attention.recording.results import Recording

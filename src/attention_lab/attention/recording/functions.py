@@ -22,7 +22,7 @@ _KERNELS = {F.scaled_dot_product_attention, torch.ops.aten.scaled_dot_product_at
 _KERNELS |= {torch.ops.aten.scaled_dot_product_attention.default}
 _OPERATORS = torch._ops.OpOverload, torch._ops.OpOverloadPacket
 _OPAQUE = re.compile(r"attention|attn|fmha", re.IGNORECASE)
-REMEDY = "choose a kernel that can be looked into, such as torch's scaled_dot_product_attention"
+REMEDY = "choose one whose weights can be recorded, such as torch's scaled_dot_product_attention"
 
 
 class RecordingMode(Watching):

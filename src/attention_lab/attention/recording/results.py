@@ -51,8 +51,8 @@ class Recording(Mapping[str, Tensor]):
         """The shape of the weights of each attention."""
         if not self:
             return (
-                "Recording of no attention: recorded are kernels and modules of torch and transformers, "
-                "our own Attention, and a softmax by hand that is multiplied with values"
+                "Recording of no attention: it covers the attention kernels and modules of torch and "
+                "transformers, attention_lab's Attention, and a hand-written softmax multiplied by the values"
             )
         shapes = [f"  {_shown(name)}: {list(weights.shape)}" for name, weights in self.items()]
         count = "1 attention" if len(self) == 1 else f"{len(self)} attentions"

@@ -84,7 +84,7 @@ class Session:
         self._check_names()
 
     def _check_names(self) -> None:
-        """Reject names that match no module, and list the names that exist where a wrong one goes off."""
+        """Reject names that match no module; the error lists the modules inside the last existing parent."""
         known = dict(self._modules.values())
         for name in self._names or ():
             if name in known:
@@ -97,7 +97,7 @@ class Session:
             children = list(dict.fromkeys(start + one[len(start) :].split(".")[0] for one in inside))
             there = ", ".join(children[:_MOST_TOLD]) + (", ..." if len(children) > _MOST_TOLD else "")
             where = f"{parent!r}" if parent else "the model"
-            raise KeyError(f"{name}: no module has this name; those in {where} are {there or 'none'}")
+            raise KeyError(f"{name}: no module has this name; the modules in {where} are {there or 'none'}")
 
     @property
     def calls(self) -> int:
@@ -254,7 +254,7 @@ class Session:
         longest = max(self._queries.values())
         for query in choice:
             if not -longest <= query < longest:
-                raise IndexError(f"recording: there is no query {query}: the longest call had {longest}")
+                raise IndexError(f"recording: there is no query {query}: an attention had at most {longest}")
 
     def warn(self, name: str, kernel: str, remedy: str) -> None:
         """Warn once for each kernel that its weights cannot be recorded, and say how to get them."""

@@ -180,7 +180,7 @@ def _log_inside(kernel: Tensor) -> Tensor:
 def distance(query: Tensor, key: Tensor, order: float) -> Tensor:
     """`|q - k|_p` of all pairs, computed from differences; `[Q, K, d]` is stored only in forward mode.
 
-    Distances of half precision are float32: their squares may overflow float16 or need more digits.
+    Half-precision inputs give float32 distances, whose squares may overflow float16 or need more digits.
     """
     working = torch.promote_types(query.dtype, torch.float32)
     query, key = query.to(working), key.to(working)

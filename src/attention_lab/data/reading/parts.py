@@ -41,7 +41,7 @@ def partition(keys: Sequence[Hashable], fractions: Sequence[float], seed: int) -
     validation, test = (max(1, round(share * len(order))) if share else 0 for share in fractions[1:])
     train = len(order) - validation - test
     if train < 1:
-        raise LabError(f"data.fractions={list(fractions)} leave no training rows out of {len(order)}")
+        raise LabError(f"data.fractions={list(fractions)} leave 0 of {len(order)} rows for training")
 
     def rows(part: list[list[int]]) -> list[int]:
         return sorted(row for group in part for row in group)

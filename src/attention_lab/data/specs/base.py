@@ -65,7 +65,7 @@ class FileSpec:
         if missing:
             *first, last = missing
             named = f"{', '.join(first)} and {last} are" if first else f"{last} is"
-            raise LabError(f"{named} missing: give all three files, or data.file to be split")
+            raise LabError(f"{named} missing: give all three files, or a single data.file to split")
 
     def check_file(self, path: str) -> None:
         """Raise LabError if a file cannot be read, or does not have the format of this data."""
@@ -83,7 +83,8 @@ class FileSpec:
         if self.file is not None:
             if any(files):
                 raise LabError(
-                    "data.file takes the place of data.train_file and the rest: give one or the other"
+                    "data.file replaces data.train_file, data.validation_file and data.test_file: "
+                    "give either data.file or these"
                 )
             return part(read(self.file))
         if self.test_only:
