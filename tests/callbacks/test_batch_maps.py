@@ -121,7 +121,7 @@ def test_what_cannot_be_logged(tmp_path: Path) -> None:
         (
             AttentionMaps(_batch(), labels=LABELS[:1]),
             logger,
-            "labels for 1 examples, but 2 examples in the batch",
+            "labels are given for 1 examples, but the batch has 2 or more",
         ),
         (
             AttentionMaps(_batch(), labels=[["a"], ["b", "c"]]),

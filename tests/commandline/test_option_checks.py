@@ -36,7 +36,7 @@ def _check_line(done, part: str) -> None:
         ("trainer.max_steps=1e5", "trainer.max_steps=100000.0 must be a whole number, such as 100000"),
         ("model.residual=maybe", "model.residual=maybe must be true or false"),
         ("monitor=loss", "set its options: monitor.metric, monitor.mode"),
-        ("callbacks.progress_bar=null", "leave it out with ~callbacks.progress_bar"),
+        ("callbacks.progress_bar=null", "to remove it, write ~callbacks.progress_bar"),
         ("modle=seq2seq", "there is no option modle; did you mean model?"),
         ("+modle=seq2seq", "there is no option modle; did you mean model?"),
         ("modle.layers=2", "there is no option modle.layers; did you mean model.layers?"),

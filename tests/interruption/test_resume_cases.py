@@ -233,10 +233,11 @@ def test_resume_expands_to_the_command_line_of_the_run(tmp_path: Path) -> None:
         (f"resume={hydra.parent}", "-m"): "resumes one run in its own folder: leave out -m",
         (f"resume={hydra.parent}", "hydra.searchpath=[x]", "hydra.run.dir=y"): "leave out hydra.run.dir=y",
         (f"resume={tmp_path}/none",): "there is no such folder",
-        (f"resume={tmp_path}",): "to resume a sweep, add resume=auto",
+        (f"resume={tmp_path}",): "to resume a sweep, run its command again with resume=auto",
         (f"resume={tmp_path}/early",): "stopped before it started: run its command again",
         (f"resume={hydra}",): "not the folder of a run: it has no config.yaml",
         (f"resume={hydra.parent}/config.yaml",): f"give the folder of the run, {hydra.parent}",
+        (f"resume={hydra}/hydra.yaml",): f"give the folder of the run, {hydra.parent}$",
     }
     for arguments, message in refused.items():
         with pytest.raises(LabError, match=message):

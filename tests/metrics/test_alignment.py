@@ -84,7 +84,7 @@ def test_each_head_has_its_own_value(kind: Kind) -> None:
     first.update(WEIGHTS, ALIGNMENT)
     second.update(other, ALIGNMENT)
     torch.testing.assert_close(both.compute(), torch.stack([first.compute(), second.compute()]))
-    with pytest.raises(ValueError, match=rf"weights of 1 heads for a {kind.__name__} of 2 heads"):
+    with pytest.raises(ValueError, match=rf"{kind.__name__} is for 2 heads, but the weights have 1"):
         both.update(WEIGHTS, ALIGNMENT)
 
 

@@ -61,7 +61,7 @@ def test_each_head_over_batches() -> None:
     metric.update(first)
     metric.update(second)
     torch.testing.assert_close(metric.compute(), torch.tensor([1.0, 0.5]))
-    with pytest.raises(ValueError, match="weights of 1 heads for a Monotonicity of 2 heads"):
+    with pytest.raises(ValueError, match="is for 2 heads, but the weights have 1"):
         metric.update(first[:, :1])
 
 

@@ -222,7 +222,7 @@ TRAINED = SimpleNamespace(observe=lambda lines: [])
         ((TRAINED, ["one"]), {"tokenizer": TOKENIZER}, "takes labels and masks from the model: .* tokenizer"),
         (({},), {}, "no attention to show"),
         ((nn.Linear(1, 1), torch.ones(1, 1)), {}, "no attention to show"),
-        ((Model(),), {}, r"show\(model, inputs\): give the inputs"),
+        ((Model(),), {}, r"show\(model, inputs\): inputs are missing"),
         ((WEIGHTS,), {"theme": "blue"}, "theme='blue': choose auto, light or dark"),
     ],
 )

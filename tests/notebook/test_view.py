@@ -79,7 +79,7 @@ def test_masked_and_gold_cells_of_the_svg() -> None:
 def test_one_of_several_attentions_can_be_drawn() -> None:
     view = attention_lab.show({"one": WEIGHTS, "two": 1 - WEIGHTS})
     assert view.svg("example 1/one") == view.svg() != view.svg("example 1/two")
-    with pytest.raises(ValueError, match="there is no 'three'; there are 'example 1/one', 'example 1/two'"):
+    with pytest.raises(ValueError, match="there is no record 'three'; choose from 'example 1/one', 'example"):
         view.png("three")
 
 

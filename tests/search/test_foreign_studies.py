@@ -69,10 +69,13 @@ def test_results_of_values_outside_the_search_space_are_rejected(value: object, 
         ),
         ("DELETE FROM trial_params", "x"),
         ("UPDATE trials SET number = 7", "its trials are not numbered from 0"),
-        ("DELETE FROM study_directions", "it has another direction"),
-        ("UPDATE study_directions SET direction = 'MAXIMIZE'", "it has another direction"),
+        ("DELETE FROM study_directions", "it has a different direction"),
+        ("UPDATE study_directions SET direction = 'MAXIMIZE'", "it has a different direction"),
         ("UPDATE study_directions SET direction = 'EVIL'", "'EVIL' is not among"),
-        ("INSERT INTO study_directions SELECT 9, 'MINIMIZE', study_id, 1 FROM studies", "another direction"),
+        (
+            "INSERT INTO study_directions SELECT 9, 'MINIMIZE', study_id, 1 FROM studies",
+            "a different direction",
+        ),
     ],
 )
 def test_a_damaged_study_is_named(change: str, said: str, tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_a_folder_whose_name_is_not_utf8(tmp_path: Path) -> None:
 def test_a_folder_whose_name_is_that_of_an_event_file(name: str, tmp_path: Path) -> None:
     """TensorBoard would open the folder as a file."""
     _write(tmp_path / name, _loss(1))
-    with pytest.raises(LabError, match=rf"{name} has event files, but .* an event file: rename it$"):
+    with pytest.raises(LabError, match=rf"{name} contains event files, but .* an event file: rename it$"):
         read_log(tmp_path / name)
 
 

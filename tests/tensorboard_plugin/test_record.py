@@ -155,8 +155,8 @@ def test_a_masked_cell_may_hold_anything() -> None:
         ({"picture": Ink(np.zeros((2, 2), np.uint8), 0)}, "whole cells of 0 pixels"),
         ({"picture": Ink(np.zeros((2, 2), np.uint8), 1)}, "does not have 2 cells"),
         ({"x": (np.zeros(2), np.zeros(2))}, "3 query and 2 key positions"),
-        ({"heads": [0, 1]}, r"1 heads with the numbers \[0, 1\]"),
-        ({"heads": [-1]}, "1 heads with the numbers"),
+        ({"heads": [0, 1]}, r"heads must be 1 indices from 0, not \[0, 1\]"),
+        ({"heads": [-1]}, "heads must be 1 indices"),
         ({"x": (np.zeros(3), np.array([0, np.inf]))}, "all finite"),
     ],
 )
@@ -201,7 +201,7 @@ def test_a_header_has_a_limit() -> None:
         ({"x": {"queries": [0, 1, "2"], "keys": [0, 1]}}, "finite number"),
         ({"x": {"queries": [0, 1, 10**400], "keys": [0, 1]}}, "finite number"),
         ({"maximum": "big"}, "maximum"),
-        ({"heads": [0, 1]}, "1 heads with the numbers"),
+        ({"heads": [0, 1]}, "heads must be 1 indices"),
         ({"heads": "ab"}, "heads in the header is not a list of integers"),
     ],
 )

@@ -146,11 +146,11 @@ def _decode(fields: dict[str, Any], plain: bytes) -> Any:
     [
         ({"tiles": None}, "tiles in the header is not a JSON object"),
         ({"tiles": {}}, "tiles in the header is not a list of integers"),
-        ({"tiles": {"side": 1, "kept": 7, "of": 2, "heads": [0]}}, "where there are 2"),
-        ({"tiles": {"side": 1, "kept": 7, "of": 2, "heads": [1, 0]}}, "where there are 2"),
-        ({"tiles": {"side": 1, "kept": 7, "of": 2, "heads": [0, 2]}}, "of 2, where"),
-        ({"tiles": {"side": 0, "kept": 7, "of": 2, "heads": [0, 1]}}, "tiles of 0 cells"),
-        ({"tiles": {"side": 1, "kept": 8, "of": 2, "heads": [0, 1]}}, "8 weights of 7 keys"),
+        ({"tiles": {"side": 1, "kept": 7, "of": 2, "heads": [0]}}, "must be 2 ascending indices"),
+        ({"tiles": {"side": 1, "kept": 7, "of": 2, "heads": [1, 0]}}, "must be 2 ascending indices"),
+        ({"tiles": {"side": 1, "kept": 7, "of": 2, "heads": [0, 2]}}, "indices below 2, not"),
+        ({"tiles": {"side": 0, "kept": 7, "of": 2, "heads": [0, 1]}}, "side=0 and kept=7 are not valid"),
+        ({"tiles": {"side": 1, "kept": 8, "of": 2, "heads": [0, 1]}}, "kept=8 are not valid for 7 keys"),
         ({"tiles": {"side": 2, "kept": 7, "of": 2, "heads": [0, 1]}}, "the tiles do not have"),
         ({"shape": [2, 65535, 65535]}, "more than 67108864"),
         ({"shape": [2, 6, 65536]}, "up to 65535"),
@@ -159,9 +159,9 @@ def _decode(fields: dict[str, Any], plain: bytes) -> Any:
         ({"keys": [1] * 7}, "7 key labels"),
         ({"gold": [9] * 6}, "the last key"),
         ({"kind": "picture"}, "the header says kind 'picture'"),
-        ({"picture": {}}, "a record in tiles cannot have a picture or an axis"),
+        ({"picture": {}}, "a tiled record cannot have a picture or an axis"),
         ({"module": 5}, "module in the header is not text"),
-        ({"heads": [1]}, "2 heads with the numbers"),
+        ({"heads": [1]}, "heads must be 2 indices"),
     ],
 )
 def test_a_header_that_does_not_fit(change: dict[str, Any], message: str) -> None:

@@ -211,12 +211,16 @@ def test_a_notebook_shows_the_figure_and_files_can_be_written(tmp_path: Path) ->
     [
         ([], {}, "no matrices to draw"),
         (np.zeros((0, 3, 3)), {}, "no matrices to draw"),
-        (np.zeros((3, 0)), {}, r"a matrix of shape \(3, 0\)"),
-        (np.zeros(3), {}, "matrices of 1 dimensions; give"),
-        ([[np.eye(2)], [np.eye(2)] * 2], {}, r"rows of \[1, 2\] matrices"),
-        (WEIGHTS, {"titles": ["a", "b"]}, "2 titles for 6 matrices in 3 columns"),
-        (WEIGHTS, {"queries": KEYS}, r"queries: \[5, 5, 5, 5, 5, 5\] labels for matrices with \[4, 4"),
-        (WEIGHTS, {"keys": [KEYS]}, r"keys: \[5\] labels for matrices with \[5, 5"),
+        (np.zeros((3, 0)), {}, r"a matrix has shape \(3, 0\)"),
+        (np.zeros(3), {}, "matrices has 1 dimensions: give"),
+        ([[np.eye(2)], [np.eye(2)] * 2], {}, r"rows have \[1, 2\] matrices"),
+        (
+            WEIGHTS,
+            {"titles": ["a", "b"]},
+            "2 titles: give one for each of 6 matrices or of 3 columns",
+        ),
+        (WEIGHTS, {"queries": KEYS}, r"there are \[5, 5, 5, 5, 5, 5\] labels, but the matrices have \[4, 4"),
+        (WEIGHTS, {"keys": [KEYS]}, r"there are \[5\] labels, but the matrices have \[5, 5"),
         (WEIGHTS, {"columns": -1}, r"columns=-1: give 1 or more"),
     ],
 )

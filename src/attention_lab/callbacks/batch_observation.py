@@ -45,7 +45,7 @@ def observe_batch(
     number = min(examples, *(len(one) for one in weights.values()))
     if labels is not None and len(labels) < number:
         raise LabError(
-            f"AttentionMaps: there are labels for {len(labels)} examples, but {number} examples in the batch"
+            f"AttentionMaps: labels are given for {len(labels)} examples, but the batch has {number} or more"
         )
     if labels is not None:
         _check_lengths(weights, labels)

@@ -207,9 +207,7 @@ def _check_machine(config: DictConfig) -> None:
     devices = config.trainer.get("devices")
     word = isinstance(devices, str) and not re.fullmatch(r"auto|-1|[\d, ]+", devices)
     if word or (isinstance(devices, int) and (devices == 0 or devices < -1)):
-        raise LabError(
-            f"trainer.devices={devices}: choose a number of processes from 1 up, or -1 for all GPUs"
-        )
+        raise LabError(f"trainer.devices={devices}: choose 1 or more processes, or -1 for all GPUs")
     seed, threads = config.seed, config.threads
     if isinstance(seed, int) and seed > LARGEST_SEED:
         raise LabError(f"seed={seed}: choose at most {LARGEST_SEED}")

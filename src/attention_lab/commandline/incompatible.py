@@ -1,4 +1,4 @@
-"""Choices that make no sense together, and why: one table for the program, the docs and the tests."""
+"""Incompatible choices and the reasons: one table for the program, the docs and the tests."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -28,25 +28,25 @@ INCOMPATIBLE = (
         ("cnn", "rnn"),
         "window",
         POSITIONAL_WINDOWS,
-        "its one query reads the whole sequence and has no position in it",
+        "its only query, that of the readout, has no position in the sequence",
     ),
     Incompatibility(("nw",), "scoring", ("location",), "the samples of a regression have no order"),
     Incompatibility(("graph",), "scoring", ("location", "query_free"), "the nodes of a graph have no order"),
     Incompatibility(
-        ("nw",), "normalizer", ("sigmoid",), "a kernel regression is a mean, whose weights sum to one"
+        ("nw",), "normalizer", ("sigmoid",), "kernel regression is a weighted mean, whose weights sum to one"
     ),
     Incompatibility(
         ("nw",),
         "pooling",
         ("hard", "gumbel", "exact", "monotonic"),
-        "a kernel regression is a mean, not one of the samples",
+        "kernel regression predicts a weighted mean, not the value of one sample",
     ),
     Incompatibility(
         ("multihead", "transformer", "cnn", "rnn", "lm", "graph"),
         "pooling",
         ("hard", "exact", "monotonic"),
-        "the loss of this pooling needs one attention that reads each output symbol from a single position; "
-        "pooling=gumbel also draws single positions",
+        "the loss of this pooling needs a single attention, whose position determines each output symbol; "
+        "pooling=gumbel also samples single positions",
     ),
     Incompatibility(
         ("image2seq",), "pooling", ("monotonic",), "the cells of a picture are not read in one order"

@@ -230,6 +230,6 @@ def _check_value(key: str, value: Any, default: Any) -> None:
 
 def _refuse_group_value(key: str, value: Any, default: Defaults) -> None:
     if value is None and key.startswith(("callbacks.", "logger.")):
-        raise LabError(f"{key}=null: leave it out with ~{key}")
+        raise LabError(f"{key}=null: to remove it, write ~{key}")
     names = ", ".join(f"{key}.{name}" for name in default if not str(name).startswith("_"))
     raise LabError(f"{key}={as_text(value)}: {key} has no value of its own; set its options: {names}")

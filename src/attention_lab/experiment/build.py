@@ -87,7 +87,7 @@ def checkpoint_config(recipe: Any, allow: Sequence[str] = ()) -> dict[str, Any]:
         if recipe["version"] != VERSION:
             raise LabError(
                 f"the checkpoint's recipe has version {str(recipe['version'])[:40]}, "
-                f"this program reads {VERSION}"
+                f"but this program reads version {VERSION}"
             )
         kept = {part: with_moved_classes(recipe["config"][part]) for part in REBUILT}
     except (KeyError, TypeError):

@@ -73,9 +73,10 @@ def _why_not_resumable(folder: Path) -> str:
     if not is_there(folder):
         return "there is no such folder"
     if is_file(folder):
-        return f"give the folder of the run, {folder.parent}"
+        run = next((path for path in folder.parents if is_file(path / CONFIG)), folder.parent)
+        return f"give the folder of the run, {run}"
     if is_there(folder / SWEEP) or any(is_there(path / ".hydra") for path in matches_in(folder, "*")):
-        return "to resume a sweep, add resume=auto hydra.sweep.dir=<that folder> to its own command"
+        return "to resume a sweep, run its command again with resume=auto hydra.sweep.dir=<that folder>"
     if is_folder(folder / ".hydra"):
         return "that run was stopped before it started: run its command again"
     return "that is not the folder of a run: it has no config.yaml"

@@ -53,7 +53,7 @@ class LeaderboardCallback(Callback):
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Print the sweep's folder; reject unknown columns now rather than after hours of work."""
         if self.view.x is not None and self.view.y is None:
-            sys.exit(console_message("Error", f"{OPTIONS}: x needs y, the metric to draw over it"))
+            sys.exit(console_message("Error", f"{OPTIONS}: x needs y, the metric to plot against x"))
         for key in (self.view.x, self.view.group):
             known = key is None or "/" in key or key in config.hydra.runtime.choices
             if not known and OmegaConf.select(config, key or "", default="?") == "?":

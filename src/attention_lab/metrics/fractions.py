@@ -37,7 +37,7 @@ class Fraction(Metric):
         """Raise ValueError if weights `[B, H, Q, K]` do not have the expected number of heads."""
         if weights.shape[1] != self.heads:
             raise ValueError(
-                f"weights of {weights.shape[1]} heads for a {type(self).__name__} of {self.heads} heads"
+                f"{type(self).__name__} is for {self.heads} heads, but the weights have {weights.shape[1]}"
             )
 
 

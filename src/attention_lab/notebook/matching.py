@@ -56,7 +56,7 @@ def labels_of_examples(queries: Any, keys: Any) -> list[Labels]:
     ]
     if len(sides[0]) != len(sides[1]):
         raise ValueError(
-            f"there are labels of queries for {len(sides[0])} examples, but of keys for {len(sides[1])}"
+            f"there are query labels for {len(sides[0])} examples, but key labels for {len(sides[1])}"
         )
     named = (
         [as_labels(one, name) for one in side] for side, name in zip(sides, ("queries", "keys"), strict=True)

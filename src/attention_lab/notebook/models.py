@@ -35,10 +35,11 @@ def record_model(
         ValueError: there are no inputs, or they are texts.
     """
     if inputs is None:
-        raise ValueError("show(model, inputs): give the inputs that the model is to be run on")
+        raise ValueError("show(model, inputs): inputs are missing: give the arguments to call the model with")
     if isinstance(inputs, str) or (isinstance(inputs, list) and any(isinstance(one, str) for one in inputs)):
         raise ValueError(
-            'show(model, inputs): a model reads numbers: give tokenizer(text, return_tensors="pt")'
+            "show(model, inputs): the inputs are text, but a model takes tensors: "
+            'give tokenizer(text, return_tensors="pt")'
         )
     arguments: tuple[Any, ...] = ()
     named: Mapping[str, Any] = {}

@@ -202,7 +202,7 @@ def _without_padding(
     queries, keys = labels_of(module, size, width, labels)
     rows, columns = _kept(queries), _kept(keys)
     if not len(rows) or not len(columns):
-        raise ValueError(f"{module or 'the attention'} has nothing but padding")
+        raise ValueError(f"{module or 'the attention'}: all queries or all keys of an example are padding")
     if len(rows) < len(queries) or len(columns) < len(keys):
         weights = weights[:, rows[:, None], columns]
         mask = None if mask is None else mask[:, rows[:, None], columns]

@@ -112,7 +112,7 @@ class View:
         records = self.records
         tag = next(iter(records)) if tag is None else tag
         if tag not in records:
-            raise ValueError(f"there is no {tag!r}; there are {', '.join(map(repr, records))}")
+            raise ValueError(f"there is no record {tag!r}; choose from {', '.join(map(repr, records))}")
         record = records[tag]
         gold = record.gold if record.gold is not None and record.gold.ndim == 1 else None
         maps = [

@@ -66,7 +66,7 @@ def storage_url(storage: str | None, folder: Path) -> str:
     if url.get_backend_name() == "sqlite":
         if url.database in (None, "", ":memory:"):
             raise LabError(
-                f"sweep.storage={storage}: processes can only share a file, as in sqlite:///study.db"
+                f"sweep.storage={storage}: processes cannot share it: give a file, as in sqlite:///study.db"
             )
         url = url.set(database=str(Path(str(url.database)).resolve()))
     return str(url.render_as_string(hide_password=False))
@@ -152,7 +152,7 @@ class SharedStudy:
                 study_name=name, storage=self.storage, load_if_exists=True, **options
             )
             if [one.name.lower() for one in self.study.directions] != [options.get("direction", "minimize")]:
-                raise ValueError("it has another direction")
+                raise ValueError("it has a different direction")
 
     def check_options(self, options: Mapping[str, str]) -> None:
         """Check that the options are those the study started with; otherwise values are not comparable.

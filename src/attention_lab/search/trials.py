@@ -126,7 +126,7 @@ def read_result(job: JobReturn) -> Result:
             return Result(state, reason=read_reason(folder / name))
     value = job.return_value
     if not isinstance(value, float | int):
-        return Result("failed", reason="no checkpoint has a value of the metric: choose callbacks=default")
+        return Result("failed", reason="no checkpoint saved the metric's value: choose callbacks=default")
     if not math.isfinite(value):
         return Result("failed", reason=f"the best value is {value}")
     return Result("complete", float(value))

@@ -93,9 +93,9 @@ def read_log(folder: Path) -> Log:
 def _check_files(folder: Path, files: Sequence[Path]) -> None:
     """Raise the LabErrors of `read_log`: TensorBoard would open the files, whatever they are."""
     if not is_utf8(str(folder)):
-        raise LabError(f"{folder} has event files, but its name is not UTF-8: rename it")
+        raise LabError(f"{folder} contains event files, but its name is not UTF-8: rename it")
     if fnmatch(folder.name, _PATTERN):
-        raise LabError(f"{folder} has event files, but its own name is like that of an event file: rename it")
+        raise LabError(f"{folder} contains event files, but is itself named like an event file: rename it")
     for path in files:
         try:
             check_regular(path, _MOST)

@@ -158,7 +158,7 @@ class AttentionPlugin(base_plugin.TBPlugin):  # type: ignore[misc]
         context = plugin_util.context(request.environ)
         try:
             if len(keys) != _BLOBS:
-                raise ValueError("it is not a header and weights")
+                raise ValueError("it does not consist of a header and weights")
             with ThreadPoolExecutor(
                 _BLOBS
             ) as pool:  # the fast data loader takes 40 ms to answer, whatever the size

@@ -65,7 +65,7 @@ class AttentionRecord:
         if self.mask is not None and self.mask.shape != self.weights.shape:
             raise ValueError(f"mask {self.mask.shape} does not fit weights {self.weights.shape}")
         if self.heads is not None and (len(self.heads) != len(self.weights) or min(self.heads) < 0):
-            raise ValueError(f"{len(self.weights)} heads with the numbers {list(self.heads)[:9]}")
+            raise ValueError(f"heads must be {len(self.weights)} indices from 0, not {list(self.heads)[:9]}")
         if self.gold is not None:
             check_gold(self.gold, rows, columns)
         if self.picture is not None:

@@ -109,12 +109,12 @@ def decode_tiles(fields: Mapping[str, Any], body: bytes) -> TiledRecord:
     side, kept, of = parts.integers({"tiles": [tiles.get(name) for name in ("side", "kept", "of")]}, "tiles")
     numbers = parts.integers(tiles, "heads")
     if len(numbers) != count or numbers != sorted(set(numbers)) or not 0 <= numbers[0] <= numbers[-1] < of:
-        raise ValueError(f"heads {parts.short(numbers)} of {of}, where there are {count}")
+        raise ValueError(f"heads must be {count} ascending indices below {of}, not {parts.short(numbers)}")
     if not 1 <= side <= LONGEST or not 1 <= kept <= columns:
-        raise ValueError(f"tiles of {side} cells with {kept} weights of {columns} keys")
+        raise ValueError(f"side={side} and kept={kept} are not valid for {columns} keys")
     size = size_of(rows, columns, side, kept)
     if count * size > LARGEST_BODY:
-        raise ValueError(f"{count * size} bytes of tiles, more than {LARGEST_BODY}")
+        raise ValueError(f"the tiles take {count * size} bytes, more than {LARGEST_BODY}")
     plain = _inflated(body, count * size)
     heads = [_unpacked(plain[at * size : (at + 1) * size], rows, columns, side, kept) for at in range(count)]
     queries, keys = parts.texts(fields, "queries"), parts.texts(fields, "keys")
@@ -126,9 +126,9 @@ def decode_tiles(fields: Mapping[str, Any], body: bytes) -> TiledRecord:
         check_gold(gold, rows, columns)
     named = parts.heads(fields)
     if named is not None and (len(named) != count or min(named) < 0):
-        raise ValueError(f"{count} heads with the numbers {parts.short(named)}")
+        raise ValueError(f"heads must be {count} indices from 0, not {parts.short(named)}")
     if fields.get("picture") is not None or fields.get("x") is not None:
-        raise ValueError("a record in tiles cannot have a picture or an axis")
+        raise ValueError("a tiled record cannot have a picture or an axis")
     parts.check_kind(fields, "sequence")
     return TiledRecord(
         heads=dict(zip(numbers, heads, strict=True)),
@@ -154,7 +154,7 @@ def _inflated(body: bytes, size: int) -> bytes:
     try:
         plain = unpacker.decompress(body, size + 1)
     except zlib.error as error:
-        raise ValueError(f"the tiles cannot be unpacked: {error}") from None
+        raise ValueError(f"the tiles cannot be decompressed: {error}") from None
     if len(plain) != size or not unpacker.eof or unpacker.unused_data:
         raise ValueError(f"the tiles do not have {size} bytes")
     return plain
@@ -182,5 +182,5 @@ def _unpacked(plain: bytes, rows: int, columns: int, side: int, kept: int) -> He
         raise ValueError("the keys of the largest weights are not in order")
     first, last = head.spans.astype(np.int64).T
     if (first > last).any() or (last > columns).any() or not np.isfinite(head.measures).all():
-        raise ValueError("queries have impossible measures or keys")
+        raise ValueError("a query's measures are not finite, or its span of keys is out of range")
     return head

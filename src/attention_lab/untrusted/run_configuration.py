@@ -85,7 +85,8 @@ def _check_trainer(trainer: Mapping[str, Any], name: str) -> None:
     for option, value in trainer.items():
         if option in FORBIDDEN or isinstance(value, dict | list):
             raise LabError(
-                f"{name} has trainer.{option}: give that option on the command line if you want it"
+                f"{name} has trainer.{option}, which is not read from a file: "
+                "if you want it, give it on the command line"
             )
     for option in ("devices", "num_nodes"):
         count = str(trainer.get(option)).strip()  # Lightning reads the text "999" as a number

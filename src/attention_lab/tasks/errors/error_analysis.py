@@ -142,7 +142,7 @@ def _markdown(
     ]
     if unseen:
         parts.append(f"{markdown_text(unseen, LONGEST)}.")
-    return error_tables(parts, rows, "The worst, by edits for each symbol of the reference", worst)
+    return error_tables(parts, rows, "The worst outputs, by edits per symbol of the reference", worst)
 
 
 def error_tables(said: Sequence[str], rows: Sequence[Row], title: str, worst: Sequence[Sequence[str]]) -> str:
@@ -156,7 +156,7 @@ def error_tables(said: Sequence[str], rows: Sequence[Row], title: str, worst: Se
     """
     parts = ["# Errors", *said]
     if rows:
-        parts += ["## The most common", _table(COLUMNS, rows[:LISTED])]
+        parts += ["## The most common errors", _table(COLUMNS, rows[:LISTED])]
         if len(rows) > LISTED:
             parts.append(f"And {len(rows) - LISTED:,} more.")
         parts += [f"## {title}", _table(PREDICTION_COLUMNS, worst)]

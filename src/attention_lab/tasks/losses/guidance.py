@@ -35,7 +35,7 @@ def check_guidance(model: Writer | Ensemble) -> None:
     """Raise LabError if the attention of this model cannot be guided."""
     if not isinstance(model, EncoderDecoder) or not isinstance(model.latent, Soft):
         raise LabError(
-            "task.guidance teaches the attention of a recurrent decoder: choose model=seq2seq pooling=soft"
+            "task.guidance needs a recurrent decoder with soft attention: choose model=seq2seq pooling=soft"
         )
     if not model.decoder.steps_are_independent:
         raise LabError("task.guidance needs model.wiring=luong model.input_feeding=false")

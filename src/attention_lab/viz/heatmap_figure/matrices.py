@@ -28,11 +28,11 @@ def as_panels(matrices: Any) -> tuple[list[Matrix], int | None]:
             found, across = [one for row in rows for one in row], max(map(len, rows), default=0)
             if len(found) != len(rows) * across:
                 raise ValueError(
-                    f"rows of {[len(row) for row in rows]} matrices: give the same number in each"
+                    f"the rows have {[len(row) for row in rows]} matrices: give each row the same number"
                 )
         case depth:
             raise ValueError(
-                f"matrices of {depth} dimensions; give [rows, columns, Q, K], [N, Q, K] or [Q, K]"
+                f"matrices has {depth} dimensions: give [rows, columns, Q, K], [N, Q, K] or [Q, K]"
             )
     if not found:
         raise ValueError("no matrices to draw")
@@ -53,7 +53,7 @@ def _matrix(values: Any) -> Matrix:
             values = getattr(values, method)()
     matrix = np.asarray(values, dtype=np.float64)
     if matrix.ndim != 2 or matrix.size == 0:
-        raise ValueError(f"a matrix of shape {matrix.shape}; give [Q, K] with at least one query and key")
+        raise ValueError(f"a matrix has shape {matrix.shape}: give [Q, K] with at least one query and key")
     return matrix
 
 
@@ -62,7 +62,9 @@ def as_captions(titles: Sequence[str] | None, count: int, columns: int) -> list[
     if titles is None:
         return [""] * count
     if len(titles) not in (count, columns):
-        raise ValueError(f"{len(titles)} titles for {count} matrices in {columns} columns")
+        raise ValueError(
+            f"there are {len(titles)} titles: give one for each of {count} matrices or of {columns} columns"
+        )
     return [*titles, *[""] * (count - len(titles))]
 
 
@@ -74,7 +76,9 @@ def as_labels(labels: Labels | None, panels: Sequence[Matrix], axis: int) -> lis
     name = ("queries", "keys")[axis]
     sizes = [panel.shape[axis] for panel in panels]
     if [len(one) for one in each] != sizes:
-        raise ValueError(f"{name}: {[len(one) for one in each]} labels for matrices with {sizes}")
+        raise ValueError(
+            f"{name}: there are {[len(one) for one in each]} labels, but the matrices have {sizes} {name}"
+        )
     return [[_short(visible(str(label))) for label in one] for one in each]
 
 

@@ -117,7 +117,7 @@ def _measure(
 
 
 def _line(maps: Sequence[tuple[float, float, float]]) -> _Line:
-    """A column or row of maps, each given by its size and the room before and after it."""
+    """A column or row of maps, each given by its size and the space before and after it."""
     size = max(size for size, _, _ in maps)
     before = max(before for _, before, _ in maps)
     return _Line(before, size, max(0.0, *(one + after - size for one, _, after in maps)))
@@ -139,7 +139,7 @@ def _around(axes: "Axes", others: "Sequence[Axes]" = ()) -> Around:
 def _set_positions(
     figure: "Figure", maps: "Sequence[Axes]", bars: "Sequence[Axes]", sizes: Sequence[Size], plan: _Plan
 ) -> None:
-    """Set all positions; if the figure has more room than needed, centre everything in it."""
+    """Set all positions; if the figure is larger than needed, centre everything in it."""
     wide, high = figure.get_size_inches()
     x = _starts(plan.across, max(EDGE, (wide - plan.width) / 2))
     y = _starts(plan.down, max(EDGE, (high - plan.height) / 2))

@@ -37,7 +37,7 @@ class Places(NamedTuple):
     block: Int[Tensor, " Q"]
 
     def rows(self, part: slice) -> "Places":
-        """Some of them."""
+        """The places in a slice."""
         return Places(self.place[part], self.block[part])
 
 
