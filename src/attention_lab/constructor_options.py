@@ -1,6 +1,6 @@
 """Constructors whose options are the fields of a dataclass, so names, docs and defaults are written once.
 
-Also the checks of options and arguments that several rooms share.
+Also the checks of options and arguments that several subpackages share.
 """
 
 import difflib

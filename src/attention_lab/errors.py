@@ -33,7 +33,7 @@ class LineError(LabError):
 
     Attributes:
         number: the number of the line.
-        problem: the message without it.
+        problem: the message without the number.
     """
 
     def __init__(self, number: int, problem: str) -> None:

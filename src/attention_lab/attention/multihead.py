@@ -23,7 +23,7 @@ class MultiHead(nn.Module):
         mechanism: makes the attention of the heads; a score with parameters has separate ones for each head.
         size: d_model, the size of input and output.
         heads: H, a divisor of `size`; each head has d_k = d_v = size / H.
-        dropout: on the attention weights.
+        dropout: dropout probability on the attention weights.
         relative: positions that rotate queries and keys or add a bias to the scores, made for these heads.
     """
 

@@ -164,7 +164,7 @@ class Rotary(Relative):
 class Alibi(_Constant, Relative):
     """Bias `-m_h |i - j|` with the slopes `m_h = 2^(-8h/H)`, h = 1 ... H (2108.12409, section 3).
 
-    The paper's model is causal; here the bias falls off in the same way towards later keys. A CLS token
+    The paper's model is causal; here the bias falls off equally towards later keys. A CLS token
     before the sequence is at distance 0 from every position; a CLS token after it, as under a causal mask,
     has the next position.
     """

@@ -37,7 +37,7 @@ class MultiheadAttention(nn.MultiheadAttention):
     Args:
         embed_dim: size E of queries and outputs.
         num_heads: H, a divisor of E.
-        dropout: on the attention weights.
+        dropout: dropout probability on the attention weights.
         mechanism: makes the attention of the heads, each with d_k = d_v = E / H.
         torch_options: those of `torch.nn.MultiheadAttention`: bias, add_bias_kv, add_zero_attn, kdim, vdim,
             batch_first, device, dtype.

@@ -60,7 +60,7 @@ class Graph8(GraphData):
                  6 ------ 5 --- 3 --- 2
 
     Nodes 1, 6, 7, 8 are the left side, 2, 3, 4, 5 the right. The features of a node say whether it is left,
-    (1, 0), or right, (0, 1), but those of 7 and 3 are wrong: only their neighbours give the side away.
+    (1, 0), or right, (0, 1), but those of 7 and 3 are wrong: only their neighbours reveal their side.
     Training nodes are 3, 4, 6, 8, validation nodes 1, 5, and test nodes 2, 7.
     """
 

@@ -1,4 +1,4 @@
-"""Find examples that occur in more than one part of a data set, so that the test also measures memory."""
+"""Find examples that occur in more than one part of a data set: a test on them also measures memorisation."""
 
 from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple, TypeVar

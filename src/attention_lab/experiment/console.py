@@ -1,4 +1,4 @@
-"""Keep the console quiet: a few lines of our own and one progress bar."""
+"""Reduce the console output to a few lines of this program and one progress bar."""
 
 import logging
 import os

@@ -53,7 +53,7 @@ class TrainingGuard(pl.Callback):
     """Stops all processes of a training run between the same two batches. It must be the first callback.
 
     A loss that is NaN or infinite ends training before it affects the weights, and weights that are not
-    finite are not saved, so the last checkpoint stays good. On a GPU, a loss is checked one step later, when
+    finite are not saved, so the last checkpoint stays valid. On a GPU, a loss is checked one step later, when
     it has been copied; otherwise every step would wait for the GPU. With several processes, all of them end
     at the next batch, and nothing is saved until then. Only the first loss of a step is checked, because a
     line search (LBFGS) may try points that it then discards.

@@ -1,4 +1,4 @@
-"""Plain `nn.Module`s built from attention: no training, no data, no configuration."""
+"""Models: plain `nn.Module`s built from attention, without training, data or configuration."""
 
 from typing import TYPE_CHECKING
 

@@ -60,7 +60,7 @@ class GridEncoder(nn.Module):
         channels: channels of the first convolution; doubled with each pooling.
         hidden_size: size h of the annotations.
         layers: number of layers of the decoder.
-        dropout: on the features before the linear map.
+        dropout: dropout probability on the features before the linear map.
     """
 
     def __init__(self, cell: int, *, channels: int, hidden_size: int, layers: int, dropout: float) -> None:

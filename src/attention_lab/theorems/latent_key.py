@@ -1,4 +1,4 @@
-"""A minimal hard-attention problem, whose gradient is known exactly and can be estimated in every way."""
+"""A minimal hard-attention problem, whose gradient is known exactly and to which every estimator applies."""
 
 import math
 from collections.abc import Sequence

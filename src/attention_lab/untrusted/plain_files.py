@@ -144,7 +144,7 @@ def _check_keys(root: yaml.Node | None) -> None:
 
 
 def _is_small(number: str) -> bool:
-    """Whether an integer, as written in YAML, is small; some other ways to write one count as large."""
+    """Whether an integer, as written in YAML, is small; some unusual notations always count as large."""
     try:
         return abs(int(number, 0)) < LARGEST_KEY
     except ValueError:  # 007 or 1:30

@@ -54,7 +54,7 @@ class Parts(Protocol):
 
 
 class Path(NamedTuple):
-    """A way to compute the context without holding the weights of all pairs.
+    """A method that computes the context without holding the weights of all pairs.
 
     Attributes:
         name: as in the table above.

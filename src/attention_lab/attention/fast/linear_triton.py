@@ -16,7 +16,7 @@ CHUNK = 64
 WIDEST = 64
 """Largest number of features and of values for which one program can hold its sums."""
 LEAST = 32
-"""Smallest number of sequences: one program takes a whole one, and fewer would leave most of a GPU idle."""
+"""Smallest number of sequences: a program processes one sequence, so fewer leave most of a GPU idle."""
 
 
 def usable(query: Tensor, value: Tensor) -> bool:

@@ -1,7 +1,7 @@
 """The real positions of a padded batch as one list of rows, so that padding costs nothing.
 
 The parts of a Transformer layer that act on each position separately (projections, norms, feed-forward) work
-on rows `[N, d]`, N the number of real positions, as well as on `[B, L, d]`. Only attention has to know where
+on rows `[N, d]`, N the number of real positions, as well as on `[B, L, d]`. Only attention depends on where
 a sequence begins and ends.
 """
 
@@ -14,7 +14,7 @@ from torch import Tensor
 SAVED = 2**12
 """The fewest padding entries of `[B, L, d]` for packing; below that, the calls cost more than they save."""
 LONG = 2**14
-"""Mean length times size from which sequences are attended one by one: it saves more than the calls cost."""
+"""Mean length times size from which attention runs sequence by sequence, which saves more than it costs."""
 SHARE = 1 / 10
 """Smallest share of padding for shorter sequences; below that, copying rows costs what it saves."""
 

@@ -1,4 +1,4 @@
-"""Attention that a model computes by hand: a softmax, perhaps dropout, and a product with the values."""
+"""Attention that a model computes from basic operations: softmax, possibly dropout, product with values."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ _SHAPING |= {"mul", "mul_", "__mul__", "__rmul__", "__imul__"}
 
 @dataclass(frozen=True)
 class _Weights:
-    """Weights on their way from a softmax to a product.
+    """The result of a softmax, possibly after dropout, that has not yet been multiplied with values.
 
     Attributes:
         site: the module that computes them.

@@ -40,7 +40,7 @@ def recording(
     The model computes the same results by the same paths: outputs, gradients and random numbers do not change
     by a single bit. The recording covers our own `Attention`, torch's `scaled_dot_product_attention`,
     `flex_attention`, `nn.MultiheadAttention` and `nn.TransformerEncoder`, the attention interfaces of
-    transformers, x-transformers, and attention by hand (a softmax that is multiplied with values), each under
+    transformers, x-transformers, and hand-written attention (a softmax multiplied by the values), each under
     the name of the module that calls it. Where a kernel does not form the weights, they are computed
     separately from its queries, keys, masks, biases and sinks, in blocks of rows, without gradient. A warning
     names any kernel that hides its weights. Outside the `with` block nothing is computed or stored.
@@ -92,7 +92,7 @@ def check_module(model: object) -> None:
 
 @contextmanager
 def _recorder(attention: Any, recorder: Recorder) -> Iterator[None]:
-    """Let one of our own attentions pass its weights on."""
+    """Let one of our own attentions pass its weights to its recorder."""
     assert isinstance(attention, Attention)
     recorder.outer, attention.record = attention.record, recorder
     try:

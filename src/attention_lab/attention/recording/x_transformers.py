@@ -1,4 +1,4 @@
-"""The attention of x-transformers where it is computed by hand: any normaliser, sinks, soft clamps."""
+"""The attention of x-transformers without a fused kernel: any normaliser, sinks, soft clamps."""
 
 from collections.abc import Callable
 from typing import Any

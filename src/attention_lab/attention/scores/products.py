@@ -89,7 +89,7 @@ class Linear(Score):
         return _phi(key)
 
     def kernel_features(self, query: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
-        """`phi(q)` over its largest number, lest it overflow or underflow, and `phi(k)`."""
+        """`phi(q)` divided by its largest entry, so that it cannot overflow or underflow, and `phi(k)`."""
         return _scaled_phi(query)[0], keys
 
     def forward(

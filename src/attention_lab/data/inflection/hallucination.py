@@ -44,7 +44,7 @@ def hallucinate(
     known = {(tuple(example.source), tuple(example.target)) for example in train}
 
     def drawn() -> Iterator[Example]:
-        """Examples with a stem of random letters, one for each try."""
+        """Examples with a stem of random letters, one for each attempt."""
         for _ in range(TRIES * count if usable else 0):
             number = numbers.choice(usable)
             source, target = list(train[number].source), list(train[number].target)

@@ -1,4 +1,4 @@
-"""The graphs that a model is exported as, with example inputs and the expected outputs."""
+"""The graphs that represent a model in an export, with example inputs and the expected outputs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -14,7 +14,7 @@ class ConvolutionLayer(nn.Module):
     Args:
         size: channels.
         kernel_size: positions that the kernel spans; odd, so that it is centred on each position.
-        dropout: on the output of the convolution.
+        dropout: dropout probability on the output of the convolution.
     """
 
     def __init__(self, size: int, kernel_size: int, dropout: float) -> None:
@@ -37,7 +37,7 @@ class ConvolutionalEncoder(nn.Module):
         d_model: size of the representations.
         layers: number of layers.
         kernel_size: positions that each kernel spans; odd.
-        dropout: on the input and the output of each layer.
+        dropout: dropout probability on the input and the output of each layer.
 
     Raises:
         LabError: the kernel size is even.

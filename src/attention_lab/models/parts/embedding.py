@@ -14,7 +14,7 @@ class ScaledEmbedding(nn.Embedding):
     """Token embedding times sqrt(d_model) (1706.03762, section 3.4).
 
     The table is initialised with standard deviation d^-1/2, so that scaled entries have variance 1, the scale
-    of the sinusoids that are added. With the usual N(0, 1) the factor would drown out the positions.
+    of the sinusoids that are added. With the usual N(0, 1), scaled embeddings would dominate the positions.
     Without scaling, the table itself is initialised with variance 1.
     """
 

@@ -13,7 +13,7 @@ class FeedForward(nn.Module):
     Args:
         size: size of input and output.
         hidden: size of the hidden layer.
-        dropout: on the hidden layer.
+        dropout: dropout probability on the hidden layer.
     """
 
     def __init__(self, size: int, hidden: int, dropout: float) -> None:

@@ -123,7 +123,7 @@ class Attentive(Readout):
     Args:
         mechanism: the attention.
         size: size of the representations and the query.
-        dropout: on the attention weights.
+        dropout: dropout probability on the attention weights.
     """
 
     def __init__(self, mechanism: Mechanism, size: int, dropout: float = 0.0) -> None:

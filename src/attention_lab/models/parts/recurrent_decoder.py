@@ -51,7 +51,7 @@ class DecoderState(NamedTuple):
 
 
 class AttentiveDecoder(nn.Module):
-    """Recurrent decoder that attends to a memory at every step, wired in one of two ways.
+    """Recurrent decoder that attends to a memory at every step, with one of two wirings.
 
     `bahdanau` attends before the recurrent step (1409.0473, A.2.2):
 

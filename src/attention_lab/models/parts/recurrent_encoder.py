@@ -30,7 +30,7 @@ class Bidirectional(nn.Module):
         hidden_size: size of the annotations; even.
         layers: number of layers.
         cell: `lstm` or `gru`.
-        dropout: on the input and between layers.
+        dropout: dropout probability on the input and between layers.
     """
 
     def __init__(self, input_size: int, hidden_size: int, *, layers: int, cell: str, dropout: float) -> None:
@@ -64,7 +64,7 @@ class OneWay(nn.Module):
         hidden_size: size of the annotations.
         layers: number of layers.
         cell: `lstm` or `gru`.
-        dropout: on the input and between layers.
+        dropout: dropout probability on the input and between layers.
     """
 
     def __init__(self, input_size: int, hidden_size: int, *, layers: int, cell: str, dropout: float) -> None:
@@ -157,7 +157,7 @@ class BidirectionalEncoder(nn.Module):
         d_model: size of the representations; even, because each direction gets half.
         layers: number of layers.
         cell: `lstm` or `gru`.
-        dropout: on the input, between layers and on the output.
+        dropout: dropout probability on the input, between layers and on the output.
 
     Raises:
         LabError: the size is odd, or the cell is unknown.

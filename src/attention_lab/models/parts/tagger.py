@@ -1,4 +1,4 @@
-"""Connectionist temporal classification: a second way to read the source."""
+"""Connectionist temporal classification (CTC): a second output distribution, from the encoder alone."""
 
 import torch
 import torch.nn.functional as F
@@ -11,7 +11,7 @@ from attention_lab.sizes import EOS, PAD
 
 
 class Tagger(nn.Module):
-    """Writes the target from left to right from the encoder's annotations alone (Graves et al. 2006).
+    """A CTC head: predicts the target from left to right from the annotations alone (Graves et al. 2006).
 
     Each annotation gives a few frames; each frame is a symbol or a blank, independently of the others:
 
@@ -26,7 +26,7 @@ class Tagger(nn.Module):
         vocabulary: number of target symbols; the padding id serves as the blank.
         frames: frames per annotation, at least the largest number of target symbols that one source symbol
             may stand for.
-        dropout: on the annotations.
+        dropout: dropout probability on the annotations.
 
     Raises:
         LabError: `frames` is below 1.

@@ -40,8 +40,8 @@ class ReadoutSpec:
     Attributes:
         d_model: size of the representations.
         layers: number of layers.
-        dropout: on the embeddings and the output of each layer.
-        attention_dropout: on the attention weights.
+        dropout: dropout probability on the embeddings and the output of each layer.
+        attention_dropout: dropout probability on the attention weights.
         readout: `mean` or `max` over the positions, the `last` one, `linear` (a learned weight for each
             position), or `attention` (a learned query attends to them).
 

@@ -15,8 +15,9 @@ class LayerSpec:
         heads: number of heads in each layer.
         layers: number of layers.
         feedforward: hidden size of the feed-forward networks.
-        dropout: on the embeddings, the output of each sublayer and in the feed-forward networks.
-        attention_dropout: on the attention weights.
+        dropout: dropout probability on the embeddings, on the output of each sublayer and inside the
+            feed-forward networks.
+        attention_dropout: dropout probability on the attention weights.
 
     Raises:
         LabError: a size is below 1, or `layers` is below 0.
@@ -40,7 +41,8 @@ class GraphSpec(LayerSpec):
 
     Attributes:
         layers: number of layers, which is how many edges away a node sees.
-        attention_dropout: on the attention weights, so that a node sees a random subset of its neighbours.
+        attention_dropout: dropout probability on the attention weights; a node then sees a random subset of
+            its neighbours.
         self_loops: let every node attend to itself.
     """
 

@@ -17,8 +17,8 @@ class RecurrentSpec:
         cell: `lstm` or `gru`.
         wiring: `bahdanau`, attend before the recurrent step, or `luong`, after it; see `AttentiveDecoder`.
         input_feeding: feed the attentional vector to the next step.
-        dropout: on embeddings or features, between layers and before the logits.
-        attention_dropout: on the attention weights.
+        dropout: dropout probability on embeddings or features, between layers and before the logits.
+        attention_dropout: dropout probability on the attention weights.
 
     Raises:
         LabError: the cell or wiring is unknown, or a size is below 1.

@@ -30,7 +30,7 @@ class ClassifiedExample(NamedTuple):
     Attributes:
         text: the input; empty if it has no text.
         outputs: the classes that the model chose, one for each position that has a label.
-        labels: the right classes.
+        labels: the correct classes.
     """
 
     text: str
