@@ -117,7 +117,7 @@ def test_three_files_of_texts(tmp_path: Path) -> None:
         (
             "no\ta\nyes\tb\n",
             "no\ta\nx\tb\n",
-            "test.tsv:2: the label 'x' does not occur in training; known are no, yes",
+            "test.tsv:2: the label 'x' does not occur in training; the labels are no, yes",
         ),
         ("no\ta\nno\tb\n", "no\ta\n", "train.tsv:1: every label is 'no'; at least two are needed"),
         ("no\ta\nyes b\n", "no\ta\n", "train.tsv:2: no tabs where one is needed: label<TAB>text"),
@@ -131,7 +131,7 @@ def test_errors(tmp_path: Path, train: str, test: str, expected: str) -> None:
 
 
 def test_a_text_longer_than_the_option_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(LabError, match=r"train\.tsv:2: 3 words; at most 2 fit \(option data\.max_length\)"):
+    with pytest.raises(LabError, match=r"train\.tsv:2: 3 words, but the model reads at most 2 \(data"):
         three(tmp_path, "no\ta\nyes\tb b b\n", "no\ta\n", max_length=2).setup()
 
 

@@ -158,7 +158,7 @@ def test_bad_pictures_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         "none.png": "line 2: none.png: No such file or directory (looked for it from ",
         "text.png": "line 2: text.png is not a picture; use PNG, JPEG or a similar format",
         "cut.png": "line 2: cut.png: the picture is damaged (looked for it from ",
-        "wide.png": "line 2: wide.png is 1250 times as wide as high; cut it into pieces",
+        "wide.png": "line 2: wide.png is 1250 times as wide as it is high; cut it into pieces",
     }
     monkeypatch.chdir(tmp_path)
     for line, expected in cases.items():

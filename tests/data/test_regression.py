@@ -120,7 +120,7 @@ def test_a_given_codec_is_kept(file: str) -> None:
 def test_a_codec_that_does_not_fit_is_refused(file: str) -> None:
     data = CSVRegression(file)
     data.codec = RegressionCodec(["z"], "y", mean=[0.0, 0.0], deviation=[1.0, 1.0])
-    with pytest.raises(LabError, match="the model reads z and gives y; this data has x and y"):
+    with pytest.raises(LabError, match="the model reads z and predicts y; this data has x and y"):
         data.setup()
     symbols = Tokenizer(Notation("characters"), Vocabulary(["a"]))
     data.codec = TransductionCodec(symbols, symbols)  # type: ignore[assignment]

@@ -30,7 +30,7 @@ def test_a_trained_graph_labels_its_nodes(command) -> None:
     tested = command("stage=test", checkpoint)
     assert tested.status == 0, tested.err
     unknown = command("stage=predict", checkpoint, "inputs=[x]")
-    assert "input 1: 'x' is not a node of the graph, which has 1, 2, 3, 4, 5, 6, 7, 8" in unknown.err
+    assert "input 1: 'x' is not a node of the graph; its nodes are 1, 2, 3, 4, 5, 6, 7, 8" in unknown.err
     other = command("stage=test", checkpoint, "data=karate")
     assert "the model was trained on another graph" in other.err
     mixed = command("model=graph", "data=digits")

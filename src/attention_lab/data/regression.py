@@ -64,7 +64,7 @@ class RegressionData(DataModule):
         )
         if (codec.inputs, codec.target) != (inputs, target):
             raise LabError(
-                f"the model reads {', '.join(codec.inputs)} and gives {codec.target}; "
+                f"the model reads {', '.join(codec.inputs)} and predicts {codec.target}; "
                 f"this data has {', '.join(inputs)} and {target}"
             )
         self.codec = codec

@@ -161,7 +161,9 @@ class Seq2Seq(EncoderDecoder):
                 "model.tag_input=true reads tags, but the sources have none: choose data=inflection"
             )
         if spec.copy and not any(sizes.copies):
-            raise LabError("model.copy=true, but no symbol of the sources occurs in the targets")
+            raise LabError(
+                "model.copy=true, but no source symbol occurs in the targets: set model.copy=false"
+            )
         copying = Copying(size, vocabulary, torch.tensor(sizes.copies)) if spec.copy else None
         super().__init__(
             encoder,
@@ -174,8 +176,8 @@ class Seq2Seq(EncoderDecoder):
     def _check_final(self) -> None:
         """Raise LabError for options that need annotations."""
         if self.tagger is not None:
-            raise LabError("model.memory=final has no annotations for a tagger: set model.ctc_frames=0")
+            raise LabError("model.memory=final has no annotations for CTC: set model.ctc_frames=0")
         if self.decoder.copying is not None:
-            raise LabError("model.memory=final has no symbols to point at: set model.copy=false")
+            raise LabError("model.memory=final has no source symbols to copy: set model.copy=false")
         if not isinstance(self.decoder.attention.window, Global):
             raise LabError("model.memory=final leaves one position to attend to: choose window=global")

@@ -142,7 +142,7 @@ class EarlyInformation:
             holds=all(found.mean - found.half > 0 for found in lost.values()),
             figures=(Figure("early_information", partial(self._draw, curves)),),
             notes=(
-                f"lost of the first {self.quarter} read: "
+                f"accuracy lost without attention on the first {self.quarter} symbols read: "
                 + ", ".join(f"{order} {found}" for order, found in lost.items()),
                 *(_early_or_late(order, found) for order, found in falls.items()),
                 *(

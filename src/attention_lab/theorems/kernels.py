@@ -152,7 +152,7 @@ class KernelEquivalence:
             )
         return [
             Lines(shapes, "Kernels", "u = (x - x_i) w", "K(u)"),
-            Lines(fits, f"What attention makes of them, w = {width:g}", "x", "y"),
+            Lines(fits, f"Estimates by attention, w = {width:g}", "x", "y"),
         ]
 
 

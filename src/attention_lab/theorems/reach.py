@@ -216,15 +216,15 @@ class ReceptiveField:
         lines = [Series(f"{kind.name}, {kind.order}", self.distances, paths[kind.name]) for kind in kinds]
         panel = Lines(
             lines,
-            x_label="distance n of two positions",
+            x_label="distance n between two positions",
             y_label="layers, or steps, between them",
             log_x=True,
             log_y=True,
             ticks=self.distances,
         )
-        note = "least depth at which the gradient of one in the other is not zero; "
+        note = "least depth at which the gradient of one w.r.t. the other is not zero; "
         note += f"kernel {self.kernel_size}, window {self.width}"
-        return draw_panels([panel], title="How far apart two positions are", note=note)
+        return draw_panels([panel], title="Path lengths between two positions", note=note)
 
     def _draw_fields(self, maps: dict[str, Field]) -> Image:
         depths = [str(depth) for depth in range(1, self.depths + 1)]
@@ -242,8 +242,8 @@ class ReceptiveField:
         ]
         return draw_panels(
             panels,
-            title="What the output in the middle sees",
-            note="dark: its gradient in this input is not zero",
+            title="Receptive field of the output in the middle",
+            note="dark: the gradient of the output w.r.t. this input is not zero",
         )
 
 

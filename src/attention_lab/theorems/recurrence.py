@@ -97,8 +97,8 @@ class LinearRecurrence:
             for one, other in pairs[:2]
         }
         notes = [
-            f"one step more after {few.length:,}: {few.seconds * 1e6:.0f} microseconds and {few.numbers:,} "
-            f"numbers kept; with softmax attention {many.seconds * 1e6:.0f} and {many.numbers:,}"
+            f"one more step after {few.length:,}: {few.seconds * 1e6:.0f} microseconds and {few.numbers:,} "
+            f"stored numbers; with softmax attention {many.seconds * 1e6:.0f} and {many.numbers:,}"
             for few, many in zip(state, growing, strict=True)
         ]
         constant = len({cost.numbers for cost in state}) == 1
@@ -141,7 +141,7 @@ class LinearRecurrence:
             Lines(shown, "Difference of the contexts at every step", "step", "largest, in units of 1e-16"),
             of_length(
                 [Series(n, self.lengths, [c.numbers for c in cost], colour=k) for n, cost, k in costs],
-                "Numbers kept of the past",
+                "Stored numbers of earlier steps",
             ),
             of_length(
                 [Series(n, self.lengths, [c.seconds * 1e6 for c in cost], colour=k) for n, cost, k in costs],

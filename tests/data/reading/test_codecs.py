@@ -115,7 +115,7 @@ def test_lines_of_vectors() -> None:
         (NUMBERS, "1,two", "line 2: 'two' should be a finite number, such as 1.5"),
         (TRANSDUCTION, "\n", "line 2: the line is empty; at least one symbol is needed"),
         (TEXTS, "", "line 2: the line is empty; at least one symbol is needed"),
-        (TEXTS, "ababa", "line 2: 5 characters; at most 4 fit (option data.max_length)"),
+        (TEXTS, "ababa", "line 2: 5 characters, but the model reads at most 4 (data.max_length)"),
         (VECTORS, "1 2 3", "line 2: 3 numbers where 2 x 3 are needed"),
         (VECTORS, "1", "line 2: 1 number where 2 x 3 are needed"),
     ],

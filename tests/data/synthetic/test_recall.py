@@ -103,7 +103,7 @@ def test_sizes_and_codec() -> None:
     batch = data.codec.encode(["k3=1 k0=2 . k0? k3? k0? k3?"])
     assert batch.labels.tolist() == [[-1] * 4]
     assert data.codec.decode([2, 1]) == "2 1"
-    with pytest.raises(LabError, match="line 1: 2 tokens are too few; each of the last 4 has an answer"):
+    with pytest.raises(LabError, match="line 1: 2 tokens are too few: the model answers at the last 4"):
         data.codec.encode(["k0? k3?"])
 
 

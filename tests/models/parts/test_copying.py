@@ -144,9 +144,9 @@ def test_every_parameter_learns_and_the_sources_symbols_are_not_saved() -> None:
 
 def test_what_cannot_be_copied_or_read_is_rejected() -> None:
     mechanism = Mechanism(ScaledDot)
-    with pytest.raises(LabError, match=r"model\.copy=true, but no symbol of the sources"):
+    with pytest.raises(LabError, match=r"model\.copy=true, but no source symbol"):
         Seq2Seq(mechanism, TransductionSizes(8, 7, copies=(0,) * 8), **OPTIONS)
-    with pytest.raises(LabError, match=r"model\.memory=final has no symbols to point at"):
+    with pytest.raises(LabError, match=r"model\.memory=final has no source symbols to copy"):
         Seq2Seq(mechanism, SIZES, **OPTIONS, memory="final")
     with pytest.raises(LabError, match=r"model\.tag_input=true reads tags, but the sources have none"):
         Seq2Seq(mechanism, SIZES, **OPTIONS, tag_input=True)

@@ -108,7 +108,7 @@ def _check_places(folder: Path, query: str, value: str) -> None:
         path = _local_path(place)
         if path is None or not is_inside(path, folder):
             raise LabError(
-                f"{file} keeps files in {place[:200]}, outside the run's folder: remove it to begin anew"
+                f"{file} keeps files in {place[:200]}, outside the run's folder: remove it to start a new one"
             )
 
 

@@ -219,17 +219,17 @@ class ClassificationCodec:
             raise LabError("the model reads vectors of numbers, not text")
         ids = self.tokenizer.encode(text)
         if len(ids) < self.answers:
-            raise LabError(f"{len(ids)} tokens are too few; each of the last {self.answers} has an answer")
+            raise LabError(f"{len(ids)} tokens are too few: the model answers at the last {self.answers}")
         if len(ids) > self.length:
             unit = "characters" if self.tokenizer.notation.split == "characters" else "words"
-            raise LabError(f"{len(ids)} {unit}; at most {self.length} fit (option data.max_length)")
+            raise LabError(f"{len(ids)} {unit}, but the model reads at most {self.length} (data.max_length)")
         return ids
 
     def label(self, name: str) -> int:
         """The number of a label. Raises LabError if the training part has no such label."""
         if name not in self.labels:
             raise LabError(
-                f"the label {name!r} does not occur in training; known are {', '.join(self.labels)}"
+                f"the label {name!r} does not occur in training; the labels are {', '.join(self.labels)}"
             )
         return self.labels.index(name)
 

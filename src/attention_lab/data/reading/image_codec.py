@@ -77,7 +77,7 @@ def read_picture(path: Path, height: int, cell: int) -> Tensor:
                     raise LabError(f"data.height={height}: choose at most {LONGEST}")
                 if width > LONGEST:
                     raise LabError(
-                        f"{path} is {width / height:.0f} times as wide as high; cut it into pieces"
+                        f"{path} is {width / height:.0f} times as wide as it is high; cut it into pieces"
                     )
                 grey = _on_white(file).resize((width, height), Image.Resampling.BOX)
     except UnidentifiedImageError:

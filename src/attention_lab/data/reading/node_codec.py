@@ -51,7 +51,7 @@ class NodeCodec:
         if self.features is None and nodes > MOST_ONE_HOT:
             raise LabError(
                 f"the graph has {nodes:,} nodes without features, more than {MOST_ONE_HOT:,}: give features, "
-                "since each node would be a vector as long as the number of nodes"
+                "because without them each node is a one-hot vector as long as the number of nodes"
             )
         features = torch.eye(nodes) if self.features is None else torch.tensor(self.features)
         return features, torch.tensor(self.edges, dtype=torch.int64).view(-1, 2).mT
@@ -67,7 +67,7 @@ class NodeCodec:
         def node(line: str) -> int:
             if line.strip() not in numbers:
                 known = ", ".join(self.names[:10]) + (", ..." if len(self.names) > 10 else "")
-                raise LabError(f"{line.strip()!r} is not a node of the graph, which has {known}")
+                raise LabError(f"{line.strip()!r} is not a node of the graph; its nodes are {known}")
             return numbers[line.strip()]
 
         nodes = encode_lines(lines, first, node)

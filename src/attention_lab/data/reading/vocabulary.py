@@ -217,7 +217,7 @@ class Tokenizer:
         return self.ids(self.tokens(text))
 
     def ids(self, tokens: Sequence[str]) -> list[int]:
-        """The ids of `tokens`; `UNK` for an unknown symbol, but `BOS` for an unknown tag, which is no letter."""
+        """The ids of `tokens`; `UNK` for unknown symbols, `BOS` for unknown tags, as they are no letters."""
         return [
             BOS if number == UNK and self.notation.keeps_place(token) else number
             for token, number in zip(tokens, self.vocabulary.ids(tokens), strict=True)

@@ -52,7 +52,7 @@ def check_pieces(alphabet: object, merges: object) -> None:
             raise LabError(f"its subwords have the merge {str(merge)[:40]!r}, which is not two pieces")
         left, _, right = merge.partition(" ")
         if left not in known or right not in known:
-            raise LabError(f"its subwords have the merge {merge[:40]!r} of pieces that it does not have")
+            raise LabError(f"its subwords have the merge {merge[:40]!r} of pieces that are not among them")
         known.add(left + right)
         seen.add(merge)
 
