@@ -88,7 +88,9 @@ def _check_schema(database: sqlite3.Connection, name: str) -> None:
         plain = kind in ("table", "index") and not calls and _OPERATORS.isdisjoint(tokens)
         if len(sql or "") > _LONGEST or not (plain or _REFUSAL.fullmatch(" ".join(tokens))):
             shown = first_line(f"{kind} {title}")[:80]
-            raise LabError(f"{name}: its {shown} runs code, which no such database needs: use another file")
+            raise LabError(
+                f"{name}: its {shown} runs code, which neither Optuna nor MLflow needs: use another file"
+            )
 
 
 def _check_journal(journal: Path, name: str) -> None:

@@ -57,7 +57,7 @@ class Restoring(pl.Callback):
             if STATE in checkpoint:
                 batch = checkpoint[STATE]["batch"]
                 if not is_count(batch):
-                    raise ValueError(f"the number of the batch is {str(batch)[:40]!r}")
+                    raise ValueError(f"the batch number {str(batch)[:40]!r} is not a count")
                 more[STATE] = {"batch": batch, "done": False}
             kept = initial_state(checkpoint, more)
             checkpoint.clear()

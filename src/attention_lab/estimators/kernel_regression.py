@@ -252,7 +252,8 @@ def _warn_of_edges(choice: Choice, degree: int) -> None:
     if choice.smallest:
         warnings.warn(
             f"the leave-one-out error is lowest at the smallest bandwidth for inputs {choice.smallest}: "
-            "each sample is predicted by its nearest neighbours, as with repeated samples; set bandwidth",
+            "each sample is predicted by its nearest neighbours, as when samples are repeated; "
+            "set bandwidth to a number",
             ConvergenceWarning,
             stacklevel=4,
         )

@@ -27,11 +27,11 @@ from attention_lab.text_tables import (
 )
 
 NOTE = (
-    "Mean ± standard deviation over n seeds; interval of the mean by Student's t, cut to the range of the "
-    "metric. Against the best: the mean difference paired over seeds, its 95% interval, and p times the "
-    "number of comparisons."
+    "Mean ± standard deviation over n seeds; 95% interval of the mean by Student's t, clipped to the range "
+    "of the metric. Against the best: the mean difference paired over seeds, its 95% interval, and p times "
+    "the number of comparisons (Bonferroni)."
 )
-RESAMPLED = "Intervals of differences account for other test examples too (paired bootstrap, Koehn 2004)."
+RESAMPLED = "Intervals of differences also cover the choice of test examples (paired bootstrap, Koehn 2004)."
 TWO_SEEDS = "Intervals from two seeds are wide: add seeds, as in seed=1,2,3,4,5."
 INTERVAL = "95% interval"
 """The column of the mean's interval, after that of the mean."""

@@ -178,7 +178,7 @@ def optimizer_state(optimizer: torch.optim.Optimizer, state: Any) -> dict[str, A
         raise ValueError("the optimiser's state is missing or invalid")
     groups = state.get("param_groups")
     if not isinstance(groups, list) or len(groups) != len(now["param_groups"]):
-        raise ValueError("the optimiser has different groups of parameters")
+        raise ValueError("the optimiser has different parameter groups")
     new_groups = [_group_state(*pair) for pair in zip(now["param_groups"], groups, strict=True)]
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     kept = {}
@@ -226,9 +226,12 @@ def _check_shapes(values: Mapping[Any, Any], parameters: list[Tensor], index: in
                 flat = len(parameters) == 1 or index == 0
                 fits = one.shape == shape or one.numel() == 1 or (not exact and same)
                 if not fits and not (not exact and flat and one.shape == (total,)):
-                    raise ValueError(f"the optimiser's {str(name)[:40]} has the shape {tuple(one.shape)}")
+                    raise ValueError(
+                        f"the optimiser's {str(name)[:40]} has the shape {tuple(one.shape)}, "
+                        f"but its parameter has {tuple(shape)}"
+                    )
             elif not (one is None or type(one) is bool or is_number(one)):
-                raise ValueError(f"the optimiser's {str(name)[:40]} is {str(one)[:40]!r}")
+                raise ValueError(f"the optimiser's {str(name)[:40]} is {str(one)[:40]!r}, not a number")
 
 
 def interrupted_epoch_state(state: Any) -> dict[str, Any]:
