@@ -120,7 +120,7 @@ def test_three_files_of_texts(tmp_path: Path) -> None:
             "test.tsv:2: the label 'x' does not occur in training; the labels are no, yes",
         ),
         ("no\ta\nno\tb\n", "no\ta\n", "train.tsv:1: every label is 'no'; at least two are needed"),
-        ("no\ta\nyes b\n", "no\ta\n", "train.tsv:2: no tabs where one is needed: label<TAB>text"),
+        ("no\ta\nyes b\n", "no\ta\n", "train.tsv:2: no tabs, but one is needed: label<TAB>text"),
         ("no\ta\n\tb\n", "no\ta\n", "train.tsv:2: the label is empty; a line is label<TAB>text"),
     ],
 )

@@ -128,14 +128,14 @@ def test_files_without_features(tmp_path: Path) -> None:
     ("nodes", "edges", "expected"),
     [
         (NODES, "ann\tbob\nann\tzoe\n", "{0}/edges.tsv:2: the node 'zoe' is not in {0}/nodes.tsv"),
-        (NODES, "ann bob\n", "{0}/edges.tsv:1: no tabs where one is needed: node<TAB>node"),
+        (NODES, "ann bob\n", "{0}/edges.tsv:1: no tabs, but one is needed: node<TAB>node"),
         (NODES + "ann\tx\t1\t2\n", EDGES, "{0}/nodes.tsv:8: the node 'ann' is already in line 1"),
         (
             NODES.replace("5\t7", "five\t7"),
             EDGES,
             "{0}/nodes.tsv:3: 'five' should be a finite number, such as 1.5",
         ),
-        (NODES.replace("5\t7", "5"), EDGES, "{0}/nodes.tsv:3: 1 features where line 1 has 2"),
+        (NODES.replace("5\t7", "5"), EDGES, "{0}/nodes.tsv:3: 1 features, but line 1 has 2"),
         (
             NODES + "zoe\n",
             EDGES,

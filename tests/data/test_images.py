@@ -154,7 +154,7 @@ def test_bad_pictures_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (tmp_path / "cut.png").write_bytes((tmp_path / "good.png").read_bytes()[:60])
     save(tmp_path / "wide.png", (5000, 4))
     cases = {
-        "": "line 2: the line is empty; it should be the path of a picture",
+        "": "line 2: the line is empty; give the path of a picture",
         "none.png": "line 2: none.png: No such file or directory (looked for it from ",
         "text.png": "line 2: text.png is not a picture; use PNG, JPEG or a similar format",
         "cut.png": "line 2: cut.png: the picture is damaged (looked for it from ",

@@ -101,7 +101,7 @@ def test_errors(tmp_path: Path) -> None:
         Pairs(train_file="train.tsv").setup()
     path = tmp_path / "bad.tsv"
     path.write_text("a\tb\nc\n")
-    with pytest.raises(LabError, match=r"bad\.tsv:2: no tabs where one is needed: source<TAB>target"):
+    with pytest.raises(LabError, match=r"bad\.tsv:2: no tabs, but one is needed: source<TAB>target"):
         Pairs(file=str(path)).setup()
     path.write_text("a\tb\na\tc\n")
     with pytest.raises(LabError, match="leave 0 of 1 rows for training"):

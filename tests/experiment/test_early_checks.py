@@ -37,12 +37,12 @@ MISTAKES = [
     ("stage=test ckpt_path=no.ckpt", "ckpt_path=no.ckpt: no such file; a run's checkpoints are in"),
     ("ckpt_path=empty", "ckpt_path=empty has no checkpoints/best.ckpt: give the folder of a trained run"),
     ("stage=predict ckpt_path=a.ckpt inputs=no.txt", "no.txt: No such file or directory (looked for it from"),
-    ("data=pairs data.file=bad.tsv", "bad.tsv:2: no tabs where one is needed: source<TAB>target"),
+    ("data=pairs data.file=bad.tsv", "bad.tsv:2: no tabs, but one is needed: source<TAB>target"),
     ("model.cell=rnn", "model.cell=rnn is unknown: choose lstm or gru"),
     ("seed=-1", "seed=-1: choose 0 or more"),
     (
         "stage=test ckpt_path=a.ckpt data=pairs data.test_file=bad.tsv",
-        "bad.tsv:2: no tabs where one is needed",
+        "bad.tsv:2: no tabs, but one is needed",
     ),
     ("stage=test ckpt_path=a.ckpt scoring=dot", "stage=test takes scoring from the checkpoint: leave out"),
     ("stage=theorem", "stage=theorem needs a theorem: choose experiment="),
@@ -95,10 +95,10 @@ def test_mistakes_are_found_without_torch(mistakes: list[tuple[str, str]], tmp_p
         (
             "Inflection",
             {"file": "two.tsv"},
-            "two.tsv:1: 1 tab where two are needed: lemma<TAB>form",
+            "two.tsv:1: 1 tab, but two are needed: lemma<TAB>form",
         ),
-        ("ImageFiles", {"file": "bad.tsv"}, "bad.tsv:1: no tabs where one is needed: picture<TAB>text"),
-        ("Labelled", {"file": "bad.tsv"}, "bad.tsv:1: no tabs where one is needed: label<TAB>text"),
+        ("ImageFiles", {"file": "bad.tsv"}, "bad.tsv:1: no tabs, but one is needed: picture<TAB>text"),
+        ("Labelled", {"file": "bad.tsv"}, "bad.tsv:1: no tabs, but one is needed: label<TAB>text"),
         ("Text", {"file": "no.txt"}, "no.txt: No such file or directory"),
         ("CSVRegression", {"file": "bad.tsv"}, "bad.tsv:1: column 'x' is not in the header: no tab"),
         (

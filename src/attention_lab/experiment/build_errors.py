@@ -178,8 +178,8 @@ def _message(error: BaseException, part: str, config: Mapping[str, Any], target:
     ]
     if unknown and unknown not in configured:
         return (
-            f"{part}._target_={target}: its constructor must also take {unknown}, which is not an option but "
-            "given by the program"
+            f"{part}._target_={target}: its constructor must also take {unknown}, which the program "
+            "passes besides the options"
         )
     if unknown:
         return _not_an_option(part, unknown, target, configured)

@@ -109,15 +109,15 @@ def test_lines_of_vectors() -> None:
 @pytest.mark.parametrize(
     ("codec", "line", "expected"),
     [
-        (NUMBERS, "1", "line 2: 1 number where 2 are needed: x, z"),
-        (ONE_NUMBER, "1 2", "line 2: 2 numbers where 1 is needed: x"),
-        (ONE_NUMBER, "", "line 2: no numbers where 1 is needed: x"),
+        (NUMBERS, "1", "line 2: 1 number, but 2 are needed: x, z"),
+        (ONE_NUMBER, "1 2", "line 2: 2 numbers, but 1 is needed: x"),
+        (ONE_NUMBER, "", "line 2: no numbers, but 1 is needed: x"),
         (NUMBERS, "1,two", "line 2: 'two' should be a finite number, such as 1.5"),
         (TRANSDUCTION, "\n", "line 2: the line is empty; at least one symbol is needed"),
         (TEXTS, "", "line 2: the line is empty; at least one symbol is needed"),
         (TEXTS, "ababa", "line 2: 5 characters, but the model reads at most 4 (data.max_length)"),
-        (VECTORS, "1 2 3", "line 2: 3 numbers where 2 x 3 are needed"),
-        (VECTORS, "1", "line 2: 1 number where 2 x 3 are needed"),
+        (VECTORS, "1 2 3", "line 2: 3 numbers, but 2 x 3 are needed"),
+        (VECTORS, "1", "line 2: 1 number, but 2 x 3 are needed"),
     ],
 )
 def test_bad_lines(codec: Codec, line: str, expected: str) -> None:

@@ -56,9 +56,9 @@ def test_unusual_characters_end_no_line(file: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (b"a\tb\nc d\n", ":2: no tabs where one is needed: source<TAB>target"),
+        (b"a\tb\nc d\n", ":2: no tabs, but one is needed: source<TAB>target"),
         (b"a\tb\n\nc\td\n", ":2: the line is empty; remove it, or write source<TAB>target"),
-        (b"a\tb\tc\n", ":1: 2 tabs where one is needed: source<TAB>target"),
+        (b"a\tb\tc\n", ":1: 2 tabs, but one is needed: source<TAB>target"),
         (b"a\tb\n \tb\n", ":2: the source is empty; a line is source<TAB>target"),
         (b"a\t\n", ":1: the target is empty; a line is source<TAB>target"),
     ],
@@ -97,9 +97,9 @@ def test_csv_columns_are_found_by_name(file: Path) -> None:
         (b"x,z\n1,2\n", f":1: column 'y' is not in the header: x, z{CHOOSE}"),
         (b"x;y\n1;2\n", f":1: column 'x' is not in the header: x;y{CHOOSE}"),
         (b"x,y,x\n1,2,3\n", f":1: column 'x' is twice or more in the header: x, y, x{CHOOSE}"),
-        (b"x,y\n1,2\n3\n", ":3: 1 fields where the header has 2"),
-        (b"x,y\n1,2\n\n3,4\n", ":3: 0 fields where the header has 2"),
-        (b"x,y\n1,2,3\n", ":2: 3 fields where the header has 2"),
+        (b"x,y\n1,2\n3\n", ":3: 1 fields, but the header has 2"),
+        (b"x,y\n1,2\n\n3,4\n", ":3: 0 fields, but the header has 2"),
+        (b"x,y\n1,2,3\n", ":2: 3 fields, but the header has 2"),
         (b"x,y\n1,2\n3,tall\n", ":3: column 'y': 'tall' should be a finite number, such as 1.5"),
         (b"x,y\n1,\n", ":2: column 'y': '' should be a finite number, such as 1.5"),
         (b"x,y\n1,nan\n", ":2: column 'y': 'nan' should be a finite number, such as 1.5"),
@@ -109,7 +109,7 @@ def test_csv_columns_are_found_by_name(file: Path) -> None:
             ":2: column 'x': '1e39' is too large: give numbers below 3.4e+38, in a larger unit",
         ),
         (b"x,y\n", ":2: no rows below the header"),
-        (b'x,y\n1,2\n"3,4\n', ":3: unexpected end of data; every quote should be closed"),
+        (b'x,y\n1,2\n"3,4\n', ":3: unexpected end of data; close every quote"),
     ],
 )
 def test_bad_csv(file: Path, content: bytes, expected: str) -> None:

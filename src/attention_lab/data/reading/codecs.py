@@ -92,7 +92,7 @@ class RegressionCodec:
         fields = line.replace(",", " ").split()
         if len(fields) != len(self.inputs):
             needed = f"{len(self.inputs)} {'is' if len(self.inputs) == 1 else 'are'} needed"
-            raise LabError(f"{counted(len(fields), 'number')} where {needed}: {', '.join(self.inputs)}")
+            raise LabError(f"{counted(len(fields), 'number')}, but {needed}: {', '.join(self.inputs)}")
         return [*map(parse_number, fields), self.mean[-1]]
 
     def decode(self, prediction: Tensor) -> str:
@@ -261,7 +261,7 @@ class ClassificationCodec:
         numbers = [parse_number(field) for field in line.replace(",", " ").split()]
         if len(numbers) != self.length * width:
             found = counted(len(numbers), "number")
-            raise LabError(f"{found} where {self.length} x {width} are needed")
+            raise LabError(f"{found}, but {self.length} x {width} are needed")
         return [numbers[start : start + width] for start in range(0, len(numbers), width)]
 
 

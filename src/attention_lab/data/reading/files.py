@@ -103,7 +103,7 @@ def read_csv(path: str, columns: Sequence[str]) -> list[list[float]]:
         for fields in reader:
             place = f"{path}:{reader.line_num}"
             if len(fields) != len(header):
-                raise LabError(f"{place}: {len(fields)} fields where the header has {len(header)}")
+                raise LabError(f"{place}: {len(fields)} fields, but the header has {len(header)}")
             rows.append([])
             for i, column in places:
                 try:
@@ -111,7 +111,7 @@ def read_csv(path: str, columns: Sequence[str]) -> list[list[float]]:
                 except LabError as error:
                     raise LabError(f"{place}: column {column!r}: {error}") from None
     except csv.Error as error:
-        raise LabError(f"{path}:{reader.line_num}: {error}; every quote should be closed") from None
+        raise LabError(f"{path}:{reader.line_num}: {error}; close every quote") from None
     if not rows:
         raise LabError(f"{path}:2: no rows below the header")
     return rows
@@ -140,7 +140,7 @@ def read_columns(path: str, names: Sequence[str]) -> list[Row]:
         if not line.strip():
             raise LabError(f"{place}: the line is empty; remove it, or write {layout}")
         if len(fields) != len(names):
-            raise LabError(f"{place}: {counted(len(fields) - 1, 'tab')} where {needed} needed: {layout}")
+            raise LabError(f"{place}: {counted(len(fields) - 1, 'tab')}, but {needed} needed: {layout}")
         for name, field in zip(names, fields, strict=True):
             if not field.strip():
                 raise LabError(f"{place}: the {name} is empty; a line is {layout}")

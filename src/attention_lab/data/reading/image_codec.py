@@ -119,7 +119,7 @@ class ImageCodec:
 
     def _read(self, line: str) -> Tensor:
         if not line.strip():
-            raise LabError("the line is empty; it should be the path of a picture")
+            raise LabError("the line is empty; give the path of a picture")
         return read_picture(Path(line.strip()), self.height, self.cell)
 
     def decode(self, ids: Ids, unseen: Sequence[str] = ()) -> str:

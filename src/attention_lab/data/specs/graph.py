@@ -104,7 +104,7 @@ def read_nodes(path: str) -> Nodes:
         if name in lines:
             raise LabError(f"{place}: the node {name!r} is already in line {lines[name]}")
         if rows and len(numbers) != len(rows[0]):
-            raise LabError(f"{place}: {len(numbers)} features where line 1 has {len(rows[0])}")
+            raise LabError(f"{place}: {len(numbers)} features, but line 1 has {len(rows[0])}")
         lines[name] = number
         labels.append(label)
         with naming(place):
