@@ -37,8 +37,8 @@ ADDITIVE = {"hidden_size": None, "activation": "tanh"}
         (
             "WithoutHeads",
             {},
-            "scoring._target_=own_score_classes.WithoutHeads: its constructor must also take heads, which the "
-            "program passes besides the options",
+            "scoring._target_=own_score_classes.WithoutHeads: its constructor must also take heads, which "
+            "the program passes besides the options",
         ),
     ],
 )
