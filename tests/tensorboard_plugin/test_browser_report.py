@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from chromium import CHROMIUM, Browser
+from chromium import CHROMIUM, READY, Browser
 
 from attention_lab.tensorboard_plugin import AttentionRecord, encode
 from attention_lab.tensorboard_plugin.report import Comparison, Heading, Result, Run, Table, make_page
@@ -243,3 +243,28 @@ def test_a_saved_map_has_vector_cells_up_to_a_size(
     if size == 6:
         assert svg.count("<rect") >= 2 * 15  # cells with weights, and as many that are masked
     assert not browser.complaints()
+
+
+def _key(browser: Browser, key: str, code: int) -> None:
+    """Press a key where the focus is."""
+    pressed = {"key": key, "windowsVirtualKeyCode": code, **({"text": key} if len(key) == 1 else {})}
+    browser.call("Input.dispatchKeyEvent", type="keyDown", **pressed)
+    browser.call("Input.dispatchKeyEvent", type="keyUp", key=key)
+
+
+def test_keys_scroll_the_report_until_the_viewer_is_pressed(browser: Browser, tmp_path: Path) -> None:
+    address = (tmp_path / "report.html").as_uri()
+    _resize(browser, 1000)
+    _open(browser, tmp_path / "report.html", make_page(Heading("logs/run"), _runs(["dot"])), 2)
+    _key(browser, " ", 32)
+    browser.wait("scrollY > 0")
+    for part, said in ((".sample h3", None), (".al-readout", "w (1)"), (".maps canvas", "w (1)")):
+        browser.open(address)
+        place = f"document.querySelector('{part}')"
+        browser.run(f"{place}.scrollIntoView({{block: 'center'}})")
+        x, y = browser.run(f"(({{x, y}}) => [x + 5, y + 5])({place}.getBoundingClientRect())")
+        for kind in ("mousePressed", "mouseReleased"):
+            browser.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+        _key(browser, "ArrowDown", 40)
+        assert browser.run("document.querySelector('[data-fact=query] b')?.textContent") == said, part
+    browser.call("Emulation.clearDeviceMetricsOverride")

@@ -80,7 +80,11 @@ function oneRun(page, source, theme, { run, example, module, number, name, hue }
   const maps = make("a.maps", {
     href: `#${toLink({ ...initial(), run: run.name, example, module })}`,
     title: `show ${visible(module, 60)} for this example below`,
-    onclick: () => document.querySelector(".viewer")?.scrollIntoView({ behavior: "smooth" }),
+    onclick: () => {
+      const viewer = document.querySelector(".viewer");
+      viewer?.scrollIntoView({ behavior: "smooth" });
+      viewer?.querySelector(".al-viewer")?.focus({ preventScroll: true }); // its keys work from here on
+    },
   });
   source.record(run.name, tag, page.tags[run.name][tag].steps.at(-1)).then((found) => {
     const record = makeRecord(found);

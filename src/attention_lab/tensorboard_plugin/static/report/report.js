@@ -43,13 +43,13 @@ function options() {
 
 function attention(theme) {
   if (!Object.values(page.tags).some((tags) => Object.keys(tags).length)) {
-    const said = "The run logged no attention: it had logger=none, or another writer.";
+    const said = "No attention was logged: there was no validation yet, or the run had logger=none or another writer.";
     return section("Attention", [make("p.quiet", { textContent: said })]);
   }
   const root = make("div");
   const thinned = page.thinned ? [make("p.quiet", { textContent: page.thinned })] : [];
   const box = section("Attention", [...thinned, make("div.viewer", {}, root)]);
-  queueMicrotask(() => createViewer(root, source, { theme, link: pageLink() })); // once it is in the page and has a width
+  queueMicrotask(() => createViewer(root, source, { theme, link: pageLink(), part: true })); // once it is in the page and has a width
   return box;
 }
 

@@ -43,8 +43,8 @@ const actionOf = new Map(
 );
 
 /**
- * Listen to the keys of a page.
- * @param {Document} page
+ * Listen to the keys of a page, or of a part of it.
+ * @param {Document|HTMLElement} page
  * @param {Object<string, function(): void>} actions by name
  */
 export function listen(page, actions) {

@@ -23,7 +23,8 @@ import { TextView } from "./text.js";
  * @param {{theme: object, link: object}} host
  *   theme: {dark(): boolean, watch(function): void, toggle?: function};
  *   link: {read(): string, write(string), address: null|function(string): string, watch?: function};
- *   title, above the viewer; plain, if there are no steps to go through
+ *   title, above the viewer; plain, if there are no steps to go through; part, if the viewer is a part of a page, so that
+ *   only keys pressed inside it are its own
  * @returns {Promise<{reload: function(): Promise<void>}>} once the first view is shown
  */
 export async function createViewer(root, source, host) {
@@ -88,7 +89,8 @@ class Viewer {
     );
     root.classList.add("al-viewer");
     root.replaceChildren(this.controls.top, this.page, this.help);
-    listen(root.ownerDocument, actions);
+    if (host.part) root.tabIndex = -1; // a press anywhere inside gives it the keys
+    listen(host.part ? root : root.ownerDocument, actions);
     host.theme.watch(() => this.#draw());
     const { element } = this.figure;
     new ResizeObserver(() => element.clientWidth !== this.figure.width && this.#draw()).observe(element);
