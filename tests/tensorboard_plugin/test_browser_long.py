@@ -224,6 +224,23 @@ def test_the_wheel_zooms_about_the_pointer_and_dragging_moves(show: Any) -> None
     browser.wait("decodeURIComponent(location.hash).includes('rows=')")
 
 
+def test_a_cell_of_several_weights_is_read_at_its_largest(show: Any) -> None:
+    browser = show("run=text")
+    browser.call("Emulation.setDeviceMetricsOverride", width=900, height=500, deviceScaleFactor=1, mobile=False)
+    show("run=text&scale=linear")
+    found = browser.run(f"""(async () => {{
+      const over = document.querySelector('.al-over'), box = over.getBoundingClientRect();
+      for (let x = box.width - 90; x > 0; x -= 3) {{
+        const at = {{clientX: box.left + x, clientY: box.top + 200, bubbles: true}};
+        over.dispatchEvent(new PointerEvent('pointermove', at));
+        await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+        if (({FACT})('key')) return ['key', 'weight'].map({FACT});
+      }}
+    }})()""")
+    browser.call("Emulation.clearDeviceMetricsOverride")
+    assert found == ["word899 (900)", "1.0000"]  # one of the three keys that the last column stands for
+
+
 def test_tokens_are_found_and_chosen(show: Any) -> None:
     browser = show("run=a&rows=40-60&columns=0-96")
     browser.press("/")

@@ -169,9 +169,9 @@ export function mark(pen, scene, part, { query, key }) {
   if (has.key) keyTag(pen, part, key, theme);
 }
 
-/** @returns {{query: number, key: number}|null} the cell at a point */
+/** @returns {{query: number, key: number}|null} the weight at a point; the largest one if a cell stands for several */
 export function point(part, x, y) {
-  const { grid } = part;
+  const { grid, panel } = part;
   const { rows, columns } = part.part;
   const [column, row] = [
     Math.floor((x - part.x) / grid.cellWidth),
@@ -179,7 +179,8 @@ export function point(part, x, y) {
   ];
   const [query, key] = [rows[0] + row * grid.down, columns[0] + column * grid.across];
   if (x < part.x || y < part.y || query >= rows[1] || key >= columns[1]) return null;
-  return { query, key };
+  const block = [Math.min(query + grid.down, rows[1]), Math.min(key + grid.across, columns[1])];
+  return panel.record.largestIn(panel.head, [query, block[0]], [key, block[1]]);
 }
 
 function caption(pen, scene, { panel, grid, above, x, y, room, queryRoom }) {

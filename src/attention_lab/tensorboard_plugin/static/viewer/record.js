@@ -142,6 +142,21 @@ export class Attention {
     return stored === MASKED ? null : this.kind.value(stored);
   }
 
+  /**
+   * The cell with the largest weight (in absolute value) among some queries and keys; the first if none has any.
+   * @returns {{query: number, key: number}}
+   */
+  largestIn(head, [from, to], [first, last]) {
+    let [found, largest] = [{ query: from, key: first }, 0];
+    for (let query = from; query < to; query += 1) {
+      for (let key = first; key < last; key += 1) {
+        const size = Math.abs(this.at(head, query, key) ?? 0);
+        if (size > largest) [found, largest] = [{ query, key }, size];
+      }
+    }
+    return found;
+  }
+
   /** @returns {(number|null)[]} the weights of one query; null if masked */
   row(head, query) {
     const start = head * this.cells + query * this.keys;
