@@ -226,7 +226,9 @@ def test_the_wheel_zooms_about_the_pointer_and_dragging_moves(show: Any) -> None
 
 def test_a_cell_of_several_weights_is_read_at_its_largest(show: Any) -> None:
     browser = show("run=text")
-    browser.call("Emulation.setDeviceMetricsOverride", width=900, height=500, deviceScaleFactor=1, mobile=False)
+    browser.call(
+        "Emulation.setDeviceMetricsOverride", width=900, height=500, deviceScaleFactor=1, mobile=False
+    )
     show("run=text&scale=linear")
     found = browser.run(f"""(async () => {{
       const over = document.querySelector('.al-over'), box = over.getBoundingClientRect();

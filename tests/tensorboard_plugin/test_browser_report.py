@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from chromium import CHROMIUM, READY, Browser
+from chromium import CHROMIUM, Browser
 
 from attention_lab.tensorboard_plugin import AttentionRecord, encode
 from attention_lab.tensorboard_plugin.report import Comparison, Heading, Result, Run, Table, make_page

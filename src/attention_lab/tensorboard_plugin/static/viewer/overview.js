@@ -20,53 +20,82 @@ export class Overview {
     this.choose = choose;
     this.shape = "";
     this.tiles = [];
+    this.made = new Map(); // all tiles by module and head
+    this.records = new Map(); // the last record of each module
+    this.chosen = ""; // the head that was brought into view last
+    this.near = new IntersectionObserver((entries) => this.#see(entries), { root: this.element, rootMargin: "200px" });
   }
 
   /**
    * @param {object} scene colours and scales
-   * @param {{module: string, record: object|null, problem: string}[]} modules
+   * @param {{module: string, record: object|null, problem: string, open: boolean}[]} modules until a record that is
+   *   being fetched arrives, the module's previous one stays
    * @param {{module: string, head: number, order: string}} state
    */
-  update(scene, modules, state) {
-    const shape = JSON.stringify([
-      state.order,
-      modules.map(({ module, record }) => [module, record?.heads ?? 0]),
-    ]);
+  update(scene, all, state) {
+    const modules = all.map((one) => (one.record || !one.open ? one : { ...one, record: this.records.get(one.module) }));
+    this.records = new Map(modules.map(({ module, record }) => [module, record]));
     const heads = modules.flatMap(({ module, record }) =>
       record ? Array.from({ length: record.heads }, (_, head) => ({ module, head, record })) : [],
     );
     if (state.order === "entropy")
       heads.sort((a, b) => a.record.measure(a.head).entropy - b.record.measure(b.head).entropy);
-    if (shape !== this.shape || state.order === "entropy") this.#build(heads, modules, state.order);
+    const notes = modules.map(({ module, record, problem }) => [module, record ? "" : problem]);
+    const shape = JSON.stringify([state.order, notes, heads.map(({ module, head }) => [module, head])]);
+    if (shape !== this.shape) this.#build(heads, modules, state.order);
     this.shape = shape;
     const { size, width } = sizeFor(modules, scene);
     const body = this.element.closest(".al-body");
     body?.style.setProperty("--al-heads", `${width}px`);
     body?.toggleAttribute("data-single", heads.length === 1 && modules.length === 1);
-    this.tiles.forEach((tile, at) => this.#paint(tile, heads[at], scene, size));
-    this.select(state);
+    this.tiles.forEach((tile, at) => this.#show(tile, heads[at].record, scene, size, state.order));
+    this.#select(state, all.some(({ open }) => open));
   }
 
-  /** Mark the map of the chosen head. */
-  select({ module, head }) {
-    for (const tile of this.tiles) {
-      const chosen = tile.module === module && tile.head === head;
-      tile.button.setAttribute("aria-pressed", String(chosen));
+  /**
+   * Mark the map of the chosen head, and bring it into view once if it is another than before. The Tab key leads only to
+   * this map, since there may be hundreds.
+   */
+  #select({ module, head }, loading) {
+    const chosen = this.tiles.find((tile) => tile.module === module && tile.head === head);
+    for (const { button } of this.tiles) {
+      button.setAttribute("aria-pressed", String(button === chosen?.button));
+      button.tabIndex = button === (chosen ?? this.tiles[0]).button ? 0 : -1;
     }
+    const name = JSON.stringify([module, head]);
+    if (!chosen || this.chosen === name) return;
+    if (!loading) this.chosen = name; // until then, what is above it may still grow
+    if (this.element.contains(document.activeElement)) chosen.button.focus({ preventScroll: true });
+    const [frame, box] = [this.element, chosen.button].map((one) => one.getBoundingClientRect());
+    if (box.top < frame.top) this.element.scrollTop += box.top - frame.top - HEADING;
+    else if (box.bottom > frame.bottom) this.element.scrollTop += box.bottom - frame.bottom + CAPTION;
   }
 
+  #make(module, head) {
+    const [canvas, name, facts] = [make("canvas"), make("span.al-name"), make("span.al-facts")];
+    const button = make(
+      "button.al-tile",
+      { type: "button", onclick: () => this.choose(module, head), "data-head": String(head) },
+      canvas,
+      make("span.al-tile-text", {}, name, facts),
+    );
+    return { module, head, canvas, name, facts, button, seen: true, wanted: null, painted: null };
+  }
+
+  /** Lay out the maps in another order; the one with the focus keeps it, and the list its place. */
   #build(heads, modules, order) {
+    const { scrollTop } = this.element;
+    const focused = this.element.contains(document.activeElement) ? document.activeElement : null;
+    const before = this.made;
+    this.made = new Map();
     this.tiles = heads.map(({ module, head }) => {
-      const [canvas, facts] = [make("canvas"), make("span.al-facts")];
-      const name = make("span.al-name", { textContent: order === "entropy" ? "" : String(head + 1) });
-      const button = make(
-        "button.al-tile",
-        { type: "button", onclick: () => this.choose(module, head), "data-head": String(head) },
-        canvas,
-        make("span.al-tile-text", {}, name, facts),
-      );
-      return { module, head, canvas, facts, button, painted: null, number: order === "entropy" ? null : name };
+      const key = JSON.stringify([module, head]);
+      const tile = before.get(key) ?? this.#make(module, head);
+      if (!before.has(key)) this.near.observe(tile.button);
+      this.made.set(key, tile);
+      return tile;
     });
+    for (const [key, { button }] of before) if (!this.made.has(key)) this.near.unobserve(button);
     const rows =
       order === "entropy"
         ? [make("div.al-tiles", {}, ...this.tiles.map(({ button }) => button))]
@@ -85,27 +114,48 @@ export class Overview {
             ),
           );
     this.element.replaceChildren(...rows);
+    this.element.scrollTop = scrollTop;
+    focused?.focus({ preventScroll: true });
   }
 
-  #paint(tile, { module, head, record }, scene, size) {
-    if (tile.number) tile.number.textContent = String(record.headNumber(head));
-    const scale = record.kind.diverging ? scene.difference : scene.scale;
-    const key = [scene.theme.dark, scale.root, scale.maximum, size, scene.ratio].join();
-    if (tile.painted?.record === record && tile.painted.key === key) return;
-    tile.painted = { record, key };
-    const grid = miniature(record.queries, record.keys, size, (least) => record.step(least));
-    const map = paint(record, head, grid, scene.theme, scale, scene.ratio);
-    [tile.canvas.width, tile.canvas.height] = [map.width, map.height];
-    tile.canvas.getContext("2d").drawImage(map, 0, 0);
-    tile.canvas.style.width = `${grid.width}px`;
-    tile.canvas.style.height = `${grid.height}px`;
+  /** Describe a head, and paint its map if it is near the visible part of the list. */
+  #show(tile, record, scene, size, order) {
+    const { module, head, button } = tile;
+    const number = record.headNumber(head);
+    tile.name.textContent = order === "entropy" ? "" : String(number);
+    button.style.minWidth = `${size + 4}px`;
     const { entropy, largest } = record.measure(head);
     tile.facts.textContent = Number.isNaN(entropy) ? short(largest) : entropy.toFixed(2);
     const what = Number.isNaN(entropy)
       ? `largest change ${short(largest)}`
       : `entropy ${entropy.toFixed(3)} nats, max ${short(largest)}`;
-    tile.button.title = `${visible(module || "attention", 80)}, head ${record.headNumber(head)}: ${what}`;
-    tile.button.setAttribute("aria-label", tile.button.title);
+    button.title = `${visible(module || "attention", 80)}, head ${number}: ${what}`;
+    button.setAttribute("aria-label", button.title);
+    tile.wanted = { record, scene, size };
+    if (tile.seen) this.#paint(tile);
+  }
+
+  /** Paint the maps that come near the visible part of the list. */
+  #see(entries) {
+    const seen = new Map(entries.map(({ target, isIntersecting }) => [target, isIntersecting]));
+    for (const tile of this.tiles) {
+      tile.seen = seen.get(tile.button) ?? tile.seen;
+      if (tile.seen) this.#paint(tile);
+    }
+  }
+
+  #paint(tile) {
+    const { record, scene, size } = tile.wanted;
+    const scale = record.kind.diverging ? scene.difference : scene.scale;
+    const key = [scene.theme.dark, scale.root, scale.maximum, size, scene.ratio].join();
+    if (tile.painted?.record === record && tile.painted.key === key) return;
+    tile.painted = { record, key };
+    const grid = miniature(record.queries, record.keys, size, (least) => record.step(least));
+    const map = paint(record, tile.head, grid, scene.theme, scale, scene.ratio);
+    [tile.canvas.width, tile.canvas.height] = [map.width, map.height];
+    tile.canvas.getContext("2d").drawImage(map, 0, 0);
+    tile.canvas.style.width = `${grid.width}px`;
+    tile.canvas.style.height = `${grid.height}px`;
   }
 }
 

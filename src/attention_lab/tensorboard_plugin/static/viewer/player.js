@@ -8,7 +8,7 @@ export class Player {
    * @param {function(): void} stopped called when playing ends
    */
   constructor(steps, stopped) {
-    Object.assign(this, { steps, stopped, timer: null });
+    Object.assign(this, { steps, stopped, timer: null, round: 0 });
   }
 
   /** @returns {boolean} whether it is playing */
@@ -19,14 +19,18 @@ export class Player {
   /** Stop if it is playing; otherwise play from the current step, or from the first if the current one is the last. */
   toggle() {
     if (this.on) this.#stop();
-    else this.timer = setTimeout(() => this.#show(this.steps.atEnd() ? this.steps.first : this.steps.next));
+    else {
+      this.round += 1;
+      const { round } = this;
+      this.timer = setTimeout(() => this.#show(this.steps.atEnd() ? this.steps.first : this.steps.next, round));
+    }
   }
 
-  async #show(step) {
+  async #show(step, round) {
     await step();
-    if (!this.on) return; // stopped in the meantime
+    if (!this.on || round !== this.round) return; // stopped in the meantime, and perhaps started again
     if (this.steps.atEnd()) this.#stop();
-    else this.timer = setTimeout(() => this.#show(this.steps.next), FRAME);
+    else this.timer = setTimeout(() => this.#show(this.steps.next, round), FRAME);
   }
 
   #stop() {

@@ -133,12 +133,14 @@ function titleOf(name, slot, other, module, head, names) {
   return `${name} · head ${head} · ${names.get(slot.place.run) ?? visible(slot.place.run, 60)}`;
 }
 
-/** The record that represents a module among the small maps. */
+/** The record that represents a module among the small maps; none while one that is needed is being fetched. */
 function tileOf({ module, a, b }, side) {
-  if (side === "b") return { module, record: b.record, problem: b.problem };
+  const open = Boolean((side !== "b" && a.open) || (["b", "difference"].includes(side) && b.open));
+  if (open) return { module, record: null, problem: "", open };
+  if (side === "b") return { module, record: b.record, problem: b.problem, open };
   const { difference } = side === "difference" ? comparison(a, b) : {};
-  if (difference) return { module, record: difference, problem: "" };
-  return { module, record: a.record, problem: a.problem };
+  if (difference) return { module, record: difference, problem: "", open };
+  return { module, record: a.record, problem: a.problem, open };
 }
 
 const MANY = 100; // with this many keys, no weight is near 1

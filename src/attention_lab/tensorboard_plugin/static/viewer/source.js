@@ -3,14 +3,19 @@
 import { makeRecord } from "./tiles.js";
 
 const ROOM = 96 * 2 ** 20; // bytes
+const AT_ONCE = 6; // records that are fetched at a time, which are as many as a browser asks of one server
 
-/** Keeps the records that were used last, and never fetches one twice at the same time. */
+const nameOf = ({ run, tag, step, time }) => JSON.stringify([run, tag, step, time]);
+
+/** Keeps the records that were used last, never fetches one twice at the same time, and few at a time. */
 export class Shelf {
   /** @param {{record: function(string, string, number): Promise}} source */
   constructor(source) {
     this.source = source;
     this.kept = new Map(); // oldest first
     this.bytes = 0;
+    this.busy = 0; // records that are being fetched
+    this.waiting = []; // those that are to be fetched next, in order
   }
 
   /**
@@ -18,22 +23,42 @@ export class Shelf {
    * @returns {Promise<Attention>}
    */
   get(place) {
-    const name = JSON.stringify([place.run, place.tag, place.step, place.time]);
+    const name = nameOf(place);
     const found = this.kept.get(name) ?? { record: this.#fetch(place, name), size: 0 };
     this.kept.delete(name);
     this.kept.set(name, found);
     return found.record;
   }
 
-  async #fetch({ run, tag, step }, name) {
+  /** Give up all records that are still waiting, except some, so that these need not wait for what nobody wants. */
+  only(places) {
+    const wanted = new Set(places.map(nameOf));
+    const dropped = this.waiting.filter(({ name }) => !wanted.has(name));
+    this.waiting = this.waiting.filter(({ name }) => wanted.has(name));
+    dropped.forEach(({ drop }) => drop(new Error("it is no longer needed")));
+  }
+
+  async #fetch(place, name) {
     try {
-      const record = makeRecord(await this.source.record(run, tag, step));
+      const record = makeRecord(await this.#inTurn(place, name));
       const found = this.kept.get(name);
       if (found) this.#make(found, record.size);
       return record;
     } catch (error) {
       this.kept.delete(name); // so that it is fetched again
       throw error;
+    }
+  }
+
+  async #inTurn({ run, tag, step }, name) {
+    if (this.busy < AT_ONCE) this.busy += 1;
+    else await new Promise((go, drop) => this.waiting.push({ name, go, drop }));
+    try {
+      return await this.source.record(run, tag, step);
+    } finally {
+      const next = this.waiting.shift();
+      if (next) next.go();
+      else this.busy -= 1;
     }
   }
 
@@ -55,7 +80,9 @@ export class Shelf {
  */
 export function serverSource(base) {
   const ask = async (path) => {
-    const response = await fetch(new URL(path, base), { credentials: "same-origin" });
+    const response = await fetch(new URL(path, base), { credentials: "same-origin" }).catch(() => {
+      throw new Error("TensorBoard does not answer. Is it still running?");
+    });
     if (response.ok) return response;
     const said = await response.json().catch(() => ({}));
     throw new Error(said.error ?? `the server answered ${response.status}`);

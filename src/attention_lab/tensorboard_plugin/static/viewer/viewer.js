@@ -52,8 +52,9 @@ function chosen(scene, { view, scale, range }) {
 class Viewer {
   constructor(root, source, host) {
     Object.assign(this, { root, source, host, shelf: new Shelf(source), catalogue: new Catalogue({}) });
-    this.state = fromLink(host.link.read());
-    [this.hovered, this.turn, this.loaded] = [null, 0, []];
+    this.wanted = fromLink(host.link.read()); // as chosen, even if its runs are not in the log yet
+    this.state = this.wanted; // as shown
+    [this.hovered, this.turn, this.reloads, this.loaded] = [null, 0, 0, []];
     const steps = {
       atEnd: () => this.step === this.steps.at(-1),
       first: () => this.change({ step: this.steps[0] }),
@@ -96,25 +97,41 @@ class Viewer {
     new ResizeObserver(() => element.clientWidth !== this.figure.width && this.#draw()).observe(element);
     host.link.watch?.(() => {
       clearTimeout(this.linking);
-      this.change(fromLink(host.link.read()));
+      this.wanted = fromLink(host.link.read());
+      this.#show();
     });
   }
 
   /** Load the list of series again; the screen does not change until the answer arrives. */
   async reload() {
-    try {
-      this.catalogue = new Catalogue((await this.source.tags()).runs);
-    } catch (error) {
-      this.#tell(`The log cannot be read: ${error.message}`);
+    this.reloads += 1;
+    const { reloads } = this;
+    const answer = await this.source.tags().catch((error) => ({ error }));
+    if (reloads !== this.reloads) return; // a later answer is newer
+    if (answer.error) {
+      this.#tell(`The log cannot be read: ${answer.error.message}`);
       return;
     }
-    await this.change({});
+    this.catalogue = new Catalogue(answer.runs);
+    await this.#show();
   }
 
   /** Change parts of the state and show the result; resolves when everything is on screen. */
   async change(parts) {
-    this.state = settle({ ...this.state, ...parts }, this.catalogue);
+    this.wanted = { ...this.state, ...parts };
+    await this.#show();
+  }
+
+  /** The chosen runs that are not in the log, because it is still being read, or because they were deleted. */
+  get missing() {
+    const runs = this.catalogue.runs();
+    return [this.wanted.run, this.wanted.other].filter((run) => run && !runs.includes(run));
+  }
+
+  async #show() {
+    this.state = settle(this.wanted, this.catalogue);
     if (!this.state.run) {
+      this.#clear();
       this.#tell(
         "No attention has been logged here yet. Training logs it by itself; in other programs, call attention_lab.tensorboard_plugin.add_attention.",
       );
@@ -138,7 +155,8 @@ class Viewer {
   /** Write the view to the URL once it has stopped changing, since browsers limit the rate of such changes. */
   #link() {
     clearTimeout(this.linking);
-    this.linking = setTimeout(() => this.host.link.write(toLink(this.state)), REST);
+    const view = this.missing.length ? this.wanted : this.state;
+    this.linking = setTimeout(() => this.host.link.write(toLink(view)), REST);
   }
 
   async #load() {
@@ -173,6 +191,7 @@ class Viewer {
         { module, a: ask(state.run, module), b: ask(state.other, module) },
       ]),
     );
+    this.shelf.only([...slots.values()].flatMap(({ a, b }) => [a.place, b.place]).filter(Boolean));
     const ready = [slots.get(first).a.done, slots.get(first).b.done];
     await Promise.all(ready);
     await new Promise((resolve) => {
@@ -216,12 +235,22 @@ class Viewer {
         ...this.state,
         head: scene?.head ?? this.state.head,
       });
-    this.#tell(problem, quiet);
+    const missing = this.missing.map((run) => `there is no run ${visible(run, 100)} in the log`);
+    this.#tell([...missing, problem].filter(Boolean).join(" · "), quiet && !missing.length);
+    this.overview.element.hidden = false;
     this.figure.element.hidden = this.readout.element.hidden = this.text.element.hidden = !scene;
     if (!scene) return;
     this.text.update(scene.panels.filter(({ difference }) => !difference));
     this.figure.draw(scene, this.#cursor());
     this.#mark();
+  }
+
+  /** Show nothing, since nothing is in the log any more. */
+  #clear() {
+    this.turn += 1;
+    [this.scene, this.loaded] = [null, []];
+    this.controls.update({ ...this.state, ...chosen(null, this.state) }, this.catalogue, [], false);
+    for (const { element } of [this.overview, this.figure, this.readout, this.text]) element.hidden = true;
   }
 
   /** The height in pixels available to the list of heads; see `.al-overview` in the style sheet. */
@@ -254,7 +283,7 @@ class Viewer {
 
   /** Choose a query, a key or both; the map is not drawn again. */
   #choose(cell) {
-    this.state = { ...this.state, ...cell };
+    this.wanted = this.state = { ...this.state, ...cell };
     this.#link();
     this.#mark();
   }
