@@ -82,6 +82,27 @@ def test_a_record_survives(record: AttentionRecord) -> None:
     assert encode(found)[1] == body
 
 
+@pytest.mark.parametrize("keys", [5, 1000, 50_000])
+def test_the_sum_and_entropy_of_a_row_survive_whatever_its_length(keys: int) -> None:
+    random = np.random.default_rng(0)
+    skewed = random.dirichlet(np.full(keys, 0.3), (1, 2))
+    weights = np.concatenate([np.full((1, 1, keys), 1 / keys), skewed, np.eye(1, keys)[None]], axis=1)
+    mask = random.random((1, 4, keys)) < 0.9
+    mask[..., 0] = True
+    weights = np.where(mask, weights, 0).astype(np.float32)
+    weights /= weights.sum(-1, keepdims=True)
+    labels = [""] * keys
+    found = decode(*encode(AttentionRecord(weights, labels[:4], labels, mask=mask)))
+    assert np.abs(found.weights - weights).max() <= 1.01 / 65534
+    assert np.array_equal(found.attended, mask) and (found.weights >= 0).all()
+    assert found.weights.sum(-1, dtype=float) == pytest.approx(np.ones((1, 4)), abs=4e-4)
+
+    def entropy(one: np.ndarray) -> np.ndarray:
+        return -np.where(one > 0, one * np.log(np.maximum(one, 1e-30)), 0).sum(-1)
+
+    assert entropy(found.weights) == pytest.approx(entropy(weights), rel=0.02, abs=1e-3)
+
+
 def test_the_bytes_are_those_that_the_page_reads() -> None:
     mask = np.array([[[True, True], [True, False], [True, True]]])
     header, body = encode(

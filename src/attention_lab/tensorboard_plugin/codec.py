@@ -7,6 +7,7 @@ inputs; see `tiles.py`.
 import math
 
 import numpy as np
+import numpy.typing as npt
 
 from attention_lab.tensorboard_plugin import header as parts
 from attention_lab.tensorboard_plugin.header import Extremes, read_header, write_header
@@ -19,6 +20,7 @@ FULL = 65534
 """The code of a weight of 1."""
 MASKED = 65535
 """The code of a cell that is masked, or whose weight is NaN or infinite."""
+_MOST_OFF = 16  # codes by which the sum of a row may be wrong: too few for the three digits that are shown
 WHOLE = 1 << 22
 """The largest number of weights that a record stores without reducing them to tiles."""
 
@@ -26,7 +28,8 @@ WHOLE = 1 << 22
 def encode(record: AttentionRecord, room: int = ROOM) -> tuple[bytes, bytes]:
     """Encode a record as a header and a body.
 
-    Up to `WHOLE` weights are stored one by one, to within 1/131068. If there are more, some heads are stored
+    Up to `WHOLE` weights are stored one by one, to within 1/131068; in long rows, whose rounding errors would
+    add up, to within 1/65534, so that the sum of the row stays correct. If there are more, some heads are stored
     as tiles with the largest weights of each query; see `encode_tiles`. Weights outside [0, 1] are clipped,
     and the header's `maximum` or `minimum` gives the most extreme one.
 
@@ -38,11 +41,21 @@ def encode(record: AttentionRecord, room: int = ROOM) -> tuple[bytes, bytes]:
         return encode_tiles(record, TILED, room)
     good = record.attended & np.isfinite(record.weights)
     weights = np.where(good, record.weights, 0)
-    codes = np.rint(np.clip(weights, 0, 1) * FULL).astype("<u2")
+    codes = _codes(np.clip(weights, 0, 1))
     codes[~good] = MASKED
     lost = int((record.attended & ~good).sum())
     found = Extremes(float(weights.min()), float(weights.max()), lost)
     return write_header(record, VERSION, record.weights.shape, found), codes.tobytes()
+
+
+def _codes(weights: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
+    """The nearest codes, except in rows whose sum would be wrong: these are rounded cumulatively."""
+    codes = np.rint(weights * FULL).astype("<u2")
+    missing = codes.sum(-1, dtype=np.int64) - weights.sum(-1, dtype=np.float64) * FULL
+    wrong = np.abs(missing) > _MOST_OFF
+    sums = np.cumsum(weights[wrong], axis=-1, dtype=np.float64)
+    codes[wrong] = np.diff(np.rint(sums * FULL), axis=-1, prepend=0)
+    return codes
 
 
 def decode(header: bytes, body: bytes) -> AttentionRecord | TiledRecord:
