@@ -199,3 +199,36 @@ def test_the_chosen_head_is_brought_into_view_and_is_the_one_that_tab_leads_to(s
     browser.run("document.querySelector('.al-overview').scrollTop = 0")
     browser.press("s")
     assert not browser.run(seen)  # the reader has moved away
+
+
+def test_every_token_can_be_seen(browser: Browser, address: str) -> None:
+    browser.open(address, "document.readyState === 'complete'")
+    shown = {
+        "": "∅",
+        " \t": "␣␣",
+        "\u200b": "U+200B",
+        "\u200d\u00ad": "U+200D U+00AD",
+        "\u0301": "◌\u0301",
+        "e\u0301": "e\u0301",
+        "👩\u200d🔬": "👩\u200d🔬",
+    }
+    found = f"import('/viewer/labels.js').then(({{token}}) => {list(shown)!r}.map(token))"
+    assert browser.run(found) == list(shown.values())
+
+
+def test_signs_have_names_and_the_focus_is_seen(start: Any) -> None:
+    browser = start({"a": _modules(1, [0, 5, 9])})
+    unnamed = "[...document.querySelectorAll('button:not([aria-label])')].filter((one) => !/[a-z]/i.test("
+    assert browser.run(f"{unnamed}one.textContent)).map((one) => one.className)") == []
+    slider = "document.querySelector('.al-slider').getAttribute('aria-valuetext')"
+    assert browser.run(slider) == "step 9 · 3 of 3"
+    live = "document.querySelector('.al-readout').getAttribute('aria-live')"
+    assert browser.run(live) == "polite"
+    over = "const over = document.querySelector('.al-over'), {x, y} = over.getBoundingClientRect();"
+    move = "over.dispatchEvent(new PointerEvent('pointermove', {clientX: x + 90, clientY: y + 70}))"
+    browser.run(f"(() => {{ {over} {move} }})()")
+    assert browser.run(live) == "off"  # it would say every cell on the way
+    browser.run("[...document.querySelectorAll('.al-tools button')].at(-1).focus()")
+    browser.call("Input.dispatchKeyEvent", type="keyDown", key="Tab", windowsVirtualKeyCode=9)
+    assert browser.run("document.activeElement.className") == "al-over"
+    assert browser.run("getComputedStyle(document.querySelector('.al-figure')).outlineStyle") == "solid"

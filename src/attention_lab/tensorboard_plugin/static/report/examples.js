@@ -5,6 +5,7 @@ import { make } from "../viewer/dom.js";
 import { token, visible } from "../viewer/labels.js";
 import { arrange, draw } from "../viewer/map.js";
 import { CanvasPen } from "../viewer/pen.js";
+import { isPicture } from "../viewer/pixels.js";
 import { VERY_MANY } from "../viewer/scene.js";
 import { initial, toLink } from "../viewer/state.js";
 import { makeRecord } from "../viewer/tiles.js";
@@ -46,7 +47,7 @@ export function samples(page, source, theme) {
       return module ? oneRun(page, source, theme, { run, example, module, number, name: names[at], hue: looks[at].hue }) : null;
     });
     const first = page.runs.find((run) => run.samples[number])?.samples[number];
-    const title = first ? first[0] : example;
+    const title = first && !isPicture(first[0]) ? first[0] : example; // the rows of a picture are in the maps
     const expected = first?.[2] ? [said("expected", "span", first[2])] : [];
     return make(
       "article.sample",
@@ -114,7 +115,7 @@ function smallMaps(record, theme, room) {
     const placed = arrange(scene, panel, box);
     const [wide, high] = [Math.floor(Math.min(placed.width, width)) + 4, Math.ceil(placed.height)];
     const ratio = Math.min(2, devicePixelRatio || 1);
-    const canvas = make("canvas", { width: wide * ratio, height: high * ratio });
+    const canvas = make("canvas", { width: wide * ratio, height: high * ratio, role: "img" });
     canvas.style.width = `${wide}px`;
     canvas.setAttribute("aria-label", `head ${record.headNumber(head)}`);
     if (heads.length > 1) canvas.title = `head ${record.headNumber(head)}`;

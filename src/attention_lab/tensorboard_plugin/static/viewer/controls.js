@@ -1,6 +1,6 @@
 /** The bar of controls, to choose what is shown and how. */
 
-import { Choice, Picker, make } from "./dom.js";
+import { Choice, Picker, make, spoken } from "./dom.js";
 import { visible } from "./labels.js";
 
 const VIEWS = {
@@ -28,7 +28,14 @@ export class Controls {
     this.range = new Choice("range", (range) => change({ range }));
     this.order = new Choice("order of the heads", (order) => change({ order }));
     const button = (text, title, act, name) =>
-      make("button.al-button", { type: "button", textContent: text, title, onclick: act, "data-act": name });
+      make("button.al-button", {
+        type: "button",
+        textContent: text,
+        title,
+        ...spoken(text, title),
+        onclick: act,
+        "data-act": name,
+      });
     this.play = button("▶", "play (space)", actions.play, "play");
     this.slider = make("input.al-slider", {
       type: "range",
@@ -176,7 +183,10 @@ export class Controls {
     this.stepText.textContent = this.all.length
       ? `step ${this.all[at].toLocaleString("en")}${several ? ` · ${at + 1} of ${this.all.length}` : ""}`
       : "";
+    this.slider.setAttribute("aria-valuetext", this.stepText.textContent);
     this.play.textContent = playing ? "❚❚" : "▶";
+    this.play.title = playing ? "stop (space)" : "play (space)";
+    this.play.setAttribute("aria-label", this.play.title);
     this.thresholdBox.hidden = state.view !== "lines";
     this.threshold.value = String(state.threshold);
     this.thresholdText.textContent = state.threshold.toFixed(2);

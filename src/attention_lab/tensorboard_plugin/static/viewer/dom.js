@@ -18,6 +18,9 @@ export function make(name, properties = {}, ...children) {
   return element;
 }
 
+/** For screen readers, what a button does if its text is only a sign. */
+export const spoken = (text, title) => (/\p{L}/u.test(text) ? {} : { "aria-label": title });
+
 /** A row of buttons, one of which is chosen. */
 export class Choice {
   /**
@@ -41,6 +44,7 @@ export class Choice {
             type: "button",
             textContent: text,
             title,
+            ...spoken(text, title),
             "data-value": value,
             onclick: () => this.choose(value),
           }),

@@ -29,12 +29,22 @@ export function visible(label, longest = LONGEST) {
   return shown.join("") + (cut ? "…" : "");
 }
 
-/** A label, with a visible sign in place of one that is empty or only spaces. */
+const INVISIBLE = /^[\s\p{Default_Ignorable_Code_Point}\p{Cf}]+$/u;
+
+/**
+ * A label, with a visible sign in place of one that is empty, only spaces, or only characters without a glyph, such as
+ * U+200B. An accent that stands alone gets a circle to stand on.
+ */
 export function token(label) {
   const text = visible(label);
   if (text === "") return "∅";
   if (pixelRow(text)) return "row of pixels";
-  return /^\s+$/u.test(text) ? "␣".repeat(Math.min(text.length, 3)) : text;
+  if (/^\s+$/u.test(text)) return "␣".repeat(Math.min(text.length, 3));
+  if (INVISIBLE.test(text)) {
+    const codes = Array.from(text, (one) => one.codePointAt(0).toString(16).toUpperCase().padStart(4, "0"));
+    return codes.map((code) => `U+${code}`).join(" ");
+  }
+  return /^\p{M}/u.test(text) ? `◌${text}` : text;
 }
 
 /**

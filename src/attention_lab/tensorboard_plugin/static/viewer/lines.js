@@ -86,7 +86,7 @@ export function draw(pen, scene, part) {
     queries < record.queries || keys < record.keys
       ? `queries ${part.part.rows[0] + 1}–${part.part.rows[1]}, keys ${part.part.columns[0] + 1}–${part.part.columns[1]} · `
       : "";
-  const facts = `${some}weights of ${short(scene.threshold)} and more: ${found.length.toLocaleString("en")} of ${all.toLocaleString("en")}`;
+  const facts = `${some}${found.length.toLocaleString("en")} of ${all.toLocaleString("en")} weights from ${short(scene.threshold)}`;
   pen.text("query", left - 14, part.y - 17, { size: 11, fill: theme.quiet, align: "right" });
   pen.text("key", right + 14, part.y - 17, { size: 11, fill: theme.quiet });
   const room = right - left;

@@ -47,7 +47,7 @@ function rangeIn(text, size) {
 function remarks({ header }) {
   const said = [];
   if (header.maximum > 1) said.push(`weights up to ${header.maximum.toFixed(2)}, drawn as 1`);
-  if (header.minimum < 0) said.push(`weights down to ${header.minimum.toFixed(2)}, drawn as 0`);
+  if (header.minimum < 0) said.push(`weights down to −${Math.abs(header.minimum).toFixed(2)}, drawn as 0`);
   if (header.not_finite) said.push(`${header.not_finite} not finite, drawn as masked`);
   if (header.tiles) {
     const { heads, of, kept } = header.tiles;

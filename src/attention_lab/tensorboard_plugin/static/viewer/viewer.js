@@ -71,7 +71,7 @@ class Viewer {
     );
     this.readout = new Readout();
     this.text = new TextView((cell) => this.#choose(cell));
-    this.message = make("p.al-message", { hidden: true });
+    this.message = make("p.al-message", { hidden: true, role: "status" });
     this.help = helpDialog();
     this.page = make(
       "div.al-body",
@@ -262,6 +262,8 @@ class Viewer {
   #mark() {
     if (!this.scene) return;
     const cursor = this.#cursor();
+    // Screen readers say what keys choose, but not everything that the pointer passes or each step while playing.
+    this.readout.element.setAttribute("aria-live", this.hovered || this.player.on ? "off" : "polite");
     this.figure.mark(cursor);
     this.readout.update(this.scene.panels, cursor);
     this.text.mark(this.scene, this.scene.head, cursor, !this.hovered);
