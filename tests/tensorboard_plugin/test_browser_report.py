@@ -265,6 +265,7 @@ def test_keys_scroll_the_report_until_the_viewer_is_pressed(browser: Browser, tm
         x, y = browser.run(f"(({{x, y}}) => [x + 5, y + 5])({place}.getBoundingClientRect())")
         for kind in ("mousePressed", "mouseReleased"):
             browser.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+        browser.run("new Promise((done) => setTimeout(done, 100))")  # a link changes the view a moment later
         _key(browser, "ArrowDown", 40)
         assert browser.run("document.querySelector('[data-fact=query] b')?.textContent") == said, part
     browser.call("Emulation.clearDeviceMetricsOverride")

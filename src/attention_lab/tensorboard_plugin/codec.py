@@ -29,9 +29,9 @@ def encode(record: AttentionRecord, room: int = ROOM) -> tuple[bytes, bytes]:
     """Encode a record as a header and a body.
 
     Up to `WHOLE` weights are stored one by one, to within 1/131068; in long rows, whose rounding errors would
-    add up, to within 1/65534, so that the sum of the row stays correct. If there are more, some heads are stored
-    as tiles with the largest weights of each query; see `encode_tiles`. Weights outside [0, 1] are clipped,
-    and the header's `maximum` or `minimum` gives the most extreme one.
+    add up, to within 1/65534, so that the sum of the row stays correct. If there are more, some heads
+    are stored as tiles with the largest weights of each query; see `encode_tiles`. Weights outside [0, 1] are
+    clipped, and the header's `maximum` or `minimum` gives the most extreme one.
 
     Args:
         record: the record.

@@ -2,7 +2,7 @@
 
 import { make } from "./dom.js";
 import { short, visible } from "./labels.js";
-import { miniature, paint } from "./paint.js";
+import { allOf, miniature, paint } from "./paint.js";
 
 const MOST_ACROSS = 8; // most maps in a row
 const [SMALLEST, LARGEST] = [32, 104]; // pixels of a side of a map
@@ -114,7 +114,7 @@ export class Overview {
             ),
           );
     this.element.replaceChildren(...rows);
-    this.element.scrollTop = scrollTop;
+    if (scrollTop) this.element.scrollTop = scrollTop;
     focused?.focus({ preventScroll: true });
   }
 
@@ -151,9 +151,7 @@ export class Overview {
     if (tile.painted?.record === record && tile.painted.key === key) return;
     tile.painted = { record, key };
     const grid = miniature(record.queries, record.keys, size, (least) => record.step(least));
-    const map = paint(record, tile.head, grid, scene.theme, scale, scene.ratio);
-    [tile.canvas.width, tile.canvas.height] = [map.width, map.height];
-    tile.canvas.getContext("2d").drawImage(map, 0, 0);
+    paint(record, tile.head, grid, scene.theme, scale, scene.ratio, allOf(record), tile.canvas);
     tile.canvas.style.width = `${grid.width}px`;
     tile.canvas.style.height = `${grid.height}px`;
   }

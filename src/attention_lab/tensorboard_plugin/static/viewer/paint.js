@@ -48,9 +48,10 @@ export const allOf = ({ queries, keys }) => ({ rows: [0, queries], columns: [0, 
 /**
  * Paint one head, or a part of it, at `ratio` device pixels per pixel.
  * @param {{rows: number[], columns: number[], mean: boolean}} [part] from and to, and whether cells show the mean
+ * @param {HTMLCanvasElement} [canvas] the canvas to paint on; by default a new one
  * @returns {HTMLCanvasElement}
  */
-export function paint(record, head, grid, theme, scale, ratio = 1, part = allOf(record)) {
+export function paint(record, head, grid, theme, scale, ratio = 1, part = allOf(record), canvas = null) {
   const [cellWidth, cellHeight] = [grid.cellWidth * ratio, grid.cellHeight * ratio].map((size) =>
     Math.max(1, Math.round(size)),
   );
@@ -58,7 +59,7 @@ export function paint(record, head, grid, theme, scale, ratio = 1, part = allOf(
   const columns = Math.ceil((part.columns[1] - part.columns[0]) / grid.across);
   const rows = Math.ceil((part.rows[1] - part.rows[0]) / grid.down);
   const [width, height] = [columns * cellWidth, rows * cellHeight];
-  const canvas = document.createElement("canvas");
+  canvas ??= document.createElement("canvas");
   [canvas.width, canvas.height] = [width, height];
   const pixels = scratch(width * height);
   const table = lookUp(theme, scale, record.kind);

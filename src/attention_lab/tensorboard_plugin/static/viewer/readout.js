@@ -3,12 +3,15 @@
 import { make } from "./dom.js";
 import { token, visible } from "./labels.js";
 
-/** @param {number|null} weight null if masked */
-const number = (weight) => {
+/**
+ * @param {number|null} weight null if masked
+ * @param {object} record which knows weights to within 1/65534, or small weights better if it stores square roots
+ */
+const number = (weight, record) => {
   if (weight === null) return "masked";
   const size = Math.abs(weight);
   if (size === 0 || size >= 0.001) return weight.toFixed(4);
-  return size >= 0.0001 ? weight.toFixed(5) : weight.toExponential(1);
+  return size >= 0.0001 || record.stored ? weight.toFixed(5) : weight.toExponential(1);
 };
 
 export class Readout {
@@ -48,7 +51,7 @@ export class Readout {
         const sign = difference && weight > 0 ? "+" : "";
         say(
           difference ? "B − A" : `${before}weight`,
-          `${one.exact(head, query, key) ? "" : "about "}${sign}${number(weight).replace("-", "−")}`,
+          `${one.exact(head, query, key) ? "" : "about "}${sign}${number(weight, one).replace("-", "−")}`,
           difference ? "difference" : "weight",
         );
       }
