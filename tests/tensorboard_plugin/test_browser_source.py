@@ -232,3 +232,16 @@ def test_signs_have_names_and_the_focus_is_seen(start: Any) -> None:
     browser.call("Input.dispatchKeyEvent", type="keyDown", key="Tab", windowsVirtualKeyCode=9)
     assert browser.run("document.activeElement.className") == "al-over"
     assert browser.run("getComputedStyle(document.querySelector('.al-figure')).outlineStyle") == "solid"
+
+
+def test_a_map_fades_while_what_was_chosen_is_fetched(start: Any) -> None:
+    browser = start({"a": _modules(2, [0, 1])}, held=True)
+    browser.run(ANSWER_ALL)
+    browser.wait(READY)
+    opacity = "Number(getComputedStyle(document.querySelector('.al-figure')).opacity)"
+    _press(browser, "ArrowLeft")
+    assert browser.run(opacity) == 1  # not at once, since most records arrive soon
+    browser.wait(f"{opacity} < 0.5")
+    browser.run("waiting.shift()()")
+    browser.wait(f"{opacity} === 1")  # though the other module is not there yet
+    browser.run(ANSWER_ALL)

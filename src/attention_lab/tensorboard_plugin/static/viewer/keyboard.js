@@ -76,7 +76,7 @@ export function helpDialog() {
   const about = [
     "Each small map is a head; press it to enlarge it. Rows are queries, columns are keys, and the colours are the same in all maps, steps and runs.",
     "Hatched cells are masked. Outlined cells are the correct ones, if they are known. Press a cell to keep it chosen; the text below shows the weights of its query.",
-    "A long input is drawn with several weights in a cell. Scroll over the map or double-click to zoom in, down to single weights; drag to move.",
+    "A long input is drawn with several weights in a cell; pointing at it reads the largest of them. Scroll over the map or double-click to zoom in, down to single weights; drag to move.",
     "Entropy is in nats: 0 if one key has all the weight, ln K if K keys share it equally.",
   ];
   dialog.append(

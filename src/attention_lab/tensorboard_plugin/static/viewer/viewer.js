@@ -199,7 +199,10 @@ class Viewer {
     }); // so that all records that are available at once are drawn together
     if (turn !== this.turn) return; // something else has been chosen in the meantime
     this.loaded = modules.map((module) => slots.get(module));
-    if (this.loaded.some(({ a, b }) => a.open || b.open)) this.#draw();
+    if (this.loaded.some(({ a, b }) => a.open || b.open)) {
+      this.#draw();
+      this.root.dataset.state = "filling"; // the map is there, other modules are not
+    }
     await Promise.all(this.loaded.flatMap(({ a, b }) => [a.done, b.done]));
     if (turn !== this.turn) return;
     this.#draw();
