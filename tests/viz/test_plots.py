@@ -3,6 +3,7 @@
 import math
 import subprocess
 import sys
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -253,8 +254,8 @@ def _overlap(boxes: list[Any]) -> bool:
     return any(one.overlaps(other) for number, one in enumerate(boxes) for other in boxes[number + 1 :])
 
 
-def test_names_of_bubbles_touch_neither_one_another_nor_other_bubbles() -> None:
-    """The points of docs/efficiency.png, whose labels of linear at 2,000 and 4,000 touched."""
+def test_names_of_bubbles_touch_neither_one_another_nor_lines() -> None:
+    """The points of docs/efficiency.png, whose labels touched one another and cut the lines."""
     lines = {
         "scaled_dot": ([81.6, 32.8, 9.8], [0.98, 0.987, 0.969], [4, 7, 13]),
         "linear": ([167, 95.3, 63.2], [1.0, 1.0, 1.0], [4, 9, 17]),
@@ -272,6 +273,12 @@ def test_names_of_bubbles_touch_neither_one_another_nor_other_bubbles() -> None:
     for name in names:
         away = np.array(name.get_position())
         assert np.hypot(*away) < 60, "it is near its bubble"
+    boxes = [name.get_window_extent() for name in names]
+    joined = [line for line in axes.lines if line.get_linestyle() == "-"]
+    assert len(joined) == 4
+    for line in joined:
+        for ends in pairwise(axes.transData.transform(line.get_xydata())):
+            assert not any(box.contains(*place) for place in np.linspace(*ends, 100) for box in boxes)
 
 
 def test_names_stand_beside_lines_that_end_early_and_touch_no_line() -> None:

@@ -190,6 +190,7 @@ def name_bubbles(axes: "Axes", bubbles: Sequence[Bubble]) -> None:
         Bbox([centre - one.radius * point, centre + one.radius * point])
         for centre, one in zip(centres, bubbles, strict=True)
     ]
+    taken += [Bbox([at - point, at + point]) for at in _traced(axes)]
     names: list[Annotation] = [
         axes.annotate(
             one.text,
