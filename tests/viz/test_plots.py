@@ -301,3 +301,13 @@ def test_names_stand_beside_lines_that_end_early_and_touch_no_line() -> None:
         for line, ys in ways.items():
             for x, y in zip(sizes, ys, strict=False):
                 assert not boxes[name].contains(*axes.transData.transform((x, y))), (name, line)
+
+
+@pytest.mark.parametrize(("last", "shown"), [(4, 2), (16, 2), (2000, 1)])
+def test_numbers_below_an_axis_do_not_touch(last: int, shown: int) -> None:
+    ticks = [1024 * 2**power for power in range(7)][: 4 if last == 4 else 7]
+    series = [Series("a name that takes most of the width of the panel", [1, last * 1024], [1, 2])]
+    axes = axes_of(Lines(series, log_x=True, ticks=ticks, names="ends"))
+    drawn = [name for name in axes.get_xticklabels() if name.get_visible()]
+    assert not _overlap([name.get_window_extent() for name in drawn])
+    assert len(drawn) >= shown and drawn[0].get_text() == "1,024"

@@ -14,7 +14,15 @@ from PIL import Image
 from attention_lab.viz.formats import Format, to_png, to_vectors
 from attention_lab.viz.labels import Bubble, families, fitted, move_to_ends, name_bubbles, write_heading
 from attention_lab.viz.panels import STYLE, THEMED_STYLE, Bubbles, Cells, Dots, Lines, Panel
-from attention_lab.viz.plots.drawing import Key, Named, draw_bubbles, draw_cells, draw_dots, draw_lines
+from attention_lab.viz.plots.drawing import (
+    Key,
+    Named,
+    draw_bubbles,
+    draw_cells,
+    draw_dots,
+    draw_lines,
+    thin_ticks,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -92,13 +100,21 @@ def make_figure(
                     key |= names
         write_heading(figure, title, note, key)
         figure.canvas.draw()  # only now are all positions known
-        for axes, named in ends.items():
-            move_to_ends(axes, named)
-        for axes, bubbles in beside.items():
-            name_bubbles(axes, bubbles)
+        for axes, panel in zip(figure.axes, panels, strict=True):
+            _place_texts(axes, panel, ends.get(axes, ()), beside.get(axes, ()))
         if ends or beside:
             figure.canvas.draw()
     return figure
+
+
+def _place_texts(axes: "Axes", panel: Panel, ends: Sequence[Named], bubbles: Sequence[Bubble]) -> None:
+    """Place what depends on the positions of everything else."""
+    if isinstance(panel, Lines) and panel.ticks:
+        thin_ticks(axes)
+    if ends:
+        move_to_ends(axes, ends)
+    if bubbles:
+        name_bubbles(axes, bubbles)
 
 
 def _inches(panels: Sequence[Panel], stacked: bool) -> tuple[float, float]:

@@ -1,7 +1,7 @@
 """Draw each kind of panel on the axes of a figure."""
 
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -125,6 +125,18 @@ def _scale(axes: "Axes", panel: Lines, categories: Sequence[Any]) -> None:
         axes.xaxis.set_minor_locator(NullLocator())
     elif not panel.log_x and all(float(x).is_integer() for series in panel.series for x in series.x):
         axes.locator_params(axis="x", integer=True)
+
+
+def thin_ticks(axes: "Axes") -> None:
+    """Hide numbers of the x axis that would touch others; the figure must already be laid out."""
+    names = axes.get_xticklabels()
+    boxes = [name.get_window_extent() for name in names]
+    apart = 3 * axes.figure.dpi / 72
+    steps = range(1, len(boxes) + 1)
+    fits = (step for step in steps if all(a.x1 + apart <= b.x0 for a, b in pairwise(boxes[::step])))
+    step = next(fits, 1)
+    for number, name in enumerate(names):
+        name.set_visible(number % step == 0)
 
 
 def _shift(axes: "Axes", artists: Sequence[Any], points: float) -> None:
