@@ -245,3 +245,28 @@ def test_a_map_fades_while_what_was_chosen_is_fetched(start: Any) -> None:
     browser.run("waiting.shift()()")
     browser.wait(f"{opacity} === 1")  # though the other module is not there yet
     browser.run(ANSWER_ALL)
+
+
+def test_playing_stopped_and_started_again_keeps_its_pace(start: Any) -> None:
+    browser = start({"a": _modules(1, [0, 1, 2, 3, 4])}, held=True)
+    browser.run(ANSWER_ALL)
+    browser.wait(READY)
+    browser.run("""(() => {
+      const wait = setTimeout;
+      window.frames_to_come = 0;
+      window.setTimeout = (what, delay) => {
+        window.frames_to_come += delay > 500;
+        return wait(what, delay);
+      };
+    })()""")
+    for _ in range(3):  # play, stop, play, while the first step is still being fetched
+        _press(browser, " ")
+        browser.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    browser.run(ANSWER_ALL)
+    assert browser.run("frames_to_come") == 1
+    _press(browser, " ")
+
+
+def test_a_module_that_only_one_run_has_is_named(start: Any) -> None:
+    browser = start({"a": _modules(2, [0]), "b": _modules(1, [0])}, view="run=a&with=b&module=layer 2")
+    assert browser.run(SAID) == "run B: no attention named layer 2 on example 1"

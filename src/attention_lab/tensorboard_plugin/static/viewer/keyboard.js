@@ -62,9 +62,9 @@ export function listen(page, actions) {
   });
 }
 
-/** The help page. */
-export function helpDialog() {
-  const rows = KEYS.map(([keys, what]) =>
+/** The help page, without some actions that a page does not have. */
+export function helpDialog(...without) {
+  const rows = KEYS.filter(([, , action]) => !without.flat().includes(action)).map(([keys, what]) =>
     make(
       "tr",
       {},

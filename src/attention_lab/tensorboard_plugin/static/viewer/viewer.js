@@ -72,7 +72,7 @@ class Viewer {
     this.readout = new Readout();
     this.text = new TextView((cell) => this.#choose(cell));
     this.message = make("p.al-message", { hidden: true, role: "status" });
-    this.help = helpDialog();
+    this.help = helpDialog(host.plain ? ["stepBack", "stepOn", "play"] : [], host.link.address ? [] : ["link"]);
     this.page = make(
       "div.al-body",
       {},
@@ -165,7 +165,8 @@ class Viewer {
     this.root.dataset.state = "loading";
     const ask = (run, module) => {
       const place = run && catalogue.nearest(run, state.example, module, step);
-      if (!place) return { record: null, problem: run ? "not logged in this run" : "", place: null };
+      const lacks = () => `no attention named ${visible(module, 80)} on ${visible(state.example, 80)}`;
+      if (!place) return { record: null, problem: run ? lacks() : "", place: null };
       const slot = { record: null, problem: "", place };
       slot.open = true;
       slot.done = this.shelf
