@@ -9,12 +9,12 @@ from torch.utils.checkpoint import checkpoint
 
 from attention_lab.attention.fast.additive.scores import additive_scores
 from benchmarks.forward_backward import forward_backward, random_inputs
-from benchmarks.harness import Contest, Growth, Way
+from benchmarks.harness import Comparison, Growth, Method
 
 Score = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
-def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
+def comparisons(device: torch.device, quick: bool) -> Iterator[Comparison]:
     """Sizes from a single step of a decoder to long sequences."""
     sizes = [
         ("A step of a decoder, one query of B 64, K = 10", 64, 1, 10),
@@ -27,9 +27,9 @@ def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
     for title, examples, queries, keys in sizes[: 1 if quick else None]:
         hidden = 8 if quick else 128 if keys > 1000 else 256  # textbook code needs 17 GB several times
         inputs = _inputs(examples, queries, keys, hidden, device)
-        yield Contest(
+        yield Comparison(
             f"{title}, h {hidden}",
-            _ways(inputs, compiled=not quick),
+            _methods(inputs, compiled=not quick),
             reference=partial(_by_example, inputs),
             note="Compiling itself is not timed: it takes 10 to 20 seconds, once.",
         )
@@ -43,7 +43,7 @@ def growth(device: torch.device, quick: bool) -> Iterator[Growth]:
         "Additive scores, forward and backward, B 4, Q = K, h 64",
         "length",
         sizes,
-        lambda length: _ways(_inputs(4, length, length, 64, device), compiled=not quick),
+        lambda length: _methods(_inputs(4, length, length, 64, device), compiled=not quick),
     )
 
 
@@ -53,17 +53,17 @@ def _inputs(examples: int, queries: int, keys: int, hidden: int, device: torch.d
     return random_inputs(*shapes, device=device)
 
 
-def _ways(inputs: Sequence[Tensor], *, compiled: bool) -> list[Way]:
-    ways: list[tuple[str, Score]] = [
+def _methods(inputs: Sequence[Tensor], *, compiled: bool) -> list[Method]:
+    methods: list[tuple[str, Score]] = [
         ("textbook", _textbook),
         ("textbook, checkpointed", _checkpointed),
         ("ours, no compiler", partial(additive_scores, compiled=False)),
     ]
     if compiled:
-        ways.insert(2, ("textbook, torch.compile", _compiled_textbook()))
-        ways.append(("ours, compiled", partial(additive_scores, compiled=True)))
-        ways.append(("ours, as it decides", additive_scores))
-    return [Way(name, partial(partial, forward_backward, score, inputs)) for name, score in ways]
+        methods.insert(2, ("textbook, torch.compile", _compiled_textbook()))
+        methods.append(("ours, compiled", partial(additive_scores, compiled=True)))
+        methods.append(("ours, as it decides", additive_scores))
+    return [Method(name, partial(partial, forward_backward, score, inputs)) for name, score in methods]
 
 
 def _textbook(query: Tensor, keys: Tensor, weight: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from attention_lab.attention import Attention, Gaussian, ScaledDot, Score
 from benchmarks.forward_backward import attention_inputs, forward_backward
-from benchmarks.harness import Contest, Least, Way, Work
+from benchmarks.harness import Comparison, Least, Method, Work
 
 FEATURES = 64
 SIZES = {"cpu": ((2, 4, 512), (1, 4, 2048)), "cuda": ((32, 16, 512), (8, 16, 2048), (2, 16, 8192))}
@@ -27,14 +27,14 @@ BACKENDS = {
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
-def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
+def comparisons(device: torch.device, quick: bool) -> Iterator[Comparison]:
     """Scaled dot products, plain and causal, then a Gaussian score, which no kernel offers; bf16 on a GPU."""
     gpu = device.type == "cuda"
     dtype = torch.bfloat16 if gpu else torch.float32
     for size in ((1, 2, 64),) if quick else SIZES[device.type]:
         inputs = _inputs(size, device, dtype)
         for causal in (False, True):
-            yield Contest(
+            yield Comparison(
                 _title("Causal" if causal else "Every key", size, dtype),
                 _scaled_dot(inputs, causal, compiled=gpu),
                 reference=partial(_exact, partial(_textbook, causal=causal), inputs),
@@ -43,7 +43,7 @@ def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
             )
     size = (1, 2, 64) if quick else (8, 16, 2048) if gpu else (1, 4, 2048)
     inputs = _inputs(size, device, torch.float32)
-    yield Contest(
+    yield Comparison(
         _title("Gaussian scores", size, torch.float32),
         _gaussian(inputs, compiled=gpu),
         reference=partial(_exact, _gaussian_textbook, inputs),
@@ -69,31 +69,31 @@ def _least(size: Sequence[int], dtype: torch.dtype, causal: bool) -> Least:
     return Least(products, moved, "TF/s bf16 GEMM" if dtype == torch.bfloat16 else "GF/s f32 GEMM")
 
 
-def _way(name: str, make: Callable[[], Attend], inputs: Sequence[Tensor]) -> Way:
+def _method(name: str, make: Callable[[], Attend], inputs: Sequence[Tensor]) -> Method:
     def prepare() -> Work:
         return partial(forward_backward, make(), inputs)
 
-    return Way(name, prepare)
+    return Method(name, prepare)
 
 
-def _scaled_dot(inputs: Sequence[Tensor], causal: bool, *, compiled: bool) -> list[Way]:
+def _scaled_dot(inputs: Sequence[Tensor], causal: bool, *, compiled: bool) -> list[Method]:
     """Textbook code, PyTorch's kernels, FlexAttention and ours."""
     backends = BACKENDS[inputs[0].device.type]
-    ways = [_way("textbook", lambda: partial(_textbook, causal=causal), inputs)]
-    ways += [
-        _way(f"scaled_dot_product_attention, {name}", partial(partial, _by, backend, causal), inputs)
+    methods = [_method("textbook", lambda: partial(_textbook, causal=causal), inputs)]
+    methods += [
+        _method(f"scaled_dot_product_attention, {name}", partial(partial, _by, backend, causal), inputs)
         for name, backend in backends.items()
     ]
     if compiled:
-        ways.append(_way("FlexAttention", partial(_flex, causal=causal), inputs))
-    return [*ways, _way("ours", partial(_ours, ScaledDot, causal), inputs)]
+        methods.append(_method("FlexAttention", partial(_flex, causal=causal), inputs))
+    return [*methods, _method("ours", partial(_ours, ScaledDot, causal), inputs)]
 
 
-def _gaussian(inputs: Sequence[Tensor], *, compiled: bool) -> list[Way]:
-    ways = [_way("textbook", lambda: _gaussian_textbook, inputs)]
+def _gaussian(inputs: Sequence[Tensor], *, compiled: bool) -> list[Method]:
+    methods = [_method("textbook", lambda: _gaussian_textbook, inputs)]
     if compiled:
-        ways.append(_way("FlexAttention, score_mod", _gaussian_flex, inputs))
-    return [*ways, _way("ours", partial(_ours, Gaussian, False), inputs)]
+        methods.append(_method("FlexAttention, score_mod", _gaussian_flex, inputs))
+    return [*methods, _method("ours", partial(_ours, Gaussian, False), inputs)]
 
 
 def _exact(attend: Attend, inputs: Sequence[Tensor]) -> list[Tensor]:

@@ -17,7 +17,7 @@ from benchmarks.encoder_peers import (
     torch_multihead,
     x_encoder,
 )
-from benchmarks.harness import Contest, Least, Way, Work
+from benchmarks.harness import Comparison, Least, Method, Work
 
 SIZES = {"cpu": ((16, 128), (8, 512), (2, 2048)), "cuda": ((64, 512), (16, 2048), (4, 8192))}
 """Number of sequences in a batch, and the length they are padded to, by device."""
@@ -51,7 +51,7 @@ class Batch:
         return Batch(self.x.double(), self.visible, self.weight.double())
 
 
-def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
+def comparisons(device: torch.device, quick: bool) -> Iterator[Comparison]:
     """At each size, attention, then the layer; dropout; savings by checkpointing; on a GPU, bf16 training."""
     sizes = ((3, 24),) if quick else SIZES[device.type]
     for batch, length in sizes:
@@ -106,7 +106,7 @@ FIRST = (
 """The name of the projection to query, key and value in each of them."""
 
 
-def _attention(batch: Batch) -> Contest:
+def _attention(batch: Batch) -> Comparison:
     visible, device = batch.visible, batch.x.device
 
     def textbook(given: Batch) -> Work:
@@ -133,18 +133,18 @@ def _attention(batch: Batch) -> Contest:
 
         return _work(batch, module, forward)
 
-    ways = [
-        Way("torch.nn.MultiheadAttention", theirs),
-        Way("textbook", lambda: textbook(batch)),
-        Way("ours, with a mask", ours),
+    methods = [
+        Method("torch.nn.MultiheadAttention", theirs),
+        Method("textbook", lambda: textbook(batch)),
+        Method("ours, with a mask", ours),
     ]
     if device.type == "cpu":
-        ways.append(Way("ours, packed, as in an encoder", ours_packed))
+        methods.append(Method("ours, packed, as in an encoder", ours_packed))
     note = "Packed: without the padded positions."
-    return Contest(_title("Attention alone", batch), ways, lambda: textbook(batch.double())(), note)
+    return Comparison(_title("Attention alone", batch), methods, lambda: textbook(batch.double())(), note)
 
 
-def _layer(batch: Batch) -> Contest:
+def _layer(batch: Batch) -> Comparison:
     visible = batch.visible
 
     def textbook(given: Batch) -> Work:
@@ -175,25 +175,25 @@ def _layer(batch: Batch) -> Contest:
         lengths = batch.lengths
         return _work(batch, encoder, lambda x: encoder(x, lengths))
 
-    ways = [
-        Way("torch.nn.TransformerEncoderLayer", theirs),
-        Way("textbook", lambda: textbook(batch)),
-        Way("x-transformers, flash", x_transformers, needs="x_transformers", exact=False),
-        Way("ours", ours),
+    methods = [
+        Method("torch.nn.TransformerEncoderLayer", theirs),
+        Method("textbook", lambda: textbook(batch)),
+        Method("x-transformers, flash", x_transformers, needs="x_transformers", exact=False),
+        Method("ours", ours),
     ]
     if visible.is_cuda:
-        ways.insert(1, Way("torch.nn.TransformerEncoderLayer, compiled", theirs_compiled))
-        ways.append(Way("ours, compiled", ours_compiled))
+        methods.insert(1, Method("torch.nn.TransformerEncoderLayer, compiled", theirs_compiled))
+        methods.append(Method("ours, compiled", ours_compiled))
     note = (
         "Norms first, feed-forward 4d with ReLU, a final norm, no dropout; x-transformers has fewer biases."
     )
     title = _title("Encoder layer", batch)
-    return Contest(
-        title, ways, lambda: textbook(batch.double())(), note, (float(batch.lengths.sum()), "tokens/s")
+    return Comparison(
+        title, methods, lambda: textbook(batch.double())(), note, (float(batch.lengths.sum()), "tokens/s")
     )
 
 
-def _dropout(batch: Batch) -> Contest:
+def _dropout(batch: Batch) -> Comparison:
     """Training with the usual dropout, except of attention weights, which no fused CPU kernel supports."""
     visible, lengths = batch.visible, batch.lengths
 
@@ -205,29 +205,29 @@ def _dropout(batch: Batch) -> Contest:
         encoder = _encoder(dropout=DROPOUT).to(visible.device)
         return _work(batch, encoder, lambda x: encoder(x, lengths))
 
-    ways = [
-        Way("torch.nn.TransformerEncoderLayer", theirs, exact=False),
-        Way("ours", ours, exact=False),
+    methods = [
+        Method("torch.nn.TransformerEncoderLayer", theirs, exact=False),
+        Method("ours", ours, exact=False),
     ]
     note = "Dropout within the feed-forward network and after both parts; ours on the input too."
     title = _title(f"Encoder layer with dropout {DROPOUT}", batch)
-    return Contest(title, ways, note=note, work=(float(lengths.sum()), "tokens/s"))
+    return Comparison(title, methods, note=note, work=(float(lengths.sum()), "tokens/s"))
 
 
-def _checkpointing(batch: Batch, layers: int) -> Contest:
+def _checkpointing(batch: Batch, layers: int) -> Comparison:
     def work(checkpointing: bool) -> Work:
         encoder = _encoder(layers, checkpointing=checkpointing).to(batch.x.device)
         return _work(batch, encoder, encoder)
 
-    ways = [
-        Way("checkpointing=false", lambda: work(False)),
-        Way("checkpointing=true", lambda: work(True)),
+    methods = [
+        Method("checkpointing=false", lambda: work(False)),
+        Method("checkpointing=true", lambda: work(True)),
     ]
     count, length = batch.visible.shape
-    return Contest(f"Encoder of {layers} layers, {count} x {length:,}, no padding, d {SIZE}", ways)
+    return Comparison(f"Encoder of {layers} layers, {count} x {length:,}, no padding, d {SIZE}", methods)
 
 
-def _training(device: torch.device, quick: bool) -> Contest:
+def _training(device: torch.device, quick: bool) -> Comparison:
     """Complete training steps in bf16, with the fraction of the GPU's peak that their products reach."""
     count, length, size, heads, layers = (2, 64, 64, 2, 2) if quick else (8, 2048, 1024, 16, 12)
     x = torch.randn(count, length, size, device=device)
@@ -259,20 +259,20 @@ def _training(device: torch.device, quick: bool) -> Contest:
         return nn.TransformerEncoder(layer, layers, nn.LayerNorm(size), enable_nested_tensor=False)
 
     x_step = lambda: step(x_encoder(size, heads, layers))  # noqa: E731
-    ways = [
-        Way("torch.nn.TransformerEncoder", lambda: step(theirs()), exact=False),
-        Way("torch.nn.TransformerEncoder, compiled", lambda: step(theirs(), compiled=True), exact=False),
-        Way("x-transformers, flash", x_step, needs="x_transformers", exact=False),
-        Way("ours", lambda: step(own()), exact=False),
-        Way("ours, checkpointing", lambda: step(own(checkpointing=True)), exact=False),
-        Way("ours, compiled", lambda: step(own(), compiled=True), exact=False),
+    methods = [
+        Method("torch.nn.TransformerEncoder", lambda: step(theirs()), exact=False),
+        Method("torch.nn.TransformerEncoder, compiled", lambda: step(theirs(), compiled=True), exact=False),
+        Method("x-transformers, flash", x_step, needs="x_transformers", exact=False),
+        Method("ours", lambda: step(own()), exact=False),
+        Method("ours, checkpointing", lambda: step(own(checkpointing=True)), exact=False),
+        Method("ours, compiled", lambda: step(own(), compiled=True), exact=False),
     ]
     note = (
         "A training step: forward, backward, AdamW. TFLOP/s are those of the model (what checkpointing "
         "computes again is not counted), beside the rate of a large bf16 product that was measured."
     )
     title = f"Training in bf16, {layers} layers, {count} x {length:,}, no padding, d {size}, {heads} heads"
-    return Contest(title, ways, note=note, work=(count * length, "tokens/s"), least=Least(work))
+    return Comparison(title, methods, note=note, work=(count * length, "tokens/s"), least=Least(work))
 
 
 def _multihead() -> MultiHead:

@@ -1,4 +1,4 @@
-"""Compute a function's value and gradients at random inputs, the work of most contests about attention."""
+"""Compute a function's value and gradients at random inputs, the work of most comparisons about attention."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,4 +1,4 @@
-"""Measure how the cost of each way grows with size, until it would need too much time or memory."""
+"""Measure how the cost of each method grows with size, until it would need too much time or memory."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import torch
 
-from benchmarks.harness import CALM, SAMPLE, Contest, Growth, Row, Say, measure
+from benchmarks.harness import CALM, SAMPLE, Comparison, Growth, Row, Say, measure
 
 
 @dataclass(frozen=True)
 class Limits:
-    """A way is measured only up to the size at which a piece of work would exceed these limits."""
+    """A method is measured only up to the size at which a piece of work would exceed these limits."""
 
     seconds: float = 5.0
     memory: float = 6.0 * 2**30
@@ -34,31 +34,34 @@ def grow(
     calm: float = CALM,
     say: Say = lambda _: None,
 ) -> Iterator[tuple[int, list[Row]]]:
-    """Measure the ways of a growth at each size, as `measure` does.
+    """Measure the methods of a growth at each size, as `measure` does.
 
-    A way's cost at the next size is predicted from its last two. A way that would exceed a limit stops there,
-    with a row that says so.
+    A method's cost at the next size is predicted from its last two. A method that would exceed a limit stops
+    there, with a row that says so.
     """
     limits = limits or Limits.of(device or torch.device("cpu"))
     past: dict[str, list[tuple[int, Row]]] = {}
     stopped: dict[str, str] = {}
     for size in growth.sizes:
-        ways = list(growth.ways(size))
-        for way in ways:
-            if way.name not in stopped and (reason := _too_much(past.get(way.name, []), size, limits)):
-                stopped[way.name] = reason
-        going = [way for way in ways if way.name not in stopped]
+        methods = list(growth.methods(size))
+        for method in methods:
+            if method.name not in stopped and (reason := _too_much(past.get(method.name, []), size, limits)):
+                stopped[method.name] = reason
+        going = [method for method in methods if method.name not in stopped]
         say(f"{growth.x} = {size:,}")
-        contest = Contest(f"{growth.title}, {growth.x} = {size:,}", going)
+        comparison = Comparison(f"{growth.title}, {growth.x} = {size:,}", going)
         rows = {
             row.name: row
-            for row in measure(contest, repeats, device=device, sample=sample, calm=calm, say=say)
+            for row in measure(comparison, repeats, device=device, sample=sample, calm=calm, say=say)
         }
         for name, row in rows.items():
             past.setdefault(name, []).append((size, row))
             if row.trouble:
                 stopped[name] = row.trouble
-        yield size, [rows.get(way.name) or Row(way.name, trouble=stopped[way.name]) for way in ways]
+        yield (
+            size,
+            [rows.get(method.name) or Row(method.name, trouble=stopped[method.name]) for method in methods],
+        )
 
 
 def _too_much(past: Sequence[tuple[int, Row]], size: int, limits: Limits) -> str:

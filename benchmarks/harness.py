@@ -1,4 +1,4 @@
-"""Measure ways to do the same work, in turn: time, extra peak memory and error."""
+"""Measure several methods of doing the same work, in turn: time, extra peak memory and error."""
 
 import gc
 import math
@@ -27,8 +27,8 @@ Work of other processes is an epoch with many steps, so that one is enough.
 
 
 @dataclass(frozen=True)
-class Way:
-    """One way to do the work of a contest.
+class Method:
+    """One method of doing the work of a comparison.
 
     Args:
         name: the name in the table: "textbook", "ours, compiled", "x-transformers 2.x".
@@ -60,12 +60,12 @@ class Least:
 
 
 @dataclass(frozen=True)
-class Contest:
-    """Ways to do the same work.
+class Comparison:
+    """Several methods of doing the same work.
 
     Args:
         title: the sizes: "B 32, Q = K = 256, h 256".
-        ways: the ways; the first one has ratio 1.
+        methods: the methods; the first one has ratio 1.
         reference: computes the same results in float64.
         note: one sentence below the table.
         work: the amount and unit of a piece of work, such as (3200, "tokens/s"); adds a column with the rate.
@@ -74,7 +74,7 @@ class Contest:
     """
 
     title: str
-    ways: Sequence[Way]
+    methods: Sequence[Method]
     reference: Callable[[], Sequence[Tensor]] | None = None
     note: str = ""
     work: tuple[float, str] | None = None
@@ -84,31 +84,31 @@ class Contest:
 
 @dataclass(frozen=True)
 class Growth:
-    """Ways whose cost is measured at growing sizes.
+    """Methods whose cost is measured at growing sizes.
 
     Args:
         title: what is measured.
         x: name of the size: "n", "length".
         sizes: the sizes, ascending.
-        ways: a function that gives the ways at a size, under the same names; some sizes may lack some ways.
+        methods: a function that gives the methods at a size, under the same names; some sizes may lack some.
         note: one sentence below the table.
     """
 
     title: str
     x: str
     sizes: Sequence[int]
-    ways: Callable[[int], Sequence[Way]]
+    methods: Callable[[int], Sequence[Method]]
     note: str = ""
 
 
 @dataclass(frozen=True)
 class Row:
-    """The measurements of a way; NaN or None if not measured or not applicable.
+    """The measurements of a method; NaN or None if not measured or not applicable.
 
     Args:
-        name: name of the way.
+        name: name of the method.
         seconds: median time of one piece of work.
-        ratio: how many times faster it is than the first way: median over the rounds.
+        ratio: how many times faster it is than the first method: median over the rounds.
         spread: the quartiles of the ratio.
         memory: extra bytes at the peak.
         error: largest relative error of the results.
@@ -132,7 +132,7 @@ class Row:
 
 @dataclass
 class _Runner:
-    """A prepared way, and the samples taken of it."""
+    """A prepared method, and the samples taken of it."""
 
     row: Row
     work: Work
@@ -152,7 +152,7 @@ class _Runner:
 
 
 def measure(
-    contest: Contest,
+    comparison: Comparison,
     repeats: int = 7,
     *,
     device: torch.device | None = None,
@@ -160,26 +160,26 @@ def measure(
     calm: float = CALM,
     say: Say = lambda _: None,
 ) -> list[Row]:
-    """Measure the ways of a contest in turn (A, B, C, A, B, C), so that a slow minute affects all of them.
+    """Measure the methods of a comparison in turn (A, B, C, A, B, C): a slow minute affects all of them.
 
-    Each way first runs untimed, once for its results and once for its memory. If others use more than `calm`
-    of the machine during a sample, it is repeated, at most `repeats` times in total for each way. Of samples
-    that are still disturbed, the calmest counts.
+    Each method first runs untimed, once for its results and once for its memory. If others use more than
+    `calm` of the machine during a sample, it is repeated, at most `repeats` times in total for each method.
+    Of samples that are still disturbed, the calmest counts.
 
     Args:
-        contest: what to measure.
-        repeats: samples of each way; medians are reported.
+        comparison: what to measure.
+        repeats: samples of each method; medians are reported.
         device: where the work is done; by default on the CPU.
         sample: minimum seconds of a sample; shorter work is repeated within it.
         calm: largest fraction of the machine that others may use.
-        say: called with one line for each way.
+        say: called with one line for each method.
 
     Returns:
-        A row for each way, in the same order.
+        A row for each method, in the same order.
     """
     device = device or torch.device("cpu")
-    expected = _expected(contest, say)
-    entries = [_prepare(way, contest, expected, device) for way in contest.ways]
+    expected = _expected(comparison, say)
+    entries = [_prepare(method, comparison, expected, device) for method in comparison.methods]
     runners = [entry for entry in entries if isinstance(entry, _Runner)]
     for runner in runners:
         if runner.last < sample:
@@ -194,33 +194,33 @@ def measure(
     return rows
 
 
-def _expected(contest: Contest, say: Say) -> list[Tensor] | None:
+def _expected(comparison: Comparison, say: Say) -> list[Tensor] | None:
     """The results in float64; None, and the reason is said, if the machine has no room for them."""
-    if contest.reference is None:
+    if comparison.reference is None:
         return None
     try:
-        return [_plain(one) for one in contest.reference()]
+        return [_plain(one) for one in comparison.reference()]
     except (RuntimeError, MemoryError) as error:
         say(f"no errors are given, as there is no reference: {_first_line(error)}")
         return None
 
 
 def _prepare(
-    way: Way, contest: Contest, expected: list[Tensor] | None, device: torch.device
+    method: Method, comparison: Comparison, expected: list[Tensor] | None, device: torch.device
 ) -> "_Runner | Row":
-    """Run a way for its results, then until it is warm, then for its memory."""
-    row = Row(way.name)
-    if way.needs and find_spec(way.needs.partition(".")[0]) is None:
+    """Run a method for its results, then until it is warm, then for its memory."""
+    row = Row(method.name)
+    if method.needs and find_spec(method.needs.partition(".")[0]) is None:
         return replace(row, trouble="not installed")
     try:
-        runner = _Runner(row, way.make())
+        runner = _Runner(row, method.make())
         found = [_plain(one) for one in runner.once(device)]
-        for _ in range(WARM["cpu" if contest.children else device.type] - 2):
+        for _ in range(WARM["cpu" if comparison.children else device.type] - 2):
             runner.once(device)
-        memory = None if contest.children else extra_peak(lambda: runner.once(device), device)
-    except Exception as error:  # noqa: BLE001  # such as Triton's own; the other ways can be measured
+        memory = None if comparison.children else extra_peak(lambda: runner.once(device), device)
+    except Exception as error:  # noqa: BLE001  # such as Triton's own; the other methods can be measured
         return replace(row, trouble=_first_line(error))
-    off = relative_error(found, expected) if expected is not None and way.exact else None
+    off = relative_error(found, expected) if expected is not None and method.exact else None
     runner.row = replace(row, memory=memory, error=off)
     return runner
 
@@ -238,7 +238,7 @@ def _plain(one: Tensor) -> Tensor:
 def relative_error(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
     """The largest `max |a - b| / max |b|` over the tensors; infinite if a value is not finite."""
     if len(found) != len(expected):
-        raise ValueError(f"a way gives {len(found)} results, the reference {len(expected)}")
+        raise ValueError(f"a method gives {len(found)} results, the reference {len(expected)}")
     worst = 0.0
     for number, (a, b) in enumerate(zip(found, expected, strict=True)):
         if a.shape != b.shape:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attention_lab.estimators import KernelRegression
-from benchmarks.harness import Contest, Way, Work
+from benchmarks.harness import Comparison, Method, Work
 
 Array = NDArray[np.float64]
 Data = tuple[Array, Array, float]
@@ -43,12 +43,12 @@ SEARCHES = (
 )
 
 
-def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
+def comparisons(device: torch.device, quick: bool) -> Iterator[Comparison]:
     """From a thousand to ten million samples, each with roughly the best bandwidth; on the CPU."""
     sizes = (60,) if quick else (1000, 10_000, 10**5, 10**6, 10**7)
     for n in sizes:
         data = _data(n)
-        yield Contest(
+        yield Comparison(
             f"Predictions at all samples, n {n:,}, bandwidth {data[2]:.3g} over a range of 5",
             _predictions(data, n),
             reference=partial(_formula, data),
@@ -57,7 +57,7 @@ def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
         )
     for n in sizes:
         data = _data(n)
-        yield Contest(
+        yield Comparison(
             f"Bandwidth by leave-one-out, n {n:,}",
             _searches(data, n),
             note=SEARCHES,
@@ -86,7 +86,7 @@ def _formula(data: Data) -> list[Tensor]:
     return [torch.tensor(rows, dtype=torch.float64)]
 
 
-def _predictions(data: Data, n: int) -> list[Way]:
+def _predictions(data: Data, n: int) -> list[Method]:
     peers = {
         "statsmodels": ("statsmodels KernelReg", "statsmodels", _statsmodels),
         "scikit-learn": ("scikit-learn RadiusNeighborsRegressor", "", _scikit_learn),
@@ -95,22 +95,22 @@ def _predictions(data: Data, n: int) -> list[Way]:
         "pyfigtree": ("pyfigtree", "pyfigtree", _pyfigtree),
         "fastlpr": ("fastlpr", "fastlpr", _fastlpr),
     }
-    ways = [
-        _way(name, partial(prepare, data), needs)
+    methods = [
+        _method(name, partial(prepare, data), needs)
         for library, (name, needs, prepare) in peers.items()
         if n <= LARGEST[library]
     ]
     for tolerance in ("1e-6", "1e-3"):
         model = KernelRegression(bandwidth=data[2], tolerance=float(tolerance))
-        ways.append(_way(f"ours, tolerance {tolerance}", partial(_fitted, data, model)))
+        methods.append(_method(f"ours, tolerance {tolerance}", partial(_fitted, data, model)))
     if n <= 10**4:
         exact = KernelRegression(bandwidth=data[2], tolerance=None)
-        ways.append(_way("ours, exact", partial(_fitted, data, exact)))
-    return ways
+        methods.append(_method("ours, exact", partial(_fitted, data, exact)))
+    return methods
 
 
-def _way(name: str, prepare: Callable[[], Predict], needs: str = "") -> Way:
-    """A way whose predictions are compared at some of the samples."""
+def _method(name: str, prepare: Callable[[], Predict], needs: str = "") -> Method:
+    """A method whose predictions are compared at some of the samples."""
 
     def make() -> Work:
         predict = prepare()
@@ -121,7 +121,7 @@ def _way(name: str, prepare: Callable[[], Predict], needs: str = "") -> Way:
 
         return work
 
-    return Way(name, make, needs=needs)
+    return Method(name, make, needs=needs)
 
 
 def _fitted(data: Data, model: Any) -> Predict:
@@ -183,26 +183,28 @@ def _fastlpr(data: Data) -> Predict:
     return lambda: np.ravel(cv_fastlpr(x, y, [[bandwidth / 2**0.5]], options).yhat)
 
 
-def _searches(data: Data, n: int) -> list[Way]:
-    ways = []
+def _searches(data: Data, n: int) -> list[Method]:
+    methods = []
     if n <= LARGEST_SEARCH["statsmodels"]:
-        ways.append(
-            Way("statsmodels KernelReg, cv_ls", lambda: partial(_statsmodels_search, data), "statsmodels")
+        methods.append(
+            Method("statsmodels KernelReg, cv_ls", lambda: partial(_statsmodels_search, data), "statsmodels")
         )
     if n <= LARGEST_SEARCH["kernelsmooth"]:
-        ways.append(Way("kernelsmooth, lscv", lambda: partial(_kernelsmooth_search, data), "kernelsmooth"))
+        methods.append(
+            Method("kernelsmooth, lscv", lambda: partial(_kernelsmooth_search, data), "kernelsmooth")
+        )
     if n <= LARGEST_SEARCH["fastlpr"]:
-        ways.append(Way("fastlpr, GCV", lambda: partial(_fastlpr_search, data), "fastlpr"))
+        methods.append(Method("fastlpr, GCV", lambda: partial(_fastlpr_search, data), "fastlpr"))
     kernels = ("gaussian", "epanechnikov") if n <= 10**6 else ("gaussian",)
-    ways += [_search(data, kernel) for kernel in kernels]
-    return ways
+    methods += [_search(data, kernel) for kernel in kernels]
+    return methods
 
 
-def _search(data: Data, kernel: str) -> Way:
+def _search(data: Data, kernel: str) -> Method:
     def work() -> Sequence[Tensor]:
         return [torch.from_numpy(KernelRegression(kernel).fit(data[0], data[1]).bandwidth_)]
 
-    return Way(f"ours, {kernel}", lambda: work)
+    return Method(f"ours, {kernel}", lambda: work)
 
 
 def _statsmodels_search(data: Data) -> Sequence[Tensor]:

@@ -9,7 +9,7 @@ from torch.utils.checkpoint import checkpoint
 
 from attention_lab.attention.fast.gaussian import pairs
 from attention_lab.attention.fast.gaussian.regression import gaussian_regression
-from benchmarks.harness import Contest, Growth, Way
+from benchmarks.harness import Comparison, Growth, Method
 
 Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
 """From x `[n, 1]`, y `[n, 1]` and w `[1]` to the predictions `[n, 1]`."""
@@ -22,14 +22,14 @@ LARGEST = {
 STATSMODELS = 10_000
 
 
-def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
+def comparisons(device: torch.device, quick: bool) -> Iterator[Comparison]:
     """From a thousand to a million samples, on a GPU ten million; w times the range of x is 50, 5 or 5000."""
     sizes = [1000, 10_000, 10**5, 10**6, *([10**7] if device.type == "cuda" else [])]
     for n, width in [(60, 10.0)] if quick else [*((n, 10.0) for n in sizes), (10_000, 1.0), (10_000, 1e3)]:
         data = _data(n, width, device)
-        yield Contest(
+        yield Comparison(
             f"n {n:,}, w {width:g} over a range of 5",
-            _ways(data, n, compiled=not quick),
+            _methods(data, n, compiled=not quick),
             reference=partial(_reference, *data) if n <= 10_000 else None,
             note="statsmodels has no gradient: its row is the predictions alone, and states no error.",
             work=(n, "samples/s"),
@@ -43,7 +43,7 @@ def growth(device: torch.device, quick: bool) -> Iterator[Growth]:
         "Leave-one-out predictions and the gradient of w, w 10 over a range of 5",
         "n",
         (30, 60) if quick else (1000, 3000, 10_000, 30_000, 100_000, 300_000, 1_000_000, *more),
-        lambda n: _ways(_data(n, 10.0, device), n, compiled=False),
+        lambda n: _methods(_data(n, 10.0, device), n, compiled=False),
     )
 
 
@@ -55,33 +55,35 @@ def _data(n: int, width: float, device: torch.device) -> tuple[Tensor, Tensor, T
     return x.to(device), y.to(device), torch.tensor([width], device=device)
 
 
-def _ways(data: tuple[Tensor, Tensor, Tensor], n: int, *, compiled: bool) -> list[Way]:
-    """All ways that can handle n samples."""
-    way, most = partial(_way, data), LARGEST[data[0].device.type]
-    ways = []
+def _methods(data: tuple[Tensor, Tensor, Tensor], n: int, *, compiled: bool) -> list[Method]:
+    """All methods that can handle n samples."""
+    method, most = partial(_method, data), LARGEST[data[0].device.type]
+    methods = []
     if n <= most["textbook"]:
-        ways.append(way("textbook", lambda: _textbook))
+        methods.append(method("textbook", lambda: _textbook))
     if compiled and n <= most["compile"]:
-        ways.append(way("textbook, torch.compile", lambda: torch.compile(_textbook)))
+        methods.append(method("textbook, torch.compile", lambda: torch.compile(_textbook)))
     if n <= STATSMODELS:
-        ways.append(
-            Way("statsmodels KernelReg", partial(_statsmodels, data), needs="statsmodels", exact=False)
+        methods.append(
+            Method("statsmodels KernelReg", partial(_statsmodels, data), needs="statsmodels", exact=False)
         )
     if n <= most["peers"]:
-        ways.append(way("KeOps", _keops, needs="pykeops"))
+        methods.append(method("KeOps", _keops, needs="pykeops"))
     if n <= most["chunks"]:
-        ways.append(way("textbook in chunks, recomputed", lambda: _chunks))
+        methods.append(method("textbook in chunks, recomputed", lambda: _chunks))
     if n <= most["exact"]:
-        ways.append(way("ours, exact", lambda: partial(_ours, tolerance=None)))
-    return [*ways, way("ours, O(n), tolerance 1e-6", lambda: partial(_ours, tolerance=1e-6))]
+        methods.append(method("ours, exact", lambda: partial(_ours, tolerance=None)))
+    return [*methods, method("ours, O(n), tolerance 1e-6", lambda: partial(_ours, tolerance=1e-6))]
 
 
-def _way(data: tuple[Tensor, Tensor, Tensor], name: str, make: Callable[[], Loss], needs: str = "") -> Way:
+def _method(
+    data: tuple[Tensor, Tensor, Tensor], name: str, make: Callable[[], Loss], needs: str = ""
+) -> Method:
     def prepare() -> Callable[[], Sequence[Tensor]]:
         predict = make()
         return lambda: _predict_and_derive(predict, *data)
 
-    return Way(name, prepare, needs=needs)
+    return Method(name, prepare, needs=needs)
 
 
 def _predict_and_derive(predict: Loss, x: Tensor, y: Tensor, width: Tensor) -> list[Tensor]:

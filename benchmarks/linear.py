@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attention_lab.attention.fast.linear import linear_attention
 from benchmarks.forward_backward import attention_inputs, forward_backward
-from benchmarks.harness import Contest, Growth, Way, Work
+from benchmarks.harness import Comparison, Growth, Method, Work
 
 HEADS, FEATURES = 4, 64
 GPU_BATCH = 32
@@ -17,16 +17,16 @@ GPU_BATCH = 32
 Attend = Callable[..., Tensor]
 
 
-def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
+def comparisons(device: torch.device, quick: bool) -> Iterator[Comparison]:
     """Forward and backward at one length, plain and causal, with the error."""
     batch, length = _batch(device), 96 if quick else 2048
     for causal in (False, True):
         for dtype in (torch.float32, torch.bfloat16) if device.type == "cuda" else (torch.float32,):
             inputs = [x.to(dtype) for x in attention_inputs((batch, HEADS, length, FEATURES), device)]
-            yield Contest(
+            yield Comparison(
                 f"{_named(causal)}, {batch} x {length:,}, {HEADS} heads of {FEATURES}, "
                 f"{str(dtype).removeprefix('torch.')}",
-                _ways(inputs, causal),
+                _methods(inputs, causal),
                 reference=partial(_exact, inputs, causal),
                 note="`scaled_dot_product_attention` is fused softmax attention, another kernel: no error.",
                 work=(batch * length, "tokens/s"),
@@ -46,8 +46,8 @@ def growth(device: torch.device, quick: bool) -> Iterator[Growth]:
         )
 
 
-def _grown(causal: bool, device: torch.device, length: int) -> list[Way]:
-    return _ways(attention_inputs((_batch(device), HEADS, length, FEATURES), device), causal)
+def _grown(causal: bool, device: torch.device, length: int) -> list[Method]:
+    return _methods(attention_inputs((_batch(device), HEADS, length, FEATURES), device), causal)
 
 
 def _batch(device: torch.device) -> int:
@@ -58,14 +58,14 @@ def _named(causal: bool) -> str:
     return "Causal" if causal else "Every key"
 
 
-def _ways(inputs: Sequence[Tensor], causal: bool) -> list[Way]:
-    ways = [
-        Way("all pairs, masked", lambda: _work(_pairs, inputs, causal)),
-        Way("scaled_dot_product_attention", lambda: _work(_softmax, inputs, causal), exact=False),
+def _methods(inputs: Sequence[Tensor], causal: bool) -> list[Method]:
+    methods = [
+        Method("all pairs, masked", lambda: _work(_pairs, inputs, causal)),
+        Method("scaled_dot_product_attention", lambda: _work(_softmax, inputs, causal), exact=False),
     ]
     if causal and inputs[0].is_cuda:
-        ways.append(Way("flash-linear-attention", lambda: _work(_peer(), inputs, causal), needs="fla"))
-    return [*ways, Way("ours, linear", lambda: _work(_linear, inputs, causal))]
+        methods.append(Method("flash-linear-attention", lambda: _work(_peer(), inputs, causal), needs="fla"))
+    return [*methods, Method("ours, linear", lambda: _work(_linear, inputs, causal))]
 
 
 def _exact(inputs: Sequence[Tensor], causal: bool) -> list[Tensor]:

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attention_lab.experiment.build import make_data, make_task
-from benchmarks.harness import Contest, Growth, Way, Work
+from benchmarks.harness import Comparison, Growth, Method, Work
 from benchmarks.training import configured
 
 MECHANISMS = ("scaled_dot", "gaussian", "linear", "band", "rnn", "additive")
@@ -19,12 +19,12 @@ LENGTHS = (1000, 2000, 4000)
 DATA = ("data.train_size=1", "data.validation_size=1", "data.test_size=1", "data.short_epochs=0")
 
 
-def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
+def comparisons(device: torch.device, quick: bool) -> Iterator[Comparison]:
     """One sequence per step: forward, backward and the optimiser."""
     for length in (24,) if quick else LENGTHS:
-        yield Contest(
+        yield Comparison(
             f"experiment=efficiency, one sequence of {length:,}",
-            ways(length, device),
+            methods(length, device),
             note="Each mechanism has parameters of its own, so no error can be stated.",
             work=(1, "steps/s"),
         )
@@ -33,12 +33,12 @@ def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
 def growth(device: torch.device, quick: bool) -> Iterator[Growth]:
     """The same at growing lengths."""
     lengths = (24, 48) if quick else (500, *LENGTHS)
-    yield Growth("Training step, one sequence", "length", lengths, partial(ways, device=device))
+    yield Growth("Training step, one sequence", "length", lengths, partial(methods, device=device))
 
 
-def ways(length: int, device: torch.device) -> Sequence[Way]:
+def methods(length: int, device: torch.device) -> Sequence[Method]:
     """A training step of each mechanism on a sequence of this length."""
-    return [Way(name, partial(_step, name, length, device), exact=False) for name in MECHANISMS]
+    return [Method(name, partial(_step, name, length, device), exact=False) for name in MECHANISMS]
 
 
 def _step(mechanism: str, length: int, device: torch.device) -> Work:

@@ -16,7 +16,7 @@ Measured = Sequence[tuple[int, Sequence[Row]]]
 
 
 def draw_growth(growth: Growth, measured: Measured) -> bytes:
-    """A PNG with a line for each way: time on the left and, if it was measured, extra memory on the right."""
+    """A PNG with a line for each method: time on the left and, if measured, extra memory on the right."""
     sizes = [n for n, _ in measured]
     panel = partial(
         Lines,

@@ -16,12 +16,12 @@ from torch import Tensor, nn
 
 from attention_lab.attention import recording
 from attention_lab.notebook import show
-from benchmarks.harness import Contest, Way, Work
+from benchmarks.harness import Comparison, Method, Work
 
 LAYERS, HEADS = 4, 8
 
 
-def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
+def comparisons(device: torch.device, quick: bool) -> Iterator[Comparison]:
     """All weights, one head, one example of many, a long input, and an HTML page of weights."""
     length = 32 if quick else 512
     model, tokens = _language_model(device), torch.randint(3, 900, (1, length), device=device)
@@ -73,7 +73,7 @@ def _recorded(model: nn.Module, inputs: Any, **options: Any) -> list[Tensor]:
 
 
 def _eager(model: nn.Module, tokens: Tensor) -> Work:
-    """The way without a recorder: load the model with eager attention, and request its weights."""
+    """The method without a recorder: load the model with eager attention, and request its weights."""
     other = _language_model(tokens.device, "eager")
     assert other is not None
     other.load_state_dict(model.state_dict())
@@ -105,25 +105,25 @@ def _exact(model: nn.Module, tokens: Tensor) -> list[Tensor]:
     return _recorded(deepcopy(model).double(), tokens)
 
 
-def _weights(model: nn.Module | None, tokens: Tensor) -> Contest:
+def _weights(model: nn.Module | None, tokens: Tensor) -> Comparison:
     title = f"All weights of a Llama of {LAYERS} layers, {HEADS} heads, {tokens.shape[1]:,} tokens"
     if model is None:
-        return Contest(title, [Way("transformers", lambda: list, needs="transformers")])
-    ways = [
-        Way("attn_implementation=eager, output_attentions", partial(_eager, model, tokens)),
-        Way("ours, beside sdpa", lambda: partial(_recorded, model, tokens)),
-        Way("attnread 0.1, through sdpa", partial(_attnread, model, tokens, None), needs="attnread"),
+        return Comparison(title, [Method("transformers", lambda: list, needs="transformers")])
+    methods = [
+        Method("attn_implementation=eager, output_attentions", partial(_eager, model, tokens)),
+        Method("ours, beside sdpa", lambda: partial(_recorded, model, tokens)),
+        Method("attnread 0.1, through sdpa", partial(_attnread, model, tokens, None), needs="attnread"),
     ]
     note = (
         "attnread runs the model anew for every piece of the keys in every layer; so it sees opaque kernels."
     )
-    return Contest(title, ways, reference=partial(_exact, model, tokens), note=note)
+    return Comparison(title, methods, reference=partial(_exact, model, tokens), note=note)
 
 
-def _one_head(model: nn.Module | None, tokens: Tensor) -> Contest:
+def _one_head(model: nn.Module | None, tokens: Tensor) -> Comparison:
     title = f"One head of one layer of it, {tokens.shape[1]:,} tokens"
     if model is None:
-        return Contest(title, [Way("transformers", lambda: list, needs="transformers")])
+        return Comparison(title, [Method("transformers", lambda: list, needs="transformers")])
     name = "model.layers.2"
 
     def reference() -> list[Tensor]:
@@ -133,15 +133,15 @@ def _one_head(model: nn.Module | None, tokens: Tensor) -> Contest:
         everything = _eager(model, tokens)
         return lambda: [everything()[2][:, [5]]]
 
-    ways = [
-        Way("eager, all of it", one_of_all),
-        Way("ours", lambda: partial(_recorded, model, tokens, names=[name], heads=[5])),
-        Way("attnread 0.1", partial(_attnread, model, tokens, [(2, 5)]), needs="attnread"),
+    methods = [
+        Method("eager, all of it", one_of_all),
+        Method("ours", lambda: partial(_recorded, model, tokens, names=[name], heads=[5])),
+        Method("attnread 0.1", partial(_attnread, model, tokens, [(2, 5)]), needs="attnread"),
     ]
-    return Contest(title, ways, reference=reference)
+    return Comparison(title, methods, reference=reference)
 
 
-def _one_of_many(device: torch.device, quick: bool) -> Contest:
+def _one_of_many(device: torch.device, quick: bool) -> Comparison:
     """The cost of recording one example of a batch of 32."""
     batch, length = (4, 16) if quick else (32, 128)
     torch.manual_seed(0)
@@ -157,15 +157,15 @@ def _one_of_many(device: torch.device, quick: bool) -> Contest:
         with recording(model, 0):
             return [model(x)]
 
-    return Contest(
+    return Comparison(
         f"A forward pass of {LAYERS} layers, batch {batch}, length {length}, size 256",
-        [Way("alone", lambda: plain), Way("one example recorded", lambda: run)],
+        [Method("alone", lambda: plain), Method("one example recorded", lambda: run)],
         reference=plain,
         note="The error is that of the outputs against those of the same model alone: not a bit differs.",
     )
 
 
-def _long(device: torch.device, quick: bool) -> Contest:
+def _long(device: torch.device, quick: bool) -> Comparison:
     """A long input with some of its queries recorded."""
     length, every = (256, 16) if quick else (8192, 64)
     torch.manual_seed(0)
@@ -176,11 +176,11 @@ def _long(device: torch.device, quick: bool) -> Contest:
     def plain() -> list[Tensor]:
         return [model(x)]
 
-    return Contest(
+    return Comparison(
         f"{length:,} tokens, {LAYERS} layers of {HEADS} heads",
         [
-            Way("the model alone", lambda: plain, exact=False),
-            Way(
+            Method("the model alone", lambda: plain, exact=False),
+            Method(
                 f"{length // every} queries recorded",
                 lambda: partial(_recorded, model, x, queries=range(0, length, every)),
                 exact=False,
@@ -190,7 +190,7 @@ def _long(device: torch.device, quick: bool) -> Contest:
     )
 
 
-def _page(length: int) -> Contest:
+def _page(length: int) -> Comparison:
     """An HTML page of the heads of one layer."""
     torch.manual_seed(0)
     weights = torch.randn(HEADS, length, length).softmax(-1)
@@ -200,10 +200,10 @@ def _page(length: int) -> Contest:
         render_html = import_module("attnview").render_html
         return lambda: [torch.tensor(len(render_html(weights, tokens=words)))]
 
-    return Contest(
+    return Comparison(
         f"A page of {HEADS} heads, {length:,} tokens",
         [
-            Way("attnview 0.5", theirs, needs="attnview", exact=False),
-            Way("ours", lambda: lambda: [torch.tensor(len(show(weights, words).html))], exact=False),
+            Method("attnview 0.5", theirs, needs="attnview", exact=False),
+            Method("ours", lambda: lambda: [torch.tensor(len(show(weights, words).html))], exact=False),
         ],
     )

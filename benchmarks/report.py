@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attention_lab.text_tables import markdown_table
-from benchmarks.harness import CALM, Contest, Growth, Least, Row
+from benchmarks.harness import CALM, Comparison, Growth, Least, Row
 
 NOTHING = "-"
 
@@ -32,9 +32,10 @@ class Table:
 INTRODUCTION = """\
 # Benchmarks
 
-Written by `python -m benchmarks`, which replaces the sections of the topics that it runs. The ways in a table
-take turns (A, B, C, A, B, C), and the medians are given. They share one process, or have separate processes
-if the table gives *CPU time*. *Times faster* is relative to the first row, with the quartiles of the rounds.
+Written by `python -m benchmarks`, which replaces the sections of the topics that it runs. The methods in a
+table take turns (A, B, C, A, B, C), and the medians are given. They share one process, or have separate
+processes if the table gives *CPU time*. *Times faster* is relative to the first row, with the quartiles of
+the rounds.
 *Extra memory* is the peak of one piece of work beyond what was in use before it. *Error* is the largest
 max|a - b| / max|b| of its results, including gradients, against the same in float64. The line below a table
 says what the machine could do at that moment: times from two machines or days are comparable only with it.
@@ -67,34 +68,34 @@ def _end(topic: str) -> str:
     return f"<!-- end: {topic} -->"
 
 
-def contest_table(contest: Contest, rows: Sequence[Row], ceiling: Mapping[str, float]) -> str:
-    """A contest's heading, table and note, and the machine's ceiling."""
-    columns = ["way", "times faster", "time"]
-    columns += ["CPU time"] if contest.children else ["extra memory"]
-    columns += ["error"] if contest.reference else []
-    columns += [contest.work[1]] if contest.work else []
-    columns += ["TFLOP/s", "of the machine's"] if contest.least else []
-    table = markdown_table(columns, [_row(row, contest, ceiling) for row in rows], numbers_from=1)
-    return _with_remarks(contest.title, table, contest.note, rows, ceiling)
+def comparison_table(comparison: Comparison, rows: Sequence[Row], ceiling: Mapping[str, float]) -> str:
+    """A comparison's heading, table and note, and the machine's ceiling."""
+    columns = ["method", "times faster", "time"]
+    columns += ["CPU time"] if comparison.children else ["extra memory"]
+    columns += ["error"] if comparison.reference else []
+    columns += [comparison.work[1]] if comparison.work else []
+    columns += ["TFLOP/s", "of the machine's"] if comparison.least else []
+    table = markdown_table(columns, [_row(row, comparison, ceiling) for row in rows], numbers_from=1)
+    return _with_remarks(comparison.title, table, comparison.note, rows, ceiling)
 
 
-def _row(row: Row, contest: Contest, ceiling: Mapping[str, float]) -> list[str]:
+def _row(row: Row, comparison: Comparison, ceiling: Mapping[str, float]) -> list[str]:
     if row.trouble:
-        empty = 1 + bool(contest.reference) + bool(contest.work) + 2 * bool(contest.least)
+        empty = 1 + bool(comparison.reference) + bool(comparison.work) + 2 * bool(comparison.least)
         return [row.name, NOTHING, row.trouble, *[NOTHING] * empty]
     low, high = row.spread
     cells = [row.name, f"{number(row.ratio)} ({number(low)} to {number(high)})", duration(row.seconds)]
     if math.isnan(row.ratio):
         cells[1] = NOTHING
-    cells.append(duration(row.cpu) if contest.children else size(row.memory))
-    if contest.reference:
+    cells.append(duration(row.cpu) if comparison.children else size(row.memory))
+    if comparison.reference:
         cells.append(NOTHING if row.error is None else f"{row.error:.0e}".replace("e-0", "e-"))
-    if contest.work:
-        cells.append(f"{contest.work[0] / row.seconds:,.0f}")
-    if contest.least:
+    if comparison.work:
+        cells.append(f"{comparison.work[0] / row.seconds:,.0f}")
+    if comparison.least:
         cells += [
-            number(contest.least.products / row.seconds / 1e12),
-            share(contest.least, row.seconds, ceiling),
+            number(comparison.least.products / row.seconds / 1e12),
+            share(comparison.least, row.seconds, ceiling),
         ]
     return cells
 
@@ -151,7 +152,7 @@ def _with_remarks(
         worst = max(row.others for row in disturbed)
         remarks.append(
             f"Disturbed: others used more than {CALM:.0%} of the machine, up to {worst:.0%}, during samples "
-            f"of {len(disturbed)} of {len(rows)} ways, though these were taken again."
+            f"of {len(disturbed)} of {len(rows)} methods, though these were taken again."
         )
     return "\n\n".join([f"### {title}", table, "\n".join(one for one in remarks if one)]).rstrip()
 

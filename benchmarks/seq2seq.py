@@ -10,14 +10,14 @@ from attention_lab.attention import Additive, General, Mechanism, Score
 from attention_lab.data import CMUDict, Reverse
 from attention_lab.data.transduction import Example, TransductionData
 from attention_lab.models import Seq2Seq
-from benchmarks.harness import Contest, Way, Work
+from benchmarks.harness import Comparison, Method, Work
 from benchmarks.joeynmt_training import Recipe, joeynmt_epoch
 from benchmarks.plain_step import plain_step
 
 WORDS, BATCH, DROPOUT = 3600, 64, 0.2
 
 
-def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
+def comparisons(device: torch.device, quick: bool) -> Iterator[Comparison]:
     """An epoch on the same pairs with each of JoeyNMT's two attentions."""
     data: TransductionData = CMUDict(size=WORDS, batch_size=BATCH)
     if quick:
@@ -25,10 +25,10 @@ def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
     size, hidden = (4, 8) if quick else (128, 256)
     examples = data.examples().train
     for score, theirs in ((Additive, "bahdanau"), (General, "luong")):
-        yield _contest(data, examples, score, theirs, size, hidden, device)
+        yield _comparison(data, examples, score, theirs, size, hidden, device)
 
 
-def _contest(
+def _comparison(
     data: TransductionData,
     examples: Sequence[Example],
     score: type[Score],
@@ -36,17 +36,17 @@ def _contest(
     size: int,
     hidden: int,
     device: torch.device,
-) -> Contest:
+) -> Comparison:
     ours = partial(_epoch, data, score, size, hidden, device)
     batch = data.batch_size or len(examples)
     recipe = Recipe(theirs, size, hidden, batch, DROPOUT)
     peer = partial(joeynmt_epoch, [(one.source, one.target) for one in examples], recipe, device)
-    return Contest(
+    return Comparison(
         f"{score.__name__} score, {len(examples):,} pairs, batch {batch}, embedding {size}, hidden {hidden}",
         [
-            Way("JoeyNMT: attends step by step, input feeding", peer, needs="joeynmt", exact=False),
-            Way("ours: the same, `model.input_feeding=true`", partial(ours, True), exact=False),
-            Way("ours, default: no feeding, whole target at once", partial(ours, False), exact=False),
+            Method("JoeyNMT: attends step by step, input feeding", peer, needs="joeynmt", exact=False),
+            Method("ours: the same, `model.input_feeding=true`", partial(ours, True), exact=False),
+            Method("ours, default: no feeding, whole target at once", partial(ours, False), exact=False),
         ],
         note=f"A bidirectional LSTM and an LSTM with attention, dropout {DROPOUT}, clipped gradients, fused "
         "Adam; tokens are those of the targets with their end, without padding. JoeyNMT draws single pairs, "

@@ -13,26 +13,26 @@ from tempfile import TemporaryDirectory
 import torch
 from torch import Tensor
 
-from benchmarks.harness import Contest, Way, Work
+from benchmarks.harness import Comparison, Method, Work
 
 ROOT = Path(__file__).parents[1]
 
 
-def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
+def comparisons(device: torch.device, quick: bool) -> Iterator[Comparison]:
     """Each piece of work is a new process, from start to end."""
-    config = Way("`train.py --cfg job`", _python("train.py", "--cfg", "job"))
-    ways = [
-        Way("`import pytorch_lightning`", _python("-c", "import pytorch_lightning")),
-        Way("`import torch`", _python("-c", "import torch")),
-        Way("`import torch._dynamo`, which Lightning imports", _python("-c", "import torch._dynamo")),
-        Way("Lightning as train.py imports it", _python("-c", LEAN)),
-        Way("`train.py model=nw trainer.max_steps=1`", _first_step),
-        Way("`train.py --help`", _python("train.py", "--help")),
+    config = Method("`train.py --cfg job`", _python("train.py", "--cfg", "job"))
+    methods = [
+        Method("`import pytorch_lightning`", _python("-c", "import pytorch_lightning")),
+        Method("`import torch`", _python("-c", "import torch")),
+        Method("`import torch._dynamo`, which Lightning imports", _python("-c", "import torch._dynamo")),
+        Method("Lightning as train.py imports it", _python("-c", LEAN)),
+        Method("`train.py model=nw trainer.max_steps=1`", _first_step),
+        Method("`train.py --help`", _python("train.py", "--help")),
         config,
     ]
-    yield Contest(
+    yield Comparison(
         "A process from start to end, one thread",
-        [config] if quick else ways,
+        [config] if quick else methods,
         note="`max_steps=1` composes, trains a step, validates, tests, draws, writes a checkpoint and "
         "a report. torchmetrics imports scipy and matplotlib merely because they are installed: train.py "
         "keeps it from that. Of `--help`, half is Hydra's listing of the config groups.",
@@ -44,7 +44,7 @@ LEAN = "from attention_lab.lightning_import import import_lightning; import_ligh
 
 
 def _python(*arguments: str) -> Callable[[], Work]:
-    """A way whose work is a Python process from start to end."""
+    """A method whose work is a Python process from start to end."""
 
     def work() -> Sequence[Tensor]:
         environment = os.environ | {"OMP_NUM_THREADS": "1"}

@@ -1,4 +1,4 @@
-"""Run one topic: measure its contests and growths, and write its section of the results."""
+"""Run one topic: measure its comparisons and growths, and write its section of the results."""
 
 from collections.abc import Mapping
 from datetime import date
@@ -44,11 +44,11 @@ def run(
     say(f"{topic}: {topics()[topic]}")
     module, written = load(topic), _Section(topic, where, target)
     sample, calm = (0.0, 1.0) if quick else (SAMPLE, CALM if where.type == "cpu" else 1.0)
-    for contest in getattr(module, "contests", _none)(where, quick):
-        say(f"\n{contest.title}")
+    for comparison in getattr(module, "comparisons", _none)(where, quick):
+        say(f"\n{comparison.title}")
         can = ceiling(where)
-        rows = measure(contest, repeats, device=where, sample=sample, calm=calm, say=_indented)
-        written.add(report.contest_table(contest, rows, can))
+        rows = measure(comparison, repeats, device=where, sample=sample, calm=calm, say=_indented)
+        written.add(report.comparison_table(comparison, rows, can))
     for place, growth in enumerate(getattr(module, "growth", _none)(where, quick)):
         say(f"\n{growth.title}")
         can = ceiling(where)

@@ -1,4 +1,4 @@
-"""The topics: the files here that define `contests`, `growth` or `tables`, found without importing them."""
+"""The topics: files that define `comparisons`, `growth` or `tables`, found without importing them."""
 
 import ast
 import re
@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 HERE = Path(__file__).parent
-_MAKERS = {"contests", "growth", "tables"}
+_MAKERS = {"comparisons", "growth", "tables"}
 
 
 def topics() -> dict[str, str]:

@@ -24,7 +24,7 @@ from attention_lab.experiment.console import silence_libraries
 from attention_lab.experiment.cost import Cost
 from attention_lab.interruption.signals import DeferredSignals
 from attention_lab.interruption.training_guard import TrainingGuard
-from benchmarks.harness import Contest, Way, Work
+from benchmarks.harness import Comparison, Method, Work
 from benchmarks.own_process import Another, Job, OwnProcess
 from benchmarks.plain_step import plain_step
 
@@ -44,7 +44,7 @@ TINY = (
 )
 
 
-def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
+def comparisons(device: torch.device, quick: bool) -> Iterator[Comparison]:
     """All with the default configuration and fewer words; an epoch is a piece of work."""
     silence_libraries()
     steps = 2 if quick else 40
@@ -53,14 +53,14 @@ def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
     resident = []
     if device.type == "cuda":
         name = "the same without feeding: batches on the GPU"
-        resident.append(way(name, partial(_plain_loop, options, device, resident=True)))
-    yield Contest(
+        resident.append(method(name, partial(_plain_loop, options, device, resident=True)))
+    yield Comparison(
         f"The default configuration, {steps} steps of {BATCH} words",
         [
-            way("a plain PyTorch loop", partial(_plain_loop, options, device)),
+            method("a plain PyTorch loop", partial(_plain_loop, options, device)),
             *resident,
-            way("Lightning without callbacks and logger", partial(fit, options, bare=True)),
-            way("`python train.py`: all callbacks, log and bar", partial(fit, options)),
+            method("Lightning without callbacks and logger", partial(fit, options, bare=True)),
+            method("`python train.py`: all callbacks, log and bar", partial(fit, options)),
         ],
         note="Loader, model, loss, backward, clipping, optimiser and schedule; validation is left out. Each "
         "has a process of its own, which waits while the others work.",
@@ -72,32 +72,32 @@ def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
         yield _processes()
 
 
-def way(name: str, job: Job) -> Way:
-    """A way whose work is done by another process, so that its error is unknown."""
-    return Way(name, partial(OwnProcess, job), exact=False)
+def method(name: str, job: Job) -> Method:
+    """A method whose work is done by another process, so that its error is unknown."""
+    return Method(name, partial(OwnProcess, job), exact=False)
 
 
-def _heatmaps(options: Sequence[str], steps: int) -> Contest:
+def _heatmaps(options: Sequence[str], steps: int) -> Comparison:
     share = steps / EPOCH
-    return Contest(
+    return Comparison(
         f"What a validation draws, beside {share:.1%} of an epoch of the default configuration",
         [
-            way(f"{steps} steps of training", partial(fit, options)),
-            way("heatmaps and measures of 4 examples", partial(_draw, options)),
+            method(f"{steps} steps of training", partial(fit, options)),
+            method("heatmaps and measures of 4 examples", partial(_draw, options)),
         ],
         note=f"They take 2% of an epoch where they are {share / 0.02:.1f} times faster than that part of it.",
         children=True,
     )
 
 
-def _processes() -> Contest:
+def _processes() -> Comparison:
     steps = 240
     options = (f"data.size={steps * BATCH}", "data.validation_size=64", "trainer.accelerator=cpu")
-    return Contest(
+    return Comparison(
         f"An epoch of {steps * BATCH:,} words in batches of {BATCH}, each process with one thread",
         [
-            Way("one process", partial(_forked, options, 1), exact=False),
-            Way("`trainer.devices=2`", partial(_forked, options, 2), exact=False),
+            Method("one process", partial(_forked, options, 1), exact=False),
+            Method("`trainer.devices=2`", partial(_forked, options, 2), exact=False),
         ],
         note="With two processes every other batch is dealt to each. Their start, from a process that has "
         "imported all, is included.",

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import torch
 
 from attention_lab.experiment.console import silence_libraries
-from benchmarks.harness import Contest
-from benchmarks.training import TINY, fit, way
+from benchmarks.harness import Comparison
+from benchmarks.training import TINY, fit, method
 
 STEPS = {"cpu": 20, "cuda": 100}
 BF16, COMPILED = "trainer.precision=bf16-mixed", "compile=true"
@@ -37,31 +37,31 @@ RUNS = (
     Run("model=multihead", ("data.train_size", 64), most=20),
     Run("experiment=efficiency data.length=4000 data.short_epochs=0", ("data.train_size", 1)),
 )
-"""On a GPU, a way takes up to a minute until it is timed, and all have to fit into ten minutes."""
+"""On a GPU, a method takes up to a minute until it is timed, and all have to fit into ten minutes."""
 ON_CPU = RUNS[:2]
 
 
-def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
+def comparisons(device: torch.device, quick: bool) -> Iterator[Comparison]:
     """Each piece of work is an epoch as `python train.py` trains it; on a CPU, nothing is compiled."""
     silence_libraries()
     gpu = device.type == "cuda"
     for run in RUNS[:1] if quick else RUNS if gpu else ON_CPU:
-        yield _contest(run, 2 if quick else min(run.most, STEPS[device.type]), device, tiny=quick)
+        yield _comparison(run, 2 if quick else min(run.most, STEPS[device.type]), device, tiny=quick)
 
 
-def _contest(run: Run, steps: int, device: torch.device, *, tiny: bool) -> Contest:
+def _comparison(run: Run, steps: int, device: torch.device, *, tiny: bool) -> Comparison:
     key, batch = run.size
     options = [
         *run.options.split(),
         *(TINY if tiny else (f"{key}={steps * batch}", f"data.batch_size={batch}")),
     ]
     options += ["trainer.accelerator=cpu"] if device.type == "cpu" else []
-    ways = {"float32": [], "bf16": [BF16]}
+    methods = {"float32": [], "bf16": [BF16]}
     if run.layers and device.type == "cuda":
-        ways |= {"bf16, compiled": [BF16, COMPILED]}
-    return Contest(
+        methods |= {"bf16, compiled": [BF16, COMPILED]}
+    return Comparison(
         f"`{run.options}`, {steps} steps of {batch}",
-        [way(name, partial(fit, [*options, *more])) for name, more in ways.items()],
+        [method(name, partial(fit, [*options, *more])) for name, more in methods.items()],
         note="With all callbacks, log and bar, without validation. Compiling is not timed. Each has a "
         "process of its own, which waits while the others work.",
         work=(float(steps), "steps/s"),

@@ -22,13 +22,13 @@ from attention_lab.attention import (
 )
 from attention_lab.models.parts.encoder import Encoder
 from benchmarks.forward_backward import attention_inputs, forward_backward
-from benchmarks.harness import Contest, Growth, Way, Work
+from benchmarks.harness import Comparison, Growth, Method, Work
 
 HEADS, FEATURES, WIDTH = 8, 32, 64
 LOOKED_AT = 4
 
 
-def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
+def comparisons(device: torch.device, quick: bool) -> Iterator[Comparison]:
     """Forward and backward at one length, with the error; then evaluation with and without recording."""
     width = 8 if quick else WIDTH
     for causal, padded in ((False, False), (True, False), (False, True)):
@@ -36,10 +36,10 @@ def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
         mask = _padding(batch, length, device) if padded else None
         inputs = attention_inputs((batch, HEADS, length, FEATURES), device)
         exact = [x.double() for x in inputs]
-        yield Contest(
+        yield Comparison(
             f"{_named(causal, width)}, batch {batch}, {'lengths up to' if padded else 'length'} {length:,}, "
             f"{HEADS} heads of {FEATURES}",
-            _ways(inputs, width, causal, mask),
+            _methods(inputs, width, causal, mask),
             reference=partial(_reference, exact, width, causal, mask),
             note="The mask of all pairs is made beforehand and not counted.",
         )
@@ -60,8 +60,8 @@ def growth(device: torch.device, quick: bool) -> Iterator[Growth]:
         )
 
 
-def _at_length(length: int, *, width: int, causal: bool, device: torch.device) -> list[Way]:
-    return _ways(attention_inputs((1, HEADS, length, FEATURES), device), width, causal, None)
+def _at_length(length: int, *, width: int, causal: bool, device: torch.device) -> list[Method]:
+    return _methods(attention_inputs((1, HEADS, length, FEATURES), device), width, causal, None)
 
 
 def _named(causal: bool, width: int) -> str:
@@ -74,17 +74,19 @@ def _padding(batch: int, length: int, device: torch.device) -> Tensor:
     return lengths_mask(lengths, length).unsqueeze(1)
 
 
-def _ways(inputs: Sequence[Tensor], width: int, causal: bool, mask: Tensor | None) -> list[Way]:
-    ways = [
-        Way("scaled_dot_product_attention, masked", partial(_masked, inputs, width, causal, mask)),
-        Way("softmax of masked scores", partial(_textbook, inputs, width, causal, mask)),
-        Way("ours, strips of keys", partial(_ours, inputs, width, causal, mask)),
+def _methods(inputs: Sequence[Tensor], width: int, causal: bool, mask: Tensor | None) -> list[Method]:
+    methods = [
+        Method("scaled_dot_product_attention, masked", partial(_masked, inputs, width, causal, mask)),
+        Method("softmax of masked scores", partial(_textbook, inputs, width, causal, mask)),
+        Method("ours, strips of keys", partial(_ours, inputs, width, causal, mask)),
     ]
     if mask is None and inputs[0].is_cuda:
-        ways.append(Way("FlexAttention, block mask", partial(_flex, inputs, width, causal)))
+        methods.append(Method("FlexAttention, block mask", partial(_flex, inputs, width, causal)))
     if mask is None:  # with a mask, its rows without a key are not zero
-        ways.append(Way("local-attention", partial(_peer, inputs, width, causal), needs="local_attention"))
-    return ways
+        methods.append(
+            Method("local-attention", partial(_peer, inputs, width, causal), needs="local_attention")
+        )
+    return methods
 
 
 def _pairs(
@@ -179,22 +181,22 @@ def _flex(inputs: Sequence[Tensor], width: int, causal: bool) -> Work:
     return partial(forward_backward, partial(torch.compile(flex_attention), block_mask=mask), inputs)
 
 
-def _sparse(device: torch.device, quick: bool) -> Contest:
+def _sparse(device: torch.device, quick: bool) -> Comparison:
     """A normalizer that no fused kernel computes."""
     length, width = (200, 8) if quick else (1024, WIDTH)
     inputs = attention_inputs((1, HEADS, length, FEATURES), device)
     exact = [x.double() for x in inputs]
-    return Contest(
+    return Comparison(
         f"Sparsemax, {_named(False, width)}, length {length:,}, {HEADS} heads of {FEATURES}",
         [
-            Way("all weights", partial(_by_weights, inputs, width, Sparsemax())),
-            Way("ours, strips of keys", partial(_ours, inputs, width, False, None, Sparsemax())),
+            Method("all weights", partial(_by_weights, inputs, width, Sparsemax())),
+            Method("ours, strips of keys", partial(_ours, inputs, width, False, None, Sparsemax())),
         ],
         reference=_by_weights(exact, width, Sparsemax()),
     )
 
 
-def _recorded(device: torch.device, quick: bool) -> Contest:
+def _recorded(device: torch.device, quick: bool) -> Comparison:
     """A forward pass of a batch of which only a few examples are recorded."""
     batch, length, size = (6, 40, 16) if quick else (64, 512, 64)
     torch.manual_seed(0)
@@ -218,12 +220,12 @@ def _recorded(device: torch.device, quick: bool) -> Contest:
     def reference() -> list[Tensor]:
         return [deepcopy(encoder).double()(x.double(), lengths)]
 
-    return Contest(
+    return Comparison(
         f"An encoder of 2 layers in evaluation, batch {batch}, length {length}, d {size}, 4 heads",
         [
-            Way("without weights", lambda: plain),
-            Way(f"weights of {LOOKED_AT} examples recorded", lambda: partial(run, slice(LOOKED_AT))),
-            Way("weights of all recorded", lambda: partial(run, None)),
+            Method("without weights", lambda: plain),
+            Method(f"weights of {LOOKED_AT} examples recorded", lambda: partial(run, slice(LOOKED_AT))),
+            Method("weights of all recorded", lambda: partial(run, None)),
         ],
         reference=reference,
         note="Recording computes weights beside the fused kernel, for the examples that are looked at.",

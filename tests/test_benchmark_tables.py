@@ -9,21 +9,21 @@ import torch
 from torch import Tensor
 
 from benchmarks import report, topic_run
-from benchmarks.harness import Contest, Least, Row, Way, measure
+from benchmarks.harness import Comparison, Least, Method, Row, measure
 
 MIB = 2**20
 
 
 def test_a_table_reads_well() -> None:
-    contest = Contest("sizes", [], reference=list, work=(1000.0, "tokens/s"), note="A note.")
+    comparison = Comparison("sizes", [], reference=list, work=(1000.0, "tokens/s"), note="A note.")
     rows = [
         Row("textbook", 2.0, 1.0, (1.0, 1.0), 3.5 * 2**30, 4.2e-7),
         Row("ours", 0.0123, 162.6, (150.2, 170.1), 12.4 * MIB, None),
         Row("peer", trouble="not installed"),
     ]
-    assert report.contest_table(contest, rows, {"GF/s f32 GEMM": 251.3}) == (
+    assert report.comparison_table(comparison, rows, {"GF/s f32 GEMM": 251.3}) == (
         "### sizes\n\n"
-        "| way | times faster | time | extra memory | error | tokens/s |\n"
+        "| method | times faster | time | extra memory | error | tokens/s |\n"
         "| --- | ---: | ---: | ---: | ---: | ---: |\n"
         "| textbook | 1.0 (1.0 to 1.0) | 2.00 s | 3.5 GiB | 4e-7 | 500 |\n"
         "| ours | 163 (150 to 170) | 12.3 ms | 12 MiB | - | 81,301 |\n"
@@ -37,9 +37,9 @@ def test_a_rate_is_beside_what_the_machine_can_do() -> None:
     assert report.share(Least(4e14), 1.0, can) == "50% of GEMM"
     assert report.share(Least(4e14, moved=3e12), 1.0, can) == "75% of copying"
     assert report.share(Least(1e9, gemm="GF/s f32 GEMM"), 0.1, can | {"GF/s f32 GEMM": 50.0}) == "20% of GEMM"
-    contest = Contest("sizes", [], least=Least(4e14))
+    comparison = Comparison("sizes", [], least=Least(4e14))
     rows = [Row("ours", 1.0, 1.0, (1.0, 1.0)), Row("peer", trouble="not installed")]
-    table = report.contest_table(contest, rows, can).splitlines()
+    table = report.comparison_table(comparison, rows, can).splitlines()
     assert table[2].endswith("| TFLOP/s | of the machine's |")
     assert table[4].endswith("| 400 | 50% of GEMM |")
     assert table[5] == "| peer | - | not installed | - | - | - |"
@@ -54,11 +54,11 @@ def test_of_a_topic_that_is_cut_short_the_finished_tables_stay(
     if old:
         target.write_text(report.merge("", "linear", report.section("linear", "A.", "then", ["old table"])))
 
-    def contests(device: torch.device, quick: bool) -> Iterator[Contest]:
-        yield Contest("finished", [Way("a", lambda: lambda: [torch.ones(1)])])
+    def comparisons(device: torch.device, quick: bool) -> Iterator[Comparison]:
+        yield Comparison("finished", [Method("a", lambda: lambda: [torch.ones(1)])])
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(topic_run, "load", lambda _: SimpleNamespace(contests=contests))
+    monkeypatch.setattr(topic_run, "load", lambda _: SimpleNamespace(comparisons=comparisons))
     monkeypatch.setattr(topic_run, "ceiling", lambda _: {"GF/s": 7.0})
     with pytest.raises(KeyboardInterrupt):
         topic_run.run("linear", device="cpu", quick=True, repeats=1, output=target)
@@ -71,7 +71,7 @@ def test_without_room_for_a_reference_only_the_errors_are_missing() -> None:
         raise torch.OutOfMemoryError
 
     lines: list[str] = []
-    contest = Contest("", [Way("a", lambda: lambda: [torch.ones(1)])], reference=reference)
-    (row,) = measure(contest, 1, sample=0.0, calm=1.0, say=lines.append)
+    comparison = Comparison("", [Method("a", lambda: lambda: [torch.ones(1)])], reference=reference)
+    (row,) = measure(comparison, 1, sample=0.0, calm=1.0, say=lines.append)
     assert row.error is None and not row.trouble
     assert lines[0] == "no errors are given, as there is no reference: out of memory"

@@ -18,7 +18,7 @@ from torch import Tensor
 from benchmarks import __main__ as command
 from benchmarks import harness, machine, report, topic_run
 from benchmarks.growth import Limits, foretell, grow
-from benchmarks.harness import Contest, Growth, Row, Way, measure, relative_error
+from benchmarks.harness import Comparison, Growth, Method, Row, measure, relative_error
 from benchmarks.machine import ceiling, extra_peak, own_seconds
 from benchmarks.own_process import OwnProcess
 from benchmarks.picture import draw_growth
@@ -41,8 +41,8 @@ def _little_to_collect() -> Iterator[None]:
     gc.unfreeze()
 
 
-def _at_once(contest: Contest, repeats: int = 1) -> list[Row]:
-    return measure(contest, repeats, sample=0.0, calm=1.0)
+def _at_once(comparison: Comparison, repeats: int = 1) -> list[Row]:
+    return measure(comparison, repeats, sample=0.0, calm=1.0)
 
 
 @pytest.mark.filterwarnings("ignore:(`torch.jit.script` is dep|After 0.17 or January 2028)")  # of peers
@@ -51,7 +51,7 @@ def _at_once(contest: Contest, repeats: int = 1) -> list[Row]:
 )
 def test_a_topic_works_at_tiny_sizes(topic: str) -> None:
     module = load(topic)
-    rows = [row for made in _made(module, "contests") for row in _at_once(made)]
+    rows = [row for made in _made(module, "comparisons") for row in _at_once(made)]
     for growth in _made(module, "growth"):
         rows += [row for _, at_size in grow(growth, 1, sample=0.0, calm=1.0) for row in at_size]
     assert rows
@@ -72,7 +72,7 @@ def test_topics_are_the_files_that_make_something() -> None:
 
 
 class _Clock:
-    """One that only the work of `_way` moves."""
+    """One that only the work of `_method` moves."""
 
     now = 0.0
 
@@ -88,24 +88,26 @@ def _fake_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "perf_counter", clock)
 
 
-def _way(name: str, log: list[str], seconds: float = 0.0) -> Way:
+def _method(name: str, log: list[str], seconds: float = 0.0) -> Method:
     def work() -> Sequence[Tensor]:
         log.append(name)
         clock.now += seconds
         return [torch.ones(2)]
 
-    return Way(name, lambda: work)
+    return Method(name, lambda: work)
 
 
 def test_ways_take_turns_after_a_warm_up() -> None:
     log: list[str] = []
-    _at_once(Contest("", [_way("a", log), _way("b", log)]), repeats=3)
+    _at_once(Comparison("", [_method("a", log), _method("b", log)]), repeats=3)
     assert "".join(log) == "aa" + "bb" + "ab" * 3  # for results and memory; the samples
 
 
 @pytest.mark.usefixtures("_fake_clock")
-def test_the_ratio_is_against_the_first_way() -> None:
-    first, second = _at_once(Contest("", [_way("slow", [], 0.02), _way("quick", [], 0.005)]), repeats=3)
+def test_the_ratio_is_against_the_first_method() -> None:
+    first, second = _at_once(
+        Comparison("", [_method("slow", [], 0.02), _method("quick", [], 0.005)]), repeats=3
+    )
     assert first.ratio == 1.0
     assert second.ratio == pytest.approx(4.0)
     assert second.spread == pytest.approx((4.0, 4.0))
@@ -114,7 +116,7 @@ def test_the_ratio_is_against_the_first_way() -> None:
 @pytest.mark.usefixtures("_fake_clock")
 def test_short_work_is_repeated_within_a_sample() -> None:
     log: list[str] = []
-    measure(Contest("", [_way("a", log, 0.001)]), 1, sample=0.01, calm=1.0)
+    measure(Comparison("", [_method("a", log, 0.001)]), 1, sample=0.01, calm=1.0)
     assert len(log) == 2 + 1 + 10  # for results and memory; for their number; the sample
 
 
@@ -123,20 +125,20 @@ def test_a_disturbed_sample_is_taken_again_but_not_for_ever(monkeypatch: pytest.
     monkeypatch.setattr(harness, "Others", lambda: type("Fake", (), {"share": lambda _: next(shares)})())
     monkeypatch.setattr(harness, "QUIET_AFTER", 0.0)
     log: list[str] = []
-    (row,) = measure(Contest("", [_way("a", log)]), 3, sample=0.0)
+    (row,) = measure(Comparison("", [_method("a", log)]), 3, sample=0.0)
     assert len(log) == 2 + 3 + 3  # as many again as samples
     assert row.disturbed == 2
     assert row.others == 0.3  # the calmest of each counts
-    table = report.contest_table(Contest("t", []), [row], {})
-    assert "others used more than 10% of the machine, up to 30%, during samples of 1 of 1 ways" in table
+    table = report.comparison_table(Comparison("t", []), [row], {})
+    assert "others used more than 10% of the machine, up to 30%, during samples of 1 of 1 methods" in table
 
 
 def test_what_cannot_run_says_why() -> None:
     def fails() -> Callable[[], Sequence[Tensor]]:
         raise AttributeError("no kernel\nfor this")
 
-    absent = Way("peer", fails, needs="a_package_that_is_not_there")
-    rows = _at_once(Contest("", [absent, Way("broken", fails), _way("fine", [])]))
+    absent = Method("peer", fails, needs="a_package_that_is_not_there")
+    rows = _at_once(Comparison("", [absent, Method("broken", fails), _method("fine", [])]))
     assert [row.trouble for row in rows] == ["not installed", "AttributeError: no kernel", ""]
     assert math.isnan(rows[2].ratio)  # of the first nothing is known
 
@@ -153,9 +155,9 @@ def test_relative_error_is_of_the_largest_value_of_each_tensor() -> None:
 
 
 def test_the_error_is_against_the_reference_where_a_way_is_exact() -> None:
-    wrong = Way("wrong", lambda: lambda: [torch.tensor([1.0, 1.5])])
-    ways = [wrong, replace(wrong, exact=False)]
-    rows = _at_once(Contest("", ways, reference=lambda: [torch.ones(2).double()]))
+    wrong = Method("wrong", lambda: lambda: [torch.tensor([1.0, 1.5])])
+    methods = [wrong, replace(wrong, exact=False)]
+    rows = _at_once(Comparison("", methods, reference=lambda: [torch.ones(2).double()]))
     assert [row.error for row in rows] == [0.5, None]
 
 
@@ -197,14 +199,16 @@ def test_a_process_of_its_own_works_when_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["del work; assert ended.exists()", "sys.exit()", "os.kill(os.getpid(), 9)"])
-def test_a_process_of_its_own_ends_with_its_object_and_its_parent(way: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "method", ["del work; assert ended.exists()", "sys.exit()", "os.kill(os.getpid(), 9)"]
+)
+def test_a_process_of_its_own_ends_with_its_object_and_its_parent(method: str, tmp_path: Path) -> None:
     script = (
         "from tests.test_benchmarks import OwnProcess, Path, _burn, os, partial, sys\n"
         f"ended = Path({str(tmp_path / 'ended')!r}); work = OwnProcess(partial(_burn, ended.parent))\n"
-        f"work(); work(); {way}"
+        f"work(); work(); {method}"
     )
-    subprocess.run([sys.executable, "-c", script], cwd=ROOT, check="kill" not in way, timeout=120)
+    subprocess.run([sys.executable, "-c", script], cwd=ROOT, check="kill" not in method, timeout=120)
     end = monotonic() + 10
     while not (tmp_path / "ended").exists():
         assert monotonic() < end
@@ -226,10 +230,10 @@ def test_growth_is_foretold_by_the_last_power() -> None:
 
 @pytest.mark.usefixtures("_fake_clock")
 def test_a_way_stops_growing_where_it_would_take_too_long(tmp_path: Path) -> None:
-    def ways(size: int) -> list[Way]:
-        return [_way("square", [], 1e-4 * size**2), _way("linear", [], 1e-4 * size)]
+    def methods(size: int) -> list[Method]:
+        return [_method("square", [], 1e-4 * size**2), _method("linear", [], 1e-4 * size)]
 
-    growth = Growth("title", "n", (10, 20, 40), ways)
+    growth = Growth("title", "n", (10, 20, 40), methods)
     measured = list(grow(growth, 1, limits=Limits(seconds=0.1), sample=0.0, calm=1.0))
     assert [n for n, _ in measured] == [10, 20, 40]
     assert [bool(rows[0].trouble) for _, rows in measured] == [False, False, True]
@@ -248,7 +252,9 @@ def test_a_run_replaces_its_own_section_only(tmp_path: Path, monkeypatch: pytest
     target = tmp_path / "RESULTS.md"
     target.write_text(text)
     fake = type(
-        "Topic", (), {"contests": staticmethod(lambda device, quick: [Contest("new", [_way("a", [])])])}
+        "Topic",
+        (),
+        {"comparisons": staticmethod(lambda device, quick: [Comparison("new", [_method("a", [])])])},
     )
     monkeypatch.setattr(topic_run, "load", lambda _: fake)
     monkeypatch.setattr(topic_run, "ceiling", lambda _: {"GF/s": 7.0})
