@@ -138,6 +138,18 @@ def test_a_second_derivative_is_that_of_the_formula(activation: str) -> None:
 
 
 @pytest.mark.usefixtures("_never_the_formula")
+@pytest.mark.parametrize("trained", [(0,), (1,), (2,), (0, 2), (1, 2)])
+def test_a_second_derivative_where_some_inputs_are_frozen(trained: tuple[int, ...]) -> None:
+    parts = [torch.randn(*shape, dtype=torch.float64) for shape in ((3, 2), (4, 2), (2,))]
+    wanted = [parts[place].requires_grad_() for place in trained]
+    second = []
+    for scores_of in (lambda: additive_scores(*parts), lambda: scores.reference(*parts, "tanh")):
+        first = torch.autograd.grad(scores_of().exp().sum(), wanted, create_graph=True)
+        second.append(torch.autograd.grad(sum(x.square().sum() for x in first), wanted))
+    assert all(torch.allclose(x, y) for x, y in zip(*second, strict=True))
+
+
+@pytest.mark.usefixtures("_never_the_formula")
 def test_a_gradient_may_be_taken_twice() -> None:
     a, b, w = (torch.randn(*shape, requires_grad=True) for shape in ((6, 2), (7, 2), (2,)))
     total = additive_scores(a, b, w).square().sum()

@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attention_lab.attention.fast import linear_triton
+from attention_lab.attention.fast.second_derivatives import plain_gradients
 
 
 def linear_attention(
@@ -76,12 +77,12 @@ class _Causal(torch.autograd.Function):
         return context
 
     @staticmethod
-    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, ...]:
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, context, total = ctx.saved_tensors
         if torch.is_grad_enabled():
             context = _by_sums(query, key, value, linear_triton.CHUNK)
-            return torch.autograd.grad(context, (query, key, value), upstream, create_graph=True)
-        return linear_triton.gradients(query, key, value, context, total, *upstream)
+            return plain_gradients(context, (query, key, value), ctx.needs_input_grad, upstream)
+        return linear_triton.gradients(query, key, value, context, total, upstream)
 
 
 def _causal(query: Tensor, key: Tensor, value: Tensor, chunk: int) -> Tensor:

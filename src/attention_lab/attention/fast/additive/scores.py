@@ -26,6 +26,7 @@ from attention_lab.attention.fast import compiling
 from attention_lab.attention.fast.additive import compiled_loops, triton_scores
 from attention_lab.attention.fast.additive.chunks import CHUNK, Chunks
 from attention_lab.attention.fast.additive.forms import ACTIVATIONS, FORMS, LOGISTIC, Form, rational
+from attention_lab.attention.fast.second_derivatives import plain_gradients
 from attention_lab.attention.masks import under_transform
 
 SMALL = 2**18
@@ -179,7 +180,7 @@ class _Scores(torch.autograd.Function):
         with _exact(a.device):
             if torch.is_grad_enabled():
                 scores = reference(a, b, w, ctx.activation)
-                return *torch.autograd.grad(scores, (a, b, w), gradient, create_graph=True), None, None
+                return *plain_gradients(scores, (a, b, w), ctx.needs_input_grad, gradient), None, None
             return *backward(a, b, w, gradient, ctx.how, state), None, None
 
 
