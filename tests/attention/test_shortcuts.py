@@ -23,7 +23,7 @@ from attention_lab.attention import (
 )
 from attention_lab.attention.fast.dispatch import fast_path
 from attention_lab.attention.memory import Call
-from attention_lab.attention.windows import Span
+from attention_lab.attention.windows import Span, Window
 from attention_lab.models import KernelRegression
 from attention_lab.sizes import RegressionSizes
 
@@ -171,14 +171,46 @@ def test_a_softmax_may_have_a_scale_of_its_own() -> None:
     assert torch.allclose(attention(x, attention.remember(x)), expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("start", [torch.tensor(1.0), torch.tensor(2.0), torch.tensor([[[1.0]], [[3.0]]])])
-def test_a_learned_temperature(start: Tensor) -> None:
-    x, temperature = torch.randn(2, 5, SIZE), nn.Parameter(start)
+@pytest.mark.parametrize("shape", [(), (1,), (2, 1, 1), (3, 1, 1, 1)])
+@pytest.mark.parametrize("window", [Global(SIZE), Band(SIZE, width=2)])
+@pytest.mark.parametrize("biased", [False, True])
+def test_a_learned_temperature(shape: tuple[int, ...], window: Window, biased: bool) -> None:
+    x = torch.randn(3, 2, 256, SIZE, dtype=torch.float64, requires_grad=True)
+    temperature = nn.Parameter(torch.rand(shape, dtype=torch.float64) + 0.5)
+    bias = torch.randn(2, 256, 256, dtype=torch.float64, requires_grad=True) if biased else None
+    attention = Attention(Dot(SIZE, SIZE), Softmax(temperature), None, window)
+    memory = attention.remember(x)
+    assert fast_path(attention, Call(window, x, memory, bias=bias)) is not None
+    context = attention(x, memory, bias=bias)
+    expected = attention.weights(x, memory, bias=bias) @ x
+    assert torch.allclose(context, expected)
+    leaves = [x, temperature, *([] if bias is None else [bias])]
+    found, wanted = (torch.autograd.grad(one.square().sum(), leaves) for one in (context, expected))
+    assert all(torch.allclose(*pair) for pair in zip(found, wanted, strict=True))
+
+
+def test_a_temperature_for_each_key_needs_all_scores() -> None:
+    x, temperature = torch.randn(2, 5, SIZE), nn.Parameter(torch.rand(5) + 0.5)
     attention = Attention(Dot(SIZE, SIZE), Softmax(temperature))
-    context, expected = attention(x, attention.remember(x)), torch.softmax(x @ x.mT / temperature, -1) @ x
-    assert torch.allclose(context, expected, atol=1e-6)
-    gradients = [torch.autograd.grad(one.square().sum(), temperature)[0] for one in (context, expected)]
-    assert torch.allclose(*gradients, atol=1e-5)
+    expected = torch.softmax(x @ x.mT / temperature, -1) @ x
+    assert torch.allclose(attention(x, attention.remember(x)), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_learned_temperature_in_half_precision(dtype: torch.dtype) -> None:
+    x, temperature = torch.randn(2, 5, SIZE, dtype=dtype), nn.Parameter(torch.tensor([2.0]))
+    attention = Attention(Dot(SIZE, SIZE), Softmax(temperature))
+    context = attention(x, attention.remember(x))
+    wanted = torch.softmax(x.double() @ x.double().mT / 2, -1) @ x.double()
+    assert context.dtype == dtype
+    assert torch.allclose(context.double(), wanted, atol=3e-2)
+
+
+def test_a_learned_temperature_of_one_has_a_gradient_in_linear_attention() -> None:
+    x, temperature = torch.randn(2, 5, SIZE), nn.Parameter(torch.tensor(1.0))
+    attention = Attention(Linear(SIZE, SIZE), Softmax(temperature))
+    attention(x, attention.remember(x)).square().sum().backward()
+    assert temperature.grad is not None
 
 
 @pytest.mark.parametrize("part", ["score", "normalizer", "pooling", "window"])

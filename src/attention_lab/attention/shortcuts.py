@@ -25,12 +25,15 @@ def computes_as(part: object, kind: type[Part]) -> TypeGuard[Part]:
     return isinstance(part, kind) and type(part).forward is kind.forward and not _is_altered(part)
 
 
-def scale_of(normalizer: Normalizer) -> float | None:
-    """The factor on the scores if this is a plain softmax, not a learned one; else None. See `Normalizer`."""
+def scale_of(normalizer: Normalizer) -> float | Tensor | None:
+    """The factor on the scores if this is a plain softmax, the same for all keys; else None.
+
+    A tensor, from a learned temperature, broadcasts to the scores. See `Normalizer`.
+    """
     if not _describes_formula(normalizer, "softmax_scale"):
         return None
     scale: float | Tensor | None = getattr(normalizer, "softmax_scale", None)
-    return None if isinstance(scale, Tensor) else scale
+    return None if isinstance(scale, Tensor) and scale.shape[-1:] not in ((), (1,)) else scale
 
 
 def features_of(

@@ -117,7 +117,8 @@ class KernelRegression(nn.Module):
             and attention.record is None
             and self.keys.device.type != "mps"  # which has no float64
         )
-        return scale_of(attention.normalizer) if plain else None
+        scale = scale_of(attention.normalizer) if plain else None
+        return None if isinstance(scale, Tensor) else scale
 
     def _best_width(self, score: Kernel, steps: int = 200, limit: int = 1000) -> float:
         """The width of smallest leave-one-out error on a logarithmic grid over the scales of the data."""

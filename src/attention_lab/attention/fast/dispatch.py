@@ -86,8 +86,9 @@ def _within_band(parts: Parts, call: Call) -> Path | None:
     if scale is not None and factor is None and not in_forward_mode():
         features = features_of(parts.score, call.query, keys, mask)
         if features is not None:
+            (query, key), scale = _scaled(features, scale)
             dropout = _dropped(parts)
-            band = partial(band_attention, *features, value, mask, blocks, scale=scale, dropout=dropout)
+            band = partial(band_attention, query, key, value, mask, blocks, scale=scale, dropout=dropout)
             return Path("band", band)
 
     def attend(query: Tensor, keys: Tensor, value: Tensor, mask: Tensor) -> Tensor:
@@ -110,7 +111,8 @@ def _blocks(parts: Parts, call: Call) -> Blocks | None:
 def _linear(parts: Parts, call: Call) -> Path | None:
     """Use sums over the keys, in which no single weight can be changed, dropped or masked."""
     query, memory = call.query, call.memory
-    if scale_of(parts.normalizer) != 1 or _dropped(parts) or call.bias is not None:
+    scale = scale_of(parts.normalizer)
+    if isinstance(scale, Tensor) or scale != 1 or _dropped(parts) or call.bias is not None:
         return None
     if not computes_as(parts.window, Global):
         return None
@@ -139,8 +141,23 @@ def _fused(parts: Parts, call: Call) -> Path | None:
     features = features_of(parts.score, call.query, memory.keys, memory.mask)
     if features is None:
         return None
-    fused = partial(fused_attention, bias=call.bias, causal=causal, scale=scale, dropout=_dropped(parts))
-    return Path("fused", partial(fused, *features, memory.value, mask))
+    bias = call.bias * scale if isinstance(scale, Tensor) and call.bias is not None else call.bias
+    (query, key), scale = _scaled(features, scale)
+    fused = partial(fused_attention, bias=bias, causal=causal, scale=scale, dropout=_dropped(parts))
+    return Path("fused", partial(fused, query, key, memory.value, mask))
+
+
+def _scaled(
+    features: tuple[Tensor, Tensor], scale: float | Tensor
+) -> tuple[tuple[Tensor, Tensor], float]:
+    """Features and the factor on their inner product, as a number.
+
+    The kernels take no tensor, so a learned factor multiplies the features of the queries.
+    """
+    if not isinstance(scale, Tensor):
+        return features, scale
+    query, key = features
+    return ((query * scale).to(query.dtype), key), 1.0
 
 
 def _starts_together(call: Call) -> bool:
