@@ -67,10 +67,14 @@ def test_a_score_has_its_own_parameters_in_each_head(score: type) -> None:
     assert torch.equal(before["attention"][:, 1], after["attention"][:, 1])
 
 
+@pytest.mark.usefixtures("unchecked_shapes")
 @pytest.mark.parametrize("shape", [(5, 8), (2, 5, 6), (1, 2, 5, 8)])
 def test_sequences_have_a_batch_and_the_size_of_the_model(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match=r"sequences \[B, L, 8\], got \["):
-        MultiHead(Mechanism(ScaledDot), 8, 2)(torch.zeros(shape))
+    layer, x = MultiHead(Mechanism(ScaledDot), 8, 2), torch.zeros(shape)
+    memory = layer.remember(torch.zeros(2, 5, 8))
+    for call in (layer, layer.remember, lambda query: layer.attend(query, memory)):
+        with pytest.raises(ValueError, match=r"sequences \[B, L, 8\], got \["):
+            call(x)
 
 
 @pytest.mark.parametrize("score", [ScaledDot, Additive, Gaussian])

@@ -274,6 +274,18 @@ def test_a_batch_without_examples(options: dict[str, Any], causal: bool) -> None
     assert query.grad is not None
 
 
+def test_inputs_of_the_wrong_size_are_named() -> None:
+    attention = MultiheadAttention(SIZE, HEADS, kdim=5, vdim=3)
+    query, key, value = (torch.randn(4, 2, size) for size in (SIZE, 5, 3))
+    for name, option, wrong in (
+        ("query", f"embed_dim={SIZE}", (key, key, value)),
+        ("key", "kdim=5", (query, query, value)),
+        ("value", "vdim=3", (query, key, key)),
+    ):
+        with pytest.raises(ValueError, match=rf"{name} must have the size {option}, got \[4, 2, "):
+            attention(*wrong)
+
+
 def test_masks_of_the_wrong_size_are_named() -> None:
     attention, x = MultiheadAttention(SIZE, HEADS), torch.randn(4, 2, SIZE)
     with pytest.raises(ValueError, match=r"attn_mask must be \[4, 4\], got \[4, 3\]"):

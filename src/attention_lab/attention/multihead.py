@@ -70,9 +70,8 @@ class MultiHead(nn.Module):
         """
         if mask is not None and packing is not None:
             raise ValueError("a packing has its own mask: give a mask or a packing, not both")
-        size = self.output.in_features
-        if packing is None and not torch.compiler.is_compiling() and (x.dim() != 3 or x.shape[-1] != size):
-            raise ValueError(f"MultiHead takes sequences [B, L, {size}], got {list(x.shape)}")
+        if packing is None:
+            check_sequences(x, self.output.in_features)
         projected = self.project(x)
         if packing is None:
             return self._output(self._heads(projected, mask, causal))
@@ -86,16 +85,26 @@ class MultiHead(nn.Module):
         causal: bool = False,
         offset: int = 0,
     ) -> Memory:
-        """The keys and values of a source whose first row is at position `offset`, for `attend`."""
+        """The keys and values of a source whose first row is at position `offset`, for `attend`.
+
+        Raises:
+            ValueError: the source has the wrong shape, or its mask does not fit.
+        """
         size = self.output.in_features
+        check_sequences(source, size)
         key, value = self._split(F.linear(source, self.project.weight[size:], self.project.bias[size:]), 2)
         return self._remember(key, value, mask, causal, offset)
 
     def attend(
         self, query: Float[Tensor, "B Q d"], memory: Memory, *, offset: int = 0
     ) -> Float[Tensor, "B Q d"]:
-        """Attention of queries at `offset`, `offset + 1`, ... to a remembered source that starts at 0."""
+        """Attention of queries at `offset`, `offset + 1`, ... to a remembered source that starts at 0.
+
+        Raises:
+            ValueError: the queries have the wrong shape, or do not fit the source.
+        """
         size = self.output.in_features
+        check_sequences(query, size)
         (heads,) = self._split(F.linear(query, self.project.weight[:size], self.project.bias[:size]), 1)
         return self._output(self._attend(heads, memory, offset))
 
@@ -143,6 +152,12 @@ class MultiHead(nn.Module):
     def _output(self, contexts: Tensor) -> Tensor:
         output: Tensor = self.output(contexts)
         return output
+
+
+def check_sequences(x: Tensor, size: int) -> None:
+    """Raise ValueError if sequences are not `[B, L, d]` with d = `size`."""
+    if not torch.compiler.is_compiling() and (x.dim() != 3 or x.shape[-1] != size):
+        raise ValueError(f"MultiHead takes sequences [B, L, {size}], got {list(x.shape)}")
 
 
 def check_heads(size: int, heads: int) -> None:

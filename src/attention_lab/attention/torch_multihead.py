@@ -119,11 +119,12 @@ class MultiheadAttention(nn.MultiheadAttention):
 
         Raises:
             AssertionError: (as in torch) the numbers of dimensions do not fit together.
-            ValueError: a mask has the wrong size or type.
+            ValueError: queries, keys or values have the wrong size, or a mask has the wrong size or type.
         """
         batched = F._mha_shape_check(query, key, value, key_padding_mask, attn_mask, self.num_heads)  # type: ignore[attr-defined]
         if query.is_nested:
             return self._nested(query, key, value, need_weights, attn_mask, average_attn_weights, is_causal)
+        _check_sizes(query=(query, self.embed_dim), key=(key, self.kdim), value=(value, self.vdim))
         if not batched:
             query, key, value = _each(lambda x: x[None], query, key, value)
             key_padding_mask = None if key_padding_mask is None else key_padding_mask[None]
@@ -218,6 +219,16 @@ class MultiheadAttention(nn.MultiheadAttention):
         )
         rows = [row[:length] for row, length in zip(output, _lengths(query).tolist(), strict=True)]
         return torch.nested.as_nested_tensor(rows, layout=query.layout), weights
+
+
+def _check_sizes(**given: tuple[Tensor, int]) -> None:
+    """Raise ValueError if a last dimension is not the size that the module was made for."""
+    if torch.compiler.is_compiling():
+        return
+    for name, (tensor, size) in given.items():
+        if tensor.shape[-1] != size:
+            option = "embed_dim" if name == "query" else f"{name[0]}dim"
+            raise ValueError(f"{name} must have the size {option}={size}, got {list(tensor.shape)}")
 
 
 def _check_mask(name: str, mask: Tensor, size: tuple[int, ...]) -> None:

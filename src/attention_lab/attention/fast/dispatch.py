@@ -147,9 +147,7 @@ def _fused(parts: Parts, call: Call) -> Path | None:
     return Path("fused", partial(fused, query, key, memory.value, mask))
 
 
-def _scaled(
-    features: tuple[Tensor, Tensor], scale: float | Tensor
-) -> tuple[tuple[Tensor, Tensor], float]:
+def _scaled(features: tuple[Tensor, Tensor], scale: float | Tensor) -> tuple[tuple[Tensor, Tensor], float]:
     """Features and the factor on their inner product, as a number.
 
     The kernels take no tensor, so a learned factor multiplies the features of the queries.
