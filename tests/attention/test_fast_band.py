@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mechanisms import NORMALIZERS, SCORES, gradients
-from torch import Tensor, nn
+from torch import Tensor
 
 from attention_lab.attention import (
     Attention,
@@ -18,7 +18,6 @@ from attention_lab.attention import (
     Hard,
     Mechanism,
     Memory,
-    Softmax,
     lengths_mask,
     recording,
 )
@@ -170,31 +169,26 @@ def test_dropped_weights_keep_their_expectation() -> None:
         assert not torch.equal(mean, attention(query, attention.remember(key)))
 
 
-class _Sizes(nn.Module):
-    """A normaliser that notes how many scores it is given."""
+class _Sizes(Dot):
+    """A score that notes how many pairs it is asked for."""
 
-    scale = None
+    seen = 0
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen = 0
-
-    def forward(self, scores: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, query: Tensor, keys: Tensor) -> Tensor:
+        scores = super().forward(query, keys)
         self.seen = max(self.seen, scores.numel())
-        weights: Tensor = Softmax()(scores, mask)
-        return weights
+        return scores
 
 
 @pytest.mark.parametrize("falloff", ["none", "gaussian"])
 @pytest.mark.parametrize("causal", [False, True])
 def test_the_scores_grow_with_the_length_not_with_its_square(causal: bool, falloff: str) -> None:
-    attention = Attention(Dot(2, 2), _Sizes(), window=Band(2, width=8, falloff=falloff))
-    assert isinstance(attention.normalizer, _Sizes)
-    seen = []
+    score, seen = _Sizes(2, 2), []
+    attention = Attention(score, window=Band(2, width=8, falloff=falloff))
     for length in (256, 512, 1024):
         x = torch.randn(length, 2)
         attention(x, attention.remember(x, causal=causal))
-        seen.append(attention.normalizer.seen)
+        seen.append(score.seen)
     assert seen == [length * (32 + (8 if causal else 16)) for length in (256, 512, 1024)]
 
 

@@ -40,7 +40,7 @@ def test_a_normaliser_and_a_pooling() -> None:
     query, key = torch.randn(2, 3, 4), torch.randn(2, 5, 4)
     mask = lengths_mask(torch.tensor([2, 0]), 5)
     memory = attention.remember(key, mask=mask)
-    weights = (query @ key.mT / 2).relu().square() / 5 * mask
+    weights = (query @ key.mT / 2).relu().square() / 2 * mask  # the first sees two keys, the second none
     assert torch.allclose(attention.weights(query, memory), weights, atol=1e-6)
     wanted = (weights.unsqueeze(-1) * memory.value.unsqueeze(1)).amax(2)
     assert torch.allclose(attention(query, memory), wanted, atol=1e-6)

@@ -156,6 +156,22 @@ def test_a_normaliser_needs_only_a_forward() -> None:
     assert torch.allclose(attention(x, attention.remember(x)), expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("falloff", ["none", "gaussian"])
+@pytest.mark.parametrize("temperature", [1.0, torch.rand(LENGTH) + 1, torch.rand(LENGTH, 1) + 1])
+def test_a_normaliser_that_counts_the_keys_gets_all_of_them(
+    falloff: str, temperature: float | Tensor
+) -> None:
+    class Share(Softmax):
+        def forward(self, scores: Tensor, mask: Tensor | None = None) -> Tensor:
+            return super().forward(scores, mask) / scores.shape[-1]
+
+    kind = Softmax if isinstance(temperature, Tensor) else Share
+    window, x = Band(SIZE, width=2, falloff=falloff), torch.randn(LENGTH, SIZE)
+    attention = Attention(Additive(SIZE, SIZE), kind(temperature), window=window)
+    memory = attention.remember(x)
+    assert torch.allclose(attention(x, memory), attention.weights(x, memory) @ x, atol=1e-6)
+
+
 def test_a_softmax_may_have_a_scale_of_its_own() -> None:
     class Scaled(Softmax):
         def __init__(self) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -24,6 +25,7 @@ from attention_lab.attention import (
     MultiHead,
     QueryFree,
     ScaledDot,
+    Softmax,
     lengths_mask,
     recording,
 )
@@ -116,6 +118,32 @@ def test_packed_equals_padded_and_each_alone(
     for way in WAYS[1:]:
         for one, other in zip(found[way], found["padded"], strict=True):
             assert torch.allclose(one, other, atol=1e-8, rtol=1e-8)
+
+
+class _Share(Softmax):
+    """A normaliser that counts all keys, padding too."""
+
+    def forward(self, scores: Tensor, mask: Tensor | None = None) -> Tensor:
+        return super().forward(scores, mask) / scores.shape[-1]
+
+
+class _Largest(nn.Module):
+    """A pooling in which a key of weight zero counts, if all other values are negative."""
+
+    def forward(self, weights: Tensor, value: Tensor) -> Tensor:
+        return (weights.unsqueeze(-1) * value.unsqueeze(-3)).amax(-2)
+
+
+@pytest.mark.parametrize("parts", [{"normalizer": _Share}, {"pooling": _Largest}])
+def test_parts_in_which_padding_counts_get_it(parts: dict[str, Any]) -> None:
+    encoder = toy_encoder(Mechanism(ScaledDot, **parts), seed=0)
+    x, lengths = torch.randn(3, 7, 8, dtype=torch.float64), torch.tensor([7, 2, 4])
+    found = []
+    for way in WAYS:
+        with _way(way):
+            found.append(encoder(x, lengths).masked_fill(~lengths_mask(lengths, 7).mT, 0.0))
+    assert torch.allclose(found[0], found[1])
+    assert torch.allclose(found[0], found[2])
 
 
 @settings(max_examples=20)

@@ -10,6 +10,7 @@ from attention_lab.attention.fast.packed import Packing
 from attention_lab.attention.memory import Memory
 from attention_lab.attention.part_checks import check_mechanism, check_relative
 from attention_lab.attention.positions import Relative
+from attention_lab.attention.shortcuts import ignores_hidden_keys
 from attention_lab.constructor_options import check_number
 from attention_lab.errors import LabError
 
@@ -115,7 +116,7 @@ class MultiHead(nn.Module):
 
     def _packed(self, projected: Tensor, packing: Packing, causal: bool) -> Tensor:
         """The same for the rows `[N, 3d]` of packed sequences."""
-        if not packing.apart:
+        if not (packing.apart and ignores_hidden_keys(self.attention.normalizer, self.attention.pooling)):
             return packing.pack(self._heads(packing.unpack(projected), packing.mask, causal))
         if self.attention.record is not None:
             query, key, value = self._split(packing.unpack(projected), 3)

@@ -12,11 +12,14 @@ from typing import TypeGuard, TypeVar
 import torch
 from torch import Tensor, nn
 
-from attention_lab.attention.normalizers import Normalizer
+from attention_lab.attention.normalizers import Entmax15, Normalizer, Sigmoid, Softmax, Sparsemax
+from attention_lab.attention.pooling import Exact, Gumbel, Hard, Monotonic, Soft
 from attention_lab.attention.scores import Score
 
 Part = TypeVar("Part", bound=nn.Module)
 
+_NORMALIZERS = (Softmax, Sparsemax, Entmax15, Sigmoid)
+_POOLINGS = (Soft, Hard, Gumbel, Exact, Monotonic)
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
@@ -34,6 +37,18 @@ def scale_of(normalizer: Normalizer) -> float | Tensor | None:
         return None
     scale: float | Tensor | None = getattr(normalizer, "softmax_scale", None)
     return None if isinstance(scale, Tensor) and scale.shape[-1:] not in ((), (1,)) else scale
+
+
+def ignores_hidden_keys(normalizer: Normalizer, pooling: nn.Module | None = None) -> bool:
+    """Whether masked keys may be left out because the context is known not to depend on them.
+
+    With another normaliser or pooling, the number of keys may matter, or the value of a key of weight zero.
+    """
+    temperature = getattr(normalizer, "temperature", None)
+    if isinstance(temperature, Tensor) and temperature.shape[-2:].numel() != 1:  # one for each query or key
+        return False
+    known = scale_of(normalizer) is not None or any(computes_as(normalizer, kind) for kind in _NORMALIZERS)
+    return known and (pooling is None or any(computes_as(pooling, kind) for kind in _POOLINGS))
 
 
 def features_of(

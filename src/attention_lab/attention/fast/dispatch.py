@@ -5,7 +5,7 @@ The fast paths never hold the weights of all pairs. The first that applies is ta
 | path | does | needs |
 |---|---|---|
 | `band` | strips of keys in the fused kernel | a band, a softmax, no fall-off, a score with features |
-| `strips` | strips of keys with the plain formula | a band |
+| `strips` | strips of keys with the plain formula | a band, one of our normalisers |
 | `linear` | sums over the keys | `exp(score)` an inner product, a softmax, no window, dropout or bias |
 | `fused` | all keys in the fused kernel | a softmax, no fall-off, a score with features |
 
@@ -30,7 +30,13 @@ from attention_lab.attention.memory import Call
 from attention_lab.attention.normalizers import Normalizer
 from attention_lab.attention.pooling import Soft
 from attention_lab.attention.scores import Score
-from attention_lab.attention.shortcuts import computes_as, features_of, kernel_features_of, scale_of
+from attention_lab.attention.shortcuts import (
+    computes_as,
+    features_of,
+    ignores_hidden_keys,
+    kernel_features_of,
+    scale_of,
+)
 from attention_lab.attention.windows import Band, Global, Span, Window
 
 
@@ -90,6 +96,8 @@ def _within_band(parts: Parts, call: Call) -> Path | None:
             dropout = _dropped(parts)
             band = partial(band_attention, query, key, value, mask, blocks, scale=scale, dropout=dropout)
             return Path("band", band)
+    if not ignores_hidden_keys(parts.normalizer):
+        return None
 
     def attend(query: Tensor, keys: Tensor, value: Tensor, mask: Tensor) -> Tensor:
         return parts.pool(parts.weigh(query, keys, Span(mask, factor)), value)
