@@ -108,6 +108,7 @@ def command(
                 train.expand_home_folders()
                 train.resume_from_command_line()
                 train.accept_test_files()
+                train.move_flags_first()
                 train.check_choices("conf")
                 train.main()
         except SystemExit as error:

@@ -164,6 +164,7 @@ def _main() -> int:
     spec.loader.exec_module(train)
     try:
         train.resume_from_command_line()
+        train.move_flags_first()
         train.check_choices("conf")
         train.main()
     except SystemExit as end:
