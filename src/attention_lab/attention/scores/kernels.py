@@ -8,7 +8,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attention_lab.attention.masks import in_forward_mode, under_vmap
+from attention_lab.attention.masks import under_vmap
+from attention_lab.attention.scores.distances import distance, squared_distance
 from attention_lab.attention.scores.score import Score
 from attention_lab.constructor_options import check_number
 
@@ -175,26 +176,6 @@ def _log_inside(kernel: Tensor) -> Tensor:
     inside = kernel > 0
     # The inner `where` keeps log's infinite slope out of the gradient of the entries that are discarded.
     return torch.where(inside, kernel.where(inside, 1.0).log(), -torch.inf)
-
-
-def distance(query: Tensor, key: Tensor, order: float) -> Tensor:
-    """`|q - k|_p` of all pairs, computed from differences; `[Q, K, d]` is stored only in forward mode.
-
-    Half-precision inputs give float32 distances, whose squares may overflow float16 or need more digits.
-    """
-    working = torch.promote_types(query.dtype, torch.float32)
-    query, key = query.to(working), key.to(working)
-    if query.shape[-1] == 1:
-        return (query - key.mT).abs()
-    if in_forward_mode():  # cdist has no forward mode
-        pairs: Tensor = torch.linalg.vector_norm(query.unsqueeze(-2) - key.unsqueeze(-3), order, -1)
-        return pairs
-    return torch.cdist(query, key, p=order, compute_mode="donot_use_mm_for_euclid_dist")
-
-
-def squared_distance(query: Tensor, key: Tensor) -> Tensor:
-    """`|q - k|_2^2` of all pairs."""
-    return distance(query, key, order=2.0).square()
 
 
 def _inner_product_is_exact(query: Tensor, keys: Tensor) -> bool:

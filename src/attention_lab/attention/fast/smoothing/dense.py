@@ -11,7 +11,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from attention_lab.attention.fast.smoothing.samples import Samples, Smooth
-from attention_lab.attention.scores.kernels import LOG_KERNELS, distance
+from attention_lab.attention.scores.distances import distance
+from attention_lab.attention.scores.kernels import LOG_KERNELS
 
 CHUNK = 2**20
 """Numbers in memory at once."""

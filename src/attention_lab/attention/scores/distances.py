@@ -1,0 +1,86 @@
+"""Distances of all pairs, without a tensor `[Q, K, d]`, and with derivatives of every order."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attention_lab.attention.fast.second_derivatives import plain_gradients
+from attention_lab.attention.masks import under_transform
+
+
+def distance(query: Tensor, key: Tensor, order: float) -> Tensor:
+    """`|q - k|_p` of all pairs, computed from differences.
+
+    Half-precision inputs give float32 distances, whose squares may overflow float16 or need more digits.
+    `[Q, K, d]` is stored only for second derivatives, in forward mode and under `torch.func`.
+    """
+    return _of_pairs(query, key, order, squared=False)
+
+
+def squared_distance(query: Tensor, key: Tensor) -> Tensor:
+    """`|q - k|_2^2` of all pairs; see `distance`."""
+    return _of_pairs(query, key, 2.0, squared=True)
+
+
+def _of_pairs(query: Tensor, key: Tensor, order: float, *, squared: bool) -> Tensor:
+    working = torch.promote_types(query.dtype, torch.float32)
+    query, key = query.to(working), key.to(working)
+    if query.shape[-1] == 1:
+        difference = query - key.mT
+        return difference.square() if squared else difference.abs()
+    if under_transform():  # cdist has neither forward mode nor second derivatives
+        return _plain(query, key, order, squared)
+    if torch.compiler.is_compiling():
+        return _fast(query, key, order, squared)[1]
+    pairs: Tensor = _Pairs.apply(query, key, order, squared)  # type: ignore[no-untyped-call]
+    return pairs
+
+
+def _plain(query: Tensor, key: Tensor, order: float, squared: bool) -> Tensor:
+    """Differentiable any number of times; squares have the right second derivative at distance 0, too."""
+    difference = query.unsqueeze(-2) - key.unsqueeze(-3)
+    if squared:
+        return difference.square().sum(-1)
+    norm: Tensor = torch.linalg.vector_norm(difference, order, -1)
+    return norm
+
+
+def _fast(query: Tensor, key: Tensor, order: float, squared: bool) -> tuple[Tensor, Tensor]:
+    """The distances, and their squares or again the distances."""
+    found = torch.cdist(query, key, p=order, compute_mode="donot_use_mm_for_euclid_dist")
+    return found, found.square() if squared else found
+
+
+class _Pairs(torch.autograd.Function):
+    """`_fast` for autograd; second derivatives come from `_plain`."""
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, order: float, squared: bool) -> Tensor:
+        found, result = _fast(query, key, order, squared)
+        ctx.save_for_backward(query, key, found)
+        ctx.options = order, squared
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        query, key, found = ctx.saved_tensors
+        order, squared = ctx.options
+        if torch.is_grad_enabled():
+            plain = _plain(query, key, order, squared)
+            return *plain_gradients(plain, (query, key), ctx.needs_input_grad, upstream), None, None
+        if squared:
+            upstream = 2 * upstream * found
+        of_query, of_key = ctx.needs_input_grad[:2]
+        return (
+            _pull(upstream, query, key, order, found) if of_query else None,
+            _pull(upstream.mT, key, query, order, found.mT) if of_key else None,
+            None,
+            None,
+        )
+
+
+def _pull(upstream: Tensor, x: Tensor, y: Tensor, order: float, found: Tensor) -> Tensor:
+    """The gradient of x, of which `found` are the distances to y, as in torch's backward of cdist."""
+    gradient: Tensor = torch.ops.aten._cdist_backward(upstream.contiguous(), x, y, order, found.contiguous())
+    return gradient

@@ -1,0 +1,79 @@
+"""Scores of a distance and all their derivatives, also where a query coincides with a key."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from attention_lab.attention import Attention, Epanechnikov, Gaussian, Laplacian, Sigmoid, Softmax, Sparsemax
+from attention_lab.attention.scores.distances import distance, squared_distance
+
+
+def _drawn(*shapes: tuple[int, ...]) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    return [torch.randn(*one, dtype=torch.float64, generator=generator).requires_grad_() for one in shapes]
+
+
+@pytest.mark.parametrize("features", [1, 3])
+@pytest.mark.parametrize(
+    ("query", "key"),
+    [
+        ((4,), (5,)),
+        ((2, 1, 4), (1, 3, 5)),
+        ((0, 4), (0, 5)),
+        ((2, 0), (2, 5)),
+        ((2, 4), (2, 0)),
+        ((1,), (1,)),
+    ],
+)
+@pytest.mark.parametrize("kind", ["1", "2", "squared"])
+def test_values_and_derivatives_are_those_of_the_differences(
+    kind: str, query: tuple[int, ...], key: tuple[int, ...], features: int
+) -> None:
+    def fast(q: Tensor, k: Tensor) -> Tensor:
+        return squared_distance(q, k) if kind == "squared" else distance(q, k, float(kind))
+
+    def plain(q: Tensor, k: Tensor) -> Tensor:
+        pairs = q.unsqueeze(-2) - k.unsqueeze(-3)
+        return pairs.square().sum(-1) if kind == "squared" else torch.linalg.vector_norm(pairs, int(kind), -1)
+
+    inputs = _drawn((*query, features), (*key, features))
+    for wanted in (inputs, inputs[:1], inputs[1:]):
+        results = []
+        for of in (fast, plain):
+            pairs = of(*inputs)
+            once = torch.autograd.grad(pairs.cos().sum(), wanted, retain_graph=True)
+            first = torch.autograd.grad(pairs.cos().sum(), wanted, create_graph=True)
+            second = torch.autograd.grad(sum(one.sin().sum() for one in first), wanted)
+            results.append([pairs, *once, *first, *second])
+        assert all(torch.allclose(*pair) for pair in zip(*results, strict=True))
+
+
+@pytest.mark.parametrize("score", [Gaussian, Epanechnikov, Laplacian])
+@pytest.mark.parametrize("normalizer", [Softmax(), Sparsemax(), Sigmoid()])
+def test_a_second_derivative(score: type[Gaussian], normalizer: Softmax) -> None:
+    attention = Attention(score(3, 3, width=0.2), normalizer).double()
+    query, key = _drawn((2, 3, 3), (2, 4, 3))
+    assert torch.autograd.gradgradcheck(
+        lambda q, k: attention.weights(q, attention.remember(k)).sin(), (query, key)
+    )
+
+
+@pytest.mark.parametrize("score", [Gaussian, Epanechnikov])
+@pytest.mark.parametrize("features", [1, 3])
+def test_a_hessian_where_queries_coincide_with_keys(score: type[Gaussian], features: int) -> None:
+    attention, (key,) = Attention(score(features, features, width=0.1)).double(), _drawn((5, features))
+    memory = attention.remember(key.detach())
+
+    def loss(query: Tensor) -> Tensor:
+        return attention.weights(query, memory).square().sum()
+
+    def plain(query: Tensor) -> Tensor:
+        squares = (query.unsqueeze(-2) - memory.keys.unsqueeze(-3)).mul(0.1).square().sum(-1)
+        scores = -squares / 2 if score is Gaussian else (1 - squares).log()
+        return torch.softmax(scores, -1).square().sum()
+
+    query = key.detach()[:2]
+    wanted = torch.autograd.functional.hessian(plain, query)
+    for outer in (torch.func.jacfwd, torch.func.jacrev):
+        assert torch.allclose(outer(torch.func.jacrev(loss))(query), wanted)
+    assert torch.allclose(torch.autograd.functional.hessian(loss, query), wanted)
