@@ -11,7 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from written_elsewhere import ATTENDS, B, D, H, L, Layer, inputs, model_of
 
-from attention_lab.attention import Attention, ScaledDot, recording
+from attention_lab.attention import Additive, Attention, Mechanism, MultiHead, ScaledDot, Score, recording
+from attention_lab.attention.recording.session import recomputing
 
 
 def test_two_attentions_in_one_module() -> None:
@@ -71,6 +72,22 @@ def test_checkpointing_records_once() -> None:
     with recording(model) as weights:
         checkpoint(model, x, use_reentrant=False).sum().backward()
     assert [one.shape[2] for one in weights.values()] == [L, L]
+
+
+def test_whether_the_backward_pass_is_running_can_be_asked_in_compiled_code() -> None:
+    compiled = torch.compile(lambda x: -x if recomputing() else x, backend="eager", fullgraph=True)
+    assert compiled(torch.ones(2)).tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+@pytest.mark.parametrize("score", [ScaledDot, Additive])  # whose weights are looked at, and added
+def test_checkpointing_our_own_attention_records_once(score: type[Score], reentrant: bool) -> None:
+    from torch.utils.checkpoint import checkpoint
+
+    model, x = MultiHead(Mechanism(score), 8, 2), torch.randn(2, 5, 8, requires_grad=True)
+    with recording(model) as weights:
+        checkpoint(model, x, use_reentrant=reentrant).sum().backward()
+    assert weights["attention"].shape == (2, 2, 5, 5)
 
 
 def test_an_error_leaves_nothing_behind() -> None:

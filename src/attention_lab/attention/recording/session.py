@@ -108,7 +108,7 @@ class Session:
         """Our own attentions that are to be recorded, with a recorder for each."""
         for name, module in self._modules.values():
             if isinstance(module, Attention) and self.wants(name):
-                hidden = partial(self._is_mapped, name)
+                hidden = partial(self._is_hidden, name)
                 self._recorders.append(Recorder(partial(self.result.add, name), self.selection, hidden))
                 yield module, self._recorders[-1]
 
@@ -138,9 +138,9 @@ class Session:
 
     def site_of(self, name: str | None, module: nn.Module) -> Site | None:
         """The site of a module that is being called; None if it is not to be recorded."""
-        if name is None or not self.wants(name) or torch._C._current_graph_task_id() != -1:
+        if name is None or not self.wants(name) or self._is_hidden(name):
             return None
-        return None if self._is_mapped(name) else Site(name, module)
+        return Site(name, module)
 
     def site(self) -> Site | None:
         """The innermost module of the model that is being called; None if it is not to be recorded here.
@@ -148,7 +148,7 @@ class Session:
         It is the module whose method, or whose function `f(module, ...)`, is running. If one call of a module
         computes attention in several places, the second is named `name#2`.
         """
-        if torch._C._current_graph_task_id() != -1:  # checkpointing recomputes in the backward pass
+        if recomputing():
             return None
         frame: FrameType | None = sys._getframe(1)
         found: tuple[str, nn.Module] | None = None
@@ -168,6 +168,10 @@ class Session:
             return None
         seen = 0 if inner is None else keys_seen(found[1], inner.f_locals)
         return Site(self._ordinal(found[0], inner), found[1], seen)
+
+    def _is_hidden(self, name: str) -> bool:
+        """Whether a call of a module is not to be recorded, or cannot be."""
+        return recomputing() or self._is_mapped(name)
 
     def _is_mapped(self, name: str) -> bool:
         """Whether a module is called under `vmap`, where tensors hide their values; warns of it."""
@@ -263,6 +267,14 @@ class Session:
             where = repr(name) if name else "the model"
             message = f"recording: {where} computes attention in {kernel}, which hides its weights: {remedy}"
             warnings.warn(message, stacklevel=2)
+
+
+def recomputing() -> bool:
+    """Whether the backward pass is running, in which checkpointing calls modules a second time.
+
+    Always False in compiled code, which cannot ask.
+    """
+    return not torch.compiler.is_compiling() and torch._C._current_graph_task_id() != -1
 
 
 def compiled_method(module: nn.Module) -> str | None:
