@@ -135,7 +135,7 @@ def masks() -> dict[str, Tensor | None]:
 def gradients(output: Tensor, attention: Attention, inputs: list[Tensor], keep: bool = False) -> list[Tensor]:
     """Gradients of a combination of the output in inputs and parameters; zeros where there is none."""
     direction = torch.cos(torch.arange(output.numel(), dtype=torch.float64)).reshape(output.shape).to(output)
-    leaves = [*inputs, *attention.parameters()]
+    leaves = [*inputs, *(one for one in attention.parameters() if one.requires_grad)]
     if not output.requires_grad:
         return [torch.zeros_like(x) for x in leaves]
     found = torch.autograd.grad((output * direction).sum(), leaves, allow_unused=True, retain_graph=keep)

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from attention_lab.attention import Attention, Band, Dot, Global, LocalP, causal_mask, recording
+from attention_lab.attention.windows import FALLOFFS
 from attention_lab.errors import LabError
 
 
@@ -63,6 +64,16 @@ def test_the_predicted_position_is_learned_through_the_factor() -> None:
     context.sum().backward()
     assert window.weight.grad is not None and window.weight.grad.any()
     assert window.vector.grad is not None and window.vector.grad.any()
+
+
+def test_every_parameter_to_be_trained_has_a_gradient() -> None:
+    for falloff in FALLOFFS:
+        attention = Attention(Dot(4, 4), window=LocalP(4, falloff=falloff))
+        query = torch.randn(2, 3, 4, requires_grad=True)
+        attention(query, attention.remember(torch.randn(2, 5, 4))).sum().backward()
+        trained = [one for one in attention.parameters() if one.requires_grad]
+        assert len(trained) == (0 if falloff == "none" else 2)
+        assert all(one.grad is not None for one in trained)
 
 
 @pytest.mark.parametrize(

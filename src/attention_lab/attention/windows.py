@@ -118,7 +118,7 @@ class LocalP(nn.Module):
     multiplication, so a row sums to less than one. Key positions start at 0.
 
     With `falloff=none` the keys of the window count equally and rows sum to one. The predictor then has no
-    gradient, so the windows stay where they were initialised.
+    gradient, so its parameters are frozen and the windows stay where they were initialised.
 
     Args:
         query_size: size of h_t.
@@ -140,8 +140,11 @@ class LocalP(nn.Module):
         check_falloff(falloff, width)
         self.width, self.falloff = width, falloff
         leading = () if heads is None else (heads,)
-        self.weight = nn.Parameter(torch.randn(*leading, query_size, query_size) * query_size**-0.5)
-        self.vector = nn.Parameter(torch.randn(*leading, query_size, 1) * query_size**-0.5)
+        weight = torch.randn(*leading, query_size, query_size) * query_size**-0.5
+        vector = torch.randn(*leading, query_size, 1) * query_size**-0.5
+        trained = falloff != "none"  # training in several processes rejects parameters without a gradient
+        self.weight = nn.Parameter(weight, requires_grad=trained)
+        self.vector = nn.Parameter(vector, requires_grad=trained)
 
     def position(
         self, query: Float[Tensor, "... Q d"], keys: int, visible: Bool[Tensor, "..."] | None
