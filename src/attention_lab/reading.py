@@ -51,6 +51,11 @@ def is_utf8(text: str) -> bool:
     return True
 
 
+def physical_memory() -> int:
+    """The memory of this machine in bytes; a file that needs more is not read."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
 def open_regular(path: str | Path, most: int | None = None) -> BinaryIO:
     """Open a regular file, or a link to one, for reading; never blocks waiting for a writer.
 

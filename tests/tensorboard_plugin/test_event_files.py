@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog, TaggedRunMetadata
 from tensorboard.compat.proto.summary_pb2 import HistogramProto, Summary, SummaryMetadata
+from tensorboard.compat.proto.tensor_pb2 import TensorProto, VariantTensorDataProto
+from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from attention_lab.errors import LabError
-from attention_lab.tensorboard_plugin import PLUGIN
-from attention_lab.tensorboard_plugin.event_files import read_log
+from attention_lab.tensorboard_plugin import PLUGIN, event_files, event_sizes
+from attention_lab.tensorboard_plugin.event_files import check_logs, read_log
 
 OF_PLUGIN = SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name=PLUGIN))
 UNUSUAL = {
@@ -74,3 +76,54 @@ def test_many_restarts_take_no_quadratic_time(tmp_path: Path) -> None:
     start = time.process_time()
     assert [step for step, _ in read_log(folder).curves["loss"]] == list(range(4001))
     assert time.process_time() - start < 1
+
+
+def _tensor(tensor: TensorProto) -> list[Summary.Value]:
+    return [Summary.Value(tag="x", tensor=tensor)]
+
+
+CROWDED = {
+    "empty values": [Summary.Value()] * 600,
+    "empty tensors": [Summary.Value(tensor=TensorProto())] * 300,
+    "texts": _tensor(TensorProto(string_val=[b""] * 600)),
+    "sizes": _tensor(TensorProto(tensor_shape=TensorShapeProto(dim=[TensorShapeProto.Dim()] * 600))),
+    "tensors in a tensor": _tensor(
+        TensorProto(variant_val=[VariantTensorDataProto(tensors=[TensorProto()] * 600)])
+    ),
+    "points": [Summary.Value(tag="x", simple_value=1.0)] * 200,
+}
+
+
+@pytest.mark.parametrize("name", CROWDED)
+def test_events_with_very_many_values_are_not_read(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty value takes two bytes in the file, and hundreds in memory."""
+    monkeypatch.setattr(event_sizes, "MOST_FIELDS", 500)
+    folder = _write(tmp_path, _loss(1), Event(summary=Summary(value=CROWDED[name])))
+    with pytest.raises(LabError, match=r"tfevents\S+ cannot be read: it has more than 500 values; move it"):
+        read_log(folder)
+
+
+def test_values_are_counted_over_all_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_sizes, "MOST_FIELDS", 500)
+    assert len(read_log(_write(tmp_path / "few", *map(_loss, range(70)))).curves["loss"]) == 70
+    with pytest.raises(LabError, match="it has more than 500 values"):
+        read_log(_write(tmp_path / "many", *map(_loss, range(110))))
+
+
+def test_very_many_tags_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For each tag, TensorBoard keeps a generator of random numbers."""
+    monkeypatch.setattr(event_sizes, "MOST_TAGS", 50)
+    tags = [Summary.Value(tag=str(number), simple_value=1.0) for number in range(51)]
+    assert len(read_log(_write(tmp_path / "few", Event(summary=Summary(value=tags[:-1])))).curves) == 50
+    with pytest.raises(LabError, match="it has more than 50 tags"):
+        read_log(_write(tmp_path / "many", Event(summary=Summary(value=tags))))
+
+
+def test_event_files_that_do_not_fit_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folders = [_write(tmp_path / name, *map(_loss, range(2000))) for name in "abcdef"]
+    monkeypatch.setattr(event_files, "physical_memory", lambda: 4 << 20)
+    check_logs(folders[:1])
+    with pytest.raises(LabError, match=r"[c-f]: the event files need \d MiB of memory, .* machine has 4 MiB"):
+        check_logs(folders)

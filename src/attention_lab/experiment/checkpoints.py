@@ -1,6 +1,5 @@
 """Read checkpoints safely and rebuild trained models from them."""
 
-import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import compress
 from pathlib import Path
@@ -17,6 +16,7 @@ from attention_lab.experiment.build import Config, checkpoint_config, make_task,
 from attention_lab.inference.trained_model import TrainedModel
 from attention_lab.models import Ensemble, TwoWayEnsemble
 from attention_lab.models.ensemble import Writer
+from attention_lab.reading import physical_memory
 from attention_lab.runs.checkpoint_paths import Paths, find_checkpoints
 from attention_lab.runs.config_parts import MECHANISM
 from attention_lab.sizes import Sizes
@@ -110,7 +110,7 @@ def check_model_size(
     Raises:
         LabError: it is too large, or the checkpoint in `path` has no weights.
     """
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    memory = physical_memory()
     weights = None if checkpoint is None else _weights(checkpoint["state_dict"], path)
     # Each parameter takes four bytes, its gradient another four, and the optimiser's state eight.
     room = (memory // 16, MOST_TENSORS) if weights is None else size_limits(weights.values())

@@ -30,7 +30,7 @@ from attention_lab.runs.run_folder import (
     read_yaml_or_none,
 )
 from attention_lab.runs.test_errors import read_confusions, read_worst
-from attention_lab.tensorboard_plugin.event_files import event_folder, read_log
+from attention_lab.tensorboard_plugin.event_files import check_logs, event_folder, read_log
 from attention_lab.tensorboard_plugin.report import Comparison, Heading, Run, make_page
 from attention_lab.text_tables import console_message, counted
 from attention_lab.writing import write_atomically
@@ -54,6 +54,7 @@ def report(config: DictConfig) -> None:
     jobs = [read_job(folder) for folder in folders]
     names, order = _names(jobs), headlines(jobs)
     rows = zip(folders, names, _settings(jobs), strict=True)
+    check_logs(map(event_folder, folders))
     runs = [replace(_read(folder, name, order), setting=setting) for folder, name, setting in rows]
     target = output_folder(given)
     view = choose_view(given)

@@ -1,20 +1,18 @@
 """Find and read a run's TensorBoard event files."""
 
-import errno
 import logging
-import os
 import re
-import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 from attention_lab.errors import LabError
-from attention_lab.reading import check_regular, is_utf8, matches_in, open_regular
+from attention_lab.reading import is_utf8, matches_in, physical_memory
 from attention_lab.tensorboard_plugin import PLUGIN
 from attention_lab.tensorboard_plugin.codec import decode
+from attention_lab.tensorboard_plugin.event_sizes import needed_memory
 from attention_lab.tensorboard_plugin.page import Blobs
 
 Point = tuple[int, float]
@@ -28,10 +26,6 @@ SAMPLES = "samples"
 _PATTERN = "*tfevents*"
 _EARLIER = "tensorboard"
 _DAMAGED = 10_000  # most damaged events that are skipped
-_MOST = 1 << 32  # most bytes of an event file
-_LARGEST_EVENT = 1 << 27  # bytes; a record has at most 16 MiB of text and 64 MiB of tiles
-_HEADER = struct.Struct("<QI")  # of an event: its length, and the checksum of the length
-_CHECKSUM = 4  # bytes after an event
 _MOST_SAMPLES, _LONGEST = 200, 1 << 20  # most lines and bytes of the table of samples
 
 
@@ -65,13 +59,11 @@ def read_log(folder: Path) -> Log:
     """Read the event files in a folder; invalid records are left out.
 
     Raises:
-        LabError: an event file is not a regular file, too large, or claims to have an enormous event, or
-            the folder's name is not UTF-8 or like that of an event file.
+        LabError: as `check_logs` does.
     """
-    files = event_files(folder)
-    if not files:
+    check_logs([folder])
+    if not event_files(folder):
         return Log({}, {}, [])
-    _check_files(folder, files)
     accumulator = _load(folder)
     curves = {
         tag: [(event.step, event.value) for event in accumulator.Scalars(tag)]
@@ -90,18 +82,37 @@ def read_log(folder: Path) -> Log:
     return Log(curves, records, _samples(accumulator))
 
 
-def _check_files(folder: Path, files: Sequence[Path]) -> None:
-    """Raise the LabErrors of `read_log`: TensorBoard would open the files, whatever they are."""
-    if not is_utf8(str(folder)):
+def check_logs(folders: Iterable[Path]) -> None:
+    """Check the event files of runs before TensorBoard reads them: it would open them, whatever they are.
+
+    Raises:
+        LabError: an event file is not a regular file, is too large or claims to have an enormous event, a
+            folder's name is not UTF-8 or like that of an event file, or they all need more memory than this
+            machine has.
+    """
+    kept = most = 0
+    for folder in folders:
+        after, during = _needed_memory(folder, event_files(folder))
+        most = max(most, kept + during)
+        kept += after
+        if max(most, kept) > (memory := physical_memory()):
+            raise LabError(
+                f"{folder}: the event files need {max(most, kept) >> 20:,} MiB of memory, "
+                f"but this machine has {memory >> 20:,} MiB"
+            )
+
+
+def _needed_memory(folder: Path, files: Sequence[Path]) -> tuple[int, int]:
+    """See `needed_memory`. Raises the LabErrors of `check_logs`."""
+    if files and not is_utf8(str(folder)):
         raise LabError(f"{folder} contains event files, but its name is not UTF-8: rename it")
-    if fnmatch(folder.name, _PATTERN):
+    if files and fnmatch(folder.name, _PATTERN):
         raise LabError(f"{folder} contains event files, but is itself named like an event file: rename it")
-    for path in files:
-        try:
-            check_regular(path, _MOST)
-            _check_lengths(path)
-        except OSError as error:
-            raise LabError(f"{path} cannot be read: {error.strerror}; move it out of the folder") from None
+    try:
+        return needed_memory(files)
+    except OSError as error:
+        path = error.filename
+        raise LabError(f"{path} cannot be read: {error.strerror}; move it out of the folder") from None
 
 
 def _load(folder: Path) -> Any:
@@ -121,23 +132,6 @@ def _load(folder: Path) -> Any:
         except (DecodeError, LookupError, TypeError, ValueError):  # reading continues after the damaged event
             continue
     return accumulator
-
-
-def _check_lengths(path: Path) -> None:
-    """Raise OSError if an event claims more bytes than any has, all of which TensorBoard would allocate.
-
-    It reads the lengths as TensorBoard does: up to the first whose checksum is wrong.
-    """
-    from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
-
-    with open_regular(path) as file:
-        while len(header := file.read(_HEADER.size)) == _HEADER.size:
-            length, checksum = _HEADER.unpack(header)
-            if checksum != masked_crc32c(header[:8]):
-                return
-            if length > _LARGEST_EVENT:
-                raise OSError(errno.EINVAL, f"it claims to have an event of {length} bytes", str(path))
-            file.seek(length + _CHECKSUM, os.SEEK_CUR)
 
 
 def _samples(accumulator: Any) -> list[Sample]:

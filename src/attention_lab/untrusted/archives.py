@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from attention_lab.errors import LabError
+from attention_lab.reading import physical_memory
 from attention_lab.untrusted.pickles import NOT_PLAIN, check_pickle
 
 NOT_OURS = "not a checkpoint of attention-lab"
@@ -78,7 +79,7 @@ def _check_file(file: BinaryIO) -> int:
     if not start.startswith(b"PK"):  # PyTorch also reads older formats, which can claim any size
         raise EOFError if len(start) < 4 else pickle.UnpicklingError
     size = os.fstat(file.fileno()).st_size
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    memory = physical_memory()
     if size > memory:
         raise LabError(f"it has {size >> 30} GiB, but this machine has {memory >> 30} GiB of memory")
     _check_ends(file.seek(0, os.SEEK_END), file.fileno())
