@@ -22,15 +22,7 @@ def write_atomically(path: Path, content: str | bytes | memoryview, previous: Pa
     Raises:
         LabError: the file cannot be written, for example because the disk is full; no partial file is left.
     """
-    # The folder may come from others: a random name, and O_EXCL, which follows no link there.
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PART}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        number = os.open(
-            temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666
-        )
-    except OSError as error:
-        raise cannot_write(path, error) from None
+    temporary, number = _open_temporary(path)
     try:
         with os.fdopen(number, "wb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
@@ -41,6 +33,25 @@ def write_atomically(path: Path, content: str | bytes | memoryview, previous: Pa
         temporary.replace(path)
     except OSError as error:
         remove(temporary)
+        raise cannot_write(path, error) from None
+
+
+def check_writable(path: Path) -> None:
+    """Make the folder of a file. Raises the LabError of `write_atomically` if it cannot be written to."""
+    temporary, number = _open_temporary(path)
+    os.close(number)
+    remove(temporary)
+
+
+def _open_temporary(path: Path) -> tuple[Path, int]:
+    """A new file in the folder of `path`, and its descriptor."""
+    # The folder may come from others: a random name, and O_EXCL, which follows no link there.
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PART}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        return temporary, os.open(temporary, flags, 0o666)
+    except OSError as error:
         raise cannot_write(path, error) from None
 
 

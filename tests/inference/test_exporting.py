@@ -150,10 +150,21 @@ def test_a_graph_that_gives_other_numbers_is_noticed(tmp_path: Path, monkeypatch
     monkeypatch.setattr(exporting, "_run_torch", lambda file: lambda x: [one + 0.1 for one in right(file)(x)])
     with pytest.raises(LabError, match=r"m.pt2: its outputs differ from the model's by up to 0.1"):
         export(_regression(), CODECS["nw"], tmp_path / "m.pt2")
+    assert list(tmp_path.iterdir()) == []
 
 
-def _graph(expected: Callable[..., tuple[torch.Tensor]]) -> Graph:
-    return Graph("", torch.nn.Identity(), ("x",), ("y",), lambda *sizes: (torch.ones(*sizes),), expected)
+def test_no_graph_is_written_if_a_later_one_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An encoder alone could be taken for one that passed, or be used with the step of an earlier export."""
+    both = [_graph(lambda x: (x,), "encoder"), _graph(lambda x: (x + 1,), "step")]
+    monkeypatch.setattr(exporting, "graphs_of", lambda _: both)
+    monkeypatch.setattr(exporting, "_converted", lambda graph, file: (b"graph", lambda inputs: inputs))
+    with pytest.raises(LabError, match=r"m.step.pt2: its outputs differ"):
+        export(torch.nn.Identity(), PAIRS, tmp_path / "m.pt2")
+    assert list(tmp_path.iterdir()) == []
+
+
+def _graph(expected: Callable[..., tuple[torch.Tensor]], name: str = "") -> Graph:
+    return Graph(name, torch.nn.Identity(), ("x",), ("y",), lambda *sizes: (torch.ones(*sizes),), expected)
 
 
 @pytest.mark.parametrize(
@@ -181,8 +192,11 @@ def test_an_infinite_output_does_not_hide_differences_of_others() -> None:
 
 
 @pytest.mark.parametrize("suffix", [".pt2", ".onnx"])
-def test_a_file_that_cannot_be_written_is_told_in_one_line(suffix: str, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_told_before_any_work(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").write_text("")
+    monkeypatch.delattr(exporting, "_converted")
     with pytest.raises(LabError, match="cannot write"):
         export(
             _regression(),

@@ -18,7 +18,7 @@ from attention_lab.data.reading.codecs import Codec
 from attention_lab.errors import LabError, named_line
 from attention_lab.models.exporting import Graph, graphs_of
 from attention_lab.sizes import BOS, EOS, PAD, UNK
-from attention_lab.writing import write_atomically
+from attention_lab.writing import check_writable, write_atomically
 
 SUFFIXES = (".pt2", ".onnx")
 ONNX_PACKAGES = ("onnx", "onnxscript", "onnxruntime")
@@ -37,13 +37,15 @@ def export(model: nn.Module, codec: Codec, path: Path) -> list[Path]:
     missing = [name for name in ONNX_PACKAGES if find_spec(name) is None] if path.suffix == ".onnx" else []
     if missing:
         raise LabError(f"export={path.name} needs {', '.join(missing)}: pip install -e '.[export]'")
-    written, described, largest = [], {}, 0.0
-    for graph in graphs_of(model.cpu()):
+    graphs = graphs_of(model.cpu())
+    check_writable(path)  # before the minute that a large model takes
+    contents: dict[Path, bytes] = {}
+    described, largest = {}, 0.0
+    for graph in graphs:
         file = path.with_suffix(f".{graph.name}{path.suffix}") if graph.name else path
         with _quiet():
-            run = _write(graph, file)
+            contents[file], run = _converted(graph, file)
         largest = max(largest, _check(graph, run, file))
-        written.append(file)
         described[graph.name or "model"] = {
             "file": file.name,
             "inputs": graph.inputs,
@@ -57,12 +59,14 @@ def export(model: nn.Module, codec: Codec, path: Path) -> list[Path]:
         "special_symbols": {"pad": PAD, "begin": BOS, "end": EOS, "unknown": UNK, "unknown_tag": BOS},
         "largest_difference": largest,
     }
+    for file, content in contents.items():  # only once all graphs have passed their comparison
+        write_atomically(file, content)
     write_atomically(path.with_suffix(".json"), json.dumps(about, indent=2, ensure_ascii=False) + "\n")
-    return [*written, path.with_suffix(".json")]
+    return [*contents, path.with_suffix(".json")]
 
 
-def _write(graph: Graph, file: Path) -> Run:
-    """Write one graph; returns a function that runs the written file."""
+def _converted(graph: Graph, file: Path) -> tuple[bytes, Run]:
+    """The content of the file for one graph, and a function that runs it."""
     example = graph.make(3, 6)
     # Sizes that differ between the two examples are the batch size and the length.
     other = graph.make(2, 4)
@@ -76,10 +80,9 @@ def _write(graph: Graph, file: Path) -> Run:
     except (RuntimeError, ValueError, TypeError, torch._dynamo.exc.TorchDynamoException) as error:
         raise LabError(f"{file.name}: torch.export cannot trace this model: {named_line(error)}") from error
     if file.suffix == ".pt2":
-        content = BytesIO()
-        torch.export.save(program, content)
-        write_atomically(file, content.getbuffer())
-        return _run_torch(file)
+        saved = BytesIO()
+        torch.export.save(program, saved)
+        return saved.getvalue(), _run_torch(saved.getvalue())
     if any("cdist" in str(node.target) for node in program.graph.nodes):  # which ONNX does not have
         program = program.run_decompositions(dict.fromkeys(_CDIST, _distances))
     inputs, outputs = list(graph.inputs), list(graph.outputs)
@@ -93,8 +96,8 @@ def _write(graph: Graph, file: Path) -> Run:
             f"{file.name}: ONNX cannot represent this model: {reason}; choose export=model.pt2"
         ) from error
     assert written is not None
-    write_atomically(file, written.model_proto.SerializeToString())
-    return _run_onnx(file)
+    content = written.model_proto.SerializeToString()
+    return content, _run_onnx(content)
 
 
 def _distances(x: Tensor, y: Tensor, p: float = 2.0, mode: int | None = None) -> Tensor:
@@ -103,15 +106,15 @@ def _distances(x: Tensor, y: Tensor, p: float = 2.0, mode: int | None = None) ->
     return apart.sum(-1) if p == 1 else apart.pow(p).sum(-1).pow(1 / p)
 
 
-def _run_torch(file: Path) -> Run:
-    module = torch.export.load(file).module()
+def _run_torch(content: bytes) -> Run:
+    module = torch.export.load(BytesIO(content)).module()
     return lambda inputs: module(*inputs)
 
 
-def _run_onnx(file: Path) -> Run:
+def _run_onnx(content: bytes) -> Run:
     import onnxruntime
 
-    session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     names = [one.name for one in session.get_inputs()]
 
     def run(inputs: tuple[Tensor, ...]) -> list[Tensor]:
