@@ -19,8 +19,9 @@ from attention_lab.untrusted.pickles import LARGEST_KEY
 
 MAX_BYTES = 4 << 20
 """Maximum size of a file in bytes."""
-MAX_DEPTH = 100
-"""Maximum levels of nested options; with a few thousand, the parser, written in C, crashes the program."""
+MAX_DEPTH = 30
+"""Maximum levels of nested options: with 80, OmegaConf fails; with a few thousand, the parser, written in C,
+crashes the program."""
 BAD_VALUE_ERRORS = (
     *(LookupError, TypeError, ValueError, AttributeError, RuntimeError, ArithmeticError, AssertionError),
 )
