@@ -64,6 +64,7 @@ def content() -> dict[str, Any]:
         ("model.cell", "\x1b[31m\n", "model.cell=\N{REPLACEMENT CHARACTER}"),
         ("task.beam_size", 10**9, "choose at most"),
         ("task.beam_size", 10**6, "from 1 to 1000"),
+        ("task.length_penalty", 1e30, "task.length_penalty must be from -10 to 10, got 1e+30"),
         ("task._target_", "attention_lab.tasks.Task", "names 'attention_lab.tasks.Task'"),
         ("task._target_", "attention_lab.models.Seq2Seq", "as its task"),
         ("model._target_", "attention_lab.data.Reverse", "as its model"),

@@ -37,7 +37,6 @@ VERSION = 1
 MOST = 1 << 30
 """Largest file of weights, in bytes."""
 _LENGTH = 8  # bytes of the header's length, which is the first thing in the file
-_STEEPEST = 10.0  # length penalty; 1 is common, and hundreds overflow
 _LONGEST_SCORE = 200
 _DECODING = ("beam_size", "length_penalty", "ctc_rescoring")
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32)
@@ -155,9 +154,9 @@ def _checked(config: Any, name: str, allow: Sequence[str]) -> dict[str, Any]:
 
 
 def _decoding(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The decoding options. Raises LabError if they are not numbers of a plausible size."""
+    """The decoding options. Raises LabError if they are not numbers."""
     beams, penalty = options["beam_size"], options["length_penalty"]
-    if type(beams) is not int or type(penalty) not in (int, float) or not abs(penalty) <= _STEEPEST:
+    if type(beams) is not int or type(penalty) not in (int, float):
         raise LabError("decoding needs a beam_size that is a whole number, and a length_penalty such as 1.0")
     rescoring = options.get("ctc_rescoring", 0.0)  # earlier files lack it
     if type(rescoring) not in (int, float):

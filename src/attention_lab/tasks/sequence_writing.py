@@ -24,6 +24,8 @@ from attention_lab.tensorboard_plugin.record import Ink
 
 MOST_BEAMS = 1000
 """The largest number of hypotheses for each source; each takes as long as a greedy output."""
+STEEPEST = 10.0
+"""The largest length penalty, of either sign; 1 is common, and hundreds overflow."""
 
 
 class SequenceWriting:
@@ -180,6 +182,7 @@ class SequencePredictor(SequenceWriting):
         recipe: Mapping[str, Any] | None = None,
     ) -> None:
         check_beams("task.beam_size", beam_size)
+        check_length_penalty(length_penalty)
         self.model, self.codec = model, codec
         check_rescoring(ctc_rescoring)
         if ctc_rescoring:
@@ -198,6 +201,12 @@ def check_beams(option: str, number: int) -> None:
     """Raise LabError if a number of beams or outputs is too small or too large."""
     if not 1 <= number <= MOST_BEAMS:
         raise LabError(f"{option} must be from 1 to {MOST_BEAMS}, got {number}")
+
+
+def check_length_penalty(alpha: float) -> None:
+    """Raise LabError if a length penalty is too large, or not a number."""
+    if not abs(alpha) <= STEEPEST:
+        raise LabError(f"task.length_penalty must be from {-STEEPEST:g} to {STEEPEST:g}, got {alpha}")
 
 
 def check_rescoring(weight: float) -> None:

@@ -34,7 +34,12 @@ from attention_lab.tasks.losses.latent import enumerated_loss, monte_carlo_loss
 from attention_lab.tasks.losses.r_drop import divergence, duplicate
 from attention_lab.tasks.losses.weights import check_weights
 from attention_lab.tasks.pictures import save_pictures
-from attention_lab.tasks.sequence_writing import SequenceWriting, check_beams, check_rescoring
+from attention_lab.tasks.sequence_writing import (
+    SequenceWriting,
+    check_beams,
+    check_length_penalty,
+    check_rescoring,
+)
 from attention_lab.tasks.task import Part, Task, check_label_smoothing
 from attention_lab.text_tables import ConsoleTable
 
@@ -97,6 +102,7 @@ class Transduction(SequenceWriting, Task):
         super().__init__(model, codec, **options)
         check_beams("task.beam_size", beam_size)
         check_beams("task.n_best", n_best)
+        check_length_penalty(length_penalty)
         if text_metrics:
             check_sacrebleu("task.text_metrics=true")
         check_label_smoothing(label_smoothing)
