@@ -171,3 +171,28 @@ def test_a_test_of_a_checkpoint_with_a_name_that_is_too_long(tmp_path: Path) -> 
     run = make_run(tmp_path, {RATE: 0.5})
     (run / "config.yaml").write_text(f"stage: test\nckpt_path: {'x' * 3000}/a/b\n")
     assert read_job(run).metrics[RATE] == 0.5
+
+
+@pytest.mark.parametrize("name", [ERROR, "config.yaml", "metrics.json", ".hydra", ".hydra/config.yaml"])
+def test_what_is_in_files_outside_is_not_repeated(name: str, tmp_path: Path) -> None:
+    """A run's folder may have links to files that only its reader can read."""
+    run, outside = make_run(tmp_path / "run"), tmp_path / "outside"
+    outside.mkdir() if name == ".hydra" else outside.write_text('{"password": 1234}')
+    if (run / name).is_dir():
+        (run / name).rename(tmp_path / "moved")
+    (run / name).unlink(missing_ok=True)
+    (run / name).parent.mkdir(exist_ok=True)
+    (run / name).symlink_to(outside)
+    job = read_job(run)
+    assert job.error == f"{run / name} links out of the run's folder: replace it with a copy"
+    assert "1234" not in str(job)
+
+
+def test_a_run_may_be_a_link_and_have_links_inside_it_and_its_checkpoints_elsewhere(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", {RATE: 0.5})
+    (tmp_path / "checkpoints").mkdir()
+    (run / "checkpoints").symlink_to(tmp_path / "checkpoints")
+    (run / "metrics.json").rename(run / "numbers.json")
+    (run / "metrics.json").symlink_to("numbers.json")
+    (tmp_path / "best").symlink_to(run)
+    assert read_job(tmp_path / "best").error is None

@@ -108,6 +108,19 @@ def test_a_report_goes_into_the_folder_that_is_asked_for(command: Command, run_f
     assert (run_folder / "report.html").is_file()
 
 
+@pytest.mark.parametrize("name", ["config.yaml", "confusions.tsv", "tensorboard"])
+def test_what_is_in_files_outside_is_not_shown(
+    command: Command, run_folder: Path, name: str, tmp_path: Path
+) -> None:
+    (run_folder / name).rename(tmp_path / "outside") if (run_folder / name).exists() else None
+    (run_folder / name).symlink_to(tmp_path / "outside")
+    done = command("stage=report", f"run={run_folder}")
+    assert done.status == 1 and done.err.endswith(
+        f"{name} links out of the run's folder: replace it with a copy\n"
+    )
+    assert not (run_folder / "report.html").exists()
+
+
 def test_samples_errors_and_the_monitored_metric_are_told(command: Command, run_folder: Path) -> None:
     (run_folder / "config.yaml").write_text("monitor:\n  metric: validation/token_error_rate\n  mode: min\n")
     rate = "test/token_error_rate"

@@ -19,6 +19,7 @@ from attention_lab.report.numbers import comparison, results
 from attention_lab.run_files import CONFIG, LOG, METRICS, SWEEP
 from attention_lab.runs.config_parts import SEED
 from attention_lab.runs.given_runs import given_folders, output_folder
+from attention_lab.runs.own_files import check_own_files
 from attention_lab.runs.results import flatten_options
 from attention_lab.runs.run_folder import (
     Job,
@@ -141,6 +142,7 @@ def _read(folder: Path, name: str, order: Sequence[str] = ()) -> Run:
         name: what to call the run.
         order: the names of the metrics that come first.
     """
+    check_own_files(folder)
     config, metrics = folder / CONFIG, folder / METRICS
     log = read_log(event_folder(folder))
     options = flatten_options(read_options(config, str(config)))

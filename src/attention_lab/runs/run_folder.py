@@ -15,6 +15,7 @@ from attention_lab.errors import LabError, named_line
 from attention_lab.reading import is_file, is_there, open_regular
 from attention_lab.run_files import CONFIG, ERROR, HEATMAPS, METRICS, PRUNED
 from attention_lab.runs.config_parts import DECISIVE, OPTIMIZATION, SEED, TRAINED, affects_results
+from attention_lab.runs.own_files import check_own_files
 from attention_lab.runs.path_patterns import walk
 from attention_lab.runs.tested_options import is_test, is_unused, tested_run, with_options_of_training
 from attention_lab.untrusted.plain_files import one_line, read_json, read_yaml
@@ -186,6 +187,10 @@ def read_job(folder: Path) -> Job:
     if crowded:
         error = error or f"{crowded[0]} has more than {MOST_OPTIONS:,} options, more than any run has"
         config, metrics, parts = {}, {}, []
+    try:
+        check_own_files(folder)
+    except LabError as linked:
+        error, config, metrics, parts = str(linked), {}, {}, []
     return Job(
         folder=folder,
         overrides={one.key: one.value for one in parts if not (one.removes or one.key.startswith("hydra"))},
