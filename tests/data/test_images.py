@@ -183,6 +183,32 @@ def test_pictures_take_no_more_memory_than_allowed(tmp_path: Path, monkeypatch: 
         data.examples()
 
 
+def test_a_picture_of_very_many_scans_is_not_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A megabyte of them can take a minute."""
+    path = tmp_path / "a.jpg"
+    Image.linear_gradient("L").save(path, progressive=True)
+    found = read_picture(path, 16, 8)
+    content = path.read_bytes()
+    last = content[content.rindex(b"\xff\xda") : -2]
+    path.write_bytes(content[:-2] + last * 20 + content[-2:])
+    assert read_picture(path, 16, 8).equal(found)
+    path.write_bytes(content[:-2] + last * 500 + content[-2:])
+    monkeypatch.setattr(Image.Image, "convert", lambda *_: pytest.fail("it is decoded"))
+    with pytest.raises(LabError, match=r"a.jpg has more than 500 scans; save it as PNG$"):
+        read_picture(path, 16, 8)
+
+
+def test_a_picture_that_many_lines_name_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Path] = []
+    save(tmp_path / "a.png", (4, 4))
+    (tmp_path / "b.png").symlink_to("a.png")
+    monkeypatch.setattr(images, "read_picture", lambda path, *_: read.append(path) or torch.zeros(4, 4))
+    (tmp_path / "x.tsv").write_text("a.png\tx\n./a.png\ty\nb.png\tz\nc\0.png\tz\n")
+    data = ImageFiles(*[str(tmp_path / "x.tsv")] * 3, height=4, cell=4)
+    assert [one.target for one in data.examples().train] == [("x",), ("y",), ("z",), ("z",)]
+    assert len(read) == 2
+
+
 def test_own_pictures() -> None:
     data = ImageFiles(file=str(EXAMPLE), height=12, cell=4)
     data.setup()

@@ -174,6 +174,15 @@ def _content(picture: Tensor) -> tuple[int, bytes]:
     return picture.shape[1], blake2b(picture.numpy().tobytes(), digest_size=16).digest()
 
 
+def _identity(path: Path) -> object:
+    """A value that is equal for all paths of one file."""
+    try:
+        status = path.stat()
+    except (OSError, ValueError):  # reading it fails, too
+        return path
+    return status.st_dev, status.st_ino
+
+
 def _centres(start: int, cell: int) -> range:
     """The cells, along one side, whose centre lies within a digit that starts at pixel `start`."""
     first = -(-(2 * start - cell) // (2 * cell))  # the least c with cell * (c + 1/2) >= start
@@ -214,10 +223,14 @@ class ImageFiles(ImageTransductionData):
     def _read_pictures(self, rows: Sequence[Row]) -> list[Pictured]:
         """The pictures that the rows name. Raises LabError if they have too many pixels in all."""
         pictured, pixels = [], 0
+        known: dict[object, Tensor] = {}  # many lines may name the same large file
         for row in rows:
             path = Path(row.place.rpartition(":")[0]).parent / row.first.strip()
-            with naming(row.place):
-                picture = read_picture(path, self.height, self.cell)
+            key = _identity(path)
+            if key not in known:
+                with naming(row.place):
+                    known[key] = read_picture(path, self.height, self.cell)
+            picture = known[key]
             pixels += picture.numel()
             if pixels > MOST_PIXELS:
                 raise LabError(

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, BinaryIO, ClassVar, Self
 
 import numpy as np
 import torch
@@ -29,6 +29,9 @@ _MOST_OF_FILE = 1 << 25  # pixels of a picture file, before scaling; decoding ta
 MOST_PIXELS = 1 << 28  # of all pictures of a data set together; each takes four bytes
 MOST = 1 << 28
 """Largest picture file in bytes."""
+MOST_SCANS = 500
+"""Most scans of a JPEG file; each takes as long as decoding the picture. A progressive one has about ten."""
+_SCAN = b"\xff\xda"
 
 
 class Images:
@@ -72,6 +75,7 @@ def read_picture(path: Path, height: int, cell: int) -> Tensor:
             with open_regular(path, MOST) as opened, Image.open(opened, formats=FORMATS) as file:
                 if file.width * file.height > _MOST_OF_FILE:
                     raise Image.DecompressionBombError
+                _check_scans(file, opened, path)
                 width = max(1, round(file.width * height / file.height))
                 if height > LONGEST:
                     raise LabError(f"data.height={height}: choose at most {LONGEST}")
@@ -89,6 +93,16 @@ def read_picture(path: Path, height: int, cell: int) -> Tensor:
         raise LabError(f"{path}: {reason} (looked for it from {Path.cwd()})") from None
     ink = 1 - torch.from_numpy(np.asarray(grey, dtype=np.float32) / 255)
     return whole_cells(ink, cell)
+
+
+def _check_scans(file: Image.Image, opened: BinaryIO, path: Path) -> None:
+    """Raise LabError if a JPEG picture, which may be in a TIFF file, has very many scans."""
+    if file.format in ("JPEG", "MPO") or file.info.get("compression") == "jpeg":
+        place = opened.tell()
+        opened.seek(0)
+        if opened.read().count(_SCAN) > MOST_SCANS:
+            raise LabError(f"{path} has more than {MOST_SCANS} scans; save it as PNG")
+        opened.seek(place)
 
 
 def _on_white(file: Image.Image) -> Image.Image:
