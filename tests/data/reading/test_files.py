@@ -80,6 +80,15 @@ def test_more_rows_than_fit_in_memory(file: Path, monkeypatch: pytest.MonkeyPatc
         read_columns(str(file), ("source", "target"))
 
 
+def test_a_file_that_needs_more_memory_than_there_is(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.write_text("a\tb\n" * (1 << 18))
+    monkeypatch.setattr(files, "physical_memory", lambda: 15 << 20)
+    assert len(read_text(str(file))) == (1 << 20) - 1
+    monkeypatch.setattr(files, "physical_memory", lambda: 14 << 20)
+    with pytest.raises(LabError, match=r"given.txt: .* about 15 MiB of memory, .* has 14 MiB: take a part"):
+        read_text(str(file))
+
+
 def test_accents_without_end_are_named_with_their_line(file: Path) -> None:
     file.write_text(f"a\tb\nc\te{chr(0x301) * 1001}\n", encoding="utf-8")
     with pytest.raises(LabError, match=rf"^{file}:2: more than 1000 accents on one letter$"):

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol, TypeVar, cast
 
 from attention_lab.data.reading.vocabulary import check_accents
 from attention_lab.errors import LabError
-from attention_lab.reading import read_regular
+from attention_lab.reading import physical_memory, read_regular
 from attention_lab.text_tables import counted
 
 T = TypeVar("T")
@@ -19,7 +19,9 @@ T_co = TypeVar("T_co", covariant=True)
 
 LARGEST = 3.4e38  # of float32
 MOST = 1 << 30
-"""Largest data file in bytes; data sets take about 15 times as much memory."""
+"""Largest data file in bytes."""
+_COPIES = 15
+"""A data set takes about so many times the memory of its file."""
 MOST_ROWS = 20_000_000
 """Most lines of a file of columns; each takes about 230 bytes of memory besides its text."""
 
@@ -28,12 +30,18 @@ def read_text(path: str) -> str:
     """The text of a UTF-8 file, without byte order mark or trailing blank lines, with LF line endings.
 
     Raises:
-        LabError: the file is missing, unreadable, not a regular file, too large, empty or not UTF-8.
+        LabError: the file is missing, unreadable, not a regular file, too large for this program or for this
+            machine's memory, empty or not UTF-8.
     """
     try:
         content = read_regular(path, MOST)
     except OSError as error:
         raise LabError(f"{path}: {error.strerror} (looked for it from {Path.cwd()})") from None
+    if (needed := _COPIES * len(content)) > (memory := physical_memory()):
+        raise LabError(
+            f"{path}: reading it takes about {needed >> 20:,} MiB of memory, but this machine has "
+            f"{memory >> 20:,} MiB: take a part of it"
+        )
     return decode_text(content, path)
 
 
