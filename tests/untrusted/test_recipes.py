@@ -1,5 +1,6 @@
 """Checkpoint recipes with impossible values are refused quickly, in one line."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,9 @@ def content() -> dict[str, Any]:
         ("data._target_", "attention_lab.data.reading.datamodule.DataModule", "names"),
         ("data.train_size", 10**9, "choose at most"),
         ("scoring.size", 10**9, "choose at most"),
+        ("model._target_", "attention_lab.models" + ".x" * 100_000 + ".Y", "is not part of attention-lab"),
+        ("model.many", ["x"] * 200_000, "the checkpoint has more than 100,000 values"),
+        ("model.deep", json.loads("[" * 35 + "]" * 35), "the checkpoint has more than 30 levels of options"),
     ],
 )
 def test_refused_in_one_line(

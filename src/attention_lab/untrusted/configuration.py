@@ -16,6 +16,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from attention_lab.errors import LabError
+from attention_lab.untrusted.plain_files import MAX_DEPTH, MOST_VALUES
 
 LARGEST = 10_000_000
 """The largest count that an option may have."""
@@ -39,6 +40,8 @@ MOVED = {
     },
 }
 """Names of classes in older checkpoints and configurations, and their current names."""
+LONGEST_TARGET = 200
+"""Most characters of the name of a class; importing one of thousands of parts fails."""
 Known = Callable[[str], bool]
 
 
@@ -65,7 +68,26 @@ def check_targets(node: Any, source: str, allow: Sequence[str] = (), listed: Kno
         source: its name in messages.
         allow: packages besides this one whose classes it may name.
         listed: a function that says whether another target may be named; None to allow no others.
+
+    Raises:
+        LabError: it has any of these, or more values or levels than a configuration can have.
     """
+    level = [node]
+    count = depth = 0
+    while level:
+        count += len(level)
+        if count > MOST_VALUES or depth > MAX_DEPTH:
+            most = f"{MOST_VALUES:,} values" if count > MOST_VALUES else f"{MAX_DEPTH} levels of options"
+            raise LabError(f"{source} has more than {most}: it is not loaded")
+        nested = [
+            one.values() if isinstance(one, dict) else one for one in level if type(one) in (dict, list)
+        ]
+        level = [part for one in nested for part in one]
+        depth += 1
+    _check_targets(node, source, allow, listed)
+
+
+def _check_targets(node: Any, source: str, allow: Sequence[str], listed: Known | None) -> None:
     if type(node) is dict:
         for key, value in node.items():
             if type(key) is not str or (key.startswith("_") and key not in ("_target_", "_partial_")):
@@ -83,10 +105,10 @@ def check_targets(node: Any, source: str, allow: Sequence[str] = (), listed: Kno
                     f"{source} names {str(value)[:200]!r}, which is not part of attention-lab: "
                     f"it is not loaded{_how_to_allow(value)}"
                 )
-            check_targets(value, source, allow, listed)
+            _check_targets(value, source, allow, listed)
     elif type(node) is list:
         for item in node:
-            check_targets(item, source, allow, listed)
+            _check_targets(item, source, allow, listed)
     elif not (node is None or type(node) in (bool, int, float) or (type(node) is str and "${" not in node)):
         raise LabError(f"{source} has {str(node)[:60]!r}, which is not a plain value: it is not loaded")
 
@@ -218,6 +240,8 @@ def _is_allowed(target: object, allow: Sequence[str]) -> bool:
 
 def is_class(module: str, name: str, package: str) -> bool:
     """Whether a module has a class of this name that is defined in the package and is not abstract."""
+    if len(module) + len(name) > LONGEST_TARGET:
+        return False
     try:
         part = getattr(importlib.import_module(module), name, None)
     except ImportError:
