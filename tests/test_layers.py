@@ -1,4 +1,4 @@
-"""The rooms of the package and the directions of their imports, as CONTRIBUTING.md tells them."""
+"""The subpackages of the package and the directions of their imports, as in CONTRIBUTING.md."""
 
 import ast
 import subprocess
@@ -20,7 +20,7 @@ TORCH = {"torch", "torchmetrics"}
 
 
 class Rules(NamedTuple):
-    """What a room may use of ours, and what it may not use of others'."""
+    """What a subpackage may use of ours, and what it may not use of others'."""
 
     uses: set[str]
     bans: set[str]
@@ -44,7 +44,7 @@ LEAVES = {
     "writing",
 }
 LIGHT = TORCH | LIGHTNING | HYDRA
-ROOMS = {
+SUBPACKAGES = {
     "": Rules(
         {"attention", "experiment", "inference", "notebook"}, LIGHT
     ),  # attention_lab/__init__.py: lazily
@@ -131,27 +131,27 @@ def imports(source: str, module: str, *, is_package: bool = False) -> Iterator[I
                 yield Import(name, node.lineno)
 
 
-def room_of(module: str) -> str:
-    """Return the first name below attention_lab; the package itself is the room ''."""
+def subpackage_of(module: str) -> str:
+    """Return the first name below attention_lab; the package itself is the subpackage ''."""
     return module.split(".")[1] if "." in module else ""
 
 
 def violations(source: str, module: str, *, is_package: bool = False) -> list[str]:
-    """Say what a module imports against the rules of its room."""
-    room = room_of(module)
+    """Say what a module imports against the rules of its subpackage."""
+    own = subpackage_of(module)
     found = []
     for name, line in imports(source, module, is_package=is_package):
         if name.split(".")[0] == "attention_lab":
-            allowed = room_of(name) in ROOMS[room].uses | {room}
+            allowed = subpackage_of(name) in SUBPACKAGES[own].uses | {own}
         else:
-            allowed = not any(name == ban or name.startswith(f"{ban}.") for ban in ROOMS[room].bans)
+            allowed = not any(name == ban or name.startswith(f"{ban}.") for ban in SUBPACKAGES[own].bans)
         if not allowed:
             found.append(f"{module}:{line} imports {name}")
     return found
 
 
 def cycle(uses: dict[str, set[str]]) -> list[str]:
-    """Return the rooms of a circle of imports, or nothing."""
+    """Return the subpackages of a circle of imports, or nothing."""
     try:
         TopologicalSorter(uses).prepare()
     except CycleError as error:
@@ -169,12 +169,12 @@ def modules() -> list[tuple[str, Path]]:
 
 
 @pytest.mark.parametrize(("module", "path"), modules(), ids=[module for module, _ in modules()])
-def test_a_module_imports_only_what_its_room_may(module: str, path: Path) -> None:
-    assert room_of(module) in ROOMS, "a new room: decide in ROOMS what it may import"
+def test_a_module_imports_only_what_its_subpackage_may(module: str, path: Path) -> None:
+    assert subpackage_of(module) in SUBPACKAGES, "a new subpackage: decide in SUBPACKAGES what it may import"
     assert violations(path.read_text(), module, is_package=path.name == "__init__.py") == []
 
 
-def test_rooms_do_not_import_each_other_in_a_circle() -> None:
+def test_subpackages_do_not_import_each_other_in_a_circle() -> None:
     uses: dict[str, set[str]] = {}
     for module, path in modules():
         names = [
@@ -182,9 +182,10 @@ def test_rooms_do_not_import_each_other_in_a_circle() -> None:
             for found in imports(path.read_text(), module, is_package=path.name == "__init__.py")
             if found.name.startswith("attention_lab.")
         ]
-        uses.setdefault(room_of(module), set()).update({room_of(name) for name in names} - {room_of(module)})
+        own = subpackage_of(module)
+        uses.setdefault(own, set()).update({subpackage_of(name) for name in names} - {own})
     assert cycle(uses) == []
-    assert cycle({room: rules.uses for room, rules in ROOMS.items()}) == []
+    assert cycle({name: rules.uses for name, rules in SUBPACKAGES.items()}) == []
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ CONFIGURATIONS: dict[str, tuple[Alter, str]] = {
     "missing": (lambda about: about.pop("pooling"), r"model.json: pooling is missing"),
     "code": (_put("scoring", "_target_", value="os.system"), "names 'os.system', which is not part of"),
     "imported": (_put("model", "_target_", value="attention_lab.models.seq2seq.F"), "not part of"),
-    "room": (
+    "subpackage": (
         _put("model", "_target_", value="attention_lab.attention.Dot"),
         "as its model, which is not in attention_lab.models: it is not loaded",
     ),

@@ -26,7 +26,7 @@ from attention_lab.sizes import KIND_OF_DATA, Sizes
 from attention_lab.tasks import Task
 from attention_lab.text_tables import counted
 from attention_lab.untrusted.configuration import (
-    check_room,
+    check_subpackage,
     check_targets,
     check_values,
     checked_packages,
@@ -36,7 +36,7 @@ from attention_lab.untrusted.plain_files import BAD_VALUE_ERRORS
 
 Config = Mapping[str, Any]
 
-ROOMS = {"model": "models", "task": "tasks", "data": "data"} | dict.fromkeys(MECHANISM, "attention")
+SUBPACKAGES = {"model": "models", "task": "tasks", "data": "data"} | dict.fromkeys(MECHANISM, "attention")
 """The package that defines the classes of each part."""
 VERSION = 1
 """Version of the recipe in a checkpoint."""
@@ -99,8 +99,8 @@ def checkpoint_config(recipe: Any, allow: Sequence[str] = ()) -> dict[str, Any]:
     check_values(kept, "the checkpoint")
     if not isinstance(kept["data"].get("kind"), str):
         raise LabError("the checkpoint's recipe is incomplete")
-    for part, room in ROOMS.items():
-        check_room(kept[part], part, room, "the checkpoint")
+    for part, subpackage in SUBPACKAGES.items():
+        check_subpackage(kept[part], part, subpackage, "the checkpoint")
     return kept
 
 

@@ -26,7 +26,12 @@ from attention_lab.reading import read_regular
 from attention_lab.runs.config_parts import MECHANISM
 from attention_lab.sizes import KIND_OF_DATA
 from attention_lab.tasks.sequence_writing import SequencePredictor, SequenceWriting
-from attention_lab.untrusted.configuration import check_room, check_targets, check_values, checked_packages
+from attention_lab.untrusted.configuration import (
+    check_subpackage,
+    check_targets,
+    check_values,
+    checked_packages,
+)
 from attention_lab.untrusted.model_size import limit_size, size_limits
 from attention_lab.untrusted.plain_files import BAD_VALUE_ERRORS, MAX_BYTES, read_json
 from attention_lab.writing import write_atomically
@@ -146,8 +151,8 @@ def _checked(config: Any, name: str, allow: Sequence[str]) -> dict[str, Any]:
     if missing := {*_PARTS, "decoding", "codec", "score"} - config.keys():
         raise LabError(f"{name}: {min(missing)} is missing")
     parts = {part: config[part] for part in _PARTS}
-    for part, room in _PARTS.items():
-        check_room(parts[part], part, room, name)
+    for part, subpackage in _PARTS.items():
+        check_subpackage(parts[part], part, subpackage, name)
     check_targets(parts, name, checked_packages(allow))
     check_values(parts, name)
     return config

@@ -113,21 +113,21 @@ def _check_targets(node: Any, source: str, allow: Sequence[str], listed: Known |
         raise LabError(f"{source} has {str(node)[:60]!r}, which is not a plain value: it is not loaded")
 
 
-def check_room(part: Any, name: str, room: str, source: str) -> None:
+def check_subpackage(part: Any, name: str, subpackage: str, source: str) -> None:
     """Reject a part that is not built from a class, or from a class of this package with another purpose.
 
     Args:
         part: the options of the part, with its class as `_target_`.
         name: its name in messages.
-        room: the subpackage that defines such classes; classes of other packages are not restricted.
+        subpackage: the subpackage that defines such classes; classes of other packages are not restricted.
         source: the name of the configuration in messages.
     """
     if type(part) is not dict or "_target_" not in part:
         raise LabError(f"{source} has no class (_target_) for its {name}: it is not loaded")
     target = str(part["_target_"])
-    if target.startswith("attention_lab.") and not target.startswith(f"attention_lab.{room}."):
+    if target.startswith("attention_lab.") and not target.startswith(f"attention_lab.{subpackage}."):
         raise LabError(
-            f"{source} names {target[:200]!r} as its {name}, which is not in attention_lab.{room}: "
+            f"{source} names {target[:200]!r} as its {name}, which is not in attention_lab.{subpackage}: "
             "it is not loaded"
         )
 

@@ -91,12 +91,12 @@ class Plan(NamedTuple):
     Attributes:
         activation: its name.
         form: how it is computed.
-        way: the path, "triton", "compiled" or "chunks".
+        path: "triton", "compiled" or "chunks".
     """
 
     activation: str
     form: Form
-    way: str = "chunks"
+    path: str = "chunks"
 
 
 def plan(a: Tensor, b: Tensor, activation: str, compiled: bool | None) -> Plan:
@@ -111,8 +111,8 @@ def plan(a: Tensor, b: Tensor, activation: str, compiled: bool | None) -> Plan:
         form = rational(activation, a, b)
     work = examples * queries * count * hidden
     large = work > CHUNK and min(queries, count) > 1 and a.dtype == torch.float32
-    way = "compiled" if large and compiling.pays(work, compiled) else "chunks"
-    return Plan(activation, form or FORMS[activation], way)
+    path = "compiled" if large and compiling.pays(work, compiled) else "chunks"
+    return Plan(activation, form or FORMS[activation], path)
 
 
 def forward(a: Tensor, b: Tensor, w: Tensor, how: Plan) -> tuple[Tensor, Tensor | None]:
@@ -120,9 +120,9 @@ def forward(a: Tensor, b: Tensor, w: Tensor, how: Plan) -> tuple[Tensor, Tensor 
     form, state = how.form, None
     x, y = form.enter(a), form.enter(b)
     found = None
-    if how.way == "triton":
+    if how.path == "triton":
         found = triton_scores.scores(a, b, w, LOGISTIC[how.activation])
-    elif how.way == "compiled":
+    elif how.path == "compiled":
         found = compiled_loops.scores(form, x, y, w)
     if found is None:
         chunks = Chunks(form, x, y)
@@ -141,9 +141,9 @@ def backward(
     form = how.form
     x, y = (a, b) if state is not None else (form.enter(a), form.enter(b))  # unused if there is a state
     found = None
-    if how.way == "triton":
+    if how.path == "triton":
         found = triton_scores.pull(a, b, gradient, len(w), LOGISTIC[how.activation])
-    elif how.way == "compiled":
+    elif how.path == "compiled":
         found = compiled_loops.pull(form, x, y, gradient, len(w))
     of_a, of_b, of_w = Chunks(form, x, y, state).pull(gradient, len(w)) if found is None else found
     if form.scale != 1:

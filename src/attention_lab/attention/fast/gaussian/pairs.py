@@ -111,7 +111,7 @@ def chunks(queries: int, keys: int, device: torch.device) -> Iterator[slice]:
     yield from (slice(start, min(start + size, queries)) for start in range(0, queries, size))
 
 
-class Rooms:
+class Buffers:
     """Two reusable scratch tensors: on a CPU, allocating new pages costs more than writing to them."""
 
     def __init__(self, like: Tensor) -> None:
@@ -131,10 +131,10 @@ def pair_moments(problem: Problem) -> Float[Tensor, "Q m c"]:
     """The moments of every query over all keys. Left-out keys are skipped, not subtracted afterwards."""
     result = problem.empty()
     product = _product(problem)
-    columns, rooms = problem.columns(), Rooms(problem.keys)
+    columns, buffers = problem.columns(), Buffers(problem.keys)
     for part in chunks(len(problem.query), len(problem.keys), problem.keys.device):
         some = problem.rows(part)
-        out, spare = rooms.of(len(some.query), len(problem.keys))
+        out, spare = buffers.of(len(some.query), len(problem.keys))
         if product is None:
             exponents(some, spare, out)
         else:
@@ -151,10 +151,10 @@ def far_moments(problem: Problem) -> tuple[Float[Tensor, "Q m c"], Float[Tensor,
     """
     problem = problem.doubled()
     result, tops = problem.empty(), problem.query.new_empty(len(problem.query))
-    columns, rooms = problem.columns(), Rooms(problem.keys)
+    columns, buffers = problem.columns(), Buffers(problem.keys)
     for part in chunks(len(problem.query), 4 * len(problem.keys), problem.keys.device):
         some = problem.rows(part)
-        out, spare = rooms.of(len(some.query), len(problem.keys))
+        out, spare = buffers.of(len(some.query), len(problem.keys))
         exponents(some, spare, out)
         hidden = left_out(some.own, len(problem.keys))
         tops[part] = _relative(result[part], out, spare, columns, hidden, ones=problem.weights is None)
@@ -205,10 +205,10 @@ def pair_gradients(
         for x, need in zip(sources, needs, strict=True)
     ]
     by_query, by_keys, by_values, by_rates = totals
-    rooms = Rooms(problem.keys)
+    buffers = Buffers(problem.keys)
     for part in chunks(len(problem.query), len(problem.keys), problem.keys.device):
         some = problem.rows(part)
-        weights, spare = rooms.of(len(some.query), len(problem.keys))
+        weights, spare = buffers.of(len(some.query), len(problem.keys))
         exponents(some, spare, weights)
         if problem.weights is not None:
             weights += problem.weights.log2()

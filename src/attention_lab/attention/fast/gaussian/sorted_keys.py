@@ -8,8 +8,8 @@ from torch import Tensor
 
 from attention_lab.attention.fast.gaussian.pairs import (
     SLIGHT,
+    Buffers,
     Problem,
-    Rooms,
     accumulate,
     at_once,
     chunks,
@@ -45,13 +45,13 @@ def sorted_moments(problem: Problem) -> Float[Tensor, "Q m c"]:
     first = torch.searchsorted(line, some.query[starts, 0].double() - reach).tolist()
     last = torch.searchsorted(line, some.query[ends - 1, 0].double() + reach, right=True).tolist()
 
-    result, rooms = problem.empty(), Rooms(problem.keys)
+    result, buffers = problem.empty(), Buffers(problem.keys)
     for start, end, low, high in zip(starts.tolist(), ends.tolist(), first, last, strict=True):
         near = ordered[low:high]
         for piece in chunks(end - start, high - low, rows.device):
             part = slice(start + piece.start, start + piece.stop)
             window = some._replace(query=some.query[part], keys=near)
-            out, spare = rooms.of(len(window.query), high - low)
+            out, spare = buffers.of(len(window.query), high - low)
             exponents(window, spare, out)
             hidden = left_out(index[part] - low, high - low)
             ones = problem.weights is None
