@@ -207,14 +207,14 @@ def test_half_precision_and_autocast_are_summed_in_float32() -> None:
 
 def test_pairs_are_held_a_chunk_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     largest = 0
-    taken = pairs.Rooms.of
+    taken = pairs.Buffers.of
 
-    def watched(self: pairs.Rooms, queries: int, keys: int) -> tuple[Tensor, Tensor]:
+    def watched(self: pairs.Buffers, queries: int, keys: int) -> tuple[Tensor, Tensor]:
         nonlocal largest
         largest = max(largest, queries * keys)
         return taken(self, queries, keys)
 
-    monkeypatch.setattr(pairs.Rooms, "of", watched)
+    monkeypatch.setattr(pairs.Buffers, "of", watched)
     monkeypatch.setattr(pairs, "CHUNK", 1000)
     x = torch.rand(200, 1, requires_grad=True)
     one = gaussian_regression(x, x, x, torch.ones(1), torch.arange(200))
