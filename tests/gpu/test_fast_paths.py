@@ -71,8 +71,8 @@ def test_additive_scores(
     wanted = _results(lambda a, b, w: scores.reference(a, b, w, activation), inputs)
     mine = _moved(inputs, device, dtype)
     if device.type == "cuda" and dtype == torch.float32:
-        way = scores.plan(mine[0], mine[1], activation, None).way
-        assert way == ("triton" if activation in LOGISTIC else "chunks")
+        path = scores.plan(mine[0], mine[1], activation, None).path
+        assert path == ("triton" if activation in LOGISTIC else "chunks")
     _compare(
         _results(lambda a, b, w: scores.additive_scores(a, b, w, activation), mine), wanted, ERRORS[dtype]
     )
