@@ -13,7 +13,7 @@ from attention_lab.commandline.option_paths import flatten, is_hydra_key, lookup
 from attention_lab.commandline.overrides import split_override
 from attention_lab.errors import LabError, named_line
 from attention_lab.reading import is_file, is_there, open_regular
-from attention_lab.run_files import CONFIG, ERROR, HEATMAPS, METRICS, PRUNED
+from attention_lab.run_files import CONFIG, EARLIER_LOGS, ERROR, HEATMAPS, METRICS, PRUNED
 from attention_lab.runs.config_parts import DECISIVE, OPTIMIZATION, SEED, TRAINED, affects_results
 from attention_lab.runs.own_files import check_own_files
 from attention_lab.runs.path_patterns import walk
@@ -30,7 +30,7 @@ MOST_METRICS = 10_000
 """Maximum number of metrics of a run."""
 STAGES = ("fit", "test")
 """The stages that write metrics."""
-_WITHOUT_RUNS = {".hydra", CHECKPOINTS, "tensorboard", HEATMAPS, ".git"}
+_WITHOUT_RUNS = {".hydra", CHECKPOINTS, EARLIER_LOGS, HEATMAPS, ".git"}
 _TRAINING = (*TRAINED, *OPTIMIZATION, "callbacks")
 """The groups whose choice for a test is that of the run that trained its checkpoint."""
 _LONGEST = 300  # most bytes of a reason

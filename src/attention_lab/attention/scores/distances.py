@@ -81,6 +81,6 @@ class _Pairs(torch.autograd.Function):
 
 
 def _pull(upstream: Tensor, x: Tensor, y: Tensor, order: float, found: Tensor) -> Tensor:
-    """The gradient of x, of which `found` are the distances to y, as in torch's backward of cdist."""
+    """The gradient of `x`, given its distances `found` to `y`, computed as torch does for cdist."""
     gradient: Tensor = torch.ops.aten._cdist_backward(upstream.contiguous(), x, y, order, found.contiguous())
     return gradient
