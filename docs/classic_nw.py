@@ -40,10 +40,11 @@ def main() -> None:
             assert isinstance(task, Regression)
             curve = task.curve()
             assert curve is not None
+            samples = Series("training samples", curve.inputs.numpy(), curve.targets.numpy(), style="samples")
             curves.append(
                 Series(name, curve.x.numpy(), curve.y.numpy(), style="truth" if on_top else "plain")
             )
-    curves.append(Series("training samples", curve.inputs.numpy(), curve.targets.numpy(), style="samples"))
+    curves.append(samples)
     picture = draw_panels(
         [
             Lines(losses, "Sum of squared errors before each step", "step", "loss", names="above"),

@@ -25,8 +25,8 @@ from attention_lab.text_tables import markdown_table  # noqa: E402
 from attention_lab.viz import to_png  # noqa: E402
 from attention_lab.viz.panels import Bubbles, Series  # noqa: E402
 from attention_lab.viz.plots import draw_panels  # noqa: E402
-from benchmarks.harness import Contest, Row, measure  # noqa: E402
-from benchmarks.mechanisms import MECHANISMS, ways  # noqa: E402
+from benchmarks.harness import Comparison, Row, measure  # noqa: E402
+from benchmarks.mechanisms import MECHANISMS, methods  # noqa: E402
 
 ACCURACY = "test/accuracy"
 KEYS = ("mechanism", "data.length")
@@ -37,8 +37,8 @@ def speeds(lengths: Sequence[int], mechanisms: Sequence[str]) -> dict[tuple[str,
     torch.set_num_threads(1)
     found = {}
     for length in lengths:
-        chosen = [way for way in ways(length, torch.device("cpu")) if way.name in mechanisms]
-        for row in measure(Contest(f"length {length}", chosen), 5, calm=float("inf")):
+        chosen = [method for method in methods(length, torch.device("cpu")) if method.name in mechanisms]
+        for row in measure(Comparison(f"length {length}", chosen), 5, calm=float("inf")):
             found[row.name, length] = row
     return found
 
