@@ -36,18 +36,19 @@ def grow(
 ) -> Iterator[tuple[int, list[Row]]]:
     """Measure the methods of a growth at each size, as `measure` does.
 
-    A method's cost at the next size is predicted from its last two. A method that would exceed a limit stops
-    there, with a row that says so.
+    A method's cost at the next size is predicted from its last two. A method that would exceed a limit is not
+    measured at that size nor at larger ones; its rows give the predicted cost.
     """
     limits = limits or Limits.of(device or torch.device("cpu"))
     past: dict[str, list[tuple[int, Row]]] = {}
-    stopped: dict[str, str] = {}
+    failed: dict[str, str] = {}
     for size in growth.sizes:
         methods = list(growth.methods(size))
-        for method in methods:
-            if method.name not in stopped and (reason := _too_much(past.get(method.name, []), size, limits)):
-                stopped[method.name] = reason
-        going = [method for method in methods if method.name not in stopped]
+        skipped = {
+            method.name: failed.get(method.name) or _too_much(past.get(method.name, []), size, limits)
+            for method in methods
+        }
+        going = [method for method in methods if not skipped[method.name]]
         say(f"{growth.x} = {size:,}")
         comparison = Comparison(f"{growth.title}, {growth.x} = {size:,}", going)
         rows = {
@@ -55,12 +56,13 @@ def grow(
             for row in measure(comparison, repeats, device=device, sample=sample, calm=calm, say=say)
         }
         for name, row in rows.items():
-            past.setdefault(name, []).append((size, row))
             if row.trouble:
-                stopped[name] = row.trouble
+                failed[name] = row.trouble
+            else:
+                past.setdefault(name, []).append((size, row))
         yield (
             size,
-            [rows.get(method.name) or Row(method.name, trouble=stopped[method.name]) for method in methods],
+            [rows.get(method.name) or Row(method.name, trouble=skipped[method.name]) for method in methods],
         )
 
 

@@ -229,16 +229,16 @@ def test_growth_is_foretold_by_the_last_power() -> None:
 
 
 @pytest.mark.usefixtures("_fake_clock")
-def test_a_way_stops_growing_where_it_would_take_too_long(tmp_path: Path) -> None:
+def test_a_method_stops_growing_where_it_would_take_too_long(tmp_path: Path) -> None:
     def methods(size: int) -> list[Method]:
         return [_method("square", [], 1e-4 * size**2), _method("linear", [], 1e-4 * size)]
 
-    growth = Growth("title", "n", (10, 20, 40), methods)
+    growth = Growth("title", "n", (10, 20, 40, 80), methods)
     measured = list(grow(growth, 1, limits=Limits(seconds=0.1), sample=0.0, calm=1.0))
-    assert [n for n, _ in measured] == [10, 20, 40]
-    assert [bool(rows[0].trouble) for _, rows in measured] == [False, False, True]
+    assert [n for n, _ in measured] == [10, 20, 40, 80]
+    assert [bool(rows[0].trouble) for _, rows in measured] == [False, False, True, True]
     assert not any(rows[1].trouble for _, rows in measured)
-    assert measured[2][1][0].trouble == "about 0.16 s"
+    assert [measured[i][1][0].trouble for i in (2, 3)] == ["about 0.16 s", "about 0.64 s"]
     assert draw_growth(growth, measured).startswith(b"\x89PNG")
     table = report.growth_table(growth, measured, {}, "a.png").splitlines()
     assert table[2] == "![title](a.png)"
