@@ -15,7 +15,7 @@ from attention_lab.commandline.choice_checks import check_choices
 from attention_lab.commandline.completion import check_completion, offer_choices
 from attention_lab.commandline.config_store import share_config_store
 from attention_lab.commandline.console_streams import prepare
-from attention_lab.commandline.flag_order import move_flags_first
+from attention_lab.commandline.flags import move_flags_first
 from attention_lab.commandline.home_folders import expand_home_folders
 from attention_lab.commandline.version import print_version
 from attention_lab.experiment import CHOICES

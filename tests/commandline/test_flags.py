@@ -2,7 +2,7 @@
 
 import pytest
 
-from attention_lab.commandline.flag_order import flags_first
+from attention_lab.commandline.flags import flags_first
 
 
 @pytest.mark.parametrize(
