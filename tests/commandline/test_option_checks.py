@@ -6,6 +6,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from attention_lab.commandline.choice_checks import check_choices, warning_of_few_cores
+from attention_lab.commandline.flags import read_flags
 from attention_lab.commandline.option_checks import check_arguments
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -55,6 +56,11 @@ def _check_line(done, part: str) -> None:
         ("sweep/pruner=none", "no sweep/pruner to choose here: leave it out, or choose sweep=optuna"),
         ("encoder=cnn", "no encoder to choose here: leave it out, or choose experiment=crossover"),
         ("foo", "foo is not an option: write name=value"),
+        ("multihead", "multihead is not an option: did you mean model=multihead?"),
+        ("constant", "constant is not an option: did you mean schedule=constant or scoring=constant?"),
+        ("pooling = hard", "pooling is not an option: write pooling=..., without spaces: choose exact, "),
+        ("model=nw data.inputs=3 --cfg job", "there is no option data.inputs"),
+        ("--cfg job -m", "--cfg and --multirun cannot be combined"),
         ("inputs=[a", "inputs=[a: a ] is missing at the end"),
         ("inputs=[汉字]", """as in 'inputs=["汉字"]'"""),
         ("inputs=a=b", """as in 'inputs="a=b"'"""),
@@ -83,11 +89,11 @@ def test_arguments(arguments: str, message: str, command) -> None:
         "experiment=crossover model=cnn trainer.val_check_interval=0.5 data.seed=3",
         "experiment=conv_equivalence theorem.kernels=[1] theorem.sharpness=3",
         "+mechanism=band window.width=3 hydra.run.dir=logs/x",
-        "model=nw data.batch_size=3 data.inputs=3 --cfg job",
+        "model=nw data.batch_size=3 --cfg job",
     ],
 )
 def test_valid_options_pass(arguments: str) -> None:
-    check_arguments(arguments.split(), CONF)
+    check_arguments(read_flags(arguments.split()).overrides, CONF)
 
 
 def test_choices_and_options_of_ones_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,15 @@ from pathlib import Path
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 
+from attention_lab.commandline.flags import read_flags
 from attention_lab.commandline.incompatible import find_incompatibility
-from attention_lab.commandline.option_checks import check_arguments, choices_of, is_group, read_choice
+from attention_lab.commandline.option_checks import (
+    RARE,
+    check_arguments,
+    choices_of,
+    is_group,
+    read_choice,
+)
 from attention_lab.commandline.option_ranges import check_ranges
 from attention_lab.commandline.overrides import listed_texts, parse_override, split_override
 from attention_lab.constructor_options import LARGEST_SEED
@@ -46,35 +53,38 @@ def check_choices(folder: str, arguments: Sequence[str] | None = None) -> None:
         folder: the configuration folder, beside the program.
         arguments: the command line; None for this program's.
     """
-    arguments, more = _without_config_folder(sys.argv[1:] if arguments is None else arguments)
-    if any(argument.startswith(("--config", "-c", "hydra.searchpath")) for argument in arguments):
-        return
-    folders = (Path(sys.argv[0]).resolve().parent / folder, *more)
     try:
-        for one in more:
-            if not one.is_dir():
-                raise LabError(f"--config-dir={one}: there is no such folder")
-        for argument in arguments:
+        flags = read_flags(sys.argv[1:] if arguments is None else arguments)
+        given = flags.overrides
+        own = [Path(flags.config_dir).absolute()] if flags.config_dir else []
+        if flags.config_name or flags.config_path or any(one.startswith("hydra.searchpath") for one in given):
+            return
+        if own and not own[0].is_dir():
+            raise LabError(f"--config-dir={own[0]}: there is no such folder")
+        folders = (Path(sys.argv[0]).resolve().parent / folder, *own)
+        for argument in given:
+            _check_word(argument, folders)
             _check_run_folder(argument)
             _check_choice(argument, folders)
-        check_arguments(arguments, *folders)
-        _check_single_values(arguments, folders)
+        if not (flags.help or flags.hydra_help or flags.info or flags.shell_completion):
+            check_arguments(given, *folders)
+        if not flags.multirun:
+            _check_single_values(given, folders)
     except LabError as error:
         sys.exit(console_message("Error", error))
 
 
-def _without_config_folder(arguments: Sequence[str]) -> tuple[list[str], list[Path]]:
-    """The arguments without `--config-dir`, and the folders that it names."""
-    rest: list[str] = []
-    folders: list[Path] = []
-    left = iter(arguments)
-    for argument in left:
-        name, equals, value = argument.partition("=")
-        if name in ("--config-dir", "-cd"):
-            folders.append(Path(value if equals else next(left, "")).absolute())
-        else:
-            rest.append(argument)
-    return rest, folders
+def _check_word(argument: str, folders: Sequence[Path]) -> None:
+    """Raise LabError if an argument is only the name of a group or of a choice, without "="."""
+    if not re.fullmatch(r"\w+", argument):
+        return
+    if is_group(argument, folders):
+        known = ", ".join(path.stem for path in choices_of(argument, folders))
+        raise LabError(f"{argument} is not an option: write {argument}=..., without spaces: choose {known}")
+    groups = {path.parent.name for one in folders for path in one.glob(f"*/{argument}.yaml")} - {*RARE}
+    if groups:
+        meant = " or ".join(f"{group}={argument}" for group in sorted(groups))
+        raise LabError(f"{argument} is not an option: did you mean {meant}?")
 
 
 def _check_run_folder(argument: str) -> None:
@@ -86,13 +96,10 @@ def _check_run_folder(argument: str) -> None:
 
 def _check_single_values(arguments: Sequence[str], folders: Sequence[Path]) -> None:
     """Raise LabError if an option has several values outside a sweep."""
-    if any(re.match(r"-m$|--multirun$|hydra\.mode=|experiment=|sweep=", one) for one in arguments):
+    if any(re.match(r"hydra\.mode=|experiment=|sweep=", one) for one in arguments):
         return  # experiments may be sweeps
     for argument in arguments:
-        try:
-            override = parse_override(argument)
-        except LabError:
-            continue  # a flag
+        override = parse_override(argument)
         if not override.is_sweep_override():
             continue
         if "," not in argument or is_group(override.key_or_group, folders):
@@ -107,7 +114,7 @@ def _check_choice(argument: str, folders: Sequence[Path]) -> None:
     try:
         override = parse_override(argument)
     except LabError:
-        return  # a flag, or an argument that `check_arguments` rejects
+        return  # `check_arguments` rejects it
     group = override.key_or_group
     if not is_group(group, folders):
         return

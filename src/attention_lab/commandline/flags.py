@@ -1,24 +1,80 @@
-"""Flags such as `-m` and `--config-dir` anywhere on the command line.
+"""Read Hydra's flags, such as `-m` and `--config-dir`, which may stand anywhere on the command line.
 
-Hydra's parser takes the options from one place only: those on the other side of a flag are unrecognised.
+Hydra's own parser takes the options from one place only: those on the other side of a flag are unrecognised.
 """
 
+import re
 import sys
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
+from functools import partial
+from typing import NoReturn
 
 from hydra._internal.utils import get_args_parser
 
+from attention_lab.errors import LabError
+from attention_lab.text_tables import console_message
+
+_EXCLUSIVE = {
+    "cfg": "--cfg",
+    "info": "--info",
+    "multirun": "--multirun",
+    "run": "--run",
+    "shell_completion": "--shell-completion",
+}
+"""Flags of which a command line may contain only one, by their name in the parsed arguments."""
+
 
 def move_flags_first() -> None:
-    """Put the flags of this program's command line first, before Hydra reads it."""
-    sys.argv[1:] = flags_first(sys.argv[1:])
+    """Put the flags of this program's command line first, before Hydra reads it.
+
+    A wrong flag ends the program with a one-line message.
+    """
+    try:
+        sys.argv[1:] = flags_first(sys.argv[1:])
+    except LabError as error:
+        sys.exit(console_message("Error", error))
 
 
 def flags_first(arguments: Sequence[str]) -> list[str]:
-    """The arguments with all flags and their values first; unchanged if Hydra does not know a flag."""
-    parsed, left = get_args_parser().parse_known_args(arguments)
-    if not left or any(argument.startswith("-") for argument in left):
-        return list(arguments)
-    options = [*parsed.overrides, *left]
+    """The arguments with all flags and their values first. Raises LabError as `read_flags` does."""
+    options = read_flags(arguments).overrides
     # The value of a flag has no "=", so it is never mistaken for an option.
     return [*(argument for argument in arguments if argument not in options), *options]
+
+
+def read_flags(arguments: Sequence[str]) -> Namespace:
+    """The flags of a command line, under Hydra's names; `overrides` has the arguments that are not flags.
+
+    Raises:
+        LabError: a flag is unknown, has a wrong value, or cannot be combined with another.
+    """
+    parser = get_args_parser()
+    parser.error = partial(_reject, parser, arguments)  # type: ignore[method-assign]
+    flags, left = parser.parse_known_args(arguments)
+    for argument in left:
+        if argument.startswith("-"):
+            raise LabError(_not_a_flag(argument))
+    flags.overrides += left
+    given = [name for key, name in _EXCLUSIVE.items() if getattr(flags, key)]
+    if len(given) > 1:
+        raise LabError(f"{given[0]} and {given[1]} cannot be combined: leave out one of them")
+    if flags.resolve and not (flags.cfg or flags.help):
+        raise LabError("--resolve needs --cfg or --help")
+    return flags
+
+
+def _reject(parser: ArgumentParser, arguments: Sequence[str], message: str) -> NoReturn:
+    known = parser._option_string_actions  # argparse has no public list of its flags
+    for argument in arguments:
+        # To argparse, "-model" is -m with the value "odel".
+        if re.match(r"-\w\w", argument) and argument.partition("=")[0] not in known:
+            raise LabError(_not_a_flag(argument))
+    raise LabError(message.removeprefix("argument "))
+
+
+def _not_a_flag(argument: str) -> str:
+    option = argument.lstrip("-")
+    advice = option if "=" in option else "options as name=value"
+    example = "" if "=" in option else ", such as seed=2"
+    return f"{argument} is not a flag: write {advice}, without dashes{example}"

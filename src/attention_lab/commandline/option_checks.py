@@ -58,9 +58,7 @@ def check_arguments(arguments: Sequence[str], root: Path, *more: Path) -> None:
     Raises:
         LabError: an option is invalid; the message names it and says what would be valid.
     """
-    if any(text.startswith("-") and text not in ("-m", "--multirun") for text in arguments):
-        return  # flags such as --help run nothing
-    given = [parse_override(text) for text in arguments if not text.startswith("-")]
+    given = [parse_override(text) for text in arguments]
     chosen = [one for one in given if _is_group(one, (root, *more))]
     options = [one for one in given if one not in chosen and not one.is_hydra_override()]
     rare = [one for one in chosen if one.key_or_group in RARE]
