@@ -124,7 +124,7 @@ def test_a_line_of_predictions_stays_one(command, tmp_path: Path) -> None:
         (["data=text", "data.file=none.txt"], "none.txt: No such file or directory"),
         (
             ["data=cmudict"],
-            "model=lm needs language data, but data=cmudict is transduction data: choose data=sentences, t",
+            "model=lm needs language data, but data=cmudict is transduction data: for this data choose ",
         ),
         (["task.top_k=0"], "task.top_k must be at least 1, or null, got 0"),
         (["model.heads=3"], "model.d_model=8 must be a multiple of model.heads=3"),

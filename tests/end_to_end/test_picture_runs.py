@@ -79,4 +79,5 @@ def test_pictures_and_other_models_do_not_mix(command) -> None:
     assert refused.status == 1
     assert "seq2seq needs transduction data, but data=digit_strips is image_transduction data" in refused.err
     refused = command("model=image2seq", "data=copy")
-    assert "choose data=digit_strips, image_files" in refused.err
+    choices = "choose model=seq2seq, transformer; for this model choose data=digit_strips, image_files"
+    assert choices in refused.err

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hydra.core.utils import setup_globals
 from omegaconf import OmegaConf
 
 from attention_lab.interruption.folder_check import FolderCheck
@@ -36,6 +37,18 @@ def test_links_out_of_the_folder(
         with pytest.raises(SystemExit, match=r"^Error: .*job/checkpoints links out of the run's folder"):
             check(config)
     else:
+        check(config)
+
+
+@pytest.mark.parametrize("kind", ["run", "sweep"])
+def test_a_folder_to_find_again_has_a_fixed_name(kind: str, tmp_path: Path) -> None:
+    check = {"run": FolderCheck().on_run_start, "sweep": FolderCheck().on_multirun_start}[kind]
+    setup_globals()
+    config = OmegaConf.create({"hydra": {kind: {"dir": f"{tmp_path}/${{now:%Y}}"}}})
+    check(config)
+    config.resume = "auto"
+    wanted = f"^Error: resume=auto needs the same folder every time: add hydra.{kind}.dir=logs/NAME to "
+    with pytest.raises(SystemExit, match=wanted):
         check(config)
 
 

@@ -166,9 +166,12 @@ def check_combination(config: DictConfig) -> None:
     check_pictures_format(config)
     needs, kind = config.model.get("needs"), config.data.get("kind")
     if config.stage == "fit" and needs != kind:
+        models = ", ".join(_choices_with("model", "needs", kind))
         fitting = ", ".join(_choices_with("data", "kind", needs))
-        model, data = _chosen("model"), _chosen("data")
-        raise LabError(f"{model} needs {needs} data, but {data} is {kind} data: choose data={fitting}")
+        raise LabError(
+            f"{_chosen('model')} needs {needs} data, but {_chosen('data')} is {kind} data: "
+            f"for this data choose model={models}; for this model choose data={fitting}"
+        )
     _check_mechanism(config)
 
 

@@ -39,6 +39,7 @@ class FolderCheck(Callback):
     def on_run_start(self, config: DictConfig, **kwargs: Any) -> None:
         """Check the run's folder if `resume=auto` continues a run, or a new one is trained in it."""
         _check_named(config.hydra.run.dir, "hydra.run.dir")
+        _check_repeatable(config, "run")
         folder = Path(config.hydra.run.dir)
         if config.get("resume") == AUTO:
             _check(folder, MOST_FILES)
@@ -53,6 +54,7 @@ class FolderCheck(Callback):
             HydraConfig.instance().set_config(config)
             folder = Path(config.hydra.sweep.dir)
         _check_named(config.hydra.sweep.dir, "hydra.sweep.dir")
+        _check_repeatable(config, "sweep")
         if config.get("resume") == AUTO or config.get("sweep") is not None:
             _check(folder, MOST_FILES * MOST_JOBS)
         elif is_rank_zero() and any(has_checkpoint(path) for path, _ in walk(folder)):
@@ -68,6 +70,16 @@ def _is_single_run() -> bool:
 def _check_named(folder: str | None, option: str) -> None:
     if not folder:
         message = f"{option} is empty: give a folder, such as {option}=logs/mine, or leave the option out"
+        sys.exit(console_message("Error", message))
+
+
+def _check_repeatable(config: DictConfig, kind: str) -> None:
+    """Check that with `resume=auto` the same command leads to the same folder: its name has no time."""
+    folder = OmegaConf.to_container(config.hydra[kind], resolve=False)
+    if config.get("resume") == AUTO and "${now:" in str(folder):
+        message = (
+            f"resume=auto needs the same folder every time: add hydra.{kind}.dir=logs/NAME to the command"
+        )
         sys.exit(console_message("Error", message))
 
 

@@ -104,7 +104,10 @@ def test_csv_columns_are_found_by_name(file: Path) -> None:
     ("content", "expected"),
     [
         (b"x,z\n1,2\n", f":1: column 'y' is not in the header: x, z{CHOOSE}"),
-        (b"x;y\n1;2\n", f":1: column 'x' is not in the header: x;y{CHOOSE}"),
+        (
+            b"x;y\n1;2\n",
+            ":1: column 'x' is not in the header: x;y; columns must be separated by commas, not ';'",
+        ),
         (b"x,y,x\n1,2,3\n", f":1: column 'x' is twice or more in the header: x, y, x{CHOOSE}"),
         (b"x,y\n1,2\n3\n", ":3: 1 fields, but the header has 2"),
         (b"x,y\n1,2\n\n3,4\n", ":3: 0 fields, but the header has 2"),

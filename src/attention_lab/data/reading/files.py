@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+import re
 import reprlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -103,9 +104,11 @@ def read_csv(path: str, columns: Sequence[str]) -> list[list[float]]:
         for column in columns:
             if header.count(column) != 1:
                 found = "twice or more" if column in header else "not"
+                remedy = "choose columns with data.inputs=[...] and data.target=..."
+                if len(header) == 1 and (other := re.search("[;\t]", header[0])):
+                    remedy = f"columns must be separated by commas, not {other[0]!r}"
                 raise LabError(
-                    f"{path}:1: column {column!r} is {found} in the header: {', '.join(header)}; "
-                    "choose columns with data.inputs=[...] and data.target=..."
+                    f"{path}:1: column {column!r} is {found} in the header: {', '.join(header)}; {remedy}"
                 )
         places = [(header.index(column), column) for column in columns]
         for fields in reader:
