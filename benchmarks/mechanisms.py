@@ -51,7 +51,7 @@ def _step(mechanism: str, length: int, device: torch.device) -> Work:
     task = make_task(plain, data.sizes, data.codec, trainable=True).to(device)
     assert task.make_optimizer is not None
     optimizer = task.make_optimizer(list(task.model.parameters()))
-    inputs, lengths, labels = (field.to(device) for field in data.parts.train[torch.tensor([0])][:3])
+    inputs, lengths, labels = (field.to(device) for field in data.splits.train[torch.tensor([0])][:3])
 
     def step() -> Sequence[Tensor]:
         optimizer.zero_grad()

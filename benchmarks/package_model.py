@@ -126,7 +126,7 @@ def package(checkpoint: Path, folder: Path, command: str | None = None, beams: i
 
 
 def _measured(saved: TrainedModel[SequencePredictor], options: Mapping[str, Any]) -> dict[str, Any]:
-    """The number of words in each part, and the error rates on the test part."""
+    """The number of words in each split, and the error rates on the test split."""
     judged = {}
     for references in ("all", "first"):
         data = CMUDict(**options, references=references)
@@ -147,7 +147,7 @@ def _measured(saved: TrainedModel[SequencePredictor], options: Mapping[str, Any]
 
 
 def _judged(saved: TrainedModel[SequencePredictor], data: CMUDict) -> list[ScoredExample]:
-    split, found = data.parts.test, []
+    split, found = data.splits.test, []
     for start in range(0, len(split), BATCH):
         batch = split[torch.arange(start, min(start + BATCH, len(split)))]
         assert isinstance(batch, TransductionBatch)

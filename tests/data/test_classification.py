@@ -22,8 +22,8 @@ def test_digits_as_rows() -> None:
     data = Digits("rows")
     data.setup()
     assert data.sizes == ClassificationSizes(classes=10, length=8, features=8)
-    assert [len(part) for part in data.parts] == [1293, 144, 360]
-    batch = whole(data.parts.test)
+    assert [len(part) for part in data.splits] == [1293, 144, 360]
+    batch = whole(data.splits.test)
     assert (batch.inputs.shape, batch.inputs.dtype) == ((360, 8, 8), torch.float32)
     assert (batch.inputs.min().item(), batch.inputs.max().item()) == (0.0, 1.0)
     assert set(batch.lengths.tolist()) == {8}
@@ -36,7 +36,7 @@ def test_digits_as_pixels_are_the_same_pictures() -> None:
     rows.setup()
     pixels.setup()
     assert pixels.sizes == ClassificationSizes(classes=10, length=64, vocabulary=21, grid=(8, 8))
-    vectors, tokens = whole(rows.parts.train), whole(pixels.parts.train)
+    vectors, tokens = whole(rows.splits.train), whole(pixels.splits.train)
     assert (tokens.inputs - 4).equal((vectors.inputs * 16).long().flatten(1))
     assert tokens.labels.equal(vectors.labels)
     text = " ".join(pixels.codec.token_labels(tokens.inputs[0], 64))
@@ -49,15 +49,15 @@ def test_a_smaller_training_part_is_nested_in_larger_ones_and_keeps_the_proporti
     for size in (20, 100, 1292, 1293, None):
         data = Digits("rows", train_size=size)
         data.setup()
-        train = whole(data.parts.train)
-        assert [len(part) for part in data.parts] == [size or 1293, 144, 360]
+        train = whole(data.splits.train)
+        assert [len(part) for part in data.splits] == [size or 1293, 144, 360]
         if size == 20:
             assert set(train.labels.bincount(minlength=10).tolist()) <= {1, 2, 3}
         chosen[size] = {tuple(image.flatten().tolist()) for image in train.inputs}
     assert chosen[20] < chosen[100] < chosen[1292] < chosen[1293] == chosen[None]
     everything = Digits("rows")
     everything.setup()
-    assert train.inputs.equal(whole(everything.parts.train).inputs)
+    assert train.inputs.equal(whole(everything.splits.train).inputs)
     with pytest.raises(LabError, match=r"data\.train_size=1294: data=digits has 1293 for training"):
         Digits("rows", train_size=1294).setup()
     with pytest.raises(LabError, match=r"data\.train_size=0"):
@@ -82,8 +82,8 @@ def test_one_file_of_texts(unit: TextUnit) -> None:
     data.setup()
     assert data.codec.labels == ["number", "person", "place", "time"]
     assert data.sizes.length == max(map(len, texts))
-    assert [len(part) for part in data.parts] == [48, 6, 6]
-    batch = whole(data.parts.train)
+    assert [len(part) for part in data.splits] == [48, 6, 6]
+    batch = whole(data.splits.train)
     seen = [
         [data.codec.decode(label), data.codec.token_labels(inputs, length)]
         for inputs, length, label in zip(*(field.tolist() for field in batch[:3]), strict=True)
@@ -91,7 +91,7 @@ def test_one_file_of_texts(unit: TextUnit) -> None:
     known = [[label, text] for (label, _), text in zip(lines, texts, strict=True)]
     assert all(example in known for example in seen)
     again = Labelled(file=str(EXAMPLE), unit=unit)
-    assert whole(again.parts.test).inputs.equal(whole(data.parts.test).inputs)
+    assert whole(again.splits.test).inputs.equal(whole(data.splits.test).inputs)
 
 
 def three(folder: Path, train: str, test: str, **options: int) -> Labelled:
@@ -105,10 +105,10 @@ def test_three_files_of_texts(tmp_path: Path) -> None:
     data = three(tmp_path, "no\ta b\nyes\tb\n", "yes \tb  c a\n")
     data.setup()
     assert data.sizes == ClassificationSizes(classes=2, length=3, vocabulary=6)
-    batch = whole(data.parts.test)
+    batch = whole(data.splits.test)
     assert batch.inputs.tolist() == [[5, 3, 4]]
     assert (batch.lengths.tolist(), batch.labels.tolist()) == ([3], [1])
-    assert whole(data.parts.train).inputs.tolist() == [[4, 5], [5, 0]]
+    assert whole(data.splits.train).inputs.tolist() == [[4, 5], [5, 0]]
 
 
 @pytest.mark.parametrize(
@@ -151,4 +151,4 @@ def test_a_given_codec_is_kept(tmp_path: Path) -> None:
     second.codec = first.codec
     second.setup()
     assert second.sizes == first.sizes
-    assert whole(second.parts.train).inputs.tolist() == [[3, 5]]
+    assert whole(second.splits.train).inputs.tolist() == [[3, 5]]

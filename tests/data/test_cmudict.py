@@ -33,7 +33,7 @@ def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def words(data: CMUDict) -> list[set[str]]:
     data.setup()
-    batches = [part[torch.arange(len(part))] for part in data.parts]
+    batches = [part[torch.arange(len(part))] for part in data.splits]
     return [{data.codec.source.decode(ids) for ids in batch[0]} for batch in batches]
 
 
@@ -53,9 +53,9 @@ def test_every_pronunciation_is_a_training_example_with_all_as_references(sample
     train, validation, test = words(data)
     assert len(train | validation | test) == 5
     dictionary = cmudict.read_dictionary(sample)
-    assert len(data.parts.train) == sum(len(dictionary[word]) for word in train)
-    assert len(data.parts.validation) == len(data.parts.test) == 1
-    for part in data.parts:
+    assert len(data.splits.train) == sum(len(dictionary[word]) for word in train)
+    assert len(data.splits.validation) == len(data.splits.test) == 1
+    for part in data.splits:
         batch = part[torch.arange(len(part))]
         assert isinstance(batch, TransductionBatch)
         for source, target, references in zip(batch.source, batch.target, batch.references, strict=True):
@@ -96,7 +96,7 @@ def test_all_letters_and_phones_are_known(stress: bool, phones: int) -> None:
     data = CMUDict(size=1, stress=stress)
     data.setup()
     assert data.sizes == TransductionSizes(27 + 4, phones + 4)
-    for part in data.parts:
+    for part in data.splits:
         batch = part[torch.arange(len(part))]
         assert UNK not in batch[0]
         assert UNK not in batch[2]
@@ -123,7 +123,7 @@ def test_the_first_pronunciation_can_be_the_one_that_counts(sample: str) -> None
     for references, most in (("all", 3), ("first", 1)):
         data = CMUDict(1, False, 1, 3, references)  # type: ignore[arg-type]
         data.setup()
-        batch = data.parts.test[torch.arange(3)]
+        batch = data.splits.test[torch.arange(3)]
         assert isinstance(batch, TransductionBatch)
         written = [[data.codec.decode(ids) for ids in row if ids.any()] for row in batch.references]
         assert (max(map(len, written)) > 1) == (references == "all")

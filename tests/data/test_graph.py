@@ -25,7 +25,7 @@ def whole(split: Split) -> NodeBatch:
 
 def members(data: GraphData) -> list[dict[str, str]]:
     """Name and label of the nodes of each part."""
-    batches = [whole(part) for part in data.parts]
+    batches = [whole(part) for part in data.splits]
     return [
         {
             data.codec.names[node]: data.codec.labels[label]
@@ -49,7 +49,7 @@ def test_graph8() -> None:
     assert train == {"3": "right", "4": "right", "6": "left", "8": "left"}
     assert validation == {"1": "left", "5": "right"}
     assert test == {"2": "right", "7": "left"}
-    batch = whole(data.parts.train)
+    batch = whole(data.splits.train)
     names = data.codec.names
     edges = [f"{names[one]}-{names[other]}" for one, other in batch.edges.mT.tolist()]
     assert edges == ["1-8", "1-6", "1-7", "6-7", "6-5", "5-4", "5-3", "3-2"]
@@ -69,7 +69,7 @@ def test_karate() -> None:
     clubs = parts[0] | parts[1] | parts[2]
     assert sorted(map(int, clubs)) == list(range(1, 35))
     assert sum(club == "Mr. Hi" for club in clubs.values()) == 17
-    batch = whole(data.parts.test)
+    batch = whole(data.splits.test)
     assert batch.features.equal(torch.eye(34))
     assert batch.edges.shape == (2, 78)
     # Zachary 1977, figure 1: the instructor has 16 friends, the president 17, and they are none.
@@ -104,7 +104,7 @@ def test_files(tmp_path: Path) -> None:
     assert [len(part) for part in parts] == [4, 1, 1]
     known = parts[0] | parts[1] | parts[2]
     assert known == {"ann": "x", "cid": "y", "dee": "x", "eve": "y", "fay": "x", "gus": "y"}
-    batch = whole(data.parts.train)
+    batch = whole(data.splits.train)
     assert batch.edges.tolist() == [[0, 1, 3], [1, 2, 4]]
     assert batch.features.dtype == torch.float32
     assert batch.features[:, 0].mean().abs().item() < 1e-6
@@ -112,7 +112,7 @@ def test_files(tmp_path: Path) -> None:
     assert batch.features[:, 1].tolist() == [0.0] * 7
     raw = files(tmp_path, standardize=False)
     raw.setup()
-    assert whole(raw.parts.test).features[:3].tolist() == [[1, 7], [3, 7], [5, 7]]
+    assert whole(raw.splits.test).features[:3].tolist() == [[1, 7], [3, 7], [5, 7]]
     assert members(raw) == parts
 
 
@@ -121,7 +121,7 @@ def test_files_without_features(tmp_path: Path) -> None:
     data = files(tmp_path, "".join(f"{name}\t{label}\n" for name, label, *_ in lines))
     data.setup()
     assert data.codec.features is None
-    assert whole(data.parts.train).features.equal(torch.eye(7))
+    assert whole(data.splits.train).features.equal(torch.eye(7))
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_names_to_nodes_and_back() -> None:
     batch = data.codec.encode(["34", " 1 "])
     assert [data.codec.names[node] for node in batch.nodes.tolist()] == ["34", "1"]
     assert batch.labels.tolist() == [-1, -1]
-    assert batch.edges.equal(whole(data.parts.train).edges)
+    assert batch.edges.equal(whole(data.splits.train).edges)
     assert data.codec.decode(1) == "Officer"
     with pytest.raises(LabError, match=r"line 3: '35' is not a node of the graph; .* 1, 2, .*, \.\.\.$"):
         data.codec.encode(["1", "35"], first=2)

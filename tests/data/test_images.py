@@ -38,8 +38,8 @@ def test_strips_are_padded_pictures() -> None:
     data = DigitStrips(**SMALL)
     data.setup()
     assert data.sizes == ImageSizes(height=12, cell=4, target_vocabulary=14)
-    assert [len(part) for part in data.parts] == [30, 20, 25]
-    batch = whole(data.parts.train)
+    assert [len(part) for part in data.splits] == [30, 20, 25]
+    batch = whole(data.splits.train)
     assert (batch.source.dtype, batch.source.shape[:2]) == (torch.float32, (30, 12))
     assert (batch.source.min(), batch.source.max()) == (0, 1)
     assert (batch.source_lengths % 4 == 0).all()
@@ -55,7 +55,7 @@ def pools() -> list[dict[tuple[float, ...], str]]:
     """The digits of training, validation and test: pixels to name."""
     digits = Digits("rows")
     digits.setup()
-    batches = [part[torch.arange(len(part))] for part in digits.parts]
+    batches = [part[torch.arange(len(part))] for part in digits.splits]
     return [
         {
             tuple(pixels): str(label)
@@ -67,7 +67,7 @@ def pools() -> list[dict[tuple[float, ...], str]]:
 
 def test_digits_of_a_strip_are_those_of_its_part(pools: list[dict[tuple[float, ...], str]]) -> None:
     strips = DigitStrips(**SMALL, gap=2)
-    for own, part in enumerate(strips.parts):
+    for own, part in enumerate(strips.splits):
         batch = whole(part)
         for picture, target in zip(batch.source, batch.target, strict=True):
             seen = squares(picture.unsqueeze(0))
@@ -80,7 +80,7 @@ def test_digits_of_a_strip_are_those_of_its_part(pools: list[dict[tuple[float, .
 def test_gold_cells_are_in_their_digit(cell: int, pools: list[dict[tuple[float, ...], str]]) -> None:
     data, known = DigitStrips(**SMALL, cell=cell, height=16), pools[0]
     data.setup()
-    batch = whole(data.parts.train)
+    batch = whole(data.splits.train)
     rows = 16 // cell
     checked = 0
     for picture, target, gold in zip(
@@ -110,8 +110,10 @@ def test_strips_come_from_their_seed_and_not_from_the_sizes() -> None:
         DigitStrips(**SMALL | {"train_size": 7}),
         DigitStrips(**SMALL, seed=1),
     )
-    assert all(a.equal(b) for a, b in zip(whole(one.parts.test)[:6], whole(same.parts.test)[:6], strict=True))
-    assert not whole(one.parts.test).target.equal(whole(other.parts.test).target)
+    assert all(
+        a.equal(b) for a, b in zip(whole(one.splits.test)[:6], whole(same.splits.test)[:6], strict=True)
+    )
+    assert not whole(one.splits.test).target.equal(whole(other.splits.test).target)
 
 
 def test_images_are_padded_with_paper() -> None:
@@ -212,9 +214,9 @@ def test_a_picture_that_many_lines_name_is_read_once(tmp_path: Path, monkeypatch
 def test_own_pictures() -> None:
     data = ImageFiles(file=str(EXAMPLE), height=12, cell=4)
     data.setup()
-    assert [len(part) for part in data.parts] == [10, 1, 1]
+    assert [len(part) for part in data.splits] == [10, 1, 1]
     texts = dict(line.split("\t") for line in EXAMPLE.read_text().splitlines())
-    batch = whole(data.parts.train)
+    batch = whole(data.splits.train)
     assert {data.codec.decode(ids) for ids in batch.target} <= set(texts.values())
     assert batch.alignment.eq(-1).all()
     for path, text in texts.items():
@@ -226,7 +228,7 @@ def test_own_pictures() -> None:
 
 def test_the_codec_of_other_cells_is_refused() -> None:
     data, other = DigitStrips(**SMALL, cell=2), DigitStrips(**SMALL)
-    data.codec = other.codec if other.parts else CODEC
+    data.codec = other.codec if other.splits else CODEC
     with pytest.raises(LabError, match=r"the model needs data\.cell=4, but this data has 2"):
         data.setup()
 

@@ -24,7 +24,7 @@ def text(folder: Path, content: str, **options: object) -> Text:
 
 
 def read(data: Text | Words) -> list[list[str]]:
-    return [[data.codec.decode(ids) for ids in whole(part).tokens] for part in data.parts]
+    return [[data.codec.decode(ids) for ids in whole(part).tokens] for part in data.splits]
 
 
 def test_words_are_those_of_the_dictionary_parted_alike() -> None:
@@ -32,7 +32,7 @@ def test_words_are_those_of_the_dictionary_parted_alike() -> None:
     train, validation, test = read(data)
     assert [len(train), len(validation), len(test)] == [50, 1000, 2000]
     assert len({*train, *validation, *test}) == 3050
-    for mine, split in zip(read(data), phones.parts, strict=True):
+    for mine, split in zip(read(data), phones.splits, strict=True):
         assert set(mine) == {phones.codec.source.decode(ids) for ids in split[torch.arange(len(split))][0]}
     assert data.sizes == LanguageSizes(27 + 4, 1 + max(map(len, train + validation + test)))
 
@@ -41,9 +41,9 @@ def test_a_word_is_its_letters_between_begin_and_end(tmp_path: Path, monkeypatch
     (tmp_path / "dict").write_text("ab AH0\nb B\nc'd D\n")
     monkeypatch.setattr("attention_lab.data.language.dictionary_file", lambda: str(tmp_path / "dict"))
     data = Words(size=None, validation_size=1, test_size=1)
-    rows = [row for part in data.parts for row in whole(part).tokens.tolist()]
+    rows = [row for part in data.splits for row in whole(part).tokens.tolist()]
     assert sorted(rows) == [[BOS, 5, 6, EOS], [BOS, 6, EOS], [BOS, 7, 4, 8, EOS]]
-    assert [whole(part).lengths.tolist() for part in data.parts] == [[len(row)] for row in rows]
+    assert [whole(part).lengths.tolist() for part in data.splits] == [[len(row)] for row in rows]
     with pytest.raises(LabError, match=r"data\.size=2: 1 words are left for training"):
         Words(size=2, validation_size=1, test_size=1).setup()
 
@@ -59,7 +59,7 @@ def test_a_text_is_parted_by_position_and_cut_into_blocks(tmp_path: Path) -> Non
     ]
     assert data.codec.tokenizer.vocabulary.symbols == ["\n", "a", "b", "c"]
     assert data.sizes == LanguageSizes(vocabulary=8, length=4)
-    batch = whole(data.parts.train)
+    batch = whole(data.splits.train)
     assert batch.tokens.tolist() == [[BOS, 5, 6, 7, 5], [BOS, 6, 4, 5, 6], [BOS, 7, 5, PAD, PAD]]
     assert batch.lengths.tolist() == [5, 5, 3]
     assert data.codec.labels(batch.tokens[1]) == ["<s>", "b", "↵", "a", "b"]
@@ -94,7 +94,7 @@ def test_three_files(tmp_path: Path) -> None:
 
 
 def test_the_prompts_of_a_batch_grow_and_leave_something_out(tmp_path: Path) -> None:
-    batch = whole(text(tmp_path, "ab" * 500, block_size=100).parts.train)
+    batch = whole(text(tmp_path, "ab" * 500, block_size=100).splits.train)
     assert len(batch.tokens) == 8
     assert batch.prompts.tolist() == [1 + PROMPT * row // 8 for row in range(8)]
     words = Words(size=1).probe(4)
@@ -147,9 +147,9 @@ def test_errors_name_the_file_or_the_option(tmp_path: Path) -> None:
     (tmp_path / "bad.txt").write_bytes(b"abc\n\xff")
     with pytest.raises(LabError, match=r"bad\.txt:2: not UTF-8"):
         Text(file=str(tmp_path / "bad.txt")).setup()
-    with pytest.raises(LabError, match=r"my\.txt: 2 characters are too few for three parts"):
+    with pytest.raises(LabError, match=r"my\.txt: 2 characters are too few for three splits"):
         text(tmp_path, "ab").setup()
-    with pytest.raises(LabError, match=r"my\.txt: 1 words are too few for three parts"):
+    with pytest.raises(LabError, match=r"my\.txt: 1 words are too few for three splits"):
         text(tmp_path, "abcd", unit="words").setup()
     with pytest.raises(LabError, match=r"no symbol occurs at least data\.min_count=9 times in training"):
         text(tmp_path, "abcd", min_count=9).setup()

@@ -20,11 +20,11 @@ from attention_lab.data import (
     Text,
     overlaps,
 )
-from attention_lab.data.overlaps import PASSAGE, Keyed, part_names, shared_examples, shared_passages
-from attention_lab.data.reading.parts import Parts
+from attention_lab.data.overlaps import PASSAGE, Keyed, shared_examples, shared_passages, split_names
+from attention_lab.data.reading.splitting import Splits
 
 FILES = {"train_file": "train", "validation_file": "dev", "test_file": "test"}
-NAMES = Parts("train", "dev", "test")
+NAMES = Splits("train", "dev", "test")
 
 
 @pytest.fixture(autouse=True)
@@ -140,7 +140,7 @@ ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)).map(lambda one: 
 def test_counts_are_those_of_a_plain_comparison(train: list[Keyed], one: list[Keyed]) -> None:
     same = sum(any(row == other for other in train) for row in one)
     either = sum(any(row.given == other.given for other in train) for row in one)
-    told = shared_examples(Parts(train, one, []), NAMES, "answer")
+    told = shared_examples(Splits(train, one, []), NAMES, "answer")
     if not either:
         assert told == ""
     elif not same:
@@ -155,12 +155,12 @@ def test_passages_are_those_of_a_plain_search(train: str, other: str, start: int
     one = other + train[start:]
     pieces = [one[place : place + PASSAGE] for place in range(0, len(one) - PASSAGE + 1, PASSAGE)]
     count = sum(piece in train for piece in pieces)
-    told = shared_passages(Parts(train, one, ""), NAMES, "letters")
+    told = shared_passages(Splits(train, one, ""), NAMES, "letters")
     said = f"passages of {PASSAGE} letters in dev are also in train"
     assert told == (f"{count} of {len(pieces)} {said}" if count else "")
 
 
 def test_names_of_parts() -> None:
-    assert part_names(Parts("a", "b", "c")) == ("a", "b", "c")
-    assert part_names(Parts("a", "b", "b")) == ("a (training)", "b (validation)", "b (test)")
-    assert part_names(Parts(None, None, None), "f") == ("f (training)", "f (validation)", "f (test)")
+    assert split_names(Splits("a", "b", "c")) == ("a", "b", "c")
+    assert split_names(Splits("a", "b", "b")) == ("a (training)", "b (validation)", "b (test)")
+    assert split_names(Splits(None, None, None), "f") == ("f (training)", "f (validation)", "f (test)")

@@ -30,7 +30,7 @@ def whole(split: Split) -> TransductionBatch:
 def test_every_training_line_is_an_example(data: Pairs) -> None:
     data.setup()
     assert data.sizes == TransductionSizes(6, 7)
-    batch = whole(data.parts.train)
+    batch = whole(data.splits.train)
     assert batch.source.tolist() == [[4, 5, EOS], [4, 5, EOS], [5, EOS, PAD]]
     assert batch.target.tolist() == [[4, 5, EOS], [6, EOS, PAD], [5, EOS, PAD]]
     assert batch.target_lengths.tolist() == [3, 2, 2]
@@ -39,7 +39,7 @@ def test_every_training_line_is_an_example(data: Pairs) -> None:
 
 
 def test_a_repeated_source_has_several_references(data: Pairs) -> None:
-    batch = whole(data.parts.test)
+    batch = whole(data.splits.test)
     assert batch.source.tolist() == [[4, 5, EOS], [UNK, EOS, PAD]]
     assert batch.target.tolist() == [[4, EOS, PAD], [5, UNK, EOS]]
     assert batch.references.tolist() == [

@@ -20,7 +20,7 @@ def file(tmp_path: Path) -> str:
 def values(data: RegressionData) -> list[list[list[float]]]:
     """The inputs of each part in the units of the data, sorted."""
     data.setup()
-    rows = [split[torch.arange(len(split))] for split in data.parts]
+    rows = [split[torch.arange(len(split))] for split in data.splits]
     return [sorted(data.codec.restore_inputs(part[0]).round(decimals=4).tolist()) for part in rows]
 
 
@@ -34,7 +34,7 @@ def test_sine_without_noise_is_the_formula() -> None:
     assert x.squeeze().equal(x.squeeze().sort().values)
     assert batch.index.tolist() == list(range(20))
     assert data.sizes == RegressionSizes(features=1, targets=1, samples=20)
-    assert [len(part) for part in data.parts] == [20, 5, 4]
+    assert [len(part) for part in data.splits] == [20, 5, 4]
 
 
 def test_the_noise_has_the_given_deviation() -> None:
@@ -80,7 +80,7 @@ def test_training_statistics_standardise_every_part(file: str) -> None:
     train = data.training_set()
     assert train.inputs.mean().item() == pytest.approx(0, abs=1e-6)
     assert train.targets.std(correction=0).item() == pytest.approx(1)
-    test = data.parts.test[torch.tensor([0])]
+    test = data.splits.test[torch.tensor([0])]
     x, y = data.codec.restore_inputs(test[0]).item(), data.codec.restore_targets(test[1]).item()
     assert y == pytest.approx(10 * x)
 
@@ -130,14 +130,14 @@ def test_a_codec_that_does_not_fit_is_refused(file: str) -> None:
 
 def test_the_probe_is_the_whole_validation_part() -> None:
     data = Sine(validation_size=9)
-    assert data.probe(3)[0].equal(data.parts.validation[torch.arange(9)][0])
+    assert data.probe(3)[0].equal(data.splits.validation[torch.arange(9)][0])
 
 
 def test_diabetes() -> None:
     data = Diabetes()
     data.setup()
     assert data.sizes == RegressionSizes(features=10, targets=1, samples=354)
-    assert [len(part) for part in data.parts] == [354, 44, 44]
+    assert [len(part) for part in data.splits] == [354, 44, 44]
     assert data.codec.inputs[:3] == ["age", "sex", "bmi"]
     assert data.training_set().inputs.std(0, correction=0).allclose(torch.ones(10))
     ages = data.codec.restore_inputs(data.training_set().inputs)[:, 0]

@@ -38,8 +38,8 @@ def test_symbols_are_turned_and_nothing_else_changes(kind: str, tmp_path: Path) 
             assert list(other.source) == [*tags, *letters[::-1]]
             assert other.target == one.target[::-1]
     for part in ("validation", "test"):
-        rows = torch.arange(len(getattr(plain.parts, part)))
-        batch, back = (getattr(data.parts, part)[rows] for data in (plain, turned))
+        rows = torch.arange(len(getattr(plain.splits, part)))
+        batch, back = (getattr(data.splits, part)[rows] for data in (plain, turned))
         for row in range(len(rows)):
             assert turned.codec.decode(back.target[row]) == plain.codec.decode(batch.target[row])
             assert turned.codec.source_text(back.source[row]) == plain.codec.source_text(batch.source[row])

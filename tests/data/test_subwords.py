@@ -1,4 +1,4 @@
-"""Subwords: learned from the training part, lossless, kept as plain values that are checked."""
+"""Subwords: learned from the training split, lossless, kept as plain values that are checked."""
 
 from pathlib import Path
 
@@ -81,7 +81,7 @@ def test_pairs_are_split_into_pieces_of_the_training_part(tmp_path: Path) -> Non
     other.setup()
     assert other.codec.source.notation.merges == codec.source.notation.merges
     first = torch.tensor([0])
-    assert torch.equal(other.parts.test[first].source, data.parts.test[first].source)
+    assert torch.equal(other.splits.test[first].source, data.splits.test[first].source)
 
 
 def test_a_codec_with_other_merges_is_refused(tmp_path: Path) -> None:

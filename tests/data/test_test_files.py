@@ -38,8 +38,8 @@ def test_the_test_file_is_enough_for_a_trained_model(files: tuple[Any, Path, Pat
     data = kind(test_file=str(test))
     data.codec = trained.codec
     data.setup()
-    assert (len(data.parts.train), len(data.parts.validation)) == (0, 0)
-    assert len(data.parts.test) == len(test.read_text().splitlines())
+    assert (len(data.splits.train), len(data.splits.validation)) == (0, 0)
+    assert len(data.splits.test) == len(test.read_text().splitlines())
     assert data.probe(4) is not None and next(iter(data.test_dataloader())) is not None
     assert "(test)" not in data.unseen.test and data.shared == ""
 

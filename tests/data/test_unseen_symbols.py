@@ -116,7 +116,7 @@ def test_the_vocabulary_is_that_of_the_trained_model() -> None:
 
 def test_batches_carry_the_symbols_that_have_no_id() -> None:
     data = _data(Pairs, "ab\txy\n", "a\tx\n", "aé\tx\naé\txñy\nb\ty\n")
-    batch = data.parts.test[torch.arange(2)]
+    batch = data.splits.test[torch.arange(2)]
     codec = data.codec
     assert [
         codec.source_text(ids, one.source) for ids, one in zip(batch.source, batch.unseen, strict=True)
@@ -126,5 +126,5 @@ def test_batches_carry_the_symbols_that_have_no_id() -> None:
     ]
     assert codec.source_text(batch.source[0]) == "a<unk>"
     assert codec.decode(batch.references[0, 1], batch.unseen[0].references[1]) == "xñy"
-    assert data.parts.validation[torch.arange(1)].unseen == ()
+    assert data.splits.validation[torch.arange(1)].unseen == ()
     assert codec.encode(["ñb"]).unseen[0].source == ("ñ",)

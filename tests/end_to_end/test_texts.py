@@ -69,4 +69,6 @@ def test_a_trained_model_is_tested_on_a_new_file(command, tmp_path) -> None:
         assert len((tested.folder / "predictions.tsv").read_text().splitlines()) == 11
     split = command(*given, f"data.file={new}")
     assert (split.status, split.err.count("\n")) == (0, 1)
-    assert "its test part (1 example) is tested; to test on the whole file, give data.test_file=" in split.err
+    assert (
+        "its test split (1 example) is tested; to test on the whole file, give data.test_file=" in split.err
+    )

@@ -5,12 +5,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from attention_lab.data.reading.parts import Parts
+from attention_lab.data.reading.splitting import Splits
 from attention_lab.experiment import console
 
 DATA = SimpleNamespace(
     shared="shared examples",
-    unseen=Parts("", "in dev", "in test"),
+    unseen=Splits("", "in dev", "in test"),
     hints={"data.target_split": "split targets", "data.source_split": "split sources"},
 )
 

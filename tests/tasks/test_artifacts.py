@@ -31,7 +31,7 @@ def test_a_transduction_leaves_its_predictions_its_errors_and_heatmaps(pictures:
     data = Reverse(train_size=1, validation_size=3, test_size=4)
     data.setup()
     task = Transduction(Transformer(Mechanism(Additive), data.codec.sizes, **SMALL), data.codec).eval()
-    split = data.parts.test
+    split = data.splits.test
     batch = split[split.lengths.argsort(stable=True)]  # tested in the order of their lengths
     task.judged = _judged(task, task.decode(batch), batch, data)
     tables = task.write_artifacts(tmp_path, data, pictures)
@@ -49,7 +49,7 @@ def test_the_worst_outputs_stand_with_what_was_expected(tmp_path: Path) -> None:
     data = Reverse(train_size=1, validation_size=1, test_size=1)
     data.setup()
     task = Transduction(Transformer(Mechanism(Additive), data.codec.sizes, **SMALL), data.codec).eval()
-    task.pictures_format, batch = "svg", data.parts.test[torch.arange(1)]
+    task.pictures_format, batch = "svg", data.splits.test[torch.arange(1)]
     task.judged = _judged(task, task.decode(batch), batch, data)
     task.write_artifacts(tmp_path, data, 1)
     wanted = f", expected {task.observe(batch)[0].expected}"
@@ -66,7 +66,7 @@ def test_errors_show_the_examples_own_texts(tmp_path: Path, monkeypatch: pytest.
     data = Pairs("train", "dev", "test", target_split="spaces")
     data.setup()
     model = Transformer(Mechanism(Additive), data.codec.sizes, **SMALL)
-    task, split = Transduction(model, data.codec).eval(), data.parts.test
+    task, split = Transduction(model, data.codec).eval(), data.splits.test
     batch = split[split.lengths.argsort(stable=True)]
     one, two, three = (data.codec.target.vocabulary.ids(row) for row in ("xy", "y", "y?"))
     rows = {"b": two, "né": one, "c": three}  # by length; the last copies an unknown symbol
@@ -167,7 +167,7 @@ def test_unknown_symbols_of_the_source_are_copied(tmp_path: Path, monkeypatch: p
     data = Pairs("train", "dev", "test")
     data.setup()
     task = Transduction(Transformer(Mechanism(Additive), data.codec.sizes, **SMALL), data.codec).eval()
-    batch = data.parts.test[torch.arange(3)]
+    batch = data.splits.test[torch.arange(3)]
     outputs = torch.tensor([[UNK, EOS, PAD, PAD], [UNK, EOS, PAD, PAD], [UNK, UNK, UNK, EOS]])
     monkeypatch.setattr(task, "decode", lambda batch, beam_size=None: outputs)
     assert task.answer(batch) == ["é", "ñ", "nñ<unk>"]
@@ -179,5 +179,5 @@ def test_unknown_symbols_of_the_source_are_copied(tmp_path: Path, monkeypatch: p
     (tmp_path / "train").write_text("ab\taé\n", encoding="utf-8")
     data = Pairs("train", "dev", "test")
     data.setup()
-    batch = data.parts.test[torch.arange(3)]
+    batch = data.splits.test[torch.arange(3)]
     assert [one.edits for one in _judged(task, outputs, batch, data)] == [0, 1, 2]

@@ -52,7 +52,7 @@ def _trained(guidance: float) -> float:
     task = _task(data, guidance)
     task.log = lambda *arguments, **options: None  # type: ignore[method-assign]
     optimizer = torch.optim.Adam(task.parameters(), lr=0.02)
-    batch: Any = data.parts.train[torch.arange(64)]
+    batch: Any = data.splits.train[torch.arange(64)]
     for step in range(50):
         optimizer.zero_grad()
         task.training_step(batch, step).backward()

@@ -51,7 +51,7 @@ def test_answers_are_those_of_the_nodes_asked_for() -> None:
 def test_the_labels_of_other_nodes_do_not_enter_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
     data, task = _task()
     monkeypatch.setattr(task, "log", lambda *_, **__: None)  # there is no trainer to log to
-    batch = data.parts.train[torch.arange(4)]
+    batch = data.splits.train[torch.arange(4)]
     loss = task.training_step(batch, 0)
     logits = task.model(batch.features, batch.edges)[[2, 3, 5, 7]]
     expected = torch.nn.functional.cross_entropy(logits, torch.tensor([1, 1, 0, 0]))

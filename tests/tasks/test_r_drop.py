@@ -70,7 +70,7 @@ def test_a_step_adds_it_to_the_cross_entropy_of_both_passes(
     task = _task(data, r_drop=3.0, label_smoothing=0.1)
     logged = {}
     monkeypatch.setattr(task, "log", lambda name, value, **_: logged.update({name: value}))
-    batch = data.parts.train[torch.arange(4)]
+    batch = data.splits.train[torch.arange(4)]
     torch.manual_seed(1)
     loss = task.training_step(batch, 0)
     torch.manual_seed(1)
@@ -86,7 +86,7 @@ def test_a_step_adds_it_to_the_cross_entropy_of_both_passes(
 def test_a_step_adds_what_the_encoder_writes(data: Reverse, monkeypatch: pytest.MonkeyPatch) -> None:
     task = _task(data, dropout=0.0, ctc=0.3, model={"ctc_frames": 2})
     monkeypatch.setattr(task, "log", lambda *_, **__: None)
-    batch = data.parts.train[torch.arange(4)]
+    batch = data.splits.train[torch.arange(4)]
     model = task.model
     encoded = model.encode(batch.source, batch.source_lengths)
     written = model.tagger.loss(encoded.keys, encoded.mask, batch.target)

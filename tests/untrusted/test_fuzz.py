@@ -94,7 +94,7 @@ def test_data(kind: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyP
         with harmless(kind):
             data = make(kind)
             data.setup()
-            for part in data.parts:
+            for part in data.splits:
                 part[torch.arange(min(2, len(part)))]
 
 

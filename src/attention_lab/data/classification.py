@@ -9,9 +9,9 @@ from attention_lab.data.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.codecs import ClassificationCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.files import Row, naming, read_once
-from attention_lab.data.reading.parts import Parts
 from attention_lab.data.reading.ragged import Ragged
 from attention_lab.data.reading.splits import ClassificationSplit, Split
+from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.data.specs.files import LabelledSpec
 from attention_lab.data.specs.packaged import DigitsSpec
@@ -48,8 +48,8 @@ class ClassificationData(DataModule):
 class Digits(ClassificationData):
     """1797 handwritten digits of 8 x 8 pixels in 17 grey levels (scikit-learn), as sequences.
 
-    A fifth is the test part, `train_test_split(..., test_size=0.2, random_state=0)`. A tenth of the rest,
-    split off in the same way, is the validation part.
+    A fifth is the test split, `train_test_split(..., test_size=0.2, random_state=0)`. A tenth of the rest,
+    split off in the same way, is the validation split.
 
     Args:
         options: see `DigitsSpec`.
@@ -60,7 +60,7 @@ class Digits(ClassificationData):
         super().__init__(spec.batch_size)
         self.unit, self.train_size, self.seed = spec.unit, spec.train_size, spec.seed
 
-    def build(self) -> Parts[Split]:
+    def build(self) -> Splits[Split]:
         """See `DataModule`."""
         from sklearn.datasets import load_digits  # slow to import
 
@@ -78,7 +78,7 @@ class Digits(ClassificationData):
         source = load_digits()
         images = [" ".join(str(int(grey)) for grey in image) for image in source.data]
         inputs = codec.encode(images).inputs
-        train, validation, test = digit_parts(len(images))
+        train, validation, test = digit_splits(len(images))
         if self.train_size is not None:
             train = _smaller(train, [int(source.target[row]) for row in train], self.train_size, self.seed)
         tokens = codec.tokenizer is not None
@@ -87,16 +87,16 @@ class Digits(ClassificationData):
             chosen = inputs[rows]
             return ClassificationSplit(Ragged(chosen.tolist()) if tokens else chosen, source.target[rows])
 
-        return Parts(train, validation, test).map(split)
+        return Splits(train, validation, test).map(split)
 
 
-def digit_parts(count: int) -> Parts[list[int]]:
-    """The rows of each part of `count` handwritten digits; see `Digits`."""
+def digit_splits(count: int) -> Splits[list[int]]:
+    """The rows of each split of `count` handwritten digits; see `Digits`."""
     from sklearn.model_selection import train_test_split  # slow to import
 
     learn, test = train_test_split(range(count), test_size=0.2, random_state=0)
     train, validation = train_test_split(learn, test_size=0.1, random_state=0)
-    return Parts(train, validation, test)
+    return Splits(train, validation, test)
 
 
 def _smaller(rows: list[int], classes: list[int], size: int, seed: int) -> list[int]:
@@ -127,32 +127,32 @@ class Labelled(ClassificationData):
         self.files, self.max_length = spec, spec.max_length
         self.notation = spec.notation
 
-    def build(self) -> Parts[Split]:
+    def build(self) -> Splits[Split]:
         """See `DataModule`."""
         rows = read_once(self.files)
         codec = self.given(ClassificationCodec) or self._make_codec(rows)
         self.codec, self.sizes = codec, codec.sizes
         keyed = rows.map(
-            lambda part: [Keyed(self.notation.tokens(row.second), row.first.strip()) for row in part]
+            lambda split: [Keyed(self.notation.tokens(row.second), row.first.strip()) for row in split]
         )
         self.shared = shared_examples(keyed, self.files.names, "label")
         if codec.tokenizer is not None:
-            tokens = rows.map(lambda part: [self.notation.tokens(row.second) for row in part])
+            tokens = rows.map(lambda split: [self.notation.tokens(row.second) for row in split])
             terms = Terms(self.files.unit.removesuffix("s"), "texts")
             self.unseen = unseen_in_files(tokens, codec.tokenizer.vocabulary, self.files, terms)
 
-        def split(part: list[Row]) -> ClassificationSplit:
+        def split(lines: list[Row]) -> ClassificationSplit:
             tokens, labels = [], []
-            for row in part:
+            for row in lines:
                 with naming(row.place):
                     tokens.append(codec.tokens(row.second))
                     labels.append(codec.label(row.first.strip()))
-            return ClassificationSplit(Ragged(tokens), labels, [row.second for row in part])
+            return ClassificationSplit(Ragged(tokens), labels, [row.second for row in lines])
 
         return rows.map(split)
 
-    def _make_codec(self, rows: Parts[list[Row]]) -> ClassificationCodec:
-        everything = [row for part in rows for row in part]
+    def _make_codec(self, rows: Splits[list[Row]]) -> ClassificationCodec:
+        everything = [row for split in rows for row in split]
         # A single file has one set of labels, however it is split.
         known = rows.train if self.files.file is None else everything
         labels = sorted({row.first.strip() for row in known})

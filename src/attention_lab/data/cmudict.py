@@ -6,7 +6,7 @@ from string import ascii_lowercase
 from attention_lab.constructor_options import options_of
 from attention_lab.data.dictionary import dictionary_file, read_dictionary, split_words
 from attention_lab.data.reading.codecs import TransductionCodec
-from attention_lab.data.reading.parts import Parts
+from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.data.specs.packaged import CMUDictSpec
 from attention_lab.data.transduction import Example, TransductionData
@@ -19,9 +19,9 @@ STRESS_MARKS = str.maketrans("", "", "012")
 class CMUDict(TransductionData):
     """English words, letter by letter, to their phones (ARPAbet); 125,000 words.
 
-    The words are ordered by a hash; the first `test_size` are the test part, the next `validation_size` the
-    validation part and the next `size` the training part. A part therefore does not change with the sizes of
-    later parts, and no word is in two parts. In training, every pronunciation is an example.
+    The words are ordered by a hash; the first `test_size` are the test split, the next `validation_size` the
+    validation split and the next `size` the training split. A split therefore does not depend on the sizes of
+    later splits, and no word is in two splits. In training, every pronunciation is an example.
 
     An output is correct if it is any of the pronunciations in the dictionary. With `references="first"`, only
     the first is correct.
@@ -37,20 +37,22 @@ class CMUDict(TransductionData):
         self._letters = Notation("characters", lowercase=True, right_to_left=spec.right_to_left)
         self._phones = Notation("spaces", right_to_left=spec.right_to_left)
 
-    def examples(self) -> Parts[list[Example]]:
+    def examples(self) -> Splits[list[Example]]:
         """Read and split the dictionary."""
         words = read_dictionary(dictionary_file())
-        parts = split_words(words, self.spec.size, self.spec.validation_size, self.spec.test_size)
+        splits = split_words(words, self.spec.size, self.spec.validation_size, self.spec.test_size)
         counted = None if self.spec.references == "all" else 1
 
-        def pairs(part: list[str], most: int | None) -> list[Example]:
+        def pairs(split: list[str], most: int | None) -> list[Example]:
             return [
                 Example(self._letters.tokens(word), self._phones.tokens(self._unstressed(one)))
-                for word in part
+                for word in split
                 for one in words[word][:most]
             ]
 
-        return Parts(pairs(parts.train, None), pairs(parts.validation, counted), pairs(parts.test, counted))
+        return Splits(
+            pairs(splits.train, None), pairs(splits.validation, counted), pairs(splits.test, counted)
+        )
 
     def make_codec(self, train: Sequence[Example]) -> TransductionCodec:
         """The codec of all letters and phones, including those not in training."""

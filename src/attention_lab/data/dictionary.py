@@ -6,7 +6,7 @@ from hashlib import blake2b
 from importlib import metadata
 
 from attention_lab.data.reading.files import read_text
-from attention_lab.data.reading.parts import Parts
+from attention_lab.data.reading.splitting import Splits
 from attention_lab.errors import LabError
 
 # `word(2) PH PH # comment`; other entries (`a.m.`, `and-a-half`) do not match.
@@ -39,10 +39,10 @@ def read_dictionary(path: str) -> dict[str, list[str]]:
 
 def split_words(
     words: Iterable[str], size: int | None, validation_size: int, test_size: int
-) -> Parts[list[str]]:
-    """Order words by a hash and split them: first the test part, then validation, then training.
+) -> Splits[list[str]]:
+    """Order words by a hash and split them: first the test split, then validation, then training.
 
-    A part therefore does not change with the sizes of later parts. With `size` None, training gets all
+    A split therefore does not change with the sizes of later splits. With `size` None, training gets all
     remaining words.
 
     Raises:
@@ -53,4 +53,4 @@ def split_words(
     available = len(order) - start
     if not (size or 1) <= available:
         raise LabError(f"data.size={size}: {max(available, 0)} words are left for training")
-    return Parts(train=order[start:][:size], validation=order[test_size:start], test=order[:test_size])
+    return Splits(train=order[start:][:size], validation=order[test_size:start], test=order[:test_size])

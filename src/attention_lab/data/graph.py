@@ -10,8 +10,8 @@ from attention_lab.constructor_options import options_of
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.files import naming, read_once
 from attention_lab.data.reading.node_codec import NodeCodec, NodeSplit
-from attention_lab.data.reading.parts import Parts
 from attention_lab.data.reading.splits import Split
+from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.standardizing import check_sizes, check_spreads, moments
 from attention_lab.data.specs.graph import GraphFilesSpec
 from attention_lab.data.specs.packaged import KarateSpec
@@ -20,15 +20,15 @@ from attention_lab.sizes import GraphSizes
 
 
 class LabelledGraph(NamedTuple):
-    """A graph, the class of each node (-1 if unknown), and the nodes of each part."""
+    """A graph, the class of each node (-1 if unknown), and the nodes of each split."""
 
     codec: NodeCodec
     labels: list[int]
-    parts: Parts[list[int]]
+    splits: Splits[list[int]]
 
 
 class GraphData(DataModule):
-    """A single graph, present as a whole in every batch; the parts are sets of its nodes."""
+    """A single graph, present as a whole in every batch; the splits are sets of its nodes."""
 
     codec: NodeCodec
     sizes: GraphSizes
@@ -40,15 +40,15 @@ class GraphData(DataModule):
     def graph(self) -> LabelledGraph:
         """Read or make the graph."""
 
-    def build(self) -> Parts[Split]:
+    def build(self) -> Splits[Split]:
         """See `DataModule`."""
-        codec, labels, parts = self.graph()
+        codec, labels, splits = self.graph()
         if (self.given(NodeCodec) or codec) != codec:
             raise LabError(
                 "the model was trained on another graph; test it on that one, or train a new model"
             )
         self.codec, self.sizes = codec, codec.sizes
-        return parts.map(lambda nodes: NodeSplit(codec, nodes, [labels[node] for node in nodes]))
+        return splits.map(lambda nodes: NodeSplit(codec, nodes, [labels[node] for node in nodes]))
 
 
 class Graph8(GraphData):
@@ -75,8 +75,8 @@ class Graph8(GraphData):
             edges=[[one - 1, other - 1] for one, other in self.EDGES],
             features=[[1.0, 0.0] if node in says_left else [0.0, 1.0] for node in nodes],
         )
-        parts = Parts([3, 4, 6, 8], [1, 5], [2, 7]).map(lambda part: [node - 1 for node in part])
-        return LabelledGraph(codec, [0 if node in left else 1 for node in nodes], parts)
+        splits = Splits([3, 4, 6, 8], [1, 5], [2, 7]).map(lambda split: [node - 1 for node in split])
+        return LabelledGraph(codec, [0 if node in left else 1 for node in nodes], splits)
 
 
 class Karate(GraphData):
@@ -114,14 +114,14 @@ class Karate(GraphData):
         random.Random(self.seed).shuffle(others)
         train = self.train_size - len(leaders)
         middle = (train + len(others)) // 2
-        parts = Parts(leaders + others[:train], others[train:middle], others[middle:])
-        return LabelledGraph(codec, labels, parts.map(sorted))
+        splits = Splits(leaders + others[:train], others[train:middle], others[middle:])
+        return LabelledGraph(codec, labels, splits.map(sorted))
 
 
 class GraphFiles(GraphData):
     """A graph in two files: `node<TAB>node` lines for the edges, and `node<TAB>label` lines for the nodes.
 
-    An empty label means unknown: the node is in the graph but in no part. Columns after the label are
+    An empty label means unknown: the node is in the graph but in no split. Columns after the label are
     numeric features; if there are none, nodes are distinguished only by their identity.
 
     Args:
@@ -136,11 +136,11 @@ class GraphFiles(GraphData):
     def graph(self) -> LabelledGraph:
         """See `GraphData`. Raises LabError if float32 cannot hold a column of the features."""
         spec = self.spec
-        (names, given, rows), edges, labels, parts = read_once(spec)
+        (names, given, rows), edges, labels, splits = read_once(spec)
         with naming(spec.nodes):
             features = None if rows is None else _checked(rows, spec.standardize)
         codec = NodeCodec(names, labels, edges, features, spec.directed)
-        return LabelledGraph(codec, [labels.index(label) if label else -1 for label in given], parts)
+        return LabelledGraph(codec, [labels.index(label) if label else -1 for label in given], splits)
 
 
 def _checked(rows: list[list[float]], standardize: bool) -> list[list[float]]:

@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 
 from attention_lab.constructor_options import options_of
-from attention_lab.data.classification import digit_parts
+from attention_lab.data.classification import digit_splits
 from attention_lab.data.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.batches import Unseen
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.files import Row, naming, read_once
 from attention_lab.data.reading.image_codec import MOST_PIXELS, ImageCodec, Images, read_picture, whole_cells
-from attention_lab.data.reading.parts import Parts, check_at_least
 from attention_lab.data.reading.splits import Split, TransductionSplit
+from attention_lab.data.reading.splitting import Splits, check_at_least
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.data.specs.base import FileSpec
 from attention_lab.data.specs.files import ImageFilesSpec
@@ -65,14 +65,14 @@ class ImageTransductionData(DataModule):
         self.height, self.cell = height, cell
 
     @abstractmethod
-    def examples(self) -> Parts[list[Pictured]]:
+    def examples(self) -> Splits[list[Pictured]]:
         """Read or compose the pictures."""
 
     @abstractmethod
     def make_tokenizer(self, train: Sequence[Pictured]) -> Tokenizer:
         """The tokenizer that fits the texts of the training pictures."""
 
-    def build(self) -> Parts[Split]:
+    def build(self) -> Splits[Split]:
         """See `DataModule`."""
         examples = self.examples()
         own = ImageCodec(self.height, self.cell, self.make_tokenizer(examples.train))
@@ -84,7 +84,7 @@ class ImageTransductionData(DataModule):
         self.sizes = self.codec.sizes
         if self.files is not None:
             written = Terms("symbol", "texts", effect="never written")
-            texts = examples.map(lambda part: [one.target for one in part])
+            texts = examples.map(lambda split: [one.target for one in split])
             self.unseen = unseen_in_files(texts, self.codec.target.vocabulary, self.files, written)
         return examples.map(self._split)
 
@@ -104,9 +104,9 @@ class ImageTransductionData(DataModule):
 class DigitStrips(ImageTransductionData):
     """Strips of handwritten digits side by side (scikit-learn's, 8 x 8 pixels), and the digits as text.
 
-    Gaps are 0 to `gap` pixels wide, and each digit has its own vertical position. The strips of a part use
-    only digits from the same part of `data=digits`, so no training digit is in a test strip. They do not
-    change with the sizes of the other parts.
+    Gaps are 0 to `gap` pixels wide, and each digit has its own vertical position. The strips of a split use
+    only digits from the same split of `data=digits`, so no training digit is in a test strip. They do not
+    change with the sizes of the other splits.
 
     The gold cells of an output digit are those whose centre lies in its 8 x 8 square; every digit has the
     same number of gold cells.
@@ -124,13 +124,13 @@ class DigitStrips(ImageTransductionData):
         self.spec = spec
         self.digits = range(spec.min_digits, spec.max_digits + 1)
 
-    def examples(self) -> Parts[list[Pictured]]:
-        """Compose the strips of each part from its own digits."""
+    def examples(self) -> Splits[list[Pictured]]:
+        """Compose the strips of each split from its own digits."""
         from sklearn.datasets import load_digits  # slow to import
 
         source = load_digits()
         ink = torch.from_numpy(source.images).float() / 16
-        train, validation, test = digit_parts(len(ink))
+        train, validation, test = digit_splits(len(ink))
 
         def draw(name: str, rows: list[int], count: int) -> list[Pictured]:
             """Sample strips of the digits in `rows`."""
@@ -141,7 +141,7 @@ class DigitStrips(ImageTransductionData):
                 for chosen in drawn
             ]
 
-        return Parts(
+        return Splits(
             draw("train", train, self.spec.train_size),
             draw("validation", validation, self.spec.validation_size),
             draw("test", test, self.spec.test_size),
@@ -208,17 +208,17 @@ class ImageFiles(ImageTransductionData):
         self.files = spec
         self.notation = spec.target
 
-    def examples(self) -> Parts[list[Pictured]]:
+    def examples(self) -> Splits[list[Pictured]]:
         """Read the files and the pictures that they name."""
         rows = read_once(self.files)
         hint = hint_of_spaces([row.second for row in rows.train], "target")
         if hint and self.notation.split == "characters" and self.given(ImageCodec) is None:
             self.hints["data.target_split"] = hint
-        pictured = iter(self._read_pictures([row for part in rows for row in part]))
-        parts = rows.map(lambda part: list(islice(pictured, len(part))))
-        keyed = parts.map(lambda part: [Keyed(_content(one.picture), tuple(one.target)) for one in part])
+        pictured = iter(self._read_pictures([row for split in rows for row in split]))
+        splits = rows.map(lambda split: list(islice(pictured, len(split))))
+        keyed = splits.map(lambda split: [Keyed(_content(one.picture), tuple(one.target)) for one in split])
         self.shared = shared_examples(keyed, self.files.names, "text")
-        return parts
+        return splits
 
     def _read_pictures(self, rows: Sequence[Row]) -> list[Pictured]:
         """The pictures that the rows name. Raises LabError if they have too many pixels in all."""
@@ -241,5 +241,5 @@ class ImageFiles(ImageTransductionData):
         return pictured
 
     def make_tokenizer(self, train: Sequence[Pictured]) -> Tokenizer:
-        """The symbols of the training part."""
+        """The symbols of the training split."""
         return Tokenizer.of(self.notation, (example.target for example in train))

@@ -13,8 +13,8 @@ from attention_lab.data.overlaps import shared_passages
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.files import read_once
 from attention_lab.data.reading.language_codec import LanguageCodec
-from attention_lab.data.reading.parts import Parts
 from attention_lab.data.reading.splits import LanguageSplit, Split
+from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.data.specs.files import TextSpec
 from attention_lab.data.specs.packaged import WordsSpec
@@ -32,18 +32,18 @@ class LanguageData(DataModule):
     sizes: LanguageSizes
 
     @abstractmethod
-    def sequences(self) -> Parts[list[Symbols]]:
+    def sequences(self) -> Splits[list[Symbols]]:
         """Read the sequences."""
 
     @abstractmethod
-    def make_codec(self, sequences: Parts[list[Symbols]]) -> LanguageCodec:
-        """The codec that fits these sequences; its symbols are those of the training part."""
+    def make_codec(self, sequences: Splits[list[Symbols]]) -> LanguageCodec:
+        """The codec that fits these sequences; its symbols are those of the training split."""
 
-    def find_unseen(self, sequences: Parts[list[Symbols]]) -> Parts[str]:
+    def find_unseen(self, sequences: Splits[list[Symbols]]) -> Splits[str]:
         """See `DataModule.unseen`; empty by default."""
-        return Parts("", "", "")
+        return Splits("", "", "")
 
-    def build(self) -> Parts[Split]:
+    def build(self) -> Splits[Split]:
         """See `DataModule`."""
         sequences = self.sequences()
         own = self.make_codec(sequences)
@@ -55,14 +55,14 @@ class LanguageData(DataModule):
         end = [EOS] if codec.ends else []
         ids = codec.tokenizer.vocabulary.ids
         return sequences.map(
-            lambda part: LanguageSplit([array("i", [BOS, *ids(symbols), *end]) for symbols in part])
+            lambda split: LanguageSplit([array("i", [BOS, *ids(symbols), *end]) for symbols in split])
         )
 
 
 class Words(LanguageData):
     """English words, letter by letter, from the CMU Pronouncing Dictionary: the model learns to invent words.
 
-    They are split like those of `CMUDict`: no word is in two parts.
+    They are split like those of `CMUDict`: no word is in two splits.
 
     Args:
         options: see `WordsSpec`.
@@ -73,21 +73,21 @@ class Words(LanguageData):
         super().__init__(spec.batch_size)
         self.counts = (spec.size, spec.validation_size, spec.test_size)
 
-    def sequences(self) -> Parts[list[Symbols]]:
+    def sequences(self) -> Splits[list[Symbols]]:
         """Read and split the dictionary."""
         words = split_words(read_dictionary(dictionary_file()), *self.counts)
-        return words.map(lambda part: list(part))
+        return words.map(lambda split: list(split))
 
-    def make_codec(self, sequences: Parts[list[Symbols]]) -> LanguageCodec:
+    def make_codec(self, sequences: Splits[list[Symbols]]) -> LanguageCodec:
         """The codec of all letters, including letters that do not occur in training."""
         tokenizer = Tokenizer(Notation("characters", lowercase=True), Vocabulary(list("'" + ascii_lowercase)))
         return LanguageCodec(tokenizer, 1 + max(map(len, chain(*sequences))), ends=True)
 
 
 class Text(LanguageData):
-    """Text files (UTF-8), or one file that is split by position, with the training part first.
+    """Text files (UTF-8), or one file that is split by position, with the training split first.
 
-    The text of each part is split into consecutive blocks. Every block starts with `BOS`, without any memory
+    The text of each split is cut into consecutive blocks. Every block starts with `BOS`, without any memory
     of the previous one, so the first symbols of a block are harder to predict than the rest.
 
     Args:
@@ -101,13 +101,13 @@ class Text(LanguageData):
         self.notation = spec.notation
         self.block_size, self.min_count = spec.block_size, spec.min_count
 
-    def sequences(self) -> Parts[list[Symbols]]:
-        """Read and split the files, and split each part into blocks."""
-        parts = read_once(self.files)
-        self.shared = shared_passages(parts, self.files.names, self.unit)
-        return parts.map(lambda symbols: list(self._blocks(symbols)))
+    def sequences(self) -> Splits[list[Symbols]]:
+        """Read and split the files, and cut each split into blocks."""
+        splits = read_once(self.files)
+        self.shared = shared_passages(splits, self.files.names, self.unit)
+        return splits.map(lambda symbols: list(self._blocks(symbols)))
 
-    def make_codec(self, sequences: Parts[list[Symbols]]) -> LanguageCodec:
+    def make_codec(self, sequences: Splits[list[Symbols]]) -> LanguageCodec:
         """The codec of all symbols that are frequent enough in training."""
         counts = Counter(chain.from_iterable(sequences.train))
         kept = sorted(symbol for symbol, count in counts.items() if count >= self.min_count)
@@ -118,7 +118,7 @@ class Text(LanguageData):
             )
         return LanguageCodec(Tokenizer(self.notation, Vocabulary(kept)), self.block_size, ends=False)
 
-    def find_unseen(self, sequences: Parts[list[Symbols]]) -> Parts[str]:
+    def find_unseen(self, sequences: Splits[list[Symbols]]) -> Splits[str]:
         """See `LanguageData`."""
         vocabulary = self.codec.tokenizer.vocabulary
         rare = f"occur{{s}} fewer than data.min_count={self.min_count} times in training"

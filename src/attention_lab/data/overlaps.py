@@ -1,4 +1,4 @@
-"""Find examples that occur in more than one part of a data set: a test on them also measures memorisation."""
+"""Find examples that occur in more than one split of the data: a test on them also measures memorisation."""
 
 from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from attention_lab.data.reading.parts import Parts
+from attention_lab.data.reading.splitting import Splits
 
 PASSAGE = 50
 """Length of a passage in symbols, the one with which Lee et al. (2107.06499) look for duplicates."""
@@ -27,31 +27,31 @@ E = TypeVar("E", bound=Sequence[Keyed])
 S = TypeVar("S", bound=Sequence[str])
 
 
-def part_names(files: Parts[str | None], file: str | None = None) -> Parts[str]:
-    """Names of the parts for messages: their files if they have separate ones, otherwise file and part.
+def split_names(files: Splits[str | None], file: str | None = None) -> Splits[str]:
+    """Names of the splits for messages: their files if they have separate ones, otherwise file and split.
 
     Args:
-        files: the files of the parts.
+        files: the files of the splits.
         file: a single file that is split, instead of `files`.
     """
     named = files.map(lambda own: str(own if file is None else file))
     if len(set(named)) == len(named):
         return named
-    return Parts(
-        *(f"{path} ({part})" for path, part in zip(named, ("training", *Parts._fields[1:]), strict=True))
+    return Splits(
+        *(f"{path} ({split})" for path, split in zip(named, ("training", *Splits._fields[1:]), strict=True))
     )
 
 
-def shared_examples(parts: Parts[E], names: Parts[str], other: str) -> str:
-    """Say how many validation and test examples also occur in an earlier part; empty if there are none.
+def shared_examples(splits: Splits[E], names: Splits[str], other: str) -> str:
+    """Say how many validation and test examples also occur in an earlier split; empty if there are none.
 
     Args:
-        parts: the examples.
-        names: names of the parts; see `part_names`.
+        splits: the examples.
+        names: names of the splits; see `split_names`.
         other: the word for an answer; the same input with a different answer is counted separately.
     """
     found = []
-    for (here, one), (there, earlier) in _pairs(parts, names):
+    for (here, one), (there, earlier) in _pairs(splits, names):
         known, inputs = set(earlier), {example.given for example in earlier}
         same = sum(example in known for example in one)
         also = sum(example.given in inputs for example in one) - same
@@ -63,19 +63,19 @@ def shared_examples(parts: Parts[E], names: Parts[str], other: str) -> str:
     return "; ".join(found)
 
 
-def shared_passages(parts: Parts[S], names: Parts[str], unit: str) -> str:
-    """Say how many passages of validation and test texts occur anywhere in an earlier part; empty if none do.
+def shared_passages(splits: Splits[S], names: Splits[str], unit: str) -> str:
+    """Say how many passages of validation and test texts occur in an earlier split; empty if none do.
 
     Each text is split into passages of `PASSAGE` symbols; the remainder at its end is not counted. Passages
     are compared by polynomial hashes modulo 2^64, in time linear in the lengths (Karp and Rabin 1987).
 
     Args:
-        parts: the symbols of each text.
-        names: names of the parts; see `part_names`.
+        splits: the symbols of each text.
+        names: names of the splits; see `split_names`.
         unit: the word for symbols, in the plural.
     """
     numbers: dict[str, int] = {}
-    texts = parts.map(
+    texts = splits.map(
         lambda text: np.fromiter((numbers.setdefault(one, len(numbers)) for one in text), np.int32, len(text))
     )
     codes = np.random.default_rng(0).integers(0, 2**64, len(numbers), np.uint64)
@@ -89,10 +89,10 @@ def shared_passages(parts: Parts[S], names: Parts[str], unit: str) -> str:
     return "; ".join(found)
 
 
-def _pairs(parts: Parts[T], names: Parts[str]) -> Iterator[tuple[tuple[str, T], tuple[str, T]]]:
-    """Each part used for evaluation, paired with each part before it."""
+def _pairs(splits: Splits[T], names: Splits[str]) -> Iterator[tuple[tuple[str, T], tuple[str, T]]]:
+    """Each split used for evaluation, paired with each split before it."""
     for here, there in (("validation", "train"), ("test", "train"), ("test", "validation")):
-        yield (getattr(names, here), getattr(parts, here)), (getattr(names, there), getattr(parts, there))
+        yield (getattr(names, here), getattr(splits, here)), (getattr(names, there), getattr(splits, there))
 
 
 def _windows(text: npt.NDArray[np.int32], codes: _Hashes) -> Iterator[_Hashes]:

@@ -8,7 +8,7 @@ from attention_lab.constructor_options import options_of
 from attention_lab.data.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.files import Row, read_once
-from attention_lab.data.reading.parts import Parts
+from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.data.specs.files import PairsSpec
 from attention_lab.data.split_hints import hint_of_spaces
@@ -34,7 +34,7 @@ class Pairs(TransductionData):
         self.files = spec
         self.source, self.target = spec.source, spec.target
 
-    def examples(self) -> Parts[list[Example]]:
+    def examples(self) -> Splits[list[Example]]:
         """Read the files."""
 
         def example(row: Row) -> Example:
@@ -46,10 +46,10 @@ class Pairs(TransductionData):
         if self.given(TransductionCodec) is None:
             self._add_hint("source", [row.first for row in rows.train])
             self._add_hint("target", [row.second for row in rows.train])
-        parts = rows.map(lambda part: [example(row) for row in part])
-        keyed = parts.map(lambda part: [Keyed(tuple(one.source), tuple(one.target)) for one in part])
+        splits = rows.map(lambda split: [example(row) for row in split])
+        keyed = splits.map(lambda split: [Keyed(tuple(one.source), tuple(one.target)) for one in split])
         self.shared = shared_examples(keyed, self.files.names, "target")
-        return parts
+        return splits
 
     def _add_hint(self, side: Literal["source", "target"], texts: Sequence[str]) -> None:
         if getattr(self, side).split == "characters" and (hint := hint_of_spaces(texts, side)):
@@ -69,7 +69,7 @@ class Pairs(TransductionData):
         return replace(notation, alphabet=alphabet, merges=merges)
 
     def make_codec(self, train: Sequence[Example]) -> TransductionCodec:
-        """The symbols of the training part."""
+        """The symbols of the training split."""
         return TransductionCodec(
             _tokenizer(self.source, (example.source for example in train)),
             _tokenizer(self.target, (example.target for example in train)),
@@ -77,7 +77,7 @@ class Pairs(TransductionData):
 
 
 def _tokenizer(notation: Notation, sequences: Iterable[Sequence[str]]) -> Tokenizer:
-    """All symbols of the training part; for subwords, all pieces: other texts may split differently."""
+    """All symbols of the training split; for subwords, all pieces: other texts may split differently."""
     if notation.split == "subwords":
         return Tokenizer(notation, Vocabulary(pieces_of(notation.alphabet, notation.merges)))
     return Tokenizer.of(notation, sequences)

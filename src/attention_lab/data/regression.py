@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from attention_lab.constructor_options import options_of
-from attention_lab.data.overlaps import Keyed, part_names, shared_examples
+from attention_lab.data.overlaps import Keyed, shared_examples, split_names
 from attention_lab.data.reading.batches import Batch, RegressionBatch
 from attention_lab.data.reading.codecs import RegressionCodec
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.files import naming, read_once
-from attention_lab.data.reading.parts import Parts, partition
 from attention_lab.data.reading.splits import RegressionSplit, Split
+from attention_lab.data.reading.splitting import Splits, partition
 from attention_lab.data.specs.files import CSVSpec
 from attention_lab.data.specs.packaged import DiabetesSpec
 from attention_lab.data.specs.sampled import SineSpec
@@ -23,15 +23,15 @@ from attention_lab.sizes import RegressionSizes
 
 
 class Table(NamedTuple):
-    """Column names, and the rows of each part [N, inputs + 1] in float64, the target last."""
+    """Column names, and the rows of each split [N, inputs + 1] in float64, the target last."""
 
     inputs: list[str]
     target: str
-    rows: Parts[Tensor]
+    rows: Splits[Tensor]
 
 
 class RegressionData(DataModule):
-    """Data for regression. A part without rows stands for the training set, evaluated leave-one-out."""
+    """Data for regression. A split without rows stands for the training set, evaluated leave-one-out."""
 
     codec: RegressionCodec
     sizes: RegressionSizes
@@ -52,13 +52,13 @@ class RegressionData(DataModule):
         """A context that prefixes errors with the name of the file, if there is a file."""
         return nullcontext()
 
-    def build(self) -> Parts[Split]:
+    def build(self) -> Splits[Split]:
         """See `DataModule`."""
         inputs, target, rows = self.table()
         with self.naming():
             return self._build(inputs, target, rows)
 
-    def _build(self, inputs: list[str], target: str, rows: Parts[Tensor]) -> Parts[Split]:
+    def _build(self, inputs: list[str], target: str, rows: Splits[Tensor]) -> Splits[Split]:
         codec = self.given(RegressionCodec) or RegressionCodec.of(
             inputs, target, rows.train, self.standardize
         )
@@ -72,21 +72,21 @@ class RegressionData(DataModule):
         train = RegressionBatch(*codec.standardize(rows.train), torch.arange(len(rows.train)))
         self._train = train
 
-        def evaluation(part: Tensor) -> RegressionSplit:
-            if not len(part):
+        def evaluation(split: Tensor) -> RegressionSplit:
+            if not len(split):
                 return RegressionSplit(train)
-            return RegressionSplit(RegressionBatch(*codec.standardize(part), torch.full([len(part)], -1)))
+            return RegressionSplit(RegressionBatch(*codec.standardize(split), torch.full([len(split)], -1)))
 
-        return Parts(RegressionSplit(train), evaluation(rows.validation), evaluation(rows.test))
+        return Splits(RegressionSplit(train), evaluation(rows.validation), evaluation(rows.test))
 
     def training_set(self) -> RegressionBatch:
-        """The entire training part, which kernel regression memorises."""
+        """The entire training split, which kernel regression memorises."""
         self.setup()
         return self._train
 
     def probe(self, size: int) -> Batch:
-        """The complete validation part for any `size`: its weights form one heatmap, its fit one curve."""
-        split = self.parts.validation
+        """The complete validation split for any `size`: its weights form one heatmap, its fit one curve."""
+        split = self.splits.validation
         return split[torch.arange(len(split))]
 
 
@@ -108,7 +108,7 @@ class Sine(RegressionData):
         return 2 * x.sin() + x**0.8
 
     def table(self) -> Table:
-        """Sample the parts."""
+        """Sample the splits."""
         generator = torch.Generator().manual_seed(self.spec.seed)
 
         def draw(count: int) -> Tensor:
@@ -122,7 +122,7 @@ class Sine(RegressionData):
 class CSVRegression(RegressionData):
     """Numbers from any comma-separated file (UTF-8) with a header.
 
-    Rows are assigned to the parts at random. A part whose fraction is 0 stands for the training set,
+    Rows are assigned to the splits at random. A split whose fraction is 0 stands for the training set,
     evaluated leave-one-out: `fractions=[1, 0, 0]` trains on all rows and predicts each from all the others.
 
     Args:
@@ -142,13 +142,13 @@ class CSVRegression(RegressionData):
         """Read the file."""
         inputs, target = self.spec.columns, str(self.spec.target)
         width = len(inputs) + 1
-        parts = read_once(self.spec).map(
+        splits = read_once(self.spec).map(
             lambda rows: torch.tensor(rows, dtype=torch.float64).reshape(len(rows), width)
         )
-        keyed = parts.map(lambda part: [Keyed(tuple(row[:-1]), row[-1]) for row in part.tolist()])
-        names = part_names(Parts(None, None, None), self.spec.file)
+        keyed = splits.map(lambda split: [Keyed(tuple(row[:-1]), row[-1]) for row in split.tolist()])
+        names = split_names(Splits(None, None, None), self.spec.file)
         self.shared = shared_examples(keyed, names, target)
-        return Table(inputs, target, parts)
+        return Table(inputs, target, splits)
 
 
 class Diabetes(RegressionData):
@@ -172,4 +172,4 @@ class Diabetes(RegressionData):
         source = load_diabetes(scaled=False)
         rows = torch.cat([torch.tensor(source.data), torch.tensor(source.target).unsqueeze(1)], dim=1)
         numbers = partition(range(len(rows)), self.spec.fractions, self.spec.seed)
-        return Table(list(source.feature_names), "progression", numbers.map(lambda part: rows[part]))
+        return Table(list(source.feature_names), "progression", numbers.map(lambda split: rows[split]))

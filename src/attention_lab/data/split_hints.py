@@ -22,7 +22,7 @@ def hint_of_spaces(texts: Sequence[str], side: str) -> str:
     have the same number of fields.
 
     Args:
-        texts: the texts of the training part, which are split into characters.
+        texts: the texts of the training split, which are split into characters.
         side: "source" or "target".
     """
     split = [text.split() for text in islice(texts, _READ)]

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.datamodule import DataModule
-from attention_lab.data.reading.parts import Parts
 from attention_lab.data.reading.splits import Split, TransductionSplit
+from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Notation
 from attention_lab.data.specs.base import FileSpec
 from attention_lab.data.unseen_symbols import Terms, unseen_in_files
@@ -36,14 +36,14 @@ class TransductionData(DataModule):
     """The files, if the pairs are read from the user's."""
 
     @abstractmethod
-    def examples(self) -> Parts[list[Example]]:
+    def examples(self) -> Splits[list[Example]]:
         """Read or sample the pairs; their symbols are strings, sources are hashable."""
 
     @abstractmethod
     def make_codec(self, train: Sequence[Example]) -> TransductionCodec:
         """The codec that fits the training pairs."""
 
-    def build(self) -> Parts[Split]:
+    def build(self) -> Splits[Split]:
         """See `DataModule`."""
         examples = self.examples()
         own = self.make_codec(examples.train)
@@ -52,7 +52,7 @@ class TransductionData(DataModule):
         _check_notation("target", self.codec.target.notation, own.target.notation)
         self.sizes = self.codec.sizes
         self.unseen = self._unseen(examples)
-        return Parts(
+        return Splits(
             self._split(examples.train, once=False),
             self._split(examples.validation, once=True),
             self._split(examples.test, once=True),
@@ -79,19 +79,19 @@ class TransductionData(DataModule):
             ],
         )
 
-    def _unseen(self, examples: Parts[list[Example]]) -> Parts[str]:
+    def _unseen(self, examples: Splits[list[Example]]) -> Splits[str]:
         """See `DataModule`; for both sides."""
         if self.files is None:
-            return Parts("", "", "")
-        sources = examples.map(lambda part: [example.source for example in part])
-        targets = examples.map(lambda part: [example.target for example in part])
+            return Splits("", "", "")
+        sources = examples.map(lambda split: [example.source for example in split])
+        targets = examples.map(lambda split: [example.target for example in split])
         read = Terms("source symbol")
         written = Terms("target symbol", effect="never written unless copied")
         sides = (
             unseen_in_files(sources, self.codec.source.vocabulary, self.files, read),
             unseen_in_files(targets, self.codec.target.vocabulary, self.files, written),
         )
-        return Parts(*("; ".join(filter(None, lines)) for lines in zip(*sides, strict=True)))
+        return Splits(*("; ".join(filter(None, lines)) for lines in zip(*sides, strict=True)))
 
 
 def _check_notation(side: str, model: Notation, data: Notation) -> None:

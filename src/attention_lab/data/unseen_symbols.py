@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import NamedTuple, TypeVar
 
-from attention_lab.data.reading.parts import Parts
+from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Vocabulary, is_tag
 from attention_lab.data.specs.base import FileSpec
 from attention_lab.text_tables import printable
@@ -58,17 +58,17 @@ def unseen_symbols(
     return _line(counts, place, terms, f"{len(affected):,} of {total:,} {terms.examples}{first}")
 
 
-def unseen_in_files(parts: Parts[S], vocabulary: Vocabulary, files: FileSpec, terms: Terms) -> Parts[str]:
-    """`unseen_symbols` of the validation and test parts; for the training part, an empty string."""
+def unseen_in_files(splits: Splits[S], vocabulary: Vocabulary, files: FileSpec, terms: Terms) -> Splits[str]:
+    """`unseen_symbols` of the validation and test splits; for the training split, an empty string."""
     line = "line" if files.file is None else ""
-    return Parts(
+    return Splits(
         "",
-        unseen_symbols(parts.validation, vocabulary, files.names.validation, terms, line),
-        unseen_symbols(parts.test, vocabulary, files.names.test, terms, line),
+        unseen_symbols(splits.validation, vocabulary, files.names.validation, terms, line),
+        unseen_symbols(splits.test, vocabulary, files.names.test, terms, line),
     )
 
 
-def unseen_in_texts(parts: Parts[S], vocabulary: Vocabulary, files: FileSpec, terms: Terms) -> Parts[str]:
+def unseen_in_texts(splits: Splits[S], vocabulary: Vocabulary, files: FileSpec, terms: Terms) -> Splits[str]:
     """`unseen_in_files` for running texts, counting symbols instead of examples."""
 
     def line(blocks: Sequences, place: str) -> str:
@@ -77,7 +77,7 @@ def unseen_in_texts(parts: Parts[S], vocabulary: Vocabulary, files: FileSpec, te
         share = f"{missing.total():,} of {counts.total():,} {terms.examples}"
         return _line(missing, place, terms, share)
 
-    return Parts("", line(parts.validation, files.names.validation), line(parts.test, files.names.test))
+    return Splits("", line(splits.validation, files.names.validation), line(splits.test, files.names.test))
 
 
 def _line(counts: Counter[str], place: str, terms: Terms, share: str) -> str:

@@ -51,26 +51,30 @@ def silence_libraries() -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
-def warn_of_data(data: "DataModule", stage: str, split: str | None = None) -> None:
-    """Warn of examples shared by parts of the data and of symbols unseen in training; once per sweep.
+def warn_of_data(data: "DataModule", stage: str, file: str | None = None) -> None:
+    """Warn of examples shared by several splits and of symbols unseen in training; once per sweep.
 
     Hints about options follow, except for options given on the command line.
 
     Args:
         data: the data, after `setup`.
-        stage: the stage; "test" leaves out the symbols of the validation part, which it does not use.
-        split: a file of which the test part is tested, if the model was not trained on the rest of it.
+        stage: the stage; "test" leaves out the symbols of the validation split, which it does not use.
+        file: a file of which only the test split is tested, if the model was not trained on the rest of it.
     """
     if (in_sweep() and HydraConfig.get().job.num > 0) or not is_rank_zero():
         return
     unseen = (data.unseen.test,) if stage == "test" else (data.unseen.validation, data.unseen.test)
     given = option_names(HydraConfig.get().overrides.task)
-    part = split and (
-        f"{split} is split at random, and only its test part ({counted(len(data.parts.test), 'example')}) is "
-        f"tested; to test on the whole file, give data.test_file={split} instead"
+    partly_tested = file and (
+        f"{file} is split at random, and only its test split ({counted(len(data.splits.test), 'example')}) "
+        f"is tested; to test on the whole file, give data.test_file={file} instead"
     )
     lines = [
-        *(console_message("Warning", line) for line in dict.fromkeys((part, data.shared, *unseen)) if line),
+        *(
+            console_message("Warning", line)
+            for line in dict.fromkeys((partly_tested, data.shared, *unseen))
+            if line
+        ),
         *(console_message("Hint", hint) for option, hint in data.hints.items() if option not in given),
     ]
     if lines:  # in a single write, which in a sweep appears above the job's line

@@ -104,7 +104,7 @@ def with_overrides(kept: Config, plain: Config) -> Config:
 
 
 def _leave_out_training_files(data: DictConfig) -> None:
-    """Test on the test file alone, unless its examples need the training part."""
+    """Test on the test file alone, unless its examples need the training split."""
     if data.get("known_forms") and data.get("train_file") is not None:
         return
     for name in TRAINING_FILES:

@@ -19,7 +19,7 @@ from attention_lab.tasks.errors.error_analysis import by_row
 from attention_lab.tasks.errors.label_errors import ClassifiedExample, accuracy_interval, write_label_errors
 from attention_lab.tasks.errors.scored_examples import gather_examples
 from attention_lab.tasks.observation import Observation, Sides, make_observation
-from attention_lab.tasks.task import Part, Task, check_label_smoothing
+from attention_lab.tasks.task import SplitName, Task, check_label_smoothing
 from attention_lab.text_tables import ConsoleTable
 
 LONGEST = 200
@@ -51,7 +51,10 @@ class LabelPrediction(Task):
         check_label_smoothing(label_smoothing)
         self.label_smoothing = label_smoothing
         self.accuracy = nn.ModuleDict(
-            {part: MulticlassAccuracy(len(codec.labels), average="micro") for part in ("validation", "test")}
+            {
+                split: MulticlassAccuracy(len(codec.labels), average="micro")
+                for split in ("validation", "test")
+            }
         )
 
         self.judged: list[ClassifiedExample] = []
@@ -92,17 +95,17 @@ class LabelPrediction(Task):
     def write_artifacts(self, folder: Path, data: DataModule, pictures: int) -> list[ConsoleTable]:
         """Write heatmaps, `predictions.tsv`, `confusions.tsv` and `errors.md`."""
         tables = super().write_artifacts(folder, data, pictures)
-        commonest = write_label_errors(by_row(self.judged, data.parts.test), self.codec.decode, folder)
+        commonest = write_label_errors(by_row(self.judged, data.splits.test), self.codec.decode, folder)
         return [*tables, commonest] if commonest.rows else tables
 
-    def _evaluate(self, batch: Any, part: Part) -> Tensor:
+    def _evaluate(self, batch: Any, split: SplitName) -> Tensor:
         """Log loss and accuracy; returns the logits."""
         logits = self.logits(batch)
         loss = _cross_entropy(logits, batch.labels)
-        metric = self.accuracy[part]
+        metric = self.accuracy[split]
         metric.update(logits.flatten(0, -2), batch.labels.flatten())  # type: ignore[operator]
-        self.log(f"{part}/loss", loss, batch_size=len(batch.labels), sync_dist=True)
-        self.log(f"{part}/accuracy", metric, prog_bar=part == "validation")  # type: ignore[arg-type]
+        self.log(f"{split}/loss", loss, batch_size=len(batch.labels), sync_dist=True)
+        self.log(f"{split}/accuracy", metric, prog_bar=split == "validation")  # type: ignore[arg-type]
         return logits
 
     @torch.no_grad()

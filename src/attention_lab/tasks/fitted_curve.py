@@ -43,7 +43,7 @@ def draw_curve(curve: Curve, codec: RegressionCodec, data: DataModule | None = N
     series.append(Series("mean of the training samples", x[[0, -1]], [curve.mean] * 2, style="dashed"))
     series.append(Series("training samples", curve.inputs.numpy(), curve.targets.numpy(), style="samples"))
     if isinstance(data, RegressionData):
-        held_out = data.parts.test[torch.arange(len(data.parts.test))]
+        held_out = data.splits.test[torch.arange(len(data.splits.test))]
         assert isinstance(held_out, RegressionBatch)
         if bool((held_out.index < 0).all()):  # otherwise it is the training set, evaluated leave-one-out
             inputs = codec.restore_inputs(held_out.inputs)[:, 0].numpy()

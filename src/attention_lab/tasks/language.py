@@ -15,7 +15,7 @@ from attention_lab.models.decoding.sampling import Sampling, generate
 from attention_lab.models.language import LanguageModel
 from attention_lab.sizes import EOS, PAD
 from attention_lab.tasks.observation import Observation, Sides, make_observation
-from attention_lab.tasks.task import Part, Task, check_label_smoothing
+from attention_lab.tasks.task import SplitName, Task, check_label_smoothing
 from attention_lab.tasks.transduction import cross_entropy
 
 LIMIT = 64
@@ -73,8 +73,8 @@ class LanguageModeling(Task):
         self.max_new_tokens = max_new_tokens
         self.measures = nn.ModuleDict(
             {
-                f"{part}_{name}": metric()
-                for part in ("validation", "test")
+                f"{split}_{name}": metric()
+                for split in ("validation", "test")
                 for name, metric in (("loss", MeanMetric), ("perplexity", Perplexity))
             }
         )
@@ -133,10 +133,10 @@ class LanguageModeling(Task):
             rows.append(torch.rand(self.max_new_tokens, dtype=torch.float64, generator=generator))
         return generate(self.model, batch.tokens, batch.prompts, torch.stack(rows), self.sampling)
 
-    def _evaluate(self, batch: LanguageBatch, part: Part) -> None:
+    def _evaluate(self, batch: LanguageBatch, split: SplitName) -> None:
         targets = batch.tokens[:, 1:]
         loss = cross_entropy(self.model(batch.tokens[:, :-1]), targets)
         for name in ("loss", "perplexity"):
-            measure = self.measures[f"{part}_{name}"]
+            measure = self.measures[f"{split}_{name}"]
             measure.update(loss, (targets != PAD).sum())  # type: ignore[operator]
-            self.log(f"{part}/{name}", measure, prog_bar=part == "validation")  # type: ignore[arg-type]
+            self.log(f"{split}/{name}", measure, prog_bar=split == "validation")  # type: ignore[arg-type]

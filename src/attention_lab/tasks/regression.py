@@ -64,7 +64,7 @@ class Regression(Task):
             raise LabError(f"task.reduction={reduction}: choose mean or sum")
         self.reduction = reduction
         # A key of a ModuleDict must not be the name of one of its methods, such as `train`.
-        self.errors = nn.ModuleDict({f"{part}_mse": MeanSquaredError() for part in ("validation", "test")})
+        self.errors = nn.ModuleDict({f"{split}_mse": MeanSquaredError() for split in ("validation", "test")})
 
     @property
     def width(self) -> float | None:
@@ -222,10 +222,10 @@ class Regression(Task):
         restore = self.codec.restore_inputs
         return restore(queries.cpu())[:, 0], restore(keys.cpu())[:, 0]
 
-    def _update(self, part: str, batch: RegressionBatch, predicted: Tensor) -> None:
-        metric = self.errors[f"{part}_mse"]
+    def _update(self, split: str, batch: RegressionBatch, predicted: Tensor) -> None:
+        metric = self.errors[f"{split}_mse"]
         metric.update(self.codec.scale_targets(predicted), self.codec.scale_targets(batch.targets))  # type: ignore[operator]
-        self.log(f"{part}/mse", metric, on_step=False, on_epoch=True, prog_bar=True)  # type: ignore[arg-type]
+        self.log(f"{split}/mse", metric, on_step=False, on_epoch=True, prog_bar=True)  # type: ignore[arg-type]
 
 
 def _spread(order: Tensor, limit: int = LIMIT) -> Tensor:

@@ -24,7 +24,7 @@ from attention_lab.tasks.pixel_rows import console_lines, is_picture
 from attention_lab.text_tables import ConsoleTable
 from attention_lab.viz import Format
 
-Part = Literal["validation", "test"]
+SplitName = Literal["validation", "test"]
 
 RECIPE = "attention_lab"
 """A checkpoint's key for everything needed to rebuild model and preprocessing."""

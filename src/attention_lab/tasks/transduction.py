@@ -40,7 +40,7 @@ from attention_lab.tasks.sequence_writing import (
     check_length_penalty,
     check_rescoring,
 )
-from attention_lab.tasks.task import Part, Task, check_label_smoothing
+from attention_lab.tasks.task import SplitName, Task, check_label_smoothing
 from attention_lab.text_tables import ConsoleTable
 
 ERRORS = {"sequence_error_rate": SequenceErrorRate, "token_error_rate": TokenErrorRate}
@@ -114,9 +114,13 @@ class Transduction(SequenceWriting, Task):
         check_rescoring(ctc_rescoring)
         self.ctc_rescoring = ctc_rescoring
         self.errors = nn.ModuleDict(
-            {f"{part}_{name}": metric() for part in ("validation", "test") for name, metric in ERRORS.items()}
+            {
+                f"{split}_{name}": metric()
+                for split in ("validation", "test")
+                for name, metric in ERRORS.items()
+            }
         )
-        self.alignments = nn.ModuleDict({part: AlignmentMeasures() for part in ("validation", "test")})
+        self.alignments = nn.ModuleDict({split: AlignmentMeasures() for split in ("validation", "test")})
         self.judged: list[ScoredExample] = []
         self._batches: list[list[ScoredExample]] = []
         self._texts: list[list[tuple[str, list[str]]]] = []  # with text_metrics: outputs and references
@@ -170,7 +174,7 @@ class Transduction(SequenceWriting, Task):
     def write_artifacts(self, folder: Path, data: DataModule, pictures: int) -> list[ConsoleTable]:
         """Write heatmaps, including those of the worst outputs, `predictions.tsv` and `errors.md`."""
         tables = super().write_artifacts(folder, data, pictures)
-        split = data.parts.test
+        split = data.splits.test
         commonest, worst = write_error_analysis(self.judged, self.codec, split, folder, data.unseen.test)
         if pictures and worst:
             batch = move_data_to_device(split[torch.tensor(worst[:pictures])], self.device)
@@ -188,27 +192,27 @@ class Transduction(SequenceWriting, Task):
         return -losses.view(target.shape)
 
     def _evaluate(
-        self, batch: TransductionBatch, part: Part, beam_size: int
+        self, batch: TransductionBatch, split: SplitName, beam_size: int
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """Log loss and metrics; returns the decoded outputs, and what was compared: see `comparable_ids`."""
         aligned = bool((batch.alignment >= 0).any())
         if aligned:
             with recording(self.model, names=alignments(self.model)) as weights:
                 logits = self.model(batch.source, batch.source_lengths, batch.target)
-            self.alignments[part].update(aligning(self.model, weights), batch.alignment)  # type: ignore[operator]
-            self._log_window_error(weights, batch.alignment, part)
+            self.alignments[split].update(aligning(self.model, weights), batch.alignment)  # type: ignore[operator]
+            self._log_window_error(weights, batch.alignment, split)
         else:
             logits = self.model(batch.source, batch.source_lengths, batch.target)
         loss = cross_entropy(logits, batch.target)
-        self.log(f"{part}/loss", loss, batch_size=int(batch.target_lengths.sum()), sync_dist=True)
+        self.log(f"{split}/loss", loss, batch_size=int(batch.target_lengths.sum()), sync_dist=True)
         outputs = self.decode(batch, beam_size)
         compared = comparable_ids(outputs, batch, self.codec.target.vocabulary)
-        self._update(self.errors, part, *compared)
+        self._update(self.errors, split, *compared)
         if self.text_metrics:
             self._texts.append(decoded_texts(self.codec.decode, outputs, batch))
         return outputs, compared
 
-    def _log_window_error(self, weights: Recording, alignment: Tensor, part: Part) -> None:
+    def _log_window_error(self, weights: Recording, alignment: Tensor, split: SplitName) -> None:
         """Log the distance between the positions that a window predicts (local-p) and the gold positions."""
         if isinstance(self.model, Ensemble):  # each member has its own
             return
@@ -216,7 +220,7 @@ class Transduction(SequenceWriting, Task):
         if centre is not None and alignment.dim() == 2:
             aligned = alignment >= 0
             error = (centre - alignment.unsqueeze(1)).abs().mean(1)[aligned].mean()
-            self.log(f"{part}/window_error", error, batch_size=int(aligned.sum()), sync_dist=True)
+            self.log(f"{split}/window_error", error, batch_size=int(aligned.sum()), sync_dist=True)
 
     def on_validation_epoch_end(self) -> None:
         """Log how well the weights agree with the gold alignment."""
@@ -229,20 +233,20 @@ class Transduction(SequenceWriting, Task):
         ends = error_rate_intervals(self.judged)
         self.log_dict({f"test/{name}": value for name, value in ends.items()}, sync_dist=True)
 
-    def _log_epoch(self, part: Part) -> None:
-        values = self.alignments[part].take()  # type: ignore[operator]
+    def _log_epoch(self, split: SplitName) -> None:
+        values = self.alignments[split].take()  # type: ignore[operator]
         if self.text_metrics:
             texts, self._texts = gather_examples(self._texts), []
             values |= text_scores([output for output, _ in texts], [references for _, references in texts])
-        self.log_dict({f"{part}/{name}": value for name, value in values.items()}, sync_dist=True)
+        self.log_dict({f"{split}/{name}": value for name, value in values.items()}, sync_dist=True)
 
-    def _update(self, metrics: nn.ModuleDict, part: Part, *values: Tensor) -> None:
-        """Update and log the metrics of a part under the names in `metrics.json`."""
+    def _update(self, metrics: nn.ModuleDict, split: SplitName, *values: Tensor) -> None:
+        """Update and log the metrics of a split under the names in `metrics.json`."""
         for key, metric in metrics.items():
-            if key.startswith(f"{part}_"):
+            if key.startswith(f"{split}_"):
                 metric.update(*values)  # type: ignore[operator]
-                name = key.removeprefix(f"{part}_")
-                self.log(f"{part}/{name}", metric, prog_bar=name == "token_error_rate")  # type: ignore[arg-type]
+                name = key.removeprefix(f"{split}_")
+                self.log(f"{split}/{name}", metric, prog_bar=name == "token_error_rate")  # type: ignore[arg-type]
 
 
 def cross_entropy(logits: Tensor, target: Tensor, label_smoothing: float = 0.0) -> Tensor:

@@ -32,12 +32,12 @@ def test_tags_are_symbols_of_their_own(tmp_path: Path) -> None:
     assert data.codec.source.vocabulary.symbols == [*letters, *tags]
     assert data.sizes == TransductionSizes(4 + 8 + 7, 4 + 8, tags=7)
     assert data.sizes.copies == (0, 0, 0, 0, *range(4, 12), *[0] * 7)
-    assert data.parts.train[torch.tensor([3])].source.tolist() == [[14, 15, 4, EOS]]
+    assert data.splits.train[torch.tensor([3])].source.tolist() == [[14, 15, 4, EOS]]
 
 
 def test_unseen_letters_and_tags_are_unknown(tmp_path: Path) -> None:
     data = _data(tmp_path)
-    batch = data.parts.test[torch.tensor([1])]
+    batch = data.splits.test[torch.tensor([1])]
     assert batch.source[0].tolist() == [18, 17, BOS, 10, 5, 7, 5, 9, EOS]
     assert data.codec.source_labels(batch.source[0])[:4] == [";V", ";PST", "<unk>", "s"]
     line = "gähen\tV;PST;4"

@@ -53,7 +53,7 @@ def most_arguments(text: str) -> int:
 
 
 def whole(data: ListOps, part: int) -> ClassificationBatch:
-    batch = data.parts[part][torch.arange(len(data.parts[part]))]
+    batch = data.splits[part][torch.arange(len(data.splits[part]))]
     assert isinstance(batch, ClassificationBatch)
     return batch
 

@@ -75,21 +75,21 @@ def test_every_part_is_as_the_options_say(
     distance = None if near is None else min(near, filler)
     data = Recall(**SMALL, length=length, distance=distance, pairs=pairs, queries=queries,
                   symbols=8, short_epochs=epochs, seed=seed)  # fmt: skip
-    for split in data.parts:
+    for split in data.splits:
         batch = whole(split)
         for text, labels in zip(texts(data, split), batch.labels.tolist(), strict=True):
             assert answers(text) == labels
             given = re.findall(r"k\d+(?==)", text)
             assert len(set(given)) == len(given) == pairs
             assert len(text.split()[-queries:]) == text.count("?") == queries
-    for split in data.parts[1:]:
+    for split in data.splits[1:]:
         for text in texts(data, split):
             tokens = text.split()
             between = tokens[max(i for i, token in enumerate(tokens) if "=" in token) + 1 : -queries]
             assert between == ["."] * (filler if distance is None else distance)
             assert len(tokens) == length
     without = [
-        [" ".join(text.replace(".", "").split()) for text in texts(data, split)] for split in data.parts
+        [" ".join(text.replace(".", "").split()) for text in texts(data, split)] for split in data.splits
     ]
     held_out = [*without[1], *without[2]]
     assert len(set(held_out)) == len(held_out) == 22
@@ -110,13 +110,13 @@ def test_sizes_and_codec() -> None:
 def test_validation_and_test_do_not_change_with_what_is_trained_on() -> None:
     one = Recall(**SMALL, length=30)
     other = Recall(**{**SMALL, "train_size": 7}, length=30, short_epochs=2)
-    assert texts(one, one.parts.test) != []
+    assert texts(one, one.splits.test) != []
     one.setup(), other.setup()
-    assert texts(one, one.parts.test) == texts(other, other.parts.test)
-    assert texts(one, one.parts.validation) == texts(other, other.parts.validation)
+    assert texts(one, one.splits.test) == texts(other, other.splits.test)
+    assert texts(one, one.splits.validation) == texts(other, other.splits.validation)
     changed = Recall(**SMALL, length=30, seed=1)
     changed.setup()
-    assert texts(one, one.parts.test) != texts(changed, changed.parts.test)
+    assert texts(one, one.splits.test) != texts(changed, changed.splits.test)
 
 
 def test_sequences_grow_and_a_batch_keeps_its_tokens() -> None:
@@ -131,7 +131,7 @@ def test_sequences_grow_and_a_batch_keeps_its_tokens() -> None:
         assert all(batch.inputs.shape == (2 * 160 // length, length) for batch in batches)
         if epoch < 5:
             seen += [row for batch in batches for row in batch.inputs]
-    assert len(seen) == len(data.parts.train) == 40 * (16 + 8 + 4 + 2 + 1)
+    assert len(seen) == len(data.splits.train) == 40 * (16 + 8 + 4 + 2 + 1)
 
 
 def test_what_was_interrupted_goes_on_with_the_batches_that_are_left() -> None:
@@ -156,7 +156,7 @@ def test_devices_share_the_batches() -> None:
 def test_the_number_of_different_examples_may_exceed_every_float() -> None:
     data = Recall(1, 1, 1, length=400, pairs=200, queries=200, symbols=200)
     data.setup()
-    assert [len(part) for part in data.parts] == [1, 1, 1]
+    assert [len(part) for part in data.splits] == [1, 1, 1]
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ def test_the_parts_are_apart_and_do_not_change_with_the_size_of_training() -> No
 def test_a_sentence_is_its_words_between_begin_and_end() -> None:
     data = Sentences(20, 5, 5)
     data.setup()
-    batch = data.parts.test[torch.arange(5)]
+    batch = data.splits.test[torch.arange(5)]
     assert isinstance(batch, LanguageBatch)
     for row, sentence in zip(batch.tokens.tolist(), data.sentences().test, strict=True):
         assert row[0] == BOS and EOS in row

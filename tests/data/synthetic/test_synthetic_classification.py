@@ -34,7 +34,7 @@ def examples(data: SyntheticClassification) -> list[list[tuple[str, str]]]:
     """Of each part, what a model gets: texts and labels, read back from the batches."""
     data.setup()
     found = []
-    for part in data.parts:
+    for part in data.splits:
         batch = part[torch.arange(len(part))]
         assert isinstance(batch, ClassificationBatch)
         texts = ["".join(data.codec.token_labels(ids, len(ids))) for ids in batch.inputs]

@@ -9,7 +9,7 @@ SMALL = {"train_size": 300, "validation_size": 40, "test_size": 50}
 
 
 def whole(data: ToyTransduction, part: int) -> TransductionBatch:
-    batch = data.parts[part][torch.arange(len(data.parts[part]))]
+    batch = data.splits[part][torch.arange(len(data.splits[part]))]
     assert isinstance(batch, TransductionBatch)
     return batch
 
@@ -107,6 +107,6 @@ def test_probes_range_from_short_to_long() -> None:
 def test_setup_reads_once() -> None:
     data = Reverse(**SMALL)
     data.setup("fit")
-    parts = data.parts
+    parts = data.splits
     data.setup("test")
-    assert data.parts is parts
+    assert data.splits is parts

@@ -9,7 +9,7 @@ from attention_lab.data.inflection.paradigms import Paradigms
 from attention_lab.data.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.files import Row, naming, read_once
-from attention_lab.data.reading.parts import Parts
+from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import (
     KNOWN,
     TAG,
@@ -54,7 +54,7 @@ class Inflection(TransductionData):
         self.files = spec
         self.source, self.target = spec.source, spec.target
 
-    def examples(self) -> Parts[list[Example]]:
+    def examples(self) -> Splits[list[Example]]:
         """Read the files."""
         rows = read_once(self.files)
         if self.files.known_forms and self.files.test_only:
@@ -63,16 +63,16 @@ class Inflection(TransductionData):
                 "data.train_file and data.validation_file as well as data.test_file"
             )
         paradigms = Paradigms(rows.train, self.files.known_forms)
-        parts = rows.map(lambda part: [self._example(row, paradigms.text(row)) for row in part])
-        keyed = parts.map(lambda part: [Keyed(tuple(one.source), tuple(one.target)) for one in part])
+        splits = rows.map(lambda split: [self._example(row, paradigms.text(row)) for row in split])
+        keyed = splits.map(lambda split: [Keyed(tuple(one.source), tuple(one.target)) for one in split])
         self.shared = shared_examples(keyed, self.files.names, "form")
         plain = [self._example(row, f"{row.first}\t{row.third}") for row in rows.train]
         made = hallucinate(plain, self.files.hallucinate, self.files.seed, is_letter)
-        train = [self._aligned(example) for example in [*parts.train, *made]]
-        return parts._replace(train=train)
+        train = [self._aligned(example) for example in [*splits.train, *made]]
+        return splits._replace(train=train)
 
     def make_codec(self, train: Sequence[Example]) -> TransductionCodec:
-        """The letters and tags of the training part."""
+        """The letters and tags of the training split."""
         sources = {symbol for example in train for symbol in example.source}
         tags = {symbol for symbol in sources if is_tag(symbol)}
         if self.files.known_forms:

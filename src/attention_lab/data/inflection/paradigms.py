@@ -9,7 +9,7 @@ class Paradigms:
     """The forms of each lemma in training.
 
     Args:
-        train: the rows of the training part.
+        train: the rows of the training split.
         most: number of forms to add to a source.
     """
 

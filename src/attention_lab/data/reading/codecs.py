@@ -226,7 +226,7 @@ class ClassificationCodec:
         return ids
 
     def label(self, name: str) -> int:
-        """The number of a label. Raises LabError if the training part has no such label."""
+        """The number of a label. Raises LabError if the training split has no such label."""
         if name not in self.labels:
             raise LabError(
                 f"the label {name!r} does not occur in training; the labels are {', '.join(self.labels)}"

@@ -10,8 +10,8 @@ from torch.utils.data import DataLoader
 from attention_lab.data.reading.batches import Batch
 from attention_lab.data.reading.codecs import Codec
 from attention_lab.data.reading.loading import SameBatches, loader
-from attention_lab.data.reading.parts import Parts, check_batch_size
 from attention_lab.data.reading.splits import Split
+from attention_lab.data.reading.splitting import Splits, check_batch_size
 from attention_lab.data.specs.base import FileSpec
 from attention_lab.errors import LabError
 from attention_lab.sizes import Sizes
@@ -23,16 +23,16 @@ class DataModule(pl.LightningDataModule, ABC):
     """Three splits in memory, a codec, and the sizes that a model needs, all available after `setup`.
 
     Set `codec` before `setup` to use a given one, for example from a checkpoint; otherwise it is made from
-    the training part.
+    the training split.
 
     Args:
-        batch_size: number of examples in a batch; None for a part's examples all at once.
+        batch_size: number of examples in a batch; None for a split's examples all at once.
 
     Attributes:
-        shared: after `setup`, a line about examples of the user's files that occur in several parts; empty if
-            there are none.
-        unseen: after `setup`, for each part of the user's files, a line about symbols that the model does not
-            know; empty if there are none.
+        shared: after `setup`, a line about examples of the user's files that occur in several splits; empty
+            if there are none.
+        unseen: after `setup`, for each split of the user's files, a line about symbols that the model does
+            not know; empty if there are none.
         hints: after `setup`, by option, a line about a setting that the user's files probably need.
     """
 
@@ -45,9 +45,9 @@ class DataModule(pl.LightningDataModule, ABC):
         super().__init__()
         check_batch_size(batch_size)
         self.batch_size = batch_size
-        self.shared, self.unseen = "", Parts("", "", "")
+        self.shared, self.unseen = "", Splits("", "", "")
         self.hints: dict[str, str] = {}
-        self._parts: Parts[Split] | None = None
+        self._splits: Splits[Split] | None = None
 
     if not TYPE_CHECKING:
 
@@ -58,7 +58,7 @@ class DataModule(pl.LightningDataModule, ABC):
             raise AttributeError(f"{text}{hint}", name=name, obj=self)
 
     @abstractmethod
-    def build(self) -> Parts[Split]:
+    def build(self) -> Splits[Split]:
         """Read the data, set `codec` (unless it is given) and `sizes`, and return the splits."""
 
     def given(self, kind: type[C]) -> C | None:
@@ -69,14 +69,14 @@ class DataModule(pl.LightningDataModule, ABC):
         return codec
 
     @property
-    def parts(self) -> Parts[Split]:
+    def splits(self) -> Splits[Split]:
         """The three splits; reads the data on first use."""
-        if self._parts is None:
+        if self._splits is None:
             files = getattr(self, "files", None)
             if isinstance(files, FileSpec) and "codec" not in self.__dict__:
                 files.check_training_files()
-            self._parts = self.build()
-        return self._parts
+            self._splits = self.build()
+        return self._splits
 
     def setup(self, stage: str | None = None) -> None:
         """Read the data, unless already done.
@@ -84,26 +84,26 @@ class DataModule(pl.LightningDataModule, ABC):
         Raises:
             LabError: the data or the options are wrong.
         """
-        _ = self.parts
+        _ = self.splits
 
     def train_dataloader(self) -> DataLoader[Any]:
-        """Batches of the training part, shuffled."""
-        return self.in_trainers_order(self._loader(self.parts.train, shuffle=True))
+        """Batches of the training split, shuffled."""
+        return self.in_trainers_order(self._loader(self.splits.train, shuffle=True))
 
     def val_dataloader(self) -> DataLoader[Any]:
-        """Batches of the validation part."""
-        return self.in_trainers_order(self._loader(self.parts.validation, shuffle=False))
+        """Batches of the validation split."""
+        return self.in_trainers_order(self._loader(self.splits.validation, shuffle=False))
 
     def test_dataloader(self) -> DataLoader[Any]:
-        """Batches of the test part."""
-        return self._loader(self.parts.test, shuffle=False)
+        """Batches of the test split."""
+        return self._loader(self.splits.test, shuffle=False)
 
     def probe(self, size: int) -> Batch:
         """The same `size` examples every time, evenly spaced from shortest to longest.
 
-        They are validation examples, or test examples if only the test part is given.
+        They are validation examples, or test examples if only the test split is given.
         """
-        split = self.parts.validation if len(self.parts.validation) else self.parts.test
+        split = self.splits.validation if len(self.splits.validation) else self.splits.test
         picks = torch.linspace(0, len(split) - 1, min(size, len(split))).round().long()
         return split[split.lengths.argsort(stable=True)[picks]]
 

@@ -1,4 +1,4 @@
-"""A graph whose nodes are classified: its codec, and the nodes of one part. A batch is the complete graph."""
+"""A graph whose nodes are classified: its codec and the nodes of a split. A batch is the complete graph."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -88,7 +88,7 @@ class NodeCodec:
 
 
 class NodeSplit(Split):
-    """The labelled nodes of one part.
+    """The labelled nodes of one split.
 
     Args:
         codec: the graph.

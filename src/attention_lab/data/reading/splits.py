@@ -1,4 +1,4 @@
-"""Splits: the parts of a data set in memory."""
+"""The splits of a data set in memory."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -24,7 +24,9 @@ PROMPT = 32
 
 
 class Split(Dataset[Batch], ABC):
-    """A part of a data set in memory. Indexing it with a tensor of rows gives a complete batch.
+    """The training, validation or test examples of a data set, in memory.
+
+    Indexing it with a tensor of rows gives a complete batch.
 
     Attributes:
         lengths: the length of each example [N], by which batches are formed.

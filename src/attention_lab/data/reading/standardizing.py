@@ -33,7 +33,7 @@ def check_spreads(names: Sequence[str], values: Tensor, squared: Sequence[bool])
 
     Args:
         names: names of the columns.
-        values: values of the training part.
+        values: values of the training split.
         squared: for each column, whether its differences are squared without standardisation.
 
     Raises:
@@ -67,5 +67,5 @@ def check_sizes(names: Sequence[str], values: Tensor, scaled: Tensor) -> None:
         raise LabError(f"column {names[column]!r}: {value:.4g} is too large to be squared in float32: {how}")
     raise LabError(
         f"column {names[column]!r}: {value:.4g} is {abs(size):.2g} standard deviations from the mean of the "
-        "training part: correct it, or leave that row out"
+        "training split: correct it, or leave that row out"
     )

@@ -4,9 +4,15 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, TypeVar, cast
 
-from attention_lab.data.overlaps import part_names
+from attention_lab.data.overlaps import split_names
 from attention_lab.data.reading.files import Row, naming, read_columns, read_text
-from attention_lab.data.reading.parts import Parts, check_at_least, check_fractions, check_seed, partition
+from attention_lab.data.reading.splitting import (
+    Splits,
+    check_at_least,
+    check_fractions,
+    check_seed,
+    partition,
+)
 from attention_lab.data.reading.vocabulary import LONGEST_SYMBOL, check_symbols
 from attention_lab.errors import LabError
 
@@ -19,12 +25,12 @@ class FileSpec:
     """Options of data that is read from three files, or from one file that is split.
 
     Attributes:
-        train_file: path of the training part; give all three files, or none of them. To test a trained model,
-            the test part alone is enough.
-        validation_file: path of the validation part.
-        test_file: path of the test part.
+        train_file: path of the training split; give all three files, or none of them. To test a trained
+            model, the test split alone is enough.
+        validation_file: path of the validation split.
+        test_file: path of the test split.
         file: path of a single file to split, instead of the three.
-        fractions: shares of the parts of `file`, each above 0.
+        fractions: shares of the splits of `file`, each above 0.
         batch_size: see `DataModule`.
 
     Raises:
@@ -40,18 +46,18 @@ class FileSpec:
     batch_size: int | None = 64
 
     def __post_init__(self) -> None:
-        check_fractions(self.fractions, every_part=True)
+        check_fractions(self.fractions, every_split=True)
 
     @property
-    def names(self) -> Parts[str]:
-        """Names of the parts for messages."""
+    def names(self) -> Splits[str]:
+        """Names of the splits for messages."""
         if self.test_only:
-            return Parts("", "", str(self.test_file))
-        return part_names(Parts(self.train_file, self.validation_file, self.test_file), self.file)
+            return Splits("", "", str(self.test_file))
+        return split_names(Splits(self.train_file, self.validation_file, self.test_file), self.file)
 
     @property
     def test_only(self) -> bool:
-        """Whether the only part is the test part: enough for a trained model, but not for training."""
+        """Whether the only split is the test split: enough for a trained model, but not for training."""
         return self.test_file is not None and not any((self.train_file, self.validation_file, self.file))
 
     def check_training_files(self) -> None:
@@ -60,7 +66,7 @@ class FileSpec:
             self._check_files()
 
     def _check_files(self) -> None:
-        files = {f"data.{name}_file": getattr(self, f"{name}_file") for name in Parts._fields}
+        files = {f"data.{name}_file": getattr(self, f"{name}_file") for name in Splits._fields}
         missing = [name for name, file in files.items() if file is None]
         if missing:
             *first, last = missing
@@ -71,26 +77,26 @@ class FileSpec:
         """Raise LabError if a file cannot be read, or does not have the format of this data."""
         read_text(path)
 
-    def gather(self, read: Callable[[str], C], part: Callable[[C], Parts[C]]) -> Parts[C]:
-        """Apply `read` to three files, or to a single one whose result `part` then splits.
+    def gather(self, read: Callable[[str], C], split: Callable[[C], Splits[C]]) -> Splits[C]:
+        """Apply `read` to three files, or to a single one whose result `split` then splits.
 
-        If the only file is that of the test part, the other parts are empty.
+        If the only file is that of the test split, the other splits are empty.
 
         Raises:
             LabError: options for files are missing, or one of the functions fails.
         """
-        files = Parts(self.train_file, self.validation_file, self.test_file)
+        files = Splits(self.train_file, self.validation_file, self.test_file)
         if self.file is not None:
             if any(files):
                 raise LabError(
                     "data.file replaces data.train_file, data.validation_file and data.test_file: "
                     "give either data.file or these"
                 )
-            return part(read(self.file))
+            return split(read(self.file))
         if self.test_only:
             test = read(str(self.test_file))
             empty = cast("C", test[:0])
-            return Parts(empty, empty, test)
+            return Splits(empty, empty, test)
         self._check_files()
         return files.map(lambda file: read(str(file)))
 
@@ -120,8 +126,8 @@ class ColumnsSpec(FileSpec):
         """The symbols of a row, to check their lengths; none if each symbol is a single character."""
         return ()
 
-    def read(self, key: Callable[[Row], Hashable]) -> Parts[list[Row]]:
-        """The rows of each part; if a single file is split, rows with equal `key` stay together.
+    def read(self, key: Callable[[Row], Hashable]) -> Splits[list[Row]]:
+        """The rows of each split; if a single file is split, rows with equal `key` stay together.
 
         Raises:
             LabError: options for files are missing, a symbol is too long, or `read_columns` or `partition`
@@ -136,12 +142,12 @@ class ColumnsSpec(FileSpec):
                         check_symbols(self.symbols(row))
             return rows
 
-        def part(rows: list[Row]) -> Parts[list[Row]]:
+        def split(rows: list[Row]) -> Splits[list[Row]]:
             with naming(str(self.file)):
                 numbers = partition([key(row) for row in rows], self.fractions, self.seed)
             return numbers.map(lambda chosen: [rows[number] for number in chosen])
 
-        return self.gather(rows_of, part)
+        return self.gather(rows_of, split)
 
 
 @dataclass(frozen=True)
@@ -173,9 +179,9 @@ class SampledSpec:
         check_seed(self.seed)
 
     @property
-    def counts(self) -> Parts[int]:
-        """Number of examples in each part."""
-        return Parts(self.train_size, self.validation_size, self.test_size)
+    def counts(self) -> Splits[int]:
+        """Number of examples in each split."""
+        return Splits(self.train_size, self.validation_size, self.test_size)
 
     @property
     def longest(self) -> int:

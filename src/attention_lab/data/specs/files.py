@@ -6,8 +6,8 @@ from sys import intern
 from typing import Literal, get_args
 
 from attention_lab.data.reading.files import Row, naming, read_csv, read_text
-from attention_lab.data.reading.parts import (
-    Parts,
+from attention_lab.data.reading.splitting import (
+    Splits,
     check_at_least,
     check_choice,
     check_fractions,
@@ -31,7 +31,7 @@ class PairsSpec(ColumnsSpec):
         source_split: how to split a source into symbols, "characters", "spaces" or "subwords".
         target_split: how to split a target into symbols, in the same way.
         subwords: number of pieces for each side that is split into "subwords", including single characters;
-            fewer if the training part has no more pairs to merge.
+            fewer if the training split has no more pairs to merge.
         source_normalization: Unicode form of sources, "none", "NFC", "NFD" or "NFKD".
         target_normalization: Unicode form of targets, in the same way.
         right_to_left: read and write from the last symbol to the first.
@@ -69,7 +69,7 @@ class PairsSpec(ColumnsSpec):
         """How targets are split into symbols."""
         return Notation(self.target_split, self.target_normalization, right_to_left=self.right_to_left)
 
-    def load(self) -> Parts[list[Row]]:
+    def load(self) -> Splits[list[Row]]:
         """Read the files."""
         return self.read(key=lambda row: _symbols(self.source, row.first))
 
@@ -109,7 +109,7 @@ class LabelledSpec(ColumnsSpec):
         """How texts are split into tokens."""
         return Notation("characters" if self.unit == "characters" else "spaces")
 
-    def load(self) -> Parts[list[Row]]:
+    def load(self) -> Splits[list[Row]]:
         """Read the files."""
         return self.read(key=self.symbols)
 
@@ -124,7 +124,7 @@ class TextSpec(FileSpec):
 
     Attributes:
         unit: "characters" or "words" (separated by white space, including line breaks).
-        block_size: number of symbols in a block; the last block of a part may be shorter.
+        block_size: number of symbols in a block; the last block of a split may be shorter.
         min_count: symbols that occur less often than this in training are read as the unknown symbol.
     """
 
@@ -144,9 +144,9 @@ class TextSpec(FileSpec):
         """How texts are split into symbols."""
         return Notation("characters" if self.unit == "characters" else "spaces")
 
-    def load(self) -> Parts[Sequence[str]]:
+    def load(self) -> Splits[Sequence[str]]:
         """Read the files and split them into symbols."""
-        return self.gather(self._read, self._part)
+        return self.gather(self._read, self._split)
 
     def _read(self, file: str) -> Sequence[str]:
         text = read_text(file)
@@ -157,12 +157,12 @@ class TextSpec(FileSpec):
             check_symbols(symbols)
         return symbols
 
-    def _part(self, symbols: Sequence[str]) -> Parts[Sequence[str]]:
+    def _split(self, symbols: Sequence[str]) -> Splits[Sequence[str]]:
         validation, test = (max(1, round(share * len(symbols))) for share in self.fractions[1:])
         train = len(symbols) - validation - test
         if train < 1:
-            raise LabError(f"{self.file}: {len(symbols)} {self.unit} are too few for three parts")
-        return Parts(symbols[:train], symbols[train : train + validation], symbols[train + validation :])
+            raise LabError(f"{self.file}: {len(symbols)} {self.unit} are too few for three splits")
+        return Splits(symbols[:train], symbols[train : train + validation], symbols[train + validation :])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,7 +189,7 @@ class ImageFilesSpec(ColumnsSpec):
         check_choice(get_args(Cut), target_split=self.target_split)
         check_choice(get_args(Normalization), target_normalization=self.target_normalization)
 
-    def load(self) -> Parts[list[Row]]:
+    def load(self) -> Splits[list[Row]]:
         """Read the files, but not the pictures that they name."""
         return self.read(key=lambda row: row.first.strip())
 
@@ -243,7 +243,7 @@ class InflectionSpec(ColumnsSpec):
         """How forms are split into letters."""
         return Notation("characters", self.normalization, right_to_left=self.right_to_left)
 
-    def load(self) -> Parts[list[Row]]:
+    def load(self) -> Splits[list[Row]]:
         """Read the files."""
         return self.read(key=lambda row: self.target.tokens(row.first))
 
@@ -260,8 +260,8 @@ class CSVSpec:
         file: path of the file.
         inputs: names of the input columns.
         target: name of the column to predict.
-        fractions: shares of the training, validation and test part.
-        standardize: whether to scale columns to mean 0 and standard deviation 1 on the training part.
+        fractions: shares of the training, validation and test split.
+        standardize: whether to scale columns to mean 0 and standard deviation 1 on the training split.
         seed: seed of the split.
         batch_size: see `DataModule`.
 
@@ -292,9 +292,9 @@ class CSVSpec:
         """Names of the input columns."""
         return [self.inputs] if isinstance(self.inputs, str) else [str(name) for name in self.inputs]
 
-    def load(self) -> Parts[list[list[float]]]:
+    def load(self) -> Splits[list[list[float]]]:
         """Read the file: the numbers of each row, the target last."""
         rows = read_csv(self.file, [*self.columns, str(self.target)])
         with naming(self.file):
             numbers = partition(range(len(rows)), self.fractions, self.seed)
-        return numbers.map(lambda part: [rows[number] for number in part])
+        return numbers.map(lambda split: [rows[number] for number in split])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from attention_lab.data.reading.files import naming, parse_number, read_columns, read_text
-from attention_lab.data.reading.parts import Parts, check_fractions, check_seed, partition
+from attention_lab.data.reading.splitting import Splits, check_fractions, check_seed, partition
 from attention_lab.errors import LabError
 
 
@@ -18,12 +18,12 @@ class Nodes(NamedTuple):
 
 
 class GraphContent(NamedTuple):
-    """The nodes, the edges as pairs of node indices, all labels, and the nodes of each part."""
+    """The nodes, the edges as pairs of node indices, all labels, and the nodes of each split."""
 
     nodes: Nodes
     edges: list[list[int]]
     labels: list[str]
-    parts: Parts[list[int]]
+    splits: Splits[list[int]]
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class GraphFilesSpec:
         nodes: path of the file of nodes.
         directed: whether an edge lets only its second node attend to its first, and not the reverse.
         standardize: whether to scale features to mean 0 and deviation 1 over all nodes.
-        fractions: shares of the parts of the labelled nodes, each above 0.
+        fractions: shares of the splits of the labelled nodes, each above 0.
         seed: seed of the split.
 
     Raises:
@@ -50,7 +50,7 @@ class GraphFilesSpec:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_fractions(self.fractions, every_part=True)
+        check_fractions(self.fractions, every_split=True)
         check_seed(self.seed)
 
     def load(self) -> GraphContent:
@@ -75,13 +75,15 @@ class GraphFilesSpec:
             found = f"the only label is {labels[0]!r}" if labels else "no node has a label"
             raise LabError(f"{self.nodes}: {found}; at least two labels are needed")
         with naming(self.nodes):
-            parts = partition(known, self.fractions, self.seed).map(lambda rows: [known[row] for row in rows])
-        if missing := set(labels) - {nodes.labels[node] for node in parts.train}:
+            splits = partition(known, self.fractions, self.seed).map(
+                lambda rows: [known[row] for row in rows]
+            )
+        if missing := set(labels) - {nodes.labels[node] for node in splits.train}:
             raise LabError(
                 f"{self.nodes}: no training node has the label {min(missing)!r}: "
                 "give more labels, a larger share of training in data.fractions, or another data.seed"
             )
-        return GraphContent(nodes, edges, labels, parts)
+        return GraphContent(nodes, edges, labels, splits)
 
 
 def read_nodes(path: str) -> Nodes:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from attention_lab.data.reading.parts import check_at_least, check_choice, check_fractions, check_seed
+from attention_lab.data.reading.splitting import check_at_least, check_choice, check_fractions, check_seed
 from attention_lab.errors import LabError
 
 Counted = Literal["all", "first"]
@@ -75,7 +75,7 @@ class DigitsSpec:
     Attributes:
         unit: "pixels" for 64 tokens, each a grey level; or "rows" for 8 vectors of 8 numbers from 0 to 1.
         train_size: number of digits for training, stratified by class; a larger subset contains every smaller
-            one; None for all. The other parts do not change.
+            one; None for all. The other splits do not change.
         seed: seed of the choice of these digits.
         batch_size: see `DataModule`.
 
@@ -100,8 +100,8 @@ class DiabetesSpec:
     """The options of `Diabetes`.
 
     Attributes:
-        fractions: shares of the training, validation and test part; see `CSVRegression`.
-        standardize: whether to scale columns to mean 0 and standard deviation 1 on the training part.
+        fractions: shares of the training, validation and test split; see `CSVRegression`.
+        standardize: whether to scale columns to mean 0 and standard deviation 1 on the training split.
         seed: seed of the split.
         batch_size: see `DataModule`.
 

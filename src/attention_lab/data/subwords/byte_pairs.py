@@ -20,7 +20,7 @@ def learn_pieces(texts: Iterable[str], size: int, option: str) -> tuple[str, lis
     """The alphabet and the merges of at most `size` pieces, learned from texts.
 
     Args:
-        texts: the texts of the training part alone.
+        texts: the texts of the training split alone.
         size: number of characters and merged pieces; fewer if the texts have no more pairs to merge.
         option: name of the option for error messages.
 

@@ -9,9 +9,9 @@ import numpy.typing as npt
 from attention_lab.constructor_options import options_of
 from attention_lab.data.classification import ClassificationData
 from attention_lab.data.reading.codecs import ClassificationCodec
-from attention_lab.data.reading.parts import Parts
 from attention_lab.data.reading.ragged import Ragged
 from attention_lab.data.reading.splits import ClassificationSplit, Split
+from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.data.specs.sampled import BLOCK, FarPairsSpec, MotifsSpec, SyntheticSpec
 from attention_lab.errors import LabError
@@ -33,7 +33,7 @@ class SyntheticClassification(ClassificationData):
     Args:
         labels: the names of the classes.
         symbols: the alphabet, one character each.
-        spec: sizes of the parts and lengths of the sequences.
+        spec: sizes of the splits and lengths of the sequences.
 
     Raises:
         LabError: (in `setup`) there are too few distinct sequences.
@@ -47,8 +47,8 @@ class SyntheticClassification(ClassificationData):
     def draw(self, count: int, generator: np.random.Generator) -> tuple[Symbols, npt.NDArray[np.int64]]:
         """At most `count` sequences, and the number of the class of each."""
 
-    def sequences(self) -> Parts[tuple[list[str], list[int]]]:
-        """Sample sequences and their classes, the test part first. Raises LabError if there are too few."""
+    def sequences(self) -> Splits[tuple[list[str], list[int]]]:
+        """Sample sequences and their classes, the test split first. Raises LabError if there are too few."""
         generator, seen = np.random.default_rng(self.spec.seed), set[str]()
         ready: list[tuple[str, int]] = []
 
@@ -73,16 +73,16 @@ class SyntheticClassification(ClassificationData):
             return [text for text, _ in taken], [label for _, label in taken]
 
         test, validation = take(self.spec.test_size), take(self.spec.validation_size)
-        return Parts(take(self.spec.train_size), validation, test)
+        return Splits(take(self.spec.train_size), validation, test)
 
-    def build(self) -> Parts[Split]:
+    def build(self) -> Splits[Split]:
         """See `DataModule`."""
         tokenizer = Tokenizer(Notation("characters"), Vocabulary(list(self.symbols)))
         codec = ClassificationCodec(self.labels, self.length, tokenizer)
         self.use_codec(codec, f"this data with {self.spec.limits}")
 
-        def split(part: tuple[list[str], list[int]]) -> ClassificationSplit:
-            texts, classes = part
+        def split(sampled: tuple[list[str], list[int]]) -> ClassificationSplit:
+            texts, classes = sampled
             return ClassificationSplit(Ragged([tokenizer.vocabulary.ids(text) for text in texts]), classes)
 
         return self.sequences().map(split)

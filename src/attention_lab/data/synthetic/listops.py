@@ -12,9 +12,9 @@ import numpy.typing as npt
 from attention_lab.constructor_options import options_of
 from attention_lab.data.classification import ClassificationData
 from attention_lab.data.reading.codecs import ClassificationCodec
-from attention_lab.data.reading.parts import Parts
 from attention_lab.data.reading.ragged import Ragged
 from attention_lab.data.reading.splits import ClassificationSplit, Split
+from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.data.specs.sampled import ListOpsSpec
 from attention_lab.errors import LabError
@@ -167,8 +167,8 @@ class ListOps(ClassificationData):
         super().__init__(spec.batch_size)
         self.spec = spec
 
-    def expressions(self) -> Parts[list[bytes]]:
-        """Sample them as ids of `SYMBOLS`, the test part first. Raises LabError if there are too few."""
+    def expressions(self) -> Splits[list[bytes]]:
+        """Sample them as ids of `SYMBOLS`, the test split first. Raises LabError if there are too few."""
         spec, generator = self.spec, random.Random(self.spec.seed)
         grammar = Grammar(spec.max_length, spec.max_depth, spec.max_args)
         chances = grammar.chances.copy()
@@ -199,14 +199,14 @@ class ListOps(ClassificationData):
             return drawn
 
         test, validation = draw(spec.test_size), draw(spec.validation_size)
-        return Parts(draw(spec.train_size), validation, test)
+        return Splits(draw(spec.train_size), validation, test)
 
-    def build(self) -> Parts[Split]:
+    def build(self) -> Splits[Split]:
         """See `DataModule`."""
         codec = ClassificationCodec(DIGITS, self.spec.max_length, Tokenizer(Notation("spaces"), SYMBOLS))
         self.use_codec(codec, "data=listops", length="max_length")
 
-        def split(part: list[bytes]) -> ClassificationSplit:
-            return ClassificationSplit(Ragged(part), [evaluate(map(SYMBOLS.symbol, ids)) for ids in part])
+        def split(rows: list[bytes]) -> ClassificationSplit:
+            return ClassificationSplit(Ragged(rows), [evaluate(map(SYMBOLS.symbol, ids)) for ids in rows])
 
         return self.expressions().map(split)

@@ -12,8 +12,8 @@ from attention_lab.constructor_options import options_of
 from attention_lab.data.classification import ClassificationData
 from attention_lab.data.reading.codecs import ClassificationCodec
 from attention_lab.data.reading.loading import GrowingBatches
-from attention_lab.data.reading.parts import Parts
 from attention_lab.data.reading.splits import Split
+from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer
 from attention_lab.data.specs.sampled import RecallSpec
 from attention_lab.data.synthetic.recall_split import Drawn, Layout, RecallSplit
@@ -55,18 +55,18 @@ class Recall(ClassificationData):
             for epoch in range(self.short_epochs)
         ]
 
-    def build(self) -> Parts[Split]:
+    def build(self) -> Splits[Split]:
         """See `DataModule`."""
         symbols, queries = self.spec.symbols, self.spec.queries
         tokenizer = Tokenizer(Notation("spaces"), self.layout.vocabulary())
         labels = [str(number) for number in range(symbols)]
         codec = ClassificationCodec(labels, self.length, tokenizer, answers=queries)
         self.use_codec(codec, f"data=recall with data.symbols={symbols} and data.queries={queries}")
-        return self._draw_parts()
+        return self._draw_splits()
 
     def train_dataloader(self) -> DataLoader[Any]:
-        """Shuffled batches of the training part; in the first `short_epochs`, of shorter sequences."""
-        split = self.parts.train
+        """Shuffled batches of the training split; in the first `short_epochs`, of shorter sequences."""
+        split = self.splits.train
         ends = list(accumulate(self._train_counts()))
         rows, *short = torch.arange(len(split)).tensor_split(ends[:-1])
         batches = GrowingBatches(split.lengths[rows], short, self.batch_size, *self.rank_and_world_size)
@@ -77,8 +77,8 @@ class Recall(ClassificationData):
         lengths = [self.length, *self.short_lengths()]
         return [self.spec.train_size * (self.length // length) for length in lengths]
 
-    def _draw_parts(self) -> Parts[Split]:
-        """Sample the parts, test first; in training, the sequences of the first epochs come last."""
+    def _draw_splits(self) -> Splits[Split]:
+        """Sample the splits, test first; in training, the sequences of the first epochs come last."""
         spec, generator = self.spec, np.random.default_rng(self.spec.seed)
         distinct = math.perm(spec.symbols, spec.pairs) * spec.symbols**spec.pairs * spec.pairs**spec.queries
         spec.check_held_out(distinct, "data.pairs or data.symbols")
@@ -106,7 +106,7 @@ class Recall(ClassificationData):
         train = RecallSplit(
             draw(sum(counts), once=False), lengths.repeat_interleave(torch.tensor(counts)), self.layout
         )
-        return Parts(train, split(validation), split(test))
+        return Splits(train, split(validation), split(test))
 
     def _draw(self, generator: np.random.Generator, count: int) -> Drawn:
         """Sample independent examples."""

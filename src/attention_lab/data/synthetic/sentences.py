@@ -8,7 +8,7 @@ from typing import NamedTuple
 from attention_lab.constructor_options import options_of
 from attention_lab.data.language import LanguageData, Symbols
 from attention_lab.data.reading.language_codec import LanguageCodec
-from attention_lab.data.reading.parts import Parts
+from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.data.specs.sampled import SentencesSpec
 
@@ -125,12 +125,12 @@ class Sentences(LanguageData):
         super().__init__(spec.batch_size)
         self.spec = spec
 
-    def sequences(self) -> Parts[list[Symbols]]:
+    def sequences(self) -> Splits[list[Symbols]]:
         """Sample the sentences."""
-        return self.sentences().map(lambda part: [sentence.words for sentence in part])
+        return self.sentences().map(lambda split: [sentence.words for sentence in split])
 
-    def sentences(self) -> Parts[list[Sentence]]:
-        """The sentences of each part, with their probabilities under the grammar."""
+    def sentences(self) -> Splits[list[Sentence]]:
+        """The sentences of each split, with their probabilities under the grammar."""
         spec = self.spec
         numbers = random.Random(f"{spec.seed} held out")
         held_out: dict[tuple[str, ...], Sentence] = {}
@@ -141,9 +141,9 @@ class Sentences(LanguageData):
         drawn = (draw(numbers) for _ in count())
         train = islice((sentence for sentence in drawn if sentence.words not in held_out), spec.train_size)
         kept = list(held_out.values())
-        return Parts(list(train), kept[: spec.validation_size], kept[spec.validation_size :])
+        return Splits(list(train), kept[: spec.validation_size], kept[spec.validation_size :])
 
-    def make_codec(self, sequences: Parts[list[Symbols]]) -> LanguageCodec:
+    def make_codec(self, sequences: Splits[list[Symbols]]) -> LanguageCodec:
         """The codec of all words of the grammar, including words that do not occur in training."""
         tokenizer = Tokenizer(Notation("spaces", lowercase=True), Vocabulary(words_of_the_grammar()))
         return LanguageCodec(tokenizer, 1 + longest(), ends=True)

@@ -9,7 +9,7 @@ from string import ascii_lowercase
 
 from attention_lab.constructor_options import options_of
 from attention_lab.data.reading.codecs import TransductionCodec
-from attention_lab.data.reading.parts import Parts
+from attention_lab.data.reading.splitting import Splits
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.data.specs.sampled import ToySpec
 from attention_lab.data.transduction import Example, TransductionData
@@ -44,8 +44,8 @@ class ToyTransduction(TransductionData):
     def origins(self, source: Sequence[str]) -> list[int]:
         """The source position of each target symbol, which defines the task and its gold alignment."""
 
-    def examples(self) -> Parts[list[Example]]:
-        """Sample the pairs, the test part first."""
+    def examples(self) -> Splits[list[Example]]:
+        """Sample the pairs, the test split first."""
         train, validation, test = self.spec.counts
         distinct, needed = 0, 2 * (test + validation)
         for length in self.lengths:
@@ -69,8 +69,8 @@ class ToyTransduction(TransductionData):
                 drawn.append(Example(source, [source[origin] for origin in origins], origins))
             return drawn
 
-        parts = {"test": draw(test, once=True), "validation": draw(validation, once=True)}
-        return Parts(train=draw(train, once=False), **parts)
+        splits = {"test": draw(test, once=True), "validation": draw(validation, once=True)}
+        return Splits(train=draw(train, once=False), **splits)
 
     def make_codec(self, train: Sequence[Example]) -> TransductionCodec:
         """The codec of all symbols, including symbols that do not occur in training."""

@@ -53,9 +53,9 @@ def write_error_analysis(
     Args:
         examples: the scored examples, in the order of testing.
         codec: ids to text.
-        split: the tested part of the data.
+        split: the tested split.
         folder: the run's folder.
-        unseen: a line about symbols of this part that never occur in training; empty if there are none.
+        unseen: a line about symbols of this split that never occur in training; empty if there are none.
     """
     judged = by_row(examples, split)
     texts = (_texts(codec, one) for one in judged.values())

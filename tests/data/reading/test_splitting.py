@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attention_lab.data.reading.parts import check_at_least, check_choice, check_fractions, partition
+from attention_lab.data.reading.splitting import check_at_least, check_choice, check_fractions, partition
 from attention_lab.errors import LabError
 
 
@@ -41,7 +41,7 @@ def test_other_fractions_are_refused(fractions: tuple[float, ...]) -> None:
 def test_a_part_of_nothing_is_refused_where_every_part_is_needed() -> None:
     assert check_fractions([0.5, 0.5, 0]) == (0.5, 0.5, 0)
     with pytest.raises(LabError, match="each above 0"):
-        check_fractions([0.5, 0.5, 0], every_part=True)
+        check_fractions([0.5, 0.5, 0], every_split=True)
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, "many", None, float("nan")])

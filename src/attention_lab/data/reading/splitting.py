@@ -1,4 +1,4 @@
-"""Training, validation and test parts, and checks of the options that shape them."""
+"""Training, validation and test splits, and checks of the options that shape them."""
 
 import random
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
@@ -11,24 +11,24 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 
-class Parts(NamedTuple, Generic[T]):
-    """One value for each part of a data set."""
+class Splits(NamedTuple, Generic[T]):
+    """One value for each split of a data set."""
 
     train: T
     validation: T
     test: T
 
-    def map(self, function: Callable[[T], U]) -> "Parts[U]":
-        """Apply `function` to each part."""
-        return Parts(function(self.train), function(self.validation), function(self.test))
+    def map(self, function: Callable[[T], U]) -> "Splits[U]":
+        """Apply `function` to each split."""
+        return Splits(function(self.train), function(self.validation), function(self.test))
 
 
-def partition(keys: Sequence[Hashable], fractions: Sequence[float], seed: int) -> Parts[list[int]]:
-    """Assign rows to the parts at random; returns row numbers, in their original order.
+def partition(keys: Sequence[Hashable], fractions: Sequence[float], seed: int) -> Splits[list[int]]:
+    """Assign rows to the splits at random; returns row numbers, in their original order.
 
-    Rows with equal keys stay together, so that no key of the test part also occurs in training. `fractions`
-    (three numbers that sum to 1) are shares of the distinct keys. A part whose fraction is 0 is empty; every
-    other part gets at least one key.
+    Rows with equal keys stay together, so that no key of the test split also occurs in training. `fractions`
+    (three numbers that sum to 1) are shares of the distinct keys. A split whose fraction is 0 is empty; every
+    other split gets at least one key.
 
     Raises:
         LabError: there are too few rows.
@@ -43,15 +43,15 @@ def partition(keys: Sequence[Hashable], fractions: Sequence[float], seed: int) -
     if train < 1:
         raise LabError(f"data.fractions={list(fractions)} leave 0 of {len(order)} rows for training")
 
-    def rows(part: list[list[int]]) -> list[int]:
-        return sorted(row for group in part for row in group)
+    def rows(split: list[list[int]]) -> list[int]:
+        return sorted(row for group in split for row in group)
 
-    return Parts(
+    return Splits(
         rows(order[:train]), rows(order[train : train + validation]), rows(order[train + validation :])
     )
 
 
-def check_fractions(fractions: Sequence[float], every_part: bool = False) -> tuple[float, ...]:
+def check_fractions(fractions: Sequence[float], every_split: bool = False) -> tuple[float, ...]:
     """Check that `data.fractions` is three shares that sum to 1, the first (or each of them) above 0.
 
     Raises:
@@ -63,9 +63,9 @@ def check_fractions(fractions: Sequence[float], every_part: bool = False) -> tup
         not numbers
         or len(shares) != 3
         or abs(sum(shares) - 1) > 1e-6
-        or 0 in shares[: 3 if every_part else 1]
+        or 0 in shares[: 3 if every_split else 1]
     ):
-        needed = "each above 0" if every_part else "the first above 0"
+        needed = "each above 0" if every_split else "the first above 0"
         raise LabError(
             f"data.fractions={list(shares)}: give the shares of training, validation and test, "
             f"{needed}, which sum to 1, such as [0.8,0.1,0.1]"
