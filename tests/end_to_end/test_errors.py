@@ -105,7 +105,7 @@ def _check_refused(done, *parts: str) -> None:
         ([*TOY, *SMALL, "+optimizer.eps=-1"], ["optimizer.eps=-1: ValueError: Invalid epsilon value"]),
         (
             [*TOY, "model._target_=missing.Model"],
-            ["missing.Model: there is no module missing"],
+            ["missing.Model: there is no module missing beside train.py, in PYTHONPATH or installed"],
         ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value[0], str) and "=" in value[0] else "",

@@ -46,7 +46,8 @@ def _missing_name(target: str) -> str:
     if count == 0 or (count < len(names) - 1 and not hasattr(owner, names[count])):
         near = closest(names[count], modules)
         hint = _hint(near and ".".join([*names[:count], near]))
-        return f"there is no module {'.'.join(names[: count + 1])}{hint}"
+        searched = hint or ("" if count else " beside train.py, in PYTHONPATH or installed")
+        return f"there is no module {'.'.join(names[: count + 1])}{searched}"
     while count < len(names) - 1 and hasattr(owner, names[count]):
         owner, count = getattr(owner, names[count]), count + 1
     near = closest(names[count], {*dir(owner), *getattr(owner, "__all__", ()), *modules})
