@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attention_lab.data import CSVRegression, GraphFiles, ImageFiles, Inflection, Labelled, Pairs, Text
-from attention_lab.data.reading.image_codec import read_picture
+from attention_lab.data.reading.image_codec import read_image
 from attention_lab.errors import LabError
 from attention_lab.experiment.inputs import read_inputs
 from attention_lab.inference.pretrained import pretrained
@@ -79,7 +79,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "text": lambda path: Text(file=str(path)).setup(),
     "pictures": lambda path: ImageFiles(file=str(path)).setup(),
     "nodes": lambda path: GraphFiles("edges", str(path)).setup(),
-    "picture": lambda path: read_picture(path, 16, 8),
+    "image": lambda path: read_image(path, 16, 8),
     "small file": lambda path: read_small_text(path),
     "inputs": lambda path: read_inputs(str(path)),
     "events": lambda path: read_log(path.parent),

@@ -1,4 +1,4 @@
-"""Pictures of text: what is in which part, gold cells, the codec, and files."""
+"""Images of text: what is in which split, gold cells, the codec, and files."""
 
 import re
 from itertools import product
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attention_lab.data import Digits, DigitStrips, ImageFiles, TransductionBatch, images
 from attention_lab.data.reading.codecs import codec_from_state
-from attention_lab.data.reading.image_codec import ImageCodec, Images, read_picture
+from attention_lab.data.reading.image_codec import ImageCodec, Images, read_image
 from attention_lab.data.reading.splits import Split
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
 from attention_lab.errors import LabError
@@ -28,13 +28,13 @@ def whole(split: Split) -> TransductionBatch:
     return batch
 
 
-def squares(pictures: Tensor) -> set[tuple[float, ...]]:
-    """Every 8 x 8 square in pictures [B, H, W] that holds anything, as its pixels."""
-    found = pictures.unfold(1, 8, 1).unfold(2, 8, 1).flatten(3).flatten(0, 2).unique(dim=0)
+def squares(images: Tensor) -> set[tuple[float, ...]]:
+    """Every 8 x 8 square in images [B, H, W] that holds anything, as its pixels."""
+    found = images.unfold(1, 8, 1).unfold(2, 8, 1).flatten(3).flatten(0, 2).unique(dim=0)
     return {tuple(square) for square in found.tolist()}
 
 
-def test_strips_are_padded_pictures() -> None:
+def test_strips_are_padded_images() -> None:
     data = DigitStrips(**SMALL)
     data.setup()
     assert data.sizes == ImageSizes(height=12, cell=4, target_vocabulary=14)
@@ -69,8 +69,8 @@ def test_digits_of_a_strip_are_those_of_its_part(pools: list[dict[tuple[float, .
     strips = DigitStrips(**SMALL, gap=2)
     for own, part in enumerate(strips.splits):
         batch = whole(part)
-        for picture, target in zip(batch.source, batch.target, strict=True):
-            seen = squares(picture.unsqueeze(0))
+        for image, target in zip(batch.source, batch.target, strict=True):
+            seen = squares(image.unsqueeze(0))
             found = [sorted(pool[square] for square in seen & pool.keys()) for pool in pools]
             assert set(found[own]) == set(strips.codec.decode(target))
             assert not any(found[other] for other in {0, 1, 2} - {own})
@@ -83,7 +83,7 @@ def test_gold_cells_are_in_their_digit(cell: int, pools: list[dict[tuple[float, 
     batch = whole(data.splits.train)
     rows = 16 // cell
     checked = 0
-    for picture, target, gold in zip(
+    for image, target, gold in zip(
         batch.source, batch.target, batch.alignment.view(*batch.target.shape, -1), strict=True
     ):
         assert gold[target <= EOS].eq(-1).all()
@@ -96,9 +96,7 @@ def test_gold_cells_are_in_their_digit(cell: int, pools: list[dict[tuple[float, 
                 range(low + cell // 2 - 7, top + cell // 2 + 1),
                 range(right + cell // 2 - 7, left + cell // 2 + 1),
             )
-            inside = [
-                picture[y : y + 8, x : x + 8].flatten().tolist() for y, x in corners if y >= 0 and x >= 0
-            ]
+            inside = [image[y : y + 8, x : x + 8].flatten().tolist() for y, x in corners if y >= 0 and x >= 0]
             assert symbol in [known.get(tuple(square)) for square in inside]
             checked += 1
     assert checked == int((batch.target > EOS).sum())
@@ -140,7 +138,7 @@ def test_the_codec(tmp_path: Path) -> None:
     assert batch.target.tolist() == [[EOS], [EOS]]
     assert (batch.references.shape, batch.alignment.tolist()) == ((2, 0, 1), [[-1], [-1]])
     assert CODEC.source_labels(batch.source[0]) == ["r0c0", "r1c0", "r0c1", "r1c1", "r0c2", "r1c2"]
-    assert CODEC.source_text(batch.source[1, :, :4]) == "picture of 4 x 4"
+    assert CODEC.source_text(batch.source[1, :, :4]) == "image of 4 x 4"
     assert (CODEC.decode([5, 4, EOS]), CODEC.target_labels([5, EOS, PAD])) == ("ba", ["b", "</s>"])
     assert CODEC.sizes == ImageSizes(4, 2, 6)
 
@@ -150,16 +148,16 @@ def test_transparent_is_white(tmp_path: Path) -> None:
     assert not CODEC.encode([str(tmp_path / "clear.png")]).source.any()
 
 
-def test_bad_pictures_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_images_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     good = save(tmp_path / "good.png", (40, 40))
-    (tmp_path / "text.png").write_text("no picture")
+    (tmp_path / "text.png").write_text("no image")
     (tmp_path / "cut.png").write_bytes((tmp_path / "good.png").read_bytes()[:60])
     save(tmp_path / "wide.png", (5000, 4))
     cases = {
-        "": "line 2: the line is empty; give the path of a picture",
+        "": "line 2: the line is empty; give the path of an image",
         "none.png": "line 2: none.png: No such file or directory (looked for it from ",
-        "text.png": "line 2: text.png is not a picture; use PNG, JPEG or a similar format",
-        "cut.png": "line 2: cut.png: the picture is damaged (looked for it from ",
+        "text.png": "line 2: text.png is not an image; use PNG, JPEG or a similar format",
+        "cut.png": "line 2: cut.png: the image is damaged (looked for it from ",
         "wide.png": "line 2: wide.png is 1250 times as wide as it is high; cut it into pieces",
     }
     monkeypatch.chdir(tmp_path)
@@ -174,44 +172,44 @@ def test_bad_pictures_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         CODEC.encode([good])
 
 
-def test_pictures_take_no_more_memory_than_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_take_no_more_memory_than_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Image.new("L", (4, 4), "white").save(tmp_path / "a.png")
     (tmp_path / "x.tsv").write_text("a.png\tx\n" * 5)
     with pytest.raises(LabError, match=r"data.height=5000: choose at most 4096"):
-        read_picture(tmp_path / "a.png", 5000, 1)
+        read_image(tmp_path / "a.png", 5000, 1)
     monkeypatch.setattr(images, "MOST_PIXELS", 16 * 4)
     data = ImageFiles(*[str(tmp_path / "x.tsv")] * 3, height=4, cell=4)
-    with pytest.raises(LabError, match=r"x.tsv:5: the pictures up to here have more than 64 pixels in all"):
+    with pytest.raises(LabError, match=r"x.tsv:5: the images up to here have more than 64 pixels in all"):
         data.examples()
 
 
-def test_a_picture_of_very_many_scans_is_not_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_image_of_very_many_scans_is_not_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A megabyte of them can take a minute."""
     path = tmp_path / "a.jpg"
     Image.linear_gradient("L").save(path, progressive=True)
-    found = read_picture(path, 16, 8)
+    found = read_image(path, 16, 8)
     content = path.read_bytes()
     last = content[content.rindex(b"\xff\xda") : -2]
     path.write_bytes(content[:-2] + last * 20 + content[-2:])
-    assert read_picture(path, 16, 8).equal(found)
+    assert read_image(path, 16, 8).equal(found)
     path.write_bytes(content[:-2] + last * 500 + content[-2:])
     monkeypatch.setattr(Image.Image, "convert", lambda *_: pytest.fail("it is decoded"))
     with pytest.raises(LabError, match=r"a.jpg has more than 500 scans; save it as PNG$"):
-        read_picture(path, 16, 8)
+        read_image(path, 16, 8)
 
 
-def test_a_picture_that_many_lines_name_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_image_that_many_lines_name_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[Path] = []
     save(tmp_path / "a.png", (4, 4))
     (tmp_path / "b.png").symlink_to("a.png")
-    monkeypatch.setattr(images, "read_picture", lambda path, *_: read.append(path) or torch.zeros(4, 4))
+    monkeypatch.setattr(images, "read_image", lambda path, *_: read.append(path) or torch.zeros(4, 4))
     (tmp_path / "x.tsv").write_text("a.png\tx\n./a.png\ty\nb.png\tz\nc\0.png\tz\n")
     data = ImageFiles(*[str(tmp_path / "x.tsv")] * 3, height=4, cell=4)
     assert [one.target for one in data.examples().train] == [("x",), ("y",), ("z",), ("z",)]
     assert len(read) == 2
 
 
-def test_own_pictures() -> None:
+def test_own_images() -> None:
     data = ImageFiles(file=str(EXAMPLE), height=12, cell=4)
     data.setup()
     assert [len(part) for part in data.splits] == [10, 1, 1]

@@ -97,7 +97,7 @@ def test_mistakes_are_found_without_torch(mistakes: list[tuple[str, str]], tmp_p
             {"file": "two.tsv"},
             "two.tsv:1: 1 tab, but two are needed: lemma<TAB>form",
         ),
-        ("ImageFiles", {"file": "bad.tsv"}, "bad.tsv:1: no tabs, but one is needed: picture<TAB>text"),
+        ("ImageFiles", {"file": "bad.tsv"}, "bad.tsv:1: no tabs, but one is needed: image<TAB>text"),
         ("Labelled", {"file": "bad.tsv"}, "bad.tsv:1: no tabs, but one is needed: label<TAB>text"),
         ("Text", {"file": "no.txt"}, "no.txt: No such file or directory"),
         ("CSVRegression", {"file": "bad.tsv"}, "bad.tsv:1: column 'x' is not in the header: no tab"),

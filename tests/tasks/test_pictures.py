@@ -127,7 +127,7 @@ def test_attention_to_a_picture_is_drawn_over_it(tmp_path: Path) -> None:
     places = [f"r{row}c{column}" for column in range(4) for row in range(2)]
     gold = torch.tensor([[0, 1], [4, -1], [-1, -1]])
     observation = _observation(
-        "picture of 8 x 4",
+        "image of 8 x 4",
         {DECODER: cells, "encoder.attention": torch.ones(1, 2, 2) / 2},
         {
             DECODER: Sides(["x", "y", "</s>"], places, gold, make_ink(torch.rand(4, 8), 2)),
@@ -145,7 +145,7 @@ def test_attention_to_a_picture_is_drawn_over_it(tmp_path: Path) -> None:
     assert records["decoder"].gold is not None and records["encoder"].gold is None
     assert records["encoder"].queries == ["a", "b"]
     paths = save_pictures([observation], tmp_path)
-    assert paths[0].name == "01_picture-of-8-x-4_decoder-head-1.png"
+    assert paths[0].name == "01_image-of-8-x-4_decoder-head-1.png"
 
 
 def test_numbers_on_one_axis_are_kept_as_numbers() -> None:

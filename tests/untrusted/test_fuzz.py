@@ -37,7 +37,7 @@ from attention_lab.data import (
     Pairs,
     Text,
 )
-from attention_lab.data.reading.image_codec import read_picture
+from attention_lab.data.reading.image_codec import read_image
 from attention_lab.errors import LabError
 from attention_lab.interruption import resume, resume_option
 from attention_lab.leaderboard import board
@@ -106,7 +106,7 @@ def test_pictures(form: str, count: int, tmp_path: Path) -> None:
     for content in damaged(file.getvalue(), count):
         path.write_bytes(content)
         with harmless("picture"):
-            read_picture(path, 16, 8)
+            read_image(path, 16, 8)
 
 
 def test_a_picture_that_claims_to_be_large_is_not_decoded(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_picture_that_claims_to_be_large_is_not_decoded(tmp_path: Path) -> Non
         header = b"IHDR" + pack(">II", size, size) + file.getvalue()[24:29]
         path.write_bytes(file.getvalue()[:12] + header + pack(">I", crc32(header)) + file.getvalue()[33:])
         with harmless("picture") as said:
-            read_picture(path, 16, 8)
+            read_image(path, 16, 8)
         assert "too many pixels" in said[0]
 
 

@@ -49,10 +49,10 @@ INCOMPATIBLE = (
         "pooling=gumbel also samples single positions",
     ),
     Incompatibility(
-        ("image2seq",), "pooling", ("monotonic",), "the cells of a picture are not read in one order"
+        ("image2seq",), "pooling", ("monotonic",), "the cells of an image are not read in one order"
     ),
     Incompatibility(
-        ("image2seq",), "window", POSITIONAL_WINDOWS, "the cells of a picture are not read in one order"
+        ("image2seq",), "window", POSITIONAL_WINDOWS, "the cells of an image are not read in one order"
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Pictures of text: DigitStrips, composed of real handwritten digits, and ImageFiles, your own pictures."""
+"""Images of text: DigitStrips, composed of real handwritten digits, and ImageFiles, your own images."""
 
 import random
 from abc import abstractmethod
@@ -17,7 +17,7 @@ from attention_lab.data.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.batches import Unseen
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.files import Row, naming, read_once
-from attention_lab.data.reading.image_codec import MOST_PIXELS, ImageCodec, Images, read_picture, whole_cells
+from attention_lab.data.reading.image_codec import MOST_PIXELS, ImageCodec, Images, read_image, whole_cells
 from attention_lab.data.reading.splits import Split, TransductionSplit
 from attention_lab.data.reading.splitting import Splits, check_at_least
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
@@ -33,19 +33,19 @@ DIGIT = 8
 """Side of a digit in pixels."""
 
 
-class Pictured(NamedTuple):
-    """A picture [H, W] of ink, the symbols in it, and the gold cells of each symbol, if known."""
+class ImageExample(NamedTuple):
+    """An image [H, W] of ink, the symbols in it, and the gold cells of each symbol, if known."""
 
-    picture: Tensor
+    image: Tensor
     target: Sequence[str]
     gold: Sequence[Sequence[int]] = ()
 
 
 class ImageTransductionData(DataModule):
-    """Pictures and the text in them.
+    """Images and the text in them.
 
     Args:
-        height: height of all pictures in pixels.
+        height: height of all images in pixels.
         cell: side in pixels of the square cells that a model sees; a power of two.
         batch_size: see `DataModule`.
     """
@@ -53,7 +53,7 @@ class ImageTransductionData(DataModule):
     codec: ImageCodec
     sizes: ImageSizes
     files: FileSpec | None = None
-    """The files, if the pictures are the user's."""
+    """The files, if the images are the user's."""
 
     def __init__(self, height: int, cell: int, batch_size: int | None) -> None:
         super().__init__(batch_size)
@@ -65,12 +65,12 @@ class ImageTransductionData(DataModule):
         self.height, self.cell = height, cell
 
     @abstractmethod
-    def examples(self) -> Splits[list[Pictured]]:
-        """Read or compose the pictures."""
+    def examples(self) -> Splits[list[ImageExample]]:
+        """Read or compose the images."""
 
     @abstractmethod
-    def make_tokenizer(self, train: Sequence[Pictured]) -> Tokenizer:
-        """The tokenizer that fits the texts of the training pictures."""
+    def make_tokenizer(self, train: Sequence[ImageExample]) -> Tokenizer:
+        """The tokenizer that fits the texts of the training images."""
 
     def build(self) -> Splits[Split]:
         """See `DataModule`."""
@@ -88,11 +88,11 @@ class ImageTransductionData(DataModule):
             self.unseen = unseen_in_files(texts, self.codec.target.vocabulary, self.files, written)
         return examples.map(self._split)
 
-    def _split(self, examples: Sequence[Pictured]) -> TransductionSplit:
+    def _split(self, examples: Sequence[ImageExample]) -> TransductionSplit:
         vocabulary = self.codec.target.vocabulary
         targets = [[*vocabulary.ids(example.target), EOS] for example in examples]
         return TransductionSplit(
-            sources=Images([example.picture for example in examples]),
+            sources=Images([example.image for example in examples]),
             targets=targets,
             references=[[target] for target in targets],
             alignments=[[cell for cells in example.gold for cell in cells] for example in examples],
@@ -124,7 +124,7 @@ class DigitStrips(ImageTransductionData):
         self.spec = spec
         self.digits = range(spec.min_digits, spec.max_digits + 1)
 
-    def examples(self) -> Splits[list[Pictured]]:
+    def examples(self) -> Splits[list[ImageExample]]:
         """Compose the strips of each split from its own digits."""
         from sklearn.datasets import load_digits  # slow to import
 
@@ -132,7 +132,7 @@ class DigitStrips(ImageTransductionData):
         ink = torch.from_numpy(source.images).float() / 16
         train, validation, test = digit_splits(len(ink))
 
-        def draw(name: str, rows: list[int], count: int) -> list[Pictured]:
+        def draw(name: str, rows: list[int], count: int) -> list[ImageExample]:
             """Sample strips of the digits in `rows`."""
             generator = random.Random(f"{self.spec.seed} {name}")
             drawn = (generator.choices(rows, k=generator.choice(self.digits)) for _ in range(count))
@@ -147,20 +147,20 @@ class DigitStrips(ImageTransductionData):
             draw("test", test, self.spec.test_size),
         )
 
-    def make_tokenizer(self, train: Sequence[Pictured]) -> Tokenizer:
+    def make_tokenizer(self, train: Sequence[ImageExample]) -> Tokenizer:
         """The ten digits."""
         return Tokenizer(Notation("characters"), Vocabulary([str(digit) for digit in range(10)]))
 
-    def _strip(self, digits: Tensor, target: list[str], generator: random.Random) -> Pictured:
+    def _strip(self, digits: Tensor, target: list[str], generator: random.Random) -> ImageExample:
         """Digits [n, 8, 8] side by side."""
         tops = [generator.randint(0, self.height - DIGIT) for _ in target]
         gaps = [generator.randint(0, self.spec.gap) for _ in range(len(target) + 1)]
         lefts = [sum(gaps[: place + 1]) + DIGIT * place for place in range(len(target))]
-        picture = torch.zeros(self.height, sum(gaps) + DIGIT * len(target))
+        image = torch.zeros(self.height, sum(gaps) + DIGIT * len(target))
         for digit, top, left in zip(digits, tops, lefts, strict=True):
-            picture[top : top + DIGIT, left : left + DIGIT] = digit
+            image[top : top + DIGIT, left : left + DIGIT] = digit
         gold = [self._cells(top, left) for top, left in zip(tops, lefts, strict=True)]
-        return Pictured(whole_cells(picture, self.cell), target, gold)
+        return ImageExample(whole_cells(image, self.cell), target, gold)
 
     def _cells(self, top: int, left: int) -> list[int]:
         """The cells whose centre is inside the digit at this position."""
@@ -169,9 +169,9 @@ class DigitStrips(ImageTransductionData):
         return [rows * column + row for column in across for row in down]
 
 
-def _content(picture: Tensor) -> tuple[int, bytes]:
-    """A hashable value, equal for two pictures [H, W] only if their pixels are, whatever their files."""
-    return picture.shape[1], blake2b(picture.numpy().tobytes(), digest_size=16).digest()
+def _content(image: Tensor) -> tuple[int, bytes]:
+    """A hashable value, equal for two images [H, W] only if their pixels are, whatever their files."""
+    return image.shape[1], blake2b(image.numpy().tobytes(), digest_size=16).digest()
 
 
 def _identity(path: Path) -> object:
@@ -190,9 +190,9 @@ def _centres(start: int, cell: int) -> range:
 
 
 class ImageFiles(ImageTransductionData):
-    """Files of `picture<TAB>text` lines (UTF-8), or one file that is split at random by its pictures.
+    """Files of `image<TAB>text` lines (UTF-8), or one file that is split at random by its images.
 
-    A picture is given as the path of a PNG, JPEG or other image file, relative to the folder of the file that
+    An image is given as the path of a PNG, JPEG or other image file, relative to the folder of the file that
     names it. It has dark ink on light paper, and is scaled to `height`. Symbols that do not occur in training
     are read as unknown.
 
@@ -208,38 +208,38 @@ class ImageFiles(ImageTransductionData):
         self.files = spec
         self.notation = spec.target
 
-    def examples(self) -> Splits[list[Pictured]]:
-        """Read the files and the pictures that they name."""
+    def examples(self) -> Splits[list[ImageExample]]:
+        """Read the files and the images that they name."""
         rows = read_once(self.files)
         hint = hint_of_spaces([row.second for row in rows.train], "target")
         if hint and self.notation.split == "characters" and self.given(ImageCodec) is None:
             self.hints["data.target_split"] = hint
-        pictured = iter(self._read_pictures([row for split in rows for row in split]))
-        splits = rows.map(lambda split: list(islice(pictured, len(split))))
-        keyed = splits.map(lambda split: [Keyed(_content(one.picture), tuple(one.target)) for one in split])
+        found = iter(self._read_images([row for split in rows for row in split]))
+        splits = rows.map(lambda split: list(islice(found, len(split))))
+        keyed = splits.map(lambda split: [Keyed(_content(one.image), tuple(one.target)) for one in split])
         self.shared = shared_examples(keyed, self.files.names, "text")
         return splits
 
-    def _read_pictures(self, rows: Sequence[Row]) -> list[Pictured]:
-        """The pictures that the rows name. Raises LabError if they have too many pixels in all."""
-        pictured, pixels = [], 0
+    def _read_images(self, rows: Sequence[Row]) -> list[ImageExample]:
+        """The images that the rows name. Raises LabError if they have too many pixels in all."""
+        found, pixels = [], 0
         known: dict[object, Tensor] = {}  # many lines may name the same large file
         for row in rows:
             path = Path(row.place.rpartition(":")[0]).parent / row.first.strip()
             key = _identity(path)
             if key not in known:
                 with naming(row.place):
-                    known[key] = read_picture(path, self.height, self.cell)
-            picture = known[key]
-            pixels += picture.numel()
+                    known[key] = read_image(path, self.height, self.cell)
+            image = known[key]
+            pixels += image.numel()
             if pixels > MOST_PIXELS:
                 raise LabError(
-                    f"{row.place}: the pictures up to here have more than {MOST_PIXELS:,} pixels in all: "
-                    "choose a smaller data.height, or fewer pictures"
+                    f"{row.place}: the images up to here have more than {MOST_PIXELS:,} pixels in all: "
+                    "choose a smaller data.height, or fewer images"
                 )
-            pictured.append(Pictured(picture, self.notation.tokens(row.second)))
-        return pictured
+            found.append(ImageExample(image, self.notation.tokens(row.second)))
+        return found
 
-    def make_tokenizer(self, train: Sequence[Pictured]) -> Tokenizer:
+    def make_tokenizer(self, train: Sequence[ImageExample]) -> Tokenizer:
         """The symbols of the training split."""
         return Tokenizer.of(self.notation, (example.target for example in train))

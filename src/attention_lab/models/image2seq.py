@@ -1,4 +1,4 @@
-"""From a picture to a sequence: a decoder that attends to a grid of features (1502.03044)."""
+"""From an image to a sequence: a decoder that attends to a grid of features (1502.03044)."""
 
 from itertools import pairwise
 
@@ -18,7 +18,7 @@ from attention_lab.sizes import ImageSizes
 
 
 class PictureNorm(nn.Module):
-    """Batch normalisation (1502.03167) of pictures of different widths, ignoring the padding.
+    """Batch normalisation (1502.03167) of images of different widths, ignoring the padding.
 
     Args:
         channels: number of channels.
@@ -29,7 +29,7 @@ class PictureNorm(nn.Module):
         self.normalize = nn.BatchNorm1d(channels)
 
     def forward(self, x: Float[Tensor, "B c H W"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B c H W"]:
-        """Pictures of widths `lengths`, normalised; zero beyond their widths."""
+        """Images of widths `lengths`, normalised; zero beyond their widths."""
         # Computed once, because it synchronises with the GPU.
         inside = lengths_mask(lengths, x.shape[-1]).flatten().nonzero().squeeze(1)
         all_columns = x.permute(0, 3, 1, 2).flatten(0, 1)
@@ -40,7 +40,7 @@ class PictureNorm(nn.Module):
 
 
 class GridEncoder(nn.Module):
-    """Convolutions over a picture, with one annotation for each cell of its grid (1502.03044, section 3.1.1).
+    """Convolutions over an image, with one annotation for each cell of its grid (1502.03044, section 3.1.1).
 
         a_rc = LayerNorm(CNN(x)_rc) + [P_c; P_r]
 
@@ -49,7 +49,7 @@ class GridEncoder(nn.Module):
     values. The CNN is a stack of 3 x 3 convolutions, each with normalisation and ReLU, and all but the
     first with 2 x 2 max pooling, until a cell is one feature; a linear map comes last. So an annotation
     sees only its own cell and the eight around it, a square of three by three cells: to read a symbol, a
-    model has to attend to its location. Padding to the right of a picture is set to zero after each layer,
+    model has to attend to its location. Padding to the right of an image is set to zero after each layer,
     so it has no effect.
 
     Cells are numbered down each column, from left to right. The decoder starts from the mean of the
@@ -81,7 +81,7 @@ class GridEncoder(nn.Module):
 
         Args:
             source: amount of ink, from 0 to 1.
-            lengths: width of each picture in pixels; padding beyond it has no effect.
+            lengths: width of each image in pixels; padding beyond it has no effect.
         """
         x = source.masked_fill(~lengths_mask(lengths, source.shape[-1]), 0.0).unsqueeze(1)
         for number, (convolution, norm) in enumerate(zip(self.convolutions, self.norms, strict=True)):
@@ -103,11 +103,11 @@ class GridEncoder(nn.Module):
 
 
 class ImageToSequence(EncoderDecoder):
-    """Show, attend and tell: writes the text of a picture, attending to its cells (1502.03044).
+    """Show, attend and tell: writes the text of an image, attending to its cells (1502.03044).
 
     Args:
         mechanism: the attention of the decoder.
-        sizes: height and cell of the pictures, and the vocabulary.
+        sizes: height and cell of the images, and the vocabulary.
         options: see `ImageToSequenceSpec`.
     """
 

@@ -47,7 +47,7 @@ class TransductionBatch(NamedTuple):
     """Source and target sequences; all int64, each sequence ends in `EOS`.
 
     `source` [B, S], `source_lengths` [B], `target` [B, T], `target_lengths` [B];
-    for pictures, `source` [B, H, W] is ink from 0 to 1 in float32, and `source_lengths` their widths;
+    for images, `source` [B, H, W] is ink from 0 to 1 in float32, and `source_lengths` their widths;
     `references` [B, R, T']: every acceptable output (an unused slot is all `PAD`);
     `alignment` [B, T]: the gold source position of each target step, -1 if it has none;
     [B, T, G] if a step has up to G gold positions, all of them correct;

@@ -273,7 +273,7 @@ SHADES = "·░▒▓█"
 
 
 def shades(vector: Tensor) -> str:
-    """Numbers from 0 to 1 as shade characters, so that a column of pixel rows looks like the picture."""
+    """Numbers from 0 to 1 as shade characters, so that a column of pixel rows looks like the image."""
     steps = (vector.clamp(0, 1) * 4).round().int().tolist()
     return "".join(SHADES[step] for step in steps)
 

@@ -1,6 +1,6 @@
-"""Grey pictures of equal height and any width: reading, storage, padding, and their codec.
+"""Grey images of equal height and any width: reading, storage, padding, and their codec.
 
-A picture is a tensor [H, W] of ink from 0 (paper) to 1, whose sides are multiples of the cell size. Its cells
+An image is a tensor [H, W] of ink from 0 (paper) to 1, whose sides are multiples of the cell size. Its cells
 are numbered down each column, from left to right, so that padding on the right comes last.
 """
 
@@ -23,50 +23,50 @@ from attention_lab.reading import open_regular
 from attention_lab.sizes import ImageSizes
 
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
-"""Accepted picture formats. Others, such as PostScript, are programs."""
-LONGEST = 4096  # pixel columns or rows; a larger picture is not a line of text
-_MOST_OF_FILE = 1 << 25  # pixels of a picture file, before scaling; decoding takes 16 bytes for each
-MOST_PIXELS = 1 << 28  # of all pictures of a data set together; each takes four bytes
+"""Accepted image formats. Others, such as PostScript, are programs."""
+LONGEST = 4096  # pixel columns or rows; a larger image is not a line of text
+_MOST_OF_FILE = 1 << 25  # pixels of an image file, before scaling; decoding takes 16 bytes for each
+MOST_PIXELS = 1 << 28  # of all images of a data set together; each takes four bytes
 MOST = 1 << 28
-"""Largest picture file in bytes."""
+"""Largest image file in bytes."""
 MOST_SCANS = 500
-"""Most scans of a JPEG file; each takes as long as decoding the picture. A progressive one has about ten."""
+"""Most scans of a JPEG file; each takes as long as decoding the image. A progressive one has about ten."""
 _SCAN = b"\xff\xda"
 
 
 class Images:
-    """Pictures [H, W] of equal height; indexing pads them with paper to the widest of those selected.
+    """Images [H, W] of equal height; indexing pads them with paper to the widest of those selected.
 
     Attributes:
-        lengths: the width of each picture [N].
+        lengths: the width of each image [N].
     """
 
-    def __init__(self, pictures: Sequence[Tensor]) -> None:
-        self.lengths = torch.tensor([picture.shape[1] for picture in pictures], dtype=torch.int64)
-        self._pictures = list(pictures)
+    def __init__(self, images: Sequence[Tensor]) -> None:
+        self.lengths = torch.tensor([image.shape[1] for image in images], dtype=torch.int64)
+        self._images = list(images)
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     def __getitem__(self, index: Tensor) -> Tensor:
-        """Pictures `index` [B] as [B, H, W], W their largest width."""
-        chosen = [self._pictures[row] for row in index.tolist()]
+        """Images `index` [B] as [B, H, W], W their largest width."""
+        chosen = [self._images[row] for row in index.tolist()]
         padded: Tensor = chosen[0].new_zeros(len(chosen), chosen[0].shape[0], int(self.lengths[index].max()))
-        for place, picture in zip(padded, chosen, strict=True):
-            place[:, : picture.shape[1]] = picture
+        for place, image in zip(padded, chosen, strict=True):
+            place[:, : image.shape[1]] = image
         return padded
 
 
-def whole_cells(picture: Tensor, cell: int) -> Tensor:
-    """`picture` [H, W], padded on the right with paper to a whole number of cells."""
-    return torch.nn.functional.pad(picture, (0, -picture.shape[1] % cell))
+def whole_cells(image: Tensor, cell: int) -> Tensor:
+    """`image` [H, W], padded on the right with paper to a whole number of cells."""
+    return torch.nn.functional.pad(image, (0, -image.shape[1] % cell))
 
 
-def read_picture(path: Path, height: int, cell: int) -> Tensor:
-    """Read a picture file in grey, with dark ink on light paper, scaled to `height` pixels.
+def read_image(path: Path, height: int, cell: int) -> Tensor:
+    """Read an image file in grey, with dark ink on light paper, scaled to `height` pixels.
 
     Raises:
-        LabError: the file is missing, not a picture, or too large or wide.
+        LabError: the file is missing, not an image, or too large or wide.
     """
     try:
         with warnings.catch_warnings():
@@ -85,18 +85,18 @@ def read_picture(path: Path, height: int, cell: int) -> Tensor:
                     )
                 grey = _on_white(file).resize((width, height), Image.Resampling.BOX)
     except UnidentifiedImageError:
-        raise LabError(f"{path} is not a picture; use PNG, JPEG or a similar format") from None
+        raise LabError(f"{path} is not an image; use PNG, JPEG or a similar format") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise LabError(f"{path} has too many pixels; scale it down") from None
     except (OSError, SyntaxError, ValueError) as error:  # Pillow raises the last two for damaged files
-        reason = getattr(error, "strerror", None) or "the picture is damaged"
+        reason = getattr(error, "strerror", None) or "the image is damaged"
         raise LabError(f"{path}: {reason} (looked for it from {Path.cwd()})") from None
     ink = 1 - torch.from_numpy(np.asarray(grey, dtype=np.float32) / 255)
     return whole_cells(ink, cell)
 
 
 def _check_scans(file: Image.Image, opened: BinaryIO, path: Path) -> None:
-    """Raise LabError if a JPEG picture, which may be in a TIFF file, has very many scans."""
+    """Raise LabError if a JPEG image, which may be in a TIFF file, has very many scans."""
     if file.format in ("JPEG", "MPO") or file.info.get("compression") == "jpeg":
         place = opened.tell()
         opened.seek(0)
@@ -106,14 +106,14 @@ def _check_scans(file: Image.Image, opened: BinaryIO, path: Path) -> None:
 
 
 def _on_white(file: Image.Image) -> Image.Image:
-    """The picture in grey, with white in place of transparency."""
+    """The image in grey, with white in place of transparency."""
     coloured = file.convert("RGBA")
     return Image.alpha_composite(Image.new("RGBA", coloured.size, "white"), coloured).convert("L")
 
 
 @dataclass(frozen=True)
 class ImageCodec:
-    """Pictures of `height` pixels, seen in square cells of `cell` pixels, and a tokenizer for their text."""
+    """Images of `height` pixels, seen in square cells of `cell` pixels, and a tokenizer for their text."""
 
     KIND: ClassVar[str] = "image_transduction"
 
@@ -127,27 +127,27 @@ class ImageCodec:
         return ImageSizes(self.height, self.cell, len(self.target.vocabulary))
 
     def encode(self, lines: Sequence[str], first: int = 1) -> TransductionBatch:
-        """Encode paths of picture files; the target is only `EOS`, without references or alignment."""
+        """Encode paths of image files; the target is only `EOS`, without references or alignment."""
         images = Images(encode_lines(lines, first, self._read))
         return unlabelled(images[torch.arange(len(lines))], images.lengths)
 
     def _read(self, line: str) -> Tensor:
         if not line.strip():
-            raise LabError("the line is empty; give the path of a picture")
-        return read_picture(Path(line.strip()), self.height, self.cell)
+            raise LabError("the line is empty; give the path of an image")
+        return read_image(Path(line.strip()), self.height, self.cell)
 
     def decode(self, ids: Ids, unseen: Sequence[str] = ()) -> str:
         """Target ids as text, up to the first `EOS`; `unseen` as in `Tokenizer.decode`."""
         return self.target.decode(ids, unseen)
 
-    def source_text(self, picture: Tensor, unseen: Sequence[str] = ()) -> str:
-        """A one-line description of a picture [H, W], in which no symbol can be `unseen`."""
-        height, width = picture.shape
-        return f"picture of {width} x {height}"
+    def source_text(self, image: Tensor, unseen: Sequence[str] = ()) -> str:
+        """A one-line description of an image [H, W], in which no symbol can be `unseen`."""
+        height, width = image.shape
+        return f"image of {width} x {height}"
 
-    def source_labels(self, picture: Tensor, unseen: Sequence[str] = ()) -> list[str]:
-        """Label each cell of a picture [H, W] with row and column, `r0c3`; it has no `unseen` symbols."""
-        rows, columns = (size // self.cell for size in picture.shape)
+    def source_labels(self, image: Tensor, unseen: Sequence[str] = ()) -> list[str]:
+        """Label each cell of an image [H, W] with row and column, `r0c3`; it has no `unseen` symbols."""
+        rows, columns = (size // self.cell for size in image.shape)
         return [f"r{row}c{column}" for column in range(columns) for row in range(rows)]
 
     def target_labels(self, ids: Ids, unseen: Sequence[str] = ()) -> list[str]:

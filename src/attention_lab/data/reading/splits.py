@@ -58,10 +58,10 @@ class RegressionSplit(Split):
 
 
 class TransductionSplit(Split):
-    """Pairs of sequences of ids, or of pictures and sequences of ids.
+    """Pairs of sequences of ids, or of images and sequences of ids.
 
     Args:
-        sources: the source of each example, including `EOS`, or its picture.
+        sources: the source of each example, including `EOS`, or its image.
         targets: the target of each example, including `EOS`.
         references: the acceptable targets of each example.
         alignments: the gold source position of each target step, or empty.

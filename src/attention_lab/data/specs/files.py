@@ -176,7 +176,7 @@ class ImageFilesSpec(ColumnsSpec):
         cell: see `ImageTransductionData`.
     """
 
-    COLUMNS = ("picture", "text")
+    COLUMNS = ("image", "text")
 
     target_split: Cut = "characters"
     target_normalization: Normalization = "none"
@@ -190,7 +190,7 @@ class ImageFilesSpec(ColumnsSpec):
         check_choice(get_args(Normalization), target_normalization=self.target_normalization)
 
     def load(self) -> Splits[list[Row]]:
-        """Read the files, but not the pictures that they name."""
+        """Read the files, but not the images that they name."""
         return self.read(key=lambda row: row.first.strip())
 
     def symbols(self, row: Row) -> Iterable[str]:

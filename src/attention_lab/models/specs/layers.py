@@ -78,7 +78,7 @@ class EncoderSpec(SequenceSpec):
         causal: let a position attend only to itself and earlier ones.
         length: expected number of positions; the maximum for learned positions.
         prefix: number of leading positions that are not part of the sequence, such as a CLS token.
-        grid: rows and columns if the sequence is a picture read line by line.
+        grid: rows and columns if the sequence is an image read line by line.
     """
 
     causal: bool = False

@@ -1,4 +1,4 @@
-"""Runs on pictures of text, from the command line: fit, predict, and hard attention."""
+"""Runs on images of text, from the command line: fit, predict, and hard attention."""
 
 import json
 import re
@@ -24,7 +24,7 @@ SMALL = [
 
 
 @pytest.mark.slow
-def test_a_run_draws_attention_over_its_pictures_and_reads_files(command) -> None:
+def test_a_run_draws_attention_over_its_images_and_reads_files(command) -> None:
     fitted = command(*SMALL)
     assert fitted.status == 0, fitted.err
     metrics = json.loads((fitted.folder / "metrics.json").read_text())
@@ -33,7 +33,7 @@ def test_a_run_draws_attention_over_its_pictures_and_reads_files(command) -> Non
     pictures = sorted((fitted.folder / "attention").glob("*.png"))
     assert len(pictures) == 4
     for number, path in enumerate(pictures, start=1):
-        assert re.fullmatch(rf"0{number}_picture-of-\d+-x-12_decoder\.png", path.name)
+        assert re.fullmatch(rf"0{number}_image-of-\d+-x-12_decoder\.png", path.name)
         with Image.open(path) as picture:
             assert picture.mode == "RGB"
     events = EventAccumulator(str(next(fitted.folder.glob("events*"))))
@@ -62,7 +62,7 @@ def test_hard_attention_to_cells(command, pooling: str) -> None:
 
 
 @pytest.mark.slow
-def test_own_pictures_are_learnt_from(command) -> None:
+def test_own_images_are_learnt_from(command) -> None:
     fitted = command(
         *(option for option in SMALL if "_size=" not in option or "model" in option),
         "data=image_files",
@@ -74,7 +74,7 @@ def test_own_pictures_are_learnt_from(command) -> None:
     assert "test/alignment_accuracy" not in json.loads((fitted.folder / "metrics.json").read_text())
 
 
-def test_pictures_and_other_models_do_not_mix(command) -> None:
+def test_images_and_other_models_do_not_mix(command) -> None:
     refused = command("model=seq2seq", "data=digit_strips")
     assert refused.status == 1
     assert "seq2seq needs transduction data, but data=digit_strips is image_transduction data" in refused.err
