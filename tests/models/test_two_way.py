@@ -14,7 +14,7 @@ from attention_lab.attention import recording
 from attention_lab.data import Inflection, codec_from_state
 from attention_lab.errors import LabError
 from attention_lab.models import Ensemble, Seq2Seq, Transformer, TwoWayEnsemble
-from attention_lab.models.decoding.rescoring import check_has_tagger, rescore
+from attention_lab.models.decoding.rescoring import check_has_ctc_head, rescore
 from attention_lab.models.decoding.search import penalty
 from attention_lab.models.decoding.two_way_search import two_way_search
 from attention_lab.sizes import BOS, EOS, PAD, UNK, TransductionSizes
@@ -73,10 +73,10 @@ def test_the_best_outputs_of_both_directions(alpha: float, count_there: int) -> 
 def test_both_directions_read_with_ctc() -> None:
     forward, backward = _members()
     both = TwoWayEnsemble(forward, backward, tags=[7, 8])
-    check_has_tagger(both)
-    check_has_tagger(TwoWayEnsemble(forward[:1], backward, tags=[7, 8]))
+    check_has_ctc_head(both)
+    check_has_ctc_head(TwoWayEnsemble(forward[:1], backward, tags=[7, 8]))
     with pytest.raises(LabError, match="CTC output"):
-        check_has_tagger(TwoWayEnsemble(forward[:1], backward[:1], tags=[7, 8]))
+        check_has_ctc_head(TwoWayEnsemble(forward[:1], backward[:1], tags=[7, 8]))
     outputs, scores = two_way_search(both, SOURCE, LENGTHS, LONGEST, 16)
     outputs, scores = outputs[:, :7], scores[:, :7]  # the others were found twice
     ordered, joint = rescore(both, SOURCE, LENGTHS, outputs, scores, 0.5)

@@ -23,7 +23,7 @@ from attention_lab.theorems import (
     ReceptiveField,
     Scaling,
     Theorem,
-    early,
+    early_information,
     gradients,
     graph,
     latent_key,
@@ -178,7 +178,7 @@ def test_nothing_is_lost_where_both_hand_on_the_last_state(monkeypatch: pytest.M
     assert "backwards 0.00 ± 0.00, forwards 0.00 ± 0.00" in finding.notes[0]
 
 
-@pytest.mark.parametrize("order", early.ORDERS)
+@pytest.mark.parametrize("order", early_information.ORDERS)
 def test_an_accuracy_stands_at_the_number_of_symbols_read_after_it(
     order: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,13 +194,13 @@ def test_an_accuracy_stands_at_the_number_of_symbols_read_after_it(
 
     monkeypatch.setattr(EarlyInformation, "_logits", knows_the_first)
     monkeypatch.setattr(EarlyInformation, "_train", lambda *a: None)
-    found = EarlyInformation(6, 6)._accuracies(early.Arm(order, "final", 4), 1)
+    found = EarlyInformation(6, 6)._accuracies(early_information.Arm(order, "final", 4), 1)
     assert found == [0, 0, 0, 0, 0, 1]
 
 
 def test_the_interval_of_a_mean_over_seeds() -> None:
     """By hand: t = 4.3027 for two degrees of freedom, standard deviation 1."""
-    found = early.mean_interval([1.0, 2.0, 3.0])
+    found = early_information.mean_interval([1.0, 2.0, 3.0])
     assert found.mean == 2
     assert found.half == pytest.approx(4.302653 / math.sqrt(3))
 

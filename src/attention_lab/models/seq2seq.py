@@ -9,11 +9,11 @@ from attention_lab.attention import Global, Mechanism, Monotonic
 from attention_lab.constructor_options import options_of
 from attention_lab.errors import LabError
 from attention_lab.models.parts.copying import Copying
+from attention_lab.models.parts.ctc import CTCHead
 from attention_lab.models.parts.encoded import Encoded
 from attention_lab.models.parts.monotonic import MonotonicDecoder
 from attention_lab.models.parts.recurrent_decoder import AttentiveDecoder, DecoderState
 from attention_lab.models.parts.recurrent_encoder import RecurrentEncoder
-from attention_lab.models.parts.tagger import Tagger
 from attention_lab.models.specs import Seq2SeqSpec
 from attention_lab.sizes import BOS, TransductionSizes
 
@@ -27,7 +27,7 @@ class EncoderDecoder(nn.Module):
     Args:
         encoder: called with sources and their lengths, returns an `Encoded`.
         decoder: the decoder.
-        tagger: also reads the annotations, in training and for rescoring.
+        ctc_head: also reads the annotations, in training and for rescoring.
 
     Attributes:
         alignment: name of the attention that is compared with a gold alignment.
@@ -37,11 +37,13 @@ class EncoderDecoder(nn.Module):
     alignment = "decoder.attention"
     longest = 2**31
 
-    def __init__(self, encoder: nn.Module, decoder: AttentiveDecoder, tagger: Tagger | None = None) -> None:
+    def __init__(
+        self, encoder: nn.Module, decoder: AttentiveDecoder, ctc_head: CTCHead | None = None
+    ) -> None:
         super().__init__()
         self.encoder = encoder
         self.decoder = decoder
-        self.tagger = tagger
+        self.tagger = ctc_head  # by its name in checkpoints
 
     @property
     def latent(self) -> nn.Module | None:
@@ -147,7 +149,7 @@ class Seq2Seq(EncoderDecoder):
         options: see `Seq2SeqSpec`.
 
     Raises:
-        LabError: a window, tagger or copying is used with `memory=final`, which has no annotations; copying
+        LabError: a window, CTC head or copying is used with `memory=final`, which has no annotations; copying
             without common symbols; or `tag_input` without tags.
     """
 
@@ -168,7 +170,7 @@ class Seq2Seq(EncoderDecoder):
         super().__init__(
             encoder,
             decoder(mechanism, vocabulary, spec, copying),
-            Tagger(size, vocabulary, spec.ctc_frames, spec.dropout) if spec.ctc_frames else None,
+            CTCHead(size, vocabulary, spec.ctc_frames, spec.dropout) if spec.ctc_frames else None,
         )
         if spec.memory == "final":
             self._check_final()

@@ -8,10 +8,10 @@ from torch import Tensor, nn
 from attention_lab.attention import Location, Mechanism, QueryFree, lengths_mask
 from attention_lab.attention.positions import Learned
 from attention_lab.constructor_options import options_of, shared
+from attention_lab.models.parts.ctc import CTCHead
 from attention_lab.models.parts.embedding import ScaledEmbedding
 from attention_lab.models.parts.encoded import Encoded
 from attention_lab.models.parts.encoder import Encoder
-from attention_lab.models.parts.tagger import Tagger
 from attention_lab.models.parts.transformer_decoder import TransformerDecoder, TransformerState
 from attention_lab.models.seq2seq import shifted
 from attention_lab.models.specs import EncoderSpec, TransformerSpec
@@ -48,7 +48,7 @@ class Transformer(nn.Module):
         self.encoder_embedding = ScaledEmbedding(sizes.source_vocabulary, size, spec.scale_embedding)
         self.encoder = Encoder(mechanism, **shared(spec, EncoderSpec))
         self.decoder = TransformerDecoder(mechanism, vocabulary, replace(spec, layers=decoder_layers))
-        self.tagger = Tagger(size, vocabulary, spec.ctc_frames, spec.dropout) if spec.ctc_frames else None
+        self.tagger = CTCHead(size, vocabulary, spec.ctc_frames, spec.dropout) if spec.ctc_frames else None
         self.alignment = f"decoder.layers.{decoder_layers - 1}.cross.attention"
 
     @property

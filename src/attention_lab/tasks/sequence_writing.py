@@ -12,7 +12,7 @@ from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.errors import LabError
 from attention_lab.models.decoding.n_best import n_best_search
-from attention_lab.models.decoding.rescoring import check_has_tagger, rescore
+from attention_lab.models.decoding.rescoring import check_has_ctc_head, rescore
 from attention_lab.models.decoding.search import Decodable, beam_search, greedy, trimmed
 from attention_lab.models.decoding.two_way_search import two_way_search
 from attention_lab.models.ensemble import Ensemble, Writer
@@ -186,7 +186,7 @@ class SequencePredictor(SequenceWriting):
         self.model, self.codec = model, codec
         check_rescoring(ctc_rescoring)
         if ctc_rescoring:
-            check_has_tagger(model)
+            check_has_ctc_head(model)
         self.beam_size, self.length_penalty = beam_size, length_penalty
         self.ctc_rescoring = ctc_rescoring
         self.recipe = dict(recipe or {})

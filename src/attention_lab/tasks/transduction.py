@@ -15,7 +15,7 @@ from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.metrics import AlignmentMeasures, SequenceErrorRate, TokenErrorRate
 from attention_lab.metrics.text_scores import check_sacrebleu, text_scores
-from attention_lab.models.decoding.rescoring import check_has_tagger
+from attention_lab.models.decoding.rescoring import check_has_ctc_head
 from attention_lab.models.ensemble import Ensemble, Writer, aligning, alignments
 from attention_lab.models.seq2seq import EncoderDecoder
 from attention_lab.run_files import HEATMAPS
@@ -65,11 +65,11 @@ class Transduction(SequenceWriting, Task):
             dropout (the loss is half that of the paper, because it is a mean over both passes). 0 for a
             single pass, at about half the cost.
         guidance: weight of the loss that teaches the attention the alignments of the training data.
-        ctc: weight of the loss of the model's `Tagger`; above 0 if and only if it has one.
+        ctc: weight of the loss of the model's `CTCHead`; above 0 if and only if it has one.
         beam_size: number of beams in testing and prediction; 1 is greedy. Validation is always greedy.
         length_penalty: alpha of 1609.08144, eq. 14; 0 for no penalty.
         ctc_rescoring: weight, from 0 to 1, of the CTC score when the outputs of a beam search are ranked, see
-            `decoding.rescoring`; needs a model with a `Tagger`, and more than one beam.
+            `decoding.rescoring`; needs a model with a `CTCHead`, and more than one beam.
         n_best: number of outputs for each input in prediction, with scores; the beam is at least this wide.
         text_metrics: also log BLEU and chrF of the texts, see `metrics.text_scores`.
         options: see `Task`.
@@ -126,9 +126,9 @@ class Transduction(SequenceWriting, Task):
         self._texts: list[list[tuple[str, list[str]]]] = []  # with text_metrics: outputs and references
 
     def setup(self, stage: str) -> None:
-        """Check what depends on the complete model: in an ensemble, one member with a tagger is enough."""
+        """Check what depends on the complete model: in an ensemble, one member with a CTC head is enough."""
         if self.ctc_rescoring:
-            check_has_tagger(self.model)
+            check_has_ctc_head(self.model)
 
     def training_step(self, batch: TransductionBatch, batch_idx: int) -> Tensor:
         """Cross entropy of the target under teacher forcing; for hard attention see `losses.latent`."""

@@ -1,12 +1,12 @@
 """Pictures of attention: numbers and labels in, an image out. matplotlib is imported only if needed."""
 
 from attention_lab.viz.cells import Heatmap, Scale
+from attention_lab.viz.colour_scale import rounded_top
 from attention_lab.viz.formats import FORMATS, Format, to_png
 from attention_lab.viz.heatmap import draw_heatmaps
 from attention_lab.viz.heatmap_figure.figure import show_heatmaps
 from attention_lab.viz.overlay import Overlay, draw_overlays
 from attention_lab.viz.thumbnail import draw_thumbnail
-from attention_lab.viz.tops import rounded_top
 
 __all__ = [
     "FORMATS",

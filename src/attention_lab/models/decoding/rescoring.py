@@ -9,7 +9,7 @@ from torch import Tensor
 from attention_lab.errors import LabError
 from attention_lab.models.decoding.search import best_first, penalized
 from attention_lab.models.ensemble import Ensemble, Writer
-from attention_lab.models.parts.tagger import Tagger
+from attention_lab.models.parts.ctc import CTCHead
 from attention_lab.models.two_way import TwoWayEnsemble
 
 
@@ -28,9 +28,9 @@ def rescore(
         ((1 - weight) log p_att(y | x) + weight log p_ctc(y | x)) / lp(y)
 
     This is the rescoring of joint CTC/attention decoding (Hori et al. 2017, ACL, P17-1048). The decoder may
-    skip or repeat part of the source; the `Tagger` reads each part exactly once, but writes each symbol
+    skip or repeat part of the source; the `CTCHead` reads each part exactly once, but writes each symbol
     independently of its neighbours. In an ensemble, `log p_ctc` is the mean over all members
-    that have a `Tagger`, of both directions.
+    that have a `CTCHead`, of both directions.
 
     An output that needs more frames than its source has gets the score -inf. If this is true of all outputs
     of a source, for example because there are too few frames per symbol, the decoder alone decides. CTC never
@@ -49,18 +49,18 @@ def rescore(
         Outputs and scores, best first.
 
     Raises:
-        LabError: the model has no `Tagger`.
+        LabError: the model has no `CTCHead`.
     """
-    check_has_tagger(model)
+    check_has_ctc_head(model)
     if isinstance(model, TwoWayEnsemble):
         ways = [(one.model.members, one.source, one.outputs(outputs)) for one in model.directions(source)]
     else:
         ways = [(_writers(model), source, outputs)]
     each = []
     for writers, sources, written in ways:
-        for writer, tagger in _taggers(writers):
+        for writer, head in _ctc_heads(writers):
             encoded = writer.encode(sources, source_lengths)
-            each.append(tagger.log_likelihood(encoded.keys, encoded.mask, written))
+            each.append(head.log_likelihood(encoded.keys, encoded.mask, written))
     read = torch.stack(each).mean(0)
     impossible = (read == -torch.inf) | (scores == -torch.inf)
     read = read.where(~impossible.all(-1, keepdim=True), 0.0)
@@ -68,9 +68,9 @@ def rescore(
     return best_first(outputs, joint)
 
 
-def check_has_tagger(model: Writer | Ensemble) -> None:
-    """Raise LabError if neither the model nor a member of the ensemble has a `Tagger`."""
-    if not _taggers(_writers(model)):
+def check_has_ctc_head(model: Writer | Ensemble) -> None:
+    """Raise LabError if neither the model nor a member of the ensemble has a `CTCHead`."""
+    if not _ctc_heads(_writers(model)):
         raise LabError(
             "task.ctc_rescoring needs the CTC output of an encoder, which this model was built without: "
             "set task.ctc_rescoring=0, or train with model.ctc_frames=3 task.ctc=0.3"
@@ -81,8 +81,8 @@ def _writers(model: Writer | Ensemble) -> list[Writer]:
     return model.writers if isinstance(model, Ensemble) else [model]
 
 
-def _taggers(writers: Sequence[Writer]) -> list[tuple[Writer, Tagger]]:
-    """The models that have a `Tagger`, each with its tagger."""
+def _ctc_heads(writers: Sequence[Writer]) -> list[tuple[Writer, CTCHead]]:
+    """The models that have a `CTCHead`, each with its head."""
     # A user-defined model may lack the attribute.
     found = [(writer, getattr(writer, "tagger", None)) for writer in writers]
-    return [(writer, tagger) for writer, tagger in found if tagger is not None]
+    return [(writer, head) for writer, head in found if head is not None]

@@ -53,8 +53,8 @@ class Seq2SeqSpec(RecurrentSpec):
         bidirectional: whether the encoder reads in both directions, or only from left to right.
         memory: `annotations` of all symbols, or only the encoder's `final` state, which means no attention;
             see `RecurrentEncoder`.
-        ctc_frames: frames per annotation of a `Tagger`, which learns to write the target from the encoder; 0
-            for no tagger.
+        ctc_frames: frames per annotation of a `CTCHead`, which learns to write the target from the encoder; 0
+            for none.
         copy: mix the symbols that attention points at into the output; see `Copying`.
         tag_input: add the embeddings of the source's tags to those of the symbols that the decoder reads, so
             that each query depends on the tags.

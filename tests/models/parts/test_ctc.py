@@ -11,15 +11,15 @@ from toys import toy
 from attention_lab.attention import ScaledDot
 from attention_lab.errors import LabError
 from attention_lab.models import Seq2Seq, Transformer
-from attention_lab.models.parts.tagger import Tagger
+from attention_lab.models.parts.ctc import CTCHead
 from attention_lab.sizes import EOS, PAD, TransductionSizes
 
 SIZE, VOCABULARY, FRAMES = 3, 7, 2
 
 
-def _tagger(dropout: float = 0.0) -> Tagger:
+def _head(dropout: float = 0.0) -> CTCHead:
     torch.manual_seed(0)
-    return Tagger(SIZE, VOCABULARY, FRAMES, dropout)
+    return CTCHead(SIZE, VOCABULARY, FRAMES, dropout)
 
 
 def _likelihood(probabilities: list[list[float]], written: list[int]) -> float:
@@ -33,17 +33,17 @@ def _likelihood(probabilities: list[list[float]], written: list[int]) -> float:
 
 @pytest.mark.parametrize("written", [[4, 5], [4, 4], [6], []], ids=str)
 def test_it_is_the_likelihood_summed_over_all_frames(written: list[int]) -> None:
-    tagger, annotations = _tagger(), torch.randn(1, 2, SIZE)
-    assert tagger(annotations).shape == (1, 2 * FRAMES, VOCABULARY)
-    probabilities = tagger(annotations).softmax(-1)[0].tolist()
-    loss = tagger.loss(annotations, torch.ones(1, 1, 2, dtype=torch.bool), torch.tensor([[*written, EOS]]))
+    head, annotations = _head(), torch.randn(1, 2, SIZE)
+    assert head(annotations).shape == (1, 2 * FRAMES, VOCABULARY)
+    probabilities = head(annotations).softmax(-1)[0].tolist()
+    loss = head.loss(annotations, torch.ones(1, 1, 2, dtype=torch.bool), torch.tensor([[*written, EOS]]))
     expected = -math.log(_likelihood(probabilities, written)) / max(len(written), 1)
     assert loss.item() == pytest.approx(expected, rel=1e-5)
 
 
 def _loss(annotations: Tensor, lengths: list[int], target: list[list[int]]) -> Tensor:
     mask = torch.arange(annotations.shape[1]) < torch.tensor(lengths)[:, None]
-    return _tagger().loss(annotations, mask.unsqueeze(1), torch.tensor(target))
+    return _head().loss(annotations, mask.unsqueeze(1), torch.tensor(target))
 
 
 def test_padding_counts_for_nothing_and_the_impossible_neither() -> None:

@@ -10,7 +10,7 @@ from attention_lab.models.options import check_at_least
 from attention_lab.sizes import EOS, PAD
 
 
-class Tagger(nn.Module):
+class CTCHead(nn.Module):
     """A CTC head: predicts the target from left to right from the annotations alone (Graves et al. 2006).
 
     Each annotation gives a few frames; each frame is a symbol or a blank, independently of the others:
@@ -58,7 +58,7 @@ class Tagger(nn.Module):
         Args:
             annotations: from the encoder.
             mask: False for padding.
-            target: gold symbols, padded; they end in EOS, which the tagger does not write.
+            target: gold symbols, padded; they end in EOS, which the head does not write.
         """
         frames, lengths = self._frames(annotations, mask)
         written = (target != PAD).sum(-1) - 1
@@ -75,7 +75,7 @@ class Tagger(nn.Module):
         Args:
             annotations: from the encoder.
             mask: False for padding.
-            outputs: symbols up to EOS, which the tagger does not write, padded.
+            outputs: symbols up to EOS, which the head does not write, padded.
         """
         frames, lengths = self._frames(annotations, mask)
         written = outputs.masked_fill(outputs == EOS, PAD)
