@@ -32,7 +32,7 @@ from attention_lab.tasks.errors.scored_examples import (
     error_rate_intervals,
     score_examples,
 )
-from attention_lab.tasks.sequence_writing import SequencePredictor
+from attention_lab.tasks.sequence_generation import SequencePredictor
 from attention_lab.untrusted.plain_files import read_yaml
 from attention_lab.writing import write_atomically
 from benchmarks.arguments import positive

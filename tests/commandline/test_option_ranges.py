@@ -7,7 +7,7 @@ from attention_lab.attention.fast.additive.forms import ACTIVATIONS
 from attention_lab.attention.windows import FALLOFFS
 from attention_lab.commandline.option_ranges import CHOICES, MOST, check_ranges
 from attention_lab.errors import LabError
-from attention_lab.tasks.sequence_writing import MOST_BEAMS
+from attention_lab.tasks.sequence_generation import MOST_BEAMS
 
 
 def test_choices_and_limits_are_those_of_the_classes() -> None:

@@ -39,7 +39,7 @@ def test_both_sides_of_pairs() -> None:
         "",
         "2 source symbols in dev never occur in training and are read as unknown: 'c', 'd' "
         "(in 2 of 3 examples, first in line 2); "
-        "2 target symbols in dev never occur in training and are never written unless copied: 'é', 'y' "
+        "2 target symbols in dev never occur in training and are never generated unless copied: 'é', 'y' "
         "(in 2 of 3 examples, first in line 2)",
         "",
     )
@@ -63,7 +63,7 @@ def test_lemmas_and_tags() -> None:
     assert told[1] == (
         "1 source symbol in dev never occurs in training and is read as unknown: 'PTCP' "
         "(in 1 of 1 examples, first in line 1); "
-        "1 target symbol in dev never occurs in training and is never written unless copied: 'n' "
+        "1 target symbol in dev never occurs in training and is never generated unless copied: 'n' "
         "(in 1 of 1 examples, first in line 1)"
     )
     assert told[2] == ""
@@ -91,7 +91,9 @@ def test_running_texts_count_symbols() -> None:
 def test_texts_of_pictures() -> None:
     Image.new("L", (8, 8), 255).save("a.png")
     told = _told(ImageFiles, "a.png\tx\n", "a.png\ty\n", "a.png\tx\n", height=8)
-    assert told[1].startswith("1 symbol in dev never occurs in training and is never written: 'y' (in 1 of 1")
+    assert told[1].startswith(
+        "1 symbol in dev never occurs in training and is never generated: 'y' (in 1 of 1"
+    )
 
 
 def test_a_file_that_is_split_has_no_line_numbers_and_packaged_data_no_line_at_all() -> None:

@@ -17,7 +17,7 @@ def test_they_are_told_in_one_line(command: Command, tmp_path: Path) -> None:
     dev, test = (
         f"Warning: 1 source symbol in {name}.tsv never occurs in training and is read as unknown: '{symbol}' "
         f"(in {share} examples, first in line {line}); 1 target symbol in {name}.tsv never occurs in "
-        f"training and is never written unless copied: '{symbol}' (in {share} examples, "
+        f"training and is never generated unless copied: '{symbol}' (in {share} examples, "
         f"first in line {line})\n"
         for name, symbol, share, line in (("dev", "c", "1 of 2", 2), ("test", "d", "1 of 1", 1))
     )

@@ -91,7 +91,8 @@ def test_errors_show_the_examples_own_texts(tmp_path: Path, monkeypatch: pytest.
         "1 deletion, 0 insertions. The references of all 3 have 6 symbols."
     ) in page
     assert (
-        f"\n\n{data.unseen.test}.\n" in page and "are never written unless copied: 'é', 'ñ' (in 3 of" in page
+        f"\n\n{data.unseen.test}.\n" in page
+        and "are never generated unless copied: 'é', 'ñ' (in 3 of" in page
     )
     assert "| né | x y | x é | 1 |" in page
     assert task.observe(batch)[1].input == "né" and task.observe(batch)[1].expected == "x é"

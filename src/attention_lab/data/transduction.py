@@ -86,7 +86,7 @@ class TransductionData(DataModule):
         sources = examples.map(lambda split: [example.source for example in split])
         targets = examples.map(lambda split: [example.target for example in split])
         read = Terms("source symbol")
-        written = Terms("target symbol", effect="never written unless copied")
+        written = Terms("target symbol", effect="never generated unless copied")
         sides = (
             unseen_in_files(sources, self.codec.source.vocabulary, self.files, read),
             unseen_in_files(targets, self.codec.target.vocabulary, self.files, written),

@@ -7,7 +7,7 @@ from attention_lab.errors import LabError
 from attention_lab.inference.safetensors_files import SUFFIX, read
 from attention_lab.inference.trained_model import TrainedModel
 from attention_lab.reading import is_folder, is_there
-from attention_lab.tasks.sequence_writing import SequencePredictor
+from attention_lab.tasks.sequence_generation import SequencePredictor
 
 PACKAGED = Path(__file__).with_name("packaged")
 """A folder for each model of the package: weights, configuration, and a README with data and error rates."""

@@ -6,7 +6,7 @@ from attention_lab.data.reading.codecs import TransductionCodec
 from attention_lab.errors import LabError
 from attention_lab.inference.trained_model import TrainedModel
 from attention_lab.inference.words import SPELLED
-from attention_lab.tasks.sequence_writing import SequencePredictor
+from attention_lab.tasks.sequence_generation import SequencePredictor
 
 Pronunciations = Sequence[tuple[str, float]]
 """Phones separated by spaces, and their score: the logarithm of a probability."""

@@ -25,7 +25,7 @@ from attention_lab.models.ensemble import Ensemble
 from attention_lab.reading import read_regular
 from attention_lab.runs.config_parts import MECHANISM
 from attention_lab.sizes import KIND_OF_DATA
-from attention_lab.tasks.sequence_writing import SequencePredictor, SequenceWriting
+from attention_lab.tasks.sequence_generation import SequenceGeneration, SequencePredictor
 from attention_lab.untrusted.configuration import (
     check_subpackage,
     check_targets,
@@ -63,7 +63,7 @@ def save(task: object, path: Path, score: str = "") -> list[Path]:
         LabError: it is not a single sequence-to-sequence model, was not built from a configuration, or
             has weights too large for float16.
     """
-    if not isinstance(task, SequenceWriting):
+    if not isinstance(task, SequenceGeneration):
         raise LabError(
             f"export={path.name}: only for sequence-to-sequence models: choose export=model.pt2 or model.onnx"
         )

@@ -16,7 +16,7 @@ from attention_lab.data.unseen_symbols import Terms, unseen_symbols
 from attention_lab.errors import LabError, LineError
 from attention_lab.inference.safetensors_files import SUFFIX, save
 from attention_lab.tasks.observation import Observation
-from attention_lab.tasks.sequence_writing import SequenceWriting
+from attention_lab.tasks.sequence_generation import SequenceGeneration
 from attention_lab.untrusted.plain_files import one_line
 
 BATCH = 256
@@ -116,7 +116,7 @@ class TrainedModel(Generic[TaskT]):
         """
         self._check_lines(lines, "predict_n_best")
         task: object = self.task
-        if not isinstance(task, SequenceWriting):
+        if not isinstance(task, SequenceGeneration):
             raise LabError("several outputs for an input need a sequence-to-sequence model")
         given: object = n
         if not isinstance(given, Integral) or not 1 <= n <= MOST:
@@ -127,7 +127,7 @@ class TrainedModel(Generic[TaskT]):
     def _batches(self, codec: Codec, lines: Sequence[str], n: int = 1, most: int = BATCH) -> Iterator[Any]:
         """The inputs in batches of limited memory, at most `most` inputs each, for n outputs of each."""
         task: object = self.task
-        beams = max(n, task.beam_size) if isinstance(task, SequenceWriting) else 1
+        beams = max(n, task.beam_size) if isinstance(task, SequenceGeneration) else 1
         size = max(1, min(most, _HYPOTHESES // beams))
         return (codec.encode(lines[start : start + size], start + 1) for start in range(0, len(lines), size))
 

@@ -53,7 +53,7 @@ class Ensemble(nn.Module):
 
     @property
     def longest(self) -> int:
-        """The longest output that every member can write, in symbols."""
+        """The longest output that every member can generate, in symbols."""
         return min(member.longest for member in self.members)
 
     def forward(

@@ -103,7 +103,7 @@ class GridEncoder(nn.Module):
 
 
 class ImageToSequence(EncoderDecoder):
-    """Show, attend and tell: writes the text of an image, attending to its cells (1502.03044).
+    """Show, attend and tell: generates the text of an image, attending to its cells (1502.03044).
 
     Args:
         mechanism: the attention of the decoder.

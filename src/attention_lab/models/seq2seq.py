@@ -22,7 +22,7 @@ class EncoderDecoder(nn.Module):
     """An encoder of any kind and a decoder that attends to its annotations.
 
     In training, `forward` (which is `encode`, then `read`) gives logits for the gold output. The searches of
-    `decoding` write the output symbol by symbol with `start`, `step` and `select`.
+    `decoding` generate the output symbol by symbol with `start`, `step` and `select`.
 
     Args:
         encoder: called with sources and their lengths, returns an `Encoded`.

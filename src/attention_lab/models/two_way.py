@@ -1,4 +1,4 @@
-"""Ensembles of both directions: models that write from left to right, and models that write right to left."""
+"""Ensembles of both directions: models that generate from left to right, and from right to left."""
 
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
@@ -17,14 +17,14 @@ class TwoWayEnsemble(Ensemble):
         (M log p_forwards(y | x) + N log p_backwards(y | x)) / (M + N)
 
     where the directions are `Ensemble`s of M and N models (after Liu et al. 2016, NAACL, N16-1046). A model
-    that writes from left to right decides the beginning of a word without knowing its end; a model that
-    writes from right to left does the opposite. They therefore make different errors. The two directions
+    that generates from left to right decides the beginning of a word without knowing its end; a model that
+    generates from right to left does the opposite. They therefore make different errors. The two directions
     cannot advance step by step together: see `two_way_search`. Everything that works step by step, such as
     `forward`, and the recorded weights come from the left-to-right models alone.
 
     Args:
-        members: models that write from left to right.
-        right_to_left: models that read and write from right to left, with the same vocabularies.
+        members: models that generate from left to right.
+        right_to_left: models that read and generate from right to left, with the same vocabularies.
         tags: the source symbols that keep their place when a source is reversed; see `Notation`.
     """
 
@@ -41,7 +41,7 @@ class TwoWayEnsemble(Ensemble):
 
     @property
     def members(self) -> list[Writer]:
-        """The models that write from left to right, in order."""
+        """The models that generate from left to right, in order."""
         return [model for name, model in self.named_children() if name != "right_to_left"]  # type: ignore[misc]
 
     @property
@@ -51,7 +51,7 @@ class TwoWayEnsemble(Ensemble):
 
     @property
     def longest(self) -> int:
-        """The longest output that every member can write, in symbols."""
+        """The longest output that every member can generate, in symbols."""
         return min(super().longest, self.right_to_left.longest)
 
     def directions(self, source: Int[Tensor, "B S"]) -> "tuple[Direction, Direction]":
@@ -71,7 +71,7 @@ class Direction(NamedTuple):
         model: the models of this direction.
         source: the sources as these models read them.
         share: the weight of this direction in the score.
-        reverses: whether the outputs are written from right to left.
+        reverses: whether the outputs are generated from right to left.
     """
 
     model: Ensemble

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from attention_lab.tasks.nodes import NodeClassification
     from attention_lab.tasks.observation import Observation
     from attention_lab.tasks.regression import Regression
-    from attention_lab.tasks.sequence_writing import SequencePredictor
+    from attention_lab.tasks.sequence_generation import SequencePredictor
     from attention_lab.tasks.task import RECIPE, Task
     from attention_lab.tasks.transduction import Transduction
 
@@ -29,7 +29,7 @@ __all__ = [
 
 _MODULES = [
     "observation",
-    "sequence_writing",
+    "sequence_generation",
     "task",
     "transduction",
     "classification",

@@ -44,7 +44,7 @@ class LanguageModeling(Task):
         temperature: divides the logits when sampling; 0 takes the most probable symbol.
         top_k: sample from this many of the most probable symbols; None for all.
         top_p: sample from the most probable symbols whose total probability is at least this; 1 for all.
-        max_new_tokens: maximum number of symbols to write after a prompt.
+        max_new_tokens: maximum number of symbols to generate after a prompt.
         options: see `Task`.
     """
 

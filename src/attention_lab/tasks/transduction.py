@@ -34,8 +34,8 @@ from attention_lab.tasks.losses.latent import enumerated_loss, monte_carlo_loss
 from attention_lab.tasks.losses.r_drop import divergence, duplicate
 from attention_lab.tasks.losses.weights import check_weights
 from attention_lab.tasks.pictures import save_pictures
-from attention_lab.tasks.sequence_writing import (
-    SequenceWriting,
+from attention_lab.tasks.sequence_generation import (
+    SequenceGeneration,
     check_beams,
     check_length_penalty,
     check_rescoring,
@@ -46,7 +46,7 @@ from attention_lab.text_tables import ConsoleTable
 ERRORS = {"sequence_error_rate": SequenceErrorRate, "token_error_rate": TokenErrorRate}
 
 
-class Transduction(SequenceWriting, Task):
+class Transduction(SequenceGeneration, Task):
     """Trains with cross entropy on the next symbol; evaluates the sequences that the model decodes by itself.
 
     `sequence_error_rate` is the fraction of outputs that equal none of the references (for pronunciations,

@@ -34,7 +34,7 @@ class PairsSpec(ColumnsSpec):
             fewer if the training split has no more pairs to merge.
         source_normalization: Unicode form of sources, "none", "NFC", "NFD" or "NFKD".
         target_normalization: Unicode form of targets, in the same way.
-        right_to_left: read and write from the last symbol to the first.
+        right_to_left: read and generate from the last symbol to the first.
     """
 
     COLUMNS = ("source", "target")
@@ -212,7 +212,7 @@ class InflectionSpec(ColumnsSpec):
         known_forms: number of other forms of the lemma in training to add to a source; see `Paradigms`.
         hallucinate: number of synthetic examples to add to training; see `hallucination`.
         seed: seed of the split of `file` and of the synthetic examples.
-        right_to_left: read and write words from the last letter to the first.
+        right_to_left: read and generate words from the last letter to the first.
     """
 
     COLUMNS = ("lemma", "form", "tags")

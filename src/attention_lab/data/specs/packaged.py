@@ -21,7 +21,7 @@ class CMUDictSpec:
         validation_size: number of validation words.
         test_size: number of test words.
         references: which pronunciations count as correct in validation and test, `all` or only the `first`.
-        right_to_left: read and write from the last symbol to the first.
+        right_to_left: read and generate from the last symbol to the first.
         batch_size: see `DataModule`.
 
     Raises:

@@ -1,1 +1,1 @@
-"""Write sequences with a model: greedy search, beam search, n-best lists, rescoring, or sampling."""
+"""Generate sequences with a model: greedy search, beam search, n-best lists, rescoring, or sampling."""

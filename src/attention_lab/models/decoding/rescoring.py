@@ -28,13 +28,13 @@ def rescore(
         ((1 - weight) log p_att(y | x) + weight log p_ctc(y | x)) / lp(y)
 
     This is the rescoring of joint CTC/attention decoding (Hori et al. 2017, ACL, P17-1048). The decoder may
-    skip or repeat part of the source; the `CTCHead` reads each part exactly once, but writes each symbol
+    skip or repeat part of the source; the `CTCHead` reads each part exactly once, but predicts each symbol
     independently of its neighbours. In an ensemble, `log p_ctc` is the mean over all members
     that have a `CTCHead`, of both directions.
 
     An output that needs more frames than its source has gets the score -inf. If this is true of all outputs
     of a source, for example because there are too few frames per symbol, the decoder alone decides. CTC never
-    learns to write unknown symbols, so it votes against copies of them.
+    learns to predict unknown symbols, so it votes against copies of them.
 
     Args:
         model: the model or ensemble that found the outputs.

@@ -1,6 +1,7 @@
 """Continue a prompt by sampling one symbol at a time.
 
-PAD, BOS and the unknown symbol are never written. The caller must disable dropout by calling `model.eval()`.
+PAD, BOS and the unknown symbol are never generated. The caller must disable dropout by calling
+`model.eval()`.
 """
 
 from dataclasses import dataclass
@@ -92,8 +93,8 @@ def generate(
     """Continue each prompt up to EOS or for N symbols; then PAD.
 
     A sequence does not depend on the rest of its batch: all sequences advance together, and one whose prompt
-    is longer takes its next symbol from the prompt. When more than `model.length` symbols have been written,
-    the model starts reading again from a later symbol, after BOS as usual, so that it always sees at least
+    is longer takes its next symbol from the prompt. When more than `model.length` symbols have been generated, the
+    model starts reading again from a later symbol, after BOS as usual, so that it always sees at least
     the last half of its context length.
 
     Args:
@@ -135,7 +136,7 @@ def generate(
 
 
 def _first(end: int, length: int) -> int:
-    """The first symbol to read after BOS when `end` symbols have been written, BOS included."""
+    """The first symbol to read after BOS when `end` symbols have been generated, BOS included."""
     room = max(1, length - 1)
     hop = room - room // 2
     return 1 + hop * -(-max(0, end - 1 - room) // hop)

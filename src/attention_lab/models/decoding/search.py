@@ -1,6 +1,6 @@
 """Decode a sequence symbol by symbol: greedily, or by beam search.
 
-Any model with `start`, `step` and `select` can be decoded. PAD and BOS are never written; their probability
+Any model with `start`, `step` and `select` can be decoded. PAD and BOS are never generated; their probability
 is not redistributed, so scores are the model's own log-probabilities. The caller must disable dropout by
 calling `model.eval()` first.
 """
@@ -259,7 +259,7 @@ def _take(written: Tensor, beams: Tensor) -> Tensor:
 
 
 def _step(model: Decodable[State], tokens: Tensor, state: State) -> tuple[Tensor, State]:
-    """Log-probabilities of the next symbols, -inf for symbols that are never written."""
+    """Log-probabilities of the next symbols, -inf for symbols that are never generated."""
     logits, state = model.step(tokens, state)
     working = torch.promote_types(logits.dtype, torch.float32)
     log_probabilities = torch.log_softmax(logits, -1, dtype=working)

@@ -13,14 +13,14 @@ TINY = 1e-30
 
 
 class Copying(nn.Module):
-    """A mixture of writing a symbol and copying one from the source (pointer-generator network, 1704.04368).
+    """Generate a symbol or copy one from the source, as a mixture (pointer-generator network, 1704.04368).
 
         p(y) = (1 - (1 - g) sum_y' m(y')) softmax(l)(y) + (1 - g) m(y)
         m(y) = sum_s a_s [x_s = y],   g = sigmoid(w · r + b)
 
-    with the attention weights a, the readout r and its logits l. Where every source symbol can be written
-    and the weights sum to one, this is 1704.04368, eq. 9. Weight on a symbol that cannot be written, such as
-    a tag or the end, goes to the softmax instead. An unknown source symbol is copied as unknown; the codec
+    with the attention weights a, the readout r and its logits l. Where every source symbol can be generated
+    and the weights sum to one, this is 1704.04368, eq. 9. Weight on a symbol that cannot be generated, such
+    as a tag or the end, goes to the softmax instead. An unknown source symbol is copied as unknown; the codec
     then replaces unknown symbols in the output by those of the source, in order.
 
     The pointer m is the context of one-hot values, so every score, normaliser, window and pooling has one:
@@ -43,7 +43,7 @@ class Copying(nn.Module):
         self.register_buffer("targets", targets, persistent=False)
 
     def extend(self, encoded: Encoded, source: Int[Tensor, "B S"]) -> Encoded:
-        """Append to each value the one-hot vector of its symbol, if that symbol can be written."""
+        """Append to each value the one-hot vector of its symbol, if that symbol can be generated."""
         symbols = self.targets[source]
         pointers = F.one_hot(symbols, self.vocabulary) * (symbols > 0).unsqueeze(-1)
         values = torch.cat([encoded.values, pointers.to(encoded.values.dtype)], -1)

@@ -18,7 +18,7 @@ class CTCHead(nn.Module):
         p(y | x) = sum_{s in B^-1(y)} prod_f p(s_f | x)
 
     over all sequences s that become y when repetitions are merged and blanks removed. Trained
-    together with the decoder's likelihood (1609.06773, eq. 8), it teaches each annotation what to write at
+    together with the decoder's likelihood (1609.06773, eq. 8), it teaches each annotation what to predict at
     its position. It can also rescore the outputs of a beam search: see `decoding.rescoring`.
 
     Args:
@@ -58,7 +58,7 @@ class CTCHead(nn.Module):
         Args:
             annotations: from the encoder.
             mask: False for padding.
-            target: gold symbols, padded; they end in EOS, which the head does not write.
+            target: gold symbols, padded; they end in EOS, which the head does not predict.
         """
         frames, lengths = self._frames(annotations, mask)
         written = (target != PAD).sum(-1) - 1
@@ -75,7 +75,7 @@ class CTCHead(nn.Module):
         Args:
             annotations: from the encoder.
             mask: False for padding.
-            outputs: symbols up to EOS, which the head does not write, padded.
+            outputs: symbols up to EOS, which the head does not predict, padded.
         """
         frames, lengths = self._frames(annotations, mask)
         written = outputs.masked_fill(outputs == EOS, PAD)

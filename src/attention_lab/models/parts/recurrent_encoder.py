@@ -94,7 +94,7 @@ class RecurrentEncoder(nn.Module):
 
     The annotations are the keys. With `residual`, the values are the annotations plus `W e_j` of the symbol's
     own embedding (1512.03385). Without it, a neighbour's state can carry as much information about a symbol
-    as its own, and a model that writes perfectly may still attend next to the symbol that it reads.
+    as its own, and a model whose output is perfect may still attend next to the symbol that it reads.
 
     With `memory=final` the only key and value is the top layer's last state, at the position of the last
     symbol. Every context is that state, as in encoder-decoders without attention (1406.1078).

@@ -121,8 +121,8 @@ class TransformerSpec(WriterSpec):
         decoder_layers: number of layers of the decoder; None for as many as the encoder has.
         positions: for both encoder and decoder; see `SequenceSpec`. Attention from target to source uses no
             positions.
-        ctc_frames: frames per annotation of a `CTCHead`, which learns to write the target from the encoder; 0
-            for none.
+        ctc_frames: frames per annotation of a `CTCHead`, which learns to predict the target from the encoder;
+            0 for none.
     """
 
     d_model: int = 128

@@ -8,7 +8,7 @@ from attention_lab.models.options import check_at_least
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentSpec:
-    """Recurrent layers with attention that write symbols.
+    """Recurrent layers with attention that generate symbols.
 
     Attributes:
         embedding_size: size of the symbol embeddings, in encoder and decoder.
@@ -53,8 +53,8 @@ class Seq2SeqSpec(RecurrentSpec):
         bidirectional: whether the encoder reads in both directions, or only from left to right.
         memory: `annotations` of all symbols, or only the encoder's `final` state, which means no attention;
             see `RecurrentEncoder`.
-        ctc_frames: frames per annotation of a `CTCHead`, which learns to write the target from the encoder; 0
-            for none.
+        ctc_frames: frames per annotation of a `CTCHead`, which learns to predict the target from the encoder;
+            0 for none.
         copy: mix the symbols that attention points at into the output; see `Copying`.
         tag_input: add the embeddings of the source's tags to those of the symbols that the decoder reads, so
             that each query depends on the tags.

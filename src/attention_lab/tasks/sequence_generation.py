@@ -1,4 +1,4 @@
-"""Write sequences with a trained model: the best output, the n best, and the attention for each example."""
+"""Generate sequences with a trained model: the best output, the n best, and the attention of each."""
 
 from collections.abc import Mapping
 from typing import Any, Self, cast
@@ -28,7 +28,7 @@ STEEPEST = 10.0
 """The largest length penalty, of either sign; 1 is common, and hundreds overflow."""
 
 
-class SequenceWriting:
+class SequenceGeneration:
     """Decoding for any class with a model and a codec; needs no Lightning.
 
     Attributes:
@@ -140,7 +140,7 @@ class SequenceWriting:
     def _sides(self, module: str, sides: Sides) -> Sides:
         """The rows and columns of an attention: target and source, except in a Transformer's self-attention.
 
-        In the decoder's self-attention, rows are the written symbols and columns the symbols read before.
+        In the decoder's self-attention, rows are the generated symbols and columns the symbols read before.
         """
         parts = module.split(".")
         if "encoder" in parts:
@@ -159,12 +159,12 @@ class SequenceWriting:
         return make_ink(source, self.codec.cell) if isinstance(self.codec, ImageCodec) else None
 
 
-class SequencePredictor(SequenceWriting):
+class SequencePredictor(SequenceGeneration):
     """A trained model for prediction only: a `Transduction` without training and testing.
 
     Args:
-        model: see `SequenceWriting`.
-        codec: see `SequenceWriting`.
+        model: see `SequenceGeneration`.
+        codec: see `SequenceGeneration`.
         beam_size: number of beams; 1 is greedy.
         length_penalty: alpha of the length penalty.
         ctc_rescoring: weight of the CTC score.
