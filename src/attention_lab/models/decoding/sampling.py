@@ -93,9 +93,9 @@ def generate(
     """Continue each prompt up to EOS or for N symbols; then PAD.
 
     A sequence does not depend on the rest of its batch: all sequences advance together, and one whose prompt
-    is longer takes its next symbol from the prompt. When more than `model.length` symbols have been generated, the
-    model starts reading again from a later symbol, after BOS as usual, so that it always sees at least
-    the last half of its context length.
+    is longer takes its next symbol from the prompt. When more than `model.length` symbols have been
+    generated, the model starts reading again from a later symbol, after BOS as usual, so that it always sees
+    at least the last half of its context length.
 
     Args:
         model: the model to sample from.
