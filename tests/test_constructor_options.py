@@ -148,8 +148,8 @@ class Regression:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"file": None}, "file must be a text, not None"),
-        ({"file": 3}, "file must be a text, not 3"),
+        ({"file": None}, "file must be text, not None"),
+        ({"file": 3}, "file must be text, not 3"),
         ({"file": "a", "standardize": "no"}, "standardize must be True or False, not 'no'"),
         ({"file": "a", "standardize": None}, "standardize must be True or False, not None"),
     ],

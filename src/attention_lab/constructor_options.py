@@ -118,7 +118,7 @@ def _check_kind(owner: str, parameter: inspect.Parameter, argument: object) -> N
     if parameter.annotation is bool and argument not in (True, False):
         raise TypeError(f"{owner}: {parameter.name} must be True or False, not {argument!r}")
     if parameter.annotation is str and not isinstance(argument, str | PathLike):
-        raise TypeError(f"{owner}: {parameter.name} must be a text, not {argument!r}")
+        raise TypeError(f"{owner}: {parameter.name} must be text, not {argument!r}")
 
 
 def check_number(

@@ -155,7 +155,7 @@ def test_files_without_features(tmp_path: Path) -> None:
         (
             "ann\tx\nbob\ty\n",
             "ann\tbob\n",
-            "{0}/nodes.tsv: data.fractions=[0.6, 0.2, 0.2] leave 0 of 2 rows for training",
+            "{0}/nodes.tsv: data.fractions=[0.6, 0.2, 0.2] leave none of 2 distinct examples for training",
         ),
         (
             "ann\tx\nbob\ty\ncid\tz\n",

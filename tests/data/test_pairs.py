@@ -104,7 +104,7 @@ def test_errors(tmp_path: Path) -> None:
     with pytest.raises(LabError, match=r"bad\.tsv:2: no tabs, but one is needed: source<TAB>target"):
         Pairs(file=str(path)).setup()
     path.write_text("a\tb\na\tc\n")
-    with pytest.raises(LabError, match="leave 0 of 1 rows for training"):
+    with pytest.raises(LabError, match="leave none of 1 distinct example for training"):
         Pairs(file=str(path)).setup()
 
 

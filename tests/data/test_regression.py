@@ -100,7 +100,7 @@ def test_bad_options(file: str) -> None:
         Sine(noise=-1)
     with pytest.raises(LabError, match=r"data\.batch_size=0"):
         Sine(batch_size=0)
-    with pytest.raises(LabError, match="leave 0 of 10 rows for training"):
+    with pytest.raises(LabError, match="leave none of 10 distinct examples for training"):
         CSVRegression(file, fractions=[0.01, 0.495, 0.495]).setup()
 
 

@@ -90,7 +90,7 @@ def test_mistakes_are_found_without_torch(mistakes: list[tuple[str, str]], tmp_p
         (
             "Pairs",
             {"file": "two.tsv"},
-            "two.tsv: data.fractions=[0.8, 0.1, 0.1] leave 0 of 2 rows for training",
+            "two.tsv: data.fractions=[0.8, 0.1, 0.1] leave none of 2 distinct examples for training",
         ),
         (
             "Inflection",

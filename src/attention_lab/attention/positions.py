@@ -108,7 +108,7 @@ class Relative(nn.Module):
         size: size of the queries and keys of a head.
         prefix: number of leading positions that are not part of the sequence, such as a CLS token. They have
             no distance to any position: the bias to and from them is 0.
-        grid: rows and columns if the sequence is a picture read line by line.
+        grid: rows and columns if the sequence is an image read line by line.
     """
 
     def __init__(self, heads: int, size: int, *, prefix: int = 0, grid: Sequence[int] | None = None) -> None:
@@ -197,7 +197,7 @@ class Quadratic(Relative):
     centre Delta_h and the sharpness alpha_h > 0 are learned. With scoring=constant only the bias matters, and
     sufficiently sharp heads act as the pixels of a convolution kernel.
 
-    A CLS token before the sequence or after a grid is not part of the picture: the bias to and from it
+    A CLS token before the sequence or after a grid is not part of the image: the bias to and from it
     is 0. After a sequence without a grid it has the next position.
     """
 

@@ -126,7 +126,8 @@ def _side(module: str, side: str, size: int, candidates: Sequence[Side | None], 
     if not given or not strict:
         return [str(number) for number in range(1, size + 1)]
     counts = " and ".join(str(len(labels)) for labels in given)
-    raise ValueError(f"{module or 'the attention'} has {size} {side}, but there are {counts} labels")
+    given_labels = f"{counts} label{'' if counts == '1' else 's'}"
+    raise ValueError(f"{module or 'the attention'} has {size} {side}, but was given {given_labels}")
 
 
 def for_module(given: Any, module: str) -> Any:

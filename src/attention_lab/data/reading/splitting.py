@@ -6,6 +6,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from attention_lab.constructor_options import LARGEST_SEED
 from attention_lab.errors import LabError
+from attention_lab.text_tables import counted
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -41,7 +42,8 @@ def partition(keys: Sequence[Hashable], fractions: Sequence[float], seed: int) -
     validation, test = (max(1, round(share * len(order))) if share else 0 for share in fractions[1:])
     train = len(order) - validation - test
     if train < 1:
-        raise LabError(f"data.fractions={list(fractions)} leave 0 of {len(order)} rows for training")
+        distinct = counted(len(order), "distinct example")
+        raise LabError(f"data.fractions={list(fractions)} leave none of {distinct} for training")
 
     def rows(split: list[list[int]]) -> list[int]:
         return sorted(row for group in split for row in group)
