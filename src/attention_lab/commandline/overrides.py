@@ -71,10 +71,14 @@ def parse_override(text: str) -> Override:
         pass
     key, equals, value = text.partition("=")
     if not equals or not key:
-        raise LabError(f"{text} is not an option: write name=value, such as seed=2")
+        raise LabError(
+            f"{text} is not an option: write name=value, such as seed=2; "
+            "a value with spaces needs quotes: 'notes=\"a b\"'"
+        )
     for opening, closing in ("[]", "{}"):
         if value.startswith(opening) and not value.endswith(closing):
-            raise LabError(f"{text}: a {closing} is missing at the end")
+            hint = f"a value with spaces needs quotes: '{key}={opening}...{closing}'"
+            raise LabError(f"{text}: a {closing} is missing at the end; {hint}")
     if value.startswith("["):
         right = f"{key}=[{', '.join(quote(item) for item in list_items(value))}]"
     else:
