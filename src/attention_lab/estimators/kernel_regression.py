@@ -156,9 +156,9 @@ class KernelRegression(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     ) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
         """Pointwise intervals of the curve, or of new observations.
 
-        For the curve, these are confidence intervals `f(x) -+ t sigma |l(x)|`, with Student's t for
+        For the curve, these are confidence intervals `f(x) ± t sigma |l(x)|`, with Student's t for
         `residual_dof_`. They cover the expectation of the estimate at x. For observations, these are
-        prediction intervals `f(x) -+ t sigma sqrt(1 + |l(x)|^2)`. They cover a new y at x if the noise is
+        prediction intervals `f(x) ± t sigma sqrt(1 + |l(x)|^2)`. They cover a new y at x if the noise is
         normal, and are much wider. For the local-linear estimate with an infinite bandwidth, both are those
         of least squares.
 
