@@ -24,7 +24,7 @@ const KEYS = [
   [["o"], "heads by layer, by entropy", "order"],
   [["p", "g"], "save as PNG, as SVG", ["png", "svg"]],
   [["l"], "copy a link to this view", "link"],
-  [["Escape"], "release the chosen cell", "clear"],
+  [["Escape"], "unpin the cell", "clear"],
   [["?"], "this help", "help"],
 ];
 const SIGNS = {
@@ -74,8 +74,8 @@ export function helpDialog(...without) {
   );
   const dialog = make("dialog.al-help", { "aria-label": "help" });
   const about = [
-    "Each small map is a head; press it to enlarge it. Rows are queries, columns are keys, and the colours are the same in all maps, steps and runs.",
-    "Hatched cells are masked. Outlined cells are the correct ones, if they are known. Press a cell to keep it chosen; the text below shows the weights of its query.",
+    "Each small map is a head; click it to enlarge it. Rows are queries, columns are keys, and the colours are the same in all maps, steps and runs.",
+    "Hatched cells are masked. Outlined cells are the correct ones, if they are known. Click a cell to pin it; the text below then shows the weights of its query.",
     "A long input is drawn with several weights in a cell; pointing at it reads the largest of them. Scroll over the map or double-click to zoom in, down to single weights; drag to move.",
     "Entropy is in nats: 0 if one key has all the weight, ln K if K keys share it equally.",
   ];
