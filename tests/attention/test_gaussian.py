@@ -1,6 +1,8 @@
 """The Gaussian score's inner-product form: exact where it is used, and not used where it is not."""
 
 import warnings
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
@@ -57,7 +59,7 @@ def test_one_width_for_each_feature() -> None:
 
 
 class _Attending(nn.Module):
-    def __init__(self, score: type[Score]) -> None:
+    def __init__(self, score: Callable[[int, int], Score]) -> None:
         super().__init__()
         self.attention = Attention(score(3, 3))
 
@@ -88,3 +90,22 @@ def test_vmap_and_export_compute_the_same(score: type[Score]) -> None:
     assert torch.allclose(each, together, atol=1e-5)
     exported = torch.export.export(model, (query, key, mask)).module()
     assert torch.allclose(exported(query, key, mask), wanted, atol=1e-6)
+
+
+def test_it_compiles_to_one_graph(unchecked_shapes: None) -> None:
+    """With values and gradients as uncompiled, which takes the inner product for the first width only."""
+    for width in (0.5, 100.0):
+        model = _Attending(partial(Gaussian, width=width)).double()
+        query, key, mask = (
+            torch.randn(2, 4, 3).double(),
+            torch.randn(2, 5, 3).double(),
+            torch.rand(2, 1, 5) > 0.3,
+        )
+        leaves = [query.requires_grad_(), key.requires_grad_(), *model.parameters()]
+        compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+        found, wanted = compiled(query, key, mask), model(query, key, mask)
+        assert torch.allclose(found, wanted, atol=1e-12)
+        for got, want in zip(
+            *(torch.autograd.grad(context.sin().sum(), leaves) for context in (found, wanted)), strict=True
+        ):
+            assert torch.allclose(got, want, atol=1e-10)

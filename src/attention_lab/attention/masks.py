@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 from torch._C._functorch import TransformType
+from torch._subclasses.fake_tensor import is_fake
 from torch.autograd import forward_ad
 
 
@@ -44,11 +45,19 @@ def check_lengths(lengths: object) -> None:
 def keeps_all(mask: Bool[Tensor, "..."]) -> bool:
     """Whether a mask keeps every key and can be dropped, which halves the time of the fused kernel on a CPU.
 
-    Always False on a GPU, where looking at the values would force a synchronisation, and in compiled code and
-    under `vmap`, which must not depend on values.
+    Always False on a GPU, where looking at the values would force a synchronisation, and where there are no
+    values.
     """
-    free = mask.device.type == "cpu" and not torch.compiler.is_compiling() and not under_vmap()
-    return free and bool(mask.all())
+    return mask.device.type == "cpu" and has_values(mask) and bool(mask.all())
+
+
+def has_values(x: Tensor) -> bool:
+    """Whether a branch may depend on the values of a tensor.
+
+    Not in compiled code and under `vmap`, where it stands for many, nor on the meta device and in PyTorch's
+    `FakeTensorMode`, which compute only shapes.
+    """
+    return not (torch.compiler.is_compiling() or under_vmap() or x.is_meta or is_fake(x))
 
 
 def under_vmap() -> bool:
@@ -133,12 +142,7 @@ def adjacency_mask(
         ValueError: they are not `[2, E]`, or negative.
     """
     check_edges(edges)
-    if (
-        edges.device.type == "cpu"
-        and not torch.compiler.is_compiling()
-        and not under_vmap()
-        and (edges < 0).any()
-    ):
+    if edges.device.type == "cpu" and has_values(edges) and (edges < 0).any():
         raise ValueError(f"edges must be node indices, which start at 0, got {int(edges.min())}")
     start, end = edges
     mask = torch.eye(nodes, dtype=torch.bool, device=edges.device) & self_loops

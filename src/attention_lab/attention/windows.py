@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from attention_lab.attention.fast.precision import without_autocast
 from attention_lab.attention.masks import distances
 from attention_lab.constructor_options import check_number
 from attention_lab.errors import LabError
@@ -151,7 +152,7 @@ class LocalP(nn.Module):
     ) -> Float[Tensor, "... Q 1"]:
         """`p_t`, from 0 to the number S of visible keys; never in half precision, which would miss keys."""
         dtype = torch.promote_types(query.dtype, torch.float32)
-        with torch.autocast(query.device.type, enabled=False):
+        with without_autocast(query):
             query, weight, vector = (x.to(dtype) for x in (query, self.weight, self.vector))
             share = torch.sigmoid(torch.tanh(query @ weight.mT) @ vector)
         return share * (keys if visible is None else visible.sum(-1, keepdim=True).to(dtype))

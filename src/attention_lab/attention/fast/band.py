@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from attention_lab.attention.fast.fused import fitted, fused_attention
+from attention_lab.attention.fast.precision import autocast_dtype
 from attention_lab.attention.masks import under_transform
 
 GAIN = 2
@@ -154,10 +155,10 @@ def band_attention(
         scale: factor on the scores.
         dropout: probability with which a weight is dropped.
     """
-    kind, value_size = query.device.type, value.shape[-1]
+    value_size, dtype = value.shape[-1], autocast_dtype(query)
     query, key, value = fitted(query, key, value)
-    if torch.is_autocast_enabled(kind):  # cast now: casting strips would copy every key several times
-        query, key, value = (x.to(torch.get_autocast_dtype(kind)) for x in (query, key, value))
+    if dtype is not None:  # cast now: casting strips would copy every key several times
+        query, key, value = (x.to(dtype) for x in (query, key, value))
     query, key, value, inside = _cut(query, key, value, visible, blocks)
     if inside.dim() > 3 and len(inside) > 1:
         # The kernel expands its mask to every head and saves it; one example at a time, the heads share it.

@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attention_lab.attention.fast import linear_triton
+from attention_lab.attention.fast.precision import without_autocast
 from attention_lab.attention.fast.second_derivatives import plain_gradients
 
 
@@ -48,7 +49,7 @@ def linear_attention(
 def _by_sums(query: Tensor, key: Tensor, value: Tensor, chunk: int | None) -> Tensor:
     """Plain operations: causally in chunks, or all keys at once."""
     dtype = value.dtype
-    with torch.autocast(value.device.type, enabled=False):  # sums over a long source overflow half precision
+    with without_autocast(value):  # sums over a long source overflow half precision
         query, key, value = (x.to(torch.promote_types(x.dtype, torch.float32)) for x in (query, key, value))
         value = F.pad(value, (0, 1), value=1.0)  # a column of ones: its sum is the normaliser
         if chunk is None:

@@ -8,7 +8,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attention_lab.attention.masks import under_vmap
+from attention_lab.attention.fast.precision import autocast_dtype
+from attention_lab.attention.masks import has_values
 from attention_lab.attention.scores.distances import distance, squared_distance
 from attention_lab.attention.scores.score import Score
 from attention_lab.constructor_options import check_number
@@ -74,9 +75,10 @@ class Gaussian(Kernel):
     ) -> tuple[Tensor, Tensor] | None:
         """`[wq, 1]` and `[wk, -|wk|^2 / 2]` about the centre; None where rounding errors would matter.
 
-        They depend on values, so there are no features under `vmap` or in an exported graph.
+        They depend on values, so there are no features in compiled or exported code, under `vmap`, or where
+        tensors have only shapes.
         """
-        if torch.compiler.is_exporting() or under_vmap():
+        if not has_values(keys):
             return None
         visible = torch.ones_like(keys[..., :1])
         if mask is not None:
@@ -185,8 +187,7 @@ def _inner_product_is_exact(query: Tensor, keys: Tensor) -> bool:
     """
     if not query.numel() or not keys.numel():
         return True
-    kind = query.device.type
-    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else keys.dtype
+    dtype = autocast_dtype(query) or keys.dtype
     reach_query, reach_key = (x.square().sum(-1).max().sqrt() for x in (query, keys))
     limit = 625 * torch.finfo(torch.float32).eps / torch.finfo(dtype).eps
     return bool(reach_key * torch.maximum(reach_query, reach_key) <= limit)

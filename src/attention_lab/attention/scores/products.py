@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from attention_lab.attention.fast.precision import without_autocast
 from attention_lab.attention.scores.score import Score
 
 
@@ -96,7 +97,7 @@ class Linear(Score):
         self, query: Float[Tensor, "... Q d"], keys: Float[Tensor, "... K d"]
     ) -> Float[Tensor, "... Q K"]:
         """`log(phi(q) . phi(k))`; -inf where the features of a key underflow to zero."""
-        with torch.autocast(query.device.type, enabled=False):
+        with without_autocast(query):
             features, factor = _scaled_phi(query)
             kernel = features @ keys.mT
             positive = kernel > 0

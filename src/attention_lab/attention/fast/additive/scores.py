@@ -15,7 +15,6 @@ activations, take the same path with their own formula.
 """
 
 import math
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -26,8 +25,9 @@ from attention_lab.attention.fast import compiling
 from attention_lab.attention.fast.additive import compiled_loops, triton_scores
 from attention_lab.attention.fast.additive.chunks import CHUNK, Chunks
 from attention_lab.attention.fast.additive.forms import ACTIVATIONS, FORMS, LOGISTIC, Form, rational
+from attention_lab.attention.fast.precision import without_autocast
 from attention_lab.attention.fast.second_derivatives import plain_gradients
-from attention_lab.attention.masks import under_transform
+from attention_lab.attention.masks import has_values, under_transform
 
 SMALL = 2**18
 """Hidden units of a call up to which `reference` is faster; for tanh, the slowest activation.
@@ -78,7 +78,7 @@ def additive_scores(
     b = keys.to(inside).expand(*leading, count, hidden).reshape(examples, count, hidden)
     w = weight.to(inside)
     w = w.view(1, hidden) if w.dim() == 1 else w.expand(*leading, hidden).reshape(examples, hidden)
-    if torch.compiler.is_compiling():
+    if not has_values(a):  # an operator has a rule for shapes, and is opaque to `torch.compile`
         scores: Tensor = _operator(a, b, w, activation, compiled)
     else:
         scores = _Scores.apply(a, b, w, activation, compiled)  # type: ignore[no-untyped-call]
@@ -155,20 +155,13 @@ def backward(
     return of_a.mul_(factor), of_b.mul_(factor), of_w
 
 
-def _exact(device: torch.device) -> AbstractContextManager[Any]:
-    """Disable autocast, which would compute the sums in half precision."""
-    if torch.is_autocast_enabled(device.type):
-        return torch.autocast(device.type, enabled=False)
-    return nullcontext()
-
-
 class _Scores(torch.autograd.Function):
     """`forward` and `backward` for autograd; second derivatives come from `reference`."""
 
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, w: Tensor, activation: str, compiled: bool | None) -> Tensor:
         ctx.activation, ctx.how = activation, plan(a, b, activation, compiled)
-        with _exact(a.device):
+        with without_autocast(a):
             scores, state = forward(a, b, w, ctx.how)
         ctx.save_for_backward(a, b, w, state)
         return scores
@@ -177,7 +170,7 @@ class _Scores(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         a, b, w, state = ctx.saved_tensors
         (gradient,) = gradients
-        with _exact(a.device):
+        with without_autocast(a):
             if torch.is_grad_enabled():
                 scores = reference(a, b, w, ctx.activation)
                 return *plain_gradients(scores, (a, b, w), ctx.needs_input_grad, gradient), None, None
@@ -186,8 +179,8 @@ class _Scores(torch.autograd.Function):
 
 @torch.library.custom_op("attention_lab::additive_scores", mutates_args=())
 def _operator(a: Tensor, b: Tensor, w: Tensor, activation: str, compiled: bool | None) -> Tensor:
-    """`forward` as a single operator, opaque to `torch.compile`."""
-    with _exact(a.device):
+    """`forward` as a single operator."""
+    with without_autocast(a):
         return forward(a, b, w, plan(a, b, activation, compiled))[0]
 
 
@@ -195,7 +188,7 @@ def _operator(a: Tensor, b: Tensor, w: Tensor, activation: str, compiled: bool |
 def _gradients(
     a: Tensor, b: Tensor, w: Tensor, gradient: Tensor, activation: str, compiled: bool | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    with _exact(a.device):
+    with without_autocast(a):
         return backward(a, b, w, gradient, plan(a, b, activation, compiled))
 
 

@@ -1,0 +1,18 @@
+"""The dtype that autocast computes in, and code without autocast; the meta device has no autocast."""
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def autocast_dtype(x: Tensor) -> torch.dtype | None:
+    """What autocast casts to on the device of `x`; None if it is off."""
+    kind = x.device.type
+    return torch.get_autocast_dtype(kind) if kind != "meta" and torch.is_autocast_enabled(kind) else None
+
+
+def without_autocast(x: Tensor) -> AbstractContextManager[Any]:
+    """A context in which nothing is cast to half precision on the device of `x`."""
+    return nullcontext() if x.is_meta else torch.autocast(x.device.type, enabled=False)
