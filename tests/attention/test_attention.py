@@ -182,6 +182,9 @@ def test_queries_fit_score_and_mask() -> None:
     memory = attention.remember(KEYS, VALUES, torch.zeros(2, 6, 7, dtype=torch.bool))
     with pytest.raises(ValueError, match=r"does not fit queries .* 5; .* mask\.unsqueeze\(1\)"):
         attention(torch.zeros(2, 5, 4), memory)
+    memory = attention.remember(KEYS, VALUES, torch.ones(6, 7, dtype=torch.bool))  # hides nothing
+    with pytest.raises(ValueError, match=r"does not fit queries .* 5; .* mask\.unsqueeze\(1\)"):
+        attention(torch.zeros(2, 5, 4), memory)
     with pytest.raises(ValueError, match=r"\[3, 5, 4\] and keys \[2, 7, 4\] must agree"):
         attention(torch.zeros(3, 5, 4), attention.remember(KEYS, VALUES))
     with pytest.raises(ValueError, match=r"bias \[5, 6\] does not broadcast to the scores \[2, 5, 7\]"):

@@ -29,6 +29,20 @@ def test_lengths_are_numbers() -> None:
         check_lengths(torch.ones(2, 5, dtype=torch.bool))
 
 
+@pytest.mark.parametrize("length", [-1, 6])
+def test_lengths_are_from_zero_to_the_number_of_keys(length: int) -> None:
+    with pytest.raises(ValueError, match=rf"lengths must be from 0 to 5, the number of keys, got {length}$"):
+        lengths_mask(torch.tensor([5, length, 0]), 5)
+    assert lengths_mask(torch.zeros(0, dtype=torch.long), 5).shape == (0, 1, 5)
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_indices_to_leave_out_are_numbers() -> None:
+    for index, given in ((torch.tensor([0.0]), "torch.float32"), ([0, 1], "list")):
+        with pytest.raises(TypeError, match=rf"integer tensor .* not {given}$"):
+            leave_out_mask(index, 3)  # type: ignore[arg-type]
+
+
 def test_causal() -> None:
     assert _rows(causal_mask(3)) == ["x..", "xx.", "xxx"]
     assert _rows(causal_mask(2, 4, offset=2)) == ["xxx.", "xxxx"]

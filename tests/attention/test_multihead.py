@@ -77,6 +77,16 @@ def test_sequences_have_a_batch_and_the_size_of_the_model(shape: tuple[int, ...]
             call(x)
 
 
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_masks_fit_the_sequences() -> None:
+    layer, x = MultiHead(Mechanism(ScaledDot), 8, 2), torch.zeros(3, 5, 8)
+    for mask in (torch.ones(3, 5) > 0, torch.rand(3, 5) > 2):  # those of a batch with and without padding
+        with pytest.raises(ValueError, match=r"a mask with 3 rows .* mask\.unsqueeze\(1\)"):
+            layer(x, mask)
+    with pytest.raises(TypeError, match="MultiHead takes a tensor as mask, not a list"):
+        layer(x, [[True] * 5])
+
+
 @pytest.mark.parametrize("score", [ScaledDot, Additive, Gaussian])
 def test_a_batch_without_examples(score: type) -> None:
     layer, x = MultiHead(Mechanism(score), 8, 2), torch.zeros(0, 5, 8, requires_grad=True)

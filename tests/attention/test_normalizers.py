@@ -6,8 +6,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
 
-from attention_lab.attention import Entmax15, Softmax, Sparsemax, masked_softmax
+from attention_lab.attention import Entmax15, Sigmoid, Softmax, Sparsemax, masked_softmax
 from attention_lab.errors import LabError
 
 
@@ -15,6 +16,18 @@ def test_values_by_hand() -> None:
     scores = torch.tensor([[0.0, math.log(3.0), 7.0]])
     mask = torch.tensor([[True, True, False]])
     assert torch.allclose(masked_softmax(scores, mask), torch.tensor([[0.25, 0.75, 0.0]]))
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.parametrize("normalizer", [Softmax, Sparsemax, Entmax15, Sigmoid])
+def test_a_mask_that_does_not_fit(normalizer: type[nn.Module]) -> None:
+    scores = torch.zeros(2, 3, 4)
+    with pytest.raises(
+        ValueError, match=r"must be boolean \(True = attend\), got torch.float32: give mask.bool"
+    ):
+        normalizer()(scores, torch.ones(2, 1, 4))
+    with pytest.raises(ValueError, match=r"mask \[2, 4\] .* scores \[2, 3, 4\]: .* mask\.unsqueeze\(1\)"):
+        normalizer()(scores, torch.ones(2, 4) > 0)
 
 
 def test_a_larger_temperature_is_flatter() -> None:

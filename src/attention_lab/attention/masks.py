@@ -5,6 +5,9 @@ dimensions as the weights. Without heads, `[B, 1, K]` hides padding from every q
 `[B, 1, 1, K]`, that is `lengths_mask(lengths, K).unsqueeze(1)`. `Attention.remember` gives the full rule.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
@@ -23,11 +26,15 @@ def lengths_mask(lengths: Int[Tensor, " B *Q"], size: int) -> Bool[Tensor, "B Q_
 
     Raises:
         TypeError: the lengths are not a tensor of numbers.
-        ValueError: the lengths have too many dimensions.
+        ValueError: the lengths have too many dimensions, or on the CPU, are negative or above `size`.
     """
     check_lengths(lengths)
     if lengths.dim() > 2:
         raise ValueError(f"lengths must be [B] or [B, Q], got {list(lengths.shape)}")
+    if lengths.device.type == "cpu" and has_values(lengths) and lengths.numel():
+        for length in map(Tensor.item, lengths.aminmax()):
+            if not 0 <= length <= size:
+                raise ValueError(f"lengths must be from 0 to {size}, the number of keys, got {length}")
     per_query = lengths if lengths.dim() == 2 else lengths.unsqueeze(-1)
     return torch.arange(size, device=lengths.device) < per_query.unsqueeze(-1)
 
@@ -40,6 +47,26 @@ def check_lengths(lengths: object) -> None:
         )
     if lengths.dtype == torch.bool:
         raise TypeError("lengths must be integers, not a boolean mask: for a mask [B, K], give mask.sum(-1)")
+
+
+def check_mask(mask: Tensor, scores: Sequence[int] | None = None) -> None:
+    """Raise ValueError if a mask is not boolean, or does not broadcast to scores of this shape."""
+    if mask.dtype != torch.bool:
+        raise ValueError(
+            f"a mask must be boolean (True = attend), got {mask.dtype}: give mask.bool() for a mask of ones "
+            "and zeros, or mask == 0 for one that is added to the scores"
+        )
+    if scores is not None and not broadcast(mask.shape, scores):
+        raise ValueError(
+            f"a mask {list(mask.shape)} does not broadcast to the scores {list(scores)}: a mask [B, K] for "
+            "padding becomes mask.unsqueeze(1)"
+        )
+
+
+def broadcast(first: Sequence[int], second: Sequence[int]) -> bool:
+    """Whether two shapes broadcast with each other."""
+    pairs = zip(reversed(first), reversed(second), strict=False)
+    return all(one == other or 1 in (one, other) for one, other in pairs)
 
 
 def keeps_all(mask: Bool[Tensor, "..."]) -> bool:
@@ -121,7 +148,11 @@ def leave_out_mask(index: Int[Tensor, " Q"], keys: int) -> Bool[Tensor, "Q K"]:
     """Mask that hides key `index[i]` from query i; a negative index hides nothing.
 
     With `index = arange(n)` over n keys it is the leave-one-out mask, True except on the diagonal.
+
+    Raises:
+        TypeError: the index is not a tensor of whole numbers.
     """
+    _check_whole("the index", index, "key indices, such as torch.arange(3)")
     return torch.arange(keys, device=index.device) != index.unsqueeze(-1)
 
 
@@ -152,15 +183,18 @@ def adjacency_mask(
     return mask
 
 
-def check_edges(edges: object) -> None:
+def check_edges(edges: Any) -> None:
     """Raise TypeError or ValueError if edges are not a tensor of whole numbers `[2, E]`."""
-    if not isinstance(edges, Tensor) or edges.dtype not in (torch.int64, torch.int32):
-        given = edges.dtype if isinstance(edges, Tensor) else type(edges).__name__
-        raise TypeError(
-            f"edges must be an integer tensor of node indices, such as torch.tensor([[0], [1]]), not {given}"
-        )
+    _check_whole("edges", edges, "node indices, such as torch.tensor([[0], [1]])")
     if edges.dim() != 2 or len(edges) != 2:
         turned = ": give edges.T" if edges.dim() == 2 and edges.shape[1] == 2 else ""
         raise ValueError(
             f"edges must be [2, E], source nodes and target nodes, got {list(edges.shape)}{turned}"
         )
+
+
+def _check_whole(name: str, given: object, wanted: str) -> None:
+    """Raise TypeError if an argument is not a tensor of whole numbers."""
+    if not isinstance(given, Tensor) or given.dtype not in (torch.int64, torch.int32):
+        kind = given.dtype if isinstance(given, Tensor) else type(given).__name__
+        raise TypeError(f"{name} must be an integer tensor of {wanted}, not {kind}")

@@ -1,6 +1,5 @@
 """The memory of keys and values that queries attend to, a single call, and checks of their shapes."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -8,7 +7,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from attention_lab.attention.masks import causal_mask, keeps_all
+from attention_lab.attention.masks import broadcast, causal_mask, check_mask, keeps_all
 from attention_lab.attention.scores import Score
 from attention_lab.attention.windows import Span, Window
 from attention_lab.constructor_options import kind_of
@@ -64,6 +63,11 @@ class Call:
     bias: Tensor | None = None
     _span: Span | None = None
 
+    def __post_init__(self) -> None:
+        mask = self.memory.mask
+        if mask is not None and mask.shape[-1] == 1 and keeps_all(mask):  # as `make_memory` leaves it
+            self.memory = self.memory._replace(mask=None)
+
     @property
     def span(self) -> Span:
         """The mask, causal order and window combined; computed on first access."""
@@ -93,7 +97,7 @@ def check_inside(window: object, mask: Tensor | None, query: Tensor, keys: int) 
     if mask is None or torch.compiler.is_compiling():
         return
     queries = query.shape[-2]
-    if mask.dtype != torch.bool or not _broadcast(mask.shape[-2:], (queries, keys)):
+    if mask.dtype != torch.bool or not broadcast(mask.shape[-2:], (queries, keys)):
         raise ValueError(
             f"the mask in the Span of {type(window).__name__} must be boolean and [..., {queries}, {keys}], "
             f"got {mask.dtype} {list(mask.shape)}"
@@ -109,14 +113,14 @@ def make_memory(
     if mask is not None:
         check_tensors("remember", mask=mask)
     check_memory(key, value, mask, score.key_size)
-    if mask is not None:
-        if keeps_all(mask):
-            mask = None
-        else:
-            hidden = ~mask.any(-2, keepdim=True).mT
-            same = value is key
-            key = key.masked_fill(hidden, 0.0)
-            value = key if same else value.masked_fill(hidden, 0.0)
+    if mask is not None and keeps_all(mask):
+        rows = mask.shape[-2]  # which must be as many as the queries, even if they hide nothing
+        mask = None if rows == 1 else mask.new_ones(rows, 1)
+    elif mask is not None:
+        hidden = ~mask.any(-2, keepdim=True).mT
+        same = value is key
+        key = key.masked_fill(hidden, 0.0)
+        value = key if same else value.masked_fill(hidden, 0.0)
     keys = score.keys(key)
     check_keys(keys, score, key)
     return Memory(keys, value, mask, causal)
@@ -162,13 +166,9 @@ def check_memory(key: Tensor, value: Tensor, mask: Tensor | None, size: int) -> 
         raise ValueError(f"each key needs a value: got keys {list(key.shape)} and values {list(value.shape)}")
     if mask is None:
         return
-    if mask.dtype != torch.bool:
-        raise ValueError(
-            f"a mask must be boolean (True = attend), got {mask.dtype}: give mask.bool() for a mask of ones "
-            "and zeros, or mask == 0 for one that is added to the scores"
-        )
+    check_mask(mask)
     _check_leading(mask, key)
-    if mask.dim() < 2 or mask.shape[-1] not in (1, keys) or not _broadcast(mask.shape[:-2], batch):
+    if mask.dim() < 2 or mask.shape[-1] not in (1, keys) or not broadcast(mask.shape[:-2], batch):
         raise ValueError(
             "a mask must have the shape [..., Q, K], such as [B, 1, K] for padding, or broadcast to it: "
             f"got {list(mask.shape)} for keys {list(key.shape)}"
@@ -198,22 +198,23 @@ def check_query(query: Tensor, memory: object, size: int, bias: object = None) -
         return
     if query.dim() < 2 or query.shape[-1] != size:
         raise ValueError(f"the score was made for queries of size {size}, got {list(query.shape)}")
-    if memory.mask is not None and memory.mask.shape[-2] not in (1, query.shape[-2]):
+    rows = 1 if memory.mask is None else memory.mask.shape[-2]
+    if rows not in (1, query.shape[-2]):
         raise ValueError(
-            f"the mask {list(memory.mask.shape)} does not fit queries {list(query.shape)}: it must have one "
-            f"row for all queries or {query.shape[-2]}; a mask [B, K] for padding becomes mask.unsqueeze(1)"
+            f"a mask with {rows} rows does not fit queries {list(query.shape)}: it must have one row for all "
+            f"queries or {query.shape[-2]}; a mask [B, K] for padding becomes mask.unsqueeze(1)"
         )
     if isinstance(bias, Tensor) and bias.is_meta and not query.is_meta:  # a fused kernel would read anything
         raise ValueError(
             "the bias is on the meta device and has no values: move its module to a real device with to_empty"
         )
     batch, of_keys = query.shape[:-2], memory.keys.shape[:-2]
-    if batch != of_keys and not _broadcast(batch, of_keys):
+    if batch != of_keys and not broadcast(batch, of_keys):
         raise ValueError(
             f"queries {list(query.shape)} and keys {list(memory.keys.shape)} must agree in all dimensions "
             "but the last two, such as the batch, or have size 1 there"
         )
-    if isinstance(bias, Tensor) and not _broadcast(bias.shape, (*query.shape[:-1], memory.keys.shape[-2])):
+    if isinstance(bias, Tensor) and not broadcast(bias.shape, (*query.shape[:-1], memory.keys.shape[-2])):
         raise ValueError(
             f"a bias {list(bias.shape)} does not broadcast to the scores "
             f"{[*query.shape[:-1], memory.keys.shape[-2]]}"
@@ -250,12 +251,6 @@ def check_weights(weights: object, normalizer: object, scores: Tensor) -> None:
 def _shape_or_kind(returned: object) -> str:
     """What a part has returned, for an error: the shape of a tensor, or what it is instead."""
     return str(list(returned.shape)) if isinstance(returned, Tensor) else kind_of(returned)
-
-
-def _broadcast(first: Sequence[int], second: Sequence[int]) -> bool:
-    """Whether two shapes broadcast with each other."""
-    pairs = zip(reversed(first), reversed(second), strict=False)
-    return all(one == other or 1 in (one, other) for one, other in pairs)
 
 
 def _check_leading(mask: Tensor, key: Tensor) -> None:

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from attention_lab.attention.attention import Mechanism
 from attention_lab.attention.fast.packed import Packing
-from attention_lab.attention.memory import Memory
+from attention_lab.attention.memory import Memory, check_tensors
 from attention_lab.attention.part_checks import check_mechanism, check_relative
 from attention_lab.attention.positions import Relative
 from attention_lab.attention.shortcuts import ignores_hidden_keys
@@ -67,12 +67,14 @@ class MultiHead(nn.Module):
             causal: let a position attend to itself and earlier ones only.
 
         Raises:
-            ValueError: `x` has the wrong shape, or a mask is given with a packing, which has its own mask.
+            TypeError: `x` or the mask is not a tensor.
+            ValueError: `x` or the mask has the wrong shape, or a mask is given with a packing, which has its
+                own mask.
         """
         if mask is not None and packing is not None:
             raise ValueError("a packing has its own mask: give a mask or a packing, not both")
         if packing is None:
-            check_sequences(x, self.output.in_features)
+            check_sequences(x, self.output.in_features, mask)
         projected = self.project(x)
         if packing is None:
             return self._output(self._heads(projected, mask, causal))
@@ -92,7 +94,7 @@ class MultiHead(nn.Module):
             ValueError: the source has the wrong shape, or its mask does not fit.
         """
         size = self.output.in_features
-        check_sequences(source, size)
+        check_sequences(source, size, mask)
         key, value = self._split(F.linear(source, self.project.weight[size:], self.project.bias[size:]), 2)
         return self._remember(key, value, mask, causal, offset)
 
@@ -155,8 +157,9 @@ class MultiHead(nn.Module):
         return output
 
 
-def check_sequences(x: Tensor, size: int) -> None:
-    """Raise ValueError if sequences are not `[B, L, d]` with d = `size`."""
+def check_sequences(x: Tensor, size: int, mask: Tensor | None = None) -> None:
+    """Raise TypeError for what is not a tensor, and ValueError for sequences that are not `[B, L, size]`."""
+    check_tensors("MultiHead", x=x, **({} if mask is None else {"mask": mask}))
     if not torch.compiler.is_compiling() and (x.dim() != 3 or x.shape[-1] != size):
         raise ValueError(f"MultiHead takes sequences [B, L, {size}], got {list(x.shape)}")
 

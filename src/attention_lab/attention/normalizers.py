@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from attention_lab.attention.masks import check_mask
 from attention_lab.constructor_options import check_number
 
 
@@ -24,6 +25,9 @@ def masked_softmax(
         scores: `[..., Q, K]`; half precision is normalised in float32 and cast back.
         mask: boolean, broadcastable to the scores, True = attend.
         temperature: T; a larger T gives flatter weights. A tensor broadcasts to the scores.
+
+    Raises:
+        ValueError: the mask is not boolean, or does not broadcast to the scores.
     """
     if not scores.shape[-1]:
         return scores
@@ -31,6 +35,7 @@ def masked_softmax(
     if isinstance(temperature, Tensor) or temperature != 1.0:
         scores = scores.to(working) / temperature  # may overflow float16
     if mask is not None:
+        _check(mask, scores)
         scores = scores.masked_fill(~mask, -torch.inf)
     empty = scores.detach().amax(-1, keepdim=True) == -torch.inf
     # Replace empty rows before the softmax, or their NaN would come back through the gradient.
@@ -120,7 +125,16 @@ class Sigmoid(_Tempered):
 def _outside(scores: Tensor, mask: Tensor | None) -> Tensor:
     """Keys that must have weight zero: masked, or outside the support of a compact kernel."""
     outside = scores.detach() == -torch.inf
-    return outside if mask is None else outside | ~mask
+    if mask is None:
+        return outside
+    _check(mask, scores)
+    return outside | ~mask
+
+
+def _check(mask: Tensor, scores: Tensor) -> None:
+    """Raise ValueError if a mask does not fit the scores; not in compiled code, see `memory.check_memory`."""
+    if not torch.compiler.is_compiling():
+        check_mask(mask, scores.shape)
 
 
 def _on_simplex(
