@@ -1,8 +1,11 @@
 """The multi-head shell against torch's own, and its two ways in."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import prune
 
 from attention_lab.attention import (
     Additive,
@@ -50,6 +53,53 @@ def test_attending_to_a_remembered_source_equals_torch() -> None:
         ours.attend(query, ours.remember(source)), theirs(query, source, source)[0], atol=1e-12
     )
     assert torch.allclose(ours.attend(source, ours.remember(source)), ours(source), atol=1e-12)
+
+
+class _Adapted(nn.Module):
+    """A linear layer with a correction of its own, as adapters wrap it."""
+
+    def __init__(self, layer: nn.Linear) -> None:
+        super().__init__()
+        self.layer, self.weight, self.bias = layer, layer.weight, layer.bias
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x) + x.sum(-1, keepdim=True)
+
+
+def _adapt(layer: MultiHead) -> None:
+    layer.project, layer.output = _Adapted(layer.project), _Adapted(layer.output)  # type: ignore[assignment]
+
+
+def _hook(layer: MultiHead) -> None:
+    layer.project.register_forward_hook(lambda module, inputs, projected: projected * 2)
+
+
+def _prune_and_train(layer: MultiHead) -> None:
+    """A hook computes the pruned weight from the parameter, here after the parameter has changed."""
+    prune.l1_unstructured(layer.project, "weight", 0.5)
+    with torch.no_grad():
+        layer.project.weight_orig *= 2
+
+
+@pytest.mark.parametrize("change", [_adapt, _hook, _prune_and_train])
+def test_whatever_the_projection_computes_reaches_a_remembered_source(
+    change: Callable[[MultiHead], None],
+) -> None:
+    layer, x = MultiHead(Mechanism(ScaledDot), 8, 2).double(), torch.randn(2, 5, 8, dtype=torch.float64)
+    before = layer(x)
+    change(layer)
+    memory = layer.remember(x)
+    found = layer.attend(x, memory)
+    assert not torch.allclose(found, before)
+    assert torch.allclose(found, layer(x), atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:.*quant")
+def test_quantized_to_eight_bits() -> None:
+    layer, x = MultiHead(Mechanism(Additive), 32, 2), torch.randn(2, 5, 32)
+    quantized = torch.ao.quantization.quantize_dynamic(layer, {nn.Linear})
+    for found in (quantized(x), quantized.attend(x, quantized.remember(x))):
+        assert torch.allclose(found, layer(x), atol=0.05)
 
 
 @pytest.mark.parametrize("score", [Additive, Gaussian])

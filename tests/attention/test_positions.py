@@ -50,6 +50,15 @@ def test_constants_survive_a_device_without_values(make: Callable[[], torch.nn.M
     assert torch.equal(half, wanted.half())
 
 
+def test_constants_have_their_values_where_loaded_weights_replace_those_of_the_meta_device() -> None:
+    wanted = MultiHead(Mechanism(Dot), 8, 2, relative=Alibi(2, 4))
+    x = torch.randn(3, 5, 8)
+    with torch.device("meta"):
+        layer = MultiHead(Mechanism(Dot), 8, 2, relative=Alibi(2, 4))
+    layer.load_state_dict(wanted.state_dict(), assign=True)
+    assert torch.equal(layer(x), wanted(x))
+
+
 def test_a_longer_input_than_foreseen() -> None:
     positions = Sinusoidal(6, 4)
     assert torch.equal(positions(torch.zeros(1, 50, 6))[0], sinusoids(50, 6))

@@ -206,7 +206,8 @@ def check_query(query: Tensor, memory: object, size: int, bias: object = None) -
         )
     if isinstance(bias, Tensor) and bias.is_meta and not query.is_meta:  # a fused kernel would read anything
         raise ValueError(
-            "the bias is on the meta device and has no values: move its module to a real device with to_empty"
+            "the bias is on the meta device and has no values: give its module some with "
+            "load_state_dict(weights, assign=True), or with to_empty(device=...) and an initialisation"
         )
     batch, of_keys = query.shape[:-2], memory.keys.shape[:-2]
     if batch != of_keys and not broadcast(batch, of_keys):

@@ -10,7 +10,7 @@ from attention_lab.attention.fast.packed import Packing
 from attention_lab.attention.memory import Memory, check_tensors
 from attention_lab.attention.part_checks import check_mechanism, check_relative
 from attention_lab.attention.positions import Relative
-from attention_lab.attention.shortcuts import ignores_hidden_keys
+from attention_lab.attention.shortcuts import computes_as, ignores_hidden_keys
 from attention_lab.constructor_options import check_number
 from attention_lab.errors import LabError
 
@@ -40,7 +40,7 @@ class MultiHead(nn.Module):
         check_mechanism(mechanism, Mechanism)
         check_heads(size, heads)
         check_relative(relative)
-        self.heads = heads
+        self.size, self.heads = size, heads
         self.project = nn.Linear(size, 3 * size)
         self.attention = mechanism(size // heads, size // heads, heads, dropout)
         self.output = nn.Linear(size, size)
@@ -74,7 +74,7 @@ class MultiHead(nn.Module):
         if mask is not None and packing is not None:
             raise ValueError("a packing has its own mask: give a mask or a packing, not both")
         if packing is None:
-            check_sequences(x, self.output.in_features, mask)
+            check_sequences(x, self.size, mask)
         projected = self.project(x)
         if packing is None:
             return self._output(self._heads(projected, mask, causal))
@@ -93,9 +93,8 @@ class MultiHead(nn.Module):
         Raises:
             ValueError: the source has the wrong shape, or its mask does not fit.
         """
-        size = self.output.in_features
-        check_sequences(source, size, mask)
-        key, value = self._split(F.linear(source, self.project.weight[size:], self.project.bias[size:]), 2)
+        check_sequences(source, self.size, mask)
+        key, value = self._split(self._projected(source, slice(self.size, None)), 2)
         return self._remember(key, value, mask, causal, offset)
 
     def attend(
@@ -106,10 +105,17 @@ class MultiHead(nn.Module):
         Raises:
             ValueError: the queries have the wrong shape, or do not fit the source.
         """
-        size = self.output.in_features
-        check_sequences(query, size)
-        (heads,) = self._split(F.linear(query, self.project.weight[:size], self.project.bias[:size]), 1)
+        check_sequences(query, self.size)
+        (heads,) = self._split(self._projected(query, slice(self.size)), 1)
         return self._output(self._attend(heads, memory, offset))
+
+    def _projected(self, x: Tensor, part: slice) -> Tensor:
+        """A part of the projections; the others are computed only if that takes more than the weights."""
+        project = self.project
+        if computes_as(project, nn.Linear):
+            return F.linear(x, project.weight[part], project.bias[part])
+        projected: Tensor = project(x)  # quantized, with an adapter or with a hook
+        return projected[..., part]
 
     def _heads(self, projected: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
         """The concatenated contexts of the heads, `[B, L, d]`, from the projections `[B, L, 3d]`."""

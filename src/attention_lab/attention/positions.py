@@ -28,7 +28,10 @@ def sinusoids(length: int, size: int, base: float = 10000.0) -> Float[Tensor, "L
 
 
 class _Constant(nn.Module):
-    """Base of the positions with a constant buffer: `to_empty` would leave it without its values."""
+    """Base of the positions with a constant buffer, which is not in checkpoints.
+
+    `to_empty` and `load_state_dict(assign=True)` would leave it without its values.
+    """
 
     constant: str
     """The name of the buffer."""
@@ -40,9 +43,22 @@ class _Constant(nn.Module):
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Any:
         """Convert or move the module; the buffer gets its values again."""
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        with torch.device("cpu"):  # a default device without values may be in force
-            setattr(self, self.constant, self.values().to(getattr(self, self.constant)))
+        self._fill(getattr(self, self.constant).device)
         return self
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *rest: Any
+    ) -> None:
+        """Load weights; if they replace those of the meta device, the buffer gets its values on the CPU."""
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)  # type: ignore[no-untyped-call]
+        if getattr(self, self.constant).is_meta and local_metadata.get("assign_to_params_buffers"):
+            self._fill(torch.device("cpu"))
+
+    def _fill(self, device: torch.device) -> None:
+        """Give the buffer its values, on this device."""
+        with torch.device("cpu"):  # a default device without values may be in force
+            values = self.values()
+        setattr(self, self.constant, values.to(device, getattr(self, self.constant).dtype))
 
 
 class Absolute(nn.Module):
