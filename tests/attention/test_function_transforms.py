@@ -68,6 +68,22 @@ def test_a_map_over_examples(attend: Callable[..., Tensor]) -> None:
     assert torch.allclose(torch.func.vmap(attend)(*inputs), attend(*inputs), rtol=1e-9, atol=1e-10)
 
 
+def test_a_map_over_learned_biases() -> None:
+    """As in an ensemble: its gradient comes from outside the map."""
+    attention = Attention(ScaledDot(4, 4)).double()
+    query, key = torch.randn(3, 2, 5, 4, dtype=torch.float64), torch.randn(3, 2, 6, 4, dtype=torch.float64)
+    bias = torch.randn(3, 5, 6, dtype=torch.float64, requires_grad=True)
+
+    def attend(query: Tensor, key: Tensor, bias: Tensor) -> Tensor:
+        return attention(query, attention.remember(key), bias=bias)  # type: ignore[no-any-return]
+
+    mapped = torch.func.vmap(attend)(query, key, bias)
+    each = torch.stack([attend(*one) for one in zip(query, key, bias, strict=True)])
+    assert torch.allclose(mapped, each, atol=1e-12)
+    found, wanted = (torch.autograd.grad(context.sin().sum(), bias)[0] for context in (mapped, each))
+    assert torch.allclose(found, wanted, atol=1e-12)
+
+
 def _agree(
     tangent: Tensor, function: Callable[..., Tensor], inputs: list[Tensor], along: list[Tensor]
 ) -> bool:

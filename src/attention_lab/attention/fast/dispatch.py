@@ -25,7 +25,7 @@ from attention_lab.attention.fast.band import Blocks, band_attention, by_strips,
 from attention_lab.attention.fast.dropout import Dropout
 from attention_lab.attention.fast.fused import fused_attention
 from attention_lab.attention.fast.linear import linear_attention
-from attention_lab.attention.masks import in_forward_mode
+from attention_lab.attention.masks import in_forward_mode, under_vmap
 from attention_lab.attention.memory import Call
 from attention_lab.attention.normalizers import Normalizer
 from attention_lab.attention.pooling import Soft
@@ -138,6 +138,8 @@ def _fused(parts: Parts, call: Call) -> Path | None:
     """Use torch's fused kernel, which needs no causal mask if queries and keys start at the same position."""
     memory, scale = call.memory, scale_of(parts.normalizer)
     if scale is None or in_forward_mode():
+        return None
+    if call.bias is not None and under_vmap():  # where the kernel fails for a bias with a gradient
         return None
     free = memory.mask is None and call.bias is None and computes_as(parts.window, Global)
     causal = free and memory.causal and _starts_together(call)
