@@ -168,6 +168,17 @@ def test_a_mask_has_no_more_dimensions_than_the_keys() -> None:
     assert torch.equal(attention.weights(torch.randn(2, 3, 5, 4), memory) > 0, mask.expand(2, 3, 5, 7))
 
 
+@pytest.mark.parametrize("score", [Dot, Additive])
+@pytest.mark.parametrize("leading", [(), (1,)])
+def test_one_sequence_may_have_several_biases(score: type[Score], leading: tuple[int, ...]) -> None:
+    attention, query, key = Attention(score(4, 4)), torch.randn(*leading, 5, 4), torch.randn(*leading, 7, 4)
+    biases = torch.randn(3, 5, 7)
+    memory = attention.remember(key)
+    contexts = attention(query, memory, bias=biases)
+    each = [attention(query, memory, bias=bias).view(5, 4) for bias in biases]
+    assert torch.allclose(contexts, torch.stack(each), atol=1e-6)
+
+
 @pytest.mark.parametrize("shape", [(1, 7), (5, 7), (2, 1, 7), (2, 5, 7), (1, 5, 7), (2, 1, 1)])
 def test_whatever_broadcasts_to_the_weights_is_a_mask(shape: tuple[int, ...]) -> None:
     attention = Attention(Dot(4, 4))

@@ -1,5 +1,7 @@
 """Attention whose score is an inner product, by torch's fused kernel: the weights are never in memory."""
 
+from collections.abc import Sequence
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
@@ -31,8 +33,9 @@ def fused_attention(
     """
     value_size = value.shape[-1]
     query, key, value = fitted(query, key, value)
-    rank = max(query.dim(), key.dim(), value.dim())
-    query, key, value = _broadcast(rank, query, key, value)
+    others = [x for x in (mask, bias) if x is not None]
+    rank = max(x.dim() for x in (query, key, value, *others))
+    query, key, value = _broadcast(rank, (query, key, value), others)
     alive = None
     if mask is not None:
         # Kernels differ in what an empty row gives (zeros, NaN, a mean): unmask it, then zero its context.
@@ -60,10 +63,11 @@ def fitted(*tensors: Float[Tensor, "..."]) -> list[Tensor]:
     return [F.pad(x, (0, size - x.shape[-1])) if x.shape[-1] < size else x for x in tensors]
 
 
-def _broadcast(rank: int, *tensors: Tensor) -> list[Tensor]:
-    """All tensors with the same leading dimensions, and at least four dimensions for the kernel."""
+def _broadcast(rank: int, tensors: Sequence[Tensor], others: Sequence[Tensor]) -> list[Tensor]:
+    """`tensors` with the leading dimensions of them all, and at least four dimensions for the kernel."""
     lifted = [_lift(x, rank) for x in tensors]
-    leading = torch.broadcast_shapes(*(x.shape[:-2] for x in lifted))  # type: ignore[no-untyped-call]
+    shapes = [x.shape[:-2] for x in (*lifted, *(_lift(x, rank) for x in others))]
+    leading = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
     return [x.expand(*leading, *x.shape[-2:]) for x in lifted]
 
 
