@@ -8,7 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from attention_lab.attention import Entmax15, Sigmoid, Softmax, Sparsemax, masked_softmax
+from attention_lab.attention import (
+    Additive,
+    Attention,
+    Boxcar,
+    Dot,
+    Entmax15,
+    Epanechnikov,
+    Score,
+    Sigmoid,
+    Softmax,
+    Sparsemax,
+    masked_softmax,
+)
 from attention_lab.errors import LabError
 
 
@@ -135,6 +147,24 @@ def test_sparse_weights_compile_as_one_graph(
     weights = compiled(scores, None)
     assert torch.allclose(weights, normalizer(scores, None))
     weights.square().sum().backward()
+
+
+@pytest.mark.parametrize("score", [Dot, Additive, Boxcar, Epanechnikov])
+def test_keys_without_weight_do_not_change_the_gradient_of_a_temperature(score: type[Score]) -> None:
+    """Those at a score of -inf, by a bias or outside the support of a kernel."""
+    query, key = torch.randn(2, 4, 3, dtype=torch.float64), torch.randn(2, 6, 3, dtype=torch.float64)
+    temperature = nn.Parameter(torch.tensor(1.3, dtype=torch.float64))
+    attention = Attention(score(3, 3), Softmax(temperature)).double()
+    bias = torch.zeros(4, 6, dtype=torch.float64)
+    bias[0] = bias[1, 2] = -torch.inf
+    scores = attention.score(query, attention.score.keys(key)) + bias
+    mask, memory = scores > -torch.inf, attention.remember(key)
+    wanted = masked_softmax(scores.masked_fill(~mask, 0.0), mask, temperature) @ key
+    found = attention(query, memory, bias=bias)
+    assert torch.allclose(found, wanted)
+    assert torch.allclose(
+        *(torch.autograd.grad(context.square().sum(), temperature)[0] for context in (found, wanted))
+    )
 
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0])

@@ -32,7 +32,9 @@ def masked_softmax(
     if not scores.shape[-1]:
         return scores
     dtype, working = scores.dtype, torch.promote_types(scores.dtype, torch.float32)
-    if isinstance(temperature, Tensor) or temperature != 1.0:
+    if isinstance(temperature, Tensor):
+        scores = scaled_scores(scores.to(working), 1.0 / temperature)
+    elif temperature != 1.0:
         scores = scores.to(working) / temperature  # may overflow float16
     if mask is not None:
         _check(mask, scores)
@@ -41,6 +43,12 @@ def masked_softmax(
     # Replace empty rows before the softmax, or their NaN would come back through the gradient.
     weights = torch.softmax(scores.masked_fill(empty, 0.0), dim=-1, dtype=working).masked_fill(empty, 0.0)
     return weights.to(dtype)
+
+
+def scaled_scores(scores: Float[Tensor, "..."], factor: Tensor) -> Float[Tensor, "..."]:
+    """`scores * factor`; a score of -inf, which any factor keeps, adds nothing to the factor's gradient."""
+    outside = scores.detach() == -torch.inf
+    return (scores.masked_fill(outside, 0.0) * factor).masked_fill(outside, -torch.inf)
 
 
 @runtime_checkable

@@ -27,7 +27,7 @@ from attention_lab.attention.fast.fused import fused_attention
 from attention_lab.attention.fast.linear import linear_attention
 from attention_lab.attention.masks import in_forward_mode, under_vmap
 from attention_lab.attention.memory import Call
-from attention_lab.attention.normalizers import Normalizer
+from attention_lab.attention.normalizers import Normalizer, scaled_scores
 from attention_lab.attention.pooling import Soft
 from attention_lab.attention.scores import Score
 from attention_lab.attention.shortcuts import (
@@ -151,7 +151,9 @@ def _fused(parts: Parts, call: Call) -> Path | None:
     features = features_of(parts.score, call.query, memory.keys, memory.mask)
     if features is None:
         return None
-    bias = call.bias * scale if isinstance(scale, Tensor) and call.bias is not None else call.bias
+    bias = (
+        scaled_scores(call.bias, scale) if isinstance(scale, Tensor) and call.bias is not None else call.bias
+    )
     (query, key), scale = _scaled(features, scale)
     fused = partial(fused_attention, bias=bias, causal=causal, scale=scale, dropout=_dropped(parts))
     return Path("fused", partial(fused, query, key, memory.value, mask))
