@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 from torch._C._functorch import TransformType
-from torch._subclasses.fake_tensor import is_fake
+from torch._subclasses.fake_tensor import FakeTensor, is_fake
 from torch.autograd import forward_ad
 
 
@@ -84,7 +84,9 @@ def has_values(x: Tensor) -> bool:
     Not in compiled code and under `vmap`, where it stands for many, nor on the meta device and in PyTorch's
     `FakeTensorMode`, which compute only shapes.
     """
-    return not (torch.compiler.is_compiling() or under_vmap() or x.is_meta or is_fake(x))
+    if torch.compiler.is_compiling() or under_vmap() or x.is_meta:
+        return False
+    return not (is_fake(x) if _running() else isinstance(x, FakeTensor))  # the first sees through wrappers
 
 
 def under_vmap() -> bool:

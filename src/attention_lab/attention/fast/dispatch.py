@@ -11,8 +11,8 @@ The fast paths never hold the weights of all pairs. The first that applies is ta
 
 A score with features is an inner product: see `Score.features` and `Score.kernel_features`. Hard pooling
 samples from the weights, so it needs all of them. PyTorch's fused kernel has no forward-mode derivatives:
-while they are computed, no path uses it. A subclass of a part that overrides its formula takes no
-path that would bypass it: see `shortcuts`.
+while they are computed, no path uses it. Nor does a bias under `vmap`, where it has no gradient for it.
+A subclass of a part that overrides its formula takes no path that would bypass it: see `shortcuts`.
 """
 
 from collections.abc import Callable
