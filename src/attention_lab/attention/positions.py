@@ -50,7 +50,7 @@ class _Constant(nn.Module):
         self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *rest: Any
     ) -> None:
         """Load weights; if they replace those of the meta device, the buffer gets its values on the CPU."""
-        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)  # type: ignore[no-untyped-call]
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
         if getattr(self, self.constant).is_meta and local_metadata.get("assign_to_params_buffers"):
             self._fill(torch.device("cpu"))
 
