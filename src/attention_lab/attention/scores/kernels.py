@@ -75,10 +75,11 @@ class Gaussian(Kernel):
     ) -> tuple[Tensor, Tensor] | None:
         """`[wq, 1]` and `[wk, -|wk|^2 / 2]` about the centre; None where rounding errors would matter.
 
-        They depend on values, so there are no features in compiled or exported code, under `vmap`, or where
-        tensors have only shapes.
+        They depend on values, so there are no features in exported code, under `vmap`, or where tensors have
+        only shapes. In compiled code the choice breaks the graph: without features, long inputs take several
+        times as long.
         """
-        if not has_values(keys):
+        if torch.compiler.is_exporting() or not (torch.compiler.is_compiling() or has_values(keys)):
             return None
         visible = torch.ones_like(keys[..., :1])
         if mask is not None:
