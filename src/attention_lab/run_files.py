@@ -2,6 +2,8 @@
 
 CONFIG = "config.yaml"
 """The run's configuration, with every value resolved."""
+TRAINING = "training.yaml"
+"""Of a test: the seed, choices and options of the run that trained its (first) checkpoint."""
 LOG = "train.log"
 """What the run printed."""
 METRICS = "metrics.json"

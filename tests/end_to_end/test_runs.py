@@ -14,6 +14,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 import attention_lab
 from attention_lab.commandline.incompatible import find_incompatibility
+from attention_lab.untrusted.plain_files import read_yaml
 
 CONF = Path(__file__).parents[2] / "conf"
 MECHANISMS = sorted(
@@ -150,6 +151,9 @@ def test_testing_a_checkpoint_gives_what_the_run_gave(model: str, fitted, comman
     assert tested.status == 0, tested.err
     before, after = _metrics(run.folder), _metrics(tested.folder)
     assert {name: before[name] for name in METRICS[model]} == {name: after[name] for name in METRICS[model]}
+    files = (run.folder / "config.yaml", tested.folder / "training.yaml")
+    config, training = (read_yaml(path) for path in files)
+    assert training["choices"]["model"] == model and training["trainer"] == config["trainer"]
 
 
 def test_predicting_rebuilds_everything_from_the_checkpoint(

@@ -188,6 +188,17 @@ def test_what_is_in_files_outside_is_not_repeated(name: str, tmp_path: Path) -> 
     assert "1234" not in str(job)
 
 
+def test_a_test_does_not_read_the_folder_that_it_names(tmp_path: Path) -> None:
+    """Whatever `ckpt_path` a run's file has, only folders that the user gives are read."""
+    options = {"optimizer": {"password": 1234}, "trainer": {"password": 1234}}
+    make_run(tmp_path / "outside", {RATE: 0.1}, seed=1234, options=options, choices={"scoring": "p1234"})
+    run = make_run(tmp_path / "run", {RATE: 0.1})
+    (run / "config.yaml").write_text(f"{{stage: test, seed: 1, ckpt_path: {tmp_path}/outside}}")
+    job = read_job(run)
+    assert job.error is None and job.config["stage"] == "test"
+    assert "1234" not in f"{job} {job.options}"
+
+
 def test_a_run_may_be_a_link_and_have_links_inside_it_and_its_checkpoints_elsewhere(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", {RATE: 0.5})
     (tmp_path / "checkpoints").mkdir()

@@ -86,9 +86,9 @@ def test_options_that_do_not_change_training_make_no_setting(
     ],
 )
 def test_an_ensemble_has_a_short_name(paths: list[Any], name: str) -> None:
-    found = with_options_of_training({"stage": "test", "ckpt_path": paths})["ckpt_path"]
+    found = with_options_of_training({"stage": "test", "ckpt_path": paths}, {})["ckpt_path"]
     assert found.startswith(name) and len(found) < 100
-    other = with_options_of_training({"stage": "test", "ckpt_path": [*paths[:-1], "z/last.ckpt"]})[
+    other = with_options_of_training({"stage": "test", "ckpt_path": [*paths[:-1], "z/last.ckpt"]}, {})[
         "ckpt_path"
     ]
     assert other != found

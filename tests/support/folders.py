@@ -8,6 +8,8 @@ from typing import Any
 
 import yaml
 
+from attention_lab.runs.results import write_training_options
+
 RATE = "test/token_error_rate"
 
 
@@ -45,6 +47,8 @@ def make_run(
         folder / "config.yaml": config,
     }.items():
         path.write_text(yaml.safe_dump(content), encoding="utf-8")
+    if stage == "test":
+        write_training_options(folder, config)
     if metrics is not None:
         text = metrics if isinstance(metrics, str) else json.dumps(metrics)
         (folder / "metrics.json").write_text(text, encoding="utf-8")

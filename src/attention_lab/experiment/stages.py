@@ -118,6 +118,7 @@ def test(config: DictConfig) -> None:
         trainer = make_trainer(_console(plain))
     mark_started(folder, first=trainer.is_global_zero)
     results.write_config(folder, plain)
+    results.write_training_options(folder, plain)
     if isinstance(trained.model, Ensemble) and trainer.is_global_zero and not in_sweep():
         print(f"An ensemble of {len(trained.model.writers)} checkpoints, listed in {folder / CONFIG}")
     trained.task.pictures_format = plain["pictures_format"]

@@ -6,13 +6,18 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
+import yaml  # type: ignore[import-untyped]
 from omegaconf import OmegaConf
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from attention_lab.commandline.option_paths import flatten, is_hydra_key
-from attention_lab.run_files import BEST, CONFIG, ERRORS, HEATMAPS, METRICS, PROFILE
+from attention_lab.errors import LabError
+from attention_lab.run_files import BEST, CONFIG, ERRORS, HEATMAPS, METRICS, PROFILE, TRAINING
+from attention_lab.runs.config_parts import SEED
+from attention_lab.runs.run_folder import read_choices, read_options
+from attention_lab.runs.tested_options import CHOICES, OF_TRAINING, run_of_test
 from attention_lab.text_tables import (
     ESCAPES,
     INTERVAL_ENDS,
@@ -25,7 +30,7 @@ from attention_lab.text_tables import (
     with_interval,
 )
 from attention_lab.untrusted.run_configuration import CHECKPOINTS
-from attention_lab.writing import write_atomically
+from attention_lab.writing import remove, write_atomically
 
 HEADLINES = (
     "test/",
@@ -51,6 +56,25 @@ def write_metrics(folder: Path, metrics: Mapping[str, float]) -> None:
 def write_config(folder: Path, config: Mapping[str, Any]) -> None:
     """Write `config.yaml` with every value resolved."""
     write_atomically(folder / CONFIG, OmegaConf.to_yaml(OmegaConf.create(dict(config))))
+
+
+def write_training_options(folder: Path, config: Mapping[str, Any]) -> None:
+    """Write `training.yaml` for a test with this configuration, if the run that it tests is found.
+
+    So whoever compares tests later needs no folders but theirs.
+    """
+    run = run_of_test(config)
+    try:
+        options = read_options(run / CONFIG) if run is not None else {}
+    except LabError:
+        options = {}
+    kept = {key: options[key] for key in (SEED, *OF_TRAINING) if key in options}
+    if run is not None and (choices := read_choices(run)):
+        kept[CHOICES] = choices
+    if kept:
+        write_atomically(folder / TRAINING, yaml.safe_dump(kept))
+    else:
+        remove(folder / TRAINING)
 
 
 def flatten_options(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,6 @@ import traceback
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,18 @@ from attention_lab.commandline.option_paths import flatten, is_hydra_key, lookup
 from attention_lab.commandline.overrides import split_override
 from attention_lab.errors import LabError, named_line
 from attention_lab.reading import is_file, is_there, open_regular
-from attention_lab.run_files import CONFIG, EARLIER_LOGS, ERROR, HEATMAPS, METRICS, PRUNED
-from attention_lab.runs.config_parts import DECISIVE, OPTIMIZATION, SEED, TRAINED, affects_results
+from attention_lab.run_files import CONFIG, EARLIER_LOGS, ERROR, HEATMAPS, METRICS, PRUNED, TRAINING
+from attention_lab.runs.config_parts import DECISIVE, SEED, affects_results
 from attention_lab.runs.own_files import check_own_files
 from attention_lab.runs.path_patterns import walk
-from attention_lab.runs.tested_options import is_test, is_unused, tested_run, with_options_of_training
+from attention_lab.runs.tested_options import (
+    is_test,
+    is_unused,
+    plain_choices,
+    read_training_options,
+    with_choices_of_training,
+    with_options_of_training,
+)
 from attention_lab.untrusted.plain_files import one_line, read_json, read_yaml
 from attention_lab.untrusted.run_configuration import CHECKPOINTS
 from attention_lab.writing import write_atomically
@@ -31,8 +37,6 @@ MOST_METRICS = 10_000
 STAGES = ("fit", "test")
 """The stages that write metrics."""
 _WITHOUT_RUNS = {".hydra", CHECKPOINTS, EARLIER_LOGS, HEATMAPS, ".git"}
-_TRAINING = (*TRAINED, *OPTIMIZATION, "callbacks")
-"""The groups whose choice for a test is that of the run that trained its checkpoint."""
 _LONGEST = 300  # most bytes of a reason
 
 
@@ -165,6 +169,10 @@ def _order(folder: Path) -> tuple[str, float, str]:
 
 def read_job(folder: Path) -> Job:
     """Read the folder of a finished or unfinished run; a missing or damaged file is reported as `error`."""
+    try:
+        check_own_files(folder)
+    except LabError as linked:
+        return Job(folder, {}, {}, {}, {}, str(linked), f"? {folder}")
     hydra = folder / ".hydra"
     given = read_yaml_or_none(hydra / "overrides.yaml")
     parts = [split_override(str(one)) for one in given] if isinstance(given, list) else []
@@ -183,63 +191,35 @@ def read_job(folder: Path) -> Job:
     except LabError as damaged:
         error = str(damaged) if error is None else error
     config = config if isinstance(config, Mapping) else {}
-    crowded = [name for name, all_of in _options(config, given) if len(all_of) > MOST_OPTIONS]
+    trained = read_training_options(folder) if is_test(config) else {}
+    listed = given if isinstance(given, list) else []
+    files = {CONFIG: flatten(config), TRAINING: flatten(trained), "overrides.yaml": listed}
+    crowded = [name for name, all_of in files.items() if sum(1 for _ in all_of) > MOST_OPTIONS]
     if crowded:
         error = error or f"{crowded[0]} has more than {MOST_OPTIONS:,} options, more than any run has"
-        config, metrics, parts = {}, {}, []
-    try:
-        check_own_files(folder)
-    except LabError as linked:
-        error, config, metrics, parts = str(linked), {}, {}, []
+        config, trained, metrics, parts = {}, {}, {}, []
+    choices, typed = read_choices(folder), {one.key for one in parts}
     return Job(
         folder=folder,
         overrides={one.key: one.value for one in parts if not (one.removes or one.key.startswith("hydra"))},
-        choices=_own_choices(folder, config, {one.key for one in parts}),
-        config=with_options_of_training(config),
+        choices=with_choices_of_training(choices, typed, trained) if is_test(config) else choices,
+        config=with_options_of_training(config, trained),
         metrics=metrics,
         error=error,
-        seed=_seed(config, folder),
+        seed=_seed(config, folder, trained),
     )
-
-
-def _options(config: Mapping[str, Any], given: Any) -> list[tuple[str, list[Any]]]:
-    """All options of a run, and those given on its command line, with the file that has them."""
-    return [
-        (CONFIG, list(islice(flatten(config), MOST_OPTIONS + 1))),
-        ("overrides.yaml", given if isinstance(given, list) else []),
-    ]
-
-
-def _own_choices(folder: Path, config: Mapping[str, Any], given: Collection[str]) -> dict[str, str]:
-    """A run's group choices; for a test, those of the run that trained the first checkpoint it tested.
-
-    A test takes its parts from the checkpoint, except for data chosen on the command line, but Hydra records
-    the defaults for it.
-    """
-    own, run = read_choices(folder), tested_run(config)
-    if not is_test(config):
-        return own
-    trained = {} if run is None else read_choices(run)
-    taken = {*_TRAINING} - {group for group in TRAINED if group in given}
-    kept = {group: choice for group, choice in own.items() if group not in taken}
-    return {group: choice for group, choice in trained.items() if group in _TRAINING} | kept
 
 
 def read_choices(folder: Path) -> dict[str, str]:
     """The choice from each group of `conf/`, from Hydra's record in a run's folder; empty without one."""
-    found = lookup(read_yaml_or_none(folder / ".hydra" / "hydra.yaml"), "hydra", "runtime", "choices")
-    pairs = found.items() if isinstance(found, Mapping) else ()
-    named = ((str(group), "null" if choice is None else str(choice)) for group, choice in pairs)
-    return {group: choice for group, choice in named if "/" not in group}
+    record = read_yaml_or_none(folder / ".hydra" / "hydra.yaml")
+    return plain_choices(lookup(record, "hydra", "runtime", "choices"))
 
 
-def _seed(config: Mapping[str, Any], folder: Path) -> str:
+def _seed(config: Mapping[str, Any], folder: Path, trained: Mapping[str, Any]) -> str:
     """The seed of the training run; if unknown, a text that is unique to the run."""
-    run = tested_run(config)
-    if run is not None and isinstance(config.get("ckpt_path"), str):
-        trained = read_yaml_or_none(run / CONFIG)
-        if isinstance(trained, Mapping) and SEED in trained:
-            return str(trained[SEED])
+    if SEED in trained and isinstance(config.get("ckpt_path"), str):
+        return str(trained[SEED])
     return str(config[SEED]) if SEED in config else f"? {folder}"
 
 

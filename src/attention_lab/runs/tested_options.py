@@ -1,9 +1,10 @@
 """The options of a test of trained models: those of training are the options of the run that trained them.
 
-Hydra records its defaults for them instead, such as `trainer.max_epochs`, which a test does not use.
+Hydra records its defaults for them instead, such as `trainer.max_epochs`, which a test does not use. So a
+test saves them in its own folder; the folder that its `ckpt_path` names may be anybody's.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -11,15 +12,19 @@ from typing import Any
 from attention_lab.commandline.option_paths import lookup
 from attention_lab.commandline.overrides import part_of
 from attention_lab.errors import LabError
-from attention_lab.run_files import BEST, CONFIG
+from attention_lab.run_files import BEST, TRAINING
 from attention_lab.runs.checkpoint_paths import run_of
-from attention_lab.runs.config_parts import OPTIMIZATION
+from attention_lab.runs.config_parts import OPTIMIZATION, TRAINED
 from attention_lab.untrusted.plain_files import read_yaml
 
 OF_TRAINING = (*OPTIMIZATION, "callbacks", "monitor", "trainer")
 """The parts that a test does not use, except for `USED`."""
+_GROUPS = (*TRAINED, *OPTIMIZATION, "callbacks")
+"""The groups whose choice for a test is that of the run that trained its checkpoint."""
 USED = ("trainer.precision", "trainer.limit_test_batches")
 """The options within `OF_TRAINING` that a test uses."""
+CHOICES = "choices"
+"""The part of `training.yaml` with the choices from the groups of `conf/`."""
 _LISTED = 60
 """Most characters of the names of checkpoints that are listed."""
 
@@ -34,23 +39,29 @@ def is_unused(config: Mapping[str, Any], key: str) -> bool:
     return is_test(config) and key not in USED and part_of(key) in (*OF_TRAINING, "ckpt_path")
 
 
-def tested_run(config: Mapping[str, Any]) -> Path | None:
+def run_of_test(config: Mapping[str, Any]) -> Path | None:
     """The folder of the run that trained the (first) checkpoint of a test; None if there is none."""
     tested = config.get("ckpt_path")
     first = tested[0] if isinstance(tested, list) and tested else tested
     return run_of(first) if is_test(config) and isinstance(first, str) else None
 
 
-def with_options_of_training(config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The configuration of a test with the options of training that the tested run had, if it is found.
+def read_training_options(folder: Path) -> dict[str, Any]:
+    """The content of the `training.yaml` in a test's folder; empty if it is missing or damaged."""
+    try:
+        return _options(read_yaml(folder / TRAINING))
+    except LabError:
+        return {}
+
+
+def with_options_of_training(config: Mapping[str, Any], trained: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The configuration of a test with the options of training that the tested run had, as far as known.
 
     Its `ckpt_path` is a short name of an ensemble, the name of a checkpoint that is not its run's best, or
     None, so that tests of the best checkpoints of several seeds are one setting.
     """
-    run = tested_run(config)
     if not is_test(config):
         return config
-    trained = {} if run is None else _read_options(run / CONFIG)
     parts: dict[str, Any] = {part: trained[part] for part in OF_TRAINING if part in trained}
     for key in USED:
         part, _, option = key.partition(".")
@@ -60,15 +71,33 @@ def with_options_of_training(config: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**rest, **parts, "ckpt_path": _short_name(config.get("ckpt_path"))}
 
 
+def with_choices_of_training(
+    own: Mapping[str, str], given: Collection[str], trained: Mapping[str, Any]
+) -> dict[str, str]:
+    """The choices of a test, with those that it takes from the run that trained the first checkpoint.
+
+    It takes its parts from the checkpoint, except for data chosen on the command line, but Hydra records the
+    defaults for it.
+
+    Args:
+        own: the choices that Hydra recorded.
+        given: the options on the command line.
+        trained: the options of training.
+    """
+    taken = {*_GROUPS} - {group for group in TRAINED if group in given}
+    kept = {group: choice for group, choice in own.items() if group not in taken}
+    choices = plain_choices(trained.get(CHOICES))
+    return {group: choice for group, choice in choices.items() if group in _GROUPS} | kept
+
+
+def plain_choices(found: Any) -> dict[str, str]:
+    """The choice from each group of `conf/` as text, from what a file says."""
+    named = ((str(group), choice) for group, choice in _options(found).items())
+    return {group: "null" if choice is None else str(choice) for group, choice in named if "/" not in group}
+
+
 def _options(found: Any) -> dict[str, Any]:
     return dict(found) if isinstance(found, Mapping) else {}
-
-
-def _read_options(path: Path) -> dict[str, Any]:
-    try:
-        return _options(read_yaml(path))
-    except LabError:
-        return {}
 
 
 def _short_name(given: Any) -> str | None:
