@@ -48,6 +48,25 @@ def test_a_repeated_source_has_several_references(data: Pairs) -> None:
     ]
 
 
+def test_many_targets_of_one_source_take_memory_in_proportion(tmp_path: Path) -> None:
+    """With all of them as references of every training example, 50,000 lines would take 20 GB."""
+    rows = [f"a\t{number}\n" for number in range(3_000)]
+    for part, count in (("train", 3_000), ("validation", 1_000), ("test", 1_001)):
+        (tmp_path / part).write_text("".join(rows[:count]))
+    files = {f"{part}_file": str(tmp_path / part) for part in ("train", "validation", "test")}
+    data = Pairs(**{**files, "test_file": files["validation_file"]})
+    data.setup()
+    batch = whole(data.parts.train)
+    assert batch.references.shape[:2] == (3_000, 1) and batch.references[:, 0].equal(batch.target)
+    assert whole(data.parts.test).references.shape[:2] == (1, 1_000)
+    with pytest.raises(LabError) as error:
+        Pairs(**files).setup()
+    assert str(error.value) == (
+        f"{tmp_path}/test: the source 'a' has 1,001 targets, but at most 1,000 references are compared "
+        "with an output: leave some out"
+    )
+
+
 def test_one_file_is_parted_by_its_sources() -> None:
     data = Pairs(file=str(EXAMPLE), fractions=[0.5, 0.25, 0.25])
     sources = [{example.source for example in part} for part in data.examples()]

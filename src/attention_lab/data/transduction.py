@@ -1,5 +1,6 @@
 """The base class of data sets that map sequences to sequences."""
 
+import reprlib
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,6 +15,9 @@ from attention_lab.data.unseen_symbols import Terms, unseen_in_files
 from attention_lab.errors import LabError
 from attention_lab.sizes import EOS, TransductionSizes
 
+MOST_REFERENCES = 1_000
+"""Most targets of a source in validation or test; a batch has as many slots for each of its examples."""
+
 
 class Example(NamedTuple):
     """The symbols of one pair, and the gold source position of each target symbol, if known."""
@@ -26,8 +30,8 @@ class Example(NamedTuple):
 class TransductionData(DataModule):
     """Pairs of sequences.
 
-    In training, every pair is an example. In validation and test, every distinct source is an example, and
-    all its targets are references; the loss uses the first.
+    In training, every pair is an example, and its target the only reference. In validation and test, every
+    distinct source is an example, and all its targets are references; the loss uses the first.
     """
 
     codec: TransductionCodec
@@ -52,32 +56,49 @@ class TransductionData(DataModule):
         _check_notation("target", self.codec.target.notation, own.target.notation)
         self.sizes = self.codec.sizes
         self.unseen = self._unseen(examples)
+        names = Splits(*Splits._fields) if self.files is None else self.files.names
         return Splits(
-            self._split(examples.train, once=False),
-            self._split(examples.validation, once=True),
-            self._split(examples.test, once=True),
+            self._training_split(examples.train),
+            self._evaluation_split(examples.validation, names.validation),
+            self._evaluation_split(examples.test, names.test),
         )
 
-    def _split(self, examples: Sequence[Example], once: bool) -> TransductionSplit:
-        source, target = self.codec.source, self.codec.target
+    def _training_split(self, examples: Sequence[Example]) -> TransductionSplit:
+        targets = [self._target_ids(example) for example in examples]
+        return TransductionSplit(
+            sources=[self._source_ids(example) for example in examples],
+            targets=targets,
+            references=[[target] for target in targets],  # all would take quadratic memory
+            alignments=[example.alignment for example in examples],
+        )
+
+    def _evaluation_split(self, examples: Sequence[Example], name: str) -> TransductionSplit:
         references: dict[Sequence[str], dict[tuple[str, ...], list[int]]] = {}
         first: list[Example] = []
         for example in examples:
             if example.source not in references:
                 first.append(example)
-            ids = [*target.ids(example.target), EOS]
-            references.setdefault(example.source, {})[tuple(example.target)] = ids
-        chosen = first if once else examples
+            references.setdefault(example.source, {})[tuple(example.target)] = self._target_ids(example)
+        for source, targets in references.items():
+            if len(targets) > MOST_REFERENCES:
+                raise LabError(
+                    f"{name}: the source {reprlib.repr(self.codec.source.notation.text(source))} has "
+                    f"{len(targets):,} targets, but at most {MOST_REFERENCES:,} references are compared with "
+                    "an output: leave some out"
+                )
         return TransductionSplit(
-            sources=[[*source.ids(example.source), EOS] for example in chosen],
-            targets=[references[example.source][tuple(example.target)] for example in chosen],
-            references=[list(references[example.source].values()) for example in chosen],
-            alignments=[example.alignment for example in chosen],
-            unseen=[
-                self.codec.unseen(example.source, references[example.source])
-                for example in (first if once else ())
-            ],
+            sources=[self._source_ids(example) for example in first],
+            targets=[references[example.source][tuple(example.target)] for example in first],
+            references=[list(references[example.source].values()) for example in first],
+            alignments=[example.alignment for example in first],
+            unseen=[self.codec.unseen(example.source, references[example.source]) for example in first],
         )
+
+    def _source_ids(self, example: Example) -> list[int]:
+        return [*self.codec.source.ids(example.source), EOS]
+
+    def _target_ids(self, example: Example) -> list[int]:
+        return [*self.codec.target.ids(example.target), EOS]
 
     def _unseen(self, examples: Splits[list[Example]]) -> Splits[str]:
         """See `DataModule`; for both sides."""
