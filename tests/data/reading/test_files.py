@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -80,13 +81,25 @@ def test_more_rows_than_fit_in_memory(file: Path, monkeypatch: pytest.MonkeyPatc
         read_columns(str(file), ("source", "target"))
 
 
-def test_a_file_that_needs_more_memory_than_there_is(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file.write_text("a\tb\n" * (1 << 18))
-    monkeypatch.setattr(files, "physical_memory", lambda: 15 << 20)
-    assert len(read_text(str(file))) == (1 << 20) - 1
-    monkeypatch.setattr(files, "physical_memory", lambda: 14 << 20)
-    with pytest.raises(LabError, match=r"given.txt: .* about 15 MiB of memory, .* has 14 MiB: take a part"):
-        read_text(str(file))
+@pytest.mark.parametrize(
+    ("read", "line", "needed"),
+    [
+        (read_text, "a b\n", 25 * 4),
+        (lambda path: read_text(path, files.WORDS), "a b\n", 32 * 4),
+        (lambda path: read_columns(path, ("source", "target")), "a\tb\n", 30 * 4 + 900),
+        (lambda path: read_csv(path, ["1"]), "1,2\n", 10 * 4 + 430),
+    ],
+)
+def test_a_file_that_needs_more_memory_than_there_is(
+    read: Callable[[str], object], line: str, needed: int, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A byte and a line of a file take several times their size, as measured for each kind of data."""
+    file.write_text(line * 10_000)
+    monkeypatch.setattr(files, "physical_memory", lambda: needed * 10_000)
+    read(str(file))
+    monkeypatch.setattr(files, "physical_memory", lambda: needed * 10_000 - 1)
+    with pytest.raises(LabError, match=r"given.txt: .* about \d+ MiB of memory, .* has \d+ MiB: take a part"):
+        read(str(file))
 
 
 def test_accents_without_end_are_named_with_their_line(file: Path) -> None:

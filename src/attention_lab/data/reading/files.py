@@ -21,13 +21,22 @@ T_co = TypeVar("T_co", covariant=True)
 LARGEST = 3.4e38  # of float32
 MOST = 1 << 30
 """Largest data file in bytes."""
-_COPIES = 15
-"""A data set takes about so many times the memory of its file."""
 MOST_ROWS = 20_000_000
 """Most lines of a file of columns; each takes about 230 bytes of memory besides its text."""
 
 
-def read_text(path: str) -> str:
+class Memory(NamedTuple):
+    """About how many bytes of memory a data set takes for each byte and each line of its file, at most."""
+
+    byte: int
+    line: int = 0
+
+
+CHARACTERS, WORDS, COLUMNS, NUMBERS = Memory(25), Memory(32), Memory(30, 900), Memory(10, 430)
+"""Memory of a text that is split into characters or words, of a file of columns, and of one of numbers."""
+
+
+def read_text(path: str, memory: Memory = CHARACTERS) -> str:
     """The text of a UTF-8 file, without byte order mark or trailing blank lines, with LF line endings.
 
     Raises:
@@ -38,10 +47,11 @@ def read_text(path: str) -> str:
         content = read_regular(path, MOST)
     except OSError as error:
         raise LabError(f"{path}: {error.strerror} (looked for it from {Path.cwd()})") from None
-    if (needed := _COPIES * len(content)) > (memory := physical_memory()):
+    needed = memory.byte * len(content) + memory.line * content.count(b"\n")
+    if needed > (most := physical_memory()):
         raise LabError(
             f"{path}: reading it takes about {needed >> 20:,} MiB of memory, but this machine has "
-            f"{memory >> 20:,} MiB: take a part of it"
+            f"{most >> 20:,} MiB: take a part of it"
         )
     return decode_text(content, path)
 
@@ -58,9 +68,9 @@ def decode_text(content: bytes, path: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n").rstrip("\n")
 
 
-def _read_rows(path: str) -> str:
+def _read_rows(path: str, memory: Memory) -> str:
     """`read_text` of a file of columns. Raises LabError if it has more than `MOST_ROWS` lines."""
-    text = read_text(path)
+    text = read_text(path, memory)
     if text.count("\n") >= MOST_ROWS:
         raise LabError(f"{path}: it has more than {MOST_ROWS:,} lines: take a part of it")
     return text
@@ -97,7 +107,9 @@ def read_csv(path: str, columns: Sequence[str]) -> list[list[float]]:
         LabError: `read_text` fails, a column is missing or occurs twice, a row has more or fewer fields than
             the header, a number is not finite, there are no rows, or a quote is not closed.
     """
-    reader = csv.reader(io.StringIO(_read_rows(path), newline=""), strict=True, skipinitialspace=True)
+    reader = csv.reader(
+        io.StringIO(_read_rows(path, NUMBERS), newline=""), strict=True, skipinitialspace=True
+    )
     rows: list[list[float]] = []
     try:
         header = [name.strip() for name in next(reader)]
@@ -146,7 +158,7 @@ def read_columns(path: str, names: Sequence[str]) -> list[Row]:
     """
     rows = []
     layout, needed = "<TAB>".join(names), "one is" if len(names) == 2 else "two are"
-    for number, line in enumerate(_read_rows(path).split("\n"), start=1):
+    for number, line in enumerate(_read_rows(path, COLUMNS).split("\n"), start=1):
         place, fields = f"{path}:{number}", line.split("\t")
         if not line.strip():
             raise LabError(f"{place}: the line is empty; remove it, or write {layout}")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import chain, groupby, takewhile
+from sys import intern
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from attention_lab.data.subwords.byte_pairs import Splitter, check_pieces, join
@@ -115,7 +116,7 @@ class Notation:
             return self._splitter(text)
         if self.split == "lemma_tags":
             return lemma_and_tags(text)
-        return tuple(text) if self.split == "characters" else tuple(text.split())
+        return tuple(text) if self.split == "characters" else tuple(map(intern, text.split()))
 
     def _ordered(self, tokens: tuple[str, ...]) -> tuple[str, ...]:
         """Reorder symbols from the order of the text to that of reading and writing, or back."""

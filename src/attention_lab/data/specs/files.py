@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from sys import intern
 from typing import Literal, get_args
 
-from attention_lab.data.reading.files import Row, naming, read_csv, read_text
+from attention_lab.data.reading.files import CHARACTERS, WORDS, Row, naming, read_csv, read_text
 from attention_lab.data.reading.splitting import (
     Splits,
     check_at_least,
@@ -149,7 +149,7 @@ class TextSpec(FileSpec):
         return self.gather(self._read, self._split)
 
     def _read(self, file: str) -> Sequence[str]:
-        text = read_text(file)
+        text = read_text(file, CHARACTERS if self.unit == "characters" else WORDS)
         if self.unit == "characters":
             return text  # as a tuple of characters, it would take up to 100 times as much memory
         symbols = tuple(map(intern, self.notation.tokens(text)))  # each word once in memory

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from attention_lab.data.reading.files import naming, parse_number, read_columns, read_text
+from attention_lab.data.reading.files import COLUMNS, naming, parse_number, read_columns, read_text
 from attention_lab.data.reading.splitting import Splits, check_fractions, check_seed, partition
 from attention_lab.errors import LabError
 
@@ -96,7 +96,7 @@ def read_nodes(path: str) -> Nodes:
     lines: dict[str, int] = {}
     labels: list[str] = []
     rows: list[list[float]] = []
-    for number, line in enumerate(read_text(path).split("\n"), start=1):
+    for number, line in enumerate(read_text(path, COLUMNS).split("\n"), start=1):
         place, fields = f"{path}:{number}", [field.strip() for field in line.split("\t")]
         if len(fields) < 2:
             raise LabError(f"{place}: no tab; a line is node<TAB>label, and the label may be empty")
