@@ -158,6 +158,7 @@ def test_code_of_no_text_is_no_pair_of_backticks() -> None:
 
 
 def test_a_text_stays_in_its_cell() -> None:
+    assert markdown_text("see www.x.org or HTTPS://x.org") == r"see www\.x.org or HTTPS:\//x.org"
     cells = [markdown_text("a|b"), markdown_text("[x](y) *z* <b>&"), markdown_code("`|`"), "`plain | code`"]
     assert markdown_table(["one", "two", "three", "four"], [cells], numbers_from=2).splitlines() == [
         "| one | two | three | four |",

@@ -20,6 +20,8 @@ _BEGINS = "=+-@|\N{MINUS SIGN}"
 """Characters that begin a formula, or a command to another program."""
 _SEPARATES = ",;|\t\r\n"
 """Where a spreadsheet may split a line, whatever the file's separator is."""
+_ADDRESS = re.compile(r"(?i)(?<=:)(?=//)|(?<=\bwww)(?=\.)")
+"""Places in addresses, which many readers of Markdown turn into links."""
 _NOT_SEEN = "\u115f\u1160\u2800\u3164\uffa0\ufffd"
 """Blank letters and symbols, and the replacement for characters that are not shown."""
 _QUOTES = "\"'`"
@@ -123,6 +125,7 @@ def markdown_text(text: str, most: int = 300) -> str:
     shown = printable(text, most)
     for character in ("\\", "|", "[", "]", "`", "*"):
         shown = shown.replace(character, f"\\{character}")
+    shown = _ADDRESS.sub(r"\\", shown)
     return shown.replace("&", "&amp;").replace("<", "&lt;")
 
 

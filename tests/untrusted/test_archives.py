@@ -1,8 +1,10 @@
 """A checkpoint's archive must be in PyTorch's format, intact, and no larger in memory than on disk."""
 
 import io
+import os
 import pickle
 import random
+import signal
 import struct
 import zipfile
 from collections import OrderedDict
@@ -170,6 +172,21 @@ def _equal_hashes(count: int) -> dict[Any, int]:
 def test_values_that_no_checkpoint_needs_are_refused(value: Any) -> None:
     with pytest.raises((pickle.UnpicklingError, ValueError, TypeError)):
         check_pickle(pickle.dumps({"x": value}, protocol=2), {})
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir])
+def test_what_has_replaced_a_file_is_not_read(make: Callable[[Path], None], tmp_path: Path) -> None:
+    """Others may replace a checkpoint after the check that it is a file; opening a pipe would never end."""
+    path = tmp_path / "last.ckpt"
+    make(path)
+    signal.alarm(5)  # ends a test that waits for a writer
+    try:
+        with pytest.raises(LabError, match=r"last.ckpt: it is a (pipe|directory), not a regular file$"):
+            load_archive(path)
+        with pytest.raises(OSError, match="not a regular file"):
+            check_archive(path)
+    finally:
+        signal.alarm(0)
 
 
 def test_many_values() -> None:

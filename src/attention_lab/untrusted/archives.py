@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from attention_lab.errors import LabError
-from attention_lab.reading import physical_memory
+from attention_lab.reading import open_regular, physical_memory
 from attention_lab.untrusted.pickles import NOT_PLAIN, check_pickle
 
 NOT_OURS = "not a checkpoint of attention-lab"
@@ -40,7 +40,11 @@ def load_archive(path: Path, name: str | None = None) -> Any:
     """
     name = str(path) if name is None else name
     try:
-        with path.open("rb") as file, warnings.catch_warnings():  # opened once: it may be replaced meanwhile
+        opened = open_regular(path)
+    except OSError as error:
+        raise LabError(f"{name}: {error.strerror}") from None
+    try:
+        with opened as file, warnings.catch_warnings():  # once: it may be replaced meanwhile
             values = _check_file(file)
             file.seek(0)
             warnings.simplefilter("ignore")  # our own message replaces torch's
@@ -69,8 +73,9 @@ def check_archive(path: Path) -> int:
         LabError: it is compressed, or larger than the machine's memory.
         pickle.UnpicklingError: it is not a checkpoint, or would do more than build plain values and tensors.
         zipfile.BadZipFile, ValueError, LookupError, EOFError: it is damaged, even by one flipped bit.
+        OSError: it is missing, unreadable or not a regular file.
     """
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return _check_file(file)
 
 
