@@ -37,6 +37,15 @@ def test_a_run_that_kept_its_events_in_a_folder_goes_on_there(tmp_path: Path) ->
     assert [event.value for event in events.Scalars("train/loss")] == [1, 2, 4]
 
 
+def test_what_is_named_like_an_event_file_but_is_none_is_left_out(tmp_path: Path) -> None:
+    logger = RunLogger(str(tmp_path))
+    (tmp_path / "events.out.tfevents.1").mkdir()
+    (tmp_path / "events.out.tfevents.2").symlink_to("events.out.tfevents.2")
+    assert mark([logger]) == {}
+    rewind([logger], {"events.out.tfevents.1": 0, "events.out.tfevents.2": 0})
+    assert [path.name for path in tmp_path.iterdir()] == ["events.out.tfevents.1"]
+
+
 def test_losses_and_metrics_come_first_and_nothing_is_in_their_way() -> None:
     logged = {"epoch": 3, "lr-AdamW": 0.1, "lr-AdamW/pg2": 0.2, "train/loss": 1, "validation/loss": 2}
     logged |= {"test/rate": 0.5, "test/rate_low": 0.4, "test/rate_high": 0.6, "test/too_low": 7}

@@ -215,12 +215,24 @@ def _pipe(folder: Path, _: Path) -> None:
     os.mkfifo(folder / "train.log")
 
 
+def _folder_as_log(folder: Path, _: Path) -> None:
+    (folder / "train.log").mkdir()
+
+
+def _link_to_itself(folder: Path, _: Path) -> None:
+    (folder / "train.log").symlink_to("train.log")
+
+
 def _deep(folder: Path, _: Path) -> None:
     folder.joinpath(*["d"] * 101).mkdir(parents=True)
 
 
 @pytest.mark.parametrize(
-    "alter", [_outside, _folder_outside, _through_a_link, _dangling, _hard_link, _pipe, _deep]
+    "alter",
+    [
+        *(_outside, _folder_outside, _through_a_link, _dangling, _hard_link, _pipe, _folder_as_log),
+        *(_link_to_itself, _deep),
+    ],
 )
 def test_links_out_of_the_folder(alter: Callable[[Path, Path], None], tmp_path: Path) -> None:
     folder, other = tmp_path / "run", tmp_path / "canary"

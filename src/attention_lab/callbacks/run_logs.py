@@ -10,7 +10,7 @@ from pathlib import Path
 from pytorch_lightning.loggers import CSVLogger, Logger
 
 from attention_lab.callbacks.trackers.tensorboard import RunLogger
-from attention_lab.reading import open_regular
+from attention_lab.reading import is_file, open_regular
 from attention_lab.tensorboard_plugin.event_files import event_files
 from attention_lab.writing import remove
 
@@ -24,7 +24,8 @@ def mark(loggers: Iterable[Logger]) -> Marks:
     for logger in loggers:
         if isinstance(logger, RunLogger):
             logger.finalize("")  # flushes without closing
-            marks |= {path.name: path.stat().st_size for path in event_files(Path(logger.log_dir))}
+            files = filter(is_file, event_files(Path(logger.log_dir)))
+            marks |= {path.name: path.stat().st_size for path in files}
         elif isinstance(logger, CSVLogger):
             logger.save()
             table = _table(logger)
@@ -33,11 +34,11 @@ def mark(loggers: Iterable[Logger]) -> Marks:
 
 
 def rewind(loggers: Iterable[Logger], marks: Mapping[str, int]) -> None:
-    """Truncate the log files to the marked lengths; remove event files that have no mark."""
+    """Truncate the log files to the marked lengths; remove event files that have no mark or are no files."""
     for logger in loggers:
         if isinstance(logger, RunLogger):
             for path in event_files(Path(logger.log_dir)):
-                if path.name in marks:
+                if path.name in marks and is_file(path):
                     os.truncate(path, min(path.stat().st_size, marks[path.name]))
                 else:
                     remove(path)

@@ -55,6 +55,8 @@ def report(config: DictConfig) -> None:
     jobs = [read_job(folder) for folder in folders]
     names, order = _names(jobs), headlines(jobs)
     rows = zip(folders, names, _settings(jobs), strict=True)
+    for folder in folders:
+        check_own_files(folder)
     check_logs(map(event_folder, folders))
     runs = [replace(_read(folder, name, order), setting=setting) for folder, name, setting in rows]
     target = output_folder(given)
@@ -142,7 +144,6 @@ def _read(folder: Path, name: str, order: Sequence[str] = ()) -> Run:
         name: what to call the run.
         order: the names of the metrics that come first.
     """
-    check_own_files(folder)
     config, metrics = folder / CONFIG, folder / METRICS
     log = read_log(event_folder(folder))
     options = flatten_options(read_options(config, str(config)))

@@ -111,7 +111,7 @@ def _needed_memory(folder: Path, files: Sequence[Path]) -> tuple[int, int]:
     try:
         return needed_memory(files)
     except OSError as error:
-        path = error.filename
+        path = error.filename or folder  # an error while reading does not name the file
         raise LabError(f"{path} cannot be read: {error.strerror}; move it out of the folder") from None
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from attention_lab.errors import LabError
+from attention_lab.reading import is_file
+from attention_lab.run_files import LOG
 from attention_lab.untrusted.configuration import (
     check_targets,
     check_values,
@@ -170,9 +172,12 @@ def check_links(folder: Path, most: int = MOST_FILES) -> None:
 
 
 def _check_entry(entry: os.DirEntry[str], real: Path) -> None:
-    if entry.is_symlink():
-        if not Path(os.path.realpath(entry.path)).is_relative_to(real):
-            raise LabError(f"{entry.path} links out of the run's folder: replace it with a copy")
+    linked = entry.is_symlink()
+    if linked and not Path(os.path.realpath(entry.path)).is_relative_to(real):
+        raise LabError(f"{entry.path} links out of the run's folder: replace it with a copy")
+    if entry.name == LOG and (linked or entry.is_dir()) and not is_file(entry.path):
+        raise LabError(f"{entry.path} is not a file: remove it")  # Hydra would open it, whatever it is
+    if linked:
         return
     mode = entry.stat(follow_symlinks=False)
     if not (stat.S_ISREG(mode.st_mode) or stat.S_ISDIR(mode.st_mode)):
