@@ -188,6 +188,17 @@ def test_what_is_in_files_outside_is_not_repeated(name: str, tmp_path: Path) -> 
     assert "1234" not in str(job)
 
 
+@pytest.mark.parametrize(("place", "title"), [("sweep/own.yaml", "shown"), ("outside.yaml", "1 run")])
+def test_the_configuration_of_a_sweep_is_in_its_folder(
+    place: str, title: str, command: Command, tmp_path: Path
+) -> None:
+    make_run(tmp_path / "sweep" / "0", {RATE: 0.5})
+    (tmp_path / place).write_text("hydra: {callbacks: {comparison: {title: shown}}}")
+    (tmp_path / "sweep" / "multirun.yaml").symlink_to(tmp_path / place)
+    assert command("stage=leaderboard", f"run={tmp_path}/sweep").status == 0
+    assert (tmp_path / "sweep" / "leaderboard.md").read_text().startswith(f"# {title}\n")
+
+
 def test_a_test_does_not_read_the_folder_that_it_names(tmp_path: Path) -> None:
     """Whatever `ckpt_path` a run's file has, only folders that the user gives are read."""
     options = {"optimizer": {"password": 1234}, "trainer": {"password": 1234}}

@@ -108,7 +108,7 @@ def test_a_report_goes_into_the_folder_that_is_asked_for(command: Command, run_f
     assert (run_folder / "report.html").is_file()
 
 
-@pytest.mark.parametrize("name", ["config.yaml", "confusions.tsv", "tensorboard"])
+@pytest.mark.parametrize("name", ["config.yaml", "confusions.tsv", "tensorboard", "events.out.tfevents.1"])
 def test_what_is_in_files_outside_is_not_shown(
     command: Command, run_folder: Path, name: str, tmp_path: Path
 ) -> None:

@@ -9,8 +9,7 @@ from hydra.core.hydra_config import HydraConfig
 
 from attention_lab.commandline.option_paths import lookup
 from attention_lab.errors import LabError
-from attention_lab.run_files import SWEEP
-from attention_lab.runs.run_folder import read_yaml_or_none
+from attention_lab.runs.run_folder import read_sweep
 
 OPTIONS = "hydra.callbacks.comparison"
 
@@ -56,7 +55,7 @@ def choose_view(folders: Sequence[Path]) -> View:
     given = View.of(HydraConfig.get().callbacks.get("comparison") or {})
     if given != View() or len(folders) != 1:
         return given
-    swept = lookup(read_yaml_or_none(folders[0] / SWEEP), *OPTIONS.split("."))
+    swept = lookup(read_sweep(folders[0]), *OPTIONS.split("."))
     options = swept if isinstance(swept, Mapping) else {}
     known = {key: options[key] for key in View.__dataclass_fields__ if isinstance(options.get(key), str)}
     also = options.get("also")

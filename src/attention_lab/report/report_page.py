@@ -16,7 +16,7 @@ from attention_lab.leaderboard.settings import group_runs, headlines, varied_opt
 from attention_lab.leaderboard.view import View, choose_view
 from attention_lab.reading import is_file, is_there, open_regular
 from attention_lab.report.numbers import comparison, results
-from attention_lab.run_files import CONFIG, LOG, METRICS, SWEEP
+from attention_lab.run_files import CONFIG, LOG, METRICS
 from attention_lab.runs.config_parts import SEED
 from attention_lab.runs.given_runs import given_folders, output_folder
 from attention_lab.runs.own_files import check_own_files
@@ -28,6 +28,7 @@ from attention_lab.runs.run_folder import (
     read_job,
     read_metrics,
     read_options,
+    read_sweep,
     read_yaml_or_none,
 )
 from attention_lab.runs.test_errors import read_confusions, read_worst
@@ -92,7 +93,7 @@ def _heading(given: Sequence[Path], folders: Sequence[Path], title: str = "") ->
         return Heading(" and ".join(names) if len(names) < 3 else count, started)
     name = given[0].resolve().name
     facts = " · ".join(filter(None, [name if title else "", count, started]))
-    swept = lookup(read_yaml_or_none(given[0] / SWEEP), "hydra", "overrides", "task")
+    swept = lookup(read_sweep(given[0]), "hydra", "overrides", "task")
     return Heading(title or _paths(given)[0], facts, _command(swept, "-m"))
 
 

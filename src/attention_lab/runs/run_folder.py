@@ -11,8 +11,9 @@ from typing import Any
 from attention_lab.commandline.option_paths import flatten, is_hydra_key, lookup, without_run_folder
 from attention_lab.commandline.overrides import split_override
 from attention_lab.errors import LabError, named_line
+from attention_lab.paths import is_inside
 from attention_lab.reading import is_file, is_there, open_regular
-from attention_lab.run_files import CONFIG, EARLIER_LOGS, ERROR, HEATMAPS, METRICS, PRUNED, TRAINING
+from attention_lab.run_files import CONFIG, EARLIER_LOGS, ERROR, HEATMAPS, METRICS, PRUNED, SWEEP, TRAINING
 from attention_lab.runs.config_parts import DECISIVE, SEED, affects_results
 from attention_lab.runs.own_files import check_own_files
 from attention_lab.runs.path_patterns import walk
@@ -239,6 +240,11 @@ def read_yaml_or_none(path: Path) -> Any:
         return read_yaml(path)
     except LabError:
         return None
+
+
+def read_sweep(folder: Path) -> Any:
+    """The configuration of a sweep; None if it cannot be read, or is a link that leads out of the folder."""
+    return read_yaml_or_none(folder / SWEEP) if is_inside(folder / SWEEP, folder) else None
 
 
 def read_options(path: Path, label: str | None = None) -> dict[str, Any]:
