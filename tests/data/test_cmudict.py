@@ -65,7 +65,7 @@ def test_every_pronunciation_is_a_training_example_and_a_reference(sample: str, 
                 if phones not in expected:  # without stress, `permit` has one pronunciation
                     expected.append(phones)
             written = [data.codec.decode(ids) for ids in references if ids.any()]
-            assert written == ([data.codec.decode(target)] if part is data.parts.train else expected)
+            assert written == ([data.codec.decode(target)] if part is data.splits.train else expected)
             assert data.codec.decode(target) in expected
 
 

@@ -56,9 +56,9 @@ def test_many_targets_of_one_source_take_memory_in_proportion(tmp_path: Path) ->
     files = {f"{part}_file": str(tmp_path / part) for part in ("train", "validation", "test")}
     data = Pairs(**{**files, "test_file": files["validation_file"]})
     data.setup()
-    batch = whole(data.parts.train)
+    batch = whole(data.splits.train)
     assert batch.references.shape[:2] == (3_000, 1) and batch.references[:, 0].equal(batch.target)
-    assert whole(data.parts.test).references.shape[:2] == (1, 1_000)
+    assert whole(data.splits.test).references.shape[:2] == (1, 1_000)
     with pytest.raises(LabError) as error:
         Pairs(**files).setup()
     assert str(error.value) == (
