@@ -245,7 +245,7 @@ def _follow(
     command: list[str], log: Path, about: str, environment: Mapping[str, str], seconds: float
 ) -> int | None:
     """Run a command, and append its output to the console and a file; None if the time ran out."""
-    if seconds <= 0:
+    if seconds < 1:  # `timeout 0.0` would be no limit at all
         return None
     shown = " ".join(command).replace(sys.executable, "python")
     # As by Ctrl-C, since pytest then shows the failures so far, and topics end their processes.

