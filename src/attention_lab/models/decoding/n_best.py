@@ -4,49 +4,7 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
-from attention_lab.models.decoding.search import Beams, Decodable, State, check_at_least_one, run_beams
-from attention_lab.sizes import PAD
-
-
-class NBestBeams(Beams):
-    """Beams that keep the n best finished hypotheses of each source.
-
-    Args:
-        limits: see `Beams`.
-        size: see `Beams`.
-        length_penalty: see `Beams`.
-        n: number of hypotheses to keep.
-
-    Raises:
-        LabError: `size` or `n` is below 1.
-
-    Attributes:
-        kept: `[B, n, T]`, best first, padded; their scores are `kept_scores` `[B, n]`, -inf where fewer than
-            n were found.
-    """
-
-    def __init__(self, limits: Tensor, size: int, length_penalty: float, n: int) -> None:
-        check_at_least_one(n=n)
-        super().__init__(limits, size, length_penalty)
-        self.kept = torch.full((len(limits), n, self.longest), PAD, device=limits.device)
-        self.kept_scores = torch.full((len(limits), n), -torch.inf, device=limits.device)
-
-    def has_finished(self) -> Tensor:
-        """Whether any hypothesis has finished, for each source."""
-        return self.kept_scores[:, 0] > -torch.inf
-
-    def keep_best(self, scores: Tensor) -> None:
-        """Merge hypotheses with scores `[B, size]` into the n best; the n-th is the one to beat."""
-        batch, count, _ = self.kept.shape
-        length = self.written.shape[-1]
-        candidates = torch.full((batch, scores.shape[1], self.longest), PAD, device=self.kept.device)
-        candidates[..., :length] = self.written
-        everything = torch.cat([self.kept_scores, scores], 1)
-        order = everything.argsort(stable=True, dim=1, descending=True)[:, :count]
-        self.kept_scores = everything.gather(1, order)
-        together = torch.cat([self.kept, candidates], 1)
-        self.kept = together.gather(1, order.unsqueeze(-1).expand(-1, -1, self.longest))
-        self.best_score = self.kept_scores[:, -1]
+from attention_lab.models.decoding.search import Decodable, State, run_beams
 
 
 @torch.no_grad()
@@ -80,11 +38,5 @@ def n_best_search(
     Raises:
         LabError: `beam_size`, `n` or `max_length` is below 1.
     """
-    beams = run_beams(
-        model,
-        source,
-        source_lengths,
-        max_length,
-        lambda limits: NBestBeams(limits, beam_size, length_penalty, n),
-    )
-    return beams.kept, beams.kept_scores
+    beams = run_beams(model, source, source_lengths, max_length, beam_size, n, length_penalty)
+    return beams.best, beams.best_scores

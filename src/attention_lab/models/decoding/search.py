@@ -5,12 +5,12 @@ is not redistributed, so scores are the model's own log-probabilities. The calle
 calling `model.eval()` first.
 """
 
-from collections.abc import Callable
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
+from torch.nn.functional import pad
 
 from attention_lab.errors import LabError
 from attention_lab.sizes import BOS, EOS, PAD
@@ -18,8 +18,6 @@ from attention_lab.sizes import BOS, EOS, PAD
 _WORTH_LEAVING_OUT = 0.9
 """Finished sources are left out of decoding once less than this share of the sources remains."""
 State = TypeVar("State")
-Kept = TypeVar("Kept", bound="Beams")
-Length = int | Tensor
 
 
 @runtime_checkable
@@ -55,15 +53,15 @@ def greedy(
     state = model.start(source, source_lengths)
     tokens = torch.full_like(source_lengths, BOS)
     ended = torch.zeros_like(tokens, dtype=torch.bool)
-    written = []
+    outputs = []
     for length in range(1, int(limits.max()) + 1):
         log_probabilities, state = _step(model, tokens, state)
         tokens = log_probabilities.argmax(-1).masked_fill(ended, PAD)
-        written.append(tokens)
+        outputs.append(tokens)
         ended = ended | (tokens == EOS) | (limits <= length)
         if bool(ended.all()):
             break
-    return torch.stack(written, 1)
+    return torch.stack(outputs, 1)
 
 
 @torch.no_grad()
@@ -99,39 +97,39 @@ def beam_search(
     Raises:
         LabError: `beam_size` or `max_length` is below 1.
     """
-    beams = run_beams(
-        model, source, source_lengths, max_length, lambda limits: Beams(limits, beam_size, length_penalty)
-    )
-    return beams.outputs()
+    beams = run_beams(model, source, source_lengths, max_length, beam_size, 1, length_penalty)
+    return trimmed(beams.best[:, 0]), beams.best_scores[:, 0]
 
 
 class Beams:
-    """The hypotheses of each source: the live ones, and the best finished one.
+    """The hypotheses of each source: the live ones, and the n best finished ones.
 
     Args:
         limits: `[B]`, the maximum length of each source's hypotheses.
-        size: number of hypotheses kept for each source.
+        size: number of live hypotheses kept for each source.
+        n: number of finished hypotheses kept for each source.
         length_penalty: alpha of `penalty`.
 
     Raises:
-        LabError: `size` is below 1.
+        LabError: `size` or `n` is below 1.
 
     Attributes:
-        written: `[B, n, t]`, the symbols of the hypotheses so far; n is `size`, or fewer in the first steps.
-        live: `[B, n]`, their log-probabilities, -inf for dropped hypotheses.
-        best: `[B, T]`, the best finished hypothesis, padded; its score is `best_score` `[B]`.
+        tokens: `[B, m, t]`, the symbols of the hypotheses so far; m is `size`, or fewer in the first steps.
+        live: `[B, m]`, their log-probabilities, -inf for dropped hypotheses.
+        best: `[B, n, T]`, the best finished hypotheses, best first, padded.
+        best_scores: `[B, n]`, their scores, -inf where fewer than n were found.
     """
 
-    def __init__(self, limits: Tensor, size: int, length_penalty: float) -> None:
-        check_at_least_one(beam_size=size)
+    def __init__(self, limits: Tensor, size: int, n: int, length_penalty: float) -> None:
+        check_at_least_one(beam_size=size, n=n)
         self.limits, self.length_penalty = limits, length_penalty
         self.longest = int(limits.max())
         batch, device = len(limits), limits.device
-        self.size = size
-        self.written = torch.empty(batch, 1, 0, dtype=torch.int64, device=device)
+        self.size, self.n = size, n
+        self.tokens = torch.empty(batch, 1, 0, dtype=torch.int64, device=device)
         self.live = torch.zeros(batch, 1, device=device)  # the empty hypothesis
-        self.best = torch.full((batch, self.longest), PAD, device=device)
-        self.best_score = torch.full((batch,), -torch.inf, device=device)
+        self.best = torch.full((batch, n, self.longest), PAD, device=device)
+        self.best_scores = torch.full((batch, n), -torch.inf, device=device)
 
     def grow(self, log_probabilities: Tensor) -> tuple[Tensor, Tensor]:
         """Keep the most probable continuations of the hypotheses.
@@ -146,49 +144,37 @@ class Beams:
         symbols = grown.shape[-1]
         self.live, choice = grown.flatten(1).topk(min(self.size, grown[0].numel()))
         origin, symbol = choice // symbols, choice % symbols
-        self.written = torch.cat([_take(self.written, origin), symbol.unsqueeze(-1)], -1)
+        self.tokens = torch.cat([_take(self.tokens, origin), symbol.unsqueeze(-1)], -1)
         return origin, symbol
 
     def compete(self) -> Tensor:
-        """Let finished hypotheses compete for the best; returns `[B, size]`, True for those to stop."""
-        length = self.written.shape[-1]
+        """Let finished hypotheses compete for the n best; returns `[B, m]`, True for those to stop."""
+        length = self.tokens.shape[-1]
         scores = self.live / penalty(length, self.length_penalty)
-        ended = self.written[..., -1] == EOS
-        self.keep_best(scores.masked_fill(~ended, -torch.inf))
+        ended = self.tokens[..., -1] == EOS
         # At the maximum length, if nothing has finished, an unfinished output is better than none.
         last = (self.limits == length).unsqueeze(-1)
-        settled = ~last | self.has_finished().unsqueeze(-1)
-        self.keep_best(scores.masked_fill(settled, -torch.inf))
+        finished = torch.cat([self.best_scores, scores.masked_fill(~ended, -torch.inf)], 1) > -torch.inf
+        competes = ended | (last & ~finished.any(1, keepdim=True))
+        outputs = pad(self.tokens, (0, self.longest - length), value=PAD)
+        self.best, self.best_scores = best_first(
+            torch.cat([self.best, outputs], 1),
+            torch.cat([self.best_scores, scores.masked_fill(~competes, -torch.inf)], 1),
+            self.n,
+        )
         return ended | last
-
-    def has_finished(self) -> Tensor:
-        """Whether any hypothesis has finished, for each source."""
-        return self.best_score > -torch.inf
 
     def drop(self, finished: Tensor) -> None:
         """Drop the hypotheses that are finished or can no longer win."""
         # The penalty is monotonic in the length, so the most favourable one is at either end.
-        soonest, latest = self.written.shape[-1] + 1, self.longest
+        soonest, latest = self.tokens.shape[-1] + 1, self.longest
         divisor = max(penalty(length, self.length_penalty) for length in (soonest, latest))
-        beaten = self.live / divisor <= self.best_score.unsqueeze(-1)
+        beaten = self.live / divisor <= self.best_scores[:, -1:]
         self.live = self.live.masked_fill(finished | beaten, -torch.inf)
 
     def unfinished(self) -> Tensor:
         """The sources that have live hypotheses, in order."""
         return (self.live > -torch.inf).any(-1).nonzero().squeeze(1)
-
-    def outputs(self) -> tuple[Tensor, Tensor]:
-        """The best hypothesis of each source, with no more padding than needed, and their scores."""
-        return trimmed(self.best), self.best_score
-
-    def keep_best(self, scores: Tensor) -> None:
-        """Replace each source's best hypothesis by the one with the highest score `[B, size]`, if better."""
-        score, beam = scores.max(-1)
-        better = score > self.best_score
-        candidate = torch.full_like(self.best, PAD)
-        candidate[:, : self.written.shape[-1]] = _take(self.written, beam.unsqueeze(-1)).squeeze(1)
-        self.best = torch.where(better.unsqueeze(-1), candidate, self.best)
-        self.best_score = torch.where(better, score, self.best_score)
 
 
 def run_beams(
@@ -196,10 +182,12 @@ def run_beams(
     source: Tensor,
     source_lengths: Tensor,
     max_length: int | Tensor,
-    make: Callable[[Tensor], Kept],
-) -> Kept:
-    """Decode with the beams that `make` creates from each source's maximum length; see `beam_search`."""
-    beams = make(_limits(max_length, source_lengths))
+    beam_size: int,
+    n: int,
+    length_penalty: float,
+) -> Beams:
+    """Decode by beam search and keep the n best hypotheses of each source; see `beam_search`."""
+    beams = Beams(_limits(max_length, source_lengths), beam_size, n, length_penalty)
     state = model.start(source, source_lengths)
     tokens = torch.full((len(source),), BOS, device=source.device)
     reorder = getattr(model, "reorder", model.select)
@@ -229,12 +217,12 @@ def _spread(log_probabilities: Tensor, decoded: Tensor, beams: Beams) -> Tensor:
     return full.index_copy_(0, decoded, log_probabilities)
 
 
-def trimmed(outputs: Int[Tensor, "B T"]) -> Int[Tensor, "B t"]:
+def trimmed(outputs: Int[Tensor, "*N T"]) -> Int[Tensor, "*N t"]:
     """The outputs with no more padding than needed."""
-    return outputs[:, : int((outputs != PAD).sum(-1).max())]
+    return outputs[..., : int((outputs != PAD).sum(-1).max())]
 
 
-def penalty(length: Length, alpha: float) -> Any:
+def penalty(length: int | Tensor, alpha: float) -> Any:
     """Length penalty `lp(Y) = ((5 + |Y|) / (5 + 1))^alpha` (1609.08144, eq. 14), |Y| counting EOS."""
     return ((5 + length) / 6) ** alpha
 
@@ -246,16 +234,19 @@ def penalized(scores: Float[Tensor, "*N"], outputs: Int[Tensor, "*N T"], alpha: 
 
 
 def best_first(
-    outputs: Int[Tensor, "B n T"], scores: Float[Tensor, "B n"]
+    outputs: Int[Tensor, "B m T"], scores: Float[Tensor, "B m"], n: int | None = None
 ) -> tuple[Int[Tensor, "B n T"], Float[Tensor, "B n"]]:
-    """Sort outputs and scores by score, best first; NaN counts as -inf."""
+    """The n outputs with the highest scores, by default all, and their scores, best first.
+
+    NaN counts as -inf.
+    """
     scores, order = scores.nan_to_num(-torch.inf, neginf=-torch.inf).sort(dim=1, descending=True, stable=True)
-    return outputs.gather(1, order.unsqueeze(-1).expand_as(outputs)), scores
+    return _take(outputs, order[:, :n]), scores[:, :n]
 
 
-def _take(written: Tensor, beams: Tensor) -> Tensor:
-    """Select the hypotheses `beams` `[B, n]` from `written` `[B, size, t]`, for each source."""
-    return written.gather(1, beams.unsqueeze(-1).expand(-1, -1, written.shape[-1]))
+def _take(tokens: Tensor, hypotheses: Tensor) -> Tensor:
+    """Select the hypotheses `[B, k]` of each source from `tokens` `[B, m, t]`."""
+    return tokens.gather(1, hypotheses.unsqueeze(-1).expand(-1, -1, tokens.shape[-1]))
 
 
 def _step(model: Decodable[State], tokens: Tensor, state: State) -> tuple[Tensor, State]:

@@ -5,7 +5,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from attention_lab.models.decoding.n_best import n_best_search
-from attention_lab.models.decoding.search import best_first, penalized
+from attention_lab.models.decoding.search import best_first, penalized, trimmed
 from attention_lab.models.ensemble import mean_of
 from attention_lab.models.two_way import Direction, TwoWayEnsemble
 from attention_lab.sizes import EOS, PAD
@@ -45,8 +45,7 @@ def two_way_search(
         )
         found.append(one.outputs(outputs))
         scored.append(scores > -torch.inf)
-    outputs, exists = torch.cat(found, 1), torch.cat(scored, 1)
-    outputs = outputs[..., : int((outputs != PAD).sum(-1).max())]
+    outputs, exists = trimmed(torch.cat(found, 1)), torch.cat(scored, 1)
     ended = exists & (outputs == EOS).any(-1)
     exists = torch.where(ended.any(1, keepdim=True), ended, exists) & ~_repeated(outputs)
     likelihoods = [one.share * _log_likelihood(one, source_lengths, outputs) for one in directions]
