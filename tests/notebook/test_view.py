@@ -59,8 +59,7 @@ def test_the_svg_has_text_and_vectors(view: Any) -> None:
     assert all(key in texts for key in "abcde") and HOSTILE[3] in texts
     assert any(text.startswith("</script>") for text in texts)
     assert not list(root.iter(f"{SVG}image")) and not list(root.iter(f"{SVG}script"))
-    cells = sum(path.get("d", "").count("M") for path in root.iter(f"{SVG}path"))
-    assert cells == WEIGHTS.size
+    assert len(list(root.iter(f"{SVG}path"))) > WEIGHTS.size
 
 
 def test_an_svg_of_many_cells_is_a_picture_inside() -> None:
@@ -72,8 +71,9 @@ def test_an_svg_of_many_cells_is_a_picture_inside() -> None:
 def test_masked_and_gold_cells_of_the_svg() -> None:
     mask = np.tril(np.ones((4, 5), bool))
     svg = attention_lab.show(WEIGHTS[:1], mask=mask, gold=[0, 1, 2, -1]).svg()
-    assert svg.count('stroke="#c3c9d0"') == (~mask).sum()
-    assert svg.count('stroke-width="2"') == 3
+    assert svg.count("fill: url(#") == (~mask).sum() + 1  # and the one of the legend
+    assert svg.count("stroke-width: 1.5;") == 3
+    assert ">masked<" in svg and ">gold<" in svg
 
 
 def test_one_of_several_attentions_can_be_drawn() -> None:

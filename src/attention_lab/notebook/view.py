@@ -3,8 +3,8 @@
 import html
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from attention_lab.notebook.vector import to_svg
 from attention_lab.tensorboard_plugin import STATIC
 from attention_lab.tensorboard_plugin.codec import encode
 from attention_lab.tensorboard_plugin.description import describe, read_description
@@ -99,16 +99,18 @@ class View:
 
     def png(self, tag: str | None = None) -> bytes:
         """A PNG of all heads of one attention; `tag` is a key of `records`, by default the first one."""
-        maps, title = self._maps(tag)
-        top = rounded_top(one.weights[one.attended] for one in maps)
-        return to_png(draw_heatmaps(maps, title=title, maximum=top))
+        maps, look = self._maps(tag)
+        return to_png(draw_heatmaps(maps, **look))
 
     def svg(self, tag: str | None = None) -> str:
         """The same as SVG: text stays text, and cells are vectors unless there are too many."""
-        maps, title = self._maps(tag)
-        return to_svg(maps, title)
+        from attention_lab.viz.vector import heatmaps_file  # matplotlib is slow to import
 
-    def _maps(self, tag: str | None) -> tuple[list[Heatmap], str]:
+        maps, look = self._maps(tag)
+        return heatmaps_file(maps, "svg", **look).decode()
+
+    def _maps(self, tag: str | None) -> tuple[list[Heatmap], dict[str, Any]]:
+        """The maps of one attention, with the title and the weight of the darkest colour."""
         records = self.records
         tag = next(iter(records)) if tag is None else tag
         if tag not in records:
@@ -128,7 +130,8 @@ class View:
                 record.heads or range(len(record.weights)), record.weights, record.attended, strict=True
             )
         ]
-        return maps, self.title or tag.partition("/")[2]
+        top = rounded_top(one.weights[one.attended] for one in maps)
+        return maps, {"title": self.title or tag.partition("/")[2], "maximum": top}
 
     def _height(self) -> int:
         rows = max(len(record.queries) for records in self.runs.values() for record in records.values())
