@@ -77,6 +77,4 @@ def scanned(model: nn.Module) -> nn.Module:
         for name, child in list(module.named_children()):
             if isinstance(child, nn.LSTM | nn.GRU) and not isinstance(module, ScannedLayers):
                 setattr(module, name, ScannedLayers(child))
-            elif isinstance(module, nn.ModuleList) and isinstance(child, nn.LSTM | nn.GRU):
-                module[int(name)] = ScannedLayers(child)
     return model
