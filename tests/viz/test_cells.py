@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from attention_lab.viz import Heatmap
-from attention_lab.viz.canvas import BAD, GOLD, PAPER, SHADES, Pixels
-from attention_lab.viz.cells import OUTLINE, cell_pixels, outline_gold, shades
+from attention_lab.viz.canvas import BAD, GOLD, OUTLINE, PAPER, SHADES, Pixels
+from attention_lab.viz.cells import cell_pixels, outline_gold, shades
 
 
 def paint(heatmap: Heatmap, cell: int = 8, block: int = 1) -> Pixels:

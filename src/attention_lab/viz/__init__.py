@@ -5,7 +5,8 @@ from attention_lab.viz.colour_scale import rounded_top
 from attention_lab.viz.formats import FORMATS, Format, to_png
 from attention_lab.viz.heatmap import draw_heatmaps
 from attention_lab.viz.heatmap_figure.figure import show_heatmaps
-from attention_lab.viz.overlay import Overlay, draw_overlays
+from attention_lab.viz.overlay import draw_overlays
+from attention_lab.viz.overlay_cells import Overlay
 from attention_lab.viz.thumbnail import draw_thumbnail
 
 __all__ = [

@@ -1,11 +1,13 @@
-"""A picture as an array of palette indices: one byte per pixel, fast to fill and to compress."""
+"""What pictures are drawn on, and the one of pixels: an array of palette indices, one byte per pixel."""
 
 import json
 import re
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.stride_tricks import sliding_window_view
 from PIL import Image
 
 from attention_lab.tensorboard_plugin import STATIC
@@ -20,6 +22,10 @@ PAPER = SHADES
 INK = PAPER + 47
 GOLD = INK + 1
 BAD = GOLD + 1
+LINE = PAPER + 22
+"""The index of frames and ticks."""
+OUTLINE = 2
+"""Width in pixels of the outline around a gold cell."""
 
 RAMP = STATIC / "viewer" / "ramp.js"
 """The file with the colours shared by these pictures and the Attention tab."""
@@ -84,11 +90,10 @@ THEMED = _themed_palette()
 """[256, 4] sRGB colours and opacity, for pages of unknown colour."""
 
 
-class Canvas:
-    """White paper of `height` x `width` pixels; draw by writing to `pixels`."""
+class Paper(Protocol):
+    """What a picture is drawn on, in pixels from its upper left corner: a `Canvas`, or vectors."""
 
-    def __init__(self, width: int, height: int) -> None:
-        self.pixels: Pixels = np.full((height, width), PAPER, dtype=np.uint8)
+    width: int
 
     def text(
         self,
@@ -106,6 +111,42 @@ class Canvas:
         `anchor` is the point of the text's box that lies at (x, y), as fractions of its width and height.
         `turned` text reads upwards; `strength` < 1 is grey.
         """
+
+    def frame(self, left: int, top: int, width: int, height: int) -> None:
+        """Draw a thin grey frame just outside the box."""
+
+    def fill(self, left: int, top: int, width: int, height: int, shade: int) -> None:
+        """Fill the box with a colour of the palette."""
+
+    def ramp(self, left: int, top: int, width: int, height: int, deepest: float) -> None:
+        """Fill the box with the colours of weights: 0 below, the part `deepest` of the colour map above."""
+
+    def hatch(self, left: int, top: int, width: int, height: int) -> None:
+        """Draw the sample of a masked cell."""
+
+    def outline(self, left: int, top: int, width: int, height: int) -> None:
+        """Draw the sample of a gold cell."""
+
+
+class Canvas:
+    """White paper of `height` x `width` pixels, a `Paper`; draw by writing to `pixels`."""
+
+    def __init__(self, width: int, height: int) -> None:
+        self.width = width
+        self.pixels: Pixels = np.full((height, width), PAPER, dtype=np.uint8)
+
+    def text(
+        self,
+        text: str,
+        at: tuple[int, int],
+        *,
+        anchor: tuple[float, float] = (0.0, 0.5),
+        size: int = 12,
+        limit: int = 2400,
+        strength: float = 1.0,
+        turned: bool = False,
+    ) -> int:
+        """See `Paper.text`."""
         mask = label_mask(text, size, limit)
         if turned:
             mask = np.rot90(mask)
@@ -119,11 +160,29 @@ class Canvas:
 
     def frame(self, left: int, top: int, width: int, height: int) -> None:
         """Draw a thin grey frame just outside the box."""
-        shade = PAPER + 22
-        self.pixels[top - 1, left - 1 : left + width + 1] = shade
-        self.pixels[top + height, left - 1 : left + width + 1] = shade
-        self.pixels[top - 1 : top + height + 1, left - 1] = shade
-        self.pixels[top - 1 : top + height + 1, left + width] = shade
+        self.pixels[top - 1, left - 1 : left + width + 1] = LINE
+        self.pixels[top + height, left - 1 : left + width + 1] = LINE
+        self.pixels[top - 1 : top + height + 1, left - 1] = LINE
+        self.pixels[top - 1 : top + height + 1, left + width] = LINE
+
+    def fill(self, left: int, top: int, width: int, height: int, shade: int) -> None:
+        """Fill the box with a colour of the palette."""
+        self.pixels[top : top + height, left : left + width] = shade
+
+    def ramp(self, left: int, top: int, width: int, height: int, deepest: float) -> None:
+        """Fill the box with the colours of weights; see `Paper.ramp`."""
+        colours = np.rint(np.linspace((SHADES - 1) * deepest, 0, height)).astype(np.uint8)
+        self.pixels[top : top + height, left : left + width] = colours[:, None]
+
+    def hatch(self, left: int, top: int, width: int, height: int) -> None:
+        """Draw the sample of a masked cell."""
+        self.pixels[top : top + height, left : left + width] = hatching(height, width)
+        self.frame(left, top, width, height)
+
+    def outline(self, left: int, top: int, width: int, height: int) -> None:
+        """Draw the sample of a gold cell."""
+        self.fill(left, top, width, height, GOLD)
+        self.fill(left + OUTLINE, top + OUTLINE, width - 2 * OUTLINE, height - 2 * OUTLINE, 0)
 
     def image(self, *, themed: bool = False) -> Image.Image:
         """The picture in Pillow's palette mode; if `themed`, the paper is transparent."""
@@ -134,3 +193,12 @@ class Canvas:
         else:
             image.putpalette(PALETTE.tobytes())
         return image
+
+
+_DIAGONALS = np.array([20, 8, 4, 4, 4, 8], dtype=np.uint8) + np.uint8(PAPER)
+
+
+def hatching(height: int, width: int) -> Pixels:
+    """A pattern of grey diagonals on light grey."""
+    stripes = np.resize(_DIAGONALS, height + width)
+    return sliding_window_view(stripes, width)[:height]  # each row is shifted by one pixel

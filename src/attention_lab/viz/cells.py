@@ -7,18 +7,14 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from numpy.lib.stride_tricks import sliding_window_view
 
-from attention_lab.viz.canvas import BAD, GOLD, PAPER, SHADES, Pixels
+from attention_lab.viz.canvas import BAD, GOLD, OUTLINE, PAPER, SHADES, Canvas, Pixels, hatching
 
 Scale = Literal["linear", "sqrt"]
 Flags = npt.NDArray[np.bool_]
 T = TypeVar("T", bound=np.generic)
 Sides = tuple[int, int]
 """Down and across: the size of a cell in pixels, or the number of weights that share a cell."""
-
-OUTLINE = 2
-"""Width in pixels of the outline around a gold cell."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,15 +108,6 @@ def shades(weights: npt.NDArray[np.float64], scale: Scale, maximum: float) -> Pi
     return np.rint(fraction * (SHADES - 1)).astype(np.uint8)
 
 
-def hatching(height: int, width: int) -> Pixels:
-    """A pattern of grey diagonals on light grey."""
-    stripes = np.resize(_DIAGONALS, height + width)
-    return sliding_window_view(stripes, width)[:height]  # each row is shifted by one pixel
-
-
-_DIAGONALS = np.array([20, 8, 4, 4, 4, 8], dtype=np.uint8) + np.uint8(PAPER)
-
-
 def cell_pixels(heatmap: Heatmap, cell: Sides, block: Sides, scale: Scale, maximum: float) -> Pixels:
     """Paint a map with cells of `cell` pixels, each showing the largest weight of a block.
 
@@ -146,6 +133,27 @@ def outline_gold(place: Pixels, heatmap: Heatmap, cell: Sides, block: Sides) -> 
     inside = np.pad(_grow(_pool(heatmap.golden, block), cell), OUTLINE)
     reach = OUTLINE if min(cell) >= 6 else 1
     place[_widen(_widen(inside, reach).T, reach).T & ~inside] = GOLD
+
+
+def draw_cells(
+    canvas: Canvas,
+    heatmap: Heatmap,
+    left: int,
+    top: int,
+    cell: Sides,
+    block: Sides,
+    scale: Scale,
+    maximum: float,
+) -> None:
+    """Draw the cells of a map with a frame, and the outlines of gold cells; (left, top) is its corner."""
+    cells = cell_pixels(heatmap, cell, block, scale, maximum)
+    height, width = cells.shape
+    canvas.pixels[top : top + height, left : left + width] = cells
+    canvas.frame(left, top, width, height)
+    if heatmap.golden.any():
+        rows = slice(top - OUTLINE, top + height + OUTLINE)
+        columns = slice(left - OUTLINE, left + width + OUTLINE)
+        outline_gold(canvas.pixels[rows, columns], heatmap, cell, block)
 
 
 def _widen(flags: Flags, reach: int) -> Flags:

@@ -1,11 +1,13 @@
 """Attention maps side by side on one fixed colour scale, so that heads, steps and runs can be compared."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from math import ceil
+from typing import TypeVar
 
 from PIL import Image
 
-from attention_lab.viz.canvas import PAPER, Canvas
-from attention_lab.viz.cells import OUTLINE, Heatmap, Scale, cell_pixels, outline_gold
+from attention_lab.viz.canvas import LINE, Canvas, Paper
+from attention_lab.viz.cells import Heatmap, Scale, draw_cells
 from attention_lab.viz.fonts import label_mask
 from attention_lab.viz.layout import (
     AXIS,
@@ -21,6 +23,7 @@ from attention_lab.viz.layout import (
 )
 from attention_lab.viz.legend import QUIET, SAMPLES, SWATCH, draw_heading, draw_legend, heading_height
 
+Drawn = TypeVar("Drawn", bound=Paper)
 __all__ = ["Heatmap", "draw_heatmaps"]
 
 LEAST_SUMMARY = 60
@@ -57,25 +60,51 @@ def draw_heatmaps(
     Raises:
         ValueError: there are no maps, or `maximum` is not positive.
     """
-    drawn, title = choose_maps(maps, title)
+
+    def cells(canvas: Canvas, heatmap: Heatmap, layout: Layout, left: int, top: int) -> None:
+        draw_cells(canvas, heatmap, left, top, layout.cell, layout.block, scale, maximum)
+
+    return draw_maps(
+        Canvas, cells, maps, title, subtitle, columns=columns, scale=scale, maximum=maximum
+    ).image()
+
+
+def draw_maps(
+    make: Callable[[int, int], Drawn],
+    cells: Callable[[Drawn, Heatmap, Layout, int, int], None],
+    maps: Sequence[Heatmap],
+    title: str,
+    subtitle: str,
+    *,
+    columns: int | None,
+    scale: Scale,
+    maximum: float,
+) -> Drawn:
+    """The paper that `make` creates from width and height, with all maps; see `draw_heatmaps`.
+
+    `cells` draws the cells of a map whose corner is (left, top), with a frame.
+    """
+    drawn, title = _choose_maps(maps, title)
     layout = arrange(drawn, columns)
-    legend = legend_entries(drawn)
+    legend = _legend_entries(drawn)
 
     top = MARGIN + heading_height(title, subtitle)
     panels_right = MARGIN + layout.columns * layout.across
     legend_height = CAPTION + SAMPLES + len(legend) * (SWATCH + 8)
     height = max(layout.rows * layout.down - GAP, legend_height)
-    canvas = Canvas(panels_right + LEGEND + MARGIN, top + height + MARGIN)
-    draw_heading(canvas, title, subtitle)
+    paper = make(panels_right + LEGEND + MARGIN, top + height + MARGIN)
+    draw_heading(paper, title, subtitle)
     for number, heatmap in enumerate(drawn):
         row, column = divmod(number, layout.columns)
         left = MARGIN + column * layout.across + layout.left
-        _panel(canvas, heatmap, layout, left, top + row * layout.down + CAPTION, scale, maximum)
-    draw_legend(canvas, panels_right, top + CAPTION, legend, scale=scale, maximum=maximum)
-    return canvas.image()
+        corner = left, top + row * layout.down + CAPTION
+        cells(paper, heatmap, layout, *corner)
+        _surround(paper, heatmap, layout, *corner)
+    draw_legend(paper, panels_right, top + CAPTION, legend, scale=scale, maximum=maximum)
+    return paper
 
 
-def choose_maps(maps: Sequence[Heatmap], title: str) -> tuple[Sequence[Heatmap], str]:
+def _choose_maps(maps: Sequence[Heatmap], title: str) -> tuple[Sequence[Heatmap], str]:
     """The maps that one picture has room for, and the title, with the number of maps that are left out.
 
     Raises:
@@ -89,53 +118,39 @@ def choose_maps(maps: Sequence[Heatmap], title: str) -> tuple[Sequence[Heatmap],
     return drawn, title
 
 
-def _panel(
-    canvas: Canvas, heatmap: Heatmap, layout: Layout, left: int, top: int, scale: Scale, maximum: float
-) -> None:
-    """Draw one map with its title, labels and axis names; (left, top) is the map's corner."""
-    cells = cell_pixels(heatmap, layout.cell, layout.block, scale, maximum)
-    height, width = cells.shape
-    canvas.pixels[top : top + height, left : left + width] = cells
-    canvas.frame(left, top, width, height)
-    if heatmap.golden.any():
-        around = canvas.pixels[
-            top - OUTLINE : top + height + OUTLINE, left - OUTLINE : left + width + OUTLINE
-        ]
-        outline_gold(around, heatmap, layout.cell, layout.block)
-
-    said = summary(heatmap, layout)
+def _surround(paper: Paper, heatmap: Heatmap, layout: Layout, left: int, top: int) -> None:
+    """Write the title, labels and axis names of a map whose corner is (left, top)."""
+    queries, keys = heatmap.weights.shape
+    height = ceil(queries / layout.block[0]) * layout.cell[0]
+    width = ceil(keys / layout.block[1]) * layout.cell[1]
+    summary = _summary(heatmap, layout)
     start, line = left - 1, top - CAPTION // 2 - 2
     if heatmap.title:
-        start += 10 + canvas.text(heatmap.title, (start, line), size=TITLE, limit=layout.width)
+        start += 10 + paper.text(heatmap.title, (start, line), size=TITLE, limit=layout.width)
     room = left + layout.width - start
-    if room > LEAST_SUMMARY or label_mask(said, 12).shape[1] <= room:
-        canvas.text(said, (start, line), limit=room, strength=QUIET)
+    if room > LEAST_SUMMARY or label_mask(summary, 12).shape[1] <= room:
+        paper.text(summary, (start, line), limit=room, strength=QUIET)
 
-    _query_labels(canvas, heatmap, layout, left, top)
-    _key_labels(canvas, heatmap, layout, left, top + height)
-    canvas.text(
-        "query",
-        (left - layout.left + AXIS // 2 - 2, top + height // 2),
-        anchor=(0.5, 0.5),
-        strength=QUIET,
-        turned=True,
-    )
-    name = (left + width // 2, top + height + layout.below - AXIS // 2 + 2)
-    canvas.text("key", name, anchor=(0.5, 0.5), strength=QUIET)
+    _query_labels(paper, heatmap, layout, left, top)
+    _key_labels(paper, heatmap, layout, left, top + height)
+    query = (left - layout.left + AXIS // 2 - 2, top + height // 2)
+    paper.text("query", query, anchor=(0.5, 0.5), strength=QUIET, turned=True)
+    key = (left + width // 2, top + height + layout.below - AXIS // 2 + 2)
+    paper.text("key", key, anchor=(0.5, 0.5), strength=QUIET)
 
 
-def summary(heatmap: Heatmap, layout: Layout) -> str:
+def _summary(heatmap: Heatmap, layout: Layout) -> str:
     """The text beside the title of a map."""
     pooled = " · largest of {} x {} per cell".format(*layout.block) if max(layout.block) > 1 else ""
     return heatmap.summary() + pooled
 
 
-def _query_labels(canvas: Canvas, heatmap: Heatmap, layout: Layout, left: int, top: int) -> None:
+def _query_labels(paper: Paper, heatmap: Heatmap, layout: Layout, left: int, top: int) -> None:
     for number in range(0, min(len(heatmap.queries), heatmap.weights.shape[0]), layout.step[0]):
         middle = top + number // layout.block[0] * layout.cell[0] + layout.cell[0] // 2
         if layout.step[0] > 1:
-            canvas.pixels[middle, left - 4 : left - 1] = PAPER + 22
-        canvas.text(
+            paper.fill(left - 4, middle, 3, 1, LINE)
+        paper.text(
             heatmap.queries[number],
             (left - SPACE, middle),
             anchor=(1.0, 0.5),
@@ -144,18 +159,18 @@ def _query_labels(canvas: Canvas, heatmap: Heatmap, layout: Layout, left: int, t
         )
 
 
-def _key_labels(canvas: Canvas, heatmap: Heatmap, layout: Layout, left: int, bottom: int) -> None:
+def _key_labels(paper: Paper, heatmap: Heatmap, layout: Layout, left: int, bottom: int) -> None:
     for number in range(0, min(len(heatmap.keys), heatmap.weights.shape[1]), layout.step[1]):
         middle = left + number // layout.block[1] * layout.cell[1] + layout.cell[1] // 2
         if layout.step[1] > 1:
-            canvas.pixels[bottom + 1 : bottom + 4, middle] = PAPER + 22
+            paper.fill(middle, bottom + 1, 1, 3, LINE)
         label, size, room = heatmap.keys[number], layout.label_size, layout.key_room
         turned = layout.turns(label)
         place = (middle, bottom + SPACE)
-        canvas.text(label, place, anchor=(0.5, 0.0), size=size, limit=room, turned=turned)
+        paper.text(label, place, anchor=(0.5, 0.0), size=size, limit=room, turned=turned)
 
 
-def legend_entries(maps: Sequence[Heatmap]) -> list[str]:
+def _legend_entries(maps: Sequence[Heatmap]) -> list[str]:
     """What the maps show besides colours."""
     present = {
         "masked": any(not heatmap.attended.all() for heatmap in maps),

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attention_lab.viz.canvas import BAD, GOLD, PAPER, SHADES, Canvas
-from attention_lab.viz.cells import OUTLINE, Scale, hatching, shades
+from attention_lab.viz.canvas import BAD, LINE, SHADES, Paper
+from attention_lab.viz.cells import Scale, shades
 from attention_lab.viz.layout import CAPTION, HEADING, MARGIN, SUBHEADING
 
 BAR_HEIGHT = 200
@@ -18,7 +18,7 @@ SAMPLES = BAR_HEIGHT + 24
 """Distance from the upper edge of the colour bar to that of the first sample."""
 
 _BAR_WIDTH = 16
-TICKS: dict[Scale, tuple[float, ...]] = {
+_TICKS: dict[Scale, tuple[float, ...]] = {
     "linear": (0, 0.25, 0.5, 0.75, 1),
     "sqrt": (0, 0.01, 0.05, 0.1, 0.25, 0.5, 1),
 }
@@ -29,18 +29,18 @@ def heading_height(title: str, subtitle: str = "") -> int:
     return (HEADING if title else 0) + (SUBHEADING if subtitle else 0)
 
 
-def draw_heading(canvas: Canvas, title: str, subtitle: str = "") -> None:
+def draw_heading(paper: Paper, title: str, subtitle: str = "") -> None:
     """Write the picture's title and the smaller line below it, if there are any."""
-    room = canvas.pixels.shape[1] - 2 * MARGIN
+    room = paper.width - 2 * MARGIN
     if title:
-        canvas.text(title, (MARGIN, MARGIN + 10), size=17, limit=room)
+        paper.text(title, (MARGIN, MARGIN + 10), size=17, limit=room)
     if subtitle:
         line = MARGIN + heading_height(title, subtitle) - SUBHEADING // 2 - 6
-        canvas.text(subtitle, (MARGIN, line), size=14, limit=room, strength=QUIET)
+        paper.text(subtitle, (MARGIN, line), size=14, limit=room, strength=QUIET)
 
 
 def draw_legend(
-    canvas: Canvas,
+    paper: Paper,
     left: int,
     top: int,
     entries: Sequence[str],
@@ -52,7 +52,7 @@ def draw_legend(
     """Draw the colour bar, and below it a sample of whatever else the maps show.
 
     Args:
-        canvas: the canvas to draw on.
+        paper: what to draw on.
         left: left edge of the bar and the samples.
         top: upper edge of the bar; its name is written above.
         entries: some of "masked", "gold" and "not finite".
@@ -60,34 +60,30 @@ def draw_legend(
         maximum: the weight at the upper end of the bar.
         deepest: the part of the colour map that is used, from 0 to 1.
     """
-    _colour_bar(canvas, left, top, scale, maximum, deepest)
+    _colour_bar(paper, left, top, scale, maximum, deepest)
     for number, name in enumerate(entries):
-        _sample(canvas, left, top + SAMPLES + number * (SWATCH + 8), name)
+        _sample(paper, left, top + SAMPLES + number * (SWATCH + 8), name)
 
 
-def _sample(canvas: Canvas, left: int, top: int, name: str) -> None:
-    swatch = canvas.pixels[top : top + SWATCH, left : left + SWATCH]
+def _sample(paper: Paper, left: int, top: int, name: str) -> None:
     if name == "masked":
-        swatch[:] = hatching(SWATCH, SWATCH)
-        canvas.frame(left, top, SWATCH, SWATCH)
+        paper.hatch(left, top, SWATCH, SWATCH)
     elif name == "gold":
-        swatch[:] = GOLD
-        swatch[OUTLINE:-OUTLINE, OUTLINE:-OUTLINE] = 0
+        paper.outline(left, top, SWATCH, SWATCH)
     else:
-        swatch[:] = BAD
-    canvas.text(name, (left + SWATCH + 8, top + SWATCH // 2), size=11)
+        paper.fill(left, top, SWATCH, SWATCH, BAD)
+    paper.text(name, (left + SWATCH + 8, top + SWATCH // 2), size=11)
 
 
-def _colour_bar(canvas: Canvas, left: int, top: int, scale: Scale, maximum: float, deepest: float) -> None:
+def _colour_bar(paper: Paper, left: int, top: int, scale: Scale, maximum: float, deepest: float) -> None:
     """Draw the bar of colours from 0 to `maximum`, with ticks and their weights."""
     name = "weight" if scale == "linear" else "weight (√)"
-    canvas.text(name, (left - 1, top - CAPTION // 2 - 2), strength=QUIET)
-    bar = np.rint(np.linspace((SHADES - 1) * deepest, 0, BAR_HEIGHT)).astype(np.uint8)
-    canvas.pixels[top : top + BAR_HEIGHT, left : left + _BAR_WIDTH] = bar[:, None]
-    canvas.frame(left, top, _BAR_WIDTH, BAR_HEIGHT)
-    ticks = np.array(TICKS[scale]) * maximum
+    paper.text(name, (left - 1, top - CAPTION // 2 - 2), strength=QUIET)
+    paper.ramp(left, top, _BAR_WIDTH, BAR_HEIGHT, deepest)
+    paper.frame(left, top, _BAR_WIDTH, BAR_HEIGHT)
+    right = left + _BAR_WIDTH
+    ticks = np.array(_TICKS[scale]) * maximum
     for tick, shade in zip(ticks, shades(ticks, scale, maximum), strict=True):
         height = top + round((1 - shade / (SHADES - 1)) * (BAR_HEIGHT - 1))
-        right = left + _BAR_WIDTH
-        canvas.pixels[height, right : right + 4] = PAPER + 22
-        canvas.text(f"{tick:.3g}", (right + 8, height), size=11)
+        paper.fill(right, height, 4, 1, LINE)
+        paper.text(f"{tick:.3g}", (right + 8, height), size=11)

@@ -1,16 +1,13 @@
 """Attention drawn over the input picture, one panel per output symbol (1502.03044, figure 2)."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil, log
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from PIL import Image
 
-from attention_lab.viz.canvas import PALETTE, THEMED, Canvas
-from attention_lab.viz.cells import Flags, Scale
+from attention_lab.viz.canvas import PALETTE, THEMED, Canvas, Paper
+from attention_lab.viz.cells import Scale
 from attention_lab.viz.fonts import label_mask
 from attention_lab.viz.layout import CAPTION, GAP, HEADING, LARGEST, LEGEND, MARGIN, SUBHEADING
 from attention_lab.viz.legend import (
@@ -22,66 +19,12 @@ from attention_lab.viz.legend import (
     draw_legend,
     heading_height,
 )
-from attention_lab.viz.overlay_cells import DEEPEST, enlarged, paint, paint_themed
+from attention_lab.viz.overlay_cells import DEEPEST, Overlay, enlarged, paint, paint_themed
 
 _MOST = 40  # most panels
 _WIDEST, _HIGHEST, _ZOOM = 440, 320, 10.0  # targets: pixels of a panel, and per pixel of the input picture
 _LOWEST = 8  # least height of a panel in pixels
 _SHAPE = 1.5  # target ratio of width to height of the entire picture
-
-
-@dataclass(frozen=True, eq=False)
-class Overlay:
-    """Attention over the cells of a picture.
-
-    Args:
-        ink: [H, W] the picture, from 0 (paper) to 1 (ink).
-        cell: side of a cell in pixels; H and W are multiples of it.
-        weights: [Q, K] over the K cells, numbered down each column, starting with the leftmost.
-        titles: label of each of the Q panels.
-        gold: [Q] or [Q, G] the correct cells of each query, -1 for none.
-
-    Raises:
-        ValueError: shapes do not fit each other, or a gold cell is beyond the last one.
-    """
-
-    ink: npt.NDArray[Any]
-    cell: int
-    weights: npt.NDArray[Any]
-    titles: Sequence[str] = ()
-    gold: npt.NDArray[np.integer[Any]] | None = None
-
-    def __post_init__(self) -> None:
-        if (
-            self.ink.ndim != 2
-            or self.cell < 1
-            or any(size == 0 or size % self.cell for size in self.ink.shape)
-        ):
-            raise ValueError(
-                f"a picture {self.ink.shape} does not consist of whole cells of {self.cell} pixels"
-            )
-        rows, columns = self.grid
-        if self.weights.ndim != 2 or self.weights.shape[1] != rows * columns:
-            raise ValueError(f"weights {self.weights.shape} do not fit {rows} x {columns} cells")
-        gold = np.full(len(self.weights), -1) if self.gold is None else self.gold
-        if len(gold) != len(self.weights) or (gold >= rows * columns).any():
-            raise ValueError(f"gold {gold.shape} does not fit weights {self.weights.shape}")
-
-    @property
-    def grid(self) -> tuple[int, int]:
-        """Rows and columns of cells."""
-        height, width = self.ink.shape
-        return height // self.cell, width // self.cell
-
-    def on_grid(self, of_cells: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Reshape values of the cells [K] to [rows, columns]."""
-        return of_cells.reshape(self.grid[::-1]).T
-
-    def golden(self, query: int) -> Flags:
-        """[rows, columns] bool: the gold cells of a query."""
-        cells = np.arange(self.weights.shape[1])
-        gold = np.full(1, -1) if self.gold is None else np.atleast_1d(self.gold[query])
-        return self.on_grid(np.isin(cells, gold))
 
 
 def draw_overlays(
@@ -114,13 +57,7 @@ def draw_overlays(
     """
     plan = arrange_overlays(overlay, title, subtitle)
     canvas = Canvas(plan.right + LEGEND, plan.full_height)
-    draw_heading(canvas, plan.title, subtitle)
-    for query, (left, top) in enumerate(plan.corners, start=-1):
-        canvas.frame(left, top, plan.width, plan.height)
-        _caption(canvas, overlay, query, left, top - CAPTION // 2 - 1, plan.width)
-    corner = plan.right, plan.top + CAPTION
-    draw_legend(canvas, *corner, plan.legend, scale=scale, maximum=maximum, deepest=DEEPEST)
-
+    surround(canvas, overlay, plan, subtitle, scale, maximum)
     pixels = (THEMED if themed else PALETTE)[canvas.pixels]
     ink = enlarged(overlay.ink, plan.height, plan.width)
     for query, (left, top) in enumerate(plan.corners, start=-1):
@@ -217,20 +154,30 @@ def _columns(panels: int, across: int, down: int) -> int:
     return min(range(1, most + 1), key=badness)
 
 
-def largest_weight(overlay: Overlay, query: int) -> str:
+def surround(paper: Paper, overlay: Overlay, plan: Plan, subtitle: str, scale: Scale, maximum: float) -> None:
+    """Draw everything but the panels' pixels."""
+    draw_heading(paper, plan.title, subtitle)
+    for query, (left, top) in enumerate(plan.corners, start=-1):
+        paper.frame(left, top, plan.width, plan.height)
+        _caption(paper, overlay, query, left, top - CAPTION // 2 - 1, plan.width)
+    corner = plan.right, plan.top + CAPTION
+    draw_legend(paper, *corner, plan.legend, scale=scale, maximum=maximum, deepest=DEEPEST)
+
+
+def _largest_weight(overlay: Overlay, query: int) -> str:
     """The text that describes a query's weights."""
     weights = overlay.weights[query]
     return f"max {weights.max():.2f}" if np.isfinite(weights).all() else "not finite"
 
 
-def _caption(canvas: Canvas, overlay: Overlay, query: int, left: int, line: int, width: int) -> None:
+def _caption(paper: Paper, overlay: Overlay, query: int, left: int, line: int, width: int) -> None:
     """Write the symbol, and its largest weight on the right."""
     if query < 0:
-        canvas.text("input", (left - 1, line), size=13, limit=width, strength=QUIET)
+        paper.text("input", (left - 1, line), size=13, limit=width, strength=QUIET)
         return
-    largest = largest_weight(overlay, query)
+    largest = _largest_weight(overlay, query)
     room = width - label_mask(largest, 12).shape[1] - 10
     if query < len(overlay.titles):
-        canvas.text(overlay.titles[query], (left - 1, line), size=17, limit=max(width // 3, room))
+        paper.text(overlay.titles[query], (left - 1, line), size=17, limit=max(width // 3, room))
     if room >= width // 3:
-        canvas.text(largest, (left + width, line), anchor=(1.0, 0.5), strength=QUIET)
+        paper.text(largest, (left + width, line), anchor=(1.0, 0.5), strength=QUIET)

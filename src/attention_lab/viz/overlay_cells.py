@@ -1,16 +1,15 @@
-"""The pixels of attention over a picture: ink on paper whose colour shows the weight."""
+"""Attention over a picture and its pixels: ink on paper whose colour shows the weight."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from attention_lab.viz.canvas import BAD, GOLD, INK, PALETTE, PAPER, SHADES, THEMED
+from attention_lab.viz.canvas import BAD, GOLD, INK, OUTLINE, PALETTE, PAPER, SHADES, THEMED
 from attention_lab.viz.cells import Flags, Scale, shades
-
-if TYPE_CHECKING:
-    from attention_lab.viz.overlay import Overlay
 
 Colours = npt.NDArray[np.float64]
 """Ink [..] from 0 to 1, or sRGB [.., 3] from 0 to 255, or sRGB and opacity [.., 4]."""
@@ -18,20 +17,73 @@ Indices = npt.NDArray[np.int64]
 
 DEEPEST = 0.6
 """The part of the colour map that is used; the picture's own ink must stay darker than any paper."""
-_OUTLINE = 2
 _ROOM = 6  # least pixels of a cell for lines between cells
 _FADED = 0.6  # how much ink fades where the weight is 0
 _COLOURS = PALETTE.astype(np.float64)
 
 
-def _depth(overlay: "Overlay", query: int, scale: Scale, maximum: float) -> tuple[Colours, Flags]:
+@dataclass(frozen=True, eq=False)
+class Overlay:
+    """Attention over the cells of a picture.
+
+    Args:
+        ink: [H, W] the picture, from 0 (paper) to 1 (ink).
+        cell: side of a cell in pixels; H and W are multiples of it.
+        weights: [Q, K] over the K cells, numbered down each column, starting with the leftmost.
+        titles: label of each of the Q panels.
+        gold: [Q] or [Q, G] the correct cells of each query, -1 for none.
+
+    Raises:
+        ValueError: shapes do not fit each other, or a gold cell is beyond the last one.
+    """
+
+    ink: npt.NDArray[Any]
+    cell: int
+    weights: npt.NDArray[Any]
+    titles: Sequence[str] = ()
+    gold: npt.NDArray[np.integer[Any]] | None = None
+
+    def __post_init__(self) -> None:
+        if (
+            self.ink.ndim != 2
+            or self.cell < 1
+            or any(size == 0 or size % self.cell for size in self.ink.shape)
+        ):
+            raise ValueError(
+                f"a picture {self.ink.shape} does not consist of whole cells of {self.cell} pixels"
+            )
+        rows, columns = self.grid
+        if self.weights.ndim != 2 or self.weights.shape[1] != rows * columns:
+            raise ValueError(f"weights {self.weights.shape} do not fit {rows} x {columns} cells")
+        gold = np.full(len(self.weights), -1) if self.gold is None else self.gold
+        if len(gold) != len(self.weights) or (gold >= rows * columns).any():
+            raise ValueError(f"gold {gold.shape} does not fit weights {self.weights.shape}")
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of cells."""
+        height, width = self.ink.shape
+        return height // self.cell, width // self.cell
+
+    def on_grid(self, of_cells: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Reshape values of the cells [K] to [rows, columns]."""
+        return of_cells.reshape(self.grid[::-1]).T
+
+    def golden(self, query: int) -> Flags:
+        """[rows, columns] bool: the gold cells of a query."""
+        cells = np.arange(self.weights.shape[1])
+        gold = np.full(1, -1) if self.gold is None else np.atleast_1d(self.gold[query])
+        return self.on_grid(np.isin(cells, gold))
+
+
+def _depth(overlay: Overlay, query: int, scale: Scale, maximum: float) -> tuple[Colours, Flags]:
     """[rows, columns]: the colour index of each cell's weight, and which cells are not finite."""
     weights = overlay.on_grid(overlay.weights[query]).astype(np.float64)
     bad = ~np.isfinite(weights)
     return shades(np.where(bad, 0, weights), scale, maximum).astype(np.float64), bad
 
 
-def paint(overlay: "Overlay", query: int, ink: Colours, scale: Scale, maximum: float) -> Colours:
+def paint(overlay: Overlay, query: int, ink: Colours, scale: Scale, maximum: float) -> Colours:
     """[height, width, 3]: the picture's ink on paper whose colours show a query's weights."""
     if query < 0:
         return _blend(_COLOURS[PAPER], _COLOURS[INK], ink)
@@ -46,7 +98,7 @@ def paint(overlay: "Overlay", query: int, ink: Colours, scale: Scale, maximum: f
     return panel
 
 
-def paint_themed(overlay: "Overlay", query: int, ink: Colours, scale: Scale, maximum: float) -> Colours:
+def paint_themed(overlay: Overlay, query: int, ink: Colours, scale: Scale, maximum: float) -> Colours:
     """[height, width, 4]: the same with opacity, for a page of any colour."""
     cells = _cells(overlay.grid, *ink.shape)
     if query < 0:
@@ -97,8 +149,8 @@ def _rule(paper: Colours, cells: tuple[Indices, Indices]) -> None:
 def _outline(golden: Flags) -> Flags:
     """The inner edge of the region that is True."""
     height, width = golden.shape
-    around, inside = np.pad(golden, _OUTLINE), golden.copy()
-    for y in (0, _OUTLINE, 2 * _OUTLINE):
-        for x in (0, _OUTLINE, 2 * _OUTLINE):
+    around, inside = np.pad(golden, OUTLINE), golden.copy()
+    for y in (0, OUTLINE, 2 * OUTLINE):
+        for x in (0, OUTLINE, 2 * OUTLINE):
             inside &= around[y : y + height, x : x + width]
     return golden & ~inside

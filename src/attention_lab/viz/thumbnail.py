@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 
 from attention_lab.viz.canvas import SHADES, Canvas
-from attention_lab.viz.cells import OUTLINE, Heatmap, Sides, cell_pixels, outline_gold
+from attention_lab.viz.cells import Heatmap, Sides, draw_cells
 from attention_lab.viz.fonts import label_mask
 from attention_lab.viz.layout import is_turned
 
@@ -142,16 +142,7 @@ def _caption(heatmap: Heatmap) -> str:
 
 
 def _panel(canvas: Canvas, heatmap: Heatmap, plan: _Plan, left: int, top: int, maximum: float) -> None:
-    cells = cell_pixels(heatmap, plan.cell, plan.block, "linear", maximum)
-    height, width = cells.shape
-    canvas.pixels[top : top + height, left : left + width] = cells
-    canvas.frame(left, top, width, height)
-    if heatmap.golden.any():
-        rows, columns = (
-            slice(top - OUTLINE, top + height + OUTLINE),
-            slice(left - OUTLINE, left + width + OUTLINE),
-        )
-        outline_gold(canvas.pixels[rows, columns], heatmap, plan.cell, plan.block)
+    draw_cells(canvas, heatmap, left, top, plan.cell, plan.block, "linear", maximum)
     line, start = top - _CAPTION // 2 - 2, left
     if heatmap.title:
         start += 12 + canvas.text(heatmap.title, (left, line), size=_TEXT, limit=plan.width)
