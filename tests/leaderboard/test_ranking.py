@@ -97,7 +97,7 @@ def test_only_common_seeds_are_paired_and_a_seed_that_ran_twice_is_one() -> None
     again = _cell("twice", {1: 0.6})
     both = Setting(cell.options, [*cell.jobs, *again.jobs])
     found = both.estimate(METRIC)
-    assert found is not None and found.n == 4 and both.values(METRIC)["1"] == pytest.approx(0.7)
+    assert found.n == 4 and both.values(METRIC)["1"] == pytest.approx(0.7)
     block = _rank(_cell("good", GOOD), both)
     (_, other) = block.rows
     assert other.versus == compare([0.7 - 0.90, 0.7 - 0.92, 0.75 - 0.91])

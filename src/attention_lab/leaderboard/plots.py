@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from numbers import Real
 
+from attention_lab.commandline.overrides import as_text
 from attention_lab.leaderboard.ranking import Block, Ranked
-from attention_lab.leaderboard.settings import Setting, format_value
-from attention_lab.leaderboard.tables import Section, or_nan
+from attention_lab.leaderboard.settings import Setting
+from attention_lab.leaderboard.tables import Section
 from attention_lab.text_tables import metric_name
 from attention_lab.viz import Format
 from attention_lab.viz.panels import Bubbles, Dot, Dots, Lines, Series
@@ -48,7 +49,7 @@ def board_panels(sections: Sequence[Section]) -> tuple[list[Dots], str]:
 
 
 def _panel(section: Section, block: Block, rows: Sequence[Dot]) -> Dots:
-    where = [section.name, *(f"{key}={format_value(value)}" for key, value in block.options.items())]
+    where = [section.name, *(f"{key}={as_text(value)}" for key, value in block.options.items())]
     axis = f"{metric_name(block.metric)} ({'higher' if block.largest else 'lower'} is better)"
     return Dots(
         rows,
@@ -60,7 +61,7 @@ def _panel(section: Section, block: Block, rows: Sequence[Dot]) -> Dots:
 
 
 def _dot(row: Ranked, block: Block) -> Dot:
-    mean = or_nan(row.setting.estimate(block.metric)).mean
+    mean = row.setting.estimate(block.metric).mean
     points = list(row.setting.values(block.metric).values())
     group = list(VERDICTS).index(row.verdict)
     rings = points if len(points) > 1 else []
@@ -152,4 +153,4 @@ def _rest(setting: Setting, group: str | None) -> str:
 
 
 def _means(settings: Sequence[Setting], metric: str) -> list[float]:
-    return [or_nan(setting.estimate(metric)).mean for setting in settings]
+    return [setting.estimate(metric).mean for setting in settings]

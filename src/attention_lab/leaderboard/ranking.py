@@ -9,7 +9,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from attention_lab.leaderboard.settings import Setting, bounds, distinguishing_options, format_value
+from attention_lab.commandline.overrides import as_text
+from attention_lab.leaderboard.settings import Setting, bounds, distinguishing_options
 from attention_lab.leaderboard.significance import LEVEL, Array, Difference, compare, resample
 from attention_lab.runs.run_folder import Job
 from attention_lab.runs.test_predictions import TestPredictions, read_test_predictions
@@ -78,7 +79,7 @@ class Block:
     def name(self, row: Ranked) -> str:
         """A short name for a setting: its distinguishing options; if there is only one, just its value."""
         if len(self.keys) == 1:
-            return format_value(row.setting.options[self.keys[0]])
+            return as_text(row.setting.options[self.keys[0]])
         return self.describe(row)
 
     def describe(self, row: Ranked) -> str:
@@ -110,7 +111,7 @@ def rank(settings: Sequence[Setting], metric: str, largest: bool, options: Mappi
         largest: whether higher is better.
         options: the options that the settings share.
     """
-    means = {id(setting): _mean(setting, metric) for setting in settings}
+    means = {id(setting): setting.estimate(metric).mean for setting in settings}
     ordered = sorted(settings, key=lambda setting: _sort_key(means[id(setting)], largest))
     if not ordered or not math.isfinite(means[id(ordered[0])]):
         return Block(
@@ -186,18 +187,13 @@ def _resampled_rates(outcomes: Mapping[int, TestPredictions]) -> dict[int, Array
     return drawn
 
 
-def _mean(setting: Setting, metric: str) -> float:
-    found = setting.estimate(metric)
-    return math.nan if found is None else found.mean
-
-
 def _sort_key(mean: float, largest: bool) -> float:
     return math.inf if not math.isfinite(mean) else -mean if largest else mean
 
 
 def summarize(block: Block) -> list[str]:
     """The result of a block, one line per statement."""
-    where = " ".join(f"{key}={format_value(value)}" for key, value in block.options.items())
+    where = " ".join(f"{key}={as_text(value)}" for key, value in block.options.items())
     return [f"{where}: {line}".removeprefix(": ") for line in _statements(block)]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from attention_lab.commandline.overrides import as_text
 from attention_lab.leaderboard.significance import Estimate, estimate, mean
 from attention_lab.runs.config_parts import COMPARED, SEED
 from attention_lab.runs.run_folder import Job
@@ -39,7 +40,7 @@ class Setting:
 
     def describe(self, keys: Collection[str]) -> str:
         """Its options that are in `keys`, as on the command line."""
-        own = {key: format_value(value) for key, value in self.options.items() if key in keys}
+        own = {key: as_text(value) for key, value in self.options.items() if key in keys}
         return " ".join(f"{key}={value}" for key, value in own.items()) or "all runs"
 
     def by_seed(self, metric: str) -> dict[str, list[Job]]:
@@ -56,10 +57,9 @@ class Setting:
             seed: mean([job.metrics[metric] for job in jobs]) for seed, jobs in self.by_seed(metric).items()
         }
 
-    def estimate(self, metric: str) -> Estimate | None:
-        """The estimate of a metric over the seeds that have it; None if none has."""
-        values = list(self.values(metric).values())
-        return estimate(values) if values else None
+    def estimate(self, metric: str) -> Estimate:
+        """The estimate of a metric over the seeds that have it."""
+        return estimate(list(self.values(metric).values()))
 
     def interval(self, metric: str) -> tuple[float, float]:
         """The 95% interval of `estimate`, cut to the range of the metric; NaN without one.
@@ -67,7 +67,7 @@ class Setting:
         The true mean lies in that range, so the coverage remains 95%.
         """
         found = self.estimate(metric)
-        if found is None or math.isnan(found.half):
+        if math.isnan(found.half):
             return math.nan, math.nan
         low, high = bounds(metric)
         return max(found.mean - found.half, low), min(found.mean + found.half, high)
@@ -98,15 +98,10 @@ def varied_options(jobs: Sequence[Job]) -> list[str]:
     return keys
 
 
-def format_value(value: Any) -> str:
-    """A value as written on the command line."""
-    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def distinguishing_options(found: Sequence[Setting]) -> list[str]:
     """All options in which the settings differ; naming fewer would suggest that the others are the same."""
     options = found[0].options if found else ()
-    return [key for key in options if len({format_value(setting.options[key]) for setting in found}) > 1]
+    return [key for key in options if len({as_text(setting.options[key]) for setting in found}) > 1]
 
 
 def _given_value(job: Job, key: str) -> str:

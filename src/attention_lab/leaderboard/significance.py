@@ -30,12 +30,12 @@ class Estimate(NamedTuple):
 
 
 def mean(values: Sequence[float]) -> float:
-    """The mean of one or more values; NaN if any of them is not finite."""
-    return math.fsum(values) / len(values) if all(map(math.isfinite, values)) else math.nan
+    """The mean of values; NaN if there are none, or any of them is not finite."""
+    return math.fsum(values) / len(values) if values and all(map(math.isfinite, values)) else math.nan
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """The estimate from one or more values; NaN if any of them is not finite."""
+    """The estimate from values; NaN if there are none, or any of them is not finite."""
     from scipy.special import stdtrit
 
     n, middle = len(values), mean(values)

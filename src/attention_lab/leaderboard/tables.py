@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from attention_lab.commandline.overrides import as_text
 from attention_lab.leaderboard.failures import Failure, list_failures
 from attention_lab.leaderboard.ranking import Block, Ranked, summarize
-from attention_lab.leaderboard.settings import COSTS, Setting, format_value
-from attention_lab.leaderboard.significance import Estimate
+from attention_lab.leaderboard.settings import COSTS, Setting
 from attention_lab.runs.results import COUNTS
 from attention_lab.text_tables import (
     counted,
@@ -89,11 +89,6 @@ def count(sections: Sequence[Section]) -> str:
     return f"{settings}{counted(runs, 'run')}"
 
 
-def or_nan(found: Estimate | None) -> Estimate:
-    """The estimate; if there is none, an estimate from no values."""
-    return Estimate(0, math.nan, math.nan, math.nan) if found is None else found
-
-
 def tabulate(section: Section, *, brief: bool = False) -> tuple[list[str], list[list[str]]]:
     """Header and cells; a column that is empty in all rows is left out.
 
@@ -106,10 +101,9 @@ def tabulate(section: Section, *, brief: bool = False) -> tuple[list[str], list[
     header = [*section.keys, "n", *compared, *map(metric_name, others)]
     lines = []
     for row, alone in [(row, len(block.rows) == 1) for block in section.blocks for row in block.rows]:
-        n = or_nan(row.setting.estimate(first)).n
-        named = [format_value(row.setting.options[key]) for key in section.keys]
+        n, mean, *_ = row.setting.estimate(first)
+        named = [as_text(row.setting.options[key]) for key in section.keys]
         further = [_mean(row.setting, name, bare=brief or name in COSTS) for name in others]
-        mean = or_nan(row.setting.estimate(first)).mean
         interval = _range(mean, *row.setting.interval(first))
         against = ("", "") if alone else _against(row, mean)
         lines.append([*named, str(n), _mean(row.setting, first), interval, *against, *further])
@@ -119,7 +113,7 @@ def tabulate(section: Section, *, brief: bool = False) -> tuple[list[str], list[
 
 
 def _mean(setting: Setting, metric: str, *, bare: bool = False) -> str:
-    found = or_nan(setting.estimate(metric))
+    found = setting.estimate(metric)
     if not found.n:
         return ""
     counted = metric in COUNTS and found.mean.is_integer()
@@ -221,13 +215,13 @@ def to_csv(sections: Sequence[Section]) -> str:
     rows: list[list[Any]] = [[*named, *keys, "n", *ends, *versus]]
     for section in sections:
         for row in section.rows:
-            found = [or_nan(row.setting.estimate(metric)) for metric in metrics]
+            found = [row.setting.estimate(metric) for metric in metrics]
             ranges = [row.setting.interval(metric) for metric in metrics]
             values = [(one.mean, one.sd, *ends) for one, ends in zip(found, ranges, strict=True)]
             filled = [_filled(value) for four in values for value in four]
             where = [section.name] if named else []
             options = [row.setting.options.get(key, "") for key in keys]
-            n = or_nan(row.setting.estimate(section.metrics[0])).n
+            n = row.setting.estimate(section.metrics[0]).n
             rows.append([*where, *options, n, *filled, section.metrics[0], *_difference(row), row.verdict])
     return csv_text([[printable(one) if isinstance(one, str) else one for one in row] for row in rows])
 
