@@ -26,10 +26,10 @@ def draw_growth(growth: Growth, measured: Measured) -> bytes:
         ticks=sizes[:: 1 + (len(sizes) > _MOST_TICKS)],
         names="ends",
     )
-    panels = [panel(_series(measured, lambda row: row.seconds), "time", written=_seconds)]
+    panels = [panel(_series(measured, lambda row: row.seconds), "time", format_y=_seconds)]
     if any(row.memory is not None for _, rows in measured for row in rows):
         memory = _series(measured, _mebibytes)
-        panels.append(panel(memory, "extra memory", written=lambda at: f"{at:,.0f} MiB"))
+        panels.append(panel(memory, "extra memory", format_y=lambda at: f"{at:,.0f} MiB"))
     return to_png(draw_panels(panels, title=growth.title))
 
 

@@ -15,7 +15,7 @@ def _edits(output: str, reference: str) -> list[tuple[str | None, str | None]]:
         return None if number is None else chr(number)
 
     found = align([ord(c) for c in output], [ord(c) for c in reference])
-    return [(symbol(edit.expected), symbol(edit.written)) for edit in found]
+    return [(symbol(edit.expected), symbol(edit.output)) for edit in found]
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def _apply(reference: list[int], edits: list[Edit]) -> list[list[int]]:
     for place in range(len(reference) + 1):
         if edit.expected is not None and reference[place : place + 1] != [edit.expected]:
             continue
-        begin = reference[:place] + ([] if edit.written is None else [edit.written])
+        begin = reference[:place] + ([] if edit.output is None else [edit.output])
         behind = reference[place + (edit.expected is not None) :]
         found += [begin + end for end in _apply(behind, rest)]
     return found
@@ -64,7 +64,7 @@ def test_the_edits_are_the_fewest_and_lead_from_one_to_the_other(
         for value in (torch.tensor([ids]).long(), torch.tensor([len(ids)]))
     ]
     assert len(found) == int(edit_distance(*sides))
-    assert all(edit.expected != edit.written for edit in found)
+    assert all(edit.expected != edit.output for edit in found)
     assert output in _apply(reference, found)
 
 

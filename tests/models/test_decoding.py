@@ -84,8 +84,8 @@ def test_a_wide_beam_finds_the_true_best(seed: int, alpha: float) -> None:
     for row, length in enumerate(lengths):
         true = _scores(model, source[row : row + 1, :length], outputs) / divisors
         best = int(true.argmax())
-        written = torch.nn.functional.pad(tokens[row], (0, longest - tokens.shape[1]))
-        assert written.tolist() == outputs[best].tolist()
+        output = torch.nn.functional.pad(tokens[row], (0, longest - tokens.shape[1]))
+        assert output.tolist() == outputs[best].tolist()
         assert scores[row].item() == pytest.approx(true[best].item(), abs=1e-10)
 
 
@@ -102,8 +102,8 @@ def test_scores_are_the_models_own_and_any_beam_is_true(seed: int, beams: int, a
         _well_formed(tokens[row], 6)
 
 
-def _well_formed(written: Tensor, longest: int) -> None:
-    ids = written.tolist()
+def _well_formed(outputs: Tensor, longest: int) -> None:
+    ids = outputs.tolist()
     body = ids[: ids.index(EOS) + 1] if EOS in ids else [i for i in ids if i != PAD]
     assert 0 < len(body) <= longest
     assert PAD not in body
@@ -195,7 +195,7 @@ def test_a_beam_is_no_wider_than_there_are_hypotheses() -> None:
     assert all(map(torch.equal, wide, endless))
 
 
-def test_padding_and_begin_are_never_written_and_keep_their_share() -> None:
+def test_padding_and_begin_are_never_generated_and_keep_their_share() -> None:
     script = {(): {PAD: 0.5, BOS: 0.3, A: 0.2}, (A,): {PAD: 0.9, EOS: 0.1}}
     source = torch.tensor([[A]])
     assert greedy(Scripted(script), source, ONE, 5).tolist() == [[A, EOS]]

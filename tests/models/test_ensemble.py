@@ -11,7 +11,7 @@ from attention_lab.attention import Additive, Dot, Mechanism, ScaledDot, Softmax
 from attention_lab.errors import LabError
 from attention_lab.models import Ensemble, Seq2Seq, Transformer
 from attention_lab.models.decoding.search import Decodable, beam_search, greedy
-from attention_lab.models.ensemble import Writer, aligning, mean_of
+from attention_lab.models.ensemble import TransductionModel, aligning, mean_of
 from attention_lab.sizes import BOS, EOS, PAD, TransductionSizes
 
 SIZES = TransductionSizes(source_vocabulary=8, target_vocabulary=7)
@@ -43,7 +43,7 @@ MIXES = {
 class ByHand:
     """The average of the members, each run over the whole prefix anew; the state is the prefix."""
 
-    def __init__(self, members: list[Writer]) -> None:
+    def __init__(self, members: list[TransductionModel]) -> None:
         self.members = members
 
     def start(self, source: Tensor, source_lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -64,7 +64,7 @@ class ByHand:
 
 
 @pytest.mark.parametrize("mix", MIXES)
-def test_it_writes_what_the_average_by_hand_writes(mix: str) -> None:
+def test_it_generates_what_the_average_by_hand_generates(mix: str) -> None:
     members = MIXES[mix]()
     both, by_hand = Ensemble(members), ByHand(members)
     assert isinstance(both, Decodable)
@@ -76,7 +76,7 @@ def test_it_writes_what_the_average_by_hand_writes(mix: str) -> None:
         torch.testing.assert_close(scores, expected_scores, rtol=0, atol=1e-10)
 
 
-def test_the_members_change_what_is_written() -> None:
+def test_the_members_change_the_output() -> None:
     members = MIXES["mechanisms"]()
     scores = [beam_search(model, SOURCE, LENGTHS, 8, 3)[1] for model in (*members, Ensemble(members))]
     assert not torch.allclose(scores[0], scores[2])

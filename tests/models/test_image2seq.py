@@ -108,10 +108,10 @@ def test_step_by_step_is_all_at_once() -> None:
 
 def test_searches_write_from_pictures() -> None:
     model, pictures = _model(), _pictures()
-    written = greedy(model, pictures, LENGTHS, 5)
+    outputs = greedy(model, pictures, LENGTHS, 5)
     searched, _ = beam_search(model, pictures, LENGTHS, 5, 1)
-    assert written.shape[0] == 3
-    assert searched.equal(written[:, : searched.shape[1]])
+    assert outputs.shape[0] == 3
+    assert searched.equal(outputs[:, : searched.shape[1]])
 
 
 def test_weights_stand_on_the_cells_of_the_picture() -> None:

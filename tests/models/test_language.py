@@ -154,7 +154,7 @@ def test_generation_with_the_cache_is_that_of_reading_all_anew(positions: str) -
     assert isinstance(model, Continuable)
     prompts, lengths = _tokens(3, 4), torch.tensor([4, 2, 1])
     uniform = torch.rand(3, 20, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
-    written = generate(model, prompts, lengths, uniform, Sampling(temperature=2.0))
+    outputs = generate(model, prompts, lengths, uniform, Sampling(temperature=2.0))
 
     class Anew:
         length = model.length
@@ -165,7 +165,7 @@ def test_generation_with_the_cache_is_that_of_reading_all_anew(positions: str) -
         def step(self, tokens: torch.Tensor, state: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
             return self.start(torch.cat([state, tokens.unsqueeze(-1)], 1))
 
-    assert written.equal(generate(Anew(), prompts, lengths, uniform, Sampling(temperature=2.0)))
+    assert outputs.equal(generate(Anew(), prompts, lengths, uniform, Sampling(temperature=2.0)))
 
 
 def test_sizes_below_one_are_refused() -> None:

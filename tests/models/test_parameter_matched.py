@@ -21,7 +21,7 @@ def test_every_score_has_as_many_parameters(score: type, sizes: TransductionSize
     assert all(not parameter.is_meta for parameter in model.parameters())
 
 
-def test_it_reads_and_writes_as_any_other() -> None:
+def test_it_encodes_and_decodes_as_any_other() -> None:
     torch.manual_seed(0)
     model = MatchedSeq2Seq(Mechanism(General), SMALL, parameters=9000, hidden_size=16)
     source, lengths = torch.randint(4, 12, (2, 5)), torch.tensor([5, 3])

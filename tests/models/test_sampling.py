@@ -122,7 +122,7 @@ class Bigrams:
 
 
 def _chain(length: int = 100) -> Bigrams:
-    """4 to 5 to ... to 8 to the end; whatever it likes best is a symbol that is never written."""
+    """4 to 5 to ... to 8 to the end; whatever it likes best is a symbol that is never generated."""
     table = torch.zeros(9, 9)
     table[:, [PAD, BOS, UNK]] = 9.0
     for last in range(4, 8):
@@ -138,10 +138,10 @@ def _uniform(rows: int, steps: int, seed: int = 0) -> Tensor:
 
 def test_prompts_are_continued_to_their_end_or_the_limit() -> None:
     prompts = torch.tensor([[BOS, 7, PAD, PAD], [BOS, 4, PAD, PAD], [BOS, 4, 5, 4], [BOS, 8, 8, 8]])
-    written = generate(
+    outputs = generate(
         _chain(), prompts, torch.tensor([2, 1, 4, 4]), _uniform(4, 3), Sampling(temperature=0.0)
     )
-    assert written.tolist() == [
+    assert outputs.tolist() == [
         [BOS, 7, 8, EOS, PAD, PAD, PAD],
         [BOS, 4, 5, 6, PAD, PAD, PAD],
         [BOS, 4, 5, 4, 5, 6, 7],
@@ -183,8 +183,8 @@ def test_a_long_text_is_read_again_from_a_later_symbol() -> None:
         table[last, following] = 9.0
     model = Bigrams(table, length=5)
     prompt = torch.tensor([[BOS, 4, 5, 6, 7, 4, 5]])
-    written = generate(model, prompt, torch.tensor([7]), _uniform(1, 6), Sampling(temperature=0.0))
-    assert written.tolist() == [[BOS, *(4, 5, 6, 7) * 3]]
+    outputs = generate(model, prompt, torch.tensor([7]), _uniform(1, 6), Sampling(temperature=0.0))
+    assert outputs.tolist() == [[BOS, *(4, 5, 6, 7) * 3]]
     # Four symbols fit behind BOS; where there would be a fifth, the first two are left out.
     expected = [[BOS, 6, 7, 4, 5], [BOS, 4, 5, 6], [BOS, 6, 7, 4], [BOS, 4, 5, 6]]
     assert [row for (row,) in model.read] == expected

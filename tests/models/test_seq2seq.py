@@ -204,7 +204,7 @@ def test_padding_and_company_change_nothing(options: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("wiring", ["bahdanau", "luong"])
 @pytest.mark.parametrize("feeding", [False, True])
-def test_logits_see_only_what_was_written_before(wiring: str, feeding: bool) -> None:
+def test_logits_depend_only_on_earlier_symbols(wiring: str, feeding: bool) -> None:
     check_causal(_model(wiring=wiring, input_feeding=feeding))
 
 

@@ -95,7 +95,7 @@ def test_padding_and_company_change_nothing(mechanism: Mechanism) -> None:
 
 
 @pytest.mark.parametrize("positions", POSITIONS)
-def test_logits_see_only_what_was_written_before(positions: str) -> None:
+def test_logits_depend_only_on_earlier_symbols(positions: str) -> None:
     check_causal(_model(positions=positions))
 
 

@@ -80,7 +80,7 @@ def test_both_directions_read_with_ctc() -> None:
     outputs, scores = two_way_search(both, SOURCE, LENGTHS, LONGEST, 16)
     outputs, scores = outputs[:, :7], scores[:, :7]  # the others were found twice
     ordered, joint = rescore(both, SOURCE, LENGTHS, outputs, scores, 0.5)
-    written = {tuple(ids.tolist()): float(score) for ids, score in zip(outputs[0], scores[0], strict=True)}
+    scored = {tuple(ids.tolist()): float(score) for ids, score in zip(outputs[0], scores[0], strict=True)}
     for ids, found in zip(ordered[0], joint[0].tolist(), strict=True):
         if found == -torch.inf:
             continue
@@ -92,7 +92,7 @@ def test_both_directions_read_with_ctc() -> None:
         ):
             encoded = model.encode(source, LENGTHS[:1])
             read += float(model.tagger.log_likelihood(encoded.keys, encoded.mask, target.view(1, 1, -1))) / 2
-        assert found == pytest.approx((written[tuple(ids.tolist())] + read) / 2, abs=1e-5)
+        assert found == pytest.approx((scored[tuple(ids.tolist())] + read) / 2, abs=1e-5)
 
 
 def test_step_by_step_it_is_the_models_from_left_to_right() -> None:

@@ -83,9 +83,9 @@ class ImageTransductionData(DataModule):
                 raise LabError(f"the model needs data.{option}={needed}, but this data has {found}")
         self.sizes = self.codec.sizes
         if self.files is not None:
-            written = Terms("symbol", "texts", effect="never generated")
+            terms = Terms("symbol", "texts", effect="never generated")
             texts = examples.map(lambda split: [one.target for one in split])
-            self.unseen = unseen_in_files(texts, self.codec.target.vocabulary, self.files, written)
+            self.unseen = unseen_in_files(texts, self.codec.target.vocabulary, self.files, terms)
         return examples.map(self._split)
 
     def _split(self, examples: Sequence[ImageExample]) -> TransductionSplit:

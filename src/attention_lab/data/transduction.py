@@ -106,11 +106,11 @@ class TransductionData(DataModule):
             return Splits("", "", "")
         sources = examples.map(lambda split: [example.source for example in split])
         targets = examples.map(lambda split: [example.target for example in split])
-        read = Terms("source symbol")
-        written = Terms("target symbol", effect="never generated unless copied")
+        source_terms = Terms("source symbol")
+        target_terms = Terms("target symbol", effect="never generated unless copied")
         sides = (
-            unseen_in_files(sources, self.codec.source.vocabulary, self.files, read),
-            unseen_in_files(targets, self.codec.target.vocabulary, self.files, written),
+            unseen_in_files(sources, self.codec.source.vocabulary, self.files, source_terms),
+            unseen_in_files(targets, self.codec.target.vocabulary, self.files, target_terms),
         )
         return Splits(*("; ".join(filter(None, lines)) for lines in zip(*sides, strict=True)))
 

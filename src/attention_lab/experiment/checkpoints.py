@@ -15,7 +15,7 @@ from attention_lab.errors import LabError, first_line
 from attention_lab.experiment.build import Config, checkpoint_config, make_task, rebuild
 from attention_lab.inference.trained_model import TrainedModel
 from attention_lab.models import Ensemble, TwoWayEnsemble
-from attention_lab.models.ensemble import Writer
+from attention_lab.models.ensemble import TransductionModel
 from attention_lab.reading import physical_memory
 from attention_lab.runs.checkpoint_paths import Paths, find_checkpoints
 from attention_lab.runs.config_parts import MECHANISM
@@ -128,12 +128,12 @@ def _ensemble(paths: Sequence[Path], tasks: Sequence[Task]) -> Task:
     """Combine all models in the first task.
 
     Its options apply to all, except that CTC rescoring is on if any task uses it: the first model may have no
-    CTC scores. With models of both directions, the first one that writes from left to right is used; see
+    CTC scores. With models of both directions, the first one that generates from left to right is used; see
     `TwoWayEnsemble`.
     """
     backward = [_is_backward(task.codec) for task in tasks]
     place = backward.index(False) if False in backward else 0
-    first, writers = tasks[place], []
+    first, members = tasks[place], []
     for path, task in zip(paths, tasks, strict=True):
         if not isinstance(task, Transduction):
             raise LabError(f"ckpt_path: {path} has no sequence-to-sequence model; only those can be combined")
@@ -142,10 +142,10 @@ def _ensemble(paths: Sequence[Path], tasks: Sequence[Task]) -> Task:
                 f"ckpt_path: {paths[place]} and {path} have different vocabularies: "
                 "only models with the same symbols can be combined"
             )
-        writers.append(task)
+        members.append(task)
     assert isinstance(first, Transduction)
-    first.ctc_rescoring = max(writer.ctc_rescoring for writer in writers)
-    models = [cast(Writer, writer.model) for writer in writers]
+    first.ctc_rescoring = max(task.ctc_rescoring for task in members)
+    models = [cast(TransductionModel, task.model) for task in members]
     if any(backward) and not all(backward):
         right_to_left = list(compress(models, backward))
         left_to_right = [model for model in models if model not in right_to_left]

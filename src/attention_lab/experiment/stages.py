@@ -120,7 +120,7 @@ def test(config: DictConfig) -> None:
     results.write_config(folder, plain)
     results.write_training_options(folder, plain)
     if isinstance(trained.model, Ensemble) and trainer.is_global_zero and not in_sweep():
-        print(f"An ensemble of {len(trained.model.writers)} checkpoints, listed in {folder / CONFIG}")
+        print(f"An ensemble of {len(trained.model.all_members)} checkpoints, listed in {folder / CONFIG}")
     trained.task.pictures_format = plain["pictures_format"]
     _test(trainer, trained.task, data, folder, {}, None, plain["pictures"])
 

@@ -24,7 +24,7 @@ class Pronouncer:
     """Pronounces parts of words, each part only once.
 
     Args:
-        model: reads letters and writes phones.
+        model: converts letters to phones.
         dictionary: pronunciations of words, which take precedence; their stress is removed if the model has
             no stress.
         n: the largest number of pronunciations for each word.

@@ -15,18 +15,18 @@ class Edit(NamedTuple):
 
     Attributes:
         expected: the symbol in the reference, None for an insertion.
-        written: the symbol in the output, None for a deletion.
+        output: the symbol in the output, None for a deletion.
     """
 
     expected: int | None
-    written: int | None
+    output: int | None
 
     @property
     def kind(self) -> Kind:
         """The kind of edit."""
         if self.expected is None:
             return "insertion"
-        return "deletion" if self.written is None else "substitution"
+        return "deletion" if self.output is None else "substitution"
 
 
 class Confusion(NamedTuple):
@@ -96,4 +96,4 @@ def confusions(pairs: Iterable[tuple[Sequence[int], Sequence[int]]]) -> list[Con
 
 def _order(confusion: Confusion) -> tuple[int, int, int, int]:
     edit, kinds = confusion.edit, ("substitution", "deletion", "insertion")
-    return -confusion.times, kinds.index(edit.kind), edit.expected or 0, edit.written or 0
+    return -confusion.times, kinds.index(edit.kind), edit.expected or 0, edit.output or 0

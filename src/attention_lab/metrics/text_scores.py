@@ -1,4 +1,4 @@
-"""BLEU and chrF of written texts, by sacreBLEU (1804.08771)."""
+"""BLEU and chrF of output texts, by sacreBLEU (1804.08771)."""
 
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -21,7 +21,7 @@ def text_scores(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> 
     important as precision.
 
     Args:
-        outputs: the written texts.
+        outputs: the texts to score.
         references: the acceptable texts for each output, one or more.
     """
     if not outputs:

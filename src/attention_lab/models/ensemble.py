@@ -12,8 +12,8 @@ from attention_lab.errors import LabError
 from attention_lab.models.seq2seq import EncoderDecoder
 from attention_lab.models.transformer import Transformer
 
-Writer = EncoderDecoder | Transformer
-"""The models that can be members."""
+TransductionModel = EncoderDecoder | Transformer
+"""The models of sequence-to-sequence tasks, which can be members of an ensemble."""
 
 
 class Ensemble(nn.Module):
@@ -34,7 +34,7 @@ class Ensemble(nn.Module):
 
     latent: None = None
 
-    def __init__(self, members: Sequence[Writer]) -> None:
+    def __init__(self, members: Sequence[TransductionModel]) -> None:
         super().__init__()
         if not members:
             raise LabError("an ensemble needs at least one model")
@@ -42,12 +42,12 @@ class Ensemble(nn.Module):
             self.add_module(f"member {number}", member)
 
     @property
-    def members(self) -> list[Writer]:
+    def members(self) -> list[TransductionModel]:
         """The models, in order."""
         return list(self.children())  # type: ignore[arg-type]
 
     @property
-    def writers(self) -> list[Writer]:
+    def all_members(self) -> list[TransductionModel]:
         """All models."""
         return self.members
 
@@ -94,7 +94,7 @@ def mean_of(logits: Sequence[Float[Tensor, "*N V"]]) -> Float[Tensor, "*N V"]:
     return torch.stack(each).logsumexp(0) - math.log(len(each))
 
 
-def aligning(model: Writer | Ensemble, weights: Mapping[str, Tensor]) -> Float[Tensor, "B H T S"]:
+def aligning(model: TransductionModel | Ensemble, weights: Mapping[str, Tensor]) -> Float[Tensor, "B H T S"]:
     """The recorded weights to compare with a gold alignment.
 
     For an ensemble, they are averaged over the heads of each member and then over members, leaving one head.
@@ -104,7 +104,7 @@ def aligning(model: Writer | Ensemble, weights: Mapping[str, Tensor]) -> Float[T
     return torch.stack([weights[name].mean(1, keepdim=True) for name in alignments(model)]).mean(0)
 
 
-def alignments(model: Writer | Ensemble) -> list[str]:
+def alignments(model: TransductionModel | Ensemble) -> list[str]:
     """The names of the attentions whose weights `aligning` uses."""
     if not isinstance(model, Ensemble):
         return [model.alignment]

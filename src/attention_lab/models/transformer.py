@@ -22,8 +22,8 @@ class Transformer(nn.Module):
     """Encoder-decoder based on attention alone: `p(y | x) = prod_t p(y_t | y_<t, x)` (1706.03762, section 3).
 
     In training, `forward` (which is `encode`, then `read`) gives logits for the gold output. The searches of
-    `decoding` write the output symbol by symbol with `start`, `step` and `select`, which cache the keys and
-    values of earlier symbols.
+    `decoding` generate symbol by symbol with `start`, `step` and `select`, which cache the keys and values of
+    earlier symbols.
 
     Args:
         mechanism: the attention in every head of the encoder, the decoder and between them.

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from attention_lab.models.ensemble import Ensemble, Writer
+from attention_lab.models.ensemble import Ensemble, TransductionModel
 from attention_lab.sizes import BOS, EOS, PAD
 
 
@@ -31,7 +31,10 @@ class TwoWayEnsemble(Ensemble):
     fixed: Tensor
 
     def __init__(
-        self, members: Sequence[Writer], right_to_left: Sequence[Writer], tags: Collection[int]
+        self,
+        members: Sequence[TransductionModel],
+        right_to_left: Sequence[TransductionModel],
+        tags: Collection[int],
     ) -> None:
         super().__init__(members)
         self.right_to_left = Ensemble(right_to_left)
@@ -40,12 +43,12 @@ class TwoWayEnsemble(Ensemble):
         self.register_buffer("fixed", fixed, persistent=False)
 
     @property
-    def members(self) -> list[Writer]:
+    def members(self) -> list[TransductionModel]:
         """The models that generate from left to right, in order."""
         return [model for name, model in self.named_children() if name != "right_to_left"]  # type: ignore[misc]
 
     @property
-    def writers(self) -> list[Writer]:
+    def all_members(self) -> list[TransductionModel]:
         """The models of both directions."""
         return [*self.members, *self.right_to_left.members]
 
@@ -56,7 +59,7 @@ class TwoWayEnsemble(Ensemble):
 
     def directions(self, source: Int[Tensor, "B S"]) -> "tuple[Direction, Direction]":
         """Both directions, each with the sources as it reads them: reversed sources keep tags in place."""
-        share = len(self.members) / len(self.writers)
+        share = len(self.members) / len(self.all_members)
         backward = reversed_runs(source, torch.isin(source, self.fixed))
         return (
             Direction(self, source, share),

@@ -11,7 +11,7 @@ from attention_lab.leaderboard.tables import INTERVAL, Section, tabulate
 from attention_lab.tensorboard_plugin.report import Comparison, Result, Table
 from attention_lab.text_tables import INTERVAL_ENDS, is_interval_end, metric_name, number, numbers_like
 
-_WRITTEN = re.compile(r"(leaderboard|comparison)[A-Za-z0-9_]*\.(csv|md|pdf|png|svg)")
+_LINKED = re.compile(r"(leaderboard|comparison)[A-Za-z0-9_]*\.(csv|md|pdf|png|svg)")
 
 
 def results(metrics: Mapping[str, float], headlines: Sequence[str]) -> list[Result]:
@@ -40,7 +40,7 @@ def comparison(found: board.Comparison, folder: Path) -> Comparison:
         found: the compared runs.
         folder: the folder of the report.
     """
-    links = sorted(path.name for path in folder.iterdir() if _WRITTEN.fullmatch(path.name))
+    links = sorted(path.name for path in folder.iterdir() if _LINKED.fullmatch(path.name))
     return Comparison([_table(section) for section in found.sections], found.failures(), links)
 
 

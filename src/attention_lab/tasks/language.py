@@ -96,18 +96,22 @@ class LanguageModeling(Task):
     @torch.no_grad()
     def answer(self, batch: LanguageBatch) -> list[str]:
         """Each prompt with its continuation."""
-        return [self.codec.decode(ids) for ids in self._write(batch).cpu()]
+        return [self.codec.decode(ids) for ids in self._continue(batch).cpu()]
 
     @torch.no_grad()
     def observe(self, batch: LanguageBatch) -> list[Observation]:
         """Each prompt with its continuation, and the weights over the first `LIMIT` symbols of both."""
-        written = self._write(batch)
+        continued = self._continue(batch)
         with recording(self.model) as weights:
-            self.model(written[:, : min(LIMIT, self.model.length)])
+            self.model(continued[:, : min(LIMIT, self.model.length)])
         result = []
         for row, (ids, prompt, tokens, length) in enumerate(
             zip(
-                written.cpu(), batch.prompts.tolist(), batch.tokens.cpu(), batch.lengths.tolist(), strict=True
+                continued.cpu(),
+                batch.prompts.tolist(),
+                batch.tokens.cpu(),
+                batch.lengths.tolist(),
+                strict=True,
             )
         ):
             read = ids[: min(LIMIT, self.model.length)]
@@ -124,7 +128,7 @@ class LanguageModeling(Task):
             )
         return result
 
-    def _write(self, batch: LanguageBatch) -> Tensor:
+    def _continue(self, batch: LanguageBatch) -> Tensor:
         """Symbols `[B, T]`: each prompt and its continuation."""
         rows = []
         for number in batch.numbers.tolist():

@@ -15,7 +15,7 @@ from attention_lab.models.decoding.n_best import n_best_search
 from attention_lab.models.decoding.rescoring import check_has_ctc_head, rescore
 from attention_lab.models.decoding.search import Decodable, beam_search, greedy, trimmed
 from attention_lab.models.decoding.two_way_search import two_way_search
-from attention_lab.models.ensemble import Ensemble, Writer
+from attention_lab.models.ensemble import Ensemble, TransductionModel
 from attention_lab.models.two_way import TwoWayEnsemble
 from attention_lab.sizes import BOS
 from attention_lab.tasks.observation import Observation, Sides, make_observation
@@ -40,7 +40,7 @@ class SequenceGeneration:
         recipe: plain values from which the model and preprocessing can be rebuilt.
     """
 
-    model: Writer | Ensemble
+    model: TransductionModel | Ensemble
     codec: TransductionCodec | ImageCodec
     beam_size: int
     length_penalty: float
@@ -173,7 +173,7 @@ class SequencePredictor(SequenceGeneration):
 
     def __init__(
         self,
-        model: Writer,
+        model: TransductionModel,
         codec: TransductionCodec | ImageCodec,
         *,
         beam_size: int = 1,

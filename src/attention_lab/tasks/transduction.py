@@ -16,7 +16,7 @@ from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.metrics import AlignmentMeasures, SequenceErrorRate, TokenErrorRate
 from attention_lab.metrics.text_scores import check_sacrebleu, text_scores
 from attention_lab.models.decoding.rescoring import check_has_ctc_head
-from attention_lab.models.ensemble import Ensemble, Writer, aligning, alignments
+from attention_lab.models.ensemble import Ensemble, TransductionModel, aligning, alignments
 from attention_lab.models.seq2seq import EncoderDecoder
 from attention_lab.run_files import HEATMAPS
 from attention_lab.sizes import PAD
@@ -78,14 +78,14 @@ class Transduction(SequenceGeneration, Task):
         judged: the scored examples of the last test, from all processes, in the order of testing.
     """
 
-    model: Writer | Ensemble
+    model: TransductionModel | Ensemble
     codec: TransductionCodec | ImageCodec
     recipe: dict[str, Any]
     headlines = ("test/token_error_rate", "test/sequence_error_rate")
 
     def __init__(
         self,
-        model: Writer | Ensemble,
+        model: TransductionModel | Ensemble,
         codec: TransductionCodec | ImageCodec,
         *,
         label_smoothing: float = 0.0,

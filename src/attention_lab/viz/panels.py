@@ -108,7 +108,7 @@ class Lines:
         within: the smallest and largest possible y, to which the axis and the intervals are limited.
         names: where to write names: in a legend `inside` or `above`, or at the `ends` of the lines.
         apart: points between the markers of two series at the same x, so that their intervals do not overlap.
-        written: a function that formats the tick labels of y.
+        format_y: formats the tick labels of y.
     """
 
     series: Sequence[Series]
@@ -121,7 +121,7 @@ class Lines:
     within: Interval | None = None
     names: Literal["inside", "above", "ends"] = "inside"
     apart: float = 0.0
-    written: Callable[[float], str] | None = None
+    format_y: Callable[[float], str] | None = None
 
 
 @dataclass(frozen=True)

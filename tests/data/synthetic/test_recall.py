@@ -45,7 +45,7 @@ def test_an_example_is_written_by_hand(distance: int | None, text: str) -> None:
     layout = Layout(4, distance)
     drawn = Drawn(*(torch.tensor([row]).numpy() for row in ([3, 0], [1, 2], [1, 0])))
     vocabulary = layout.vocabulary()
-    ids = layout.write(drawn, torch.tensor([8]))
+    ids = layout.token_ids(drawn, torch.tensor([8]))
     assert ids.tolist() == [vocabulary.ids(text.split())]
     assert [vocabulary.symbol(number) for number in ids[0].tolist()] == text.split()
     batch = RecallSplit(drawn, torch.tensor([8]), layout)[torch.tensor([0])]
@@ -55,7 +55,7 @@ def test_an_example_is_written_by_hand(distance: int | None, text: str) -> None:
 def test_shorter_sequences_are_padded_behind_their_queries() -> None:
     drawn = Drawn(*(torch.tensor([row, row]).numpy() for row in ([3, 0], [1, 2], [1, 0])))
     layout = Layout(4, None)
-    ids = layout.write(drawn, torch.tensor([8, 5]))
+    ids = layout.token_ids(drawn, torch.tensor([8, 5]))
     short = layout.vocabulary().ids(["k3=1", "k0=2", ".", "k0?", "k3?"])
     assert ids[1].tolist() == [*short, PAD, PAD, PAD]
 

@@ -14,7 +14,7 @@ from attention_lab.models.parts.copying import Copying
 from attention_lab.sizes import EOS, PAD, UNK, TransductionSizes
 
 COPIES = (0, 0, 0, 0, 6, 0, 4, 5)
-"""Of the source symbols 4 to 7, 5 cannot be written; 6 and 7 are the target symbols 4 and 5."""
+"""Of the source symbols 4 to 7, 5 cannot be generated; 6 and 7 are the target symbols 4 and 5."""
 SOURCE, LENGTHS = torch.tensor([[4, 5, 6, 7, EOS], [6, EOS, PAD, PAD, PAD]]), torch.tensor([5, 2])
 TARGET = torch.tensor([[5, 4, EOS], [4, EOS, PAD]])
 SIZES = TransductionSizes(8, 7, copies=COPIES)
@@ -81,11 +81,11 @@ def test_weights_that_sum_to_more_than_one_still_give_a_distribution() -> None:
 @pytest.mark.parametrize("options", WIRINGS, ids=lambda x: "-".join(map(str, x.values())))
 @pytest.mark.parametrize("score", [ScaledDot, Additive])
 @torch.no_grad()
-def test_attention_points_at_the_symbols_that_can_be_written(score: type, options: dict[str, Any]) -> None:
+def test_attention_points_at_the_symbols_that_can_be_generated(score: type, options: dict[str, Any]) -> None:
     model = _model(score, **options)
     bias = model.decoder.copying.gate.bias  # type: ignore[union-attr]
     bias.fill_(1e3)
-    written = model(SOURCE, LENGTHS, TARGET).exp()
+    generated = model(SOURCE, LENGTHS, TARGET).exp()
     bias.fill_(-1e3)
     with recording(model) as weights:
         output = model(SOURCE, LENGTHS, TARGET).exp()
@@ -94,7 +94,7 @@ def test_attention_points_at_the_symbols_that_can_be_written(score: type, option
         sources = [COPIES[x] for x in SOURCE[row].tolist()]
         pointers = [float(attended[row, t, s]) if sources[s] else 0.0 for s in range(5)]
         pointed = sum(pointer for s, pointer in enumerate(pointers) if sources[s] == symbol)
-        expected = pointed + (1 - sum(pointers)) * float(written[row, t, symbol])
+        expected = pointed + (1 - sum(pointers)) * float(generated[row, t, symbol])
         assert float(output[row, t, symbol]) == pytest.approx(expected, abs=1e-6)
 
 

@@ -22,22 +22,22 @@ def _head(dropout: float = 0.0) -> CTCHead:
     return CTCHead(SIZE, VOCABULARY, FRAMES, dropout)
 
 
-def _likelihood(probabilities: list[list[float]], written: list[int]) -> float:
-    """The sum over all ways to fill the frames that leave `written`, repetitions merged and blanks out."""
+def _likelihood(probabilities: list[list[float]], symbols: list[int]) -> float:
+    """The sum over all ways to fill the frames that leave `symbols`, repetitions merged and blanks out."""
     total = 0.0
     for path in product(range(VOCABULARY), repeat=len(probabilities)):
-        if [symbol for symbol, _ in groupby(path) if symbol != PAD] == written:
+        if [symbol for symbol, _ in groupby(path) if symbol != PAD] == symbols:
             total += math.prod(frame[symbol] for frame, symbol in zip(probabilities, path, strict=True))
     return total
 
 
-@pytest.mark.parametrize("written", [[4, 5], [4, 4], [6], []], ids=str)
-def test_it_is_the_likelihood_summed_over_all_frames(written: list[int]) -> None:
+@pytest.mark.parametrize("symbols", [[4, 5], [4, 4], [6], []], ids=str)
+def test_it_is_the_likelihood_summed_over_all_frames(symbols: list[int]) -> None:
     head, annotations = _head(), torch.randn(1, 2, SIZE)
     assert head(annotations).shape == (1, 2 * FRAMES, VOCABULARY)
     probabilities = head(annotations).softmax(-1)[0].tolist()
-    loss = head.loss(annotations, torch.ones(1, 1, 2, dtype=torch.bool), torch.tensor([[*written, EOS]]))
-    expected = -math.log(_likelihood(probabilities, written)) / max(len(written), 1)
+    loss = head.loss(annotations, torch.ones(1, 1, 2, dtype=torch.bool), torch.tensor([[*symbols, EOS]]))
+    expected = -math.log(_likelihood(probabilities, symbols)) / max(len(symbols), 1)
     assert loss.item() == pytest.approx(expected, rel=1e-5)
 
 

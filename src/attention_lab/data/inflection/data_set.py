@@ -23,7 +23,7 @@ from attention_lab.errors import LabError
 
 
 def _known_first(tag: str) -> tuple[bool, str]:
-    """A sorting key: tags of known forms come before tags of the word to write."""
+    """A sorting key: tags of known forms come before tags of the word to generate."""
     return tag[0] == TAG, tag
 
 
@@ -40,7 +40,7 @@ class Inflection(TransductionData):
     validation or test adds a reference.
 
     Source and target share the letters of all lemmas and forms in training, so that each of these letters can
-    be written; see `TransductionSizes.copies`. Symbols that do not occur in training are read as unknown.
+    be generated; see `TransductionSizes.copies`. Symbols that do not occur in training are read as unknown.
 
     Args:
         options: see `InflectionSpec`.

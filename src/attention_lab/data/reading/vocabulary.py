@@ -30,7 +30,7 @@ MOST_ACCENTS = 1000
 
 
 TAG, KNOWN = ";", "="
-"""Prefixes of tags: those of the word to write, and those of a known form of the same lemma."""
+"""Prefixes of tags: those of the word to generate, and those of a known form of the same lemma."""
 
 
 def lemma_and_tags(text: str) -> tuple[str, ...]:

@@ -51,7 +51,7 @@ class Layout(NamedTuple):
         pairs = [f"k{key}={value}" for key in numbers for value in numbers]
         return Vocabulary([FILLER, *(f"k{key}?" for key in numbers), *pairs])
 
-    def write(self, drawn: Drawn, lengths: Tensor) -> Tensor:
+    def token_ids(self, drawn: Drawn, lengths: Tensor) -> Tensor:
         """Token ids [N, L] of sequences of `lengths` [N]: filler, pairs, filler, queries."""
         filler = len(SPECIALS)
         queries = torch.from_numpy(np.take_along_axis(drawn.keys, drawn.asked, axis=1)) + filler + 1
@@ -86,4 +86,4 @@ class RecallSplit(Split):
         """The batch of rows `index` [B], padded to its own longest sequence; labels [B, Q]."""
         rows = Drawn(*(field[index.numpy()] for field in self._drawn))
         lengths = self.lengths[index]
-        return ClassificationBatch(self._layout.write(rows, lengths), lengths, self._labels[index])
+        return ClassificationBatch(self._layout.token_ids(rows, lengths), lengths, self._labels[index])

@@ -110,10 +110,10 @@ class Repeat(ToyTransduction):
     """
 
     def origins(self, source: Sequence[str]) -> list[int]:
-        """The positions in order, each repeated as often as its symbol is written."""
+        """The positions in order, each repeated as often as its symbol occurs in the target."""
         return [place for place, symbol in enumerate(source) for _ in range(self.times[symbol])]
 
     @cached_property
     def times(self) -> dict[str, int]:
-        """How often each symbol is written."""
+        """How often each symbol occurs in the target."""
         return {symbol: number % 3 + 1 for number, symbol in enumerate(self.symbols)}

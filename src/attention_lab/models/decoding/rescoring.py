@@ -8,14 +8,14 @@ from torch import Tensor
 
 from attention_lab.errors import LabError
 from attention_lab.models.decoding.search import best_first, penalized
-from attention_lab.models.ensemble import Ensemble, Writer
+from attention_lab.models.ensemble import Ensemble, TransductionModel
 from attention_lab.models.parts.ctc import CTCHead
 from attention_lab.models.two_way import TwoWayEnsemble
 
 
 @torch.no_grad()
 def rescore(
-    model: Writer | Ensemble,
+    model: TransductionModel | Ensemble,
     source: Shaped[Tensor, " B *source"],
     source_lengths: Int[Tensor, " B"],
     outputs: Int[Tensor, "B n T"],
@@ -55,12 +55,12 @@ def rescore(
     if isinstance(model, TwoWayEnsemble):
         ways = [(one.model.members, one.source, one.outputs(outputs)) for one in model.directions(source)]
     else:
-        ways = [(_writers(model), source, outputs)]
+        ways = [(_members(model), source, outputs)]
     each = []
-    for writers, sources, written in ways:
-        for writer, head in _ctc_heads(writers):
-            encoded = writer.encode(sources, source_lengths)
-            each.append(head.log_likelihood(encoded.keys, encoded.mask, written))
+    for members, sources, targets in ways:
+        for member, head in _ctc_heads(members):
+            encoded = member.encode(sources, source_lengths)
+            each.append(head.log_likelihood(encoded.keys, encoded.mask, targets))
     read = torch.stack(each).mean(0)
     impossible = (read == -torch.inf) | (scores == -torch.inf)
     read = read.where(~impossible.all(-1, keepdim=True), 0.0)
@@ -68,21 +68,21 @@ def rescore(
     return best_first(outputs, joint)
 
 
-def check_has_ctc_head(model: Writer | Ensemble) -> None:
+def check_has_ctc_head(model: TransductionModel | Ensemble) -> None:
     """Raise LabError if neither the model nor a member of the ensemble has a `CTCHead`."""
-    if not _ctc_heads(_writers(model)):
+    if not _ctc_heads(_members(model)):
         raise LabError(
             "task.ctc_rescoring needs the CTC output of an encoder, which this model was built without: "
             "set task.ctc_rescoring=0, or train with model.ctc_frames=3 task.ctc=0.3"
         )
 
 
-def _writers(model: Writer | Ensemble) -> list[Writer]:
-    return model.writers if isinstance(model, Ensemble) else [model]
+def _members(model: TransductionModel | Ensemble) -> list[TransductionModel]:
+    return model.all_members if isinstance(model, Ensemble) else [model]
 
 
-def _ctc_heads(writers: Sequence[Writer]) -> list[tuple[Writer, CTCHead]]:
+def _ctc_heads(models: Sequence[TransductionModel]) -> list[tuple[TransductionModel, CTCHead]]:
     """The models that have a `CTCHead`, each with its head."""
     # A user-defined model may lack the attribute.
-    found = [(writer, getattr(writer, "tagger", None)) for writer in writers]
-    return [(writer, head) for writer, head in found if head is not None]
+    found = [(model, getattr(model, "tagger", None)) for model in models]
+    return [(model, head) for model, head in found if head is not None]

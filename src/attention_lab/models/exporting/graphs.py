@@ -71,7 +71,7 @@ def graphs_of(model: nn.Module) -> list[Graph]:
     model = model.eval()
     match model:
         case Seq2Seq() | Transformer():
-            return _writer(model)
+            return _encoder_and_step(model)
         case SequenceClassifier():
             return [_classifier(model)]
         case LanguageModel():
@@ -144,7 +144,7 @@ def _regression(model: KernelRegression) -> Graph:
     )
 
 
-def _writer(model: Seq2Seq | Transformer) -> list[Graph]:
+def _encoder_and_step(model: Seq2Seq | Transformer) -> list[Graph]:
     """The encoder, which returns the state before the first symbol, and one step of the decoder."""
     if isinstance(model, Seq2Seq) and isinstance(model.decoder.attention.pooling, Monotonic):
         raise LabError("pooling=monotonic cannot be exported: its steps pass on a table of all symbols")
@@ -251,7 +251,7 @@ class _TransformerStates:
             mask = first.keys.new_ones(first.keys.shape[0], 1, 1, first.keys.shape[-2], dtype=torch.bool)
         sides = [part for memory in state.source for part in (memory.keys, memory.value)]
         cached: list[Tensor] = []
-        for memory, source in zip(state.written, state.source, strict=True):
+        for memory, source in zip(state.cache, state.source, strict=True):
             none = (source.keys[..., :0, :], source.value[..., :0, :])
             cached += none if memory is None else (memory.keys, memory.value)
         return (mask, *sides, *cached)
@@ -260,8 +260,8 @@ class _TransformerStates:
         """The state, rebuilt from its tensors. A single query may see all cached keys: no causal mask."""
         mask, sides, cached = tensors[0], tensors[1 : 2 * self.layers + 1], tensors[2 * self.layers + 1 :]
         source = (Memory(sides[n], sides[n + 1], mask) for n in range(0, len(sides), 2))
-        written = (Memory(cached[n], cached[n + 1], None) for n in range(0, len(cached), 2))
-        return TransformerState(tuple(source), tuple(written), cached[0].shape[-2])
+        cache = (Memory(cached[n], cached[n + 1], None) for n in range(0, len(cached), 2))
+        return TransformerState(tuple(source), tuple(cache), cached[0].shape[-2])
 
 
 def _source_embedding(model: Seq2Seq | Transformer) -> nn.Module:

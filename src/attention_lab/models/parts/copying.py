@@ -67,5 +67,5 @@ class Copying(nn.Module):
         total = pointers.sum(-1, keepdim=True)
         pointers, total = pointers / total.clamp_min(1.0), total.clamp_max(1.0)
         copied = self.gate(readouts).to(working).neg().sigmoid()
-        written = (1 - copied * total).clamp_min(TINY).log() + logits.log_softmax(-1, dtype=working)
-        return torch.logaddexp(written, (copied * pointers).clamp_min(TINY).log())
+        generated = (1 - copied * total).clamp_min(TINY).log() + logits.log_softmax(-1, dtype=working)
+        return torch.logaddexp(generated, (copied * pointers).clamp_min(TINY).log())

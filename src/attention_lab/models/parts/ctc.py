@@ -61,8 +61,8 @@ class CTCHead(nn.Module):
             target: gold symbols, padded; they end in EOS, which the head does not predict.
         """
         frames, lengths = self._frames(annotations, mask)
-        written = (target != PAD).sum(-1) - 1
-        return F.ctc_loss(frames, target, lengths, written, blank=PAD, zero_infinity=True)
+        target_lengths = (target != PAD).sum(-1) - 1
+        return F.ctc_loss(frames, target, lengths, target_lengths, blank=PAD, zero_infinity=True)
 
     def log_likelihood(
         self,
@@ -78,11 +78,11 @@ class CTCHead(nn.Module):
             outputs: symbols up to EOS, which the head does not predict, padded.
         """
         frames, lengths = self._frames(annotations, mask)
-        written = outputs.masked_fill(outputs == EOS, PAD)
+        symbols = outputs.masked_fill(outputs == EOS, PAD)
         # One at a time: together, they would need n copies of the frames.
         each = [
             F.ctc_loss(frames, one, lengths, (one != PAD).sum(-1), blank=PAD, reduction="none")
-            for one in written.unbind(1)
+            for one in symbols.unbind(1)
         ]
         return -torch.stack(each, 1)
 

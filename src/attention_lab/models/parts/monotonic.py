@@ -44,15 +44,15 @@ class MonotonicDecoder(AttentiveDecoder):
         if mask is not None:
             log_weights = log_weights.masked_fill(~mask, NEVER)
         log_likelihood = logits.float().log_softmax(-1)
-        # The recursion needs only the likelihood of written symbols; the rest is done for all steps at once.
-        written = _of_written(log_likelihood[:, :-1], tokens[:, 1:]).unbind(1)
+        # The recursion needs only the likelihoods of the symbols; the rest is done for all steps at once.
+        observed = _at_symbols(log_likelihood[:, :-1], tokens[:, 1:]).unbind(1)
         belief = self._first_belief(state.joint, tokens[:, 0], log_weights[:, 0])
         priors: list[Tensor] = []
         for step, weights in enumerate(
             zip(log_weights.unbind(1), log_tail(log_weights).unbind(1), strict=True)
         ):
             if step:
-                belief = (priors[-1] + written[step - 1]).log_softmax(-1)
+                belief = (priors[-1] + observed[step - 1]).log_softmax(-1)
             priors.append(monotonic_prior(belief, *weights))
         prior = torch.stack(priors, 1)
         joint = prior.unsqueeze(-1) + log_likelihood
@@ -61,16 +61,16 @@ class MonotonicDecoder(AttentiveDecoder):
             self.attention.record.add(recorded if mask is None else recorded.masked_fill(~mask, 0.0), mask)
         return joint.logsumexp(2), after._replace(joint=joint[:, -1])
 
-    def _first_belief(self, joint: Tensor | None, written: Tensor, like: Tensor) -> Tensor:
-        """`log p(s)` of the last position given the symbol written there; at first, position 0 is certain."""
+    def _first_belief(self, joint: Tensor | None, symbols: Tensor, like: Tensor) -> Tensor:
+        """`log p(s)` of the last position given its symbol; at first, position 0 is certain."""
         if joint is None:
             start = torch.full_like(like, NEVER)
             start[:, 0] = 0.0
             return start
-        return _of_written(joint.unsqueeze(1), written.unsqueeze(1)).squeeze(1).log_softmax(-1)
+        return _at_symbols(joint.unsqueeze(1), symbols.unsqueeze(1)).squeeze(1).log_softmax(-1)
 
 
-def _of_written(joint: Float[Tensor, "N T S V"], written: Int[Tensor, "N T"]) -> Float[Tensor, "N T S"]:
-    """Select the entries of the symbol that was written at each step."""
-    index = written[:, :, None, None].expand(-1, -1, joint.shape[2], 1)
+def _at_symbols(joint: Float[Tensor, "N T S V"], symbols: Int[Tensor, "N T"]) -> Float[Tensor, "N T S"]:
+    """Select the entries of the symbol of each step."""
+    index = symbols[:, :, None, None].expand(-1, -1, joint.shape[2], 1)
     return joint.gather(3, index).squeeze(3)

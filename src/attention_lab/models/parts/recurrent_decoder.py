@@ -128,7 +128,7 @@ class AttentiveDecoder(nn.Module):
         embedded = self._embed(tokens, state)
         run = self._loop if self.whole is None else self._at_once
         readouts, pointers, state = run(embedded, state)
-        return self._write(readouts, pointers).transpose(0, 1), state
+        return self._logits(readouts, pointers).transpose(0, 1), state
 
     def attend(
         self, tokens: Int[Tensor, "N T"], state: DecoderState
@@ -140,7 +140,7 @@ class AttentiveDecoder(nn.Module):
         hidden, _ = self._states(self._embed(tokens, state), state)
         weights = self.attention.weights(hidden, state.memory, offset=state.position)
         context, pointers = self._split(self.attention.pool(weights, state.memory.value))
-        return self._write(self._read(hidden, context, None), pointers), weights
+        return self._logits(self._read(hidden, context, None), pointers), weights
 
     def enumerate(
         self, tokens: Int[Tensor, "N T"], state: DecoderState
@@ -157,7 +157,7 @@ class AttentiveDecoder(nn.Module):
         values, pointers = self._split(state.memory.value)
         readouts = torch.tanh(steps.unsqueeze(2) + F.linear(values, of_position).unsqueeze(1))
         after = state._replace(layers=layers, position=state.position + tokens.shape[1])
-        logits = self._write(readouts, None if pointers is None else pointers.unsqueeze(1))
+        logits = self._logits(readouts, None if pointers is None else pointers.unsqueeze(1))
         return probability, logits, after
 
     def _embed(self, tokens: Tensor, state: DecoderState) -> Tensor:
@@ -169,7 +169,7 @@ class AttentiveDecoder(nn.Module):
         """The context itself, and the pointer if there is copying."""
         return (context, None) if self.copying is None else self.copying.split(context)
 
-    def _write(self, readouts: Tensor, pointers: Tensor | None) -> Tensor:
+    def _logits(self, readouts: Tensor, pointers: Tensor | None) -> Tensor:
         """The logits for the readouts or, with copying, log-probabilities."""
         readouts = self.dropout(readouts)
         logits: Tensor = self.output(readouts)

@@ -11,7 +11,7 @@ from attention_lab.attention.positions import Relative, make_absolute, make_rela
 from attention_lab.models.parts.checkpointing import run_layer
 from attention_lab.models.parts.embedding import ScaledEmbedding
 from attention_lab.models.parts.feed_forward import FeedForward
-from attention_lab.models.specs import LayerSpec, WriterSpec
+from attention_lab.models.specs import DecoderSpec, LayerSpec
 
 LENGTH = 1024
 """The largest number of learned positions."""
@@ -38,15 +38,15 @@ class DecoderLayer(nn.Module):
         self.dropout = Dropout(spec.dropout)
 
     def forward(
-        self, x: Float[Tensor, "B n d"], source: Memory, written: Memory | None, offset: int
+        self, x: Float[Tensor, "B n d"], source: Memory, cache: Memory | None, offset: int
     ) -> tuple[Float[Tensor, "B n d"], Memory]:
         """The output for n more positions from `offset` on, and the memory that includes them."""
         normed = self.self_norm(x)
         more = self.self.remember(normed, causal=True, offset=offset)
-        written = more if written is None else written.extend(more)
-        x = x + self.dropout(self.self.attend(normed, written, offset=offset))
+        cache = more if cache is None else cache.extend(more)
+        x = x + self.dropout(self.self.attend(normed, cache, offset=offset))
         x = x + self.dropout(self.cross.attend(self.cross_norm(x), source, offset=offset))
-        return x + self.dropout(self.feedforward(self.feedforward_norm(x))), written
+        return x + self.dropout(self.feedforward(self.feedforward_norm(x))), cache
 
 
 class TransformerState(NamedTuple):
@@ -54,12 +54,12 @@ class TransformerState(NamedTuple):
 
     Attributes:
         source: keys and values of the source in each layer, projected once.
-        written: keys and values of the symbols so far, in each layer; None before the first symbol.
+        cache: keys and values of the symbols so far, in each layer; None before the first symbol.
         position: number of symbols read, which is the position of the next one.
     """
 
     source: tuple[Memory, ...]
-    written: tuple[Memory | None, ...]
+    cache: tuple[Memory | None, ...]
     position: int = 0
 
     def select(self, index: Int[Tensor, " M"]) -> "TransformerState":
@@ -68,8 +68,8 @@ class TransformerState(NamedTuple):
 
     def reorder(self, index: Int[Tensor, " N"]) -> "TransformerState":
         """The states of the sequences `index`, each of the same source as the sequence it replaces."""
-        written = tuple(None if memory is None else memory.select(index) for memory in self.written)
-        return self._replace(written=written)
+        cache = tuple(None if memory is None else memory.select(index) for memory in self.cache)
+        return self._replace(cache=cache)
 
 
 class TransformerDecoder(nn.Module):
@@ -81,7 +81,7 @@ class TransformerDecoder(nn.Module):
         spec: the options of the decoder.
     """
 
-    def __init__(self, mechanism: Mechanism, vocabulary: int, spec: WriterSpec) -> None:
+    def __init__(self, mechanism: Mechanism, vocabulary: int, spec: DecoderSpec) -> None:
         super().__init__()
         size, heads = spec.d_model, spec.heads
         check_heads(size, heads)
@@ -111,12 +111,12 @@ class TransformerDecoder(nn.Module):
         x, offset = self.embedding(tokens), state.position
         x = self.dropout(x if self.positions is None else self.positions(x, offset))
         memories = []
-        for layer, source, written in zip(self.layers, state.source, state.written, strict=True):
+        for layer, source, cache in zip(self.layers, state.source, state.cache, strict=True):
             assert isinstance(layer, DecoderLayer)
             attention = layer.self.attention
-            x, memory = run_layer(layer, attention, self.checkpointing, x, source, written, offset)
+            x, memory = run_layer(layer, attention, self.checkpointing, x, source, cache, offset)
             memories.append(memory)
-        state = state._replace(written=tuple(memories), position=offset + tokens.shape[1])
+        state = state._replace(cache=tuple(memories), position=offset + tokens.shape[1])
         return self._logits(self.norm(x)), state
 
     def _logits(self, x: Tensor) -> Tensor:

@@ -15,19 +15,20 @@ from attention_lab.models.specs.classifier import (
     RecurrentClassifierSpec,
 )
 from attention_lab.models.specs.layers import (
+    DecoderSpec,
     EncoderSpec,
     GraphSpec,
     LanguageSpec,
     LayerSpec,
     SequenceSpec,
     TransformerSpec,
-    WriterSpec,
 )
 from attention_lab.models.specs.recurrent import ImageToSequenceSpec, RecurrentSpec, Seq2SeqSpec
 
 __all__ = [
     "SPECS",
     "ConvolutionalSpec",
+    "DecoderSpec",
     "EncoderSpec",
     "GraphSpec",
     "ImageToSequenceSpec",
@@ -40,7 +41,6 @@ __all__ = [
     "Seq2SeqSpec",
     "SequenceSpec",
     "TransformerSpec",
-    "WriterSpec",
     "check_model",
 ]
 

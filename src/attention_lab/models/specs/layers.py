@@ -88,7 +88,7 @@ class EncoderSpec(SequenceSpec):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WriterSpec(SequenceSpec):
+class DecoderSpec(SequenceSpec):
     """Layers that read symbols and return logits of symbols.
 
     Attributes:
@@ -106,14 +106,14 @@ class WriterSpec(SequenceSpec):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LanguageSpec(WriterSpec):
+class LanguageSpec(DecoderSpec):
     """The options of a `LanguageModel`."""
 
     positions: str = "sinusoidal"
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransformerSpec(WriterSpec):
+class TransformerSpec(DecoderSpec):
     """The options of a `Transformer`.
 
     Attributes:

@@ -89,12 +89,14 @@ def comparable_ids(
     if not symbols:
         return outputs, batch.references
     extended = vocabulary.extended(symbols)
-    written, right = [], []
+    hypotheses, references = [], []
     for ids, slots, one in zip(outputs.tolist(), batch.references.tolist(), batch.unseen, strict=True):
-        written.append(with_unseen(ids, one.copyable, extended))
+        hypotheses.append(with_unseen(ids, one.copyable, extended))
         unseen = (*one.references, *[()] * len(slots))
-        right.append([with_unseen(slot, own, extended) for slot, own in zip(slots, unseen, strict=False)])
-    return outputs.new_tensor(written), batch.references.new_tensor(right).view_as(batch.references)
+        references.append(
+            [with_unseen(slot, own, extended) for slot, own in zip(slots, unseen, strict=False)]
+        )
+    return outputs.new_tensor(hypotheses), batch.references.new_tensor(references).view_as(batch.references)
 
 
 def with_unseen(ids: Sequence[int], unseen: Sequence[str], extended: Vocabulary) -> list[int]:

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from attention_lab.attention import Soft
 from attention_lab.errors import LabError
-from attention_lab.models.ensemble import Ensemble, Writer
+from attention_lab.models.ensemble import Ensemble, TransductionModel
 from attention_lab.models.seq2seq import EncoderDecoder
 
 LEAST = 1e-6
@@ -31,7 +31,7 @@ def guidance_loss(weights: Float[Tensor, "B T S"], alignment: Int[Tensor, "B T"]
     return torch.where(aligned, losses, 0.0).sum() / aligned.sum().clamp_min(1)
 
 
-def check_guidance(model: Writer | Ensemble) -> None:
+def check_guidance(model: TransductionModel | Ensemble) -> None:
     """Raise LabError if the attention of this model cannot be guided."""
     if not isinstance(model, EncoderDecoder) or not isinstance(model.latent, Soft):
         raise LabError(

@@ -32,21 +32,20 @@ def monte_carlo_loss(
         logits = model(batch.source, batch.source_lengths, batch.target, pooling.samples)
     target = batch.target.repeat_interleave(pooling.samples, 0)
     likelihood = log_likelihood(logits, target)
-    written = (target != PAD).to(
-        likelihood.dtype
-    )  # not the dtype of the logits: bfloat16 cannot count to 300
-    likelihood = likelihood * written
+    # Not the dtype of the logits: bfloat16 cannot count to 300.
+    mask = (target != PAD).to(likelihood.dtype)
+    likelihood = likelihood * mask
     log_probability, entropy = (torch.cat(parts, -1) for parts in zip(*draws, strict=True))
-    reward, steps = likelihood.detach(), written
+    reward, steps = likelihood.detach(), mask
     if not model.decoder.steps_are_independent:
-        reward, steps = reward_to_go(reward), reward_to_go(written)
+        reward, steps = reward_to_go(reward), reward_to_go(mask)
     average = pooling.average * steps if pooling.baseline else 0.0
     surrogate = monte_carlo(likelihood, log_probability, reward, average, pooling.weight)
-    symbols = written.sum()
+    symbols = mask.sum()
     mean = likelihood.sum() / symbols
     if pooling.baseline:
         pooling.average.lerp_(mean.detach(), 1 - pooling.decay)
-    return -((surrogate + pooling.entropy * entropy) * written).sum() / symbols, -mean.detach()
+    return -((surrogate + pooling.entropy * entropy) * mask).sum() / symbols, -mean.detach()
 
 
 def enumerated_loss(
@@ -56,8 +55,8 @@ def enumerated_loss(
     probability, logits = model.enumerate(batch.source, batch.source_lengths, batch.target)
     target = batch.target.unsqueeze(-1).expand(probability.shape)
     objective = bound if pooling.objective == "bound" else marginal
-    written = batch.target != PAD
+    mask = batch.target != PAD
     per_step = objective(probability, log_likelihood(logits, target))
     # A step with nothing to attend to, for example outside a window, has no position to sum over.
-    attended = written & (probability.sum(-1) > 0)
-    return -per_step.where(attended, 0.0).sum() / written.sum()
+    attended = mask & (probability.sum(-1) > 0)
+    return -per_step.where(attended, 0.0).sum() / mask.sum()

@@ -26,8 +26,8 @@ def divergence(logits: Tensor, target: Tensor) -> Tensor:
     """
     first, second = logits.float().log_softmax(-1).chunk(2)
     each = ((first.exp() - second.exp()) * (first - second)).sum(-1) / 2
-    written = target.chunk(2)[0] != PAD
-    return each.where(written, 0.0).sum() / written.sum()
+    mask = target.chunk(2)[0] != PAD
+    return each.where(mask, 0.0).sum() / mask.sum()
 
 
 def check_has_dropout(model: nn.Module) -> None:

@@ -111,9 +111,9 @@ def _scale(axes: "Axes", panel: Lines, categories: Sequence[Any]) -> None:
         if values.size and values.max() / values.min() < 300:
             axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    if panel.written is not None:
-        written = panel.written
-        axes.yaxis.set_major_formatter(lambda value, _: written(value))
+    if panel.format_y is not None:
+        format_y = panel.format_y
+        axes.yaxis.set_major_formatter(lambda value, _: format_y(value))
     if panel.within is not None:
         low, high = panel.within
         axes.set_ylim(low, high + 0.03 * (high - low))  # room for the markers of the largest values
