@@ -4,6 +4,7 @@ import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from traceback import walk_tb
 from types import FrameType
 from typing import Any
 
@@ -62,11 +63,7 @@ def _is_class(path: str) -> bool:
 
 def _frames(error: BaseException) -> list[FrameType]:
     """The frames in which an error was raised, the innermost first."""
-    found, place = [], error.__traceback__
-    while place is not None:
-        found.append(place.tb_frame)
-        place = place.tb_next
-    return found[::-1]
+    return [frame for frame, _ in walk_tb(error.__traceback__)][::-1]
 
 
 def _part(

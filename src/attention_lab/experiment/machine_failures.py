@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 
 from attention_lab.errors import LabError, is_out_of_memory
@@ -30,10 +31,8 @@ def blame_checkpoint(path: Path | None, started: Callable[[], bool]) -> Iterator
 
 def _is_of_optimizer(error: BaseException) -> bool:
     """Whether PyTorch's optimiser raised an error: a bad state shows up only in its first step."""
-    place = error.__traceback__
-    while place is not None and place.tb_next is not None:
-        place = place.tb_next
-    return place is not None and str(place.tb_frame.f_globals.get("__name__")).startswith("torch.optim.")
+    frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+    return bool(frames) and str(frames[-1].f_globals.get("__name__")).startswith("torch.optim.")
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attention_lab.data import ClassificationBatch, ListOps, Reverse
-from attention_lab.data.synthetic.listops import NESTED, OPERATORS, SYMBOLS, Grammar, evaluate, median
+from attention_lab.data.synthetic.listops import NESTED, OPERATORS, SYMBOLS, Grammar, evaluate
 from attention_lab.errors import LabError
 from attention_lab.sizes import ClassificationSizes
 
@@ -86,7 +86,7 @@ def test_values_by_hand(text: str, expected: int) -> None:
 
 @given(st.lists(st.integers(0, 9), min_size=1))
 def test_the_median_has_as_many_below_as_above(values: list[int]) -> None:
-    middle = median(values)
+    middle = OPERATORS["[MED"](values)
     assert min(values) <= middle <= max(values)
     assert 2 * sum(one < middle for one in values) <= len(values)
     assert 2 * sum(one > middle + 1 for one in values) <= len(values)

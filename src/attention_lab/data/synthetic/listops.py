@@ -5,6 +5,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate
+from statistics import median
 
 import numpy as np
 import numpy.typing as npt
@@ -27,17 +28,10 @@ TRIES = 1000
 """Consecutive duplicates after which we assume that no new expressions are left."""
 
 
-def median(values: Sequence[int]) -> int:
-    """The middle value, or the mean of the two middle values rounded down."""
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) // 2
-
-
 OPERATORS: Mapping[str, Callable[[Sequence[int]], int]] = {
     "[MIN": min,
     "[MAX": max,
-    "[MED": median,
+    "[MED": lambda values: int(median(values)),
     "[SM": lambda values: sum(values) % 10,
 }
 
