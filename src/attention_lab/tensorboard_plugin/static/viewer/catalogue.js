@@ -79,10 +79,15 @@ export class Catalogue {
   nearest(run, example, module, wanted) {
     const series = this.tree.get(run)?.get(example)?.get(module);
     if (!series) return null;
-    let best = 0;
-    series.steps.forEach((step, at) => {
-      if (Math.abs(step - wanted) < Math.abs(series.steps[best] - wanted)) best = at;
-    });
+    const best = nearest(series.steps, wanted);
     return { run, tag: series.tag, step: series.steps[best], time: series.times[best] ?? 0 };
   }
+}
+
+/** The index of the number nearest to another. */
+export function nearest(numbers, wanted) {
+  return numbers.reduce(
+    (best, one, at) => (Math.abs(one - wanted) < Math.abs(numbers[best] - wanted) ? at : best),
+    0,
+  );
 }

@@ -1,5 +1,6 @@
 /** The bar of controls, to choose what is shown and how. */
 
+import { nearest } from "./catalogue.js";
 import { Choice, Picker, make, spoken } from "./dom.js";
 import { visible } from "./labels.js";
 
@@ -9,7 +10,6 @@ const VIEWS = {
   picture: ["picture", "Picture", "the weights over the picture"],
   curve: ["curve", "Curve", "the weights over the x-axis"],
 };
-const LONG = 40; // with more queries or keys, the reader can zoom and move
 const TEXT = 44; // most characters of an example in the list of examples
 
 export class Controls {
@@ -200,7 +200,7 @@ export class Controls {
   updateLong(scene, tile) {
     const record = scene?.panels[0].record;
     const shown = record && ["map", "lines"].includes(scene.view);
-    this.long.hidden = !shown || Math.max(record.queries, record.keys) < LONG;
+    this.long.hidden = !shown || !record.isLong;
     if (this.long.hidden) return;
     const { rows, columns } = scene.part;
     const side = ([from, to]) => `${(from + 1).toLocaleString("en")}–${to.toLocaleString("en")}`;
@@ -237,12 +237,4 @@ function exampleName(example, text) {
   if (!text) return [name, visible(example)];
   const number = /^example (\d+)$/.exec(example)?.[1] ?? name;
   return [`${number} · ${visible(text, TEXT)}`, `${name}: ${visible(text)}`];
-}
-
-/** The index of the number nearest to another. */
-export function nearest(numbers, wanted) {
-  return numbers.reduce(
-    (best, one, at) => (Math.abs(one - wanted) < Math.abs(numbers[best] - wanted) ? at : best),
-    0,
-  );
 }

@@ -1,5 +1,6 @@
 /** Kernel regression: the weights of a query over the x-axis on which queries and keys lie. */
 
+import { nearest } from "./catalogue.js";
 import { colourOf, css, partOf } from "./colours.js";
 import { fitted, plain, short } from "./labels.js";
 import { widthOf } from "./pen.js";
@@ -166,13 +167,8 @@ export function point(part, x, y, current) {
   if (x < part.x || x > part.x + part.innerWidth || y < part.y || y > part.y + part.innerHeight + BELOW)
     return null;
   const value = part.low + ((x - part.x) / part.innerWidth) * (part.high - part.low);
-  const nearest = (all) =>
-    all.reduce(
-      (best, one, number) => (Math.abs(one - value) < Math.abs(all[best] - value) ? number : best),
-      0,
-    );
-  if (y < part.y + part.innerHeight * 0.67) return { query: nearest(part.at.queries), key: -1 };
-  return { query: Math.max(0, current.query), key: nearest(part.at.keys) };
+  if (y < part.y + part.innerHeight * 0.67) return { query: nearest(part.at.queries, value), key: -1 };
+  return { query: Math.max(0, current.query), key: nearest(part.at.keys, value) };
 }
 
 /** The line of a query's weights through its keys in order of x, interrupted at masked keys. */

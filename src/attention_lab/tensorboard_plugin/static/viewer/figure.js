@@ -13,7 +13,6 @@ const GAP = 26;
 const LEAST = 190; // least width in pixels of a panel beside another one
 const ROOMY = 260; // least width in pixels of a panel beside two others
 const EDGE = 3; // pixels on the left, so that no frame is cut off
-const LONG = 40; // with more queries or keys, the reader can zoom and move
 const BARS = 46; // pixels from the top to the first colour bar
 const LEISURE = 8; // milliseconds, enough to compute most maps
 const NARROW = 480; // in a narrower figure, in pixels, the colour bar is below the panels
@@ -134,8 +133,7 @@ export class Figure {
 
   /** Whether the input is long enough to zoom and move. */
   #isLong() {
-    const record = this.scene?.panels[0].record;
-    return Boolean(record) && Math.max(record.queries, record.keys) >= LONG;
+    return Boolean(this.scene?.panels[0].record?.isLong);
   }
 
   #isPart() {

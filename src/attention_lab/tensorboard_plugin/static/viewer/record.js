@@ -2,6 +2,7 @@
 
 export const MASKED = 65535;
 export const UNIT = 65534;
+const LONG = 40; // queries or keys
 
 const logs = new Float64Array(UNIT + 1); // p ln p of every stored weight; a logarithm per cell would take 10 times longer
 for (let stored = 1; stored <= UNIT; stored += 1) logs[stored] = (stored / UNIT) * Math.log(stored / UNIT);
@@ -34,6 +35,11 @@ export class Attention {
     this.measured = new Map();
     this.pools = new Map(); // the maps of heads that were drawn last
     this.lowered = {}; // lower-case labels of each side, for `find`
+  }
+
+  /** Whether the reader can zoom and move. */
+  get isLong() {
+    return Math.max(this.queries, this.keys) >= LONG;
   }
 
   /** Whether anything is masked. */

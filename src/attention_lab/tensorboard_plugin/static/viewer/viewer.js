@@ -1,7 +1,7 @@
 /** The viewer: combines state, records and parts of the page. It knows neither TensorBoard nor the report. */
 
-import { Catalogue } from "./catalogue.js";
-import { Controls, nearest } from "./controls.js";
+import { Catalogue, nearest } from "./catalogue.js";
+import { Controls } from "./controls.js";
 import { THEMES } from "./colours.js";
 import { make } from "./dom.js";
 import { fileName, save, toCanvas, toSvg } from "./exporting.js";
