@@ -12,28 +12,28 @@ from PIL import Image
 
 from attention_lab.attention import Recording
 from attention_lab.tasks import Observation, pictures
-from attention_lab.tasks.observation import Sides, make_observation
+from attention_lab.tasks.observation import QueriesAndKeys, make_observation
 from attention_lab.tasks.pictures import readable, record_pictures, save_pictures
 from attention_lab.tensorboard_plugin.arrays import make_ink
 from attention_lab.tensorboard_plugin.description import readable_names
 from attention_lab.viz import Heatmap
 
 ENCODER, DECODER = "encoder.layers.0.attention.attention", "decoder.attention"
-SIDES = Sides(["x", "y", "</s>"], ["a", "b"], torch.tensor([0, 1, -1]))
+SIDES = QueriesAndKeys(["x", "y", "</s>"], ["a", "b"], torch.tensor([0, 1, -1]))
 
 
 def _observation(
     text: str = "ab",
     weights: Mapping[str, torch.Tensor] | None = None,
-    sides: Mapping[str, Sides] | None = None,
+    queries_and_keys: Mapping[str, QueriesAndKeys] | None = None,
 ) -> Observation:
     drawn = torch.softmax(torch.randn(2, 3, 2), -1)
     given = {ENCODER: drawn, DECODER: drawn[:1]} if weights is None else weights
     recorded = Recording()
     for name, heads in given.items():
         recorded.add(name, heads.unsqueeze(0), heads.unsqueeze(0) > 0)
-    sides = dict.fromkeys(given, SIDES) if sides is None else sides
-    return make_observation(recorded, 0, sides, input=text, output="x y", expected="")
+    queries_and_keys = dict.fromkeys(given, SIDES) if queries_and_keys is None else queries_and_keys
+    return make_observation(recorded, 0, queries_and_keys, input=text, output="x y", expected="")
 
 
 def test_a_title_leaves_out_an_input_that_is_a_picture() -> None:
@@ -130,8 +130,8 @@ def test_attention_to_a_picture_is_drawn_over_it(tmp_path: Path) -> None:
         "image of 8 x 4",
         {DECODER: cells, "encoder.attention": torch.ones(1, 2, 2) / 2},
         {
-            DECODER: Sides(["x", "y", "</s>"], places, gold, make_ink(torch.rand(4, 8), 2)),
-            "encoder.attention": Sides(["a", "b"], ["a", "b"]),
+            DECODER: QueriesAndKeys(["x", "y", "</s>"], places, gold, make_ink(torch.rand(4, 8), 2)),
+            "encoder.attention": QueriesAndKeys(["a", "b"], ["a", "b"]),
         },
     )
     drawn = dict(_drawn(observation))
@@ -150,7 +150,9 @@ def test_attention_to_a_picture_is_drawn_over_it(tmp_path: Path) -> None:
 
 def test_numbers_on_one_axis_are_kept_as_numbers() -> None:
     x = (torch.tensor([0.5, 1, 2]), torch.tensor([-1.25, 3]))
-    for record in _observation(sides=dict.fromkeys((ENCODER, DECODER), SIDES._replace(x=x))).records:
+    for record in _observation(
+        queries_and_keys=dict.fromkeys((ENCODER, DECODER), SIDES._replace(x=x))
+    ).records:
         assert record.kind == "regression" and record.x is not None
         assert [side.tolist() for side in record.x] == [[0.5, 1, 2], [-1.25, 3]]
 

@@ -18,7 +18,7 @@ from attention_lab.models import SequenceClassifier
 from attention_lab.tasks.errors.error_analysis import by_row
 from attention_lab.tasks.errors.label_errors import ClassifiedExample, accuracy_interval, write_label_errors
 from attention_lab.tasks.errors.scored_examples import gather_examples
-from attention_lab.tasks.observation import Observation, Sides, make_observation
+from attention_lab.tasks.observation import Observation, QueriesAndKeys, make_observation
 from attention_lab.tasks.task import SplitName, Task, check_label_smoothing
 from attention_lab.text_tables import ConsoleTable
 
@@ -154,7 +154,7 @@ class Classification(LabelPrediction):
                 make_observation(
                     weights,
                     row,
-                    {name: self._sides(name, weights[name], tokens, longest) for name in weights},
+                    {name: self._queries_and_keys(name, weights[name], tokens, longest) for name in weights},
                     input=batch.texts[row] if batch.texts else " ".join(tokens),
                     output=self.codec.decode(classes[row]),
                     expected=self.codec.decode(label) if (batch.labels[row] >= 0).all() else "",
@@ -167,7 +167,9 @@ class Classification(LabelPrediction):
         labels = getattr(self.model, "position_labels", list)
         return labels(tokens)
 
-    def _sides(self, module: str, weights: Tensor, tokens: list[str], longest: int) -> Sides:
+    def _queries_and_keys(
+        self, module: str, weights: Tensor, tokens: list[str], longest: int
+    ) -> QueriesAndKeys:
         """Labels of the rows and columns of an attention: positions, or numbers if their count differs.
 
         Args:
@@ -177,14 +179,14 @@ class Classification(LabelPrediction):
             longest: length of the longest example.
         """
         if module.startswith("readout."):
-            return Sides(["[readout]"], self._positions(tokens))
+            return QueriesAndKeys(["[readout]"], self._positions(tokens))
         positions = self._positions(tokens)
         padded = longest + len(positions) - len(tokens)
         queries, keys = (
             positions if size == padded else [f"{side} {number}" for number in range(1, size + 1)]
             for side, size in zip(("query", "key"), weights.shape[-2:], strict=True)
         )
-        return Sides(queries, keys)
+        return QueriesAndKeys(queries, keys)
 
 
 def _cross_entropy(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> Tensor:

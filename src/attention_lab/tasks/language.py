@@ -14,7 +14,7 @@ from attention_lab.errors import LabError
 from attention_lab.models.decoding.sampling import Sampling, generate
 from attention_lab.models.language import LanguageModel
 from attention_lab.sizes import EOS, PAD
-from attention_lab.tasks.observation import Observation, Sides, make_observation
+from attention_lab.tasks.observation import Observation, QueriesAndKeys, make_observation
 from attention_lab.tasks.task import SplitName, Task, check_label_smoothing
 from attention_lab.tasks.transduction import cross_entropy
 
@@ -120,7 +120,7 @@ class LanguageModeling(Task):
                 make_observation(
                     weights,
                     row,
-                    dict.fromkeys(weights, Sides(labels, labels)),
+                    dict.fromkeys(weights, QueriesAndKeys(labels, labels)),
                     input=self.codec.shown(tokens[:prompt]),
                     output=self.codec.shown(ids),
                     expected=self.codec.shown(tokens) if prompt < length else "",

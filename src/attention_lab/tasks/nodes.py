@@ -8,7 +8,7 @@ from attention_lab.data.reading.batches import NodeBatch
 from attention_lab.data.reading.node_codec import NodeCodec
 from attention_lab.models.graph import GraphClassifier
 from attention_lab.tasks.classification import LabelPrediction
-from attention_lab.tasks.observation import Observation, Sides, make_observation
+from attention_lab.tasks.observation import Observation, QueriesAndKeys, make_observation
 
 
 class NodeClassification(LabelPrediction):
@@ -43,7 +43,7 @@ class NodeClassification(LabelPrediction):
         observation = make_observation(
             weights,
             0,
-            dict.fromkeys(weights, Sides(names, names)),
+            dict.fromkeys(weights, QueriesAndKeys(names, names)),
             input=" ".join(names[node] for node in batch.nodes.tolist()),
             output=", ".join(answers),
             expected=", ".join(self.codec.decode(label) for label in batch.labels.tolist() if label >= 0),

@@ -45,7 +45,7 @@ class Observation(NamedTuple):
         raise LabError(f"there is no attention {module!r}: choose one of {', '.join(self.weights)}")
 
 
-class Sides(NamedTuple):
+class QueriesAndKeys(NamedTuple):
     """The queries and keys of one attention on one example.
 
     Attributes:
@@ -66,7 +66,7 @@ class Sides(NamedTuple):
 def make_observation(
     weights: Recording,
     example: int,
-    sides: Mapping[str, Sides],
+    queries_and_keys: Mapping[str, QueriesAndKeys],
     *,
     columns: Tensor | None = None,
     input: str,  # noqa: A002
@@ -78,31 +78,31 @@ def make_observation(
     Args:
         weights: the recording.
         example: its number in the batch.
-        sides: queries and keys of each attention to show, by module name.
+        queries_and_keys: queries and keys of each attention to show, by module name.
         columns: the keys to show, in this order; None for the first ones.
         input: see `Observation`.
         output: see `Observation`.
         expected: see `Observation`.
     """
 
-    def shown(heads: Tensor, side: Sides) -> Any:
+    def shown(heads: Tensor, one: QueriesAndKeys) -> Any:
         """The rows and columns to show of one example's weights or mask."""
         heads = heads[example] if columns is None else heads[example][..., columns]
-        return heads[:, : len(side.queries), : len(side.keys)].cpu().numpy()
+        return heads[:, : len(one.queries), : len(one.keys)].cpu().numpy()
 
     records = (
         AttentionRecord(
-            weights=shown(weights[name].float(), side),
-            mask=shown(weights.mask(name), side),
-            queries=side.queries,
-            keys=side.keys,
+            weights=shown(weights[name].float(), one),
+            mask=shown(weights.mask(name), one),
+            queries=one.queries,
+            keys=one.keys,
             module=name,
             input=input,
             output=output,
-            gold=None if side.gold is None else side.gold.long().numpy(),
-            picture=side.picture,
-            x=None if side.x is None else (side.x[0].double().numpy(), side.x[1].double().numpy()),
+            gold=None if one.gold is None else one.gold.long().numpy(),
+            picture=one.picture,
+            x=None if one.x is None else (one.x[0].double().numpy(), one.x[1].double().numpy()),
         )
-        for name, side in sides.items()
+        for name, one in queries_and_keys.items()
     )
     return Observation(input, output, expected, tuple(records))

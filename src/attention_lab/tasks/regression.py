@@ -18,7 +18,7 @@ from attention_lab.models.kernel_regression import KernelRegression
 from attention_lab.run_files import HEATMAPS
 from attention_lab.tasks.fitted_curve import Curve, draw_curve
 from attention_lab.tasks.loss_curve import save_losses
-from attention_lab.tasks.observation import Observation, Sides, make_observation
+from attention_lab.tasks.observation import Observation, QueriesAndKeys, make_observation
 from attention_lab.tasks.task import Task
 from attention_lab.tensorboard_plugin.event_files import event_folder
 from attention_lab.text_tables import ConsoleTable
@@ -128,7 +128,7 @@ class Regression(Task):
         with recording(self.model) as weights:
             predicted = self.model(batch.inputs[rows], self._memorized(batch)[rows])
         shown = _spread(torch.arange(len(rows), device=rows.device), 5)
-        sides = Sides(
+        queries_and_keys = QueriesAndKeys(
             queries=self._labels(batch.inputs[rows]),
             keys=self._labels(self.model.keys[columns]),
             x=self._positions(batch.inputs[rows], self.model.keys[columns]),
@@ -137,7 +137,7 @@ class Regression(Task):
             make_observation(
                 weights,
                 0,
-                dict.fromkeys(weights, sides),
+                dict.fromkeys(weights, queries_and_keys),
                 columns=columns,
                 input=f"{self.codec.inputs[0]} = " + ", ".join(self._labels(batch.inputs[rows[shown]])),
                 output=self._listed(predicted[shown]),

@@ -18,7 +18,7 @@ from attention_lab.models.decoding.two_way_search import two_way_search
 from attention_lab.models.ensemble import Ensemble, TransductionModel
 from attention_lab.models.two_way import TwoWayEnsemble
 from attention_lab.sizes import BOS
-from attention_lab.tasks.observation import Observation, Sides, make_observation
+from attention_lab.tasks.observation import Observation, QueriesAndKeys, make_observation
 from attention_lab.tensorboard_plugin.arrays import make_ink
 from attention_lab.tensorboard_plugin.record import Ink
 
@@ -104,12 +104,12 @@ class SequenceGeneration:
             gold = batch.alignment[row, : len(queries)].cpu()
             # The gold alignment belongs to the gold output, and does not apply to a different one.
             aligned = bool((gold >= 0).any()) and torch.equal(ids[: len(queries)], target[: len(queries)])
-            sides = Sides(queries, keys, gold if aligned else None, self._picture(source))
+            shown = QueriesAndKeys(queries, keys, gold if aligned else None, self._picture(source))
             result.append(
                 make_observation(
                     weights,
                     row,
-                    {name: self._sides(name, sides) for name in weights},
+                    {name: self._queries_and_keys(name, shown) for name in weights},
                     input=texts[row],
                     output=self.codec.decode(ids, unseen.copyable),
                     expected=self.codec.decode(target, unseen.target),
@@ -137,18 +137,18 @@ class SequenceGeneration:
         limits: Tensor = (3 * batch.source_lengths + 10).clamp_max(self.model.longest)
         return limits
 
-    def _sides(self, module: str, sides: Sides) -> Sides:
+    def _queries_and_keys(self, module: str, shown: QueriesAndKeys) -> QueriesAndKeys:
         """The rows and columns of an attention: target and source, except in a Transformer's self-attention.
 
         In the decoder's self-attention, rows are the generated symbols and columns the symbols read before.
         """
         parts = module.split(".")
         if "encoder" in parts:
-            return Sides(sides.keys, sides.keys)
+            return QueriesAndKeys(shown.keys, shown.keys)
         if "self" in parts:
             begin = self.codec.target.vocabulary.symbol(BOS)
-            return Sides(sides.queries, [begin, *sides.queries[:-1]])
-        return sides
+            return QueriesAndKeys(shown.queries, [begin, *shown.queries[:-1]])
+        return shown
 
     def source_texts(self, batch: TransductionBatch) -> list[str]:
         """The text of each source."""
