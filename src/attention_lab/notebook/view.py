@@ -11,7 +11,7 @@ from attention_lab.tensorboard_plugin.description import describe, read_descript
 from attention_lab.tensorboard_plugin.page import Page, make_html, pack
 from attention_lab.tensorboard_plugin.record import AttentionRecord
 from attention_lab.tensorboard_plugin.tiling import ROOM
-from attention_lab.viz import Heatmap, draw_heatmaps, rounded_top, to_png
+from attention_lab.viz import Heatmap, draw_heatmaps, record_heatmaps, rounded_top, to_png
 from attention_lab.writing import write_atomically
 
 LARGEST = 48 * 2**20
@@ -115,21 +115,7 @@ class View:
         tag = next(iter(records)) if tag is None else tag
         if tag not in records:
             raise ValueError(f"there is no record {tag!r}; choose from {', '.join(map(repr, records))}")
-        record = records[tag]
-        gold = record.gold if record.gold is not None and record.gold.ndim == 1 else None
-        maps = [
-            Heatmap(
-                weights,
-                title=f"head {number + 1}" if len(record.weights) > 1 else "",
-                queries=record.queries,
-                keys=record.keys,
-                mask=mask,
-                gold=gold,
-            )
-            for number, weights, mask in zip(
-                record.heads or range(len(record.weights)), record.weights, record.attended, strict=True
-            )
-        ]
+        maps = record_heatmaps(records[tag])
         top = rounded_top(one.weights[one.attended] for one in maps)
         return maps, {"title": self.title or tag.partition("/")[2], "maximum": top}
 

@@ -14,11 +14,11 @@ from attention_lab.tensorboard_plugin.description import readable
 from attention_lab.tensorboard_plugin.record import AttentionRecord
 from attention_lab.viz import (
     Format,
-    Heatmap,
     Overlay,
     draw_heatmaps,
     draw_overlays,
     draw_thumbnail,
+    record_heatmaps,
     rounded_top,
     to_png,
 )
@@ -49,7 +49,7 @@ def record_pictures(record: AttentionRecord, top: float, expected: str = "") -> 
         for name, overlay in _overlays(record):
             yield name, draw_overlays(overlay, title=title, subtitle=name, maximum=top)
     else:
-        yield place, draw_heatmaps(_heads(record), title=title, subtitle=place, maximum=top)
+        yield place, draw_heatmaps(record_heatmaps(record), title=title, subtitle=place, maximum=top)
 
 
 def record_thumbnails(record: AttentionRecord, top: float) -> Iterator[tuple[str, Image]]:
@@ -58,7 +58,10 @@ def record_thumbnails(record: AttentionRecord, top: float) -> Iterator[tuple[str
         for name, overlay in _overlays(record):
             yield name, draw_overlays(overlay, title=_title(record), maximum=top, themed=True)
     else:
-        yield readable(record.module), draw_thumbnail(_heads(record), title=_title(record), maximum=top)
+        yield (
+            readable(record.module),
+            draw_thumbnail(record_heatmaps(record), title=_title(record), maximum=top),
+        )
 
 
 def _title(record: AttentionRecord, expected: str = "") -> str:
@@ -77,21 +80,6 @@ def _overlays(record: AttentionRecord) -> Iterator[tuple[str, Overlay]]:
         yield f"{place} head {number}" if len(record.weights) > 1 else place, overlay
 
 
-def _heads(record: AttentionRecord) -> list[Heatmap]:
-    many = len(record.weights) > 1
-    return [
-        Heatmap(
-            head,
-            title=f"head {number}" if many else "",
-            queries=record.queries,
-            keys=record.keys,
-            mask=mask,
-            gold=record.gold,
-        )
-        for number, (head, mask) in enumerate(zip(record.weights, record.attended, strict=True), start=1)
-    ]
-
-
 def record_files(
     record: AttentionRecord, top: float, kind: Format, expected: str = ""
 ) -> Iterator[tuple[str, bytes]]:
@@ -107,7 +95,7 @@ def record_files(
             yield name, overlays_file(overlay, kind, subtitle=name, **words)
     else:
         place = readable(record.module)
-        yield place, heatmaps_file(_heads(record), kind, subtitle=place, **words)
+        yield place, heatmaps_file(record_heatmaps(record), kind, subtitle=place, **words)
 
 
 def save_pictures(

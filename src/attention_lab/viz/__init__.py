@@ -1,6 +1,6 @@
 """Pictures of attention: numbers and labels in, an image out. matplotlib is imported only if needed."""
 
-from attention_lab.viz.cells import Heatmap, Scale
+from attention_lab.viz.cells import Heatmap, Scale, record_heatmaps
 from attention_lab.viz.colour_scale import rounded_top
 from attention_lab.viz.formats import FORMATS, Format, to_png
 from attention_lab.viz.heatmap import draw_heatmaps
@@ -18,6 +18,7 @@ __all__ = [
     "draw_heatmaps",
     "draw_overlays",
     "draw_thumbnail",
+    "record_heatmaps",
     "rounded_top",
     "show_heatmaps",
     "to_png",

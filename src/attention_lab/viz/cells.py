@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from attention_lab.tensorboard_plugin.record import AttentionRecord
 from attention_lab.viz.canvas import BAD, GOLD, OUTLINE, PAPER, SHADES, Canvas, Pixels, hatching
 
 Scale = Literal["linear", "sqrt"]
@@ -88,6 +89,23 @@ class Heatmap:
         if usable.size and usable.min() < 0:
             parts.append(f"min {_short(usable.min())}")
         return " · ".join(parts)
+
+
+def record_heatmaps(record: AttentionRecord) -> list[Heatmap]:
+    """The map of each head of a record; several are titled by their numbers in the module."""
+    gold = record.gold if record.gold is not None and record.gold.ndim == 1 else None
+    numbers = record.heads or range(len(record.weights))
+    return [
+        Heatmap(
+            weights,
+            title=f"head {number + 1}" if len(record.weights) > 1 else "",
+            queries=record.queries,
+            keys=record.keys,
+            mask=mask,
+            gold=gold,
+        )
+        for number, weights, mask in zip(numbers, record.weights, record.attended, strict=True)
+    ]
 
 
 def _short(weight: float) -> str:
