@@ -127,26 +127,26 @@ def package(checkpoint: Path, folder: Path, command: str | None = None, beams: i
 
 def _measured(saved: TrainedModel[SequencePredictor], options: Mapping[str, Any]) -> dict[str, Any]:
     """The number of words in each split, and the error rates on the test split."""
-    judged = {}
+    scored = {}
     for references in ("all", "first"):
         data = CMUDict(**options, references=references)
         assert isinstance(saved.codec, TransductionCodec)
         data.codec = saved.codec
         data.setup()
-        judged[references] = _judged(saved, data)
+        scored[references] = _scored(saved, data)
     words = {name: len({one.source for one in part}) for name, part in data.examples()._asdict().items()}
-    edits = sum(one.edits for one in judged["all"])
-    phones = sum(len(one.reference) for one in judged["all"])
+    edits = sum(one.edits for one in scored["all"])
+    phones = sum(len(one.reference) for one in scored["all"])
     return {
         **words,
         "words": sum(words.values()),
-        "word_errors": _word_errors(judged["all"]),
-        "first_errors": _word_errors(judged["first"]),
-        "phone_errors": _with_interval(edits / phones, judged["all"], "token_error_rate"),
+        "word_errors": _word_errors(scored["all"]),
+        "first_errors": _word_errors(scored["first"]),
+        "phone_errors": _with_interval(edits / phones, scored["all"], "token_error_rate"),
     }
 
 
-def _judged(saved: TrainedModel[SequencePredictor], data: CMUDict) -> list[ScoredExample]:
+def _scored(saved: TrainedModel[SequencePredictor], data: CMUDict) -> list[ScoredExample]:
     split, found = data.splits.test, []
     for start in range(0, len(split), BATCH):
         batch = split[torch.arange(start, min(start + BATCH, len(split)))]
@@ -157,12 +157,12 @@ def _judged(saved: TrainedModel[SequencePredictor], data: CMUDict) -> list[Score
     return found
 
 
-def _word_errors(judged: Sequence[ScoredExample]) -> str:
-    return _with_interval(sum(one.edits > 0 for one in judged) / len(judged), judged, "sequence_error_rate")
+def _word_errors(scored: Sequence[ScoredExample]) -> str:
+    return _with_interval(sum(one.edits > 0 for one in scored) / len(scored), scored, "sequence_error_rate")
 
 
-def _with_interval(rate: float, judged: Sequence[ScoredExample], name: str) -> str:
-    ends = error_rate_intervals(judged)
+def _with_interval(rate: float, scored: Sequence[ScoredExample], name: str) -> str:
+    ends = error_rate_intervals(scored)
     return f"{rate:.1%} [{ends[f'{name}_low']:.1%}, {ends[f'{name}_high']:.1%}]"
 
 

@@ -18,7 +18,7 @@ from attention_lab.viz import Format
 SMALL = {"d_model": 8, "heads": 2, "layers": 1, "decoder_layers": 1, "feedforward": 8}
 
 
-def _judged(
+def _scored(
     task: Transduction, outputs: torch.Tensor, batch: TransductionBatch, data: DataModule
 ) -> list[ScoredExample]:
     compared = comparable_ids(outputs, batch, data.codec.target.vocabulary)
@@ -33,7 +33,7 @@ def test_a_transduction_leaves_its_predictions_its_errors_and_heatmaps(pictures:
     task = Transduction(Transformer(Mechanism(Additive), data.codec.sizes, **SMALL), data.codec).eval()
     split = data.splits.test
     batch = split[split.lengths.argsort(stable=True)]  # tested in the order of their lengths
-    task.judged = _judged(task, task.decode(batch), batch, data)
+    task.scored = _scored(task, task.decode(batch), batch, data)
     tables = task.write_artifacts(tmp_path, data, pictures)
     lines = (tmp_path / "predictions.tsv").read_text().splitlines()
     rows = [line.split("\t") for line in lines]
@@ -50,7 +50,7 @@ def test_the_worst_outputs_stand_with_what_was_expected(tmp_path: Path) -> None:
     data.setup()
     task = Transduction(Transformer(Mechanism(Additive), data.codec.sizes, **SMALL), data.codec).eval()
     task.pictures_format, batch = "svg", data.splits.test[torch.arange(1)]
-    task.judged = _judged(task, task.decode(batch), batch, data)
+    task.scored = _scored(task, task.decode(batch), batch, data)
     task.write_artifacts(tmp_path, data, 1)
     wanted = f", expected {task.observe(batch)[0].expected}"
     for place, expected in (("attention", False), ("attention/worst", True)):
@@ -71,7 +71,7 @@ def test_errors_show_the_examples_own_texts(tmp_path: Path, monkeypatch: pytest.
     one, two, three = (data.codec.target.vocabulary.ids(row) for row in ("xy", "y", "y?"))
     rows = {"b": two, "né": one, "c": three}  # by length; the last copies an unknown symbol
     outputs = torch.tensor([[*ids, *[EOS] * (3 - len(ids))] for ids in rows.values()])
-    task.judged = _judged(task, outputs, batch, data)
+    task.scored = _scored(task, outputs, batch, data)
     task.write_artifacts(tmp_path, data, 0)
     assert (tmp_path / "predictions.tsv").read_text(encoding="utf-8").splitlines() == [
         "source\toutput\treference\tedits",
@@ -172,7 +172,7 @@ def test_unknown_symbols_of_the_source_are_copied(tmp_path: Path, monkeypatch: p
     outputs = torch.tensor([[UNK, EOS, PAD, PAD], [UNK, EOS, PAD, PAD], [UNK, UNK, UNK, EOS]])
     monkeypatch.setattr(task, "decode", lambda batch, beam_size=None: outputs)
     assert task.answer(batch) == ["é", "ñ", "nñ<unk>"]
-    assert [one.edits for one in _judged(task, outputs, batch, data)] == [0, 1, 2]
+    assert [one.edits for one in _scored(task, outputs, batch, data)] == [0, 1, 2]
     monkeypatch.setattr(task, "log", lambda *values, **options: None)
     task.test_step(batch, 0)
     assert task.errors["test_sequence_error_rate"].compute() == pytest.approx(2 / 3)
@@ -181,4 +181,4 @@ def test_unknown_symbols_of_the_source_are_copied(tmp_path: Path, monkeypatch: p
     data = Pairs("train", "dev", "test")
     data.setup()
     batch = data.splits.test[torch.arange(3)]
-    assert [one.edits for one in _judged(task, outputs, batch, data)] == [0, 1, 2]
+    assert [one.edits for one in _scored(task, outputs, batch, data)] == [0, 1, 2]

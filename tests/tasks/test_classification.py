@@ -105,5 +105,5 @@ def test_several_answers_count_one_by_one() -> None:
     logged: dict[str, float] = {}
     task.log_dict = lambda values, **_: logged.update(values)  # type: ignore[method-assign,assignment]
     task.on_test_epoch_end()
-    assert [(one.text, one.wrong) for one in task.judged] == [("abcab", 1), ("abc", 0)]
+    assert [(one.text, one.wrong) for one in task.scored] == [("abcab", 1), ("abc", 0)]
     assert logged["test/accuracy_low"] <= 0.75 <= logged["test/accuracy_high"]

@@ -65,29 +65,29 @@ class Nearest(NamedTuple):
         distance: number of edits between the output and the nearest reference.
         length: number of symbols of that reference, without EOS.
         slot: index of that reference.
-        judged: whether there is a reference.
+        has_reference: whether there is a reference.
     """
 
     distance: Int[Tensor, " B"]
     length: Int[Tensor, " B"]
     slot: Int[Tensor, " B"]
-    judged: Bool[Tensor, " B"]
+    has_reference: Bool[Tensor, " B"]
 
 
 def nearest(predictions: Int[Tensor, "B T"], references: Int[Tensor, "B R U"]) -> Nearest:
     """The nearest reference of each prediction; for both arguments see `TokenErrorRate.update`."""
     used = (references != PAD).any(-1)
-    judged = used.any(-1)
+    has_reference = used.any(-1)
     if used.shape[1] == 0:
-        nothing = torch.zeros_like(judged, dtype=torch.int64)
-        return Nearest(nothing, nothing, nothing, judged)
+        nothing = torch.zeros_like(has_reference, dtype=torch.int64)
+        return Nearest(nothing, nothing, nothing, has_reference)
     predicted = predictions.unsqueeze(1).expand(-1, references.shape[1], -1)
     lengths = sequence_lengths(references)
     distances = edit_distance(predicted, sequence_lengths(predicted), references, lengths)
     beyond = predictions.shape[1] + references.shape[2] + 1
     distance, slot = distances.masked_fill(~used, beyond).min(1)
     length = lengths.gather(1, slot.unsqueeze(1)).squeeze(1)
-    return Nearest(distance * judged, length * judged, slot * judged, judged)
+    return Nearest(distance * has_reference, length * has_reference, slot * has_reference, has_reference)
 
 
 class SequenceErrorRate(Counts):
@@ -108,7 +108,7 @@ class SequenceErrorRate(Counts):
         """
         found = nearest(predictions, references)
         self.numerator += (found.distance > 0).sum()
-        self.denominator += found.judged.sum()
+        self.denominator += found.has_reference.sum()
 
 
 class TokenErrorRate(Counts):

@@ -57,7 +57,7 @@ class LabelPrediction(Task):
             }
         )
 
-        self.judged: list[ClassifiedExample] = []
+        self.scored: list[ClassifiedExample] = []
         self._batches: list[list[ClassifiedExample]] = []
 
     @abstractmethod
@@ -88,14 +88,14 @@ class LabelPrediction(Task):
 
     def on_test_epoch_end(self) -> None:
         """Log the interval of the accuracy."""
-        self.judged, self._batches = gather_examples(self._batches), []
-        ends = accuracy_interval(self.judged)
+        self.scored, self._batches = gather_examples(self._batches), []
+        ends = accuracy_interval(self.scored)
         self.log_dict({f"test/{name}": value for name, value in ends.items()}, sync_dist=True)
 
     def write_artifacts(self, folder: Path, data: DataModule, pictures: int) -> list[ConsoleTable]:
         """Write heatmaps, `predictions.tsv`, `confusions.tsv` and `errors.md`."""
         tables = super().write_artifacts(folder, data, pictures)
-        commonest = write_label_errors(by_row(self.judged, data.splits.test), self.codec.decode, folder)
+        commonest = write_label_errors(by_row(self.scored, data.splits.test), self.codec.decode, folder)
         return [*tables, commonest] if commonest.rows else tables
 
     def _evaluate(self, batch: Any, split: SplitName) -> Tensor:

@@ -75,7 +75,7 @@ class Transduction(SequenceGeneration, Task):
         options: see `Task`.
 
     Attributes:
-        judged: the scored examples of the last test, from all processes, in the order of testing.
+        scored: the scored examples of the last test, from all processes, in the order of testing.
     """
 
     model: TransductionModel | Ensemble
@@ -121,7 +121,7 @@ class Transduction(SequenceGeneration, Task):
             }
         )
         self.alignments = nn.ModuleDict({split: AlignmentMeasures() for split in ("validation", "test")})
-        self.judged: list[ScoredExample] = []
+        self.scored: list[ScoredExample] = []
         self._batches: list[list[ScoredExample]] = []
         self._texts: list[list[tuple[str, list[str]]]] = []  # with text_metrics: outputs and references
 
@@ -175,7 +175,7 @@ class Transduction(SequenceGeneration, Task):
         """Write heatmaps, including those of the worst outputs, `predictions.tsv` and `errors.md`."""
         tables = super().write_artifacts(folder, data, pictures)
         split = data.splits.test
-        commonest, worst = write_error_analysis(self.judged, self.codec, split, folder, data.unseen.test)
+        commonest, worst = write_error_analysis(self.scored, self.codec, split, folder, data.unseen.test)
         if pictures and worst:
             batch = move_data_to_device(split[torch.tensor(worst[:pictures])], self.device)
             self.eval()
@@ -229,8 +229,8 @@ class Transduction(SequenceGeneration, Task):
     def on_test_epoch_end(self) -> None:
         """Log how well the weights agree with the gold alignment, and the intervals of the error rates."""
         self._log_epoch("test")
-        self.judged, self._batches = gather_examples(self._batches), []
-        ends = error_rate_intervals(self.judged)
+        self.scored, self._batches = gather_examples(self._batches), []
+        ends = error_rate_intervals(self.scored)
         self.log_dict({f"test/{name}": value for name, value in ends.items()}, sync_dist=True)
 
     def _log_epoch(self, split: SplitName) -> None:

@@ -57,11 +57,11 @@ def write_error_analysis(
         folder: the run's folder.
         unseen: a line about symbols of this split that never occur in training; empty if there are none.
     """
-    judged = by_row(examples, split)
-    texts = (_texts(codec, one) for one in judged.values())
+    scored = by_row(examples, split)
+    texts = (_texts(codec, one) for one in scored.values())
     write_table(folder / PREDICTIONS, [PREDICTION_COLUMNS, *texts])
 
-    wrong = {row: one for row, one in judged.items() if one.edits}
+    wrong = {row: one for row, one in scored.items() if one.edits}
     mistaken = list(wrong.values())
     extended = codec.target.vocabulary.extended(symbol for one in mistaken for symbol in one.unknown)
     found = confusions(
@@ -77,7 +77,7 @@ def write_error_analysis(
     write_table(folder / CONFUSIONS, [CONFUSION_COLUMNS, *rows[:LISTED]])
     worst = sorted(wrong, key=lambda row: (-wrong[row].rate, row))
     shown = [_texts(codec, wrong[row]) for row in worst[:WORST]]
-    write_atomically(folder / ERRORS, _markdown(judged, found, rows, shown, unseen))
+    write_atomically(folder / ERRORS, _markdown(scored, found, rows, shown, unseen))
     return ErrorAnalysis(ConsoleTable("Most common errors", COLUMNS, rows[:CONSOLE], right=(1,)), worst)
 
 
@@ -87,10 +87,10 @@ def write_table(path: Path, rows: Iterable[Sequence[str]]) -> None:
     write_atomically(path, "\n".join(lines) + "\n")
 
 
-def by_row(judged: Sequence[T], split: Split) -> dict[int, T]:
+def by_row(scored: Sequence[T], split: Split) -> dict[int, T]:
     """The examples by their row in the data; a test goes through them by length."""
-    rows = split.lengths.argsort(stable=True)[: len(judged)].tolist()
-    return dict(sorted(zip(rows, judged, strict=True)))
+    rows = split.lengths.argsort(stable=True)[: len(scored)].tolist()
+    return dict(sorted(zip(rows, scored, strict=True)))
 
 
 def _texts(codec: Codec, one: ScoredExample) -> tuple[str, str, str, str]:
@@ -120,7 +120,7 @@ def example_of(source: str, output: str, expected: str) -> str:
 
 
 def _markdown(
-    judged: Mapping[int, ScoredExample],
+    scored: Mapping[int, ScoredExample],
     found: Sequence[Confusion],
     rows: Sequence[Row],
     worst: Sequence[Sequence[str]],
@@ -130,31 +130,33 @@ def _markdown(
     kinds: Counter[str] = Counter()
     for one in found:
         kinds[one.edit.kind] += one.times
-    symbols = sum(len(one.reference) for one in judged.values())
-    mistaken = sum(one.edits > 0 for one in judged.values())
+    symbols = sum(len(one.reference) for one in scored.values())
+    mistaken = sum(one.edits > 0 for one in scored.values())
     named = ", ".join(
         f"{kinds[kind]:,} {kind}{'' if kinds[kind] == 1 else 's'}"
         for kind in ("substitution", "deletion", "insertion")
     )
     parts = [
-        f"{mistaken:,} of {len(judged):,} outputs are wrong. They differ from their references by "
-        f"{kinds.total():,} edits: {named}. The references of all {len(judged):,} have {symbols:,} symbols.",
+        f"{mistaken:,} of {len(scored):,} outputs are wrong. They differ from their references by "
+        f"{kinds.total():,} edits: {named}. The references of all {len(scored):,} have {symbols:,} symbols.",
     ]
     if unseen:
         parts.append(f"{markdown_text(unseen, LONGEST)}.")
     return error_tables(parts, rows, "The worst outputs, by edits per symbol of the reference", worst)
 
 
-def error_tables(said: Sequence[str], rows: Sequence[Row], title: str, worst: Sequence[Sequence[str]]) -> str:
+def error_tables(
+    paragraphs: Sequence[str], rows: Sequence[Row], title: str, worst: Sequence[Sequence[str]]
+) -> str:
     """The errors of a test as Markdown: paragraphs, the most common errors, and the worst examples.
 
     Args:
-        said: the paragraphs.
+        paragraphs: the text above the table.
         rows: the cells of `COLUMNS`, the most common error first.
         title: the heading of the worst examples.
         worst: their cells of `PREDICTION_COLUMNS`.
     """
-    parts = ["# Errors", *said]
+    parts = ["# Errors", *paragraphs]
     if rows:
         parts += ["## The most common errors", _table(COLUMNS, rows[:LISTED])]
         if len(rows) > LISTED:

@@ -127,12 +127,12 @@ def gather_examples(batches: list[list[T]]) -> list[T]:
     return [one for batch in chain.from_iterable(rounds) for one in batch]
 
 
-def error_rate_intervals(judged: Sequence[ScoredExample]) -> dict[str, float]:
+def error_rate_intervals(scored: Sequence[ScoredExample]) -> dict[str, float]:
     """95% intervals of both error rates (see `bootstrap_interval`); empty if there are no examples."""
-    if not judged:
+    if not scored:
         return {}
-    edits = np.array([one.edits for one in judged], dtype=np.int64)
-    lengths = np.array([len(one.reference) for one in judged], dtype=np.int64)
+    edits = np.array([one.edits for one in scored], dtype=np.int64)
+    lengths = np.array([len(one.reference) for one in scored], dtype=np.int64)
     rates = {
         "sequence_error_rate": bootstrap_interval((edits > 0).astype(np.int64), np.ones_like(edits)),
         "token_error_rate": bootstrap_interval(edits, lengths),
