@@ -37,6 +37,8 @@ FLATTEST = 1e6
 """The largest bandwidth, in units of the input's range: the kernel is flat to 12 digits."""
 SMALLEST = {"gaussian": 1 / 9, "laplacian": 1 / 36}
 """Bandwidths, in units of neighbour distances, at which only the nearest neighbour counts; otherwise 1."""
+STEP = 1.3
+"""Factor from one bandwidth to the next on the way downhill."""
 MINIMA = 3
 """Number of local minima of the grid that are refined."""
 PRECISION = 1e-4
@@ -179,25 +181,25 @@ class _LineSearch:
         )
         return float(f"{np.exp(found.x):.4g}")  # further digits would be rounding errors
 
-    def _root_from(self, start: float, step: float = 1.3) -> float:
+    def _root_from(self, start: float) -> float:
         """The minimum near a factor: step downhill until the slope changes its sign, then find its root."""
         low = high = float(np.log(start))
-        turn = float(np.log(step)) * (-1 if self.slope(low) > 0 else 1)
+        turn = float(np.log(STEP)) * (-1 if self.slope(low) > 0 else 1)
         while np.log(self.low) < low and high < np.log(self.high):
             low, high = (low + turn, low) if turn < 0 else (high, high + turn)
             if self.slope(low) <= 0 <= self.slope(high):
                 return float(np.exp(brentq(self.slope, low, high, xtol=PRECISION)))
         return float(np.exp(low if turn < 0 else high))
 
-    def _minimum_from(self, start: float, step: float = 1.3) -> float:
+    def _minimum_from(self, start: float) -> float:
         """The minimum near a factor: step downhill until the error rises again, then use golden sections."""
-        errors = {place: self.error(start * step**place) for place in (-1, 0, 1)}
+        errors = {place: self.error(start * STEP**place) for place in (-1, 0, 1)}
         best = min(errors, key=lambda place: errors[place])
-        while best in (min(errors), max(errors)) and self.low < start * step**best < self.high:
+        while best in (min(errors), max(errors)) and self.low < start * STEP**best < self.high:
             new = best + (1 if best == max(errors) else -1)
-            errors[new] = self.error(start * step**new)
+            errors[new] = self.error(start * STEP**new)
             best = min(errors, key=lambda place: errors[place])
-        return self._between(start * step ** (best - 1), start * step ** (best + 1))
+        return self._between(start * STEP ** (best - 1), start * STEP ** (best + 1))
 
 
 def _minima(errors: Array) -> list[int]:

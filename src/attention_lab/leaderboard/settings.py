@@ -16,6 +16,8 @@ HEAD = re.compile(r"\bhead[ _]?\d+$")
 """How the name of a single head's metric ends."""
 COSTS = ("parameters", "fit/steps_per_second", "fit/peak_memory_mb")
 """Costs of training, shown beside every result."""
+MOST = 4
+"""Most test metrics by which jobs are compared."""
 HIGHER_IS_BETTER = ("accuracy", "mass", "monotonicity", "per_second", "bleu", "chrf")
 """Name endings of metrics for which higher is better; for all others, lower is better."""
 BOUNDS = {
@@ -117,7 +119,7 @@ def group_runs(jobs: Sequence[Job], keys: Sequence[str]) -> list[Setting]:
     return [Setting({key: group[0].value(key) for key in keys}, group) for group in found.values()]
 
 
-def headlines(jobs: Sequence[Job], most: int = 4) -> list[str]:
+def headlines(jobs: Sequence[Job]) -> list[str]:
     """The test metrics by which jobs are compared, the monitored one first; without a test, any metrics.
 
     Metrics of single heads are left out.
@@ -141,7 +143,7 @@ def headlines(jobs: Sequence[Job], most: int = 4) -> list[str]:
             name,
         )
     )
-    return names[:most]
+    return names[:MOST]
 
 
 def higher_is_better(metric: str, jobs: Sequence[Job]) -> bool:

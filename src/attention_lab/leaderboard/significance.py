@@ -70,7 +70,7 @@ class Difference(NamedTuple):
         return self.n > 1 and not self.examples and self.low == self.high
 
 
-def compare(differences: Sequence[float], resampled: Array | None = None, *, seed: int = 0) -> Difference:
+def compare(differences: Sequence[float], resampled: Array | None = None) -> Difference:
     """The mean of paired differences, one for each seed, with its 95% interval and p.
 
     A seed fixes initial weights, order and dropout, as far as two settings share these, so its common effect
@@ -95,7 +95,6 @@ def compare(differences: Sequence[float], resampled: Array | None = None, *, see
     Args:
         differences: one for each seed.
         resampled: their mean on each of many resamples of the test examples.
-        seed: seed of the draws, so that the same numbers have the same interval.
     """
     from scipy.special import stdtr, stdtrit
 
@@ -112,7 +111,8 @@ def compare(differences: Sequence[float], resampled: Array | None = None, *, see
     if not len(drawn):
         return nothing
     if error:
-        drawn = drawn + error * np.random.default_rng(seed).standard_t(n - 1, len(drawn))
+        # A fixed seed, so that the same numbers have the same interval.
+        drawn = drawn + error * np.random.default_rng(0).standard_t(n - 1, len(drawn))
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     side = min(int((drawn <= 0).sum()), int((drawn >= 0).sum()))
     p = min(1.0, 2 * (side + 1) / (len(drawn) + 1))

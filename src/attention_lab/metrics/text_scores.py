@@ -7,10 +7,10 @@ from itertools import zip_longest
 from attention_lab.errors import LabError
 
 
-def check_sacrebleu(option: str) -> None:
+def check_sacrebleu() -> None:
     """Raise LabError if sacreBLEU is not installed."""
     if find_spec("sacrebleu") is None:
-        raise LabError(f"{option} needs the package sacrebleu: pip install -e '.[text]'")
+        raise LabError("task.text_metrics=true needs the package sacrebleu: pip install -e '.[text]'")
 
 
 def text_scores(outputs: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:

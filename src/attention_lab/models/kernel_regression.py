@@ -12,6 +12,8 @@ from attention_lab.attention.shortcuts import computes_as, scale_of
 from attention_lab.errors import LabError
 from attention_lab.sizes import RegressionSizes
 
+SAMPLED, WIDTHS = 1000, 200
+"""Most examples, and the number of widths, that are tried to choose the first width."""
 MANY = 2**27
 """Up to this many pairs of queries and keys, times features, all weights are in memory at once (0.5 GiB)."""
 PART = 2**24
@@ -120,15 +122,15 @@ class KernelRegression(nn.Module):
         scale = scale_of(attention.normalizer) if plain else None
         return None if isinstance(scale, Tensor) else scale
 
-    def _best_width(self, score: Kernel, steps: int = 200, limit: int = 1000) -> float:
+    def _best_width(self, score: Kernel) -> float:
         """The width of smallest leave-one-out error on a logarithmic grid over the scales of the data."""
         chosen = torch.linspace(
-            0, len(self.keys) - 1, min(limit, len(self.keys)), device=self.keys.device
+            0, len(self.keys) - 1, min(SAMPLED, len(self.keys)), device=self.keys.device
         ).long()
         inputs, targets = self.keys[chosen], self.values[chosen]
         spread = (inputs.amax(0) - inputs.amin(0)).max().clamp_min(1e-12)
         before = score.width.clone()
-        widths: list[float] = torch.logspace(-1, 3.5, steps, device=spread.device).div(spread).tolist()
+        widths: list[float] = torch.logspace(-1, 3.5, WIDTHS, device=spread.device).div(spread).tolist()
 
         best, best_error = -1, torch.inf
 
@@ -140,9 +142,9 @@ class KernelRegression(nn.Module):
                 if error < best_error:
                     best, best_error = place, error
 
-        many = len(self.keys) > 10 * limit
-        look_at(range(0, steps, 8 if many else 1))
+        many = len(self.keys) > 10 * SAMPLED
+        look_at(range(0, WIDTHS, 8 if many else 1))
         if many and best >= 0:  # a full scan is slow: refine only around the best
-            look_at(range(max(best - 7, 0), min(best + 8, steps)))
+            look_at(range(max(best - 7, 0), min(best + 8, WIDTHS)))
         score.width.copy_(before)
         return widths[best] if best >= 0 else float(before.flatten()[0])

@@ -24,6 +24,7 @@ from attention_lab.viz import (
 )
 from attention_lab.writing import write_atomically
 
+_LONGEST = 60  # characters of an input or output in a title
 Records = Sequence[AttentionRecord]
 """The records of one example."""
 
@@ -128,5 +129,5 @@ def _file_name(text: str, limit: int = 24) -> str:
     return re.sub(r"[^\w-]+", "-", text[: 10 * limit]).strip("-")[:limit].rstrip("-")
 
 
-def _short(text: str, limit: int = 60) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -104,7 +104,7 @@ class Transduction(SequenceGeneration, Task):
         check_beams("task.n_best", n_best)
         check_length_penalty(length_penalty)
         if text_metrics:
-            check_sacrebleu("task.text_metrics=true")
+            check_sacrebleu()
         check_label_smoothing(label_smoothing)
         check_weights(model, r_drop=r_drop, ctc=ctc, guidance=guidance)
         self.label_smoothing = label_smoothing

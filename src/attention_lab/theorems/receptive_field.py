@@ -207,9 +207,9 @@ class ReceptiveField:
             blind, seeing = (blind, middle) if arrives(middle) else (middle, seeing)
         return seeing
 
-    def _map(self, kind: Kind, length: int = FIELD) -> Field:
+    def _map(self, kind: Kind) -> Field:
         """The inputs that the output in the middle sees after 1, 2, ... layers or steps."""
-        rows = [self._sees(kind, length, length // 2, depth) for depth in range(1, self.depths + 1)]
+        rows = [self._sees(kind, FIELD, FIELD // 2, depth) for depth in range(1, self.depths + 1)]
         return torch.stack(rows).double().numpy()
 
     def _draw_paths(self, kinds: Sequence[Kind], paths: dict[str, list[int]]) -> Image:
