@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from attention_lab.attention.recording.fused import four
-from attention_lab.attention.recording.session import Session, Site
+from attention_lab.attention.recording.session import Session
+from attention_lab.attention.recording.site import Site
 from attention_lab.attention.recording.weights import attended
 
 _SOFTMAX = {torch.softmax, F.softmax, Tensor.softmax, torch.special.softmax}

@@ -3,7 +3,7 @@
 import sys
 import warnings
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from types import FrameType
 
@@ -15,34 +15,12 @@ from attention_lab.attention.masks import under_vmap
 from attention_lab.attention.recorder import Recorder, Selection
 from attention_lab.attention.recording.caches import at_positions, keys_seen
 from attention_lab.attention.recording.results import Recording
+from attention_lab.attention.recording.site import Site
 from attention_lab.attention.recording.weights import KernelCall, without_nan
 from attention_lab.constructor_options import kind_of
 
 _MOST_TOLD = 20  # names in an error
 _CALL_MODULE = nn.Module._call_impl.__code__
-
-
-@dataclass(frozen=True)
-class Site:
-    """The module that computes an attention.
-
-    Attributes:
-        name: its name in the model.
-        module: the module.
-        seen: the number of keys so far, if the cache holds only the last of them; see `caches`.
-    """
-
-    name: str
-    module: nn.Module
-    seen: int = 0
-
-    def heads(self, examples: int) -> int:
-        """The number of heads of the module, for tensors whose first dimension is examples times heads."""
-        for name in ("num_heads", "n_heads", "n_head", "heads", "num_attention_heads"):
-            heads = getattr(self.module, name, None)
-            if isinstance(heads, int) and heads > 0 and examples % heads == 0:
-                return heads
-        return 1
 
 
 def _list_of_names(names: object) -> tuple[str, ...]:
