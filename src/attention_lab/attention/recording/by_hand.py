@@ -5,136 +5,262 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from attention_lab.attention.recording.calls import (
+    DIVISION,
+    DROPOUT,
+    EXP,
+    LOG_SOFTMAX,
+    LOGSUMEXP,
+    MIXING,
+    SOFTMAX,
+    SUBTRACTION,
+    SUM,
+    Call,
+)
+from attention_lab.attention.recording.contractions import PRODUCTS, contraction, factors
 from attention_lab.attention.recording.fused import four
 from attention_lab.attention.recording.session import Session
 from attention_lab.attention.recording.site import Site
 from attention_lab.attention.recording.weights import attended
 
-_SOFTMAX = {torch.softmax, F.softmax, Tensor.softmax, torch.special.softmax}
-_DROPOUT = {F.dropout, torch.dropout, torch.dropout_}
-_PRODUCT = {torch.matmul, Tensor.matmul, Tensor.__matmul__, Tensor.__rmatmul__, torch.bmm, Tensor.bmm}
-_PRODUCT |= {torch.einsum, torch.baddbmm, Tensor.baddbmm}
-# Functions that reshape or cast weights between softmax and product; also applied to those before dropout.
-_SHAPING = {"to", "type", "type_as", "float", "half", "bfloat16", "double", "contiguous", "clone", "detach"}
-_SHAPING |= {"view", "reshape", "flatten", "unflatten", "unsqueeze", "squeeze", "expand", "narrow"}
-_SHAPING |= {"__getitem__", "masked_fill", "masked_fill_", "nan_to_num", "where"}
-_SHAPING |= {"mul", "mul_", "__mul__", "__rmul__", "__imul__"}
-
 
 @dataclass(frozen=True)
 class _Weights:
-    """The result of a softmax, possibly after dropout, that has not yet been multiplied with values.
+    """Normalised scores that have not yet been multiplied with values.
 
     Attributes:
         site: the module that computes them.
-        mask: of the selected part.
+        key: the dimension that runs over the keys, counted from the end.
+        mask: of the same shape, True = attended; None if unknown.
+        paired: whether the scores are products of two tensors that both depend on the example.
         before: the weights before dropout; None if there was no dropout.
+        logarithm: they are still logarithms.
     """
 
     site: Site
+    key: int
     mask: Tensor | None
+    paired: bool
     before: Tensor | None = None
+    logarithm: bool = False
+
+
+@dataclass(frozen=True)
+class _Product:
+    """A product of two tensors that depend on the example, possibly scaled, masked or with a bias.
+
+    Attributes:
+        plain: it has been scaled at most.
+        forget: drops it from the recording, if it was recorded as weights times values.
+    """
+
+    plain: bool = True
+    forget: Callable[[], None] | None = None
+
+
+@dataclass(frozen=True)
+class _Exponentials:
+    """Exponentials of scores; `paired` as in `_Weights`."""
+
+    paired: bool
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """The sum of exponentials or weights, or the logsumexp of scores, over dimension `key`."""
+
+    of: Tensor
+    key: int
 
 
 class ByHand:
-    """Follows the results of softmaxes until they are multiplied with values.
+    """Follows normalised scores until they are multiplied with values.
 
-    A softmax over the last of three or four dimensions counts as attention if it is multiplied with something
-    that has an example dimension and is not itself a product. This excludes the softmax of a classifier or a
-    router, and the features of linear attention (2006.16236).
+    Scores are normalised by a softmax, or their exponentials by a division by their sum. They count as
+    attention if the product sums over the normalised dimension, and its other factor depends on the example.
+    This excludes the softmax of a classifier or a router. If the scores are no products, the other factor may
+    not be a product either: this excludes the features of linear attention (2006.16236).
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._weights: Any = WeakTensorKeyDictionary()
-        self._products: Any = WeakTensorKeyDictionary()
+        self._known: Any = WeakTensorKeyDictionary()
 
     def call(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call the function, and follow its result."""
-        if func in _SOFTMAX:
-            result = func(*args, **kwargs)
-            scores = args[0] if args else kwargs["input"]
-            dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
-            if scores.dim() in (3, 4) and dim in (-1, scores.dim() - 1):
-                self._softmax(scores, result)
-            return result
-        if func in _PRODUCT:
-            result = func(*args, **kwargs)
-            self._product([*_tensors(args), *_tensors(tuple(kwargs.values()))], result)
-            return result
-        if self._weights and (func in _DROPOUT or getattr(func, "__name__", "") in _SHAPING):
-            return self._shape(func, args, kwargs)
-        return func(*args, **kwargs)
-
-    def _softmax(self, scores: Tensor, result: Tensor) -> None:
-        site = self._session.site()
-        if site is None:
-            return
-        with torch._C.DisableTorchFunction(), torch.no_grad():
-            heads = site.heads(len(scores)) if scores.dim() == 3 else 1
-            part = self._session.part(site, four(scores.detach(), heads))
-            self._weights[result] = _Weights(site, attended(part))
-
-    def _shape(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call a function on weights: its result is weights as well."""
-        found = next((x for x in args if isinstance(x, Tensor) and x in self._weights), None)
-        if found is None:
-            return func(*args, **kwargs)
-        weights = self._weights[found]
-        dropped = func in _DROPOUT
-        if dropped and weights.before is None:
-            # In-place dropout overwrites the weights from before.
-            inplace = func is torch.dropout_ or kwargs.get("inplace", len(args) > 3 and args[3])
-            weights = replace(weights, before=found.detach().clone() if inplace else found.detach())
-        result = func(*args, **kwargs)
-        if not isinstance(result, Tensor) or result.dim() not in (3, 4):
-            return result
-        if weights.before is not None and not dropped:
-            with torch._C.DisableTorchFunction(), torch.no_grad():
-                same = [weights.before if x is found else x for x in args]
-                weights = replace(weights, before=func(*same, **kwargs))
-        if func is Tensor.__getitem__ and weights.mask is not None and result.shape[-1] != found.shape[-1]:
-            index = args[1]
-            cut = isinstance(index, tuple) and len(index) == 2 and index[0] is Ellipsis
-            weights = replace(weights, mask=weights.mask[index] if cut else None)
-        self._weights[result] = weights
+        call = Call(func, args, kwargs)
+        if func in PRODUCTS:
+            result = call()
+            self._product(call, result)
+        elif func in SOFTMAX or func in LOG_SOFTMAX:
+            result = call()
+            dim = call.dim(call.first)
+            if dim is not None and call.first.dim() > 1:
+                self._softmax(call.first, dim, result, logarithm=func in LOG_SOFTMAX)
+        elif func in EXP:
+            result = self._exponentials(call)
+        elif func in LOGSUMEXP or (self._known and func in SUM):
+            result = self._sum(call)
+        elif self._known and (func in DIVISION or func in SUBTRACTION) and self._total(call) is not None:
+            result = self._normalised(call)
+        elif self._known and call.is_followed:
+            result = self._follow(call)
+        else:
+            result = call()
         return result
 
-    def _product(self, operands: list[Tensor], result: Any) -> None:
-        for operand in operands:
-            weights = self._weights.pop(operand, None) if operand.dim() in (3, 4) else None
-            if weights is not None:
-                others = [x for x in operands if x is not operand]
-                if _of_examples(others) and not any(x in self._products for x in others):
-                    self._keep(weights, operand)
-                return
-        if _of_examples(operands) and isinstance(result, Tensor):
-            self._products[result] = True
+    def _softmax(self, scores: Tensor, key: int, result: Tensor, *, logarithm: bool) -> None:
+        site = self._session.site()
+        if site is not None:
+            with torch._C.DisableTorchFunction(), torch.no_grad():
+                mask = attended(scores.detach())
+            paired = isinstance(self._known.get(scores), _Product)
+            self._known[result] = _Weights(site, key, mask, paired, logarithm=logarithm)
 
-    def _keep(self, weights: _Weights, operand: Tensor) -> None:
-        """Record the weights as they were before dropout."""
+    def _exponentials(self, call: Call) -> Any:
+        known = self._known.get(call.first)
+        result = call()
+        if isinstance(known, _Weights) and known.logarithm:
+            self._known[result] = replace(known, logarithm=False)
+        elif result.dim() > 1:
+            self._known[result] = _Exponentials(isinstance(known, _Product))
+        return result
+
+    def _sum(self, call: Call) -> Any:
+        result, of = call(), call.first
+        dim = call.dim(of)
+        of_weights = isinstance(self._known.get(of), _Exponentials | _Weights)
+        if dim is not None and (of_weights or call.func in LOGSUMEXP):
+            self._known[result] = _Sum(of, dim)
+        return result
+
+    def _total(self, call: Call) -> _Sum | None:
+        """What a tensor is divided by, or what is subtracted from scores, if that normalises them."""
+        if len(call.args) != 2 or not isinstance(call.args[1], Tensor):
+            return None
+        total = self._known.get(call.args[1])
+        return total if isinstance(total, _Sum) and total.of is call.first else None
+
+    def _normalised(self, call: Call) -> Any:
+        """Divide exponentials or weights by their sum, or subtract their logsumexp from scores."""
+        total, known = self._total(call), self._known.get(call.first)
+        assert total is not None
+        result = call()
+        if isinstance(known, _Weights):
+            self._known[result] = replace(known, key=total.key, before=None)
+        elif isinstance(known, _Exponentials):
+            site = self._session.site()
+            if site is not None:
+                self._known[result] = _Weights(site, total.key, None, known.paired)
+        else:
+            self._softmax(call.first, total.key, result, logarithm=True)
+        return result
+
+    def _follow(self, call: Call) -> Any:
+        """Call a function whose result is of the same kind as its argument."""
+        tensors = [x for x in call.tensors() if x in self._known]
+        if not tensors:
+            return call()
+        found = next((x for x in tensors if isinstance(self._known[x], _Weights)), tensors[0])
+        known = self._known[found]
+        if isinstance(known, _Weights):
+            return self._follow_weights(known, found, call)
+        result = call()
+        if isinstance(result, Tensor) and call.func not in MIXING and call.func not in DROPOUT:
+            if isinstance(known, _Product) and not call.keeps_product:
+                known = _Product(plain=False)
+            self._known[result] = known
+        return result
+
+    def _follow_weights(self, weights: _Weights, found: Tensor, call: Call) -> Any:
+        if call.func in DROPOUT and weights.before is None:
+            # In-place dropout overwrites the weights from before.
+            inplace = call.func is torch.dropout_ or call.kwargs.get(
+                "inplace", len(call.args) > 3 and call.args[3]
+            )
+            weights = replace(weights, before=found.detach().clone() if inplace else found.detach())
+        shape = found.shape
+        result = call()
+        if not isinstance(result, Tensor) or not result.is_floating_point():
+            return result
         with torch._C.DisableTorchFunction(), torch.no_grad():
-            values = (operand if weights.before is None else weights.before).detach()
-            values = four(values, weights.site.heads(len(values)) if values.dim() == 3 else 1)
+            key: int | None = weights.key
             mask = weights.mask
-            if mask is None or mask.shape[-1] != values.shape[-1]:
-                mask = self._session.part(weights.site, values) > 0
-            self._session.record_weights(weights.site, values, mask)
+            if call.is_view:
+                key = call.moved(weights.key, found)
+                mask = None if mask is None or key is None else call.of(found, mask)
+            elif call.func in MIXING:
+                summed = -3 if call.func is torch.conv2d else -1
+                key = None if key == summed or found is not call.first else key
+                mask = None
+            elif result.shape != shape:
+                key = None
+            if key is None:
+                return result
+            before = weights.before
+            if before is not None and call.func not in DROPOUT:
+                # The model may still need the weights from before.
+                before = call.of(found, before.clone() if call.in_place else before)
+        self._known[result] = replace(weights, key=key, mask=mask, before=before)
+        return result
+
+    def _product(self, call: Call, result: Tensor) -> None:
+        """Record weights that are multiplied with values; follow those whose heads are mixed."""
+        both = factors(call)
+        if len(both) != 2:
+            return
+        for place, factor in enumerate(both):
+            weights = self._known.get(factor)
+            if isinstance(weights, _Weights) and not weights.logarithm:
+                del self._known[factor]
+                how = contraction(call, both, place, weights.key)
+                if how.kept is not None:
+                    self._known[result] = replace(weights, key=how.kept, mask=None, before=None)
+                elif how.order and _of_example(both[1 - place], factor):
+                    self._multiplied(weights, factor.detach(), how.order, both[1 - place], result)
+                return
+        if all(_of_example(x, x) for x in both):
+            self._known[result] = _Product()
+
+    def _multiplied(
+        self, weights: _Weights, values: Tensor, order: tuple[int, ...], other: Tensor, result: Tensor
+    ) -> None:
+        """Record weights, whose dimensions are put in this order, times another factor."""
+        known = self._known.get(other)
+        if isinstance(known, _Weights):  # a composition of two maps, which is not yet multiplied with values
+            return
+        if isinstance(known, _Product) and known.plain and not weights.paired:
+            if known.forget is not None:  # keys times values of linear attention, now multiplied with queries
+                known.forget()
+            return
+        with torch._C.DisableTorchFunction(), torch.no_grad():
+            values = values if weights.before is None else weights.before
+            mask = weights.mask
+            mask = None if mask is None or mask.shape != values.shape else _four(mask, order, weights.site)
+            forget = self._session.record_weights(weights.site, _four(values, order, weights.site), mask)
+        if not weights.paired:
+            self._known[result] = _Product(forget=forget)
 
 
-def _of_examples(operands: list[Tensor]) -> bool:
-    """Whether the operands of a product may have an example dimension: none of them is a parameter."""
-    return all(x.dim() > 2 and not isinstance(x, nn.Parameter) for x in operands)
+def _of_example(x: Tensor, weights: Tensor) -> bool:
+    """Whether a factor may depend on the example: it has a dimension for examples, or no factor has one."""
+    if isinstance(x, nn.Parameter) or x.dim() < 2:
+        return False
+    return x.dim() > 2 if weights.dim() > 2 else not isinstance(x._base, nn.Parameter)
 
 
-def _tensors(values: tuple[Any, ...]) -> list[Tensor]:
-    """The tensors among arguments, including those in lists and tuples."""
-    found = []
-    for value in values:
-        found += [x for x in value if isinstance(x, Tensor)] if isinstance(value, list | tuple) else []
-        found += [value] if isinstance(value, Tensor) else []
-    return found
+def _four(x: Tensor, order: tuple[int, ...], site: Site) -> Tensor:
+    """Weights as `[B, H, Q, K]`. Of several other dimensions, that of heads is the one of their number."""
+    x = x.permute(order)
+    if x.dim() == 3:
+        return four(x, site.heads(len(x)))
+    if x.dim() > 4:
+        heads = site.number_of_heads
+        if x.shape[1:-2].numel() == heads:  # heads in groups
+            return x.flatten(1, -3)
+        dims = [dim for dim in range(1, x.dim() - 2) if x.shape[dim] == heads]
+        x = x.movedim(dims[0], -3) if len(dims) == 1 else x
+    return four(x, 1)

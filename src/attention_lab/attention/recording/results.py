@@ -33,6 +33,13 @@ class Recording(Mapping[str, Tensor]):
         self._weights.setdefault(name, []).append(_four(weights.detach()))
         self._masks.setdefault(name, []).append(_four(mask.expand_as(weights)))
 
+    def drop(self, name: str) -> None:
+        """Drop the last call that was recorded under a name."""
+        for parts in (self._weights, self._masks):
+            parts[name].pop()
+            if not parts[name]:
+                del parts[name]
+
     def mask(self, name: str) -> Tensor:
         """The mask under which `self[name]` was computed, of the same shape, True = attended."""
         return _joined(self._masks[name], name)

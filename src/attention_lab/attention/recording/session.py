@@ -2,7 +2,7 @@
 
 import sys
 import warnings
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from functools import partial
 from types import FrameType
@@ -15,7 +15,7 @@ from attention_lab.attention.masks import under_vmap
 from attention_lab.attention.recorder import Recorder, Selection
 from attention_lab.attention.recording.caches import at_positions, keys_seen
 from attention_lab.attention.recording.results import Recording
-from attention_lab.attention.recording.site import Site
+from attention_lab.attention.recording.site import Place, Site
 from attention_lab.attention.recording.weights import KernelCall, without_nan
 from attention_lab.constructor_options import kind_of
 
@@ -57,7 +57,7 @@ class Session:
             for part in ([module] if not isinstance(module, Attention) else module.modules())
         }
         self._queries: dict[str, int] = {}
-        self._last: tuple[str, int, list[int]] | None = None
+        self._places: dict[str, tuple[int, list[Place]]] = {}
         self._warned: set[str] = set()
         self._check_names()
 
@@ -123,29 +123,29 @@ class Session:
     def site(self) -> Site | None:
         """The innermost module of the model that is being called; None if it is not to be recorded here.
 
-        It is the module whose method, or whose function `f(module, ...)`, is running. If one call of a module
-        computes attention in several places, the second is named `name#2`.
+        It is the module whose method, or whose function `f(module, ...)`, is running. A module that only
+        computes a softmax, such as `nn.Softmax`, is a part of the module that calls it.
         """
         if recomputing():
             return None
-        frame: FrameType | None = sys._getframe(1)
         found: tuple[str, nn.Module] | None = None
-        inner = frame
-        while frame is not None and frame.f_code is not _CALL_MODULE:
+        inner: FrameType | None = None
+        places: list[int] = []
+        place: Place = ()
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and not (found is not None and frame.f_code is _CALL_MODULE):
+            places.append(frame.f_lasti)
             module = _first_argument(frame)
-            if isinstance(module, nn.Module) and id(module) in self._modules:
+            if isinstance(module, nn.Module) and id(module) in self._modules and not _is_softmax(module):
                 if found is not None and module is not found[1]:
                     break
-                found, inner = self._modules[id(module)], frame
+                found, inner, place = self._modules[id(module)], frame, tuple(places)
             frame = frame.f_back
-        if found is None and frame is not None:
-            found, inner = self._called(frame)
-        if found is None or id(found[1]) in self._own or not self.wants(found[0]):
+        if found is None or inner is None or id(found[1]) in self._own or not self.wants(found[0]):
             return None
         if self._is_mapped(found[0]):
             return None
-        seen = 0 if inner is None else keys_seen(found[1], inner.f_locals)
-        return Site(self._ordinal(found[0], inner), found[1], seen)
+        return Site(found[0], found[1], keys_seen(found[1], inner.f_locals), (id(inner), place))
 
     def _is_hidden(self, name: str) -> bool:
         """Whether a call of a module is not to be recorded, or cannot be."""
@@ -158,25 +158,18 @@ class Session:
         self.warn(name, "torch.func.vmap", "record a call of the model without vmap")
         return True
 
-    def _called(self, frame: FrameType | None) -> tuple[tuple[str, nn.Module] | None, FrameType | None]:
-        """The innermost module of the model in the frames from here on."""
-        while frame is not None:
-            module = _first_argument(frame)
-            if isinstance(module, nn.Module) and id(module) in self._modules:
-                return self._modules[id(module)], frame
-            frame = frame.f_back
-        return None, None
-
-    def _ordinal(self, name: str, frame: FrameType | None) -> str:
-        """The name, numbered if one call of a module computes attention in several places."""
-        if frame is None or self._last is None or self._last[:2] != (name, id(frame)):
-            self._last = (name, id(frame), [])
-        places = self._last[2]
-        place = -1 if frame is None else frame.f_lasti
+    def _numbered(self, site: Site) -> Site:
+        """The site; named `name#2` if it is the second place with attention in a call of the module."""
+        if site.place is None:
+            return site
+        call, place = site.place
+        last, places = self._places.get(site.name, (call, []))
+        places = places if last == call else []
         if place not in places:
             places.append(place)
+        self._places[site.name] = call, places
         number = places.index(place) + 1
-        return name if number == 1 else f"{name}#{number}"
+        return replace(site, name=site.name if number == 1 else f"{site.name}#{number}", place=None)
 
     def record_call(self, site: Site, call: KernelCall, *, of_selected: bool = False) -> None:
         """Compute and keep the weights of one call of a kernel.
@@ -186,6 +179,7 @@ class Session:
             call: what it was given.
             of_selected: the call already contains only the selected examples.
         """
+        site = self._numbered(site)
         queries = call.query.shape[2]
         before = self._count(site.name, queries)
         selection = replace(self.selection, examples=None) if of_selected else self.selection
@@ -195,19 +189,35 @@ class Session:
             weights, mask = call.weights(selection, before)
             self._add(site, weights, mask)
 
-    def record_weights(self, site: Site, weights: Tensor, mask: Tensor | None) -> None:
+    def record_weights(self, site: Site, weights: Tensor, mask: Tensor | None) -> Callable[[], None]:
         """Keep the selected part of weights `[B, H, Q, K]` that the model itself has computed.
 
-        The mask may already be that of the selected part.
+        Args:
+            site: the module that computed them.
+            weights: those of all examples, heads and queries.
+            mask: of the same shape, True = attended; None if it is to be read from the weights.
+
+        Returns:
+            A function that drops them again.
         """
+        name = self._numbered(site).name
         queries = weights.shape[2]
-        before = self._count(site.name, queries)
+        before = self._count(name, queries)
         with torch._C.DisableTorchFunction(), torch.no_grad():
             part = self.selection(weights.detach(), before)
             if part.dtype in (torch.float16, torch.bfloat16):
                 part = part.float()
             part = without_nan(part)  # a copy: the model may later change its weights in place
-            self._add(site, part, mask)
+            self._add(
+                replace(site, name=name), part, part != 0 if mask is None else self.selection(mask, before)
+            )
+
+        def forget() -> None:
+            self._queries[name] -= queries
+            if part.shape[2]:
+                self.result.drop(name)
+
+        return forget
 
     def _add(self, site: Site, weights: Tensor, mask: Tensor | None) -> None:
         """Keep the weights of selected queries, if there are any."""
@@ -216,10 +226,6 @@ class Session:
                 mask = weights.new_ones((), dtype=torch.bool) if mask is None else mask
                 mask = at_positions(mask.expand_as(weights), site.seen)
             self.result.add(site.name, at_positions(weights, site.seen), mask)
-
-    def part(self, site: Site, scores: Tensor) -> Tensor:
-        """The part of `[B, H, Q, K]` that would be recorded in the next call at this site."""
-        return self.selection(scores, self._queries.get(site.name, 0))
 
     def _count(self, name: str, queries: int) -> int:
         """Count a call and its queries; return the number of queries before it."""
@@ -261,6 +267,11 @@ def compiled_method(module: nn.Module) -> str | None:
         return "_compiled_call_impl"
     dynamo = sys.modules.get("torch._dynamo")
     return "forward" if dynamo is not None and isinstance(module, dynamo.OptimizedModule) else None
+
+
+def _is_softmax(module: nn.Module) -> bool:
+    """Whether a module does no more than normalise scores."""
+    return type(module).__name__.endswith("Softmax")
 
 
 def _first_argument(frame: FrameType) -> object:

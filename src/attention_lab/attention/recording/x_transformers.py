@@ -38,7 +38,7 @@ def _attend(session: Session, name: str, module: nn.Module) -> Callable[..., Any
                 mask = mask[:, None, None, :] if mask.dim() == 2 else mask
                 none = ~mask.any(-1, keepdim=True)
                 weights = weights.masked_fill(none, 0.0) if none.any() else weights
-            visible = attended(session.part(site, scores))
+            visible = attended(scores)
             if module.head_learned_sink:
                 weights, visible = weights[..., 1:], visible[..., 1:]
             session.record_weights(site, weights, visible)

@@ -1,0 +1,107 @@
+"""A function that a model calls on weights or scores, and what it does with their dimensions."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+SOFTMAX = {torch.softmax, F.softmax, Tensor.softmax, torch.special.softmax}
+LOG_SOFTMAX = {torch.log_softmax, F.log_softmax, Tensor.log_softmax, torch.special.log_softmax}
+EXP = {torch.exp, Tensor.exp, Tensor.exp_}
+LOGSUMEXP = {torch.logsumexp, Tensor.logsumexp}
+SUM = {torch.sum, Tensor.sum}
+SUBTRACTION = {torch.sub, Tensor.sub, Tensor.__sub__}
+DIVISION = {torch.div, Tensor.div, Tensor.div_, Tensor.__truediv__, Tensor.__itruediv__, torch.true_divide}
+DROPOUT = {F.dropout, torch.dropout, torch.dropout_}
+MIXING = {F.linear, torch.conv2d}  # talking heads (2003.02436)
+
+_VIEWS = {"view", "reshape", "view_as", "reshape_as", "flatten", "unflatten", "unsqueeze", "squeeze", "t"}
+_VIEWS |= {"expand", "expand_as", "repeat", "narrow", "select", "permute", "transpose", "swapaxes"}
+_VIEWS |= {"swapdims", "movedim", "moveaxis", "__getitem__", "__get__"}  # the last is `.mT`
+_CASTS = {"to", "type", "type_as", "float", "half", "bfloat16", "double", "contiguous", "clone", "detach"}
+_SCALING = {"mul", "mul_", "__mul__", "__rmul__", "__imul__", "multiply"}
+_SCALING |= {"div", "div_", "__truediv__", "__itruediv__", "true_divide"}
+_CHANGING = {"masked_fill", "masked_fill_", "nan_to_num", "where", "clamp", "clamp_", "clip", "tanh"}
+_CHANGING |= {"add", "add_", "__add__", "__radd__", "__iadd__", "sub", "sub_", "__sub__", "__isub__"}
+_FOLLOWED = _VIEWS | _CASTS | _SCALING | _CHANGING
+
+
+class Call(NamedTuple):
+    """A call of a function of torch."""
+
+    func: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+        return getattr(self.func, "__name__", "")
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether its result is weights, or scores, if its argument is."""
+        return self.func in DROPOUT or self.func in MIXING or self.name in _FOLLOWED
+
+    @property
+    def is_view(self) -> bool:
+        """Whether it only rearranges or selects."""
+        return self.name in _VIEWS
+
+    @property
+    def keeps_product(self) -> bool:
+        """Whether it turns a product of two tensors into a scaled product, at most."""
+        return self.name in _VIEWS | _CASTS | _SCALING
+
+    @property
+    def in_place(self) -> bool:
+        """Whether it overwrites its first argument."""
+        return self.name in {"__imul__", "__itruediv__", "__iadd__", "__isub__"} or (
+            self.name.endswith("_") and not self.name.endswith("__")
+        )
+
+    @property
+    def first(self) -> Any:
+        """The first argument."""
+        return self.args[0] if self.args else self.kwargs.get("input")
+
+    def dim(self, of: Tensor) -> int | None:
+        """The one dimension over which it sums or normalises, counted from the end."""
+        dim = self.kwargs.get("dim", self.args[1] if len(self.args) > 1 else None)
+        if isinstance(dim, tuple | list) and len(dim) == 1:
+            dim = dim[0]
+        if not isinstance(dim, int) or isinstance(dim, bool):
+            return None
+        return dim if dim < 0 else dim - of.dim()
+
+    def __call__(self) -> Any:
+        """The result."""
+        return self.func(*self.args, **self.kwargs)
+
+    def tensors(self) -> list[Tensor]:
+        """The tensors among its arguments that determine what its result is."""
+        given = [self.first] if self.name in _VIEWS | _CASTS else [*self.args, *self.kwargs.values()]
+        return [x for x in given if isinstance(x, Tensor)]
+
+    def of(self, found: Tensor, other: Tensor) -> Any:
+        """The result with another tensor of the same shape in place of `found`."""
+        func: Callable[..., Any] = Tensor.reshape if self.name == "view" else self.func  # strides may differ
+        args = [other if x is found else x for x in self.args]
+        return func(*args, **{name: other if x is found else x for name, x in self.kwargs.items()})
+
+    def moved(self, key: int, found: Tensor) -> int | None:
+        """The dimension of a view, counted from the end, that was dimension `key` of `found`.
+
+        The function is applied to a tensor without memory in all other dimensions: strides show the answer.
+        """
+        size = found.shape[key]
+        probe = found.new_empty(size).view(size, *(1,) * (-key - 1)).expand(found.shape)
+        result = self.of(found, probe)
+        if not isinstance(result, Tensor):
+            return None
+        dims = [dim for dim in range(-result.dim(), 0) if result.shape[dim] > 1 and result.stride(dim)]
+        if len(dims) == 1:
+            return dims[0]
+        return key if -key <= result.dim() and result.shape[key] == size else None

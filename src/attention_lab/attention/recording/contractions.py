@@ -1,0 +1,83 @@
+"""Products of weights and values: which dimensions of the weights are queries and keys."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attention_lab.attention.recording.calls import Call
+
+_MATMUL = {torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm, torch.mm, Tensor.mm}
+_REVERSED = {Tensor.__rmatmul__}
+_ADDED = {torch.baddbmm, Tensor.baddbmm}
+PRODUCTS = {*_MATMUL, *_REVERSED, *_ADDED, torch.einsum}
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """What a product of two tensors does with the dimensions of one of them.
+
+    Attributes:
+        order: the dimensions of the tensor, those of examples and heads first, then the query, last the key;
+            empty if the product does not sum over the key, or has no query.
+        kept: the key's dimension in the result, counted from the end; None if the product sums over it.
+    """
+
+    order: tuple[int, ...] = ()
+    kept: int | None = None
+
+
+def factors(call: Call) -> list[Tensor]:
+    """The factors of a product, from left to right."""
+    given = [*call.args, *(x for name, x in call.kwargs.items() if name != "out")]
+    found = [x for one in given for x in (one if isinstance(one, list | tuple) else [one])]
+    tensors = [x for x in found if isinstance(x, Tensor)]
+    if call.func in _ADDED:
+        return tensors[1:3]
+    return tensors[1::-1] if call.func in _REVERSED else tensors
+
+
+def contraction(call: Call, both: list[Tensor], place: int, key: int) -> Contraction:
+    """What a product of two factors does with the dimensions of one of them.
+
+    Args:
+        call: a call of one of `PRODUCTS`.
+        both: its factors.
+        place: which of them.
+        key: the dimension of that factor that runs over the keys, counted from the end.
+    """
+    if call.func is torch.einsum:
+        equation = call.first
+        return _einsum(equation, both, place, key) if isinstance(equation, str) else Contraction()
+    dims = both[place].dim()
+    lead = range(dims - 2)
+    if key == (-1 if place == 0 else -2):
+        return Contraction((*lead, dims - 2, dims - 1) if place == 0 else (*lead, dims - 1, dims - 2))
+    return Contraction(kept=key if place == 0 else None)
+
+
+def _einsum(equation: str, both: list[Tensor], place: int, key: int) -> Contraction:
+    """The same for an einsum, from its letters."""
+    left, arrow, output = equation.replace(" ", "").partition("->")
+    terms = left.split(",")
+    if len(terms) != 2 or not arrow:
+        return Contraction()
+    terms = [_written_out(term, x.dim()) for term, x in zip(terms, both, strict=True)]
+    output = _written_out(output, max(len(term) for term in terms)) if "..." in output else output
+    own, other = terms[place], terms[1 - place]
+    letter = own[key]
+    if letter in output:
+        return Contraction(kept=output.index(letter) - len(output))
+    queries = [one for one in own if one in output and one not in other]
+    if letter not in other or not queries:
+        return Contraction()
+    lead = [one for one in own if one not in (queries[-1], letter)]
+    lead.sort(key=lambda one: output.index(one) if one in output else len(output))
+    return Contraction(tuple(own.index(one) for one in (*lead, queries[-1], letter)))
+
+
+def _written_out(term: str, dims: int) -> str:
+    """A term of an einsum with a digit for each dimension that its dots stand for, counted from the right."""
+    before, dots, after = term.partition("...")
+    count = dims - len(before) - len(after)
+    return before + "".join(str(number) for number in reversed(range(count))) + after if dots else term
