@@ -121,6 +121,18 @@ def difference(layer: nn.Module, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 @style
+def parts_of_the_keys(layer: nn.Module, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    weights = layer.dropout(_scores(q, k).softmax(-1))
+    return weights[..., 2:] @ v[..., 2:, :] + weights[..., :2] @ v[..., :2, :]
+
+
+@style
+def parts_of_the_heads(layer: nn.Module, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    weights = _scores(q, k).softmax(-1)
+    return torch.cat([weights[:, part] @ v[:, part] for part in (slice(1), slice(1, 3), slice(3, None))], 1)
+
+
+@style
 def after_another_softmax(layer: nn.Module, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     gate = q.mean((2, 3)).softmax(-1).sum(-1)
     return _scores(q, k).softmax(-1) @ v * gate[:, None, None, None]

@@ -1,7 +1,7 @@
 """Attention that a model computes from basic operations: softmax, possibly dropout, product with values."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -21,59 +21,11 @@ from attention_lab.attention.recording.calls import (
     Call,
 )
 from attention_lab.attention.recording.contractions import PRODUCTS, contraction, factors
+from attention_lab.attention.recording.followed import Exponentials, Map, Product, Sum, Weights
 from attention_lab.attention.recording.fused import four
 from attention_lab.attention.recording.session import Session
 from attention_lab.attention.recording.site import Site
 from attention_lab.attention.recording.weights import attended
-
-
-@dataclass(frozen=True)
-class _Weights:
-    """Normalised scores that have not yet been multiplied with values.
-
-    Attributes:
-        site: the module that computes them.
-        key: the dimension that runs over the keys, counted from the end.
-        mask: of the same shape, True = attended; None if unknown.
-        paired: whether the scores are products of two tensors that both depend on the example.
-        before: the weights before dropout; None if there was no dropout.
-        logarithm: they are still logarithms.
-    """
-
-    site: Site
-    key: int
-    mask: Tensor | None
-    paired: bool
-    before: Tensor | None = None
-    logarithm: bool = False
-
-
-@dataclass(frozen=True)
-class _Product:
-    """A product of two tensors that depend on the example, possibly scaled, masked or with a bias.
-
-    Attributes:
-        plain: it has been scaled at most.
-        forget: drops it from the recording, if it was recorded as weights times values.
-    """
-
-    plain: bool = True
-    forget: Callable[[], None] | None = None
-
-
-@dataclass(frozen=True)
-class _Exponentials:
-    """Exponentials of scores; `paired` as in `_Weights`."""
-
-    paired: bool
-
-
-@dataclass(frozen=True)
-class _Sum:
-    """The sum of exponentials or weights, or the logsumexp of scores, over dimension `key`."""
-
-    of: Tensor
-    key: int
 
 
 class ByHand:
@@ -117,44 +69,47 @@ class ByHand:
         if site is not None:
             with torch._C.DisableTorchFunction(), torch.no_grad():
                 mask = attended(scores.detach())
-            paired = isinstance(self._known.get(scores), _Product)
-            self._known[result] = _Weights(site, key, mask, paired, logarithm=logarithm)
+            paired = isinstance(self._known.get(scores), Product)
+            found = Map(site, paired, result.detach(), mask, result.shape[key])
+            self._known[result] = Weights(found, key, mask, logarithm=logarithm)
 
     def _exponentials(self, call: Call) -> Any:
         known = self._known.get(call.first)
         result = call()
-        if isinstance(known, _Weights) and known.logarithm:
+        if isinstance(known, Weights) and known.logarithm:
+            known.map.weights = result.detach()
             self._known[result] = replace(known, logarithm=False)
         elif result.dim() > 1:
-            self._known[result] = _Exponentials(isinstance(known, _Product))
+            self._known[result] = Exponentials(isinstance(known, Product))
         return result
 
     def _sum(self, call: Call) -> Any:
         result, of = call(), call.first
         dim = call.dim(of)
-        of_weights = isinstance(self._known.get(of), _Exponentials | _Weights)
+        of_weights = isinstance(self._known.get(of), Exponentials | Weights)
         if dim is not None and (of_weights or call.func in LOGSUMEXP):
-            self._known[result] = _Sum(of, dim)
+            self._known[result] = Sum(of, dim)
         return result
 
-    def _total(self, call: Call) -> _Sum | None:
+    def _total(self, call: Call) -> Sum | None:
         """What a tensor is divided by, or what is subtracted from scores, if that normalises them."""
         if len(call.args) != 2 or not isinstance(call.args[1], Tensor):
             return None
         total = self._known.get(call.args[1])
-        return total if isinstance(total, _Sum) and total.of is call.first else None
+        return total if isinstance(total, Sum) and total.of is call.first else None
 
     def _normalised(self, call: Call) -> Any:
         """Divide exponentials or weights by their sum, or subtract their logsumexp from scores."""
         total, known = self._total(call), self._known.get(call.first)
         assert total is not None
         result = call()
-        if isinstance(known, _Weights):
+        if isinstance(known, Weights):
             self._known[result] = replace(known, key=total.key, before=None)
-        elif isinstance(known, _Exponentials):
+        elif isinstance(known, Exponentials):
             site = self._session.site()
             if site is not None:
-                self._known[result] = _Weights(site, total.key, None, known.paired)
+                found = Map(site, known.paired, result.detach(), None, result.shape[total.key])
+                self._known[result] = Weights(found, total.key, None)
         else:
             self._softmax(call.first, total.key, result, logarithm=True)
         return result
@@ -164,18 +119,18 @@ class ByHand:
         tensors = [x for x in call.tensors() if x in self._known]
         if not tensors:
             return call()
-        found = next((x for x in tensors if isinstance(self._known[x], _Weights)), tensors[0])
+        found = next((x for x in tensors if isinstance(self._known[x], Weights)), tensors[0])
         known = self._known[found]
-        if isinstance(known, _Weights):
+        if isinstance(known, Weights):
             return self._follow_weights(known, found, call)
         result = call()
         if isinstance(result, Tensor) and call.func not in MIXING and call.func not in DROPOUT:
-            if isinstance(known, _Product) and not call.keeps_product:
-                known = _Product(plain=False)
+            if isinstance(known, Product) and not call.keeps_product:
+                known = Product(plain=False)
             self._known[result] = known
         return result
 
-    def _follow_weights(self, weights: _Weights, found: Tensor, call: Call) -> Any:
+    def _follow_weights(self, weights: Weights, found: Tensor, call: Call) -> Any:
         if call.func in DROPOUT and weights.before is None:
             # In-place dropout overwrites the weights from before.
             inplace = call.func is torch.dropout_ or call.kwargs.get(
@@ -214,7 +169,7 @@ class ByHand:
             return
         for place, factor in enumerate(both):
             weights = self._known.get(factor)
-            if isinstance(weights, _Weights) and not weights.logarithm:
+            if isinstance(weights, Weights) and not weights.logarithm:
                 del self._known[factor]
                 how = contraction(call, both, place, weights.key)
                 if how.kept is not None:
@@ -223,26 +178,34 @@ class ByHand:
                     self._multiplied(weights, factor.detach(), how.order, both[1 - place], result)
                 return
         if all(_of_example(x, x) for x in both):
-            self._known[result] = _Product()
+            self._known[result] = Product()
 
     def _multiplied(
-        self, weights: _Weights, values: Tensor, order: tuple[int, ...], other: Tensor, result: Tensor
+        self, weights: Weights, values: Tensor, order: tuple[int, ...], other: Tensor, result: Tensor
     ) -> None:
         """Record weights, whose dimensions are put in this order, times another factor."""
-        known = self._known.get(other)
-        if isinstance(known, _Weights):  # a composition of two maps, which is not yet multiplied with values
+        known, found = self._known.get(other), weights.map
+        if isinstance(known, Weights):  # a composition of two maps, which is not yet multiplied with values
             return
-        if isinstance(known, _Product) and known.plain and not weights.paired:
+        if isinstance(known, Product) and known.plain and not found.paired:
             if known.forget is not None:  # keys times values of linear attention, now multiplied with queries
                 known.forget()
             return
+        mask = weights.mask
+        if weights.before is not None:
+            values = weights.before
+        is_part = values.dim() == found.weights.dim() and values.numel() < found.weights.numel()
+        if found.forget is not None:
+            if not is_part:
+                return
+            found.forget()
+        if is_part and (found.forget is not None or values.shape[weights.key] == found.keys):
+            values, mask = found.weights, found.mask  # parts are multiplied one by one: record all of them
         with torch._C.DisableTorchFunction(), torch.no_grad():
-            values = values if weights.before is None else weights.before
-            mask = weights.mask
-            mask = None if mask is None or mask.shape != values.shape else _four(mask, order, weights.site)
-            forget = self._session.record_weights(weights.site, _four(values, order, weights.site), mask)
-        if not weights.paired:
-            self._known[result] = _Product(forget=forget)
+            mask = None if mask is None or mask.shape != values.shape else _four(mask, order, found.site)
+            found.forget = self._session.record_weights(found.site, _four(values, order, found.site), mask)
+        if not found.paired:
+            self._known[result] = Product(forget=found.forget)
 
 
 def _of_example(x: Tensor, weights: Tensor) -> bool:

@@ -17,6 +17,7 @@ from attention_lab.attention.recording.hugging_face import watched_interface
 from attention_lab.attention.recording.results import Recording
 from attention_lab.attention.recording.session import Session, compiled_method
 from attention_lab.attention.recording.torch_modules import torch_forwards
+from attention_lab.attention.recording.unrecorded import unrecorded_named
 from attention_lab.attention.recording.unseen import unseen
 from attention_lab.attention.recording.x_transformers import x_transformers_forwards
 
@@ -43,7 +44,8 @@ def recording(
     transformers, x-transformers, and hand-written attention (a softmax multiplied by the values), each under
     the name of the module that calls it. Where a kernel does not form the weights, they are computed
     separately from its queries, keys, masks, biases and sinks, in blocks of rows, without gradient. A warning
-    names any kernel that hides its weights. Outside the `with` block nothing is computed or stored.
+    names any kernel that hides its weights, and modules whose class is called attention, but which compute
+    none that can be recorded. Outside the `with` block nothing is computed or stored.
 
     Args:
         model: the model that runs inside the block.
@@ -75,6 +77,7 @@ def recording(
             *_compiled(session),
         ]:
             stack.enter_context(_replaced(module, method, replacement))
+        stack.enter_context(unrecorded_named(session))
         stack.enter_context(watched_interface(session))
         stack.enter_context(watched_flex_attention(session))
         _warn_of_scripts(session)

@@ -45,7 +45,7 @@ class Session:
     def __init__(self, model: nn.Module, selection: Selection, names: Collection[str] | None) -> None:
         self.result = Recording()
         self._kernel_calls = 0
-        self._recorders: list[Recorder] = []
+        self._recorders: dict[str, Recorder] = {}
         self.model = model
         self.selection = selection
         self._names = None if names is None else _list_of_names(names)
@@ -59,6 +59,7 @@ class Session:
         self._queries: dict[str, int] = {}
         self._places: dict[str, tuple[int, list[Place]]] = {}
         self._warned: set[str] = set()
+        self._hidden: set[str] = set()
         self._check_names()
 
     def _check_names(self) -> None:
@@ -80,15 +81,15 @@ class Session:
     @property
     def calls(self) -> int:
         """A number that grows with every attention that runs, recorded or not."""
-        return self._kernel_calls + sum(recorder.queries for recorder in self._recorders)
+        return self._kernel_calls + sum(recorder.queries for recorder in self._recorders.values())
 
     def attentions(self) -> Iterable[tuple[nn.Module, Recorder]]:
         """Our own attentions that are to be recorded, with a recorder for each."""
         for name, module in self._modules.values():
             if isinstance(module, Attention) and self.wants(name):
                 hidden = partial(self._is_hidden, name)
-                self._recorders.append(Recorder(partial(self.result.add, name), self.selection, hidden))
-                yield module, self._recorders[-1]
+                self._recorders[name] = Recorder(partial(self.result.add, name), self.selection, hidden)
+                yield module, self._recorders[name]
 
     def modules(self) -> Iterable[tuple[str, nn.Module]]:
         """All modules of the model with their names."""
@@ -244,8 +245,18 @@ class Session:
             if not -longest <= query < longest:
                 raise IndexError(f"recording: there is no query {query}: an attention had at most {longest}")
 
+    def has_met(self, name: str) -> bool:
+        """Whether attention of a module, a part of it or one around it was recorded or named in a warning."""
+        met = {one.partition("#")[0] for one, queries in self._queries.items() if queries} | self._hidden
+        met |= {one for one, recorder in self._recorders.items() if recorder.queries}
+        return any(
+            not one or name in ("", one) or name.startswith(f"{one}.") or one.startswith(f"{name}.")
+            for one in met
+        )
+
     def warn(self, name: str, kernel: str, remedy: str) -> None:
         """Warn once for each kernel that its weights cannot be recorded, and say how to get them."""
+        self._hidden.add(name)
         if kernel not in self._warned:
             self._warned.add(kernel)
             where = repr(name) if name else "the model"

@@ -1,0 +1,62 @@
+"""Modules that are called attention, but compute none that can be recorded: linear, deformable, banded."""
+
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from torch import nn
+
+from attention_lab.attention.recording.session import Session
+
+_ATTENTION = re.compile("attention|attn", re.IGNORECASE)
+_MOST_NAMED = 3
+
+
+class _Ran:
+    """A hook that notes that a module has run; in a copy of the module it notes nothing.
+
+    Args:
+        names: where the name is noted.
+        name: that of the module.
+    """
+
+    def __init__(self, names: dict[str, str], name: str) -> None:
+        self.names, self.name = names, name
+
+    def __call__(self, module: nn.Module, *of_call: Any) -> None:
+        """Note the name of the module, and that of its class."""
+        self.names[self.name] = type(module).__name__
+
+    def __reduce__(self) -> tuple[type, tuple[dict[str, str], str]]:
+        return _Ran, ({}, self.name)
+
+
+@contextmanager
+def unrecorded_named(session: Session) -> Iterator[None]:
+    """Warn at the end of a recording of modules with attention in their class's name that it has missed."""
+    ran: dict[str, str] = {}
+    with ExitStack() as stack:
+        for name, module in session.open_modules():
+            if _ATTENTION.search(type(module).__name__) and session.wants(name) and not _is_known(module):
+                stack.enter_context(module.register_forward_hook(_Ran(ran, name)))
+        yield
+    missed = {name: kind for name, kind in ran.items() if not session.has_met(name)}
+    inner = [name for name in missed if not any(other.startswith(f"{name}.") for other in missed)]
+    if inner:
+        named = ", ".join(f"{name!r} ({missed[name]})" for name in inner[:_MOST_NAMED])
+        more = f" and {len(inner) - _MOST_NAMED} more" if len(inner) > _MOST_NAMED else ""
+        warnings.warn(
+            f"recording: nothing was recorded of {named}{more}, where no softmax over keys is multiplied "
+            "with values: if the model can return such weights itself, ask for them, as with "
+            "output_attentions=True in transformers",
+            stacklevel=6,
+        )
+
+
+def _is_known(module: nn.Module) -> bool:
+    """Whether a module is ours or torch's, whose fast paths a hook would switch off: these are recorded."""
+    return isinstance(module, nn.MultiheadAttention) or type(module).__module__.startswith(
+        ("torch.", "attention_lab.")
+    )

@@ -1,0 +1,108 @@
+"""Modules that are called attention, and of which nothing can be recorded."""
+
+import copy
+import pickle
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from attention_lab.attention import Attention, ScaledDot, recording
+
+B, L, D = 2, 5, 4
+
+
+class LinearAttention(nn.Module):
+    """Without weights (2006.16236)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(x) @ (torch.relu(x).mT @ x)
+
+
+class SelfAttention(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return (x @ x.mT).softmax(-1) @ x  # type: ignore[no-any-return]
+
+
+class AttentionBlock(nn.Module):
+    """Attention with a part whose name is similar."""
+
+    def __init__(self, attention: nn.Module) -> None:
+        super().__init__()
+        self.attention, self.output = attention, LinearAttentionOutput(D, D)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.output(self.attention(x))  # type: ignore[no-any-return]
+
+
+class LinearAttentionOutput(nn.Linear):
+    pass
+
+
+class OursInAttention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.ours = Attention(ScaledDot(D, D))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.ours(x, self.ours.remember(x))  # type: ignore[no-any-return]
+
+
+def _messages(model: nn.Module, **options: object) -> list[str]:
+    with warnings.catch_warnings(record=True) as caught, recording(model, **options):  # type: ignore[arg-type]
+        warnings.simplefilter("always")
+        model(torch.randn(B, L, D))
+    assert all(one.filename == __file__ for one in caught), "not the caller"
+    return [str(one.message) for one in caught]
+
+
+def test_they_are_named_once() -> None:
+    model = nn.Sequential(
+        AttentionBlock(LinearAttention()), SelfAttention(), *(LinearAttention() for _ in "1234")
+    )
+    (message,) = _messages(model)
+    assert message.startswith(
+        "recording: nothing was recorded of '0.attention' (LinearAttention), '0.output' "
+    )
+    assert "'2' (LinearAttention) and 3 more" in message and "output_attentions=True" in message
+    (message,) = _messages(model, names=["1", "4"])
+    assert "'4' (LinearAttention), where" in message
+    assert not _messages(model, names=["1"])
+
+
+@pytest.mark.parametrize("part", [SelfAttention(), OursInAttention()])
+@pytest.mark.parametrize("queries", [None, [-1], slice(100, None)])
+def test_what_is_recorded_is_not_named(part: nn.Module, queries: object) -> None:
+    assert not _messages(nn.Sequential(SelfAttention(), part), queries=queries)
+
+
+def test_modules_inside_a_recorded_one_are_not_named() -> None:
+    class OuterAttention(SelfAttention):
+        def __init__(self) -> None:
+            super().__init__()
+            self.output = LinearAttentionOutput(D, D)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.output(super().forward(x))  # type: ignore[no-any-return]
+
+    assert not _messages(nn.Sequential(OuterAttention()))
+    assert not _messages(OuterAttention())
+
+
+@contextmanager
+def _nothing_left(model: nn.Module) -> Iterator[None]:
+    yield
+    assert all(not module._forward_hooks for module in model.modules())
+
+
+def test_nothing_is_left_behind_and_copies_are_their_own() -> None:
+    model = nn.Sequential(LinearAttention())
+    with _nothing_left(model), pytest.raises(RuntimeError, match="shapes"), recording(model):
+        nn.Sequential(model, nn.Linear(1, 1))(torch.randn(B, L, D))
+    with _nothing_left(model), recording(model):
+        copies = [copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
+        for one in copies:
+            one(torch.randn(B, L, D))  # not the model: no warning
