@@ -95,6 +95,13 @@ def sum_of_exponentials(layer: nn.Module, q: Tensor, k: Tensor, v: Tensor) -> Te
 
 
 @style
+def a_sink(layer: nn.Module, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """A key without a value, of which nothing is left."""
+    scores = torch.cat([_scores(q, k), q.new_full((B, H, L, 1), -torch.inf)], dim=-1)
+    return layer.dropout(scores.softmax(dim=-1))[..., :-1] @ v
+
+
+@style
 def normalised_again(layer: nn.Module, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     weights = _scores(q, k).softmax(-1) + 0.0
     return (weights / weights.sum(-1, keepdim=True)) @ v
@@ -249,6 +256,25 @@ class Table(Other):
         return self.router(x).softmax(-1) @ self.table + self.router(x[0]).softmax(-1) @ self.table.T.mT
 
 
+class Layers(Other):
+    """A mixture of layers for each position, as in hyper-connections (2409.19606)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        layers = torch.stack([expert(x) for expert in self.experts], 2)
+        mixture = self.router(layers).softmax(-1)
+        return (mixture / mixture.sum(-2, keepdim=True)) @ layers
+
+
+class Convolution(Other):
+    """Span-based dynamic convolution (2008.02496)."""
+
+    num_heads = 2
+
+    def forward(self, x: Tensor) -> Tensor:
+        spans = x.unfold(1, 5, 1).flatten(0, 1)
+        return spans @ self.router(x[:, 4:]).flatten(0, 1).unsqueeze(-1).softmax(1)
+
+
 class Kernels(Other):
     """Dynamic convolution (1912.03458)."""
 
@@ -272,7 +298,7 @@ class Losses(Other):
         return (logits.softmax(-1) * logits.log_softmax(-1)).sum(-1) + logits.log_softmax(-1).exp().sum(-1)
 
 
-@pytest.mark.parametrize("kind", [Experts, Table, Kernels, Linear, Losses])
+@pytest.mark.parametrize("kind", [Experts, Table, Layers, Convolution, Kernels, Linear, Losses])
 def test_softmaxes_that_are_no_attention(kind: type[Other]) -> None:
     model = kind()
     with recording(model) as weights:

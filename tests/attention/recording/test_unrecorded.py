@@ -28,17 +28,21 @@ class SelfAttention(nn.Module):
 
 
 class AttentionBlock(nn.Module):
-    """Attention with a part whose name is similar."""
+    """Attention beside a part whose name is similar."""
 
     def __init__(self, attention: nn.Module) -> None:
         super().__init__()
-        self.attention, self.output = attention, LinearAttentionOutput(D, D)
+        self.attention, self.output = attention, AttentionOutput(D, D)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.output(self.attention(x))  # type: ignore[no-any-return]
 
 
-class LinearAttentionOutput(nn.Linear):
+class AttentionOutput(nn.Linear):
+    pass
+
+
+class AttentionProjection(nn.Linear):
     pass
 
 
@@ -60,14 +64,11 @@ def _messages(model: nn.Module, **options: object) -> list[str]:
 
 
 def test_they_are_named_once() -> None:
-    model = nn.Sequential(
-        AttentionBlock(LinearAttention()), SelfAttention(), *(LinearAttention() for _ in "1234")
-    )
+    linear = [LinearAttention() for _ in range(5)]
+    model = nn.Sequential(AttentionBlock(linear[0]), SelfAttention(), *linear[1:])
     (message,) = _messages(model)
-    assert message.startswith(
-        "recording: nothing was recorded of '0.attention' (LinearAttention), '0.output' "
-    )
-    assert "'2' (LinearAttention) and 3 more" in message and "output_attentions=True" in message
+    assert message.startswith("recording: nothing was recorded of '0.attention' (LinearAttention), '2' ")
+    assert "'3' (LinearAttention) and 2 more" in message and "output_attentions=True" in message
     (message,) = _messages(model, names=["1", "4"])
     assert "'4' (LinearAttention), where" in message
     assert not _messages(model, names=["1"])
@@ -83,7 +84,7 @@ def test_modules_inside_a_recorded_one_are_not_named() -> None:
     class OuterAttention(SelfAttention):
         def __init__(self) -> None:
             super().__init__()
-            self.output = LinearAttentionOutput(D, D)
+            self.output = AttentionProjection(D, D)
 
         def forward(self, x: Tensor) -> Tensor:
             return self.output(super().forward(x))  # type: ignore[no-any-return]

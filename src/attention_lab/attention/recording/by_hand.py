@@ -9,9 +9,11 @@ from torch import Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from attention_lab.attention.recording.calls import (
+    DISTANCE,
     DIVISION,
     DROPOUT,
     EXP,
+    LAYERS,
     LOG_SOFTMAX,
     LOGSUMEXP,
     MIXING,
@@ -19,6 +21,7 @@ from attention_lab.attention.recording.calls import (
     SUBTRACTION,
     SUM,
     Call,
+    listed,
 )
 from attention_lab.attention.recording.contractions import PRODUCTS, contraction, factors
 from attention_lab.attention.recording.followed import Exponentials, Map, Product, Sum, Weights
@@ -34,7 +37,8 @@ class ByHand:
     Scores are normalised by a softmax, or their exponentials by a division by their sum. They count as
     attention if the product sums over the normalised dimension, and its other factor depends on the example.
     This excludes the softmax of a classifier or a router. If the scores are no products, the other factor may
-    not be a product either: this excludes the features of linear attention (2006.16236).
+    not be a product either: this excludes the features of linear attention (2006.16236). There must also be
+    as many heads as the module says: this excludes mixtures of experts, layers or kernels for each position.
     """
 
     def __init__(self, session: Session) -> None:
@@ -44,7 +48,7 @@ class ByHand:
     def call(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call the function, and follow its result."""
         call = Call(func, args, kwargs)
-        if func in PRODUCTS:
+        if func in PRODUCTS or func in DISTANCE:
             result = call()
             self._product(call, result)
         elif func in SOFTMAX or func in LOG_SOFTMAX:
@@ -58,7 +62,7 @@ class ByHand:
             result = self._sum(call)
         elif self._known and (func in DIVISION or func in SUBTRACTION) and self._total(call) is not None:
             result = self._normalised(call)
-        elif self._known and call.is_followed:
+        elif self._known:
             result = self._follow(call)
         else:
             result = call()
@@ -115,19 +119,22 @@ class ByHand:
         return result
 
     def _follow(self, call: Call) -> Any:
-        """Call a function whose result is of the same kind as its argument."""
+        """Call a function, whose result may be of the same kind as its argument."""
         tensors = [x for x in call.tensors() if x in self._known]
         if not tensors:
             return call()
         found = next((x for x in tensors if isinstance(self._known[x], Weights)), tensors[0])
         known = self._known[found]
         if isinstance(known, Weights):
-            return self._follow_weights(known, found, call)
+            return self._follow_weights(known, found, call) if call.is_of_weights else call()
         result = call()
-        if isinstance(result, Tensor) and call.func not in MIXING and call.func not in DROPOUT:
-            if isinstance(known, Product) and not call.keeps_product:
-                known = Product(plain=False)
-            self._known[result] = known
+        for one in listed(result):
+            if not isinstance(one, Tensor) or not one.is_floating_point():
+                continue
+            if isinstance(known, Product) and call.func not in LAYERS:
+                self._known[one] = known if call.keeps_product else Product(plain=False)
+            elif not isinstance(known, Product) and call.is_of_weights:
+                self._known[one] = known
         return result
 
     def _follow_weights(self, weights: Weights, found: Tensor, call: Call) -> Any:
@@ -168,7 +175,7 @@ class ByHand:
         if len(both) != 2:
             return
         for place, factor in enumerate(both):
-            weights = self._known.get(factor)
+            weights = self._known.get(factor) if call.func in PRODUCTS else None
             if isinstance(weights, Weights) and not weights.logarithm:
                 del self._known[factor]
                 how = contraction(call, both, place, weights.key)
@@ -190,6 +197,8 @@ class ByHand:
         if isinstance(known, Product) and known.plain and not found.paired:
             if known.forget is not None:  # keys times values of linear attention, now multiplied with queries
                 known.forget()
+            return
+        if not found.paired and not _has_heads_of(found.site, values, order):
             return
         mask = weights.mask
         if weights.before is not None:
@@ -213,6 +222,12 @@ def _of_example(x: Tensor, weights: Tensor) -> bool:
     if isinstance(x, nn.Parameter) or x.dim() < 2:
         return False
     return x.dim() > 2 if weights.dim() > 2 else not isinstance(x._base, nn.Parameter)
+
+
+def _has_heads_of(site: Site, x: Tensor, order: tuple[int, ...]) -> bool:
+    """Whether weights have one head, or as many as their module says: mixtures for each position have not."""
+    heads = site.number_of_heads
+    return heads in (None, 1) if x.dim() < 4 else _four(x, order, site).shape[1] == heads
 
 
 def _four(x: Tensor, order: tuple[int, ...], site: Site) -> Tensor:

@@ -15,8 +15,9 @@ SUM = {torch.sum, Tensor.sum}
 SUBTRACTION = {torch.sub, Tensor.sub, Tensor.__sub__}
 DIVISION = {torch.div, Tensor.div, Tensor.div_, Tensor.__truediv__, Tensor.__itruediv__, torch.true_divide}
 DROPOUT = {F.dropout, torch.dropout, torch.dropout_}
+DISTANCE = {torch.cdist}
 MIXING = {F.linear, torch.conv2d}  # talking heads (2003.02436)
-
+LAYERS = MIXING | {torch.conv1d, torch.conv3d, F.layer_norm, F.group_norm, F.rms_norm, F.batch_norm}
 _VIEWS = {"view", "reshape", "view_as", "reshape_as", "flatten", "unflatten", "unsqueeze", "squeeze", "t"}
 _VIEWS |= {"expand", "expand_as", "repeat", "narrow", "select", "permute", "transpose", "swapaxes"}
 _VIEWS |= {"swapdims", "movedim", "moveaxis", "__getitem__", "__get__"}  # the last is `.mT`
@@ -26,6 +27,11 @@ _SCALING |= {"div", "div_", "__truediv__", "__itruediv__", "true_divide"}
 _CHANGING = {"masked_fill", "masked_fill_", "nan_to_num", "where", "clamp", "clamp_", "clip", "tanh"}
 _CHANGING |= {"add", "add_", "__add__", "__radd__", "__iadd__", "sub", "sub_", "__sub__", "__isub__"}
 _FOLLOWED = _VIEWS | _CASTS | _SCALING | _CHANGING
+
+
+def listed(x: Any) -> Any:
+    """The items of a list or tuple; anything else is a single one."""
+    return x if isinstance(x, list | tuple) else (x,)
 
 
 class Call(NamedTuple):
@@ -41,8 +47,8 @@ class Call(NamedTuple):
         return getattr(self.func, "__name__", "")
 
     @property
-    def is_followed(self) -> bool:
-        """Whether its result is weights, or scores, if its argument is."""
+    def is_of_weights(self) -> bool:
+        """Whether its result is weights if its argument is."""
         return self.func in DROPOUT or self.func in MIXING or self.name in _FOLLOWED
 
     @property
@@ -83,7 +89,7 @@ class Call(NamedTuple):
     def tensors(self) -> list[Tensor]:
         """The tensors among its arguments that determine what its result is."""
         given = [self.first] if self.name in _VIEWS | _CASTS else [*self.args, *self.kwargs.values()]
-        return [x for x in given if isinstance(x, Tensor)]
+        return [x for one in given for x in listed(one) if isinstance(x, Tensor)]
 
     def of(self, found: Tensor, other: Tensor) -> Any:
         """The result with another tensor of the same shape in place of `found`."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attention_lab.attention.recording.calls import Call
+from attention_lab.attention.recording.calls import Call, listed
 
 _MATMUL = {torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm, torch.mm, Tensor.mm}
 _REVERSED = {Tensor.__rmatmul__}
@@ -30,8 +30,7 @@ class Contraction:
 def factors(call: Call) -> list[Tensor]:
     """The factors of a product, from left to right."""
     given = [*call.args, *(x for name, x in call.kwargs.items() if name != "out")]
-    found = [x for one in given for x in (one if isinstance(one, list | tuple) else [one])]
-    tensors = [x for x in found if isinstance(x, Tensor)]
+    tensors = [x for one in given for x in listed(one) if isinstance(x, Tensor)]
     if call.func in _ADDED:
         return tensors[1:3]
     return tensors[1::-1] if call.func in _REVERSED else tensors

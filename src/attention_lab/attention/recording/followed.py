@@ -50,7 +50,7 @@ class Weights:
 
 @dataclass(frozen=True)
 class Product:
-    """A product of two tensors that depend on the example, possibly scaled, masked or with a bias.
+    """A product of two tensors that depend on the example, or what is computed from it without a layer.
 
     Attributes:
         plain: it has been scaled at most.
