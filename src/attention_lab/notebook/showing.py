@@ -91,7 +91,11 @@ def show(
             for run, weights in _by_run(attention).items()
         }
     if not any(runs.values()):
-        raise ValueError("there is no attention to show: nothing was recorded under these names")
+        missing = (
+            "the model computed none that can be recorded" if _is_model(attention) else "there are no weights"
+        )
+        reason = missing if names is None else "nothing was recorded under these names"
+        raise ValueError(f"there is no attention to show: {reason}")
     return View(runs, title=title, theme=theme, height=height)
 
 
