@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attention_lab.attention.recording.calls import Call, listed
+from attention_lab.attention.recording.by_hand.calls import Call, listed
 
 _MATMUL = {torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm, torch.mm, Tensor.mm}
 _REVERSED = {Tensor.__rmatmul__}

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from attention_lab.attention.recording.calls import (
+from attention_lab.attention.recording.by_hand.calls import (
     DISTANCE,
     DIVISION,
     DROPOUT,
@@ -23,8 +23,8 @@ from attention_lab.attention.recording.calls import (
     Call,
     listed,
 )
-from attention_lab.attention.recording.contractions import PRODUCTS, contraction, factors
-from attention_lab.attention.recording.followed import Exponentials, Map, Product, Sum, Weights
+from attention_lab.attention.recording.by_hand.contractions import PRODUCTS, contraction, factors
+from attention_lab.attention.recording.by_hand.followed import Exponentials, Map, Product, Sum, Weights
 from attention_lab.attention.recording.fused import four
 from attention_lab.attention.recording.session import Session
 from attention_lab.attention.recording.site import Site

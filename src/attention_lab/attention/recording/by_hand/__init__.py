@@ -1,0 +1,5 @@
+"""Attention that a model computes from basic operations."""
+
+from attention_lab.attention.recording.by_hand.following import ByHand
+
+__all__ = ["ByHand"]
