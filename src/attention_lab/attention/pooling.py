@@ -59,8 +59,8 @@ class Hard(_OneHot):
 
     Args:
         samples: N, the number of samples for each example and step.
-        baseline: subtract a moving average of `log p(y | s)` (eq. 12): lower variance, same mean.
-        decay: of the moving average, b <- decay b + (1 - decay) log p(y | s).
+        baseline: subtract a moving average of `log p(y | s)`: lower variance, same mean.
+        decay: of the moving average, b <- decay b + (1 - decay) log p(y | s); 0.9 in the paper.
         weight: lambda_r, the weight of the score-function term.
         entropy: lambda_e, the weight of the entropy term, which keeps the weights from collapsing early.
     """
