@@ -112,6 +112,19 @@ def test_the_report_of_a_run_tells_what_matters_first(browser: Browser, tmp_path
     _check_widths(browser)
 
 
+def test_only_outputs_that_can_be_right_are_marked_as_wrong(browser: Browser, tmp_path: Path) -> None:
+    record = encode(AttentionRecord(WEIGHTS, list("wxyz"), list("abcde"), module="attention"))
+    records = {f"example {place}/attention": {7: record} for place in (1, 2)}
+    marks = "[...document.querySelectorAll('.sample .outputs b')].map((one) => one.className)"
+    numbers = Run("nw", records=records, samples=[("x = 1", "y = 2.1", "y = 2.2"), ("", "a continuation", "")])
+    text = _open(browser, tmp_path / "numbers.html", make_page(Heading("title"), [numbers]), 4)
+    assert "Attention at the last step: a row" in text
+    assert browser.run(marks) == ["", ""]
+    words = replace(numbers, samples=[("sh", "SH", "SH"), ("x", "Y", "Z")], worst=[("x", "Y", "Z", "1")])
+    _open(browser, tmp_path / "words.html", make_page(Heading("title"), [words]), 4)
+    assert browser.run(marks) == ["right", "wrong"]
+
+
 def test_the_report_of_a_sweep_begins_with_its_verdict(browser: Browser, tmp_path: Path) -> None:
     compared = Comparison([SETTINGS], ["2 of 4 runs failed: why"], ["leaderboard.md", "leaderboard.png"])
     page = make_page(Heading("sweep_2026"), _runs(["additive", "dot"]), compared)

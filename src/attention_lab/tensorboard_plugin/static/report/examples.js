@@ -60,7 +60,8 @@ export function samples(page, source, theme) {
   const left = page.runs.length - MOST_RUNS;
   const more = left > 0 ? ` Only ${MOST_RUNS} runs are shown, one of each setting first; all runs are under Attention.` : "";
   const shown = [...modules].map((module) => visible(module, 60)).join(" and ");
-  const about = `Attention of ${shown}, at the last step: a row for each query, a column for each key.${more}`;
+  const of = shown === "attention" ? "" : ` of ${shown},`;
+  const about = `Attention${of} at the last step: a row for each query, a column for each key.${more}`;
   return cards.length ? [make("p.quiet", { textContent: about }), make(page.runs.length > 1 ? "div.samples.compared" : "div.samples", {}, ...cards)] : [];
 }
 
@@ -78,6 +79,7 @@ function oneRun(page, source, theme, { run, example, module, number, name, hue }
   const tag = `${example}/${module}`;
   const sample = run.samples[number];
   const right = sample && sample[2] && sample[1] === sample[2];
+  const judged = sample && sample[2] && run.confusions.length + run.worst.length > 0; // a number is only more or less close
   const maps = make("a.maps", {
     href: `#${toLink({ ...initial(), run: run.name, example, module })}`,
     title: `show ${visible(module, 60)} for this example below`,
@@ -96,7 +98,7 @@ function oneRun(page, source, theme, { run, example, module, number, name, hue }
   });
   const several = page.runs.length > 1;
   const called = several ? [make(`p.called.run-${hue % 6}`, {}, ...breakable(name))] : [];
-  const output = sample ? [said("output", right ? "b.right" : "b.wrong", sample[1])] : [];
+  const output = sample ? [said("output", right ? "b.right" : judged ? "b.wrong" : "b", sample[1])] : [];
   return make("div", {}, ...called, ...output, maps);
 }
 
