@@ -116,7 +116,7 @@ def test_only_outputs_that_can_be_right_are_marked_as_wrong(browser: Browser, tm
     record = encode(AttentionRecord(WEIGHTS, list("wxyz"), list("abcde"), module="attention"))
     records = {f"example {place}/attention": {7: record} for place in (1, 2)}
     marks = "[...document.querySelectorAll('.sample .outputs b')].map((one) => one.className)"
-    numbers = Run("nw", records=records, samples=[("x = 1", "y = 2.1", "y = 2.2"), ("", "a continuation", "")])
+    numbers = Run("nw", records=records, samples=[("x = 1", "y = 2.1", "y = 2.2"), ("", "continued", "")])
     text = _open(browser, tmp_path / "numbers.html", make_page(Heading("title"), [numbers]), 4)
     assert "Attention at the last step: a row" in text
     assert browser.run(marks) == ["", ""]

@@ -78,9 +78,9 @@ class Scaling:
         vanishes = plain[-1].gradient < 0.5 * scaled[-1].gradient
         return Finding(
             title="Why the square root of d",
-            claim="The dot product of two vectors of d independent entries with mean 0 and variance 1 has variance d. "
-            "It saturates the softmax, whose gradient vanishes; divided by sqrt(d), the variance is 1 and the "
-            "gradient stays.",
+            claim="The dot product of two vectors of d independent entries of mean 0 and variance 1 has "
+            "variance d. It saturates the softmax, whose gradient vanishes; divided by sqrt(d), the variance "
+            "is 1 and the gradient stays.",
             source="1706.03762, section 3.2.1 and footnote 4",
             columns=(
                 "d",
