@@ -138,6 +138,13 @@ def test_what_cannot_be_logged(tmp_path: Path) -> None:
         AttentionMaps(_batch(), every_n_epochs=0)
 
 
+def test_a_batch_that_does_not_fit_the_module_says_how_to_call_it(tmp_path: Path) -> None:
+    batch = (*_batch().values(), torch.zeros(2))  # as a loader gives it, with the targets
+    with pytest.raises(TypeError, match="positional arguments") as raised:
+        _fit([AttentionMaps(batch)], TensorBoardLogger(str(tmp_path)))
+    assert "a tuple; to call the module differently, pass forward=" in raised.value.__notes__[0]
+
+
 def _blocks() -> Iterator[str]:
     yield from re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
 

@@ -77,10 +77,20 @@ def _is_list(value: object) -> TypeGuard[Sequence[object]]:
 
 
 def call_module(module: nn.Module, batch: Any) -> Any:
-    """`module(**batch)` for a mapping, `module(*batch)` for a tuple or list, otherwise `module(batch)`."""
-    if isinstance(batch, Mapping):
-        return module(**batch)
-    return module(*batch) if isinstance(batch, tuple | list) else module(batch)
+    """`module(**batch)` for a mapping, `module(*batch)` for a tuple or list, otherwise `module(batch)`.
+
+    A TypeError, as for a batch that also has the targets, gets a note that says how to call it differently.
+    """
+    try:
+        if isinstance(batch, Mapping):
+            return module(**batch)
+        return module(*batch) if isinstance(batch, tuple | list) else module(batch)
+    except TypeError as error:
+        error.add_note(
+            f"AttentionMaps called the module with all of its batch, a {type(batch).__name__}; to call the "
+            "module differently, pass forward=lambda module, batch: ..."
+        )
+        raise
 
 
 @contextmanager
