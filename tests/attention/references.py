@@ -126,8 +126,8 @@ def _band(window: Any, q: Tensor, head: int | None, t: int, seen: int) -> Callab
 
 
 def _local_p(window: Any, q: Tensor, head: int | None, t: int, seen: int) -> Callable[[int], Tensor | None]:
-    hidden = torch.tanh(_of_head(window.weight, head) @ q)
-    p = seen / (1 + torch.exp(-(_of_head(window.vector, head).squeeze(-1) * hidden).sum()))
+    weight, vector = (_of_head(x, head) / len(q) ** 0.5 for x in (window.scaled_weight, window.scaled_vector))
+    p = seen / (1 + torch.exp(-(vector.squeeze(-1) * torch.tanh(weight @ q)).sum()))
     centre = float(p.detach())
     return lambda j: _falloff(window, j - p) if abs(j - centre) <= window.width else None
 

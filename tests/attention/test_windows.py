@@ -33,7 +33,7 @@ def test_a_query_beyond_the_keys_has_no_context() -> None:
 def test_local_p_predicts_the_middle_with_parameters_of_zero() -> None:
     """p = S / 2: by hand, with a score of zero for every key."""
     window = LocalP(2, width=2.0)
-    torch.nn.init.zeros_(window.vector)
+    torch.nn.init.zeros_(window.scaled_vector)
     attention = Attention(Dot(2, 2), window=window)
     query, key = torch.ones(1, 2), torch.zeros(6, 2)
     with recording(attention) as seen:
@@ -62,8 +62,39 @@ def test_the_predicted_position_is_learned_through_the_factor() -> None:
     attention = Attention(Dot(2, 2), window=window)
     context = attention(torch.randn(4, 2), attention.remember(torch.randn(6, 2)))
     context.sum().backward()
-    assert window.weight.grad is not None and window.weight.grad.any()
-    assert window.vector.grad is not None and window.vector.grad.any()
+    assert window.scaled_weight.grad is not None and window.scaled_weight.grad.any()
+    assert window.scaled_vector.grad is not None and window.scaled_vector.grad.any()
+
+
+def test_steps_of_adam_move_the_predicted_position_a_little_whatever_the_size() -> None:
+    """With W and v as parameters, ten steps move it by a third of the source at size 256."""
+    for size in (16, 256):
+        torch.manual_seed(0)
+        window, query = LocalP(size), torch.randn(64, size) / 4  # states of an LSTM lie between -1 and 1
+        optimizer = torch.optim.Adam(window.parameters(), lr=2e-3)
+        before = window.position(query, 1, None).mean().item()
+        for _ in range(10):
+            optimizer.zero_grad()
+            window.position(query, 1, None).sum().neg().backward()
+            optimizer.step()
+        assert 0 < window.position(query, 1, None).mean().item() - before < 0.1
+
+
+def test_older_checkpoints_have_the_parameters_without_their_scale() -> None:
+    torch.manual_seed(0)
+    window, query = LocalP(16), torch.randn(5, 16)
+    attention = Attention(Dot(16, 16), window=window)
+    parameters = attention.state_dict()
+    older = {
+        name.replace("scaled_", ""): value / 4 if "scaled_" in name else value
+        for name, value in parameters.items()
+    }
+    assert set(older) != set(parameters)
+    expected = window.position(query, 9, None)
+    fresh = Attention(Dot(16, 16), window=LocalP(16))
+    fresh.load_state_dict(older)
+    assert isinstance(fresh.window, LocalP)
+    assert torch.equal(fresh.window.position(query, 9, None), expected)
 
 
 def test_every_parameter_to_be_trained_has_a_gradient() -> None:

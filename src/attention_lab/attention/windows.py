@@ -1,6 +1,6 @@
 """Windows: which keys a query may attend to by position, and how weights fall off inside the window."""
 
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -121,6 +121,10 @@ class LocalP(nn.Module):
     With `falloff=none` the keys of the window count equally and rows sum to one. The predictor then has no
     gradient, so its parameters are frozen and the windows stay where they were initialised.
 
+    The parameters are `W sqrt(d)` and `v sqrt(d)`, with d the size of h_t. Adam moves each entry by about the
+    learning rate, however small the gradient: with W and v themselves as parameters, a few steps can move p_t
+    to an end of the source, where the sigmoid has no gradient.
+
     Args:
         query_size: size of h_t.
         heads: if given, a predictor for each head.
@@ -139,13 +143,20 @@ class LocalP(nn.Module):
         super().__init__()
         check_number("window.width", width, above=0)
         check_falloff(falloff, width)
-        self.width, self.falloff = width, falloff
+        self.size, self.width, self.falloff = query_size, width, falloff
         leading = () if heads is None else (heads,)
-        weight = torch.randn(*leading, query_size, query_size) * query_size**-0.5
-        vector = torch.randn(*leading, query_size, 1) * query_size**-0.5
+        weight = torch.randn(*leading, query_size, query_size)
+        vector = torch.randn(*leading, query_size, 1)
         trained = falloff != "none"  # training in several processes rejects parameters without a gradient
-        self.weight = nn.Parameter(weight, requires_grad=trained)
-        self.vector = nn.Parameter(vector, requires_grad=trained)
+        self.scaled_weight = nn.Parameter(weight, requires_grad=trained)
+        self.scaled_vector = nn.Parameter(vector, requires_grad=trained)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        """Load the parameters; in older checkpoints they are W and v themselves."""
+        for name in ("weight", "vector"):
+            if (plain := state_dict.pop(prefix + name, None)) is not None:
+                state_dict[f"{prefix}scaled_{name}"] = plain * self.size**0.5
+        super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def position(
         self, query: Float[Tensor, "... Q d"], keys: int, visible: Bool[Tensor, "..."] | None
@@ -153,8 +164,9 @@ class LocalP(nn.Module):
         """`p_t`, from 0 to the number S of visible keys; never in half precision, which would miss keys."""
         dtype = torch.promote_types(query.dtype, torch.float32)
         with without_autocast(query):
-            query, weight, vector = (x.to(dtype) for x in (query, self.weight, self.vector))
-            share = torch.sigmoid(torch.tanh(query @ weight.mT) @ vector)
+            query, weight, vector = (x.to(dtype) for x in (query, self.scaled_weight, self.scaled_vector))
+            scale = query.shape[-1] ** -0.5
+            share = torch.sigmoid(torch.tanh(query @ weight.mT * scale) @ vector * scale)
         return share * (keys if visible is None else visible.sum(-1, keepdim=True).to(dtype))
 
     def forward(self, query: Tensor, keys: int, visible: Tensor | None, offset: int) -> Span:
