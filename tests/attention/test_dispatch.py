@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from counted_operators import Operators
 
 from attention_lab.attention import (
     Additive,
@@ -89,3 +90,17 @@ def test_sums_over_the_keys_leave_no_single_weight_to_change(
 )
 def test_strips_are_cut_where_all_queries_share_the_mask(call: dict[str, Any], expected: str) -> None:
     assert _path(Mechanism(ScaledDot, window=NARROW), **call) == expected
+
+
+def test_a_small_fused_call_has_no_operators_for_what_it_does_not_need() -> None:
+    """There are no empty rows and nothing to broadcast; handling both would take longer than the kernel."""
+    attention = Mechanism(ScaledDot)(SIZE, SIZE, 2).eval()
+    x, mask = torch.randn(3, 2, 5, SIZE), torch.ones(3, 1, 1, 5, dtype=torch.bool)
+    mask[0, ..., 3:] = False
+    memory = attention.remember(x, mask=mask)
+    with torch.no_grad(), Operators() as operators:
+        context = attention(x, memory)
+    assert not {"masked_fill", "bitwise_or", "expand"} & operators.calls.keys()
+    mask[1] = False
+    memory = attention.remember(x, mask=mask)
+    assert torch.equal(attention(x, memory)[::2], context[::2]) and not attention(x, memory)[1].any()

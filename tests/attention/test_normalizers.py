@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from counted_operators import Operators
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
@@ -171,3 +172,19 @@ def test_keys_without_weight_do_not_change_the_gradient_of_a_temperature(score: 
 def test_a_temperature_must_be_positive(temperature: float) -> None:
     with pytest.raises(LabError, match=r"normalizer\.temperature must be above 0"):
         Softmax(temperature)
+
+
+def test_scores_are_copied_for_empty_rows_only_where_there_are_some() -> None:
+    scores, mask = torch.randn(2, 3, 4, requires_grad=True), torch.ones(2, 1, 4, dtype=torch.bool)
+    mask[0, :, 2:] = False
+    with Operators() as operators:
+        weights = masked_softmax(scores, mask)
+        weights.square().sum().backward()
+    assert operators.calls["masked_fill"] == 2  # for the mask, and for its gradient
+    assert torch.allclose(weights, scores.masked_fill(~mask, -math.inf).softmax(-1))
+    with Operators() as operators:
+        masked_softmax(scores)
+    assert not operators.calls["masked_fill"]
+    mask[1] = False
+    assert torch.equal(masked_softmax(scores, mask)[0], weights[0])
+    assert not masked_softmax(scores, mask)[1].any()

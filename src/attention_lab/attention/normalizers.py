@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attention_lab.attention.masks import check_mask
+from attention_lab.attention.masks import check_mask, keeps_all
 from attention_lab.constructor_options import check_number
 
 
@@ -39,8 +39,11 @@ def masked_softmax(
     if mask is not None:
         _check(mask, scores)
         scores = scores.masked_fill(~mask, -torch.inf)
-    empty = scores.detach().amax(-1, keepdim=True) == -torch.inf
+    seen = scores.detach().amax(-1, keepdim=True) != -torch.inf
+    if keeps_all(seen):
+        return torch.softmax(scores, dim=-1, dtype=working).to(dtype)
     # Replace empty rows before the softmax, or their NaN would come back through the gradient.
+    empty = ~seen
     weights = torch.softmax(scores.masked_fill(empty, 0.0), dim=-1, dtype=working).masked_fill(empty, 0.0)
     return weights.to(dtype)
 

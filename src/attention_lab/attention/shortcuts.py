@@ -89,7 +89,7 @@ def _describes_formula(part: object, shortcut: str) -> bool:
 def _is_altered(part: object) -> bool:
     """Whether this object alone computes something else than its class, by a hook or its own `forward`."""
     own = getattr(part, "__dict__", {})
-    return "forward" in own or any(own.get(hooks) for hooks in _HOOKS)
+    return "forward" in own or any(map(own.get, _HOOKS))
 
 
 def _defines_with_formula(kind: type, shortcut: str) -> bool:

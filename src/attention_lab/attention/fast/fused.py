@@ -7,6 +7,8 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from attention_lab.attention.masks import keeps_all
+
 
 def fused_attention(
     query: Float[Tensor, "... Q f"],
@@ -36,21 +38,24 @@ def fused_attention(
     others = [x for x in (mask, bias) if x is not None]
     rank = max(x.dim() for x in (query, key, value, *others))
     query, key, value = _broadcast(rank, (query, key, value), others)
-    alive = None
+    empty = None
     if mask is not None:
         # Kernels differ in what an empty row gives (zeros, NaN, a mean): unmask it, then zero its context.
         mask = _lift(mask, rank)
         alive = mask.any(-1, keepdim=True)
-        mask = mask | ~alive
+        if not keeps_all(alive):
+            empty = ~alive
+            mask = mask | empty
     if bias is not None:
         bias = _lift(bias * scale, rank).to(query.dtype)
         mask = bias if mask is None else bias.where(mask, -torch.inf)
     context = F.scaled_dot_product_attention(
         query, key, value, attn_mask=mask, dropout_p=dropout, is_causal=causal, scale=scale
     )
-    if alive is not None:
-        context = context.masked_fill(~alive, 0.0)
-    return _lower(context, rank)[..., :value_size]
+    if empty is not None:
+        context = context.masked_fill(empty, 0.0)
+    context = _lower(context, rank)
+    return context if context.shape[-1] == value_size else context[..., :value_size]
 
 
 def fitted(*tensors: Float[Tensor, "..."]) -> list[Tensor]:
@@ -66,14 +71,21 @@ def fitted(*tensors: Float[Tensor, "..."]) -> list[Tensor]:
 def _broadcast(rank: int, tensors: Sequence[Tensor], others: Sequence[Tensor]) -> list[Tensor]:
     """`tensors` with the leading dimensions of them all, and at least four dimensions for the kernel."""
     lifted = [_lift(x, rank) for x in tensors]
-    shapes = [x.shape[:-2] for x in (*lifted, *(_lift(x, rank) for x in others))]
-    leading = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
-    return [x.expand(*leading, *x.shape[-2:]) for x in lifted]
+    leading = _leading([x.shape[:-2] for x in (*lifted, *(_lift(x, rank) for x in others))])
+    return [x if x.shape[:-2] == leading else x.expand(*leading, *x.shape[-2:]) for x in lifted]
+
+
+def _leading(shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """The shape that shapes of the same rank broadcast to."""
+    if torch.compiler.is_compiling():  # sizes are symbols
+        return tuple(torch.broadcast_shapes(*shapes))  # type: ignore[no-untyped-call]
+    # torch.broadcast_shapes takes longer than the kernel of a small call.
+    return tuple(next((size for size in sizes if size != 1), 1) for sizes in zip(*shapes, strict=True))
 
 
 def _lift(x: Tensor, rank: int) -> Tensor:
     """`x` with `rank` dimensions, then with batch and head dimensions if those are missing."""
-    x = x.reshape((1,) * (rank - x.dim()) + x.shape)
+    x = x if x.dim() == rank else x.reshape((1,) * (rank - x.dim()) + x.shape)
     return x[None, None] if rank == 2 else x.unsqueeze(1) if rank == 3 else x
 
 
