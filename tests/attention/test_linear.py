@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
 
 from attention_lab.attention import Attention, Linear, lengths_mask
 from attention_lab.attention.fast.linear import linear_attention, linear_step
@@ -16,7 +17,7 @@ def _tensors(length: int, dtype: torch.dtype = torch.float64) -> list[Tensor]:
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("length", [1, 63, 64, 130])
+@pytest.mark.parametrize("length", [1, 3, 9, 63, 64, 130])
 def test_equals_the_softmax_of_the_log_kernel(length: int, causal: bool) -> None:
     attention, (query, key, value) = Attention(Linear(4, 4)), _tensors(length)
     memory = attention.remember(key, value, causal=causal)
@@ -32,10 +33,38 @@ def test_equals_the_softmax_of_the_log_kernel(length: int, causal: bool) -> None
 
 
 def test_no_matrix_of_pairs_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    attention, (query, key, value) = Attention(Linear(4, 4)), _tensors(7)
+    attention, (query, key, value) = Attention(Linear(4, 4)), _tensors(70)
     monkeypatch.setattr(Linear, "forward", lambda *a: pytest.fail("the scores were computed"))
-    mask = lengths_mask(torch.tensor([7, 3]), 7)[:, None]
+    mask = lengths_mask(torch.tensor([70, 30]), 70)[:, None]
     assert attention(query, attention.remember(key, value, mask)).isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("queries", "keys", "causal"),
+    [(1, 50, False), (8, 50, False), (40, 40, True), (300, 300, False), (600, 600, True)],
+)
+def test_the_form_with_fewer_multiplications_is_taken(queries: int, keys: int, causal: bool) -> None:
+    """Of all pairs, as for a decoder's single query, and of sums; both give the same values and gradients."""
+    size, chunk = 16, 64
+    generator = torch.Generator().manual_seed(0)
+    query, key, value = (
+        torch.rand(count, size, dtype=torch.float64, generator=generator).requires_grad_()
+        for count in (queries, keys, keys)
+    )
+    with FlopCounterMode(display=False) as counter:
+        context = linear_attention(query, key, value, causal=causal, chunk=chunk)
+    pairs = 2 * queries * keys * (size + size)
+    sums = 2 * (queries + keys) * size * (size + 1) + causal * 2 * queries * chunk * (size + size + 1)
+    assert counter.get_total_flops() <= min(pairs, 1.1 * sums)  # chunks are padded
+
+    kernel = query @ key.mT
+    kernel = kernel.tril() if causal else kernel
+    wanted = kernel @ value / kernel.sum(-1, keepdim=True)
+    torch.testing.assert_close(context, wanted, atol=1e-12, rtol=0)
+    upstream = torch.rand(queries, size, dtype=torch.float64, generator=generator)
+    each = (torch.autograd.grad(x, [query, key, value], upstream) for x in (context, wanted))
+    for got, want in zip(*each, strict=True):
+        torch.testing.assert_close(got, want, atol=1e-10, rtol=0)
 
 
 def test_the_recurrent_form_equals_the_parallel_one_step_by_step() -> None:

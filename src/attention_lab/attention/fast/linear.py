@@ -1,7 +1,8 @@
 """Linear attention (2006.16236), `phi(q) (sum_j phi(k_j) v_j^T) / (phi(q) . sum_j phi(k_j))`.
 
-The sums are taken over the keys, so no [Q, K] matrix is ever formed. On a GPU, kernels compute the causal
-form of many sequences (`linear_triton`).
+The sums are taken over the keys, so memory and time are linear in the length. Where a product of all pairs is
+smaller than the sums, as for a single query, it is used instead. On a GPU, kernels compute the causal form of
+many sequences (`linear_triton`).
 """
 
 from typing import Any, NamedTuple
@@ -51,12 +52,29 @@ def _by_sums(query: Tensor, key: Tensor, value: Tensor, chunk: int | None) -> Te
     dtype = value.dtype
     with without_autocast(value):  # sums over a long source overflow half precision
         query, key, value = (x.to(torch.promote_types(x.dtype, torch.float32)) for x in (query, key, value))
-        value = F.pad(value, (0, 1), value=1.0)  # a column of ones: its sum is the normaliser
-        if chunk is None:
-            context = _normalized(query @ (key.mT @ value))
+        if _pairs_are_cheaper(query, key, value, chunk):
+            pairs = query @ key.mT
+            pairs = pairs if chunk is None else pairs.tril()
+            context = _normalized(pairs @ value, pairs.sum(-1, keepdim=True))
         else:
-            context = _causal(query, key, value, chunk)
+            value = F.pad(value, (0, 1), value=1.0)  # a column of ones: its sum is the normaliser
+            sums = query @ (key.mT @ value) if chunk is None else _causal(query, key, value, chunk)
+            context = _split_normalized(sums)
     return context.to(dtype)
+
+
+def _pairs_are_cheaper(query: Tensor, key: Tensor, value: Tensor, chunk: int | None) -> bool:
+    """Whether the products of all pairs take less time than sums over the keys; decided by the sizes.
+
+    A multiplication costs about half as much in the larger matrices of the pairs. There are then at most
+    `2 min(f, dv)` pairs for each query and key, so memory remains linear in the length.
+    """
+    if torch.compiler.is_exporting():  # for any sizes
+        return False
+    queries, keys = query.shape[-2], key.shape[-2]
+    of_pair, of_sums = query.shape[-1] + value.shape[-1], query.shape[-1] * value.shape[-1]
+    sums = (queries + keys) * of_sums + (0 if chunk is None else queries * chunk * of_pair)
+    return queries * keys * of_pair <= 2 * sums
 
 
 def _by_kernels(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -87,7 +105,7 @@ class _Causal(torch.autograd.Function):
 
 
 def _causal(query: Tensor, key: Tensor, value: Tensor, chunk: int) -> Tensor:
-    """All pairs inside a chunk, and one matrix for everything before it."""
+    """The sums of each query: all pairs inside a chunk, and one matrix for everything before it."""
     length = query.shape[-2]
     short = -length % chunk
     query, key, value = (_chunks(F.pad(x, (0, 0, 0, short)), chunk) for x in (query, key, value))
@@ -95,7 +113,7 @@ def _causal(query: Tensor, key: Tensor, value: Tensor, chunk: int) -> Tensor:
     before = F.pad(sums[..., :-1, :, :], (0, 0, 0, 0, 1, 0)).cumsum(-3)
     pairs = (query @ key.mT).tril()
     sums = pairs @ value + query @ before
-    return _normalized(sums.flatten(-3, -2)[..., :length, :])
+    return sums.flatten(-3, -2)[..., :length, :]
 
 
 def _chunks(x: Tensor, size: int) -> Tensor:
@@ -121,11 +139,15 @@ def linear_step(
     """
     more = key.unsqueeze(-1) * F.pad(value, (0, 1), value=1.0).unsqueeze(-2)
     sums = more if state is None else state.sums + more
-    return _normalized(query.unsqueeze(-2) @ sums).squeeze(-2), LinearState(sums)
+    return _split_normalized(query.unsqueeze(-2) @ sums).squeeze(-2), LinearState(sums)
 
 
-def _normalized(sums: Tensor) -> Tensor:
-    """Sums of weighted values divided by the sum of the weights, the last column; 0 if that is 0."""
-    total = sums[..., -1:]
+def _split_normalized(sums: Tensor) -> Tensor:
+    """`_normalized` sums whose last column is the sum of the weights."""
+    return _normalized(sums[..., :-1], sums[..., -1:])
+
+
+def _normalized(sums: Tensor, total: Tensor) -> Tensor:
+    """Sums of weighted values divided by the sum of the weights; 0 if that is 0."""
     some = total > 0
-    return torch.where(some, sums[..., :-1] / total.where(some, 1.0), 0.0)
+    return torch.where(some, sums / total.where(some, 1.0), 0.0)
