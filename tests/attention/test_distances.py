@@ -77,3 +77,20 @@ def test_a_hessian_where_queries_coincide_with_keys(score: type[Gaussian], featu
     for outer in (torch.func.jacfwd, torch.func.jacrev):
         assert torch.allclose(outer(torch.func.jacrev(loss))(query), wanted)
     assert torch.allclose(torch.autograd.functional.hessian(loss, query), wanted)
+
+
+@pytest.mark.parametrize("heads", [None, 2])
+@pytest.mark.parametrize("features", [1, 3])
+@pytest.mark.parametrize("score", [Gaussian, Laplacian, Epanechnikov])
+def test_an_offset_of_all_inputs_changes_no_score(
+    score: type[Gaussian], features: int, heads: int | None
+) -> None:
+    """Multiplying the inputs by the width, not their differences, would lose four digits here."""
+    kernel = score(features, features, heads, width=0.3)
+    generator = torch.Generator().manual_seed(0)
+    leading = (2,) if heads is None else (2, heads)
+    query, key = (torch.randint(9, (*leading, n, features), generator=generator) / 8 for n in (4, 5))
+    wanted = kernel(query, key)
+    assert torch.equal(kernel(query + 4096, key + 4096), wanted)
+    kernel = kernel.double()
+    assert torch.allclose(kernel(query.double(), key.double()), wanted.double(), rtol=1e-6, atol=1e-7)

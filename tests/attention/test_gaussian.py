@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 import torch
+from counted_operators import Operators
 from torch import Tensor, nn
 
 from attention_lab.attention import Attention, Gaussian, ScaledDot, Score, leave_out_mask
@@ -47,8 +48,19 @@ def test_a_hidden_key_moves_no_centre() -> None:
     score = Gaussian(1, 1, width=1.0)
     keys = torch.tensor([[1.0], [2.0], [1e9]])
     mask = torch.tensor([[True, True, False]])
-    assert score.features(torch.tensor([[1.5]]), keys, mask) is not None
-    assert score.features(torch.tensor([[1.5]]), keys, None) is None
+    queries = torch.tensor([[1.5], [1.2]])
+    assert score.features(queries, keys, mask) is not None
+    assert score.features(queries, keys, None) is None
+
+
+def test_a_single_query_is_not_worth_the_features_of_all_keys() -> None:
+    attention = Attention(Gaussian(3, 3))
+    query, keys = torch.randn(1, 3), torch.randn(50, 3)
+    with Operators() as operators:
+        context = attention(query, attention.remember(keys))
+    assert not operators.calls["cat"]  # of the features
+    kernel = torch.exp(-0.5 * ((query - keys) * attention.score.width).square().sum(-1, keepdim=True))
+    assert torch.allclose(context, (kernel * keys).sum(0, keepdim=True) / kernel.sum(), atol=1e-6)
 
 
 def test_one_width_for_each_feature() -> None:

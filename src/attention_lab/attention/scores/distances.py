@@ -9,26 +9,38 @@ from attention_lab.attention.fast.second_derivatives import plain_gradients
 from attention_lab.attention.masks import under_transform
 
 
-def distance(query: Tensor, key: Tensor, order: float) -> Tensor:
-    """`|q - k|_p` of all pairs, computed from differences.
+def distance(query: Tensor, key: Tensor, order: float, width: Tensor | None = None) -> Tensor:
+    """`|(q - k) w|_p` of all pairs, computed from differences.
 
-    Half-precision inputs give float32 distances, whose squares may overflow float16 or need more digits.
-    `[Q, K, d]` is stored only for second derivatives, in forward mode and under `torch.func`.
+    A width w for all features, `[1]` or `[H, 1, 1]`, multiplies the differences, which keep their digits at
+    any offset of the inputs; one for each feature multiplies the inputs. Half-precision inputs give float32
+    distances, whose squares may overflow float16 or need more digits. `[Q, K, d]` is stored only for second
+    derivatives, in forward mode and under `torch.func`.
     """
-    return _of_pairs(query, key, order, squared=False)
+    return _of_pairs(query, key, order, width, squared=False)
 
 
-def squared_distance(query: Tensor, key: Tensor) -> Tensor:
-    """`|q - k|_2^2` of all pairs; see `distance`."""
-    return _of_pairs(query, key, 2.0, squared=True)
+def squared_distance(query: Tensor, key: Tensor, width: Tensor | None = None) -> Tensor:
+    """`|(q - k) w|_2^2` of all pairs; see `distance`."""
+    return _of_pairs(query, key, 2.0, width, squared=True)
 
 
-def _of_pairs(query: Tensor, key: Tensor, order: float, *, squared: bool) -> Tensor:
+def _of_pairs(query: Tensor, key: Tensor, order: float, width: Tensor | None, *, squared: bool) -> Tensor:
+    if width is not None and width.shape[-1] > 1:
+        query, key, width = query * width, key * width, None
     working = torch.promote_types(query.dtype, torch.float32)
     query, key = query.to(working), key.to(working)
     if query.shape[-1] == 1:
         difference = query - key.mT
+        difference = difference if width is None else difference * width
         return difference.square() if squared else difference.abs()
+    pairs = _unscaled(query, key, order, squared)
+    if width is None:
+        return pairs
+    return pairs * (width.square() if squared else width.abs())
+
+
+def _unscaled(query: Tensor, key: Tensor, order: float, squared: bool) -> Tensor:
     if under_transform():  # cdist has neither forward mode nor second derivatives
         return _plain(query, key, order, squared)
     if torch.compiler.is_compiling():

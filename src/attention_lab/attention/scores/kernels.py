@@ -68,18 +68,21 @@ class Gaussian(Kernel):
         self, query: Float[Tensor, "... Q d"], keys: Float[Tensor, "... K d"]
     ) -> Float[Tensor, "... Q K"]:
         """`-|(q - k) w|^2 / 2`, computed from differences: exact at any offset."""
-        return log_gaussian(query * self.width, keys * self.width)
+        return log_gaussian(query, keys, self.width)
 
     def features(
         self, query: Tensor, keys: Tensor, mask: Bool[Tensor, "..."] | None
     ) -> tuple[Tensor, Tensor] | None:
         """`[wq, 1]` and `[wk, -|wk|^2 / 2]` about the centre; None where rounding errors would matter.
 
+        None also for a single query, whose differences from the keys take less time than the keys' features.
         They depend on values, so there are no features in exported code, under `vmap`, or where tensors have
         only shapes. In compiled code the choice breaks the graph: without features, long inputs take several
         times as long.
         """
         if torch.compiler.is_exporting() or not (torch.compiler.is_compiling() or has_values(keys)):
+            return None
+        if query.shape[-2] == 1:
             return None
         visible = torch.ones_like(keys[..., :1])
         if mask is not None:
@@ -102,7 +105,7 @@ class Laplacian(Kernel):
         self, query: Float[Tensor, "... Q d"], keys: Float[Tensor, "... K d"]
     ) -> Float[Tensor, "... Q K"]:
         """`-|(q - k) w|_1`."""
-        return log_laplacian(query * self.width, keys * self.width)
+        return log_laplacian(query, keys, self.width)
 
 
 class Epanechnikov(Kernel):
@@ -114,7 +117,7 @@ class Epanechnikov(Kernel):
         self, query: Float[Tensor, "... Q d"], keys: Float[Tensor, "... K d"]
     ) -> Float[Tensor, "... Q K"]:
         """`log(1 - |u|^2)` inside the support, -inf outside."""
-        return log_epanechnikov(query * self.width, keys * self.width)
+        return log_epanechnikov(query, keys, self.width)
 
 
 class Boxcar(Kernel):
@@ -127,7 +130,7 @@ class Boxcar(Kernel):
         self, query: Float[Tensor, "... Q d"], keys: Float[Tensor, "... K d"]
     ) -> Float[Tensor, "... Q K"]:
         """0 inside the support, -inf outside."""
-        return log_boxcar(query * self.width, keys * self.width)
+        return log_boxcar(query, keys, self.width)
 
 
 class Constant(Score):
@@ -138,24 +141,32 @@ class Constant(Score):
         return query.sum(-1, keepdim=True) * 0, keys.sum(-1, keepdim=True) * 0
 
 
-def log_gaussian(query: Float[Tensor, "... Q d"], keys: Float[Tensor, "... K d"]) -> Tensor:
-    """`-|q - k|^2 / 2` of all pairs."""
-    return squared_distance(query, keys) * -0.5
+def log_gaussian(
+    query: Float[Tensor, "... Q d"], keys: Float[Tensor, "... K d"], width: Tensor | None = None
+) -> Tensor:
+    """`-|(q - k) w|^2 / 2` of all pairs."""
+    return squared_distance(query, keys, width) * -0.5
 
 
-def log_laplacian(query: Float[Tensor, "... Q d"], keys: Float[Tensor, "... K d"]) -> Tensor:
-    """`-|q - k|_1` of all pairs."""
-    return -distance(query, keys, order=1.0)
+def log_laplacian(
+    query: Float[Tensor, "... Q d"], keys: Float[Tensor, "... K d"], width: Tensor | None = None
+) -> Tensor:
+    """`-|(q - k) w|_1` of all pairs."""
+    return -distance(query, keys, order=1.0, width=width)
 
 
-def log_epanechnikov(query: Float[Tensor, "... Q d"], keys: Float[Tensor, "... K d"]) -> Tensor:
-    """`log(1 - |q - k|^2)` of all pairs within a distance of 1, -inf of all others."""
-    return _log_inside(1 - squared_distance(query, keys))
+def log_epanechnikov(
+    query: Float[Tensor, "... Q d"], keys: Float[Tensor, "... K d"], width: Tensor | None = None
+) -> Tensor:
+    """`log(1 - |(q - k) w|^2)` of all pairs for which it is defined, -inf of all others."""
+    return _log_inside(1 - squared_distance(query, keys, width))
 
 
-def log_boxcar(query: Float[Tensor, "... Q d"], keys: Float[Tensor, "... K d"]) -> Tensor:
-    """0 for all pairs within a distance of 1, -inf for all others."""
-    squares = squared_distance(query, keys)
+def log_boxcar(
+    query: Float[Tensor, "... Q d"], keys: Float[Tensor, "... K d"], width: Tensor | None = None
+) -> Tensor:
+    """0 for all pairs with `|(q - k) w| <= 1`, -inf for all others."""
+    squares = squared_distance(query, keys, width)
     return torch.where(squares <= 1, squares * 0, -torch.inf)
 
 
