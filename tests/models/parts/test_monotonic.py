@@ -63,6 +63,14 @@ def test_equals_the_sum_over_all_monotonic_paths(row: int) -> None:
             torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-4)
 
 
+def test_double_precision_is_kept() -> None:
+    model = _model().double()
+    one = SOURCE[1:, :2], LENGTHS[1:], TARGET[1:, :1]
+    weights, logits = model.enumerate(*one)
+    wanted = (weights.unsqueeze(-1) * logits.softmax(-1)).sum(2).log()  # the first position is free
+    torch.testing.assert_close(model(*one), wanted, atol=1e-12, rtol=1e-12)
+
+
 def test_step_by_step_equals_at_once_also_for_selected_rows() -> None:
     model = _model(layers=2)
     together = model(SOURCE, LENGTHS, TARGET)

@@ -39,11 +39,12 @@ class MonotonicDecoder(AttentiveDecoder):
     ) -> tuple[Float[Tensor, "N T V"], DecoderState]:
         """Log-probabilities of the symbol after each of the T given symbols, and the new state."""
         probability, logits, after = self.enumerate(tokens, state)
-        log_weights = probability.float().clamp_min(LEAST).log()
+        working = torch.promote_types(logits.dtype, torch.float32)
+        log_weights = probability.to(working).clamp_min(LEAST).log()
         mask = state.memory.mask
         if mask is not None:
             log_weights = log_weights.masked_fill(~mask, NEVER)
-        log_likelihood = logits.float().log_softmax(-1)
+        log_likelihood = logits.log_softmax(-1, dtype=working)
         # The recursion needs only the likelihoods of the symbols; the rest is done for all steps at once.
         observed = _at_symbols(log_likelihood[:, :-1], tokens[:, 1:]).unbind(1)
         belief = self._first_belief(state.joint, tokens[:, 0], log_weights[:, 0])
