@@ -8,7 +8,25 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrizations, prune
 
-from attention_lab.attention import Attention, Band, Dot, Gaussian, Laplacian, Mechanism, MultiHead, Score
+from attention_lab.attention import (
+    Additive,
+    Attention,
+    Band,
+    Concat,
+    Cosine,
+    Dot,
+    Gaussian,
+    General,
+    Global,
+    Laplacian,
+    LocalP,
+    Location,
+    Mechanism,
+    MultiHead,
+    QueryFree,
+    ScaledDot,
+    Score,
+)
 from attention_lab.attention.memory import check_memory, check_tensors
 from attention_lab.attention.part_checks import check_parts, check_relative, check_torch_module
 from attention_lab.attention.positions import Alibi
@@ -124,3 +142,30 @@ def test_a_compiled_score_is_rejected() -> None:
     compiled = torch.compile(Dot(4, 4), backend="eager")
     with pytest.raises(TypeError, match=r"such as torch\.compile\(Attention\(Dot\(\.\.\.\)\)\)"):
         check_parts(compiled)
+
+
+@pytest.mark.parametrize("window", [Global, LocalP])
+@pytest.mark.parametrize(
+    "score", [Additive, Concat, Cosine, Gaussian, General, Location, QueryFree, ScaledDot]
+)
+def test_weights_on_the_meta_device_give_no_arbitrary_numbers(
+    score: type[Score], window: type[LocalP]
+) -> None:
+    """PyTorch's product of a tensor on the CPU and one on the meta device is whatever lies in memory."""
+    with torch.device("meta"):
+        attention = Attention(score(4, 4), window=window(4))
+    query, keys = torch.randn(2, 3, 4), torch.randn(2, 5, 4)
+    if next(attention.parameters(), None) is None:
+        assert attention(query, attention.remember(keys)).isfinite().all()
+        return
+    with pytest.raises((ValueError, RuntimeError), match="meta"):
+        attention(query, attention.remember(keys))
+
+
+def test_the_error_for_weights_on_the_meta_device_names_the_remedy() -> None:
+    with torch.device("meta"):
+        attention = Attention(General(4, 4))
+    with pytest.raises(ValueError, match=r"a weight \[4, 4\] .* load_state_dict\(weights, assign=True\), or"):
+        attention.remember(torch.randn(5, 4))
+    attention.load_state_dict(General(4, 4).state_dict(prefix="score."), assign=True)
+    assert attention.remember(torch.randn(5, 4)).keys.shape == (5, 4)

@@ -8,6 +8,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from attention_lab.attention.masks import broadcast, causal_mask, check_mask, keeps_all
+from attention_lab.attention.projection import NO_VALUES
 from attention_lab.attention.scores import Score
 from attention_lab.attention.windows import Span, Window
 from attention_lab.constructor_options import kind_of
@@ -205,10 +206,7 @@ def check_query(query: Tensor, memory: object, size: int, bias: object = None) -
             f"queries or {query.shape[-2]}; a mask [B, K] for padding becomes mask.unsqueeze(1)"
         )
     if isinstance(bias, Tensor) and bias.is_meta and not query.is_meta:  # a fused kernel would read anything
-        raise ValueError(
-            "the bias is on the meta device and has no values: give its module some with "
-            "load_state_dict(weights, assign=True), or with to_empty(device=...) and an initialisation"
-        )
+        raise ValueError(f"the bias is {NO_VALUES}")
     batch, of_keys = query.shape[:-2], memory.keys.shape[:-2]
     if batch != of_keys and not broadcast(batch, of_keys):
         raise ValueError(

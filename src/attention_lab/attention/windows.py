@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from attention_lab.attention.fast.precision import without_autocast
 from attention_lab.attention.masks import distances
+from attention_lab.attention.projection import project
 from attention_lab.constructor_options import check_number
 from attention_lab.errors import LabError
 
@@ -166,7 +167,7 @@ class LocalP(nn.Module):
         with without_autocast(query):
             query, weight, vector = (x.to(dtype) for x in (query, self.scaled_weight, self.scaled_vector))
             scale = query.shape[-1] ** -0.5
-            share = torch.sigmoid(torch.tanh(query @ weight.mT * scale) @ vector * scale)
+            share = torch.sigmoid(torch.tanh(project(query, weight) * scale) @ vector * scale)
         return share * (keys if visible is None else visible.sum(-1, keepdim=True).to(dtype))
 
     def forward(self, query: Tensor, keys: int, visible: Tensor | None, offset: int) -> Span:

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from attention_lab.attention.fast.additive.forms import ACTIVATIONS
 from attention_lab.attention.fast.additive.scores import additive_scores
+from attention_lab.attention.projection import project
 from attention_lab.attention.scores.score import Score
 from attention_lab.constructor_options import check_number
 from attention_lab.errors import LabError
@@ -61,13 +62,13 @@ class Additive(Score):
 
     def keys(self, key: Tensor) -> Tensor:
         """`W_k k`."""
-        return key @ self.projections()[1].mT
+        return project(key, self.projections()[1])
 
     def forward(
         self, query: Float[Tensor, "... Q dq"], keys: Float[Tensor, "... K h"]
     ) -> Float[Tensor, "... Q K"]:
         """`w_v^T f(W_q q + W_k k)` over all pairs."""
-        projected = query @ self.projections()[0].mT
+        projected = project(query, self.projections()[0])
         return additive_scores(
             projected, keys, self.value_weight.squeeze(-1), self.activation, compiled=self.compiled
         )

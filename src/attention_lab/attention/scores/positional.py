@@ -3,6 +3,7 @@
 from jaxtyping import Float
 from torch import Tensor
 
+from attention_lab.attention.projection import project
 from attention_lab.attention.scores.score import Score
 from attention_lab.constructor_options import check_number
 from attention_lab.errors import LabError
@@ -38,7 +39,7 @@ class Location(Score):
     ) -> Float[Tensor, "... Q K"]:
         """The first K rows of `W h`."""
         count = _count(keys, self.length, "location")
-        return query @ self.weight[..., :count, :].mT
+        return project(query, self.weight[..., :count, :])
 
 
 class QueryFree(Score):

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attention_lab.attention.fast.precision import without_autocast
+from attention_lab.attention.projection import project
 from attention_lab.attention.scores.score import Score
 
 
@@ -41,7 +42,7 @@ class General(Score):
 
     def keys(self, key: Tensor) -> Tensor:
         """`W k`."""
-        return key @ self.weight.mT
+        return project(key, self.weight)
 
     def features(self, query: Tensor, keys: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """The query, and W k."""
