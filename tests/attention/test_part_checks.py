@@ -19,6 +19,7 @@ from attention_lab.attention import (
     General,
     Global,
     Laplacian,
+    Linear,
     LocalP,
     Location,
     Mechanism,
@@ -169,3 +170,28 @@ def test_the_error_for_weights_on_the_meta_device_names_the_remedy() -> None:
         attention.remember(torch.randn(5, 4))
     attention.load_state_dict(General(4, 4).state_dict(prefix="score."), assign=True)
     assert attention.remember(torch.randn(5, 4)).keys.shape == (5, 4)
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.parametrize(
+    "score", [Additive, Concat, Cosine, Dot, Gaussian, General, Laplacian, Linear, ScaledDot]
+)
+def test_a_score_called_directly_names_the_sizes_that_do_not_fit(score: type[Score]) -> None:
+    made = score(4, 4)
+    query, keys = torch.ones(2, 3, 4), torch.ones(2, 6, 4)
+    assert made(query, made.keys(keys)).shape == (2, 3, 6)
+    with pytest.raises(
+        ValueError, match=r"size 4.* got \[2, 3, 5\]|\[2, 3, 5\] and .* \[2, 6, 4\] .* same size"
+    ):
+        made(torch.ones(2, 3, 5), made.keys(keys))
+    with pytest.raises(
+        ValueError, match=r"size 4.* got \[2, 6, 5\]|\[2, 3, 4\] and .* \[2, 6, 5\] .* same size"
+    ):
+        made(query, made.keys(torch.ones(2, 6, 5)))
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_a_score_takes_rows() -> None:
+    score = Additive(4, 4)
+    with pytest.raises(ValueError, match=r"rows of size 4, \[\.\.\., L, 4\], got \[4\]"):
+        score(torch.ones(4), score.keys(torch.ones(6, 4)))

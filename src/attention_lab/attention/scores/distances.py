@@ -7,6 +7,7 @@ from torch import Tensor
 
 from attention_lab.attention.fast.second_derivatives import plain_gradients
 from attention_lab.attention.masks import under_transform
+from attention_lab.attention.projection import check_same_size
 
 
 def distance(query: Tensor, key: Tensor, order: float, width: Tensor | None = None) -> Tensor:
@@ -26,6 +27,7 @@ def squared_distance(query: Tensor, key: Tensor, width: Tensor | None = None) ->
 
 
 def _of_pairs(query: Tensor, key: Tensor, order: float, width: Tensor | None, *, squared: bool) -> Tensor:
+    check_same_size(query, key)
     if width is not None and width.shape[-1] > 1:
         query, key, width = query * width, key * width, None
     working = torch.promote_types(query.dtype, torch.float32)

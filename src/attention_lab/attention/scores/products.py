@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attention_lab.attention.fast.precision import without_autocast
-from attention_lab.attention.projection import project
+from attention_lab.attention.projection import check_same_size, project
 from attention_lab.attention.scores.score import Score
 
 
@@ -98,6 +98,7 @@ class Linear(Score):
         self, query: Float[Tensor, "... Q d"], keys: Float[Tensor, "... K d"]
     ) -> Float[Tensor, "... Q K"]:
         """`log(phi(q) . phi(k))`; -inf where the features of a key underflow to zero."""
+        check_same_size(query, keys)
         with without_autocast(query):
             features, factor = _scaled_phi(query)
             kernel = features @ keys.mT

@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from attention_lab.attention.projection import check_same_size
 from attention_lab.constructor_options import check_number
 from attention_lab.errors import LabError
 
@@ -66,4 +67,5 @@ class Score(nn.Module):
         """Scores of every query against every key prepared by `keys`."""
         features = self.features(query, keys, None)
         assert features is not None, f"{type(self).__name__} defines neither forward nor features"
+        check_same_size(*features)
         return features[0] @ features[1].mT
