@@ -104,3 +104,20 @@ def test_a_small_fused_call_has_no_operators_for_what_it_does_not_need() -> None
     mask[1] = False
     memory = attention.remember(x, mask=mask)
     assert torch.equal(attention(x, memory)[::2], context[::2]) and not attention(x, memory)[1].any()
+
+
+@pytest.mark.parametrize("score", [ScaledDot, Additive])
+def test_few_queries_in_a_band_take_a_slice_of_the_keys(score: type[ScaledDot]) -> None:
+    keys, query = torch.randn(2, 40, SIZE), torch.randn(2, 1, SIZE)
+
+    def path(window: partial[Band], mask: torch.Tensor | None = None, **call: Any) -> str | None:
+        attention = Mechanism(score, window=window)(SIZE, SIZE)
+        found = fast_path(
+            attention, Call(attention.window, query, attention.remember(keys, mask=mask), **call)
+        )
+        return None if found is None else found.name
+
+    assert path(NARROW) == path(NARROW, offset=39) == path(NARROW, torch.rand(2, 1, 40) > 0.5) == "slice"
+    assert path(partial(Band, width=2, falloff="gaussian"), offset=20) == "slice"
+    without = {path(partial(Band, width=20)), path(NARROW, offset=50), path(NARROW, bias=torch.zeros(1, 40))}
+    assert without == {"fused" if score is ScaledDot else None}

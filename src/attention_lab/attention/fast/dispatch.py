@@ -4,6 +4,7 @@ The fast paths never hold the weights of all pairs. The first that applies is ta
 
 | path | does | needs |
 |---|---|---|
+| `slice` | only the keys near the queries, by the other paths or the plain formula | a band, few queries |
 | `band` | strips of keys in the fused kernel | a band, a softmax, no fall-off, a score with features |
 | `strips` | strips of keys with the plain formula | a band, one of our normalisers |
 | `linear` | sums over the keys | `exp(score)` an inner product, a softmax, no window, dropout or bias |
@@ -19,6 +20,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkable
 
+import torch
 from torch import Tensor, nn
 
 from attention_lab.attention.fast.band import Blocks, band_attention, by_strips, make_blocks
@@ -26,7 +28,7 @@ from attention_lab.attention.fast.dropout import Dropout
 from attention_lab.attention.fast.fused import fused_attention
 from attention_lab.attention.fast.linear import linear_attention
 from attention_lab.attention.masks import in_forward_mode, under_vmap
-from attention_lab.attention.memory import Call
+from attention_lab.attention.memory import Call, Memory
 from attention_lab.attention.normalizers import Normalizer, scaled_scores
 from attention_lab.attention.pooling import Soft
 from attention_lab.attention.scores import Score
@@ -67,7 +69,7 @@ class Path(NamedTuple):
         context: computes the context `[..., Q, dv]`.
     """
 
-    name: Literal["band", "strips", "linear", "fused"]
+    name: Literal["band", "strips", "slice", "linear", "fused"]
     context: Callable[[], Tensor]
 
 
@@ -77,7 +79,30 @@ def fast_path(parts: Parts, call: Call) -> Path | None:
         return None
     if not (computes_as(parts.dropout, Dropout) or computes_as(parts.dropout, nn.Dropout)):
         return None
-    return _within_band(parts, call) or _linear(parts, call) or _fused(parts, call)
+    return _near(parts, call) or _within_band(parts, call) or _linear(parts, call) or _fused(parts, call)
+
+
+def _near(parts: Parts, call: Call) -> Path | None:
+    """Use only the keys that the band of some query reaches, if these are less than half of all keys."""
+    query, memory, keys = call.query, call.memory, call.memory.keys.shape[-2]
+    band = _band(parts, call)
+    if band is None or torch.compiler.is_compiling():
+        return None
+    start = max(0, call.offset - band.width)
+    stop = min(keys, call.offset + query.shape[-2] + (0 if memory.causal else band.width))
+    if not 0 < 2 * (stop - start) < keys or not ignores_hidden_keys(parts.normalizer):
+        return None
+    near = Memory(
+        memory.keys[..., start:stop, :],
+        memory.value[..., start:stop, :],
+        None if memory.mask is None else memory.mask[..., start:stop],
+        memory.causal,
+    )
+    call = Call(call.window, query, near, call.offset - start)
+    path = _within_band(parts, call) or _fused(parts, call)
+    if path is not None:
+        return Path("slice", path.context)
+    return Path("slice", lambda: parts.pool(parts.weigh(query, near.keys, call.span), near.value))
 
 
 def _within_band(parts: Parts, call: Call) -> Path | None:
@@ -107,13 +132,18 @@ def _within_band(parts: Parts, call: Call) -> Path | None:
 
 def _blocks(parts: Parts, call: Call) -> Blocks | None:
     """How to cut queries and keys into strips; None if they must not be cut, or if cutting does not pay."""
-    queries, keys = call.query.shape[-2], call.memory.keys.shape[-2]
-    mask = call.memory.mask
-    if not computes_as(parts.window, Band) or call.bias is not None:
+    queries, keys, band = call.query.shape[-2], call.memory.keys.shape[-2], _band(parts, call)
+    if band is None:
         return None
-    if parts.score.is_placed or (mask is not None and mask.shape[-2:] != (1, keys)):
+    return make_blocks(queries, keys, band.width, causal=call.memory.causal, offset=call.offset)
+
+
+def _band(parts: Parts, call: Call) -> Band | None:
+    """The band, if there is one and neither scores nor mask depend on which keys stand beside a key."""
+    if not computes_as(parts.window, Band) or call.bias is not None or parts.score.is_placed:
         return None
-    return make_blocks(queries, keys, parts.window.width, causal=call.memory.causal, offset=call.offset)
+    mask, keys = call.memory.mask, call.memory.keys.shape[-2]
+    return parts.window if mask is None or mask.shape[-2:] == (1, keys) else None
 
 
 def _linear(parts: Parts, call: Call) -> Path | None:
