@@ -7,7 +7,7 @@ from torch import Tensor
 
 from attention_lab.attention.fast.second_derivatives import plain_gradients
 from attention_lab.attention.masks import under_transform
-from attention_lab.attention.projection import check_same_size
+from attention_lab.attention.scores.projection import check_same_size
 
 
 def distance(query: Tensor, key: Tensor, order: float, width: Tensor | None = None) -> Tensor:

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attention_lab.attention.fast.precision import without_autocast
-from attention_lab.attention.projection import check_same_size, project
+from attention_lab.attention.scores.projection import check_same_size, project
 from attention_lab.attention.scores.score import Score
 
 
