@@ -7,6 +7,7 @@ import random
 import signal
 import struct
 import zipfile
+import zlib
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
@@ -125,6 +126,28 @@ def test_odd_archives(change: Callable[[dict[str, bytes]], Any], path: Path) -> 
         check_archive(path)
 
 
+@pytest.mark.parametrize(
+    "extra",
+    [
+        struct.pack("<HHBL", 0x7075, 11, 1, zlib.crc32(b"mine/data.pkl")) + b"mine/x",
+        struct.pack("<HHQ", 1, 8, 2**32 - 1) + struct.pack("<HHQ", 1, 8, 3),
+        struct.pack("<HHL", 0xCAFE, 4, 0),
+    ],
+    ids=["another name", "two sizes", "unknown"],
+)
+def test_what_only_one_of_two_readers_uses_is_refused(extra: bytes, path: Path) -> None:
+    """From Python 3.12 on, `zipfile` takes the name of a part from its extra field; PyTorch does not."""
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        for name, part in parts.items():
+            info = zipfile.ZipInfo(name)
+            info.extra = extra if name == "mine/data.pkl" else b""
+            archive.writestr(info, part)
+    with pytest.raises(zipfile.BadZipFile):
+        check_archive(path)
+
+
 def test_data_before_or_after_the_archive_is_refused(path: Path) -> None:
     content = path.read_bytes()
     for odd in (b"PK" + content, content + b"x", content + content, content[:-2] + b"\x01\x00x"):
@@ -187,6 +210,20 @@ def test_what_has_replaced_a_file_is_not_read(make: Callable[[Path], None], tmp_
             check_archive(path)
     finally:
         signal.alarm(0)
+
+
+@pytest.mark.parametrize(
+    "metadata", [{"": {"assign_to_params_buffers": True}}, {"": {"version": []}}, {"": 1}, []]
+)
+def test_metadata_other_than_versions_is_refused(metadata: Any, path: Path) -> None:
+    """With `assign_to_params_buffers`, the file's tensors would replace parameters, whatever their type."""
+    weights = nn.Linear(2, 2).state_dict()
+    torch.save({"state_dict": weights}, path)
+    assert "state_dict" in load_archive(path)
+    weights._metadata = metadata  # type: ignore[attr-defined]
+    torch.save({"state_dict": weights}, path)
+    with pytest.raises(LabError, match="it contains more than plain values"):
+        load_archive(path)
 
 
 def test_many_values() -> None:

@@ -26,6 +26,7 @@ _DEEPEST = 100  # most levels of nested values
 _END = struct.Struct("<4s4H2LH")
 _LOCATOR = struct.Struct("<4sLQL")
 _END_64 = struct.Struct("<4sQ2H2L4Q")
+_FIELD = struct.Struct("<2H")
 
 
 def load_archive(path: Path, name: str | None = None) -> Any:
@@ -115,7 +116,8 @@ def _check_parts(archive: zipfile.ZipFile, size: int) -> int:
         raise LabError("it is compressed; checkpoints of attention-lab never are")
     names = {part.filename.lower() for part in parts}  # PyTorch ignores case
     roots = {part.filename.partition("/")[0] for part in parts}
-    if len(names) != len(parts) or len(roots) != 1 or archive.testzip() is not None:
+    plain = all(_is_plain_extra(part.extra) for part in parts)
+    if not plain or len(names) != len(parts) or len(roots) != 1 or archive.testzip() is not None:
         raise zipfile.BadZipFile
     (root,) = roots
     prefix = f"{root}/data/"
@@ -127,6 +129,16 @@ def _check_parts(archive: zipfile.ZipFile, size: int) -> int:
     content = archive.read(f"{root}/data.pkl")
     check_pickle(content, records)
     return len(content)
+
+
+def _is_plain_extra(extra: bytes) -> bool:
+    """Whether the extra field of a part is empty, or has nothing but its sizes and position in 8 bytes, once.
+
+    From other fields, or if these numbers are repeated, `zipfile` and PyTorch take different names and sizes.
+    """
+    return not extra or (
+        len(extra) >= _FIELD.size and _FIELD.unpack_from(extra) == (1, len(extra) - _FIELD.size)
+    )
 
 
 def _is_plain(content: object, most: int) -> bool:
@@ -142,7 +154,7 @@ def _is_plain(content: object, most: int) -> bool:
         value, depth = pending.pop()
         if type(value) in (dict, OrderedDict):
             assert isinstance(value, dict)
-            if not getattr(value, "__dict__", {}).keys() <= {"_metadata"}:  # others could replace methods
+            if not _has_plain_attributes(value):
                 return False
             pending += ((part, depth + 1) for pair in value.items() for part in pair)
         elif type(value) in (list, tuple, set, torch.Size):
@@ -156,6 +168,21 @@ def _is_plain(content: object, most: int) -> bool:
         if depth > _DEEPEST:
             return False
     return not pending
+
+
+def _has_plain_attributes(values: dict[Any, Any]) -> bool:
+    """Whether a dictionary has no attributes but the versions of modules; others could replace methods.
+
+    Metadata other than versions would be options of `load_state_dict`.
+    """
+    attributes = getattr(values, "__dict__", {})
+    metadata = attributes.get("_metadata", {})
+    return (
+        attributes.keys() <= {"_metadata"}
+        and isinstance(metadata, dict)
+        and all(isinstance(one, dict) and one.keys() <= {"version"} for one in metadata.values())
+        and all(type(version) is int for one in metadata.values() for version in one.values())
+    )
 
 
 def _is_complete(tensor: Tensor) -> bool:
