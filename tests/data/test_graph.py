@@ -9,6 +9,8 @@ from attention_lab.data.graph import Graph8, GraphData
 from attention_lab.data.reading.codecs import codec_from_state
 from attention_lab.data.reading.node_codec import MOST_ONE_HOT
 from attention_lab.data.reading.splits import Split
+from attention_lab.data.reading.splitting import Splits
+from attention_lab.data.specs.graph import GraphContent, Nodes
 from attention_lab.errors import LabError
 from attention_lab.sizes import GraphSizes
 
@@ -114,6 +116,27 @@ def test_files(tmp_path: Path) -> None:
     raw.setup()
     assert whole(raw.splits.test).features[:3].tolist() == [[1, 7], [3, 7], [5, 7]]
     assert members(raw) == parts
+
+
+class _Compared(str):
+    """A text that counts how often it is compared."""
+
+    times = 0
+
+    def __eq__(self, other: object) -> bool:
+        _Compared.times += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def test_a_label_is_not_searched_for_among_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file in which very many labels are different would take quadratic time."""
+    names = [f"l{number}" for number in range(100)]
+    content = GraphContent(Nodes(names, names, None), [], [*map(_Compared, names)], Splits([0], [1], [2]))
+    monkeypatch.setattr("attention_lab.data.graph.read_once", lambda spec: content)
+    assert GraphFiles("edges.tsv", "nodes.tsv").graph().labels == list(range(100))
+    assert _Compared.times <= 300  # and not 5000
 
 
 def test_files_without_features(tmp_path: Path) -> None:

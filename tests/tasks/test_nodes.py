@@ -5,6 +5,7 @@ from toys import toy
 
 from attention_lab.attention import ScaledDot, adjacency_mask
 from attention_lab.data.graph import Graph8
+from attention_lab.errors import LabError
 from attention_lab.models import GraphClassifier
 from attention_lab.tasks import NodeClassification
 
@@ -46,6 +47,19 @@ def test_answers_are_those_of_the_nodes_asked_for() -> None:
     assert len(set(labels)) == 2
     assert task.answer(data.codec.encode(list("12345678"))) == labels
     assert task.answer(data.codec.encode(list("831"))) == [labels[7], labels[2], labels[0]]
+
+
+def test_a_graph_too_large_for_this_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, task = _task()
+    heads = 2 * len(task.model.layers)
+    needed = 8 * 8 * 16 * heads
+    monkeypatch.setattr("attention_lab.tasks.nodes.physical_memory", lambda: needed - 1)
+    with torch.no_grad():  # the weights of one layer at a time
+        assert len(task.answer(data.codec.encode(["8"]))) == 1
+    with pytest.raises(LabError, match="a graph of 8 nodes takes about 0 MiB"):
+        task.logits(data.probe(4))
+    monkeypatch.setattr("attention_lab.tasks.nodes.physical_memory", lambda: needed)
+    assert task.logits(data.probe(4)).shape == (2, 2)
 
 
 def test_the_labels_of_other_nodes_do_not_enter_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:

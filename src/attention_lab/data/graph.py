@@ -140,7 +140,8 @@ class GraphFiles(GraphData):
         with naming(spec.nodes):
             features = None if rows is None else _checked(rows, spec.standardize)
         codec = NodeCodec(names, labels, edges, features, spec.directed)
-        return LabelledGraph(codec, [labels.index(label) if label else -1 for label in given], splits)
+        number = {label: place for place, label in enumerate(labels)}
+        return LabelledGraph(codec, [number[label] if label else -1 for label in given], splits)
 
 
 def _checked(rows: list[list[float]], standardize: bool) -> list[list[float]]:

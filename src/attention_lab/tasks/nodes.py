@@ -3,12 +3,17 @@
 import torch
 from torch import Tensor
 
-from attention_lab.attention import recording
+from attention_lab.attention import MultiHead, recording
 from attention_lab.data.reading.batches import NodeBatch
 from attention_lab.data.reading.node_codec import NodeCodec
+from attention_lab.errors import LabError
 from attention_lab.models.graph import GraphClassifier
+from attention_lab.reading import physical_memory
 from attention_lab.tasks.classification import LabelPrediction
 from attention_lab.tasks.observation import Observation, QueriesAndKeys, make_observation
+
+_PAIR = 16
+"""About how many bytes of memory a head takes for each pair of nodes, at least."""
 
 
 class NodeClassification(LabelPrediction):
@@ -26,9 +31,26 @@ class NodeClassification(LabelPrediction):
     codec: NodeCodec
 
     def logits(self, batch: NodeBatch) -> Tensor:
-        """The logits [B, C] of the nodes in the batch."""
+        """The logits [B, C] of the nodes in the batch.
+
+        Raises:
+            LabError: attention between all nodes of the graph takes more memory than this machine has.
+        """
+        if batch.features.device.type == "cpu":
+            self._check_memory(len(batch.features))
         logits: Tensor = self.model(batch.features, batch.edges)[batch.nodes]
         return logits
+
+    def _check_memory(self, nodes: int) -> None:
+        heads = [part.heads for part in self.model.modules() if isinstance(part, MultiHead)]
+        # Training keeps the weights of every layer.
+        together = sum(heads) if torch.is_grad_enabled() else max(heads, default=0)
+        needed, most = nodes * nodes * together * _PAIR, physical_memory()
+        if needed > most:
+            raise LabError(
+                f"a graph of {nodes:,} nodes takes about {needed >> 20:,} MiB of memory for the attention "
+                f"between all pairs, but this machine has {most >> 20:,} MiB: take a part of it"
+            )
 
     def source_texts(self, batch: NodeBatch) -> list[str]:
         """The names of the nodes."""

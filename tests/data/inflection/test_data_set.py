@@ -4,7 +4,9 @@ import pytest
 import torch
 
 from attention_lab.data import Inflection, TransductionCodec, codec_from_state
+from attention_lab.data.inflection.paradigms import MOST_FORMS, Paradigms
 from attention_lab.data.reading.batches import Unseen
+from attention_lab.data.reading.files import Row
 from attention_lab.data.transduction import Example
 from attention_lab.errors import LabError
 from attention_lab.sizes import BOS, EOS, UNK, TransductionSizes
@@ -79,6 +81,16 @@ def test_known_forms_are_those_of_training_with_the_nearest_tags(tmp_path: Path)
 def test_more_known_forms_are_ordered_by_their_tags(tmp_path: Path) -> None:
     data = _data(tmp_path, known_forms=9)
     assert data.source.text(data.examples().test[0].source).split("\t")[2::2] == ["ging", "gehst", "gingt"]
+
+
+def test_only_the_first_of_very_many_forms_are_compared() -> None:
+    """Otherwise, a file in which all forms have the same lemma would take quadratic time."""
+    rows = [Row("", "go", f"f{number}", f"T{number}") for number in range(MOST_FORMS)]
+    wanted = Row("", "go", "went", "V;PST")
+    paradigms = Paradigms([*rows, Row("", "go", "gone", "V;PTCP")], most=1)
+    assert paradigms.text(wanted) == "go\tV;PST\tf0\tT0"
+    paradigms = Paradigms([*rows[1:], Row("", "go", "gone", "V;PTCP")], most=1)
+    assert paradigms.text(wanted) == "go\tV;PST\tgone\tV;PTCP"
 
 
 def test_a_split_file_keeps_the_forms_of_a_lemma_together(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from attention_lab.data import Inflection
 from attention_lab.data.inflection.data_set import is_letter
 from attention_lab.data.inflection.hallucination import hallucinate, replaceable, stretches
+from attention_lab.data.inflection.letter_alignment import LONGEST
 from attention_lab.data.transduction import Example
 
 LIVE = Example((";V", ";PST", *"wohnen"), tuple("gewohnt"))
@@ -20,6 +21,12 @@ def test_the_stem_by_hand() -> None:
     assert stretches(tuple("festquatschen"), tuple("quatschte fest"), is_letter) == [(4, 0, 7)]
     assert stretches(GO.source, GO.target, is_letter) == []
     assert stretches(tuple("abcxyz"), tuple("abcqxyz"), is_letter) == [(0, 0, 3), (3, 4, 3)]
+
+
+def test_what_is_too_long_for_a_word_has_no_stem() -> None:
+    word = "ab" * (LONGEST // 2)
+    assert stretches(word, word, is_letter) == [(0, 0, LONGEST)]
+    assert stretches(word + "c", word, is_letter) == []
 
 
 def test_what_may_be_replaced_by_hand() -> None:

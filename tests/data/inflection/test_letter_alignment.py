@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attention_lab.data.inflection.data_set import is_letter
-from attention_lab.data.inflection.letter_alignment import align_letters
+from attention_lab.data.inflection.letter_alignment import LONGEST, align_letters
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,14 @@ def test_tags_are_no_letters() -> None:
     source = (";N", ";a", *"ab")
     assert align_letters(source, tuple("xab"), is_letter) == [-1, 2, 3]
     assert align_letters(source, tuple("cb"), is_letter) == [2, 3]
+
+
+def test_what_is_too_long_for_a_word_is_not_aligned() -> None:
+    """It would take cubic time: with a thousand random letters, seconds, and with ten thousand, hours."""
+    word = "ab" * (LONGEST // 2)
+    assert align_letters(word, word, is_letter) == list(range(LONGEST))
+    assert align_letters(word + "c", word, is_letter) == [-1] * LONGEST
+    assert align_letters(word * 3, "abab", is_letter) == [0, 1, 2, 3]
 
 
 WORDS = st.text("abc ", max_size=10)

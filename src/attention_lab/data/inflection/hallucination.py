@@ -3,9 +3,9 @@
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from difflib import SequenceMatcher
 from itertools import islice
 
+from attention_lab.data.inflection.letter_alignment import common_stretches
 from attention_lab.data.transduction import Example
 
 SHORTEST = 3
@@ -78,9 +78,8 @@ def stretches(
 ) -> list[tuple[int, int, int]]:
     """The common stretches that form the stem: start in the source, start in the target, and size of each.
 
-    The longest common stretch, then the longest ones before and after it, and so on; only those of at least
-    `SHORTEST` letters.
+    See `common_stretches`; only those of at least `SHORTEST` letters.
     """
     before = [symbol if is_letter(symbol) else None for symbol in source]
-    blocks = SequenceMatcher(None, before, list(target), autojunk=False).get_matching_blocks()
+    blocks = common_stretches(before, target)
     return [(block.a, block.b, block.size) for block in blocks if block.size >= SHORTEST]

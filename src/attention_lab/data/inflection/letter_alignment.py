@@ -1,8 +1,11 @@
 """Which letter of a lemma each letter of its form comes from, as far as equal letters show it."""
 
 from collections.abc import Callable, Sequence
-from difflib import SequenceMatcher
+from difflib import Match, SequenceMatcher
 from itertools import pairwise
+
+LONGEST = 100
+"""Most letters of a word that is aligned with another of the same length; the time is cubic."""
 
 MOVED = 3
 """Letters in the shortest stretch that may move past another, like the prefix of a German verb."""
@@ -16,7 +19,7 @@ def align_letters(
     First the longest common stretch is aligned, then the longest ones before and after it, and so on
     (Ratcliff and Obershelp 1988). The symbols between two such stretches, such as a changed vowel, are
     aligned one to one if both sides have equally many. Stretches of at least three letters that moved come
-    last.
+    last. What is too long for words is not aligned; see `common_stretches`.
 
     Args:
         source: the symbols of the source: letters, and others such as tags.
@@ -26,7 +29,9 @@ def align_letters(
     letters: list[str | None] = [symbol if is_letter(symbol) else None for symbol in source]
     first = next((place for place, symbol in enumerate(letters) if symbol is not None), len(letters))
     positions = [-1] * len(target)
-    blocks = SequenceMatcher(None, letters, list(target), autojunk=False).get_matching_blocks()
+    blocks = common_stretches(letters, target)
+    if not blocks:
+        return positions
     ends = [(first, 0, 0), *((block.a, block.b, block.size) for block in blocks)]
     for start, other, size in ends:
         positions[other : other + size] = range(start, start + size)
@@ -35,6 +40,16 @@ def align_letters(
             positions[other + size : after] = range(start + size, later)
     _align_moved(letters, target, positions)
     return positions
+
+
+def common_stretches(source: Sequence[str | None], target: Sequence[str]) -> list[Match]:
+    """The longest common stretch, then the longest ones before and after it, and so on; an empty one is last.
+
+    None at all if source times target is more than `LONGEST` squared.
+    """
+    if len(source) * len(target) > LONGEST**2:
+        return []
+    return SequenceMatcher(None, source, list(target), autojunk=False).get_matching_blocks()
 
 
 def _align_moved(letters: list[str | None], target: Sequence[str], positions: list[int]) -> None:

@@ -4,6 +4,9 @@ from collections.abc import Sequence
 
 from attention_lab.data.reading.files import Row
 
+MOST_FORMS = 1000
+"""Most forms of a lemma, the first in training, that are compared with each other."""
+
 
 class Paradigms:
     """The forms of each lemma in training.
@@ -17,7 +20,9 @@ class Paradigms:
         self.most = most
         self.forms: dict[str, list[Row]] = {}
         for row in train if most else ():
-            self.forms.setdefault(row.first, []).append(row)
+            forms = self.forms.setdefault(row.first, [])
+            if len(forms) < MOST_FORMS:
+                forms.append(row)
 
     def text(self, row: Row) -> str:
         """The source of a row: lemma and tags, then the known forms whose tags are most similar.

@@ -6,6 +6,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Self, get_args
 
 import torch
@@ -227,11 +228,14 @@ class ClassificationCodec:
 
     def label(self, name: str) -> int:
         """The number of a label. Raises LabError if the training split has no such label."""
-        if name not in self.labels:
-            raise LabError(
-                f"the label {name!r} does not occur in training; the labels are {', '.join(self.labels)}"
-            )
-        return self.labels.index(name)
+        if name not in self._numbers:
+            labels = ", ".join(self.labels)
+            raise LabError(f"the label {name!r} does not occur in training; the labels are {labels}")
+        return self._numbers[name]
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.labels)}
 
     def decode(self, label: int | Sequence[int]) -> str:
         """The name of a label, or of several labels separated by spaces."""
@@ -266,7 +270,6 @@ class ClassificationCodec:
 
 
 Codec = RegressionCodec | TransductionCodec | ClassificationCodec | ImageCodec | NodeCodec | LanguageCodec
-
 
 SHADES = "·░▒▓█"
 """From paper to ink."""
