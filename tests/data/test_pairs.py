@@ -27,6 +27,21 @@ def whole(split: Split) -> TransductionBatch:
     return batch
 
 
+def test_references_that_need_too_much_memory_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch has a slot for each reference of the source with most, as long as the longest."""
+    (tmp_path / "train.tsv").write_text("a\tb\n")
+    (tmp_path / "test.tsv").write_text("a\tb\na\tc\na\td\nb\tbcdef\nc\tb\n")
+    needed = 2 * 3 * 6 * 64  # two examples with three slots of six symbols
+    train, test = str(tmp_path / "train.tsv"), str(tmp_path / "test.tsv")
+    monkeypatch.setattr("attention_lab.data.transduction.physical_memory", lambda: needed)
+    Pairs(train_file=train, validation_file=train, test_file=test, batch_size=2).setup()
+    for batch_size in (3, None):
+        with pytest.raises(LabError, match=r"/test\.tsv.*: up to 3 references .* lower data\.batch_size"):
+            Pairs(train_file=train, validation_file=train, test_file=test, batch_size=batch_size).setup()
+
+
 def test_every_training_line_is_an_example(data: Pairs) -> None:
     data.setup()
     assert data.sizes == TransductionSizes(6, 7)

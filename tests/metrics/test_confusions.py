@@ -1,5 +1,7 @@
 """Alignments worked out by hand, against the edit distance, and the order of the table."""
 
+import tracemalloc
+
 import pytest
 import torch
 from hypothesis import given
@@ -36,6 +38,20 @@ def test_alignments_by_hand(
     output: str, reference: str, expected: list[tuple[str | None, str | None]]
 ) -> None:
     assert _edits(output, reference) == expected
+
+
+def test_long_sequences_take_no_table_of_all_pairs() -> None:
+    """It would have 9 million numbers, 72 MB."""
+    output, reference = [4, 5, 6] * 1_000, [4, 6] * 1_500
+    tracemalloc.start()
+    found = align(output, reference)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 10_000_000
+    lengths = torch.tensor([3_000])
+    assert len(found) == int(
+        edit_distance(torch.tensor([output]), lengths, torch.tensor([reference]), lengths)
+    )
 
 
 def _apply(reference: list[int], edits: list[Edit]) -> list[list[int]]:

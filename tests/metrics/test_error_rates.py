@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attention_lab.metrics import SequenceErrorRate, TokenErrorRate, edit_distance
+from attention_lab.metrics import SequenceErrorRate, TokenErrorRate, edit_distance, nearest
 from attention_lab.sizes import EOS, PAD
 
 words = st.lists(st.integers(4, 7), max_size=8)
@@ -151,6 +151,24 @@ def test_examples_without_a_reference_are_not_counted() -> None:
         metric.update(predictions, references([[[4]], []]))  # the second has none
     assert sequences.compute().item() == 1
     assert tokens.compute().item() == 1
+
+
+def test_unused_slots_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a thousand references of one example, they are nearly all slots of a batch."""
+    compared = []
+
+    def counted(first: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
+        compared.append(len(first))
+        return edit_distance(first, *others)
+
+    monkeypatch.setattr("attention_lab.metrics.error_rates.edit_distance", counted)
+    slots = references([[[4], [5], [6]], [[4, 4, 4]], []])
+    found = nearest(ended([[6], [4], [4]]), slots)
+    assert compared == [4]
+    assert found.distance.tolist() == [0, 2, 0]
+    assert found.length.tolist() == [1, 3, 0]
+    assert found.slot.tolist() == [2, 0, 0]
+    assert found.judged.tolist() == [True, True, False]
 
 
 def test_an_empty_reference_is_a_reference() -> None:

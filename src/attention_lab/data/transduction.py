@@ -2,7 +2,7 @@
 
 import reprlib
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from attention_lab.data.reading.codecs import TransductionCodec
@@ -13,10 +13,13 @@ from attention_lab.data.reading.vocabulary import Notation
 from attention_lab.data.specs.base import FileSpec
 from attention_lab.data.unseen_symbols import Terms, unseen_in_files
 from attention_lab.errors import LabError
+from attention_lab.reading import physical_memory
 from attention_lab.sizes import EOS, TransductionSizes
 
 MOST_REFERENCES = 1_000
 """Most targets of a source in validation or test; a batch has as many slots for each of its examples."""
+_SYMBOL = 64
+"""About how many bytes of memory a symbol of these slots takes, at most."""
 
 
 class Example(NamedTuple):
@@ -86,6 +89,7 @@ class TransductionData(DataModule):
                     f"{len(targets):,} targets, but at most {MOST_REFERENCES:,} references are compared with "
                     "an output: leave some out"
                 )
+        self._check_memory(list(references.values()), name)
         return TransductionSplit(
             sources=[self._source_ids(example) for example in first],
             targets=[references[example.source][tuple(example.target)] for example in first],
@@ -93,6 +97,18 @@ class TransductionData(DataModule):
             alignments=[example.alignment for example in first],
             unseen=[self.codec.unseen(example.source, references[example.source]) for example in first],
         )
+
+    def _check_memory(self, references: Sequence[Mapping[tuple[str, ...], Sequence[int]]], name: str) -> None:
+        """Raise LabError if a batch with the most and the longest references would not fit in memory."""
+        slots = max(map(len, references), default=0)
+        longest = max((len(ids) for one in references for ids in one.values()), default=0)
+        needed = min(self.batch_size or len(references), len(references)) * slots * longest * _SYMBOL
+        if needed > (most := physical_memory()):
+            raise LabError(
+                f"{name}: up to {slots:,} references of up to {longest:,} symbols for each example of a "
+                f"batch take about {needed >> 20:,} MiB of memory, but this machine has {most >> 20:,} MiB: "
+                "lower data.batch_size, or leave some out"
+            )
 
     def _source_ids(self, example: Example) -> list[int]:
         return [*self.codec.source.ids(example.source), EOS]

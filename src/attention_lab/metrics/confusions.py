@@ -1,13 +1,17 @@
 """Which symbols are confused with which: counts of the edits from references to outputs."""
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Int
 
 Kind = Literal["substitution", "deletion", "insertion"]
+
+_FEWEST = 64  # rows that are kept anyway
 
 
 class Edit(NamedTuple):
@@ -45,37 +49,44 @@ def align(output: Sequence[int], reference: Sequence[int]) -> list[Edit]:
 
     There are `edit_distance` edits, found by backtracking through the same table (Wagner & Fischer
     1974). Ties are broken at each step in favour of a pair of symbols, then a deletion, then an insertion, so
-    the result is deterministic.
+    the result is deterministic. Of many rows S, only every sqrt(S)-th one is kept; those between two of them
+    are computed again.
     """
-    table = _table(output, reference)
+    size = max(math.isqrt(len(output)), _FEWEST)
+    firsts = range(0, len(output), size)
+    rows = _rows(output[: firsts[-1] if firsts else 0], reference, np.arange(len(reference) + 1))
+    kept = list(islice(rows, None, None, size))
     i, j = len(output), len(reference)
     found = []
-    while i or j:
-        here = table[i, j]
-        if i and j and here == table[i - 1, j - 1] + (output[i - 1] != reference[j - 1]):
-            i, j = i - 1, j - 1
-            if output[i] != reference[j]:
-                found.append(Edit(reference[j], output[i]))
-        elif j and here == table[i, j - 1] + 1:
-            j -= 1
-            found.append(Edit(reference[j], None))
-        else:
-            i -= 1
-            found.append(Edit(None, output[i]))
+    for first in reversed(firsts):
+        table = list(_rows(output[first : first + size], reference, kept[first // size]))
+        while i > first:
+            here, above = table[i - first], table[i - first - 1]
+            if j and here[j] == above[j - 1] + (output[i - 1] != reference[j - 1]):
+                i, j = i - 1, j - 1
+                if output[i] != reference[j]:
+                    found.append(Edit(reference[j], output[i]))
+            elif j and here[j] == here[j - 1] + 1:
+                j -= 1
+                found.append(Edit(reference[j], None))
+            else:
+                i -= 1
+                found.append(Edit(None, output[i]))
+    found += [Edit(symbol, None) for symbol in reversed(reference[:j])]
     return found[::-1]
 
 
-def _table(output: Sequence[int], reference: Sequence[int]) -> Int[np.ndarray, "S T"]:
-    """Distances between all prefixes of the two sequences; rows as in `edit_distance`."""
-    symbols = np.asarray(reference, dtype=np.int64)
-    column = np.arange(len(reference) + 1)
-    rows = [column]
+def _rows(
+    output: Sequence[int], reference: Sequence[int], row: Int[np.ndarray, " T"]
+) -> Iterator[Int[np.ndarray, " T"]]:
+    """A row of distances between prefixes, as in `edit_distance`, and the ones below, one for each symbol."""
+    symbols, column = np.asarray(reference, dtype=np.int64), np.arange(len(reference) + 1)
+    yield row
     for symbol in output:
-        row = rows[-1]
         best = row + 1
         best[1:] = np.minimum(best[1:], row[:-1] + (symbols != symbol))
-        rows.append(np.minimum.accumulate(best - column) + column)
-    return np.stack(rows)
+        row = np.minimum.accumulate(best - column) + column
+        yield row
 
 
 def confusions(pairs: Iterable[tuple[Sequence[int], Sequence[int]]]) -> list[Confusion]:

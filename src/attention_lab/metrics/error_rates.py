@@ -81,12 +81,13 @@ def nearest(predictions: Int[Tensor, "B T"], references: Int[Tensor, "B R U"]) -
     if used.shape[1] == 0:
         nothing = torch.zeros_like(has_reference, dtype=torch.int64)
         return Nearest(nothing, nothing, nothing, has_reference)
-    predicted = predictions.unsqueeze(1).expand(-1, references.shape[1], -1)
-    lengths = sequence_lengths(references)
-    distances = edit_distance(predicted, sequence_lengths(predicted), references, lengths)
+    kept, predicted = references[used], predictions[used.nonzero()[:, 0]]
+    lengths = sequence_lengths(kept)
+    found = edit_distance(predicted, sequence_lengths(predicted), kept, lengths)
     beyond = predictions.shape[1] + references.shape[2] + 1
-    distance, slot = distances.masked_fill(~used, beyond).min(1)
-    length = lengths.gather(1, slot.unsqueeze(1)).squeeze(1)
+    distance, slot = torch.full_like(used, beyond, dtype=torch.int64).masked_scatter(used, found).min(1)
+    every_length = torch.zeros_like(used, dtype=torch.int64).masked_scatter(used, lengths)
+    length = every_length.gather(1, slot.unsqueeze(1)).squeeze(1)
     return Nearest(distance * has_reference, length * has_reference, slot * has_reference, has_reference)
 
 
