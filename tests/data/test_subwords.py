@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from attention_lab.data import Pairs
 from attention_lab.data.reading.codecs import codec_from_state
 from attention_lab.data.reading.vocabulary import Notation
+from attention_lab.data.specs.files import PairsSpec
 from attention_lab.data.subwords import byte_pairs, check_pieces, learn_pieces, pieces_of
 from attention_lab.data.subwords.byte_pairs import Splitter, join
 from attention_lab.errors import LabError
@@ -82,6 +83,17 @@ def test_pairs_are_split_into_pieces_of_the_training_part(tmp_path: Path) -> Non
     assert other.codec.source.notation.merges == codec.source.notation.merges
     first = torch.tensor([0])
     assert torch.equal(other.splits.test[first].source, data.splits.test[first].source)
+
+
+def test_a_word_that_is_too_long_to_learn_from(tmp_path: Path) -> None:
+    """It takes quadratic time: one of a million characters, an hour."""
+    file = tmp_path / "data"
+    file.write_text(f"a\tb\nab {'x' * 10_001}\tc\n")
+    problem = "the symbol 'x*...x*' has 10,001 characters, more than 10,000: split it"
+    with pytest.raises(LabError, match=f"^{file}:2: {problem}"):
+        PairsSpec(file=str(file), source_split="subwords").load()
+    file.write_text("".join(f"{n}\tb {'x ' * 10_001}\n" for n in range(3)))
+    assert sum(map(len, PairsSpec(file=str(file), target_split="subwords").load())) == 3
 
 
 def test_a_codec_with_other_merges_is_refused(tmp_path: Path) -> None:

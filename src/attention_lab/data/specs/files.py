@@ -74,13 +74,13 @@ class PairsSpec(ColumnsSpec):
         return self.read(key=lambda row: _symbols(self.source, row.first))
 
     def symbols(self, row: Row) -> Iterable[str]:
-        """See `ColumnsSpec`."""
-        return *_symbols(self.source, row.first), *_symbols(self.target, row.second)
+        """See `ColumnsSpec`; its words if subwords are to be learned, as a word takes quadratic time."""
+        return *_symbols(self.source, row.first, "spaces"), *_symbols(self.target, row.second, "spaces")
 
 
-def _symbols(side: Notation, text: str) -> tuple[str, ...]:
-    """The symbols of a text from left to right, or its characters if subwords are to be learned."""
-    split = "characters" if side.split == "subwords" else side.split
+def _symbols(side: Notation, text: str, subwords: Cut = "characters") -> tuple[str, ...]:
+    """The symbols of a text from left to right; `subwords` is the split if subwords are to be learned."""
+    split = subwords if side.split == "subwords" else side.split
     return Notation(split, side.normalization).tokens(text)
 
 
