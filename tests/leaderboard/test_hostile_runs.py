@@ -93,6 +93,18 @@ def test_runs_with_too_many_options_are_listed_failures(tmp_path: Path) -> None:
     assert stopped.error is not None and stopped.value("model.layers") == 3
 
 
+def test_runs_with_too_many_different_options_are_refused(command: Command, tmp_path: Path) -> None:
+    """Otherwise the time would be the product of runs and options, such as an hour for 1,000 runs."""
+    for run in range(3):
+        options = {"model": {f"o{run}_{number}": None for number in range(1_700)}}
+        make_run(tmp_path / str(run), {RATE: 0.1}, options=options)
+    assert varied_options([read_job(tmp_path / "0"), read_job(tmp_path / "1")]) == []
+    for stage in ("leaderboard", "report"):
+        done = command(f"stage={stage}", f"run={tmp_path}")
+        assert done.status == 1
+        assert done.err == "Error: the runs have more than 5,000 different options: compare fewer of them\n"
+
+
 def test_options_that_vary_are_found_in_linear_time(tmp_path: Path) -> None:
     jobs = []
     for seed in (1, 2):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from attention_lab.commandline.overrides import as_text
+from attention_lab.errors import LabError
 from attention_lab.leaderboard.significance import Estimate, estimate, mean
 from attention_lab.runs.config_parts import COMPARED, SEED
 from attention_lab.runs.run_folder import Job
@@ -26,6 +27,9 @@ BOUNDS = {
     "perplexity": (1.0, math.inf),
 }
 """Ranges of metrics, by name ending. Edits can outnumber a reference's symbols, so a rate may exceed 1."""
+
+MOST_OPTIONS = 5_000
+"""Maximum number of different options of the compared runs together; hundreds are usual."""
 
 
 @dataclass(frozen=True)
@@ -85,19 +89,31 @@ def varied_options(jobs: Sequence[Job]) -> list[str]:
 
     Options given on the command line come first. If runs that agree in all of these still differ, groups and
     other options of their configurations follow.
+
+    Raises:
+        LabError: there are more than `MOST_OPTIONS`; each takes time for each run.
     """
     given = dict.fromkeys(key for job in jobs for key in job.overrides if job.uses(key))
-    keys = [key for key in given if key != SEED and len({_given_value(job, key) for job in jobs}) > 1]
     leaves = dict.fromkeys(key for job in jobs for key in job.options)
-    groups, known = [setting.jobs for setting in group_runs(jobs, keys)], set(keys)
+    if len({*given, *leaves}) > MOST_OPTIONS:
+        raise LabError(f"the runs have more than {MOST_OPTIONS:,} different options: compare fewer of them")
+    keys = [key for key in given if key != SEED and len({_given_value(job, key) for job in jobs}) > 1]
+    groups, known = _several(group_runs(jobs, keys)), set(keys)
     for key in (*COMPARED, *leaves):
+        if not groups:
+            break
         if key in known or all(str(job.value(key)) == job.seed for job in jobs):
             continue  # as in data.seed=${seed}
-        split = [setting.jobs for group in groups for setting in group_runs(group, [key])]
+        split = [setting for group in groups for setting in group_runs(group, [key])]
         if len(split) > len(groups):  # so at most once for each run
-            groups = split
+            groups = _several(split)
             keys.append(key)
     return keys
+
+
+def _several(found: Sequence[Setting]) -> list[Sequence[Job]]:
+    """The runs of each setting that has several."""
+    return [setting.jobs for setting in found if len(setting.jobs) > 1]
 
 
 def distinguishing_options(found: Sequence[Setting]) -> list[str]:
