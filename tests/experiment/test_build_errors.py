@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hydra.utils import instantiate
 
 from attention_lab.errors import LabError
 from attention_lab.experiment.build_errors import blame_option
@@ -56,3 +57,13 @@ def test_the_part_is_that_of_the_class(
     with pytest.raises(LabError) as raised, blame_option(config):
         getattr(module, name)(query_size=4, key_size=4, heads=None, **options)
     assert str(raised.value) == message
+
+
+@pytest.mark.parametrize("name", ["LBFGS", "Adam", "Muon"])
+def test_a_class_that_hydra_calls_by_another_name(name: str) -> None:
+    """Its module is not the one in the configuration: `torch.optim.lbfgs.LBFGS`."""
+    config = {"optimizer": {"_target_": f"torch.optim.{name}", "lr": 0.1}}  # without `_partial_`
+    with pytest.raises(LabError) as raised, blame_option(config):
+        instantiate(config["optimizer"])
+    missing = "missing 1 required positional argument: 'params'"
+    assert str(raised.value) == f"optimizer: TypeError: {name}.__init__() {missing}"

@@ -61,6 +61,10 @@ from attention_lab.untrusted.run_configuration import check_run
             "attention_lab.callbacks.Nothing",
             "names 'attention_lab.callbacks.N",
         ),
+        *(
+            (f"{part}._partial_", False, f"has no {part}._partial_=true, which this part needs")
+            for part in ("optimizer", "schedule", "scoring", "normalizer", "window", "pooling")
+        ),
         ("optimizer._target_", "torch.optim.Nothing", "names 'torch.optim.Nothing'"),
         ("optimizer._target_", "torch.optim.Optimizer", "names 'torch.optim.Optimizer'"),
     ],

@@ -71,7 +71,10 @@ def _part(
 ) -> str | None:
     """The part that was being built, if any."""
     if isinstance(error, InstantiationException):
-        return next((part for part, target in targets.items() if f"'{target}'" in str(error)), None)
+        named = [part for part, target in targets.items() if f"'{target}'" in str(error)]
+        # Hydra names the module that defines a class, which may be another one.
+        named += [part for part, target in targets.items() if f".{target.rpartition('.')[2]}'" in str(error)]
+        return next(iter(named), None)
     names = {target.rpartition(".")[2]: part for part, target in targets.items()}
     called = re.match(r"(\w+)(?:\.__init__)?\(\) (?:got|missing|takes)", str(cause))
     if called and called[1] in names:

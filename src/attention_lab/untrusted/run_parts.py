@@ -19,6 +19,8 @@ OPTIONS: Mapping[str, Any] = {
 MONITOR: Mapping[str, Any] = {"metric": str | None, "mode": Literal["min", "max"]}
 OPTIONAL = ("optimizer", "schedule")
 """The parts that may be null."""
+MADE_LATER = ("scoring", "normalizer", "window", "pooling", "optimizer", "schedule")
+"""The parts that are built later than their configuration is read, with sizes or parameters."""
 SEVERAL = ("callbacks", "logger")
 """The parts with any number of objects, each with a class."""
 _LISTED = {
@@ -91,3 +93,5 @@ def _check_class(node: Any, path: str, classes: str, source: str, allow: Sequenc
         raise LabError(
             f"{source} has {path}._target_={str(target)[:200]}, which is not a class for {path.split('.')[0]}"
         )
+    if path in MADE_LATER and node.get("_partial_") is not True:
+        raise LabError(f"{source} has no {path}._partial_=true, which this part needs")
