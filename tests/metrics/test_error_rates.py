@@ -168,7 +168,7 @@ def test_unused_slots_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.distance.tolist() == [0, 2, 0]
     assert found.length.tolist() == [1, 3, 0]
     assert found.slot.tolist() == [2, 0, 0]
-    assert found.judged.tolist() == [True, True, False]
+    assert found.has_reference.tolist() == [True, True, False]
 
 
 def test_an_empty_reference_is_a_reference() -> None:

@@ -1,4 +1,4 @@
-"""A Transformer attends within each side and between them: which labels are shown, and which is judged."""
+"""A Transformer attends within each side and between them: which labels are shown, and which is scored."""
 
 import pytest
 import torch

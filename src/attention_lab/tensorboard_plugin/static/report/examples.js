@@ -79,7 +79,7 @@ function oneRun(page, source, theme, { run, example, module, number, name, hue }
   const tag = `${example}/${module}`;
   const sample = run.samples[number];
   const right = sample && sample[2] && sample[1] === sample[2];
-  const judged = sample && sample[2] && run.confusions.length + run.worst.length > 0; // a number is only more or less close
+  const scored = sample && sample[2] && run.confusions.length + run.worst.length > 0; // a number is only more or less close
   const maps = make("a.maps", {
     href: `#${toLink({ ...initial(), run: run.name, example, module })}`,
     title: `show ${visible(module, 60)} for this example below`,
@@ -98,7 +98,7 @@ function oneRun(page, source, theme, { run, example, module, number, name, hue }
   });
   const several = page.runs.length > 1;
   const called = several ? [make(`p.called.run-${hue % 6}`, {}, ...breakable(name))] : [];
-  const output = sample ? [said("output", right ? "b.right" : judged ? "b.wrong" : "b", sample[1])] : [];
+  const output = sample ? [said("output", right ? "b.right" : scored ? "b.wrong" : "b", sample[1])] : [];
   return make("div", {}, ...called, ...output, maps);
 }
 
