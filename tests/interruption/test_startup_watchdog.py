@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -197,7 +198,11 @@ def test_the_end_of_a_time_limit(seconds: int, tmp_path: Path) -> None:
     """`timeout` sends one signal to the program and one to all of its processes."""
     process = _start(tmp_path, "timeout", str(seconds))
     start = time.monotonic()
-    _, errors = process.communicate(timeout=seconds + 20)
+    try:
+        _, errors = process.communicate(timeout=seconds + 20)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
     assert process.returncode == 124, errors
     assert time.monotonic() - start < seconds + 15
     assert errors.count("\n") <= 1  # nothing is printed before the folder exists

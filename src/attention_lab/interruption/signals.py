@@ -22,6 +22,8 @@ FIRST_PROCESS = "ATTENTION_LAB_FIRST"
 SAME_SIGNAL_SECONDS = 2.0
 """Within this time a repeated signal counts once: `timeout` sends two, and so may a parent process."""
 _IN_SLURM = "SLURM_JOB_ID"
+_raised: list[int] = []
+"""The signals for which `Stopped` was raised in this job. A finalizer or a library may have dropped it."""
 
 
 def _unclaimed_signals() -> list[signal.Signals]:
@@ -36,6 +38,7 @@ def _unclaimed_signals() -> list[signal.Signals]:
 
 
 def _stop(signum: int, _: FrameType | None) -> None:
+    _raised.append(signum)
     raise Stopped(signum)
 
 
@@ -51,10 +54,14 @@ def raise_on_signals() -> Iterator[None]:
     finally:
         for signum, handler in before.items():
             signal.signal(signum, handler)
+        _raised.clear()
 
 
 class DeferredSignals:
     """A context in which the first signal is only recorded, so that training can stop between two batches.
+
+    Raises:
+        Stopped: on entry, a signal has arrived before, but the exception was dropped.
 
     Attributes:
         signum: the signal received, if any.
@@ -74,6 +81,8 @@ class DeferredSignals:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> "DeferredSignals":
+        if _raised:
+            raise Stopped(_raised[0])
         self.handled = _unclaimed_signals()
         signums = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
         found = {signum: signal.getsignal(signum) for signum in signums}

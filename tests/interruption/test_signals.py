@@ -1,0 +1,33 @@
+"""Signals that arrive before training."""
+
+import signal
+from contextlib import suppress
+
+import pytest
+
+from attention_lab.errors import Stopped
+from attention_lab.interruption.signals import DeferredSignals, raise_on_signals
+
+
+def _swallowed(signum: signal.Signals) -> None:
+    """Receive a signal where exceptions are dropped, as in a finalizer or while a C++ library imports."""
+    with suppress(BaseException):
+        signal.raise_signal(signum)
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_stop_that_a_library_dropped_is_raised_before_training(signum: signal.Signals) -> None:
+    handlers = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)]
+    with raise_on_signals():
+        _swallowed(signum)
+        with pytest.raises(Stopped) as stopped, DeferredSignals():
+            pass
+    assert stopped.value.signum == signum
+    assert [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)] == handlers
+
+
+def test_a_stop_of_one_job_does_not_stop_the_next() -> None:
+    with raise_on_signals():
+        _swallowed(signal.SIGTERM)
+    with raise_on_signals(), DeferredSignals() as deferred:
+        assert deferred.signum is None
