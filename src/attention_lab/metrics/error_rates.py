@@ -81,14 +81,23 @@ def nearest(predictions: Int[Tensor, "B T"], references: Int[Tensor, "B R U"]) -
     if used.shape[1] == 0:
         nothing = torch.zeros_like(has_reference, dtype=torch.int64)
         return Nearest(nothing, nothing, nothing, has_reference)
-    kept, predicted = references[used], predictions[used.nonzero()[:, 0]]
-    lengths = sequence_lengths(kept)
-    found = edit_distance(predicted, sequence_lengths(predicted), kept, lengths)
+    rows, slots = _compared(used)
+    predicted, kept = predictions[rows], references[rows, slots]
+    lengths, found = (torch.zeros_like(used, dtype=torch.int64) for _ in range(2))
+    lengths[rows, slots] = of_kept = sequence_lengths(kept)
+    found[rows, slots] = edit_distance(predicted, sequence_lengths(predicted), kept, of_kept)
     beyond = predictions.shape[1] + references.shape[2] + 1
-    distance, slot = torch.full_like(used, beyond, dtype=torch.int64).masked_scatter(used, found).min(1)
-    every_length = torch.zeros_like(used, dtype=torch.int64).masked_scatter(used, lengths)
-    length = every_length.gather(1, slot.unsqueeze(1)).squeeze(1)
+    distance, slot = found.masked_fill(~used, beyond).min(1)
+    length = lengths.gather(1, slot.unsqueeze(1)).squeeze(1)
     return Nearest(distance * has_reference, length * has_reference, slot * has_reference, has_reference)
+
+
+def _compared(used: Bool[Tensor, "B R"]) -> tuple[Tensor, ...]:
+    """Rows and slots of the references that are there; on a GPU all, as finding them would wait for it."""
+    if used.device.type == "cpu":
+        return used.nonzero(as_tuple=True)
+    rows, slots = (torch.arange(size, device=used.device) for size in used.shape)
+    return rows.repeat_interleave(len(slots)), slots.repeat(len(rows))
 
 
 class SequenceErrorRate(Counts):
