@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from counted_comparisons import Compared
 from omegaconf import OmegaConf
 
 from attention_lab.data import GraphFiles, Karate, NodeBatch, NodeCodec
@@ -118,25 +119,17 @@ def test_files(tmp_path: Path) -> None:
     assert members(raw) == parts
 
 
-class _Compared(str):
-    """A text that counts how often it is compared."""
-
-    times = 0
-
-    def __eq__(self, other: object) -> bool:
-        _Compared.times += 1
-        return str.__eq__(self, other)
-
-    __hash__ = str.__hash__
+class _Label(Compared):
+    """A label that counts how often it is compared."""
 
 
 def test_a_label_is_not_searched_for_among_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file in which very many labels are different would take quadratic time."""
     names = [f"l{number}" for number in range(100)]
-    content = GraphContent(Nodes(names, names, None), [], [*map(_Compared, names)], Splits([0], [1], [2]))
+    content = GraphContent(Nodes(names, names, None), [], [*map(_Label, names)], Splits([0], [1], [2]))
     monkeypatch.setattr("attention_lab.data.graph.read_once", lambda spec: content)
     assert GraphFiles("edges.tsv", "nodes.tsv").graph().labels == list(range(100))
-    assert _Compared.times <= 300  # and not 5000
+    assert _Label.times <= 300  # and not 5000
 
 
 def test_files_without_features(tmp_path: Path) -> None:

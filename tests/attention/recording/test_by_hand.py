@@ -96,7 +96,7 @@ def sum_of_exponentials(layer: nn.Module, q: Tensor, k: Tensor, v: Tensor) -> Te
 
 @style
 def a_sink(layer: nn.Module, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """A key without a value, of which nothing is left."""
+    """A key without a value, whose weight is dropped after the softmax."""
     scores = torch.cat([_scores(q, k), q.new_full((B, H, L, 1), -torch.inf)], dim=-1)
     return layer.dropout(scores.softmax(dim=-1))[..., :-1] @ v
 

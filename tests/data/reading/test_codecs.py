@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from counted_comparisons import Compared
 
 from attention_lab.data.reading.codecs import (
     ClassificationCodec,
@@ -98,24 +99,16 @@ def test_lines_to_classify() -> None:
     assert TEXTS.sizes == ClassificationSizes(classes=2, length=4, vocabulary=7)
 
 
-class _Compared(str):
-    """A text that counts how often it is compared."""
-
-    times = 0
-
-    def __eq__(self, other: object) -> bool:
-        _Compared.times += 1
-        return str.__eq__(self, other)
-
-    __hash__ = str.__hash__
+class _Label(Compared):
+    """A label that counts how often it is compared."""
 
 
 def test_a_label_is_not_searched_for_among_all_others() -> None:
     """A file in which every label is different would take quadratic time."""
     names = [f"l{number}" for number in range(100)]
-    codec = replace(TEXTS, labels=[_Compared(name) for name in names])
+    codec = replace(TEXTS, labels=[_Label(name) for name in names])
     assert [codec.label(name) for name in names] == list(range(100))
-    assert _Compared.times <= 300  # and not 5000
+    assert _Label.times <= 300  # and not 5000
 
 
 def test_lines_of_vectors() -> None:
