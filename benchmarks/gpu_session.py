@@ -5,8 +5,9 @@
 
 `run` installs the wheels, if there are any, to a separate folder, and writes OUT/gpu-tests.txt,
 OUT/benchmarks.txt, OUT/RESULTS.*.md and OUT/pictures.tar.gz. `run tests` and `run linear additive` run only
-these parts, and `run cmudict` trains experiment=g2p_cmudict (OUT/cmudict.txt). Parts that are not finished
-when the time is up are listed. `--device cpu --quick` tries the command without a GPU.
+these parts. `run cmudict` trains experiment=g2p_cmudict (OUT/cmudict.txt), and `run cmudict_ensemble` trains
+five such models at the same time. Parts that are not finished when the time is up are listed. `--device cpu
+--quick` tries the command without a GPU.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.arguments import positive
+from benchmarks.cmudict_ensemble import EXPERIMENT, TINY, accelerator, training_command
 from benchmarks.topics import results_name, topics
 
 ROOT = Path(__file__).parents[1]
@@ -62,8 +64,8 @@ FROM_SOURCE = {"antlr4-python3-runtime", "pykeops", "keopscore"}
 """Packages published without a wheel; they are pure Python."""
 ON_CPU = ("start_up", "kernel_estimators", "viewer")
 """Topics that use no GPU."""
-TESTS, CMUDICT = "tests", "cmudict"
-LOGS = {TESTS: "gpu-tests.txt", CMUDICT: "cmudict.txt"}
+TESTS, CMUDICT, ENSEMBLE = "tests", "cmudict", "cmudict_ensemble"
+LOGS = {TESTS: "gpu-tests.txt", CMUDICT: "cmudict.txt", ENSEMBLE: "cmudict.txt"}
 ABOUT = """
 import platform, torch
 there = torch.cuda.is_available()
@@ -77,7 +79,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     if options.command == "wheels":
         return download(options.folder)
-    known = [TESTS, *(topic for topic in topics() if topic not in ON_CPU), CMUDICT]
+    known = [TESTS, *(topic for topic in topics() if topic not in ON_CPU), CMUDICT, ENSEMBLE]
     chosen = options.parts or known
     if unknown := [part for part in chosen if part not in {*known, *ON_CPU}]:
         return _refuse(f"no such part: {', '.join(unknown)}; there are {', '.join(known)}")
@@ -104,7 +106,9 @@ def _parser() -> argparse.ArgumentParser:
         "--folder", type=Path, default=WHEELS, metavar="FOLDER", help="target folder (.wheels)"
     )
     there = commands.add_parser("run", help="run the tests and the benchmarks")
-    there.add_argument("parts", nargs="*", metavar="part", help="tests, a topic or cmudict (default: all)")
+    there.add_argument(
+        "parts", nargs="*", metavar="part", help="tests, a topic, cmudict or cmudict_ensemble (default: all)"
+    )
     there.add_argument("--output", type=Path, required=True, metavar="FOLDER", help="folder for the results")
     there.add_argument(
         "--minutes", type=float, default=9.5, metavar="M", help="minutes after which to end (default: 9.5)"
@@ -211,19 +215,16 @@ def _about(environment: Mapping[str, str]) -> str:
 def _command(part: str, options: argparse.Namespace, results: Path) -> list[str]:
     if part == TESTS:
         return _tests(options)
+    if part == ENSEMBLE:
+        command = [sys.executable, "-m", "benchmarks.cmudict_ensemble", "--device", options.device]
+        return [*command, "--output", f"{results.parent}/ensemble", *(["--quick"] if options.quick else [])]
     return _training(options, results) if part == CMUDICT else _benchmark(part, options, results)
 
 
 def _training(options: argparse.Namespace, results: Path) -> list[str]:
     """The command that trains on CMUdict as in the experiment, with its run beside the results."""
-    command = [sys.executable, "train.py", "experiment=g2p_cmudict", f"hydra.run.dir={results.parent}/run"]
-    command += [
-        f"trainer.accelerator={'gpu' if options.device == 'cuda' else 'cpu'}",
-        "logger=none",
-        "pictures=0",
-    ]
-    tiny = ["data.size=256", "model.hidden_size=8", "trainer.max_epochs=1", "task.beam_size=1"]
-    return [*command, *(tiny if options.quick else [])]
+    chosen = (*EXPERIMENT, accelerator(options.device), *(TINY if options.quick else ()))
+    return training_command(*chosen, f"hydra.run.dir={results.parent}/run")
 
 
 def _tests(options: argparse.Namespace) -> list[str]:
