@@ -18,14 +18,14 @@ ROOT = Path(__file__).parents[1]
 EXPERIMENT = ("experiment=g2p_cmudict", "logger=none", "pictures=0")
 TINY = ("data.size=256", "model.hidden_size=8", "trainer.max_epochs=1", "task.beam_size=1")
 """Options with which the experiment takes seconds, to try the command."""
-_DEEPER = ("model.layers=2", "model.dropout=0.25", "trainer.max_epochs=13")
+_DEEPER = ("model.layers=2", "model.dropout=0.25")
 _REVERSED = "data.right_to_left=true"
 MODELS: Mapping[str, Sequence[str]] = {
     "experiment": (),
-    "left_to_right": (*_DEEPER, "seed=6"),
-    "right_to_left": (*_DEEPER, "seed=5", _REVERSED),
-    "monotonic_left_to_right": (*_DEEPER, "seed=4", "pooling=monotonic"),
-    "monotonic_right_to_left": (*_DEEPER, "seed=3", "pooling=monotonic", _REVERSED),
+    "left_to_right": (*_DEEPER, "trainer.max_epochs=13", "seed=6"),
+    "right_to_left": (*_DEEPER, "trainer.max_epochs=13", "seed=5", _REVERSED),
+    "monotonic_left_to_right": (*_DEEPER, "trainer.max_epochs=13", "seed=4", "pooling=monotonic"),
+    "monotonic_right_to_left": (*_DEEPER, "trainer.max_epochs=16", "seed=3", "pooling=monotonic", _REVERSED),
 }
 """The options of each model that differ from the experiment's."""
 
