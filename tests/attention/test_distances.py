@@ -48,6 +48,29 @@ def test_values_and_derivatives_are_those_of_the_differences(
         assert all(torch.allclose(*pair) for pair in zip(*results, strict=True))
 
 
+@pytest.mark.parametrize("kind", ["1", "2", "squared"])
+def test_one_width_for_each_feature_keeps_the_digits_far_from_zero(kind: str) -> None:
+    """Where an outlier among queries and padding among keys change nothing either."""
+    query, key = (x.detach().float() + 1e5 for x in _drawn((2, 20, 4), (2, 30, 4)))
+    query[:, 0], key[:, 10:] = 1e9, 0.0
+    width = torch.tensor([0.3, 0.7, 1.1, 2.3])
+
+    def distances(query: Tensor, key: Tensor, width: Tensor) -> tuple[Tensor, Tensor]:
+        if kind == "squared":
+            pairs = squared_distance(query, key, width)
+        else:
+            pairs = distance(query, key, float(kind), width)
+        near = pairs[:, 1:, :10]
+        return near, torch.autograd.grad((-near).exp().sum(), width)[0]
+
+    found = distances(query, key, width.requires_grad_())
+    wanted = distances(query.double(), key.double(), width.detach().double().requires_grad_())
+    assert all(
+        torch.allclose(x.double(), y, rtol=1e-5, atol=1e-5) for x, y in zip(found, wanted, strict=True)
+    )
+    assert distance(query[:, :0], key, 2.0, width).shape == (2, 0, 30)
+
+
 @pytest.mark.parametrize("score", [Gaussian, Epanechnikov, Laplacian])
 @pytest.mark.parametrize("normalizer", [Softmax(), Sparsemax(), Sigmoid()])
 def test_a_second_derivative(score: type[Gaussian], normalizer: Softmax) -> None:

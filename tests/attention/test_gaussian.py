@@ -87,8 +87,8 @@ def test_distances_do_not_overflow_half_precision() -> None:
     assert context.tolist() == [[2.0]] and context.dtype == torch.float16
 
 
-@pytest.mark.parametrize("score", [Gaussian, ScaledDot])
-def test_vmap_and_export_compute_the_same(score: type[Score]) -> None:
+@pytest.mark.parametrize("score", [Gaussian, partial(Gaussian, per_feature=True), ScaledDot])
+def test_vmap_and_export_compute_the_same(score: Callable[[int, int], Score], unchecked_shapes: None) -> None:
     """Neither can look at values to choose a path."""
     model = _Attending(score).eval()
     query, key, mask = torch.randn(2, 4, 3), torch.randn(2, 5, 3), torch.rand(2, 1, 5) > 0.3
@@ -100,8 +100,12 @@ def test_vmap_and_export_compute_the_same(score: type[Score]) -> None:
         each = torch.func.vmap(torch.func.grad(loss))(query, key, mask)
         together = torch.func.grad(loss)(query, key, mask)
     assert torch.allclose(each, together, atol=1e-5)
-    exported = torch.export.export(model, (query, key, mask)).module()
+    queries, keys = torch.export.Dim("Q"), torch.export.Dim("K")
+    sizes = {1: queries}, {1: keys}, {2: keys}
+    exported = torch.export.export(model, (query, key, mask), dynamic_shapes=sizes).module()
     assert torch.allclose(exported(query, key, mask), wanted, atol=1e-6)
+    query, key, mask = query.repeat(1, 3, 1), key.repeat(1, 4, 1), mask.repeat(1, 1, 4)
+    assert torch.allclose(exported(query, key, mask), wanted.repeat(1, 3, 1), atol=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # of Dynamo

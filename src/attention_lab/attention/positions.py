@@ -7,12 +7,14 @@ offset, so that decoding step by step gives the same result as the parallel pass
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from attention_lab.attention.masks import has_values, under_transform
 from attention_lab.constructor_options import check_number
 from attention_lab.errors import LabError
 
@@ -166,15 +168,34 @@ class Rotary(Relative):
 
     def rotate(self, x: Float[Tensor, "B H L dk"], offset: int) -> Float[Tensor, "B H L dk"]:
         """`x` rotated, the first row by the angles of position `offset`."""
-        length, size = x.shape[-2:]
+        end, size = offset + x.shape[-2], x.shape[-1]
         working = torch.promote_types(x.dtype, torch.float32)  # half precision cannot count to 4096
-        exponents = torch.arange(0, size, 2, dtype=working, device=x.device) / size
-        position = torch.arange(offset, offset + length, dtype=working, device=x.device)
-        angles = position.unsqueeze(-1) * 10000.0**-exponents
-        cosine, sine = angles.cos(), angles.sin()
+        if has_values(x) and not under_transform() and x.device.type == "cpu" and end <= REMEMBERED:
+            cosine, sine = _remembered_turns(size, working)[:, offset:end]
+        else:
+            cosine, sine = _turns(offset, end, size, working, x.device)
         even, odd = x.to(working)[..., ::2], x.to(working)[..., 1::2]
         rotated = torch.stack([even * cosine - odd * sine, odd * cosine + even * sine], -1)
         return rotated.flatten(-2).to(x.dtype)
+
+
+REMEMBERED = 4096
+"""Positions whose angles are computed once on the CPU, where they take longer than rotating a short input."""
+
+
+def _turns(start: int, end: int, size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Cosines and sines `[2, L, d/2]` of the angles of positions `start` to `end - 1`."""
+    exponents = torch.arange(0, size, 2, dtype=dtype, device=device) / size
+    position = torch.arange(start, end, dtype=dtype, device=device)
+    angles = position.unsqueeze(-1) * 10000.0**-exponents
+    return torch.stack([angles.cos(), angles.sin()])
+
+
+@cache
+def _remembered_turns(size: int, dtype: torch.dtype) -> Tensor:
+    """`_turns` of the first positions, shared by all layers."""
+    with torch.inference_mode(False):  # training may follow
+        return _turns(0, REMEMBERED, size, dtype, torch.device("cpu"))
 
 
 class Alibi(_Constant, Relative):

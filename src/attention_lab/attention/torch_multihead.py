@@ -190,8 +190,11 @@ class MultiheadAttention(nn.MultiheadAttention):
         floats = [(part, keep) for part, keep in zip(parts, keeps, strict=True) if part.dtype != torch.bool]
         added = [part.masked_fill(~keep, 0.0).to(query.dtype) for part, keep in floats]
         added = [part for part in added if part.requires_grad or not keeps_all(part == 0)]
-        mask = F.pad(reduce(and_, keeps), (0, appended), value=True) if keeps else None
-        bias = F.pad(reduce(add, added), (0, appended)) if added else None
+        mask = reduce(and_, keeps) if keeps else None
+        bias = reduce(add, added) if added else None
+        if appended:  # otherwise padding would only copy
+            mask = None if mask is None else F.pad(mask, (0, appended), value=True)
+            bias = None if bias is None else F.pad(bias, (0, appended))
         return mask, bias, causal
 
     def _nested(

@@ -14,9 +14,10 @@ def distance(query: Tensor, key: Tensor, order: float, width: Tensor | None = No
     """`|(q - k) w|_p` of all pairs, computed from differences.
 
     A width w for all features, `[1]` or `[H, 1, 1]`, multiplies the differences, which keep their digits at
-    any offset of the inputs; one for each feature multiplies the inputs. Half-precision inputs give float32
-    distances, whose squares may overflow float16 or need more digits. `[Q, K, d]` is stored only for second
-    derivatives, in forward mode and under `torch.func`.
+    any offset of the inputs; one for each feature multiplies the inputs about a point among the queries, so
+    that these keep theirs near it. Half-precision inputs give float32 distances, whose squares may overflow
+    float16 or need more digits. `[Q, K, d]` is stored only for second derivatives, in forward mode and under
+    `torch.func`.
     """
     return _of_pairs(query, key, order, width, squared=False)
 
@@ -28,10 +29,11 @@ def squared_distance(query: Tensor, key: Tensor, width: Tensor | None = None) ->
 
 def _of_pairs(query: Tensor, key: Tensor, order: float, width: Tensor | None, *, squared: bool) -> Tensor:
     check_same_size(query, key)
-    if width is not None and width.shape[-1] > 1:
-        query, key, width = query * width, key * width, None
     working = torch.promote_types(query.dtype, torch.float32)
     query, key = query.to(working), key.to(working)
+    if width is not None and width.shape[-1] > 1:
+        centre = _centre(query) if query.shape[-2] else 0.0  # which changes no difference
+        query, key, width = (query - centre) * width, (key - centre) * width, None
     if query.shape[-1] == 1:
         difference = query - key.mT
         difference = difference if width is None else difference * width
@@ -40,6 +42,12 @@ def _of_pairs(query: Tensor, key: Tensor, order: float, width: Tensor | None, *,
     if width is None:
         return pairs
     return pairs * (width.square() if squared else width.abs())
+
+
+def _centre(query: Tensor) -> Tensor:
+    """A point among the queries, `[..., 1, d]`: in each feature the median of three, which is no outlier."""
+    places = torch.linspace(0, query.shape[-2] - 1, 3, dtype=torch.float64, device=query.device)
+    return query.detach().index_select(-2, places.long()).sort(-2).values[..., 1:2, :]
 
 
 def _unscaled(query: Tensor, key: Tensor, order: float, squared: bool) -> Tensor:
