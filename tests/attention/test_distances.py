@@ -1,5 +1,7 @@
 """Scores of a distance and all their derivatives, also where a query coincides with a key."""
 
+import math
+
 import pytest
 import torch
 from torch import Tensor
@@ -69,6 +71,18 @@ def test_one_width_for_each_feature_keeps_the_digits_far_from_zero(kind: str) ->
         torch.allclose(x.double(), y, rtol=1e-5, atol=1e-5) for x, y in zip(found, wanted, strict=True)
     )
     assert distance(query[:, :0], key, 2.0, width).shape == (2, 0, 30)
+
+
+@pytest.mark.parametrize("padding", [0.0, 1e9, math.inf, math.nan])
+@pytest.mark.parametrize("first", [True, False])
+def test_padding_among_the_queries_changes_no_other_distance(padding: float, first: bool) -> None:
+    query, key = (x.detach().float() + 1e3 for x in _drawn((2, 9, 3), (2, 5, 3)))
+    width = torch.tensor([1.0, 2.0, 0.5])
+    query[:, slice(6) if first else slice(3, None)] = padding
+    rows = slice(6, None) if first else slice(3)
+    found = squared_distance(query, key, width)[:, rows]
+    wanted = squared_distance(query[:, rows].double(), key.double(), width.double())
+    assert torch.allclose(found.double(), wanted, atol=1e-4)
 
 
 @pytest.mark.parametrize("score", [Gaussian, Epanechnikov, Laplacian])
