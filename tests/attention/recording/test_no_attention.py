@@ -23,6 +23,47 @@ class Experts(Other):
         return einsum("ble,bled->bld", gates, outputs) + (gates[..., None] * outputs).sum(2)
 
 
+class OneQuery(Other):
+    """Experts for a whole example, components of a distribution, and what is expected of fixed values."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.components = nn.Linear(D, 5 * D)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.mean(1)
+        outputs = torch.stack([expert(x) for expert in self.experts], 1)
+        gates = self.router(x).softmax(-1)
+        found = einsum("be,bed->bd", gates, outputs) + (gates.unsqueeze(-1) * outputs).sum(1)
+        found += ((x @ self.table.mT).softmax(-1)[..., None] * self.components(x).view(B, 5, D)).sum(1)
+        found += torch.sum(((x[:, None] * self.table).sum(-1).softmax(1))[..., None] * outputs, dim=1)
+        for keys in (nn.functional.normalize(self.table), self.table[None]):  # of experts
+            gates = (x[:, None] * keys).sum(-1).softmax(1)
+            found += (gates[..., None] * outputs).sum(1) + einsum("be,bed->bd", gates, outputs)
+        for gates in (x @ keys[0].clone().mT, (x[:, None] @ keys[0].clone().mT).squeeze(1)):
+            found += (gates.softmax(1)[..., None] * outputs).sum(1)
+        first = (self.table @ x[0, :, None]).softmax(0)  # of a single vector
+        found += (first * outputs[0]).sum(0) + first.flatten() @ outputs[0]
+        scores = self.components(outputs)[..., :1].flatten(1).softmax(1)
+        return found.sum() + (scores * torch.arange(5.0)).sum(1) + (scores * outputs[..., 0]).sum(1)
+
+
+class Maps(Other):
+    """Selective kernels (1903.06586), a soft argmax, deformable attention, masks."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        branches = torch.stack([expert(x) for expert in self.experts], 1)
+        scores = torch.stack([expert(x.mean(1)) for expert in self.experts], 1)
+        found = (scores.softmax(1).unsqueeze(2) * branches).sum(1)
+        heat, points = (x @ x.mT).softmax(-1), torch.arange(float(L)).expand(B, L, L)
+        found = found.sum(-1) + (heat * points).sum(-1)
+        weights = self.router(x).softmax(-1).unsqueeze(1)
+        values = x.unfold(1, 5, 1).transpose(1, 2)[..., :1, :]
+        found = found.sum() + (weights * values.expand(B, D, L, 5)).sum(-1).sum()
+        one = (x[:, :1] @ x.mT).softmax(-1) * torch.ones(B, L, L).tril().bool()
+        return found + (one / one.sum(-1, keepdim=True)).sum()
+
+
 class Table(Other):
     """A soft embedding, for all positions and for one."""
 
@@ -72,7 +113,9 @@ class Losses(Other):
         return (logits.softmax(-1) * logits.log_softmax(-1)).sum(-1) + logits.log_softmax(-1).exp().sum(-1)
 
 
-@pytest.mark.parametrize("kind", [Experts, Table, Layers, Convolution, Kernels, Linear, Losses])
+@pytest.mark.parametrize(
+    "kind", [Experts, OneQuery, Maps, Table, Layers, Convolution, Kernels, Linear, Losses]
+)
 def test_softmaxes_that_are_no_attention(kind: type[Other]) -> None:
     model = kind()
     with recording(model) as weights:

@@ -93,6 +93,28 @@ def test_modules_inside_a_recorded_one_are_not_named() -> None:
     assert not _messages(OuterAttention())
 
 
+@pytest.mark.parametrize("keyword", [False, True])
+def test_a_module_that_returns_its_input_is_not_named(keyword: bool) -> None:
+    """Such as an adapter without anything to attend to."""
+
+    class CrossAttention(nn.Module):
+        def forward(self, x: Tensor, source: Tensor | None = None) -> Tensor:
+            return x if source is None else torch.relu(x) @ (source.mT @ source)
+
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.adapter = CrossAttention()
+
+        def forward(self, x: Tensor, source: Tensor | None = None) -> Tensor:
+            return self.adapter(x=x, source=source) if keyword else self.adapter(x, source)  # type: ignore[no-any-return]
+
+    assert not _messages(Block())
+    model, x = Block(), torch.randn(B, L, D)
+    with pytest.warns(UserWarning, match="'adapter'"), recording(model):
+        model(model(x), x)
+
+
 @contextmanager
 def _nothing_left(model: nn.Module) -> Iterator[None]:
     yield

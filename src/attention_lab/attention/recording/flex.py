@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from types import FunctionType
 from typing import Any, NamedTuple, no_type_check
 
@@ -66,7 +67,7 @@ def _record(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         site = session.site() if thread == threading.get_ident() else None
         if site is not None:
             call, inside = flex_call(*args, **kwargs), asked()
-            session.record_call(site, call if inside is None else call.with_sinks(inside.sinks))
+            session.record_call(site, call if inside is None else replace(call, sinks=inside.sinks))
 
 
 @contextmanager

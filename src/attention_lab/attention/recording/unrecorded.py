@@ -15,7 +15,7 @@ _MOST_NAMED = 3
 
 
 class _Ran:
-    """A hook that notes that a module has run; in a copy of the module it notes nothing.
+    """A hook that notes that a module has computed something; in a copy of the module it notes nothing.
 
     Args:
         names: where the name is noted.
@@ -25,9 +25,12 @@ class _Ran:
     def __init__(self, names: dict[str, str], name: str) -> None:
         self.names, self.name = names, name
 
-    def __call__(self, module: nn.Module, *of_call: Any) -> None:
-        """Note the name of the module, and that of its class."""
-        self.names[self.name] = type(module).__name__
+    def __call__(
+        self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: object
+    ) -> None:
+        """Note the name of the module, and that of its class, unless it has returned an input as it is."""
+        if output is None or not any(output is given for given in (*args, *kwargs.values())):
+            self.names[self.name] = type(module).__name__
 
     def __reduce__(self) -> tuple[type, tuple[dict[str, str], str]]:
         return _Ran, ({}, self.name)
@@ -40,7 +43,7 @@ def unrecorded_named(session: Session) -> Iterator[None]:
     with ExitStack() as stack:
         for name, module in session.open_modules():
             if _ATTENTION.search(type(module).__name__) and session.wants(name) and not _is_known(module):
-                stack.enter_context(module.register_forward_hook(_Ran(ran, name)))
+                stack.enter_context(module.register_forward_hook(_Ran(ran, name), with_kwargs=True))
         yield
     missed = {name: kind for name, kind in ran.items() if not session.has_met(name)}
     inner = [name for name in missed if not any(other.startswith(f"{name}.") for other in missed)]

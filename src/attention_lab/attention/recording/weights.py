@@ -110,10 +110,6 @@ class KernelCall:
             return torch.cat([scores, sinks], -1).softmax(-1)[..., :-1]
         return without_nan(scores.softmax(-1))
 
-    def with_sinks(self, sinks: Tensor | None) -> "KernelCall":
-        """The same call with sinks."""
-        return replace(self, sinks=sinks)
-
     def packed(self, heads: int, queries: int) -> "KernelCall":
         """The same call with all heads and one query each, if the heads of a group were passed as queries."""
         if self.query.shape[1:3] == (heads, queries) or queries != 1:

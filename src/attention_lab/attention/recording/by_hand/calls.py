@@ -14,10 +14,20 @@ LOGSUMEXP = {torch.logsumexp, Tensor.logsumexp}
 SUM = {torch.sum, Tensor.sum}
 SUBTRACTION = {torch.sub, Tensor.sub, Tensor.__sub__}
 DIVISION = {torch.div, Tensor.div, Tensor.div_, Tensor.__truediv__, Tensor.__itruediv__, torch.true_divide}
+MULTIPLICATION = {torch.mul, Tensor.mul, Tensor.__mul__, torch.multiply, Tensor.multiply}
 DROPOUT = {F.dropout, torch.dropout, torch.dropout_}
 DISTANCE = {torch.cdist}
-MIXING = {F.linear, torch.conv2d}  # talking heads (2003.02436)
-LAYERS = MIXING | {torch.conv1d, torch.conv3d, F.layer_norm, F.group_norm, F.rms_norm, F.batch_norm}
+LINEAR = {F.linear}
+MIXING = LINEAR | {torch.conv2d}  # talking heads (2003.02436)
+LAYERS = MIXING | {
+    torch.addmm,
+    torch.conv1d,
+    torch.conv3d,
+    F.layer_norm,
+    F.group_norm,
+    F.rms_norm,
+    F.batch_norm,
+}
 _VIEWS = {"view", "reshape", "view_as", "reshape_as", "flatten", "unflatten", "unsqueeze", "squeeze", "t"}
 _VIEWS |= {"expand", "expand_as", "repeat", "narrow", "select", "permute", "transpose", "swapaxes"}
 _VIEWS |= {"swapdims", "movedim", "moveaxis", "__getitem__", "__get__"}  # the last is `.mT`
@@ -75,7 +85,7 @@ class Call(NamedTuple):
 
     def dim(self, of: Tensor) -> int | None:
         """The one dimension over which it sums or normalises, counted from the end."""
-        dim = self.kwargs.get("dim", self.args[1] if len(self.args) > 1 else None)
+        dim = self.kwargs.get("dim", self.kwargs.get("axis", self.args[1] if len(self.args) > 1 else None))
         if isinstance(dim, tuple | list) and len(dim) == 1:
             dim = dim[0]
         if not isinstance(dim, int) or isinstance(dim, bool):

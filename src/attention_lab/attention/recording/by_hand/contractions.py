@@ -1,6 +1,7 @@
 """Products of weights and values: which dimensions of the weights are queries and keys."""
 
 from dataclasses import dataclass
+from string import ascii_lowercase, ascii_uppercase
 
 import torch
 from torch import Tensor
@@ -10,7 +11,7 @@ from attention_lab.attention.recording.by_hand.calls import Call, listed
 _MATMUL = {torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, Tensor.bmm, torch.mm, Tensor.mm}
 _REVERSED = {Tensor.__rmatmul__}
 _ADDED = {torch.baddbmm, Tensor.baddbmm}
-PRODUCTS = {*_MATMUL, *_REVERSED, *_ADDED, torch.einsum}
+PRODUCTS = {*_MATMUL, *_REVERSED, *_ADDED, torch.einsum, torch.tensordot}
 
 
 @dataclass(frozen=True)
@@ -18,8 +19,9 @@ class Contraction:
     """What a product of two tensors does with the dimensions of one of them.
 
     Attributes:
-        order: the dimensions of the tensor, those of examples and heads first, then the query, last the key;
-            empty if the product does not sum over the key, or has no query.
+        order: the dimensions of the tensor, those of examples and heads first, then the query, last the key.
+            If only one query is there, and no dimension for it, a new last dimension stands for it. Empty if
+            the product does not sum over the key.
         kept: the key's dimension in the result, counted from the end; None if the product sums over it.
     """
 
@@ -48,11 +50,29 @@ def contraction(call: Call, both: list[Tensor], place: int, key: int) -> Contrac
     if call.func is torch.einsum:
         equation = call.first
         return _einsum(equation, both, place, key) if isinstance(equation, str) else Contraction()
+    if call.func is torch.tensordot:
+        return _einsum(_of_tensordot(call, both), both, place, key)
     dims = both[place].dim()
     lead = range(dims - 2)
+    if dims == 1:
+        return Contraction((1, 0))
     if key == (-1 if place == 0 else -2):
         return Contraction((*lead, dims - 2, dims - 1) if place == 0 else (*lead, dims - 1, dims - 2))
     return Contraction(kept=key if place == 0 else None)
+
+
+def pooling(weights: Tensor, values: Tensor, key: int) -> tuple[int, ...]:
+    """The order of weights that are multiplied elementwise with values; empty if it does not show.
+
+    The weights must be the same for all features: only that dimension differs. It stands for the query.
+    """
+    if weights.dim() != values.dim() or not values.is_floating_point():  # a mask
+        return ()
+    dims = range(weights.dim())
+    features = [dim for dim in dims if weights.shape[dim] != values.shape[dim]]
+    if len(features) != 1 or weights.shape[features[0]] != 1 or features[0] - len(dims) == key:
+        return ()
+    return (*(dim for dim in dims if dim not in (features[0], key + len(dims))), features[0], key + len(dims))
 
 
 def _einsum(equation: str, both: list[Tensor], place: int, key: int) -> Contraction:
@@ -67,12 +87,27 @@ def _einsum(equation: str, both: list[Tensor], place: int, key: int) -> Contract
     letter = own[key]
     if letter in output:
         return Contraction(kept=output.index(letter) - len(output))
-    queries = [one for one in own if one in output and one not in other]
-    if letter not in other or not queries:
+    if letter not in other:
         return Contraction()
-    lead = [one for one in own if one not in (queries[-1], letter)]
+    queries = [one for one in own if one in output and one not in other]
+    lead = [one for one in own if one not in (*queries[-1:], letter)]
     lead.sort(key=lambda one: output.index(one) if one in output else len(output))
-    return Contraction(tuple(own.index(one) for one in (*lead, queries[-1], letter)))
+    of_output = [one for one in other if one in output]
+    if not queries and not set(lead) < set(of_output):  # values with features, of these examples and heads
+        return Contraction()
+    query = own.index(queries[-1]) if queries else len(own)
+    return Contraction((*map(own.index, lead), query, own.index(letter)))
+
+
+def _of_tensordot(call: Call, both: list[Tensor]) -> str:
+    """The equation of the einsum that a tensordot computes."""
+    dims = call.kwargs.get("dims", call.args[2] if len(call.args) > 2 else 2)
+    summed = (range(-dims, 0), range(dims)) if isinstance(dims, int) else map(listed, dims)
+    left, right = list(ascii_lowercase[: both[0].dim()]), list(ascii_uppercase[: both[1].dim()])
+    for one, other in zip(*summed, strict=True):
+        right[other] = left[one]
+    output = [one for one in left + right if (one in left) != (one in right)]
+    return f"{''.join(left)},{''.join(right)}->{''.join(output)}"
 
 
 def _written_out(term: str, dims: int) -> str:

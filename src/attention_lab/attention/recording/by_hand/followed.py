@@ -8,13 +8,33 @@ from torch import Tensor
 from attention_lab.attention.recording.site import Site
 
 
+@dataclass(frozen=True)
+class Product:
+    """A product of two tensors that depend on the example, or what is computed from it without a layer.
+
+    Attributes:
+        plain: it has been scaled at most.
+        batched: both tensors have a dimension for the examples, which a table of keys has not.
+        forget: drops it from the recording, if it was recorded as weights times values.
+    """
+
+    plain: bool = True
+    batched: bool = False
+    forget: Callable[[], None] | None = None
+
+
+@dataclass(frozen=True)
+class Scores:
+    """One number for each position: the features of the position times a vector."""
+
+
 @dataclass
 class Map:
     """All weights of one normalisation, parts of which may be multiplied with different values.
 
     Attributes:
         site: the module that computes them.
-        paired: whether the scores are products of two tensors that both depend on the example.
+        scores: what is known of the scores.
         weights: detached, and before dropout.
         mask: of the same shape, True = attended; None if unknown.
         keys: the number of keys.
@@ -22,11 +42,22 @@ class Map:
     """
 
     site: Site
-    paired: bool
+    scores: Product | Scores | None
     weights: Tensor
     mask: Tensor | None
     keys: int
     forget: Callable[[], None] | None = None
+
+    @property
+    def paired(self) -> bool:
+        """Whether the scores are products of two tensors that both depend on the example."""
+        return isinstance(self.scores, Product)
+
+    @property
+    def of_positions(self) -> bool:
+        """Whether each score is certain to be that of a position of the example, not of an expert."""
+        known = self.scores
+        return isinstance(known, Scores) or (isinstance(known, Product) and known.batched)
 
 
 @dataclass(frozen=True)
@@ -49,23 +80,29 @@ class Weights:
 
 
 @dataclass(frozen=True)
-class Product:
-    """A product of two tensors that depend on the example, or what is computed from it without a layer.
+class Weighted:
+    """Weights and values that are multiplied, in a product that sums over the keys or is summed later.
 
     Attributes:
-        plain: it has been scaled at most.
-        forget: drops it from the recording, if it was recorded as weights times values.
+        weights: what is known of the weights.
+        factor: the weights.
+        order: their dimensions, as in `Contraction`.
+        values: the values.
+        pooled: the weights have no dimension of their own for queries.
     """
 
-    plain: bool = True
-    forget: Callable[[], None] | None = None
+    weights: Weights
+    factor: Tensor
+    order: tuple[int, ...]
+    values: Tensor
+    pooled: bool
 
 
 @dataclass(frozen=True)
 class Exponentials:
-    """Exponentials of scores; `paired` as in `Map`."""
+    """Exponentials of scores; `scores` as in `Map`."""
 
-    paired: bool
+    scores: Product | Scores | None
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Attention that a model computes from basic operations: softmax, possibly dropout, product with values."""
 
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -14,20 +15,29 @@ from attention_lab.attention.recording.by_hand.calls import (
     DROPOUT,
     EXP,
     LAYERS,
+    LINEAR,
     LOG_SOFTMAX,
     LOGSUMEXP,
     MIXING,
+    MULTIPLICATION,
     SOFTMAX,
     SUBTRACTION,
     SUM,
     Call,
     listed,
 )
-from attention_lab.attention.recording.by_hand.contractions import PRODUCTS, contraction, factors
-from attention_lab.attention.recording.by_hand.followed import Exponentials, Map, Product, Sum, Weights
-from attention_lab.attention.recording.fused import four
+from attention_lab.attention.recording.by_hand.contractions import PRODUCTS, contraction, factors, pooling
+from attention_lab.attention.recording.by_hand.followed import (
+    Exponentials,
+    Map,
+    Product,
+    Scores,
+    Sum,
+    Weighted,
+    Weights,
+)
+from attention_lab.attention.recording.by_hand.times_values import of_example, record_times_values
 from attention_lab.attention.recording.session import Session
-from attention_lab.attention.recording.site import Site
 from attention_lab.attention.recording.weights import attended
 
 
@@ -39,11 +49,15 @@ class ByHand:
     This excludes the softmax of a classifier or a router. If the scores are no products, the other factor may
     not be a product either: this excludes the features of linear attention (2006.16236). There must also be
     as many heads as the module says: this excludes mixtures of experts, layers or kernels for each position.
+    Where weights have no dimension for queries, or are multiplied elementwise with values before the sum,
+    each score must be a product, or the only output of a layer: a router has one output for each expert.
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._known: Any = WeakTensorKeyDictionary()
+        # The last elementwise product of two tensors that depend on the example: summed, it is a `Product`.
+        self._elementwise_product: Callable[[], Tensor | None] = lambda: None
 
     def call(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call the function, and follow its result."""
@@ -58,14 +72,16 @@ class ByHand:
                 self._softmax(call.first, dim, result, logarithm=func in LOG_SOFTMAX)
         elif func in EXP:
             result = self._exponentials(call)
-        elif func in LOGSUMEXP or (self._known and func in SUM):
+        elif func in LOGSUMEXP or func in SUM:
             result = self._sum(call)
         elif self._known and (func in DIVISION or func in SUBTRACTION) and self._total(call) is not None:
             result = self._normalised(call)
-        elif self._known:
-            result = self._follow(call)
         else:
-            result = call()
+            result = self._follow(call) if self._known else call()
+            if func in MULTIPLICATION:
+                self._elementwise(factors(call), result)
+            elif func in LINEAR and _is_of_positions(*factors(call)[:2]) and self._known.get(result) is None:
+                self._known[result] = Scores()
         return result
 
     def _softmax(self, scores: Tensor, key: int, result: Tensor, *, logarithm: bool) -> None:
@@ -73,8 +89,7 @@ class ByHand:
         if site is not None:
             with torch._C.DisableTorchFunction(), torch.no_grad():
                 mask = attended(scores.detach())
-            paired = isinstance(self._known.get(scores), Product)
-            found = Map(site, paired, result.detach(), mask, result.shape[key])
+            found = Map(site, _scores(self._known.get(scores)), result.detach(), mask, result.shape[key])
             self._known[result] = Weights(found, key, mask, logarithm=logarithm)
 
     def _exponentials(self, call: Call) -> Any:
@@ -84,14 +99,20 @@ class ByHand:
             known.map.weights = result.detach()
             self._known[result] = replace(known, logarithm=False)
         elif result.dim() > 1:
-            self._known[result] = Exponentials(isinstance(known, Product))
+            self._known[result] = Exponentials(_scores(known))
         return result
 
     def _sum(self, call: Call) -> Any:
         result, of = call(), call.first
-        dim = call.dim(of)
-        of_weights = isinstance(self._known.get(of), Exponentials | Weights)
-        if dim is not None and (of_weights or call.func in LOGSUMEXP):
+        dim, known = call.dim(of), self._known.get(of)
+        if dim is None:
+            return result
+        if of is self._elementwise_product():
+            self._known[result] = Product(plain=False, batched=True)
+        elif isinstance(known, Weighted):
+            if dim == known.weights.key:
+                self._record(known, result)
+        elif isinstance(known, Exponentials | Weights) or call.func in LOGSUMEXP:
             self._known[result] = Sum(of, dim)
         return result
 
@@ -112,7 +133,7 @@ class ByHand:
         elif isinstance(known, Exponentials):
             site = self._session.site()
             if site is not None:
-                found = Map(site, known.paired, result.detach(), None, result.shape[total.key])
+                found = Map(site, known.scores, result.detach(), None, result.shape[total.key])
                 self._known[result] = Weights(found, total.key, None)
         else:
             self._softmax(call.first, total.key, result, logarithm=True)
@@ -132,8 +153,8 @@ class ByHand:
             if not isinstance(one, Tensor) or not one.is_floating_point():
                 continue
             if isinstance(known, Product) and call.func not in LAYERS:
-                self._known[one] = known if call.keeps_product else Product(plain=False)
-            elif not isinstance(known, Product) and call.is_of_weights:
+                self._known[one] = known if call.keeps_product else replace(known, plain=False, forget=None)
+            elif isinstance(known, Exponentials | Scores | Sum) and call.is_of_weights:
                 self._known[one] = known
         return result
 
@@ -181,64 +202,43 @@ class ByHand:
                 how = contraction(call, both, place, weights.key)
                 if how.kept is not None:
                     self._known[result] = replace(weights, key=how.kept, mask=None, before=None)
-                elif how.order and _of_example(both[1 - place], factor):
-                    self._multiplied(weights, factor.detach(), how.order, both[1 - place], result)
+                elif how.order:
+                    pooled = len(how.order) > factor.dim()
+                    self._record(Weighted(weights, factor, how.order, both[1 - place], pooled), result)
                 return
-        if all(_of_example(x, x) for x in both):
-            self._known[result] = Product()
+        if all(of_example(x, x) for x in both):
+            dims = [x.dim() for x in both]
+            self._known[result] = Product(batched=min(dims) > 2 or result.dim() < max(dims))
+        elif _is_of_positions(*both):
+            self._known[result] = Scores()
 
-    def _multiplied(
-        self, weights: Weights, values: Tensor, order: tuple[int, ...], other: Tensor, result: Tensor
-    ) -> None:
-        """Record weights, whose dimensions are put in this order, times another factor."""
-        known, found = self._known.get(other), weights.map
-        if isinstance(known, Weights):  # a composition of two maps, which is not yet multiplied with values
+    def _elementwise(self, both: list[Tensor], result: Tensor) -> None:
+        """Keep what an elementwise product is, if it is to be summed."""
+        if len(both) < 2:
             return
-        if isinstance(known, Product) and known.plain and not found.paired:
-            if known.forget is not None:  # keys times values of linear attention, now multiplied with queries
-                known.forget()
-            return
-        if not found.paired and not _has_heads_of(found.site, values, order):
-            return
-        mask = weights.mask
-        if weights.before is not None:
-            values = weights.before
-        is_part = values.dim() == found.weights.dim() and values.numel() < found.weights.numel()
-        if found.forget is not None:
-            if not is_part:
+        for factor, values in (both, both[::-1]) if self._known else ():
+            weights = self._known.get(factor)
+            if isinstance(weights, Weights) and not weights.logarithm:
+                order = pooling(factor, values, weights.key)
+                if order:
+                    self._known[result] = Weighted(weights, factor, order, values, pooled=True)
                 return
-            found.forget()
-        if is_part and (found.forget is not None or values.shape[weights.key] == found.keys):
-            values, mask = found.weights, found.mask  # parts are multiplied one by one: record all of them
-        with torch._C.DisableTorchFunction(), torch.no_grad():
-            mask = None if mask is None or mask.shape != values.shape else _four(mask, order, found.site)
-            found.forget = self._session.record_weights(found.site, _four(values, order, found.site), mask)
-        if not found.paired:
-            self._known[result] = Product(forget=found.forget)
+        if all(x.dim() > 2 and not isinstance(x._base, nn.Parameter) for x in both):
+            self._elementwise_product = weakref.ref(result)
+
+    def _record(self, product: Weighted, result: Tensor) -> None:
+        """Record weights times values, and keep what is then known of the result."""
+        if of_example(product.values, product.factor):
+            known = record_times_values(self._session, product, self._known.get(product.values))
+            if known is not None:
+                self._known[result] = known
 
 
-def _of_example(x: Tensor, weights: Tensor) -> bool:
-    """Whether a factor may depend on the example: it has a dimension for examples, or no factor has one."""
-    if isinstance(x, nn.Parameter) or x.dim() < 2:
-        return False
-    return x.dim() > 2 if weights.dim() > 2 else not isinstance(x._base, nn.Parameter)
+def _scores(known: object) -> Product | Scores | None:
+    """What is known of a tensor, if it is scores."""
+    return known if isinstance(known, Product | Scores) else None
 
 
-def _has_heads_of(site: Site, x: Tensor, order: tuple[int, ...]) -> bool:
-    """Whether weights have one head, or as many as their module says: mixtures for each position have not."""
-    heads = site.number_of_heads
-    return heads in (None, 1) if x.dim() < 4 else _four(x, order, site).shape[1] == heads
-
-
-def _four(x: Tensor, order: tuple[int, ...], site: Site) -> Tensor:
-    """Weights as `[B, H, Q, K]`. Of several other dimensions, that of heads is the one of their number."""
-    x = x.permute(order)
-    if x.dim() == 3:
-        return four(x, site.heads(len(x)))
-    if x.dim() > 4:
-        heads = site.number_of_heads
-        if x.shape[1:-2].numel() == heads:  # heads in groups
-            return x.flatten(1, -3)
-        dims = [dim for dim in range(1, x.dim() - 2) if x.shape[dim] == heads]
-        x = x.movedim(dims[0], -3) if len(dims) == 1 else x
-    return four(x, 1)
+def _is_of_positions(x: Tensor, vector: Tensor) -> bool:
+    """Whether a product has one number for each position: that of its features and a vector."""
+    return of_example(x, x) and not x.is_nested and vector.numel() == x.shape[-1]

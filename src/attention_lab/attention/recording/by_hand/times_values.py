@@ -1,0 +1,75 @@
+"""Recording of weights that are multiplied with values, if they are attention."""
+
+import torch
+from torch import Tensor, nn
+
+from attention_lab.attention.recording.by_hand.followed import Product, Weighted, Weights
+from attention_lab.attention.recording.fused import four
+from attention_lab.attention.recording.session import Session
+from attention_lab.attention.recording.site import Site
+
+
+def record_times_values(session: Session, product: Weighted, known: object) -> Product | None:
+    """Record weights times values; returns what is then known of the result.
+
+    Without a dimension for queries, a mixture of experts looks the same: only what has a score for each
+    position is then attention.
+
+    Args:
+        session: the recording.
+        product: the weights and the values.
+        known: what is known of the values.
+    """
+    weights, factor, order = product.weights, product.factor, product.order
+    found = weights.map
+    if isinstance(known, Weights):  # a composition of two maps, which is not yet multiplied with values
+        return None
+    if isinstance(known, Product) and known.plain and not found.paired:
+        if known.forget is not None:  # keys times values of linear attention, now multiplied with queries
+            known.forget()
+        return None
+    if product.pooled and not found.of_positions:
+        return None
+    if (product.pooled or not found.paired) and not _has_heads_of(found.site, factor, order):
+        return None
+    values, mask = factor.detach() if weights.before is None else weights.before, weights.mask
+    is_part = values.dim() == found.weights.dim() and values.numel() < found.weights.numel()
+    if found.forget is not None:
+        if not is_part:
+            return None
+        found.forget()
+    if is_part and (found.forget is not None or values.shape[weights.key] == found.keys):
+        values, mask = found.weights, found.mask  # parts are multiplied one by one: record all of them
+    with torch._C.DisableTorchFunction(), torch.no_grad():
+        mask = None if mask is None or mask.shape != values.shape else _four(mask, order, found.site)
+        values = _four(values, order, found.site)
+        found.forget = session.record_weights(found.site, values, mask)
+    # One query makes no matrix of keys times values: the product may be a value of the next attention.
+    return None if found.paired or values.shape[2] == 1 else Product(forget=found.forget)
+
+
+def of_example(x: Tensor, weights: Tensor) -> bool:
+    """Whether a factor may depend on the example: it has a dimension for examples, or no factor has one."""
+    if isinstance(x, nn.Parameter) or x.dim() < 2:
+        return False
+    return x.dim() > 2 if weights.dim() > 2 else not isinstance(x._base, nn.Parameter)
+
+
+def _has_heads_of(site: Site, x: Tensor, order: tuple[int, ...]) -> bool:
+    """Whether weights have one head, or as many as their module says: mixtures for each position have not."""
+    heads = site.number_of_heads
+    return heads in (None, 1) if len(order) < 4 else _four(x, order, site).shape[1] == heads
+
+
+def _four(x: Tensor, order: tuple[int, ...], site: Site) -> Tensor:
+    """Weights as `[B, H, Q, K]`. Of several other dimensions, that of heads is the one of their number."""
+    x = (x if x.dim() == len(order) else x.unsqueeze(-1)).permute(order)
+    if x.dim() == 3:
+        return four(x, site.heads(len(x)))
+    if x.dim() > 4:
+        heads = site.number_of_heads
+        if x.shape[1:-2].numel() == heads:  # heads in groups
+            return x.flatten(1, -3)
+        dims = [dim for dim in range(1, x.dim() - 2) if x.shape[dim] == heads]
+        x = x.movedim(dims[0], -3) if len(dims) == 1 else x
+    return four(x, 1)
