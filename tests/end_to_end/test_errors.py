@@ -64,6 +64,11 @@ def _check_refused(done, *parts: str) -> None:
         (["model=multihead", "model.heads=0"], ["model.heads must be at least 1"]),
         (["model=nw", "callbacks=early_stopping"], ["callbacks=early_stopping needs a metric"]),
         (["model=nw", "callbacks.attention_maps.every=0"], ["callbacks.attention_maps", "at least 1"]),
+        (["model=nw", "+callbacks.attention_maps.batch=1"], ["callbacks.attention_maps.batch", "leave it"]),
+        (
+            ["model=nw", "logger=csv", "+logger.csv.flush_logs_every_n_steps=0"],
+            ["logger.csv: ZeroDivisionError"],
+        ),
         (["schedule=null"], ["schedule=null is unknown", "constant, cosine"]),
         (["threads=0"], ["threads=0"]),
         ([*TOY, "trainer.max_epochs=-1"], ["trainer.max_epochs or trainer.max_steps"]),
