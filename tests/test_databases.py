@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from attention_lab import databases
 from attention_lab.callbacks.trackers import mlflow
-from attention_lab.databases import check_no_queries, read_texts
+from attention_lab.databases import check_study, read_texts
 from attention_lab.errors import LabError
 
 RUN = "0" * 32
@@ -56,20 +57,20 @@ def test_those_in_the_folder_are_kept(place: str, tmp_path: Path) -> None:
 
 
 def test_missing_and_damaged_databases(tmp_path: Path) -> None:
-    check_no_queries(tmp_path / "none.db", "x")
+    check_study(tmp_path / "none.db", "x")
     assert read_texts(tmp_path / "none.db", "SELECT 1", []) == []
     _database(tmp_path / "a.db", "x")
     assert read_texts(tmp_path / "a.db", "SELECT x FROM none", []) == []
     (tmp_path / "b.db").write_bytes(b"no database" * 100)
     with pytest.raises(LabError, match=r"^b: file is not a database"):
-        check_no_queries(tmp_path / "b.db", "b")
+        check_study(tmp_path / "b.db", "b")
 
 
 def test_a_database_whose_writer_was_killed_is_read_as_it_was_before(tmp_path: Path) -> None:
     file = tmp_path / "a.db"
     _database(file, "before")
     _stop_in_a_write(file)
-    check_no_queries(file, "x")
+    check_study(file, "x")
     assert read_texts(file, mlflow._OF_RUN, [RUN]) == ["before"]
 
 
@@ -82,10 +83,25 @@ def test_a_journal_that_names_another_file_is_rejected(tmp_path: Path) -> None:
     name = bytes(other)
     with Path(f"{file}-journal").open("ab") as journal:
         journal.write(struct.pack(">I", 1) + name + struct.pack(">II", len(name), sum(name)) + MAGIC)
-    for check in (lambda: check_no_queries(file, str(file)), lambda: read_texts(file, mlflow._OF_RUN, [RUN])):
+    for check in (lambda: check_study(file, str(file)), lambda: read_texts(file, mlflow._OF_RUN, [RUN])):
         with pytest.raises(LabError, match=r"a.db: its journal names another file: remove a.db-journal"):
             check()
     assert other.read_text() == "text"
+
+
+def test_a_study_that_does_not_fit_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Optuna makes an object of thousands of bytes of every trial, which takes 35 bytes in the file."""
+    file = tmp_path / "a.db"
+    _database(file, str(tmp_path))
+    with closing(sqlite3.connect(file)) as database:
+        database.execute('CREATE TABLE "a ""table""" (a TEXT)')
+        database.executemany('INSERT INTO "a ""table""" VALUES (?)', [("x",)] * 9)
+        database.commit()
+    monkeypatch.setattr(databases, "physical_memory", lambda: 50_000)
+    check_study(file, "x")
+    monkeypatch.setattr(databases, "physical_memory", lambda: 49_999)
+    with pytest.raises(LabError, match=r"^x: it has more than 9 rows: use another file$"):
+        check_study(file, "x")
 
 
 HOSTILE = {
@@ -111,7 +127,7 @@ def test_databases_that_run_code_of_their_own_are_rejected(kind: str, tmp_path: 
     with closing(sqlite3.connect(file)) as database:
         database.execute(HOSTILE[kind])
     said = r"a.db: its (table|view|trigger|index) [vti] runs code, which neither Optuna nor MLflow needs"
-    for check in (lambda: check_no_queries(file, str(file)), lambda: read_texts(file, mlflow._OF_RUN, [RUN])):
+    for check in (lambda: check_study(file, str(file)), lambda: read_texts(file, mlflow._OF_RUN, [RUN])):
         with pytest.raises(LabError, match=said):
             check()
 
@@ -131,7 +147,7 @@ def test_what_the_libraries_create_is_accepted(own: str, tmp_path: Path) -> None
     _database(tmp_path / "a.db", str(tmp_path))
     with closing(sqlite3.connect(tmp_path / "a.db")) as database:
         database.execute(own)
-    check_no_queries(tmp_path / "a.db", "x")
+    check_study(tmp_path / "a.db", "x")
 
 
 @pytest.mark.parametrize("suffix", ["-journal", "-wal", "-shm"])
@@ -141,4 +157,4 @@ def test_a_link_in_place_of_a_journal(suffix: str, tmp_path: Path) -> None:
         database.execute("CREATE TABLE trials (number)")
     (tmp_path / f"study.db{suffix}").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(LabError, match=rf"^mine: study\.db{suffix} is a link: remove it$"):
-        check_no_queries(tmp_path / "study.db", "mine")
+        check_study(tmp_path / "study.db", "mine")

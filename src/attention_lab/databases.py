@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from attention_lab.errors import LabError, first_line
-from attention_lab.reading import open_regular
+from attention_lab.reading import open_regular, physical_memory
 
 PATIENCE = 60  # seconds to wait for another process that writes to the database
 _MAGIC = bytes.fromhex("d9d505f920a163d7")  # the end of a journal that names another file
@@ -24,20 +24,33 @@ _REFUSAL = re.compile(
 """A trigger that only refuses a change, as MLflow has."""
 
 
-def check_no_queries(file: Path, name: str) -> None:
-    """Reject a database that runs queries of its own, such as endless ones; it need not exist.
+MOST_ROWS = 5_000_000
+"""Maximum number of rows of a study's tables; a trial has some hundreds."""
+_ROW = 5_000  # bytes of memory that Optuna takes for a trial, of which the file may have only 35
+
+
+def check_study(file: Path, name: str) -> None:
+    """Reject a database that runs queries of its own, such as endless ones, or that does not fit in memory.
 
     Args:
-        file: the database.
+        file: the database; it need not exist.
         name: its name in messages.
 
     Raises:
         LabError: it is damaged, its tables compute values, it has views or triggers that do more than refuse
-            a change, or it has a journal that is a link or names another file.
+            a change, it has a journal that is a link or names another file, or it has too many rows.
     """
-    if file.is_file():
-        with _opened(file, name):
-            pass
+    if not file.is_file():
+        return
+    left = most = min(MOST_ROWS, physical_memory() // _ROW)
+    with _opened(file, name) as database:
+        for (table,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+            quoted = str(table).replace('"', '""')
+            # Limited, since a damaged table may contain the same page, and so its rows, without end.
+            count = f'SELECT count(*) FROM (SELECT 1 FROM "{quoted}" LIMIT {left + 1})'
+            left -= database.execute(count).fetchone()[0]
+            if left < 0:
+                raise LabError(f"{name}: it has more than {most:,} rows: use another file")
 
 
 def read_texts(file: Path, query: str, values: Sequence[str]) -> list[str]:
@@ -49,7 +62,7 @@ def read_texts(file: Path, query: str, values: Sequence[str]) -> list[str]:
         values: the values.
 
     Raises:
-        LabError: see `check_no_queries`.
+        LabError: see `check_study`; the number of rows is not checked.
     """
     if not file.is_file():
         return []

@@ -56,6 +56,11 @@ def physical_memory() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
+def usable_cores() -> int:
+    """The number of processor cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def open_regular(path: str | Path, most: int | None = None) -> BinaryIO:
     """Open a regular file, or a link to one, for reading; never blocks waiting for a writer.
 

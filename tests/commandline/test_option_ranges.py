@@ -34,11 +34,17 @@ def test_choices_and_limits_are_those_of_the_classes() -> None:
         ("trainer.check_val_every_n_epoch=0", "trainer.check_val_every_n_epoch=0: choose 1 or more"),
         ("trainer.gradient_clip_val=-1", "trainer.gradient_clip_val=-1: choose 0 or more"),
         ("trainer.val_check_interval=0", "trainer.val_check_interval=0: choose a number above 0"),
+        ("trainer.limit_test_batches=0", "trainer.limit_test_batches=0: choose a number above 0"),
     ],
 )
 def test_values_out_of_range(option: str, message: str) -> None:
     with pytest.raises(LabError, match=f"^{message}"):
         check_ranges(OmegaConf.from_dotlist(["stage=fit", option]))
+
+
+def test_a_test_without_batches() -> None:
+    with pytest.raises(LabError, match=r"limit_test_batches=0.*: choose a number above 0"):
+        check_ranges(OmegaConf.from_dotlist(["stage=test", "trainer.limit_test_batches=0.0"]))
 
 
 def test_values_in_range() -> None:

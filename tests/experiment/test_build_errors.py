@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from hydra.utils import instantiate
+from pytorch_lightning.loggers import CSVLogger
 
 from attention_lab.errors import LabError
 from attention_lab.experiment.build_errors import blame_option
@@ -67,3 +68,25 @@ def test_a_class_that_hydra_calls_by_another_name(name: str) -> None:
         instantiate(config["optimizer"])
     missing = "missing 1 required positional argument: 'params'"
     assert str(raised.value) == f"optimizer: TypeError: {name}.__init__() {missing}"
+
+
+TRAINER = {"_target_": "pytorch_lightning.Trainer"}
+CSV = {"_target_": "pytorch_lightning.loggers.CSVLogger", "flush_logs_every_n_steps": 0}
+
+
+def test_a_number_that_a_library_cannot_use_later(tmp_path: Path) -> None:
+    config = {"trainer": TRAINER, "logger": {"csv": CSV}}
+    logger = CSVLogger(tmp_path, flush_logs_every_n_steps=0)
+    with pytest.raises(LabError, match=r"^logger\.csv: ZeroDivisionError: "), blame_option(config):
+        logger.log_metrics({"x": 1.0}, 0)
+
+
+def test_an_error_of_a_library_that_user_code_called_keeps_its_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_logging.py").write_text("def log(logger):\n    logger.log_metrics({'x': 1.0}, 0)\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    own = importlib.import_module("own_logging")
+    config = {"model": {"_target_": "own_logging.Model"}, "logger": {"csv": CSV}}
+    with pytest.raises(ZeroDivisionError), blame_option(config):
+        own.log(CSVLogger(tmp_path, flush_logs_every_n_steps=0))

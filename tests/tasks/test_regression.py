@@ -33,6 +33,16 @@ def test_one_input_is_an_axis_in_the_units_of_the_data(features: int) -> None:
         assert [side.tolist() for side in record.x] == [[9, 11], [8, 10, 12]]
 
 
+def test_samples_that_are_not_finite_are_shown_without_an_axis() -> None:
+    """A checkpoint from others may contain them."""
+    codec = RegressionCodec(["a"], "y", [0.0, 0.0], [1.0, 1.0])
+    model = KernelRegression(Mechanism(Gaussian), RegressionSizes(1, 1, 2))
+    model.memorize(torch.tensor([[math.nan], [math.inf]]), torch.zeros(2, 1))
+    batch = RegressionBatch(torch.zeros(1, 1), torch.zeros(1, 1), torch.full([1], -1))
+    (observation,) = Regression(model, codec).eval().observe(batch)
+    assert observation.records[0].x is None
+
+
 def test_a_curve_is_drawn_with_as_many_samples_as_can_be_seen() -> None:
     codec = RegressionCodec(["x"], "y", [0.0, 0.0], [1.0, 1.0])
     x = torch.linspace(0, 1, 25_000).unsqueeze(1)

@@ -112,6 +112,13 @@ def test_values_are_counted_over_all_events(tmp_path: Path, monkeypatch: pytest.
         read_log(_write(tmp_path / "many", *map(_loss, range(110))))
 
 
+def test_empty_events_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They take no memory, but each takes as long to read as any other."""
+    monkeypatch.setattr(event_sizes, "MOST_FIELDS", 500)
+    with pytest.raises(LabError, match="it has more than 500 values"):
+        read_log(_write(tmp_path, *[Event()] * 501))
+
+
 def test_very_many_tags_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """For each tag, TensorBoard keeps a generator of random numbers."""
     monkeypatch.setattr(event_sizes, "MOST_TAGS", 50)
@@ -123,7 +130,7 @@ def test_very_many_tags_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_event_files_that_do_not_fit_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folders = [_write(tmp_path / name, *map(_loss, range(2000))) for name in "abcdef"]
-    monkeypatch.setattr(event_files, "physical_memory", lambda: 4 << 20)
+    monkeypatch.setattr(event_files, "physical_memory", lambda: 5 << 20)
     check_logs(folders[:1])
-    with pytest.raises(LabError, match=r"[c-f]: the event files need \d MiB of memory, .* machine has 4 MiB"):
+    with pytest.raises(LabError, match=r"[c-f]: the event files need \d MiB of memory, .* machine has 5 MiB"):
         check_logs(folders)

@@ -107,6 +107,14 @@ def test_refused(path: str, value: Any, message: str) -> None:
     assert str(caught.value).startswith("x/config.yaml") and len(str(caught.value).splitlines()) == 1
 
 
+def test_a_process_for_each_core_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2})
+    assert check_run(_with("trainer.devices", 3), Path("/new"), "x")["trainer"]["devices"] == 3
+    with pytest.raises(LabError, match=r"x has trainer\.devices=4: here it may be at most 3, unless"):
+        check_run(_with("trainer.devices", 4), Path("/new"), "x")
+    check_run(_with("trainer.devices", 4), Path("/new"), "x", given=["trainer.devices"])
+
+
 @pytest.mark.parametrize("root", [None, 5, "", "/somewhere/else"])
 def test_a_run_writes_to_its_folder_even_if_none_is_named(root: Any) -> None:
     found = _with("trainer.default_root_dir", root)
@@ -123,6 +131,7 @@ def test_a_run_writes_to_its_folder_even_if_none_is_named(root: Any) -> None:
         ("callbacks.checkpoint.dirpath", ["callbacks.checkpoint.dirpath"]),
         ("callbacks.checkpoint.dirpath", ["callbacks"]),
         ("logger.mlflow.tracking_uri", ["logger.mlflow.tracking_uri"]),
+        ("trainer.profiler", ["trainer.profiler"]),
         ("logger.mlflow.entity", ["model", "logger"]),
     ],
 )

@@ -132,6 +132,11 @@ def test_matching(now: Any, before: Any, found: Any) -> None:
     assert matching(now, before, "x") == found
 
 
+def test_a_parameter_becomes_a_tensor() -> None:
+    """Early stopping writes its best score in a message, which fails for a parameter."""
+    assert f"{matching(torch.zeros(()), torch.nn.Parameter(torch.ones(())), 'x'):.1f}" == "1.0"
+
+
 @pytest.mark.parametrize(
     ("now", "before"),
     [

@@ -71,7 +71,8 @@ class AttentionMaps(pl.Callback):
 
     Raises:
         LabError: a number is below 1, labels are not lists of texts; or, when training begins, labels fit no
-            attention, or there is no `TensorBoardLogger`.
+            attention, there is no `TensorBoardLogger`, or the model is a task of this package, which cannot
+            be called with a batch.
     """
 
     def __init__(
@@ -129,6 +130,8 @@ class AttentionMaps(pl.Callback):
             raise LabError(
                 "AttentionMaps writes to TensorBoard: give the trainer logger=TensorBoardLogger('logs')"
             )
+        if isinstance(pl_module, Task) and not callable(self.forward):
+            raise LabError("callbacks.attention_maps.batch is for models of your own: leave it out")
         batch = move_data_to_device(self.batch, pl_module.device)
         observations = observe_batch(pl_module, batch, self.labels, self.examples, self.forward)
         writer: SummaryWriter = loggers[0].experiment

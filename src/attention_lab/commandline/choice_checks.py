@@ -1,7 +1,6 @@
 """Check the chosen groups and the ranges of options before importing anything heavy."""
 
 import difflib
-import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -24,6 +23,7 @@ from attention_lab.commandline.option_ranges import check_ranges
 from attention_lab.commandline.overrides import listed_texts, parse_override, split_override
 from attention_lab.constructor_options import LARGEST_SEED
 from attention_lab.errors import LabError
+from attention_lab.reading import usable_cores
 from attention_lab.text_tables import console_message, counted
 
 REQUIRED_EXTRAS = {
@@ -228,7 +228,7 @@ def _check_machine(config: DictConfig) -> None:
 def warning_of_few_cores(config: DictConfig) -> str:
     """A one-line warning if more processes are requested than this machine has cores; otherwise empty."""
     devices = config.trainer.get("devices")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = usable_cores()
     on_cpu = config.trainer.get("accelerator", "auto") in ("auto", "cpu")
     if not on_cpu or not isinstance(devices, int) or devices <= cores:
         return ""

@@ -30,6 +30,9 @@ FRACTIONS = (
     "task.ctc_rescoring",
 )
 POSITIVE = ("optimizer.lr", "trainer.val_check_interval", "normalizer.temperature", "pooling.temperature")
+"""Options of training that must be above 0."""
+TESTED = "trainer.limit_test_batches"
+"""The option that says how much is tested, after training or in `stage=test`."""
 CHOICES = {
     "monitor.mode": ("min", "max"),
     "trainer.accelerator": ("auto", "cpu", "gpu", "cuda", "mps", "tpu"),
@@ -61,15 +64,15 @@ def check_ranges(config: DictConfig) -> None:
         value = _number(config, key)
         if value is not None and not 0 <= value <= 1:
             raise LabError(f"{key}={value}: choose a fraction from 0 to 1")
+    for key in (TESTED, *POSITIVE) if config.stage == "fit" else (TESTED,):
+        value = _number(config, key)
+        if value is not None and not 0 < value < math.inf:
+            raise LabError(f"{key}={value}: choose a number above 0")
     if config.stage == "fit":
         _check_training(config)
 
 
 def _check_training(config: DictConfig) -> None:
-    for key in POSITIVE:
-        value = _number(config, key)
-        if value is not None and not 0 < value < math.inf:
-            raise LabError(f"{key}={value}: choose a number above 0")
     for key, choices in CHOICES.items():
         value = OmegaConf.select(config, key)
         if isinstance(value, str) and value not in choices:

@@ -17,7 +17,7 @@ from attention_lab.data.overlaps import Keyed, shared_examples
 from attention_lab.data.reading.batches import Unseen
 from attention_lab.data.reading.datamodule import DataModule
 from attention_lab.data.reading.files import Row, naming, read_once
-from attention_lab.data.reading.image_codec import MOST_PIXELS, ImageCodec, Images, read_image, whole_cells
+from attention_lab.data.reading.image_codec import MOST_PIXELS, ImageCodec, ImageReader, Images, whole_cells
 from attention_lab.data.reading.splits import Split, TransductionSplit
 from attention_lab.data.reading.splitting import Splits, check_at_least
 from attention_lab.data.reading.vocabulary import Notation, Tokenizer, Vocabulary
@@ -174,15 +174,6 @@ def _content(image: Tensor) -> tuple[int, bytes]:
     return image.shape[1], blake2b(image.numpy().tobytes(), digest_size=16).digest()
 
 
-def _identity(path: Path) -> object:
-    """A value that is equal for all paths of one file."""
-    try:
-        status = path.stat()
-    except (OSError, ValueError):  # reading it fails, too
-        return path
-    return status.st_dev, status.st_ino
-
-
 def _centres(start: int, cell: int) -> range:
     """The cells, along one side, whose centre lies within a digit that starts at pixel `start`."""
     first = -(-(2 * start - cell) // (2 * cell))  # the least c with cell * (c + 1/2) >= start
@@ -223,14 +214,10 @@ class ImageFiles(ImageTransductionData):
     def _read_images(self, rows: Sequence[Row]) -> list[ImageExample]:
         """The images that the rows name. Raises LabError if they have too many pixels in all."""
         found, pixels = [], 0
-        known: dict[object, Tensor] = {}  # many lines may name the same large file
+        reader = ImageReader(self.height, self.cell)
         for row in rows:
-            path = Path(row.place.rpartition(":")[0]).parent / row.first.strip()
-            key = _identity(path)
-            if key not in known:
-                with naming(row.place):
-                    known[key] = read_image(path, self.height, self.cell)
-            image = known[key]
+            with naming(row.place):
+                image = reader.read(Path(row.place.rpartition(":")[0]).parent / row.first.strip())
             pixels += image.numel()
             if pixels > MOST_PIXELS:
                 raise LabError(

@@ -25,13 +25,15 @@ CONSTRUCTORS = ("__init__", "__post_init__")
 BUILD_ERRORS = (*BAD_VALUE_ERRORS, InstantiationException)
 """Errors that classes raise for values they cannot use, and Hydra for a class it cannot find."""
 _OURS = ("attention_lab", "torch", "pytorch_lightning")
+_LIBRARIES = ("pytorch_lightning.", "lightning_fabric.", "torch.optim.")
 
 
 @contextmanager
 def blame_option(config: Mapping[str, Any]) -> Iterator[None]:
     """Turn errors raised while a part is built into a LabError that names the option, or else the part.
 
-    Errors from the user's own code, or raised while no part is being built, are left unchanged.
+    So are errors that Lightning's code or PyTorch's optimisers raise later for a value that they cannot use,
+    such as a divisor of 0. Errors from the user's own code, and all others, are left unchanged.
     """
     try:
         yield
@@ -69,7 +71,7 @@ def _frames(error: BaseException) -> list[FrameType]:
 def _part(
     error: BaseException, cause: BaseException, targets: Mapping[str, str], config: Mapping[str, Any]
 ) -> str | None:
-    """The part that was being built, if any."""
+    """The part that was being built, or in whose library's code the error was raised, if any."""
     if isinstance(error, InstantiationException):
         named = [part for part, target in targets.items() if f"'{target}'" in str(error)]
         # Hydra names the module that defines a class, which may be another one.
@@ -86,14 +88,23 @@ def _part(
     owners = [part for part in targets if unknown in lookup(config, *part.split("."))]
     if len(owners) == 1:  # its class passes the option on to another
         return owners[0]
+    in_library = _raised_in_library(cause, targets)
     for frame in _frames(cause):
         part = names.get(type(frame.f_locals.get("self")).__name__)
-        if part is not None and frame.f_code.co_name in (
-            *CONSTRUCTORS,
-            *(("setup",) if part == "data" else ()),
-        ):
+        builders = (*CONSTRUCTORS, "setup") if part == "data" else CONSTRUCTORS
+        if part is not None and (in_library or frame.f_code.co_name in builders):
             return part
     return None
+
+
+def _raised_in_library(error: BaseException, targets: Mapping[str, str]) -> bool:
+    """Whether an error was raised by Lightning or an optimiser, and not through the user's own package."""
+    frames = _frames(error)
+    return (
+        bool(frames)
+        and str(frames[0].f_globals.get("__name__")).startswith(_LIBRARIES)
+        and not any(_raised_in_user_code(error, target) for target in targets.values())
+    )
 
 
 def _constructor(target: str) -> str | None:

@@ -22,7 +22,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 
 from attention_lab.commandline.overrides import split_override
-from attention_lab.databases import PATIENCE, check_no_queries
+from attention_lab.databases import PATIENCE, check_study
 from attention_lab.errors import LabError, first_line
 from attention_lab.search.trial_checks import check_results, check_value
 from attention_lab.text_tables import printable
@@ -92,7 +92,7 @@ def connect(url: str, heartbeat: int | None = None) -> RDBStorage:
     file = Path(str(sqlite.database)) if sqlite.get_backend_name() == "sqlite" else None
     if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
-        check_no_queries(file, f"sweep.storage={sqlite!r}")
+        check_study(file, f"sweep.storage={sqlite!r}")
     try:
         return RDBStorage(
             url,

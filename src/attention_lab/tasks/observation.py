@@ -101,8 +101,15 @@ def make_observation(
             output=output,
             gold=None if one.gold is None else one.gold.long().numpy(),
             picture=one.picture,
-            x=None if one.x is None else (one.x[0].double().numpy(), one.x[1].double().numpy()),
+            x=_positions(one.x),
         )
         for name, one in queries_and_keys.items()
     )
     return Observation(input, output, expected, tuple(records))
+
+
+def _positions(x: tuple[Tensor, Tensor] | None) -> Any:
+    """Positions as arrays; None if one is not finite, as in a checkpoint from others: no axis has it."""
+    if x is None or not all(one.isfinite().all() for one in x):
+        return None
+    return x[0].double().numpy(), x[1].double().numpy()

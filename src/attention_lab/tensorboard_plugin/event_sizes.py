@@ -15,7 +15,7 @@ from typing import Any
 from attention_lab.reading import open_regular
 
 MOST_FIELDS = 10_000_000
-"""Maximum number of fields in a run's event files; a point of a curve has six."""
+"""Maximum number of events and their fields in a run's event files; a point of a curve has six fields."""
 MOST_TAGS = 10_000
 """Maximum number of tags of a run."""
 LARGEST_FILE = 1 << 32
@@ -44,7 +44,7 @@ def needed_memory(files: Iterable[Path]) -> tuple[int, int]:
     for path in files:
         for event in _events(path):
             size += len(event)
-            fields += _count_fields(event, MOST_FIELDS - fields, tags)
+            fields += 1 + _count_fields(event, MOST_FIELDS - fields, tags)  # empty events take time, too
             if fields > MOST_FIELDS or len(tags) > MOST_TAGS:
                 most = f"{MOST_FIELDS:,} values" if fields > MOST_FIELDS else f"{MOST_TAGS:,} tags"
                 raise OSError(errno.EINVAL, f"it has more than {most}", str(path))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_lab.errors import LabError
-from attention_lab.reading import is_file
+from attention_lab.reading import is_file, usable_cores
 from attention_lab.run_files import LOG
 from attention_lab.untrusted.configuration import (
     check_targets,
@@ -41,7 +41,7 @@ MOST_FILES = 100_000
 """Maximum number of files in a run's folder; even thousands are unusual."""
 MOST_LEVELS = 100
 """Maximum number of nested folders in a run's folder; with a thousand, recursive functions fail."""
-MOST_PROCESSES = 256
+MOST_NODES = 256
 _DIGITS = 9
 
 
@@ -70,7 +70,7 @@ def check_run(
         raise LabError(f"{name} belongs to a trial of a search: run the command of the search again")
     found, packages = with_moved_classes(found), checked_packages(allow)
     check_targets(found, name, packages, is_listed)
-    _check_trainer(found["trainer"], name)
+    _check_trainer(_without(found["trainer"], "trainer", given), name)
     check_parts_of_run(found, name, packages)
     check_values(found, name)
     root = str(found["trainer"].get("default_root_dir"))
@@ -90,10 +90,13 @@ def _check_trainer(trainer: Mapping[str, Any], name: str) -> None:
                 f"{name} has trainer.{option}, which is not read from a file: "
                 "if you want it, give it on the command line"
             )
-    for option in ("devices", "num_nodes"):
+    for option, most in {"devices": usable_cores(), "num_nodes": MOST_NODES}.items():
         count = str(trainer.get(option)).strip()  # Lightning reads the text "999" as a number
-        if count.isdecimal() and (len(count) > _DIGITS or int(count) > MOST_PROCESSES):
-            raise LabError(f"{name} has trainer.{option}={count[:30]}: choose at most {MOST_PROCESSES}")
+        if count.isdecimal() and (len(count) > _DIGITS or int(count) > most):
+            raise LabError(
+                f"{name} has trainer.{option}={count[:30]}: here it may be at most {most}, "
+                f"unless you give trainer.{option}=... on the command line"
+            )
     launched = any(variable in os.environ for variable in ("WORLD_SIZE", "SLURM_NTASKS", "NODE_RANK"))
     if trainer.get("num_nodes", 1) not in (None, 1) and not launched:
         raise LabError(f"{name} has trainer.num_nodes={trainer['num_nodes']}: start it with torchrun or srun")

@@ -86,7 +86,7 @@ def matching(now: Any, before: Any, name: str) -> Any:
     if isinstance(now, Tensor):
         if not isinstance(before, Tensor) or before.shape != now.shape:
             raise ValueError(f"{name} is not a tensor of shape {tuple(now.shape)}")
-        return before
+        return before.detach()  # a parameter, for one, cannot be formatted as a number
     if not _fits(now, before):
         raise ValueError(f"{name} is {str(before)[:40]!r}, which does not match {str(now)[:40]!r}")
     return before

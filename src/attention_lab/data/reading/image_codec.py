@@ -95,6 +95,35 @@ def read_image(path: Path, height: int, cell: int) -> Tensor:
     return whole_cells(ink, cell)
 
 
+class ImageReader:
+    """Reads image files, each of them once: many lines may name the same large file.
+
+    Args:
+        height: see `read_image`.
+        cell: see `read_image`.
+    """
+
+    def __init__(self, height: int, cell: int) -> None:
+        self.height, self.cell = height, cell
+        self._known: dict[object, Tensor] = {}
+
+    def read(self, path: Path) -> Tensor:
+        """See `read_image`."""
+        key = _identity(path)
+        if key not in self._known:
+            self._known[key] = read_image(path, self.height, self.cell)
+        return self._known[key]
+
+
+def _identity(path: Path) -> object:
+    """A value that is equal for all paths of one file."""
+    try:
+        status = path.stat()
+    except (OSError, ValueError):  # reading it fails, too
+        return path
+    return status.st_dev, status.st_ino
+
+
 def _check_scans(file: Image.Image, opened: BinaryIO, path: Path) -> None:
     """Raise LabError if a JPEG image, which may be in a TIFF file, has very many scans."""
     if file.format in ("JPEG", "MPO") or file.info.get("compression") == "jpeg":
@@ -128,13 +157,16 @@ class ImageCodec:
 
     def encode(self, lines: Sequence[str], first: int = 1) -> TransductionBatch:
         """Encode paths of image files; the target is only `EOS`, without references or alignment."""
-        images = Images(encode_lines(lines, first, self._read))
-        return unlabelled(images[torch.arange(len(lines))], images.lengths)
+        reader = ImageReader(self.height, self.cell)
 
-    def _read(self, line: str) -> Tensor:
-        if not line.strip():
-            raise LabError("the line is empty; give the path of an image")
-        return read_image(Path(line.strip()), self.height, self.cell)
+        def read(line: str) -> Tensor:
+            """The image that a line names."""
+            if not line.strip():
+                raise LabError("the line is empty; give the path of an image")
+            return reader.read(Path(line.strip()))
+
+        images = Images(encode_lines(lines, first, read))
+        return unlabelled(images[torch.arange(len(lines))], images.lengths)
 
     def decode(self, ids: Ids, unseen: Sequence[str] = ()) -> str:
         """Target ids as text, up to the first `EOS`; `unseen` as in `Tokenizer.decode`."""
