@@ -18,7 +18,7 @@ Labels = Sequence[Sequence[str]]
 
 
 def observe_batch(
-    module: nn.Module, batch: Any, labels: Labels | None, examples: int, forward: Forward | None = None
+    module: nn.Module, batch: Any, labels: Labels | None, examples: int, forward: Forward | None
 ) -> list[Observation]:
     """Run a module on a batch in evaluation mode, and record the attention of the first examples.
 

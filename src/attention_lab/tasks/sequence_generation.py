@@ -99,7 +99,7 @@ class SequenceGeneration:
         for row, (ids, padded) in enumerate(zip(output.cpu(), batch.source.cpu(), strict=True)):
             source = padded[..., : lengths[row]]
             target, unseen = batch.target[row].cpu(), batch.every_unseen[row]
-            queries = self.codec.target_labels(ids, unseen.copyable)
+            queries = self.codec.target.labels(ids, unseen.copyable)
             keys = self.codec.source_labels(source, unseen.source)
             gold = batch.alignment[row, : len(queries)].cpu()
             # The gold alignment belongs to the gold output, and does not apply to a different one.

@@ -21,12 +21,12 @@ _BAR_WIDTH = 16
 _TICKS = np.array([0, 0.25, 0.5, 0.75, 1])
 
 
-def heading_height(title: str, subtitle: str = "") -> int:
+def heading_height(title: str, subtitle: str) -> int:
     """Height in pixels that `draw_heading` needs."""
     return (HEADING if title else 0) + (SUBHEADING if subtitle else 0)
 
 
-def draw_heading(paper: Paper, title: str, subtitle: str = "") -> None:
+def draw_heading(paper: Paper, title: str, subtitle: str) -> None:
     """Write the picture's title and the smaller line below it, if there are any."""
     room = paper.width - 2 * MARGIN
     if title:

@@ -150,10 +150,6 @@ class TransductionCodec(BaseCodec):
         """Label each source step, including `</s>` but not padding; `unseen` as in `Tokenizer.decode`."""
         return self.source.labels(ids, unseen)
 
-    def target_labels(self, ids: Ids, unseen: Sequence[str] = ()) -> list[str]:
-        """Label each target step, including `</s>` but not padding; `unseen` as in `Tokenizer.decode`."""
-        return self.target.labels(ids, unseen)
-
 
 @dataclass(frozen=True)
 class ClassificationCodec(BaseCodec):

@@ -149,7 +149,3 @@ class ImageCodec(BaseCodec):
         """Label each cell of an image [H, W] with row and column, `r0c3`; it has no `unseen` symbols."""
         rows, columns = (size // self.cell for size in image.shape)
         return [f"r{row}c{column}" for column in range(columns) for row in range(rows)]
-
-    def target_labels(self, ids: Ids, unseen: Sequence[str] = ()) -> list[str]:
-        """Label each target step, including `</s>` but not padding; `unseen` as in `Tokenizer.decode`."""
-        return self.target.labels(ids, unseen)
