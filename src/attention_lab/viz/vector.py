@@ -216,8 +216,8 @@ def _vector_cells(
     (queries, keys), (down, across) = index.shape, cell
     paper.fill(left, top, keys * across, queries * down, 0)
     good: Flags = heatmap.attended & ~heatmap.bad
-    weighty = good & (index > 0)
-    paper.cells(np.argwhere(weighty), left, top, cell, _COLOURS[index[weighty]])
+    positive = good & (index > 0)
+    paper.cells(np.argwhere(positive), left, top, cell, _COLOURS[index[positive]])
     if heatmap.bad.any():
         paper.cells(np.argwhere(heatmap.bad), left, top, cell, [_COLOURS[BAD]])
     if not heatmap.attended.all():
