@@ -31,8 +31,8 @@ from attention_lab.tasks.errors.scored_examples import (
 )
 from attention_lab.tasks.losses.guidance import guidance_loss
 from attention_lab.tasks.losses.latent import enumerated_loss, monte_carlo_loss
+from attention_lab.tasks.losses.loss_weights import check_loss_weights
 from attention_lab.tasks.losses.r_drop import divergence, duplicate
-from attention_lab.tasks.losses.weights import check_weights
 from attention_lab.tasks.pictures import save_pictures
 from attention_lab.tasks.sequence_generation import (
     SequenceGeneration,
@@ -103,7 +103,7 @@ class Transduction(SequenceGeneration, Task):
         if text_metrics:
             check_sacrebleu()
         check_label_smoothing(label_smoothing)
-        check_weights(model, r_drop=r_drop, ctc=ctc, guidance=guidance)
+        check_loss_weights(model, r_drop=r_drop, ctc=ctc, guidance=guidance)
         self.label_smoothing = label_smoothing
         self.r_drop, self.ctc, self.guidance = r_drop, ctc, guidance
         self.n_best, self.text_metrics = n_best, text_metrics
