@@ -4,7 +4,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from PIL import Image
 
 from attention_lab.callbacks import FittedCurve, fitted_curve
 
@@ -14,15 +13,15 @@ def logged(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The steps at which a picture is written, for a regression without training."""
     steps: list[int] = []
     monkeypatch.setattr(fitted_curve, "Regression", SimpleNamespace)
+    monkeypatch.setattr(fitted_curve, "draw_panels", lambda *_, **__: None)
     tracker = SimpleNamespace(log_picture=lambda tag, picture, step: steps.append(step))
     monkeypatch.setattr(fitted_curve, "run_trackers", lambda trainer: [tracker] if trainer.writer else [])
     return steps
 
 
-def train(steps: int, *, picture: Any = None, writer: object = "writer", start: int = 0) -> None:
+def train(steps: int, *, writer: object = "writer", start: int = 0) -> None:
     """A validation after every step, one before the first, and the end."""
-    drawn = picture or Image.new("RGB", (2, 2))
-    callback, task = FittedCurve(), SimpleNamespace(curve_picture=lambda *_, **__: drawn)
+    callback, task = FittedCurve(), SimpleNamespace(curve_panel=lambda data: "panel", curve_title="")
     trainer: Any = SimpleNamespace(sanity_checking=True, writer=writer, global_step=start, datamodule=None)
     callback.on_validation_end(trainer, task)  # type: ignore[arg-type]
     trainer.sanity_checking = False

@@ -93,7 +93,7 @@ def test_a_name_that_is_not_utf8_is_refused() -> None:
 def test_output_without_a_reader_is_discarded() -> None:
     reads, writes = os.pipe()
     try:
-        output = Output(writes, "wb", closefd=False)
+        output = Output(writes)
         assert output.write(b"read") == 4 and os.read(reads, 9) == b"read"
         os.close(reads)
         assert output.write(b"not read") == 8
@@ -108,15 +108,14 @@ def test_a_message_does_not_land_in_an_unfinished_line(tmp_path: Path) -> None:
     file = tmp_path / "both"
     number = os.open(file, os.O_WRONLY | os.O_CREAT)
     try:
-        stdout = Output(number, "wb", closefd=False)
-        stderr = Output(os.dup(number), "wb", above=stdout)
+        stdout = Output(number)
+        stderr = Output(number, above=stdout)
         stdout.write(b"Sweep\n1/2  seed=1  ")
         stderr.write(b"Warning: a\nWarning: b\n")
         stdout.write(b"error 0.1\n")
         stderr.write(b"Warning: c\n")
         stdout.write(b"\rtraining 10%")
         stderr.write(b"d\n")
-        stderr.close()
         assert file.read_bytes() == (
             b"Sweep\n1/2  seed=1  \nWarning: a\nWarning: b\n1/2  seed=1  error 0.1\nWarning: c\n"
             b"\rtraining 10%d\n"
@@ -124,7 +123,7 @@ def test_a_message_does_not_land_in_an_unfinished_line(tmp_path: Path) -> None:
         other = tmp_path / "other"
         with other.open("wb") as elsewhere:
             stdout.write(b"\n2/2  seed=2  ")
-            Output(elsewhere.fileno(), "wb", closefd=False, above=stdout).write(b"Warning: e\n")
+            Output(elsewhere.fileno(), above=stdout).write(b"Warning: e\n")
         assert other.read_text() == "Warning: e\n" and file.read_text().endswith("2/2  seed=2  ")
     finally:
         os.close(number)
@@ -133,9 +132,9 @@ def test_a_message_does_not_land_in_an_unfinished_line(tmp_path: Path) -> None:
 def test_on_a_terminal_a_message_takes_the_place_of_an_unfinished_line() -> None:
     reads, writes = os.openpty()
     try:
-        stdout = Output(writes, "wb", closefd=False)
+        stdout = Output(writes)
         stdout.write(b"1/2  seed=1  ")
-        Output(writes, "wb", closefd=False, above=stdout).write(b"Warning: a\n")
+        Output(writes, above=stdout).write(b"Warning: a\n")
         expected, found = b"1/2  seed=1  \r\x1b[KWarning: a\r\n1/2  seed=1  ", b""
         # A terminal may hand over its text in parts.
         while len(found) < len(expected) and select.select([reads], [], [], 10)[0]:

@@ -140,7 +140,7 @@ def test_the_codec(tmp_path: Path) -> None:
     assert (batch.references.shape, batch.alignment.tolist()) == ((2, 0, 1), [[-1], [-1]])
     assert CODEC.source_labels(batch.source[0]) == ["r0c0", "r1c0", "r0c1", "r1c1", "r0c2", "r1c2"]
     assert CODEC.source_text(batch.source[1, :, :4]) == "image of 4 x 4"
-    assert (CODEC.decode([5, 4, EOS]), CODEC.target_labels([5, EOS, PAD])) == ("ba", ["b", "</s>"])
+    assert (CODEC.decode([5, 4, EOS]), CODEC.target.labels([5, EOS, PAD])) == ("ba", ["b", "</s>"])
     assert CODEC.sizes == ImageSizes(4, 2, 6)
 
 

@@ -235,9 +235,9 @@ def test_wrong_options(kind: type[SequenceClassifier], options: dict[str, object
 def test_the_last_positions_are_read() -> None:
     x = torch.arange(12.0).view(2, 3, 2)
     lengths = torch.tensor([3, 1])
-    assert Last()(x, lengths).tolist() == [[4.0, 5.0], [6.0, 7.0]]
+    assert Last(1)(x, lengths).tolist() == [[4.0, 5.0], [6.0, 7.0]]
     assert Last(2)(x, lengths).tolist() == [[[2.0, 3.0], [4.0, 5.0]], [[0.0, 0.0], [6.0, 7.0]]]
-    assert Last()(x, torch.tensor([0, 2])).tolist() == [[0.0, 0.0], [8.0, 9.0]]
+    assert Last(1)(x, torch.tensor([0, 2])).tolist() == [[0.0, 0.0], [8.0, 9.0]]
 
 
 @pytest.mark.parametrize("kind", KINDS)

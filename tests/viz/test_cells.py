@@ -9,22 +9,21 @@ from attention_lab.viz.cells import cell_pixels, outline_gold, shades
 
 
 def paint(heatmap: Heatmap, cell: int = 8, block: int = 1) -> Pixels:
-    return cell_pixels(heatmap, (cell, cell), (block, block), "linear", 1.0)
+    return cell_pixels(heatmap, (cell, cell), (block, block), 1.0)
 
 
 def test_shades_by_hand() -> None:
     weights = np.array([0, 0.2, 1, 3, -1])
     top = SHADES - 1
-    assert shades(weights, "linear", 1.0).tolist() == [0, round(0.2 * top), top, top, 0]
-    assert shades(weights, "linear", 2.0).tolist() == [0, round(0.1 * top), round(0.5 * top), top, 0]
-    assert shades(np.array([0.04, 0.25]), "sqrt", 1.0).tolist() == [round(0.2 * top), round(0.5 * top)]
+    assert shades(weights, 1.0).tolist() == [0, round(0.2 * top), top, top, 0]
+    assert shades(weights, 2.0).tolist() == [0, round(0.1 * top), round(0.5 * top), top, 0]
 
 
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
 def test_each_cell_is_a_square_of_its_shade(kind: type[np.floating]) -> None:
     weights = np.array([[0, 0.25, 1], [0.5, 0.75, 0.125]], dtype=kind)
     pixels = paint(Heatmap(weights), cell=5)
-    expected = shades(weights.astype(float), "linear", 1.0)
+    expected = shades(weights.astype(float), 1.0)
     assert pixels.shape == (10, 15)
     for query in range(2):
         for key in range(3):

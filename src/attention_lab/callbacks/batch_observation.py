@@ -11,15 +11,14 @@ from attention_lab.attention import Recording, recording
 from attention_lab.attention.evaluation import evaluation_mode
 from attention_lab.callbacks.randomness import random_states, restore_random_states
 from attention_lab.errors import LabError
-from attention_lab.tasks import Observation
-from attention_lab.tensorboard_plugin.record import AttentionRecord
+from attention_lab.tasks.observation import Observation, QueriesAndKeys, make_observation
 
 Forward = Callable[[Any, Any], Any]
 Labels = Sequence[Sequence[str]]
 
 
 def observe_batch(
-    module: nn.Module, batch: Any, labels: Labels | None, examples: int, forward: Forward | None = None
+    module: nn.Module, batch: Any, labels: Labels | None, examples: int, forward: Forward | None
 ) -> list[Observation]:
     """Run a module on a batch in evaluation mode, and record the attention of the first examples.
 
@@ -108,24 +107,11 @@ def _observation(weights: Recording, example: int, labels: Labels | None) -> Obs
     """The records of one example."""
     own = None if labels is None else [str(label) for label in labels[example]]
     longest = 0 if labels is None else max(map(len, labels))
-    text = "" if own is None else " ".join(own)
-    records = []
+    shown = {}
     for name, heads in weights.items():
-        rows, columns = heads.shape[2:]
-        queries, keys = _side(own, rows, longest), _side(own, columns, longest)
-        part = (example, slice(None), slice(len(queries)), slice(len(keys)))
-        records.append(
-            AttentionRecord(
-                weights=heads[part].float().cpu().numpy(),
-                mask=weights.mask(name)[part].cpu().numpy(),
-                queries=queries,
-                keys=keys,
-                module=name,
-                input=text,
-                output="",
-            )
-        )
-    return Observation(text, "", "", tuple(records))
+        queries, keys = (_side(own, size, longest) for size in heads.shape[2:])
+        shown[name] = QueriesAndKeys(queries, keys)
+    return make_observation(weights, example, shown, input=" ".join(own or []), output="", expected="")
 
 
 def _side(labels: list[str] | None, size: int, longest: int) -> list[str]:

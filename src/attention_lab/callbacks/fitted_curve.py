@@ -4,6 +4,7 @@ import pytorch_lightning as pl
 
 from attention_lab.callbacks.trackers import run_trackers
 from attention_lab.tasks import Regression
+from attention_lab.viz.plots import draw_panels
 
 
 class FittedCurve(pl.Callback):
@@ -31,8 +32,9 @@ class FittedCurve(pl.Callback):
         trackers = run_trackers(trainer)
         if not trackers or not isinstance(pl_module, Regression):
             return
-        picture = pl_module.curve_picture(trainer.datamodule, thumbnail=True)  # type: ignore[attr-defined]
-        if picture is not None:
+        panel = pl_module.curve_panel(trainer.datamodule)  # type: ignore[attr-defined]
+        if panel is not None:
+            picture = draw_panels([panel], title=pl_module.curve_title, thumbnail=True)
             for tracker in trackers:
                 tracker.log_picture("fit", picture, trainer.global_step)
             self.logged = trainer.global_step

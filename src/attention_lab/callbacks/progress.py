@@ -65,13 +65,7 @@ class Progress(TQDMProgressBar):
         """No bar: evaluation is short."""
         return Tqdm(disable=True)
 
-    def init_validation_tqdm(self) -> Tqdm:
-        """No bar: evaluation is short."""
-        return Tqdm(disable=True)
-
-    def init_test_tqdm(self) -> Tqdm:
-        """No bar: evaluation is short."""
-        return Tqdm(disable=True)
+    init_validation_tqdm = init_test_tqdm = init_sanity_tqdm
 
     def on_train_epoch_start(self, trainer: pl.Trainer, *args: Any) -> None:
         """Show the epoch on the bar, counted from one; Lightning would first show it counted from zero."""

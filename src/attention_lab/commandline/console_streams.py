@@ -35,9 +35,9 @@ def prepare() -> None:
         os.environ["PYTHONUTF8"] = "1"  # for child processes
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
     sys.stdin = _opened_input(sys.stdin)
-    stdout = Output(1, "wb", closefd=False)
+    stdout = Output(1)
     sys.stdout = _opened_output("stdout", stdout, sys.stdout)
-    sys.stderr = _opened_output("stderr", Output(2, "wb", closefd=False, above=stdout), sys.stderr)
+    sys.stderr = _opened_output("stderr", Output(2, above=stdout), sys.stderr)
     for text in (*sys.argv, os.getcwd()):  # noqa: PTH109  # only the text is needed
         if not is_utf8(text):
             shown = text.encode(errors="backslashreplace").decode()
@@ -65,17 +65,15 @@ class Output(io.FileIO):
     """A raw output stream that discards everything written after its reader has gone.
 
     Args:
-        file: the descriptor.
-        mode: "wb".
-        closefd: whether closing the stream closes the descriptor.
+        descriptor: the file descriptor, which closing the stream leaves open.
         above: another stream; if both go to the same place and its last line is unfinished, like that of a
             running job of a sweep, this stream's lines are written above the unfinished one.
     """
 
     name: Any
 
-    def __init__(self, file: int, mode: str, closefd: bool = True, above: "Output | None" = None) -> None:
-        super().__init__(file, mode, closefd=closefd)
+    def __init__(self, descriptor: int, above: "Output | None" = None) -> None:
+        super().__init__(descriptor, "wb", closefd=False)
         self._above, self._unfinished = above, b""
 
     def write(self, data: Any) -> int | None:  # type: ignore[override]

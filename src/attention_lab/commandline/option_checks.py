@@ -209,7 +209,7 @@ def _check_value(key: str, value: Any, default: Any) -> None:
         return
     if isinstance(default, Mapping):
         if not isinstance(value, Mapping):
-            _refuse_group_value(key, value, default)
+            _reject_group_value(key, value, default)
         return
     if not isinstance(default, bool | int | float) or (value is None and "." in key):
         return  # null often turns something off; the class decides
@@ -226,7 +226,7 @@ def _check_value(key: str, value: Any, default: Any) -> None:
         raise LabError(f"{key}={as_text(value)} must be {kind}, such as {example}")
 
 
-def _refuse_group_value(key: str, value: Any, default: Defaults) -> None:
+def _reject_group_value(key: str, value: Any, default: Defaults) -> None:
     if value is None and key.startswith(("callbacks.", "logger.")):
         raise LabError(f"{key}=null: to remove it, write ~{key}")
     names = ", ".join(f"{key}.{name}" for name in default if not str(name).startswith("_"))

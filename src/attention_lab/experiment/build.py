@@ -73,7 +73,7 @@ def make_task(config: Config, sizes: Sizes, codec: Codec, *, trainable: bool) ->
     return task
 
 
-def checkpoint_config(recipe: Any, allow: Sequence[str] = ()) -> dict[str, Any]:
+def checkpoint_config(recipe: Any, allow: Sequence[str]) -> dict[str, Any]:
     """The configuration in the recipe of a checkpoint, checked so that it can run no foreign code.
 
     Args:

@@ -89,7 +89,7 @@ def with_tabs(lines: Iterable[str]) -> list[str]:
     return [line if "\t" in line else line.replace("\\t", "\t") for line in lines]
 
 
-def check_inputs(inputs: Any, given: Iterable[str] = ()) -> None:
+def check_inputs(inputs: Any, given: Iterable[str]) -> None:
     """Raise the LabError of `read_inputs` early, except for a stream, which can be read only once."""
     if not (isinstance(inputs, str) and STREAM.fullmatch(inputs)):
         read_inputs(inputs, given)

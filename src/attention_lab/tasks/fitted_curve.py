@@ -26,7 +26,7 @@ class Curve(NamedTuple):
     mean: float
 
 
-def draw_curve(curve: Curve, codec: RegressionCodec, data: DataModule | None = None) -> Lines:
+def draw_curve(curve: Curve, codec: RegressionCodec, data: DataModule | None) -> Lines:
     """A panel with the curve, a band that holds about 95% of the targets, and the training samples.
 
     With `data`, it also shows the test samples and, if known, the true curve.

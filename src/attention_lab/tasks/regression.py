@@ -5,7 +5,6 @@ from typing import Any, Literal, get_args
 
 import torch
 import torch.nn.functional as F
-from PIL.Image import Image
 from torch import Tensor, nn
 from torchmetrics import MeanSquaredError
 
@@ -23,7 +22,7 @@ from attention_lab.tasks.task import Task
 from attention_lab.tensorboard_plugin.event_files import event_folder
 from attention_lab.text_tables import ConsoleTable
 from attention_lab.viz.panels import Lines
-from attention_lab.viz.plots import draw_panels, plot_file
+from attention_lab.viz.plots import plot_file
 from attention_lab.writing import write_atomically
 
 LIMIT = 100
@@ -171,7 +170,7 @@ class Regression(Task):
             self.model.values.copy_(values)
         return variance
 
-    def curve_panel(self, data: DataModule | None = None) -> Lines | None:
+    def curve_panel(self, data: DataModule | None) -> Lines | None:
         """The fitted curve with its samples, and the true curve if known; None for several inputs."""
         curve = self.curve()
         return None if curve is None else draw_curve(curve, self.codec, data)
@@ -180,11 +179,6 @@ class Regression(Task):
     def curve_title(self) -> str:
         """The title of the fitted curve."""
         return "Kernel regression" + ("" if self.width is None else f", width {self.width:.4g}")
-
-    def curve_picture(self, data: DataModule | None = None, *, thumbnail: bool = False) -> Image | None:
-        """A picture of `curve_panel`."""
-        panel = self.curve_panel(data)
-        return None if panel is None else draw_panels([panel], title=self.curve_title, thumbnail=thumbnail)
 
     def write_artifacts(self, folder: Path, data: DataModule, pictures: int) -> list[ConsoleTable]:
         """Write heatmaps, the fitted curve (`attention/fit`) and the curve of the loss (`attention/loss`)."""

@@ -47,6 +47,18 @@ class SequenceGeneration:
     ctc_rescoring: float
     recipe: dict[str, Any]
 
+    def set_search(self, beam_size: int, length_penalty: float, ctc_rescoring: float) -> None:
+        """Set the options of the search. Raises LabError if one of them is out of range."""
+        check_beams("task.beam_size", beam_size)
+        if not abs(length_penalty) <= STEEPEST:
+            raise LabError(
+                f"task.length_penalty must be from {-STEEPEST:g} to {STEEPEST:g}, got {length_penalty}"
+            )
+        if not 0 <= ctc_rescoring <= 1:
+            raise LabError(f"task.ctc_rescoring must be from 0 to 1, got {ctc_rescoring}")
+        self.beam_size, self.length_penalty = beam_size, length_penalty
+        self.ctc_rescoring = ctc_rescoring
+
     def decode(self, batch: TransductionBatch, beam_size: int | None = None) -> Tensor:
         """Output ids `[B, T]`: greedy for a single beam, otherwise the best hypothesis of a beam search.
 
@@ -99,7 +111,7 @@ class SequenceGeneration:
         for row, (ids, padded) in enumerate(zip(output.cpu(), batch.source.cpu(), strict=True)):
             source = padded[..., : lengths[row]]
             target, unseen = batch.target[row].cpu(), batch.every_unseen[row]
-            queries = self.codec.target_labels(ids, unseen.copyable)
+            queries = self.codec.target.labels(ids, unseen.copyable)
             keys = self.codec.source_labels(source, unseen.source)
             gold = batch.alignment[row, : len(queries)].cpu()
             # The gold alignment belongs to the gold output, and does not apply to a different one.
@@ -181,14 +193,10 @@ class SequencePredictor(SequenceGeneration):
         ctc_rescoring: float = 0.0,
         recipe: Mapping[str, Any] | None = None,
     ) -> None:
-        check_beams("task.beam_size", beam_size)
-        check_length_penalty(length_penalty)
-        self.model, self.codec = model, codec
-        check_rescoring(ctc_rescoring)
+        self.set_search(beam_size, length_penalty, ctc_rescoring)
         if ctc_rescoring:
             check_has_ctc_head(model)
-        self.beam_size, self.length_penalty = beam_size, length_penalty
-        self.ctc_rescoring = ctc_rescoring
+        self.model, self.codec = model, codec
         self.recipe = dict(recipe or {})
 
     def eval(self) -> Self:
@@ -201,15 +209,3 @@ def check_beams(option: str, number: int) -> None:
     """Raise LabError if a number of beams or outputs is too small or too large."""
     if not 1 <= number <= MOST_BEAMS:
         raise LabError(f"{option} must be from 1 to {MOST_BEAMS}, got {number}")
-
-
-def check_length_penalty(alpha: float) -> None:
-    """Raise LabError if a length penalty is too large, or not a number."""
-    if not abs(alpha) <= STEEPEST:
-        raise LabError(f"task.length_penalty must be from {-STEEPEST:g} to {STEEPEST:g}, got {alpha}")
-
-
-def check_rescoring(weight: float) -> None:
-    """Raise LabError if a weight of the CTC score is out of range."""
-    if not 0 <= weight <= 1:
-        raise LabError(f"task.ctc_rescoring must be from 0 to 1, got {weight}")

@@ -31,14 +31,12 @@ from attention_lab.tasks.errors.scored_examples import (
 )
 from attention_lab.tasks.losses.guidance import guidance_loss
 from attention_lab.tasks.losses.latent import enumerated_loss, monte_carlo_loss
+from attention_lab.tasks.losses.loss_weights import check_loss_weights
 from attention_lab.tasks.losses.r_drop import divergence, duplicate
-from attention_lab.tasks.losses.weights import check_weights
 from attention_lab.tasks.pictures import save_pictures
 from attention_lab.tasks.sequence_generation import (
     SequenceGeneration,
     check_beams,
-    check_length_penalty,
-    check_rescoring,
 )
 from attention_lab.tasks.task import SplitName, Task, check_label_smoothing
 from attention_lab.text_tables import ConsoleTable
@@ -100,19 +98,15 @@ class Transduction(SequenceGeneration, Task):
         **options: Any,
     ) -> None:
         super().__init__(model, codec, **options)
-        check_beams("task.beam_size", beam_size)
+        self.set_search(beam_size, length_penalty, ctc_rescoring)
         check_beams("task.n_best", n_best)
-        check_length_penalty(length_penalty)
         if text_metrics:
             check_sacrebleu()
         check_label_smoothing(label_smoothing)
-        check_weights(model, r_drop=r_drop, ctc=ctc, guidance=guidance)
+        check_loss_weights(model, r_drop=r_drop, ctc=ctc, guidance=guidance)
         self.label_smoothing = label_smoothing
         self.r_drop, self.ctc, self.guidance = r_drop, ctc, guidance
-        self.beam_size, self.n_best = beam_size, n_best
-        self.length_penalty, self.text_metrics = length_penalty, text_metrics
-        check_rescoring(ctc_rescoring)
-        self.ctc_rescoring = ctc_rescoring
+        self.n_best, self.text_metrics = n_best, text_metrics
         self.errors = nn.ModuleDict(
             {
                 f"{split}_{name}": metric()

@@ -1,6 +1,6 @@
 """Pictures of attention: numbers and labels in, an image out. matplotlib is imported only if needed."""
 
-from attention_lab.viz.cells import Heatmap, Scale, record_heatmaps
+from attention_lab.viz.cells import Heatmap, record_heatmaps
 from attention_lab.viz.colour_scale import rounded_top
 from attention_lab.viz.formats import FORMATS, Format, to_png
 from attention_lab.viz.heatmap import draw_heatmaps
@@ -14,7 +14,6 @@ __all__ = [
     "Format",
     "Heatmap",
     "Overlay",
-    "Scale",
     "draw_heatmaps",
     "draw_overlays",
     "draw_thumbnail",

@@ -1,4 +1,4 @@
-"""What pictures are drawn on, and the one of pixels: an array of palette indices, one byte per pixel."""
+"""Surfaces to draw pictures on: the protocol `Paper`, and `Canvas`, an array of palette indices."""
 
 import json
 import re

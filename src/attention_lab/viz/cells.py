@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,6 @@ import numpy.typing as npt
 from attention_lab.tensorboard_plugin.record import AttentionRecord
 from attention_lab.viz.canvas import BAD, GOLD, OUTLINE, PAPER, SHADES, Canvas, Pixels, hatching
 
-Scale = Literal["linear", "sqrt"]
 Flags = npt.NDArray[np.bool_]
 T = TypeVar("T", bound=np.generic)
 Sides = tuple[int, int]
@@ -112,7 +111,7 @@ def _short(weight: float) -> str:
     return f"{weight:.2f}" if weight == 0 or 0.1 <= abs(weight) < 1000 else f"{weight:.2g}"
 
 
-def shades(weights: npt.NDArray[np.float64], scale: Scale, maximum: float) -> Pixels:
+def shades(weights: npt.NDArray[np.float64], maximum: float) -> Pixels:
     """Colour index of each weight: 0 .. SHADES - 1 for 0 .. `maximum`, clipped outside.
 
     Raises:
@@ -121,18 +120,16 @@ def shades(weights: npt.NDArray[np.float64], scale: Scale, maximum: float) -> Pi
     if not maximum > 0:
         raise ValueError(f"the largest weight of a scale must be positive, not {maximum}")
     fraction = np.clip(weights / maximum, 0, 1)
-    if scale == "sqrt":
-        fraction = np.sqrt(fraction)
     return np.rint(fraction * (SHADES - 1)).astype(np.uint8)
 
 
-def cell_pixels(heatmap: Heatmap, cell: Sides, block: Sides, scale: Scale, maximum: float) -> Pixels:
+def cell_pixels(heatmap: Heatmap, cell: Sides, block: Sides, maximum: float) -> Pixels:
     """Paint a map with cells of `cell` pixels, each showing the largest weight of a block.
 
     Shape: [ceil(Q / block[0]) * cell[0], ceil(K / block[1]) * cell[1]].
     """
     attended = _pool(heatmap.attended, block)  # a block is hatched only if it is masked completely
-    pixels = _grow(shades(_pool(heatmap.shown, block), scale, maximum), cell)
+    pixels = _grow(shades(_pool(heatmap.shown, block), maximum), cell)
     if min(cell) >= 10:
         down, across = cell
         pixels[down::down] = pixels[:, across::across] = PAPER + 5
@@ -160,11 +157,10 @@ def draw_cells(
     top: int,
     cell: Sides,
     block: Sides,
-    scale: Scale,
     maximum: float,
 ) -> None:
     """Draw the cells of a map with a frame, and the outlines of gold cells; (left, top) is its corner."""
-    cells = cell_pixels(heatmap, cell, block, scale, maximum)
+    cells = cell_pixels(heatmap, cell, block, maximum)
     height, width = cells.shape
     canvas.pixels[top : top + height, left : left + width] = cells
     canvas.frame(left, top, width, height)

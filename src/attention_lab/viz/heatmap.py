@@ -7,7 +7,7 @@ from typing import TypeVar
 from PIL import Image
 
 from attention_lab.viz.canvas import LINE, Canvas, Paper
-from attention_lab.viz.cells import Heatmap, Scale, draw_cells
+from attention_lab.viz.cells import Heatmap, draw_cells
 from attention_lab.viz.fonts import label_mask
 from attention_lab.viz.layout import (
     AXIS,
@@ -36,7 +36,6 @@ def draw_heatmaps(
     title: str = "",
     subtitle: str = "",
     columns: int | None = None,
-    scale: Scale = "linear",
     maximum: float = 1.0,
 ) -> Image.Image:
     """Draw attention maps as a grid of panels with one colour bar.
@@ -51,7 +50,6 @@ def draw_heatmaps(
         title: the title above all panels.
         subtitle: a smaller line below the title.
         columns: panels per row; by default about as many as rows.
-        scale: "sqrt" makes small weights easier to tell apart.
         maximum: the weight of the darkest colour; larger weights have the same colour.
 
     Returns:
@@ -62,11 +60,9 @@ def draw_heatmaps(
     """
 
     def cells(canvas: Canvas, heatmap: Heatmap, layout: Layout, left: int, top: int) -> None:
-        draw_cells(canvas, heatmap, left, top, layout.cell, layout.block, scale, maximum)
+        draw_cells(canvas, heatmap, left, top, layout.cell, layout.block, maximum)
 
-    return draw_maps(
-        Canvas, cells, maps, title, subtitle, columns=columns, scale=scale, maximum=maximum
-    ).image()
+    return draw_maps(Canvas, cells, maps, title, subtitle, columns=columns, maximum=maximum).image()
 
 
 def draw_maps(
@@ -77,7 +73,6 @@ def draw_maps(
     subtitle: str,
     *,
     columns: int | None,
-    scale: Scale,
     maximum: float,
 ) -> Drawn:
     """The paper that `make` creates from width and height, with all maps; see `draw_heatmaps`.
@@ -100,7 +95,7 @@ def draw_maps(
         corner = left, top + row * layout.down + CAPTION
         cells(paper, heatmap, layout, *corner)
         _surround(paper, heatmap, layout, *corner)
-    draw_legend(paper, panels_right, top + CAPTION, legend, scale=scale, maximum=maximum)
+    draw_legend(paper, panels_right, top + CAPTION, legend, maximum=maximum)
     return paper
 
 

@@ -7,7 +7,6 @@ import numpy as np
 from PIL import Image
 
 from attention_lab.viz.canvas import PALETTE, THEMED, Canvas, Paper
-from attention_lab.viz.cells import Scale
 from attention_lab.viz.fonts import label_mask
 from attention_lab.viz.layout import CAPTION, GAP, HEADING, LARGEST, LEGEND, MARGIN, SUBHEADING
 from attention_lab.viz.legend import (
@@ -32,7 +31,6 @@ def draw_overlays(
     *,
     title: str = "",
     subtitle: str = "",
-    scale: Scale = "linear",
     maximum: float = 1.0,
     themed: bool = False,
 ) -> Image.Image:
@@ -45,7 +43,6 @@ def draw_overlays(
         overlay: picture, weights and titles.
         title: the title above all panels.
         subtitle: a smaller line below the title.
-        scale: "sqrt" makes small weights easier to tell apart.
         maximum: the weight of the darkest colour; larger weights have the same colour.
         themed: whether the paper is transparent, for pages that may be light or dark.
 
@@ -57,12 +54,12 @@ def draw_overlays(
     """
     plan = arrange_overlays(overlay, title, subtitle)
     canvas = Canvas(plan.right + LEGEND, plan.full_height)
-    surround(canvas, overlay, plan, subtitle, scale, maximum)
+    surround(canvas, overlay, plan, subtitle, maximum)
     pixels = (THEMED if themed else PALETTE)[canvas.pixels]
     ink = enlarged(overlay.ink, plan.height, plan.width)
     for query, (left, top) in enumerate(plan.corners, start=-1):
         panel = paint_themed if themed else paint
-        pixels[top : top + plan.height, left : left + plan.width] = panel(overlay, query, ink, scale, maximum)
+        pixels[top : top + plan.height, left : left + plan.width] = panel(overlay, query, ink, maximum)
     return Image.fromarray(pixels)
 
 
@@ -154,14 +151,14 @@ def _columns(panels: int, across: int, down: int) -> int:
     return min(range(1, most + 1), key=badness)
 
 
-def surround(paper: Paper, overlay: Overlay, plan: Plan, subtitle: str, scale: Scale, maximum: float) -> None:
+def surround(paper: Paper, overlay: Overlay, plan: Plan, subtitle: str, maximum: float) -> None:
     """Draw everything but the panels' pixels."""
     draw_heading(paper, plan.title, subtitle)
     for query, (left, top) in enumerate(plan.corners, start=-1):
         paper.frame(left, top, plan.width, plan.height)
         _caption(paper, overlay, query, left, top - CAPTION // 2 - 1, plan.width)
     corner = plan.right, plan.top + CAPTION
-    draw_legend(paper, *corner, plan.legend, scale=scale, maximum=maximum, deepest=DEEPEST)
+    draw_legend(paper, *corner, plan.legend, maximum=maximum, deepest=DEEPEST)
 
 
 def _largest_weight(overlay: Overlay, query: int) -> str:

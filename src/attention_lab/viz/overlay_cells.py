@@ -9,7 +9,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from attention_lab.viz.canvas import BAD, GOLD, INK, OUTLINE, PALETTE, PAPER, SHADES, THEMED
-from attention_lab.viz.cells import Flags, Scale, shades
+from attention_lab.viz.cells import Flags, shades
 
 Colours = npt.NDArray[np.float64]
 """Ink [..] from 0 to 1, or sRGB [.., 3] from 0 to 255, or sRGB and opacity [.., 4]."""
@@ -76,18 +76,18 @@ class Overlay:
         return self.on_grid(np.isin(cells, gold))
 
 
-def _depth(overlay: Overlay, query: int, scale: Scale, maximum: float) -> tuple[Colours, Flags]:
+def _depth(overlay: Overlay, query: int, maximum: float) -> tuple[Colours, Flags]:
     """[rows, columns]: the colour index of each cell's weight, and which cells are not finite."""
     weights = overlay.on_grid(overlay.weights[query]).astype(np.float64)
     bad = ~np.isfinite(weights)
-    return shades(np.where(bad, 0, weights), scale, maximum).astype(np.float64), bad
+    return shades(np.where(bad, 0, weights), maximum).astype(np.float64), bad
 
 
-def paint(overlay: Overlay, query: int, ink: Colours, scale: Scale, maximum: float) -> Colours:
+def paint(overlay: Overlay, query: int, ink: Colours, maximum: float) -> Colours:
     """[height, width, 3]: the picture's ink on paper whose colours show a query's weights."""
     if query < 0:
         return _blend(_COLOURS[PAPER], _COLOURS[INK], ink)
-    depth, bad = _depth(overlay, query, scale, maximum)
+    depth, bad = _depth(overlay, query, maximum)
     paper = np.where(bad[..., None], _COLOURS[BAD], _COLOURS[np.rint(depth * DEEPEST).astype(int)])
     pen = _blend(paper, _COLOURS[INK], 1 - _FADED * (1 - np.sqrt(depth / (SHADES - 1))))
     cells = _cells(overlay.grid, *ink.shape)
@@ -98,13 +98,13 @@ def paint(overlay: Overlay, query: int, ink: Colours, scale: Scale, maximum: flo
     return panel
 
 
-def paint_themed(overlay: Overlay, query: int, ink: Colours, scale: Scale, maximum: float) -> Colours:
+def paint_themed(overlay: Overlay, query: int, ink: Colours, maximum: float) -> Colours:
     """[height, width, 4]: the same with opacity, for a page of any colour."""
     cells = _cells(overlay.grid, *ink.shape)
     if query < 0:
         alone: Colours = THEMED[INK] * np.where(np.arange(4) < 3, 1.0, ink[..., None])
         return alone
-    depth, bad = _depth(overlay, query, scale, maximum)
+    depth, bad = _depth(overlay, query, maximum)
     share = depth[cells] / (SHADES - 1)
     strength = ink * (1 - _FADED / 2 * (1 - np.sqrt(share)))
     under = np.where(bad[cells], 1, DEEPEST * share) * (1 - strength)

@@ -142,7 +142,7 @@ def _caption(heatmap: Heatmap) -> str:
 
 
 def _panel(canvas: Canvas, heatmap: Heatmap, plan: _Plan, left: int, top: int, maximum: float) -> None:
-    draw_cells(canvas, heatmap, left, top, plan.cell, plan.block, "linear", maximum)
+    draw_cells(canvas, heatmap, left, top, plan.cell, plan.block, maximum)
     line, start = top - _CAPTION // 2 - 2, left
     if heatmap.title:
         start += 12 + canvas.text(heatmap.title, (left, line), size=_TEXT, limit=plan.width)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attention_lab.viz.canvas import BAD, GOLD, INK, LINE, PALETTE, PAPER, SHADES, Pixels
-from attention_lab.viz.cells import Flags, Heatmap, Scale, Sides, cell_pixels, shades
+from attention_lab.viz.cells import Flags, Heatmap, Sides, cell_pixels, shades
 from attention_lab.viz.fonts import label_mask, shorten
 from attention_lab.viz.formats import Format, to_vectors
 from attention_lab.viz.heatmap import draw_maps
@@ -32,7 +32,6 @@ def heatmaps_file(
     *,
     title: str = "",
     subtitle: str = "",
-    scale: Scale = "linear",
     maximum: float = 1.0,
 ) -> bytes:
     """The picture that `draw_heatmaps` draws, as a file with vectors.
@@ -42,7 +41,6 @@ def heatmaps_file(
         kind: `svg` or `pdf`.
         title: the title above all panels.
         subtitle: a smaller line below the title.
-        scale: "sqrt" makes small weights easier to tell apart.
         maximum: the weight of the darkest colour.
 
     Raises:
@@ -50,9 +48,9 @@ def heatmaps_file(
     """
 
     def cells(paper: _VectorPaper, heatmap: Heatmap, layout: Layout, left: int, top: int) -> None:
-        _draw_cells(paper, heatmap, layout, left, top, scale, maximum)
+        _draw_cells(paper, heatmap, layout, left, top, maximum)
 
-    paper = draw_maps(_VectorPaper, cells, maps, title, subtitle, columns=None, scale=scale, maximum=maximum)
+    paper = draw_maps(_VectorPaper, cells, maps, title, subtitle, columns=None, maximum=maximum)
     return to_vectors(paper.figure, kind)
 
 
@@ -62,7 +60,6 @@ def overlays_file(
     *,
     title: str = "",
     subtitle: str = "",
-    scale: Scale = "linear",
     maximum: float = 1.0,
 ) -> bytes:
     """The picture that `draw_overlays` draws, as a file with real text; its panels are images.
@@ -72,7 +69,6 @@ def overlays_file(
         kind: `svg` or `pdf`.
         title: the title above all panels.
         subtitle: a smaller line below the title.
-        scale: "sqrt" makes small weights easier to tell apart.
         maximum: the weight of the darkest colour.
 
     Raises:
@@ -80,10 +76,10 @@ def overlays_file(
     """
     plan = arrange_overlays(overlay, title, subtitle)
     paper = _VectorPaper(plan.right + LEGEND, plan.full_height)
-    surround(paper, overlay, plan, subtitle, scale, maximum)
+    surround(paper, overlay, plan, subtitle, maximum)
     ink = enlarged(overlay.ink, 2 * plan.height, 2 * plan.width)
     for query, (left, top) in enumerate(plan.corners, start=-1):
-        pixels = paint(overlay, query, ink, scale, maximum)
+        pixels = paint(overlay, query, ink, maximum)
         paper.image(pixels.astype(np.uint8), left, top, plan.width, plan.height)
     return to_vectors(paper.figure, kind)
 
@@ -195,17 +191,17 @@ class _VectorPaper:
 
 
 def _draw_cells(
-    paper: _VectorPaper, heatmap: Heatmap, layout: Layout, left: int, top: int, scale: Scale, maximum: float
+    paper: _VectorPaper, heatmap: Heatmap, layout: Layout, left: int, top: int, maximum: float
 ) -> None:
     """Draw the cells of a map with a frame, and the outlines of gold cells."""
     queries, keys = heatmap.weights.shape
     down, across = layout.cell
     height, width = ceil(queries / layout.block[0]) * down, ceil(keys / layout.block[1]) * across
     if max(layout.block) > 1 or heatmap.weights.size > MOST_CELLS:
-        pixels = cell_pixels(heatmap, (min(4, down), min(4, across)), layout.block, scale, maximum)
+        pixels = cell_pixels(heatmap, (min(4, down), min(4, across)), layout.block, maximum)
         paper.image(PALETTE[pixels], left, top, width, height)
     else:
-        _vector_cells(paper, heatmap, layout.cell, left, top, scale, maximum)
+        _vector_cells(paper, heatmap, layout.cell, left, top, maximum)
     paper.frame(left, top, width, height)
     for row, column in np.argwhere(heatmap.golden) // layout.block:
         place = left + column * across, top + row * down
@@ -213,15 +209,15 @@ def _draw_cells(
 
 
 def _vector_cells(
-    paper: _VectorPaper, heatmap: Heatmap, cell: Sides, left: int, top: int, scale: Scale, maximum: float
+    paper: _VectorPaper, heatmap: Heatmap, cell: Sides, left: int, top: int, maximum: float
 ) -> None:
     """Draw each cell in one colour; the light cells of weight 0 are a single rectangle."""
-    index = shades(heatmap.shown, scale, maximum)
+    index = shades(heatmap.shown, maximum)
     (queries, keys), (down, across) = index.shape, cell
     paper.fill(left, top, keys * across, queries * down, 0)
     good: Flags = heatmap.attended & ~heatmap.bad
-    weighty = good & (index > 0)
-    paper.cells(np.argwhere(weighty), left, top, cell, _COLOURS[index[weighty]])
+    positive = good & (index > 0)
+    paper.cells(np.argwhere(positive), left, top, cell, _COLOURS[index[positive]])
     if heatmap.bad.any():
         paper.cells(np.argwhere(heatmap.bad), left, top, cell, [_COLOURS[BAD]])
     if not heatmap.attended.all():

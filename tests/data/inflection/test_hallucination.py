@@ -50,9 +50,9 @@ def test_everything_but_the_inside_of_the_stem_stays() -> None:
 
 def test_fewer_where_there_are_no_more() -> None:
     assert hallucinate([GO, LIVE], 5, seed=0, is_letter=is_letter) == []
-    assert hallucinate([WALK], 0, seed=0) == []
+    assert hallucinate([WALK], 0, seed=0, is_letter=is_letter) == []
     aab = Example(tuple("aaaa"), tuple("aaaab"))  # the first letter becomes a or b; with a it is known
-    assert [one.source for one in hallucinate([aab], 9, seed=0)] == [tuple("baaa")]
+    assert [one.source for one in hallucinate([aab], 9, seed=0, is_letter=is_letter)] == [tuple("baaa")]
 
 
 WORDS = st.text("abc é", min_size=1, max_size=9)

@@ -85,7 +85,7 @@ def test_lines_of_symbols() -> None:
     assert batch.references.shape == (2, 0, 1)
     assert batch.alignment.tolist() == [[-1], [-1]]
     assert TRANSDUCTION.source_labels(batch.source[0]) == ["a", "b", "</s>"]
-    assert TRANSDUCTION.target_labels([5, 4, EOS, 0]) == ["B", "AH", "</s>"]
+    assert TRANSDUCTION.target.labels([5, 4, EOS, 0]) == ["B", "AH", "</s>"]
     assert TRANSDUCTION.decode([5, 4, EOS, 0]) == "B AH"
     assert TRANSDUCTION.sizes == TransductionSizes(7, 6)
 

@@ -27,9 +27,7 @@ class RunTracker(Logger, ABC):
     """
 
     @abstractmethod
-    def log_settings(
-        self, settings: Mapping[str, Any], metrics: Sequence[str], first: Sequence[str] = ()
-    ) -> None:
+    def log_settings(self, settings: Mapping[str, Any], metrics: Sequence[str], first: Sequence[str]) -> None:
         """Log the hyperparameters of a new run.
 
         Args:

@@ -74,9 +74,7 @@ class MlflowTracker(MLFlowLogger, RunTracker):
             raise LabError("logger=mlflow needs MLflow 3 or newer: pip install -e '.[loggers]'") from None
 
     @rank_zero_only
-    def log_settings(
-        self, settings: Mapping[str, Any], metrics: Sequence[str], first: Sequence[str] = ()
-    ) -> None:
+    def log_settings(self, settings: Mapping[str, Any], metrics: Sequence[str], first: Sequence[str]) -> None:
         """Log the hyperparameters, and save the id of the record."""
         self.log_hyperparams(dict(settings))
         save_run_id(self.folder / RUN_ID, str(self.run_id))

@@ -45,9 +45,7 @@ class RunLogger(TensorBoardLogger, RunTracker):
         super().log_metrics(scalar_tags(metrics), step)
 
     @rank_zero_only
-    def log_settings(
-        self, settings: Mapping[str, Any], metrics: Sequence[str], first: Sequence[str] = ()
-    ) -> None:
+    def log_settings(self, settings: Mapping[str, Any], metrics: Sequence[str], first: Sequence[str]) -> None:
         """Fill the HPARAMS tab with settings; its metrics are scalars that the run logs later.
 
         The tab sorts columns by name and shows five of them, first those marked as different between runs.

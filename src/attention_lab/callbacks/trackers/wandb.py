@@ -88,9 +88,7 @@ class WandbTracker(WandbLogger, RunTracker):
         return run
 
     @rank_zero_only
-    def log_settings(
-        self, settings: Mapping[str, Any], metrics: Sequence[str], first: Sequence[str] = ()
-    ) -> None:
+    def log_settings(self, settings: Mapping[str, Any], metrics: Sequence[str], first: Sequence[str]) -> None:
         """Log the hyperparameters."""
         self.log_hyperparams(dict(settings))
 

@@ -17,7 +17,7 @@ TRIES = 20
 
 
 def hallucinate(
-    train: Sequence[Example], count: int, seed: int, is_letter: Callable[[str], bool] = lambda symbol: True
+    train: Sequence[Example], count: int, seed: int, is_letter: Callable[[str], bool]
 ) -> list[Example]:
     """Up to `count` new examples, each made from a training example by replacing the letters of its stem.
 

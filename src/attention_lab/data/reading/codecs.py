@@ -5,9 +5,9 @@
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self, get_args
+from typing import Any, Self, get_args
 
 import torch
 from torch import Tensor
@@ -20,10 +20,10 @@ from attention_lab.data.reading.batches import (
     Unseen,
     unlabelled,
 )
+from attention_lab.data.reading.codec_base import BaseCodec, encode_lines
 from attention_lab.data.reading.files import parse_number
 from attention_lab.data.reading.image_codec import ImageCodec
 from attention_lab.data.reading.language_codec import LanguageCodec
-from attention_lab.data.reading.lines import encode_lines
 from attention_lab.data.reading.node_codec import NodeCodec
 from attention_lab.data.reading.ragged import Ragged
 from attention_lab.data.reading.standardizing import check_sizes, check_spreads, moments
@@ -34,10 +34,10 @@ from attention_lab.text_tables import counted
 
 
 @dataclass(frozen=True)
-class RegressionCodec:
+class RegressionCodec(BaseCodec):
     """Columns of numbers, standardised as `(value - mean) / deviation`; the last one is the target."""
 
-    KIND: ClassVar = "regression"
+    KIND = "regression"
     inputs: list[str]
     target: str
     mean: list[float]
@@ -100,21 +100,12 @@ class RegressionCodec:
         """One prediction [1] as text, in the units of the data."""
         return f"{self.restore_targets(prediction).item():.6g}"
 
-    def state(self) -> dict[str, Any]:
-        """Plain values from which `from_state` rebuilds the codec."""
-        return {"kind": self.KIND, **asdict(self)}
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """The codec with this `state`."""
-        return cls(**{name: value for name, value in state.items() if name != "kind"})
-
 
 @dataclass(frozen=True)
-class TransductionCodec:
+class TransductionCodec(BaseCodec):
     """A tokenizer for each side, source and target."""
 
-    KIND: ClassVar = "transduction"
+    KIND = "transduction"
     source: Tokenizer
     target: Tokenizer
 
@@ -159,36 +150,16 @@ class TransductionCodec:
         """Label each source step, including `</s>` but not padding; `unseen` as in `Tokenizer.decode`."""
         return self.source.labels(ids, unseen)
 
-    def target_labels(self, ids: Ids, unseen: Sequence[str] = ()) -> list[str]:
-        """Label each target step, including `</s>` but not padding; `unseen` as in `Tokenizer.decode`."""
-        return self.target.labels(ids, unseen)
-
-    def state(self) -> dict[str, Any]:
-        """Plain values from which `from_state` rebuilds the codec."""
-        return {"kind": self.KIND, "source": self.source.state(), "target": self.target.state()}
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """The codec with this `state`.
-
-        Raises:
-            LabError: only one of the two sides goes from right to left.
-        """
-        source, target = Tokenizer.from_state(state["source"]), Tokenizer.from_state(state["target"])
-        if source.notation.right_to_left != target.notation.right_to_left:
-            raise LabError("the checkpoint's codec reads and writes in different directions")
-        return cls(source, target)
-
 
 @dataclass(frozen=True)
-class ClassificationCodec:
+class ClassificationCodec(BaseCodec):
     """Labels, and sequences of up to `length` tokens (with `tokenizer`) or of exactly `length` vectors.
 
     Vectors have `features` numbers each, which are divided by `scale`. If `answers` is above 1, each of the
     last `answers` positions has its own label.
     """
 
-    KIND: ClassVar = "classification"
+    KIND = "classification"
     labels: list[str]
     length: int
     tokenizer: Tokenizer | None = None
@@ -247,19 +218,6 @@ class ClassificationCodec:
             return [shades(vector) for vector in torch.as_tensor(inputs[:length])]
         return self.tokenizer.labels(inputs[:length])
 
-    def state(self) -> dict[str, Any]:
-        """Plain values from which `from_state` rebuilds the codec."""
-        tokenizer = None if self.tokenizer is None else self.tokenizer.state()
-        fields = {name: getattr(self, name) for name in ("labels", "length", "features", "scale", "answers")}
-        return {"kind": self.KIND, "tokenizer": tokenizer, **fields}
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """The codec with this `state`."""
-        fields = {name: value for name, value in state.items() if name not in ("kind", "tokenizer")}
-        tokenizer = None if state["tokenizer"] is None else Tokenizer.from_state(state["tokenizer"])
-        return cls(tokenizer=tokenizer, **fields)
-
     def _vectors(self, line: str) -> list[list[float]]:
         width = self.features or 0
         numbers = [parse_number(field) for field in line.replace(",", " ").split()]
@@ -285,7 +243,7 @@ def codec_from_state(state: dict[str, Any]) -> Codec:
     """The codec with this `state`, of any kind.
 
     Raises:
-        LabError: the state does not belong to a codec.
+        LabError: the state does not belong to a codec, or only one side of it goes from right to left.
     """
     kinds = {kind.KIND: kind for kind in get_args(Codec)}
     if state["kind"] not in kinds:
@@ -295,6 +253,10 @@ def codec_from_state(state: dict[str, Any]) -> Codec:
     codec: Codec = kinds[state["kind"]].from_state(state)
     if not fits(codec, type(codec)):
         raise LabError(f"the checkpoint's codec of the kind {codec.KIND!r} has invalid values")
+    if isinstance(codec, TransductionCodec) and (
+        codec.source.notation.right_to_left != codec.target.notation.right_to_left
+    ):
+        raise LabError("the checkpoint's codec reads and writes in different directions")
     if isinstance(codec, ClassificationCodec) and not 1 <= codec.answers <= max(1, codec.length):
         raise LabError(f"the checkpoint's codec has {codec.answers} answers for {codec.length} tokens")
     return codec

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, Self
+from typing import BinaryIO
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
 from attention_lab.data.reading.batches import TransductionBatch, unlabelled
-from attention_lab.data.reading.lines import encode_lines
+from attention_lab.data.reading.codec_base import BaseCodec, encode_lines
 from attention_lab.data.reading.vocabulary import Ids, Tokenizer
 from attention_lab.errors import LabError
 from attention_lab.reading import open_regular
@@ -141,10 +141,10 @@ def _on_white(file: Image.Image) -> Image.Image:
 
 
 @dataclass(frozen=True)
-class ImageCodec:
+class ImageCodec(BaseCodec):
     """Images of `height` pixels, seen in square cells of `cell` pixels, and a tokenizer for their text."""
 
-    KIND: ClassVar[str] = "image_transduction"
+    KIND = "image_transduction"
 
     height: int
     cell: int
@@ -181,16 +181,3 @@ class ImageCodec:
         """Label each cell of an image [H, W] with row and column, `r0c3`; it has no `unseen` symbols."""
         rows, columns = (size // self.cell for size in image.shape)
         return [f"r{row}c{column}" for column in range(columns) for row in range(rows)]
-
-    def target_labels(self, ids: Ids, unseen: Sequence[str] = ()) -> list[str]:
-        """Label each target step, including `</s>` but not padding; `unseen` as in `Tokenizer.decode`."""
-        return self.target.labels(ids, unseen)
-
-    def state(self) -> dict[str, Any]:
-        """Plain values from which `from_state` rebuilds the codec."""
-        return {"kind": self.KIND, "height": self.height, "cell": self.cell, "target": self.target.state()}
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """The codec with this `state`."""
-        return cls(state["height"], state["cell"], Tokenizer.from_state(state["target"]))

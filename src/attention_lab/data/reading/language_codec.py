@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
 
 import torch
 
 from attention_lab.data.reading.batches import LanguageBatch
-from attention_lab.data.reading.lines import encode_lines
+from attention_lab.data.reading.codec_base import BaseCodec, encode_lines
 from attention_lab.data.reading.ragged import Ragged
 from attention_lab.data.reading.vocabulary import Ids, Tokenizer
 from attention_lab.sizes import BOS, LanguageSizes
@@ -17,7 +16,7 @@ BREAKS = str.maketrans({"\n": "↵", "\t": "⇥"})
 
 
 @dataclass(frozen=True)
-class LanguageCodec:
+class LanguageCodec(BaseCodec):
     """A tokenizer and the length of sequences.
 
     Attributes:
@@ -26,7 +25,7 @@ class LanguageCodec:
         ends: whether a sequence has an end: true for words, false for blocks of a long text.
     """
 
-    KIND: ClassVar[str] = "language"
+    KIND = "language"
 
     tokenizer: Tokenizer
     length: int
@@ -55,20 +54,6 @@ class LanguageCodec:
     def labels(self, ids: Ids) -> list[str]:
         """A label for each step, including `<s>` and `</s>` but not padding."""
         return [label.translate(BREAKS) for label in self.tokenizer.labels(ids)]
-
-    def state(self) -> dict[str, Any]:
-        """Plain values from which `from_state` rebuilds the codec."""
-        return {
-            "kind": self.KIND,
-            "tokenizer": self.tokenizer.state(),
-            "length": self.length,
-            "ends": self.ends,
-        }
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """The codec with this `state`."""
-        return cls(Tokenizer.from_state(state["tokenizer"]), state["length"], state["ends"])
 
     def _ids(self, text: str) -> list[int]:
         return self.tokenizer.vocabulary.ids(self.tokenizer.notation.tokens(text))

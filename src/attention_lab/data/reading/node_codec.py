@@ -1,15 +1,14 @@
 """A graph whose nodes are classified: its codec and the nodes of a split. A batch is the complete graph."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
 from attention_lab.data.reading.batches import NodeBatch
-from attention_lab.data.reading.lines import encode_lines
+from attention_lab.data.reading.codec_base import BaseCodec, encode_lines
 from attention_lab.data.reading.splits import Split
 from attention_lab.errors import LabError
 from attention_lab.sizes import GraphSizes
@@ -19,7 +18,7 @@ MOST_ONE_HOT = 1 << 14
 
 
 @dataclass(frozen=True)
-class NodeCodec:
+class NodeCodec(BaseCodec):
     """One graph and the classes of its nodes: node names to a batch and back.
 
     Attributes:
@@ -30,7 +29,7 @@ class NodeCodec:
         directed: whether an edge (a, b) goes only from a to b.
     """
 
-    KIND: ClassVar[str] = "nodes"
+    KIND = "nodes"
 
     names: list[str]
     labels: list[str]
@@ -76,15 +75,6 @@ class NodeCodec:
     def decode(self, label: int) -> str:
         """The name of a class."""
         return self.labels[label]
-
-    def state(self) -> dict[str, Any]:
-        """Plain values from which `from_state` rebuilds the codec."""
-        return {"kind": self.KIND, **asdict(self)}
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """The codec with this `state`."""
-        return cls(**{name: value for name, value in state.items() if name != "kind"})
 
 
 class NodeSplit(Split):

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 from torch.nn.functional import pad
 
-from attention_lab.errors import LabError
+from attention_lab.constructor_options import check_number
 from attention_lab.sizes import BOS, EOS, PAD
 
 _WORTH_LEAVING_OUT = 0.9
@@ -121,7 +121,8 @@ class Beams:
     """
 
     def __init__(self, limits: Tensor, size: int, n: int, length_penalty: float) -> None:
-        check_at_least_one(beam_size=size, n=n)
+        check_number("beam_size", size, least=1)
+        check_number("n", n, least=1)
         self.limits, self.length_penalty = limits, length_penalty
         self.longest = int(limits.max())
         batch, device = len(limits), limits.device
@@ -262,12 +263,5 @@ def _step(model: Decodable[State], tokens: Tensor, state: State) -> tuple[Tensor
 def _limits(max_length: int | Tensor, source_lengths: Tensor) -> Tensor:
     """The maximum length of each source's output, in symbols."""
     limits = max_length if isinstance(max_length, Tensor) else torch.full_like(source_lengths, max_length)
-    check_at_least_one(max_length=int(limits.min()))
+    check_number("max_length", int(limits.min()), least=1)
     return limits
-
-
-def check_at_least_one(**numbers: int) -> None:
-    """Raise LabError, naming the option, if a number is below 1."""
-    for name, number in numbers.items():
-        if number < 1:
-            raise LabError(f"{name} must be at least 1, got {number}")

@@ -43,7 +43,7 @@ class ConvolutionalEncoder(nn.Module):
         LabError: the kernel size is even.
     """
 
-    def __init__(self, *, d_model: int, layers: int, kernel_size: int, dropout: float = 0.1) -> None:
+    def __init__(self, *, d_model: int, layers: int, kernel_size: int, dropout: float) -> None:
         super().__init__()
         if kernel_size % 2 == 0:
             raise LabError(

@@ -18,7 +18,7 @@ class ScaledEmbedding(nn.Embedding):
     Without scaling, the table itself is initialised with variance 1.
     """
 
-    def __init__(self, vocabulary: int, size: int, scaled: bool = True) -> None:
+    def __init__(self, vocabulary: int, size: int, scaled: bool) -> None:
         super().__init__(vocabulary, size, padding_idx=PAD)
         self.factor = math.sqrt(size) if scaled else 1.0
         nn.init.normal_(self.weight, std=1 / self.factor)

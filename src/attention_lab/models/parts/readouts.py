@@ -126,7 +126,7 @@ class Attentive(Readout):
         dropout: dropout probability on the attention weights.
     """
 
-    def __init__(self, mechanism: Mechanism, size: int, dropout: float = 0.0) -> None:
+    def __init__(self, mechanism: Mechanism, size: int, dropout: float) -> None:
         super().__init__()
         self.query = nn.Parameter(torch.randn(1, size))
         self.attention = replace(mechanism, window=Global)(size, size, dropout=dropout)
@@ -145,7 +145,7 @@ class Last(Readout):
         answers: number of positions to read.
     """
 
-    def __init__(self, answers: int = 1) -> None:
+    def __init__(self, answers: int) -> None:
         super().__init__()
         self.answers = answers
 

@@ -163,7 +163,7 @@ class BidirectionalEncoder(nn.Module):
         LabError: the size is odd, or the cell is unknown.
     """
 
-    def __init__(self, *, d_model: int, layers: int, cell: str, dropout: float = 0.1) -> None:
+    def __init__(self, *, d_model: int, layers: int, cell: str, dropout: float) -> None:
         super().__init__()
         if d_model % 2:
             raise LabError(f"model.d_model must be even, half for each direction, got {d_model}")

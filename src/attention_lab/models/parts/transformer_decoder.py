@@ -26,7 +26,7 @@ class DecoderLayer(nn.Module):
     self-attention, because differences of positions between target and source have no meaning.
     """
 
-    def __init__(self, mechanism: Mechanism, spec: LayerSpec, relative: Relative | None = None) -> None:
+    def __init__(self, mechanism: Mechanism, spec: LayerSpec, relative: Relative | None) -> None:
         super().__init__()
         size, heads, dropout = spec.d_model, spec.heads, spec.attention_dropout
         self.self_norm = nn.LayerNorm(size)

@@ -46,7 +46,7 @@ class ErrorAnalysis(NamedTuple):
 
 
 def write_error_analysis(
-    examples: Sequence[ScoredExample], codec: Codec, split: Split, folder: Path, unseen: str = ""
+    examples: Sequence[ScoredExample], codec: Codec, split: Split, folder: Path, unseen: str
 ) -> ErrorAnalysis:
     """Write `predictions.tsv`, `confusions.tsv` and `errors.md` of a test.
 

@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from io import BytesIO
 from math import ceil
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
 from attention_lab.viz.canvas import BAD, PALETTE, SHADES
-from attention_lab.viz.cells import Scale
 from attention_lab.viz.heatmap_figure.matrices import Labels, Matrix, as_captions, as_labels, as_panels
 from attention_lab.viz.heatmap_figure.placement import Size, place
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.image import AxesImage
 
+Scale = Literal["linear", "sqrt"]
 LABEL_POINTS, TITLE_POINTS = 9, 10
 LINE = 1.45 * LABEL_POINTS / 72  # least inches from one label to the next
 SMALLEST, LARGEST = 1.7, 5.2  # inches of a panel's longer side

@@ -7,7 +7,7 @@ from attention_lab.tasks.losses.guidance import check_guidance
 from attention_lab.tasks.losses.r_drop import check_has_dropout
 
 
-def check_weights(model: TransductionModel | Ensemble, **weights: float) -> None:
+def check_loss_weights(model: TransductionModel | Ensemble, **weights: float) -> None:
     """Raise LabError if the weight of an extra loss is negative or does not apply to this model."""
     for name, weight in weights.items():
         if weight < 0:

@@ -1,0 +1,49 @@
+"""What all codecs share: how they encode lines, and what a checkpoint keeps of them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self, TypeVar
+
+from attention_lab.data.reading.vocabulary import Tokenizer
+from attention_lab.errors import LabError, LineError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class BaseCodec:
+    """A codec whose fields are tokenizers and plain values."""
+
+    KIND: ClassVar[str]
+    """The name of the class in a state."""
+
+    def state(self) -> dict[str, Any]:
+        """Plain values from which `from_state` rebuilds the codec."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        plain = {name: one.state() if isinstance(one, Tokenizer) else one for name, one in values.items()}
+        return {"kind": self.KIND, **plain}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """The codec with this `state`; for one from a file, call `codec_from_state`, which checks it."""
+        kept = {name: value for name, value in state.items() if name != "kind"}
+        tokenizers = {name: Tokenizer.from_state(one) for name, one in kept.items() if isinstance(one, dict)}
+        return cls(**kept | tokenizers)
+
+
+def encode_lines(lines: Sequence[str], first: int, encode: Callable[[str], T]) -> list[T]:
+    """Apply `encode` to each line; `first` is the number of the first one.
+
+    Raises:
+        LineError: `encode` fails; the error has the line's number.
+        LabError: there are no lines.
+    """
+    if not lines:
+        raise LabError("no lines to read; give at least one")
+    found = []
+    for number, line in enumerate(lines, start=first):
+        try:
+            found.append(encode(line))
+        except LabError as error:
+            raise LineError(number, str(error)) from None
+    return found
