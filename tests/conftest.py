@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 check_types(["attention_lab.attention", "attention_lab.models", "attention_lab.metrics"])
 
 torch.set_num_threads(1)  # the tensors are tiny
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell starts jobs in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if not torch.cuda.is_available():
     # Without a GPU, each seed is queued for one together with the formatted stack, which takes a millisecond.
